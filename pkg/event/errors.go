@@ -1,0 +1,28 @@
+package event
+
+// Reason says how an event breaks the contract, in words of a fixed set that
+// metrics and the quarantine use.
+type Reason string
+
+// The reasons.
+const (
+	ReasonMissingAggregateID Reason = "missing_aggregate_id"
+	ReasonMissingEventID     Reason = "missing_event_id"
+	ReasonMissingEventType   Reason = "missing_event_type"
+	ReasonWrongType          Reason = "wrong_type"
+	ReasonOutOfRange         Reason = "out_of_range"
+	ReasonMalformed          Reason = "malformed"
+	ReasonTooLarge           Reason = "too_large"
+)
+
+// ContractError says that an event breaks the contract. It is permanent: the
+// same event breaks it again.
+type ContractError struct {
+	Reason Reason
+	// Field is the source's field name, empty where the whole document is meant.
+	Field string
+	// Detail says what was found.
+	Detail string
+}
+
+func (e *ContractError) Error() string { panic("pending") }
