@@ -25,4 +25,14 @@ type ContractError struct {
 	Detail string
 }
 
-func (e *ContractError) Error() string { panic("pending") }
+// Error gives the reason, then the field and the detail where there are any.
+func (e *ContractError) Error() string {
+	s := "event breaks the contract: " + string(e.Reason)
+	if e.Field != "" {
+		s += ": field " + e.Field
+	}
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	return s
+}

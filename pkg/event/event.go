@@ -19,6 +19,11 @@ type Keys struct {
 	EventType string
 }
 
+// MaxKeyBytes bounds aggregateId, aggregateType and eventType each. The three
+// travel as application properties, which Service Bus limits to 32 KiB for one
+// and 64 KiB for the message's header.
+const MaxKeyBytes = 8 << 10
+
 // Event is one event of the store, read in place: every raw value and Document
 // alias the bytes that it was read from and are valid only as long as those are
 // left alone.
@@ -27,7 +32,7 @@ type Event struct {
 	// RawAggregateID is aggregateId with its source type, as a query on the event
 	// store needs it.
 	RawAggregateID bson.RawValue
-	// Timestamp is when the event happened; zero where the source has none.
+	// Timestamp is when the event happened, in UTC; zero where the source has none.
 	Timestamp time.Time
 	// Payload and Metadata have Type 0 where the source has none.
 	Payload  bson.RawValue
@@ -35,17 +40,3 @@ type Event struct {
 	// Document is the whole source document.
 	Document bson.Raw
 }
-
-// Reader reads events out of source documents, without decoding them. It is
-// immutable and safe for concurrent use.
-type Reader struct {
-	fields Fields
-}
-
-// NewReader makes a reader for documents that name their fields so. It fails
-// where a name is empty, dotted or used twice.
-func NewReader(fields Fields) (*Reader, error) { panic("pending") }
-
-// Read reads the event in doc in one pass over its top-level elements. What
-// breaks the contract is a [*ContractError].
-func (r *Reader) Read(doc bson.Raw) (Event, error) { panic("pending") }

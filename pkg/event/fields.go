@@ -1,14 +1,64 @@
 package event
 
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
 // Fields names where the contract's values stand in a source document. All of
 // them are top-level field names. The zero value is invalid; start from
-// [DefaultFields].
+// [DefaultFields]. Configuration embeds it: the tags are kong's.
 type Fields struct {
-	AggregateID   string
-	AggregateType string
-	EventID       string
-	EventType     string
-	Timestamp     string
-	Payload       string
-	Metadata      string
+	AggregateID   string `name:"field-aggregate-id" env:"PENSTOCK_FIELD_AGGREGATE_ID" default:"aggregateId" placeholder:"NAME" help:"Field of the aggregate's id: string, ObjectId, UUID or integer."`
+	AggregateType string `name:"field-aggregate-type" env:"PENSTOCK_FIELD_AGGREGATE_TYPE" default:"aggregateType" placeholder:"NAME" help:"Field of the aggregate's type; events may lack it."`
+	EventID       string `name:"field-event-id" env:"PENSTOCK_FIELD_EVENT_ID" default:"eventId" placeholder:"NAME" help:"Field of the event's number within its aggregate."`
+	EventType     string `name:"field-event-type" env:"PENSTOCK_FIELD_EVENT_TYPE" default:"eventType" placeholder:"NAME" help:"Field of the event's type."`
+	Timestamp     string `name:"field-timestamp" env:"PENSTOCK_FIELD_TIMESTAMP" default:"timestamp" placeholder:"NAME" help:"Field of the event's time: a date or an RFC 3339 string."`
+	Payload       string `name:"field-payload" env:"PENSTOCK_FIELD_PAYLOAD" default:"payload" placeholder:"NAME" help:"Field of the event's data."`
+	Metadata      string `name:"field-metadata" env:"PENSTOCK_FIELD_METADATA" default:"metadata" placeholder:"NAME" help:"Field of the event's metadata; traceparent and tracestate are read from it."`
+}
+
+// DefaultFields are the names of the design: aggregateId, aggregateType, eventId,
+// eventType, timestamp, payload and metadata.
+func DefaultFields() Fields {
+	return Fields{
+		AggregateID:   "aggregateId",
+		AggregateType: "aggregateType",
+		EventID:       "eventId",
+		EventType:     "eventType",
+		Timestamp:     "timestamp",
+		Payload:       "payload",
+		Metadata:      "metadata",
+	}
+}
+
+// Validate reports every name that is empty, dotted, starts with a dollar sign,
+// holds a NUL or is used twice.
+func (f Fields) Validate() error {
+	var problems []error
+	seen := make(map[string]string, fieldCount)
+	for _, n := range []struct{ variable, name string }{
+		{"PENSTOCK_FIELD_AGGREGATE_ID", f.AggregateID},
+		{"PENSTOCK_FIELD_AGGREGATE_TYPE", f.AggregateType},
+		{"PENSTOCK_FIELD_EVENT_ID", f.EventID},
+		{"PENSTOCK_FIELD_EVENT_TYPE", f.EventType},
+		{"PENSTOCK_FIELD_TIMESTAMP", f.Timestamp},
+		{"PENSTOCK_FIELD_PAYLOAD", f.Payload},
+		{"PENSTOCK_FIELD_METADATA", f.Metadata},
+	} {
+		switch other, twice := seen[n.name]; {
+		case n.name == "":
+			problems = append(problems, fmt.Errorf("%s is empty: name a top-level field of the event documents", n.variable))
+			continue
+		case strings.Contains(n.name, "."):
+			problems = append(problems, fmt.Errorf("%s=%q is a path: name a top-level field, without dots", n.variable, n.name))
+		case strings.HasPrefix(n.name, "$") || strings.ContainsRune(n.name, 0):
+			problems = append(problems, fmt.Errorf("%s=%q is no field name: leave out the leading $ and NUL", n.variable, n.name))
+		case twice:
+			problems = append(problems, fmt.Errorf("%s=%q is also %s: give each its own field", n.variable, n.name, other))
+		}
+		seen[n.name] = n.variable
+	}
+	return errors.Join(problems...)
 }

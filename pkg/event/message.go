@@ -1,7 +1,5 @@
 package event
 
-import "go.mongodb.org/mongo-driver/v2/bson"
-
 // Message is an event as it travels over the topic, in no SDK's terms.
 // SessionKey is both the SessionId and the PartitionKey.
 type Message struct {
@@ -9,7 +7,9 @@ type Message struct {
 	MessageID   string
 	SessionKey  string
 	ContentType string
-	Body        []byte
+	// Body is the event document in its encoding. In [EncodingBSON] it aliases the
+	// source document.
+	Body []byte
 	// Epoch is the publisher's term that sent it.
 	Epoch int64
 	// TraceParent and TraceState are the event's W3C trace context, from its
@@ -20,69 +20,42 @@ type Message struct {
 	ClaimCheck bool
 }
 
+// The names of the application properties: subscription rules filter on them, so
+// they are part of the contract.
+const (
+	PropertyAggregateID   = "aggregateId"
+	PropertyAggregateType = "aggregateType"
+	PropertyEventID       = "eventId"
+	PropertyEventType     = "eventType"
+	PropertyEpoch         = "epoch"
+	PropertyTraceParent   = "traceparent"
+	PropertyTraceState    = "tracestate"
+	PropertyClaimCheck    = "claimCheck"
+)
+
 // Properties are the application properties of m: the names that subscription
-// rules filter on.
-func (m *Message) Properties() map[string]any { panic("pending") }
-
-// Encoder makes messages of events. It is immutable and safe for concurrent use.
-type Encoder struct {
-	encoding Encoding
-	sessions SessionKeys
+// rules filter on. eventId and epoch are int64, claimCheck is a bool and stands
+// only where it is true, all others are strings and stand only where there is one.
+func (m *Message) Properties() map[string]any {
+	p := make(map[string]any, 8)
+	p[PropertyAggregateID] = m.AggregateID
+	p[PropertyEventID] = m.EventID
+	p[PropertyEventType] = m.EventType
+	p[PropertyEpoch] = m.Epoch
+	if m.AggregateType != "" {
+		p[PropertyAggregateType] = m.AggregateType
+	}
+	if m.TraceParent != "" {
+		p[PropertyTraceParent] = m.TraceParent
+		if m.TraceState != "" {
+			p[PropertyTraceState] = m.TraceState
+		}
+	}
+	if m.ClaimCheck {
+		p[PropertyClaimCheck] = true
+	}
+	return p
 }
-
-// NewEncoder makes an encoder of that encoding and session key.
-func NewEncoder(encoding Encoding, sessions SessionKeys) *Encoder { panic("pending") }
-
-// Encode makes the message of ev for the publisher's term epoch.
-func (e *Encoder) Encode(ev *Event, epoch int64) (Message, error) { panic("pending") }
-
-// EncodeClaimCheck makes the message that carries the keys of ev alone.
-func (e *Encoder) EncodeClaimCheck(ev *Event, epoch int64) (Message, error) { panic("pending") }
-
-// Encoding is how the event document stands in a message's body.
-type Encoding string
-
-// The encodings, by the names that configuration uses.
-const (
-	// EncodingJSON is relaxed MongoDB Extended JSON v2, content type
-	// application/json.
-	EncodingJSON Encoding = "json"
-	// EncodingBSON is the document's own bytes, content type application/bson.
-	EncodingBSON Encoding = "bson"
-)
-
-// DecodeBody gives the event document in a message's body. An unknown content
-// type or a body that does not parse is a [*ContractError].
-func DecodeBody(contentType string, body []byte) (bson.Raw, error) { panic("pending") }
-
-// SessionMode says what shares a session.
-type SessionMode string
-
-// The modes, by the names that configuration uses.
-const (
-	// SessionPerAggregate gives each aggregate a session of its own.
-	SessionPerAggregate SessionMode = "aggregate"
-	// SessionPerBucket spreads the aggregates over a fixed number of sessions by
-	// their hash.
-	SessionPerBucket SessionMode = "bucket"
-)
-
-// SessionKeys makes session keys of aggregate ids. Make it with [NewSessionKeys].
-type SessionKeys struct {
-	mode    SessionMode
-	buckets int
-}
-
-// NewSessionKeys makes the session keys of that mode. buckets counts only in
-// mode bucket, and is at least 1 there.
-func NewSessionKeys(mode SessionMode, buckets int) (SessionKeys, error) { panic("pending") }
-
-// Key is the session key of an aggregate, at most 128 characters.
-func (s SessionKeys) Key(aggregateID string) string { panic("pending") }
-
-// MessageID is "<aggregateId>/<eventId>", or a stable hash of it where that
-// exceeds the 128 characters of Service Bus.
-func MessageID(aggregateID string, eventID int64) string { panic("pending") }
 
 // Sequence says what a store promises of its event ids.
 type Sequence string

@@ -1,0 +1,50 @@
+package event
+
+import (
+	"fmt"
+	"mime"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// DecodeBody gives the event document in a message's body. A BSON body is checked
+// through and through and then returned as it is, without a copy. An unknown
+// content type or a body that does not parse is a [*ContractError].
+func DecodeBody(contentType string, body []byte) (bson.Raw, error) {
+	switch mediaType(contentType) {
+	case ContentTypeJSON:
+		return decodeJSON(body)
+	case ContentTypeBSON:
+		doc := bson.Raw(body)
+		if _, err := elements(doc); err != nil {
+			return nil, err
+		}
+		if err := doc.Validate(); err != nil {
+			return nil, malformed("decode BSON: %v", err)
+		}
+		return doc, nil
+	default:
+		return nil, malformed("unknown content type %q, known are %s and %s", contentType, ContentTypeJSON, ContentTypeBSON)
+	}
+}
+
+// mediaType strips parameters such as a charset.
+func mediaType(contentType string) string {
+	if contentType == ContentTypeJSON || contentType == ContentTypeBSON {
+		return contentType
+	}
+	t, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return strings.ToLower(strings.TrimSpace(contentType))
+	}
+	return t
+}
+
+func decodeJSON(body []byte) (bson.Raw, error) {
+	var doc bson.Raw
+	if err := bson.UnmarshalExtJSON(body, false, &doc); err != nil {
+		return nil, &ContractError{Reason: ReasonMalformed, Detail: fmt.Sprintf("decode extended JSON: %v", err)}
+	}
+	return doc, nil
+}

@@ -1,0 +1,126 @@
+package event
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// elements gives the bytes of doc's elements, between its length and its closing
+// NUL.
+func elements(doc []byte) ([]byte, error) {
+	if len(doc) < 5 {
+		return nil, malformed("document of %d bytes", len(doc))
+	}
+	if n := binary.LittleEndian.Uint32(doc); uint64(n) != uint64(len(doc)) {
+		return nil, malformed("document of %d bytes says that it has %d", len(doc), n)
+	}
+	if doc[len(doc)-1] != 0 {
+		return nil, malformed("document does not end with NUL")
+	}
+	return doc[4 : len(doc)-1], nil
+}
+
+// nextElement splits the first element off b, which is not empty. The name and
+// the value alias b.
+func nextElement(b []byte) (name []byte, value bson.RawValue, rest []byte, err error) {
+	t := bson.Type(b[0])
+	end := bytes.IndexByte(b[1:], 0)
+	if end < 0 {
+		return nil, value, nil, malformed("field name does not end")
+	}
+	name, rest = b[1:1+end], b[2+end:]
+	size, err := valueSize(t, rest)
+	if err != nil {
+		return nil, value, nil, err
+	}
+	return name, bson.RawValue{Type: t, Value: rest[:size:size]}, rest[size:], nil
+}
+
+// valueSize is the length of the value of type t at the start of b. It has
+// checked that b holds it, that the lengths inside it add up and that a string
+// ends with NUL; it has not looked into nested documents.
+func valueSize(t bson.Type, b []byte) (int, error) {
+	size := -1
+	switch t {
+	case bson.TypeNull, bson.TypeUndefined, bson.TypeMinKey, bson.TypeMaxKey:
+		size = 0
+	case bson.TypeBoolean:
+		size = 1
+	case bson.TypeInt32:
+		size = 4
+	case bson.TypeDouble, bson.TypeInt64, bson.TypeDateTime, bson.TypeTimestamp:
+		size = 8
+	case bson.TypeObjectID:
+		size = 12
+	case bson.TypeDecimal128:
+		size = 16
+	case bson.TypeString, bson.TypeJavaScript, bson.TypeSymbol:
+		return stringSize(t, b, 0)
+	case bson.TypeDBPointer:
+		return stringSize(t, b, 12)
+	case bson.TypeBinary:
+		if len(b) < 5 {
+			return 0, short(t)
+		}
+		n := binary.LittleEndian.Uint32(b)
+		if uint64(n)+5 > uint64(len(b)) {
+			return 0, short(t)
+		}
+		size = int(n) + 5
+		if b[4] == bson.TypeBinaryBinaryOld && (n < 4 || binary.LittleEndian.Uint32(b[5:]) != n-4) {
+			return 0, malformed("lengths in a binary of subtype 2 differ")
+		}
+	case bson.TypeEmbeddedDocument, bson.TypeArray, bson.TypeCodeWithScope:
+		if len(b) < 4 {
+			return 0, short(t)
+		}
+		n := binary.LittleEndian.Uint32(b)
+		if uint64(n) > uint64(len(b)) || n < 5 {
+			return 0, short(t)
+		}
+		size = int(n)
+	case bson.TypeRegex:
+		pattern := bytes.IndexByte(b, 0)
+		if pattern < 0 {
+			return 0, short(t)
+		}
+		options := bytes.IndexByte(b[pattern+1:], 0)
+		if options < 0 {
+			return 0, short(t)
+		}
+		size = pattern + options + 2
+	default:
+		return 0, malformed("unknown BSON type 0x%02x", byte(t))
+	}
+	if len(b) < size {
+		return 0, short(t)
+	}
+	return size, nil
+}
+
+// stringSize is the length of a string at the start of b and of what follows it.
+func stringSize(t bson.Type, b []byte, after int) (int, error) {
+	if len(b) < 5 {
+		return 0, short(t)
+	}
+	n := binary.LittleEndian.Uint32(b)
+	if n < 1 || uint64(n)+4+uint64(after) > uint64(len(b)) {
+		return 0, short(t)
+	}
+	if b[3+n] != 0 {
+		return 0, malformed("%s does not end with NUL", t)
+	}
+	return 4 + int(n) + after, nil
+}
+
+// stringBytes gives the text of a string value that valueSize has checked.
+func stringBytes(v bson.RawValue) []byte { return v.Value[4 : len(v.Value)-1] }
+
+func short(t bson.Type) error { return malformed("%s is cut short", t) }
+
+func malformed(format string, args ...any) error {
+	return &ContractError{Reason: ReasonMalformed, Detail: fmt.Sprintf(format, args...)}
+}

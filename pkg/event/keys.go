@@ -1,0 +1,102 @@
+package event
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+)
+
+// MaxIDBytes is the length above which a MessageId or a SessionId becomes a hash.
+// Service Bus allows 128 characters and does not say which kind; a string has at
+// most as many characters of any kind as it has bytes.
+const MaxIDBytes = 128
+
+// hashPrefix marks an id that is the hash of a longer one.
+const hashPrefix = "sha256:"
+
+// MaxSessionBuckets bounds the buckets of [SessionPerBucket]. More would be
+// sessions as short-lived as one per aggregate.
+const MaxSessionBuckets = 1 << 16
+
+// MessageID is "<aggregateId>/<eventId>". Where that exceeds 128 bytes, the
+// aggregateId in it is replaced by "sha256:" and its hash in hex.
+func MessageID(aggregateID string, eventID int64) string {
+	const mostDigits = 20
+	var digits [1 + mostDigits]byte
+	suffix := strconv.AppendInt(append(digits[:0], '/'), eventID, 10)
+	if len(aggregateID)+len(suffix) > MaxIDBytes {
+		return hashed(aggregateID) + string(suffix)
+	}
+	return aggregateID + string(suffix)
+}
+
+// SessionMode says what shares a session.
+type SessionMode string
+
+// The modes, by the names that configuration uses.
+const (
+	// SessionPerAggregate gives each aggregate a session of its own.
+	SessionPerAggregate SessionMode = "aggregate"
+	// SessionPerBucket spreads the aggregates over a fixed number of sessions by
+	// their hash.
+	SessionPerBucket SessionMode = "bucket"
+)
+
+// SessionKeys makes session keys of aggregate ids. Make it with [NewSessionKeys];
+// the zero value is mode aggregate.
+type SessionKeys struct {
+	buckets []string
+}
+
+// NewSessionKeys makes the session keys of that mode. buckets counts only in
+// mode bucket, and is from 1 to [MaxSessionBuckets] there.
+func NewSessionKeys(mode SessionMode, buckets int) (SessionKeys, error) {
+	switch mode {
+	case SessionPerAggregate:
+		return SessionKeys{}, nil
+	case SessionPerBucket:
+		if buckets < 1 || buckets > MaxSessionBuckets {
+			return SessionKeys{}, fmt.Errorf("make session keys: %d buckets, allowed are 1 to %d", buckets, MaxSessionBuckets)
+		}
+		names := make([]string, buckets)
+		for i := range names {
+			names[i] = "bucket-" + strconv.Itoa(i)
+		}
+		return SessionKeys{buckets: names}, nil
+	default:
+		return SessionKeys{}, fmt.Errorf("make session keys: unknown mode %q, known are %s and %s", mode, SessionPerAggregate, SessionPerBucket)
+	}
+}
+
+// Key is the session key of an aggregate, at most 128 bytes: in mode aggregate
+// its id, or "sha256:" and the id's hash where that is longer; in mode bucket
+// "bucket-<n>". It is the same in every process and release: a key that changed
+// would break the order of an aggregate's events in flight.
+func (s SessionKeys) Key(aggregateID string) string {
+	if s.buckets != nil {
+		return s.buckets[hash64(aggregateID)%uint64(len(s.buckets))]
+	}
+	if len(aggregateID) > MaxIDBytes {
+		return hashed(aggregateID)
+	}
+	return aggregateID
+}
+
+func hashed(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hashPrefix + hex.EncodeToString(sum[:])
+}
+
+// hash64 is FNV-1a over 64 bits, finished with the mixer of MurmurHash3: FNV's
+// low bits alone are uneven over ids that differ in their last characters only.
+func hash64(s string) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * prime
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}

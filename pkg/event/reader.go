@@ -1,0 +1,275 @@
+package event
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// field is the index of one of the contract's fields.
+type field int
+
+const (
+	fieldAggregateID field = iota
+	fieldAggregateType
+	fieldEventID
+	fieldEventType
+	fieldTimestamp
+	fieldPayload
+	fieldMetadata
+	fieldCount
+)
+
+// Reader reads events out of source documents, without decoding them. It is safe
+// for concurrent use.
+type Reader struct {
+	names [fieldCount]string
+	// types holds the event and aggregate types that were seen, which are few and
+	// repeat for ever.
+	types interner
+}
+
+// NewReader makes a reader for documents that name their fields so. It fails
+// where a name is empty, dotted or used twice.
+func NewReader(fields Fields) (*Reader, error) {
+	if err := fields.Validate(); err != nil {
+		return nil, fmt.Errorf("validate field names: %w", err)
+	}
+	return &Reader{names: [fieldCount]string{
+		fieldAggregateID:   fields.AggregateID,
+		fieldAggregateType: fields.AggregateType,
+		fieldEventID:       fields.EventID,
+		fieldEventType:     fields.EventType,
+		fieldTimestamp:     fields.Timestamp,
+		fieldPayload:       fields.Payload,
+		fieldMetadata:      fields.Metadata,
+	}}, nil
+}
+
+// Read reads the event in doc in one pass over its top-level elements; what is
+// nested in the payload is not looked at. Where a field stands twice, the first
+// counts, as it does for the server. A null or undefined is an absent field. What
+// breaks the contract is a [*ContractError], and the event is then filled as far
+// as it could be read: Document always, and each key that is valid.
+func (r *Reader) Read(doc bson.Raw) (Event, error) {
+	ev := Event{Document: doc}
+	values, err := r.scan(doc)
+	if err != nil {
+		return ev, err
+	}
+
+	// Every field is read before the first problem is reported, so that the
+	// quarantine can say which event it holds.
+	var first error
+	note := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	note(r.readAggregateID(&ev, values[fieldAggregateID]))
+	note(r.readEventID(&ev, values[fieldEventID]))
+	note(r.readEventType(&ev, values[fieldEventType]))
+	note(r.readAggregateType(&ev, values[fieldAggregateType]))
+	note(r.readTimestamp(&ev, values[fieldTimestamp]))
+	ev.Payload, ev.Metadata = values[fieldPayload], values[fieldMetadata]
+	return ev, first
+}
+
+// scan finds the contract's fields among the top-level elements of doc.
+func (r *Reader) scan(doc bson.Raw) ([fieldCount]bson.RawValue, error) {
+	var values [fieldCount]bson.RawValue
+	rest, err := elements(doc)
+	if err != nil {
+		return values, err
+	}
+	for len(rest) > 0 {
+		var name []byte
+		var value bson.RawValue
+		name, value, rest, err = nextElement(rest)
+		if err != nil {
+			return values, err
+		}
+		for f := range r.names {
+			if string(name) != r.names[f] {
+				continue
+			}
+			if values[f].Type == 0 && !absent(value.Type) {
+				values[f] = value
+			}
+			break
+		}
+	}
+	return values, nil
+}
+
+func absent(t bson.Type) bool { return t == bson.TypeNull || t == bson.TypeUndefined }
+
+func (r *Reader) readAggregateID(ev *Event, v bson.RawValue) error {
+	name := r.names[fieldAggregateID]
+	ev.RawAggregateID = v
+	switch v.Type {
+	case 0:
+		return &ContractError{Reason: ReasonMissingAggregateID, Field: name}
+	case bson.TypeString:
+		s, err := keyString(name, v, ReasonMissingAggregateID)
+		if err != nil {
+			return err
+		}
+		ev.AggregateID = string(s)
+	case bson.TypeObjectID:
+		ev.AggregateID = bson.ObjectID(v.Value).Hex()
+	case bson.TypeBinary:
+		uuid := v.Value[5:]
+		if subtype := v.Value[4]; subtype != bson.TypeBinaryUUID {
+			return &ContractError{Reason: ReasonWrongType, Field: name, Detail: fmt.Sprintf("binary of subtype %d: only a UUID (subtype 4) is a key", subtype)}
+		}
+		if len(uuid) != 16 {
+			return &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("UUID of %d bytes", len(uuid))}
+		}
+		ev.AggregateID = formatUUID([16]byte(uuid))
+	case bson.TypeInt32:
+		ev.AggregateID = strconv.FormatInt(int64(int32(binary.LittleEndian.Uint32(v.Value))), 10)
+	case bson.TypeInt64:
+		ev.AggregateID = strconv.FormatInt(int64(binary.LittleEndian.Uint64(v.Value)), 10)
+	default:
+		return wrongType(name, v.Type, "a string, ObjectId, UUID or integer")
+	}
+	return nil
+}
+
+func (r *Reader) readEventID(ev *Event, v bson.RawValue) error {
+	name := r.names[fieldEventID]
+	var id int64
+	switch v.Type {
+	case 0:
+		return &ContractError{Reason: ReasonMissingEventID, Field: name}
+	case bson.TypeInt32:
+		id = int64(int32(binary.LittleEndian.Uint32(v.Value)))
+	case bson.TypeInt64:
+		id = int64(binary.LittleEndian.Uint64(v.Value))
+	case bson.TypeDouble:
+		f := math.Float64frombits(binary.LittleEndian.Uint64(v.Value))
+		// 2^63 is the first double that an int64 cannot hold.
+		if f != math.Trunc(f) || f >= 1<<63 || f < 1 {
+			return outOfRange(name, strconv.FormatFloat(f, 'g', -1, 64))
+		}
+		id = int64(f)
+	default:
+		return wrongType(name, v.Type, "an integer")
+	}
+	if id < 1 {
+		return outOfRange(name, strconv.FormatInt(id, 10))
+	}
+	ev.EventID = id
+	return nil
+}
+
+func (r *Reader) readEventType(ev *Event, v bson.RawValue) error {
+	name := r.names[fieldEventType]
+	switch v.Type {
+	case 0:
+		return &ContractError{Reason: ReasonMissingEventType, Field: name}
+	case bson.TypeString:
+	default:
+		return wrongType(name, v.Type, "a string")
+	}
+	s, err := keyString(name, v, ReasonMissingEventType)
+	if err != nil {
+		return err
+	}
+	ev.EventType = r.types.intern(s)
+	return nil
+}
+
+func (r *Reader) readAggregateType(ev *Event, v bson.RawValue) error {
+	name := r.names[fieldAggregateType]
+	switch v.Type {
+	case 0:
+		return nil
+	case bson.TypeString:
+	default:
+		return wrongType(name, v.Type, "a string")
+	}
+	s, err := keyString(name, v, "")
+	if err != nil {
+		return err
+	}
+	ev.AggregateType = r.types.intern(s)
+	return nil
+}
+
+func (r *Reader) readTimestamp(ev *Event, v bson.RawValue) error {
+	name := r.names[fieldTimestamp]
+	switch v.Type {
+	case 0:
+		return nil
+	case bson.TypeDateTime:
+		ev.Timestamp = time.UnixMilli(int64(binary.LittleEndian.Uint64(v.Value))).UTC()
+		return nil
+	case bson.TypeString:
+		s := stringBytes(v)
+		t, err := time.Parse(time.RFC3339, string(s))
+		if err != nil {
+			return &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("%s is no RFC 3339 time", quoted(s))}
+		}
+		ev.Timestamp = t.UTC()
+		return nil
+	default:
+		return wrongType(name, v.Type, "a date or an RFC 3339 string")
+	}
+}
+
+// keyString gives the bytes of a string that becomes part of a message's keys:
+// not empty (reported as missing, where that is not allowed), valid UTF-8, which
+// AMQP demands, and no longer than an application property may be.
+func keyString(name string, v bson.RawValue, missing Reason) ([]byte, error) {
+	s := stringBytes(v)
+	switch {
+	case len(s) == 0 && missing != "":
+		return nil, &ContractError{Reason: missing, Field: name, Detail: "empty string"}
+	case len(s) > MaxKeyBytes:
+		return nil, &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: fmt.Sprintf("%d bytes, at most %d are allowed", len(s), MaxKeyBytes)}
+	case !utf8.Valid(s):
+		return nil, &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("%s is not valid UTF-8", quoted(s))}
+	}
+	return s, nil
+}
+
+func wrongType(name string, t bson.Type, want string) error {
+	return &ContractError{Reason: ReasonWrongType, Field: name, Detail: fmt.Sprintf("%s, not %s", t, want)}
+}
+
+func outOfRange(name, value string) error {
+	return &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: value + " is not a whole number from 1 to 2^63-1"}
+}
+
+// quoted shows s in an error, cut where it is long.
+func quoted(s []byte) string {
+	const most = 64
+	if len(s) > most {
+		return strconv.Quote(string(s[:most])) + "…"
+	}
+	return strconv.Quote(string(s))
+}
+
+const hexDigits = "0123456789abcdef"
+
+// formatUUID gives the canonical 8-4-4-4-12 form in lower case.
+func formatUUID(uuid [16]byte) string {
+	var b [36]byte
+	at := 0
+	for i, x := range uuid {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			b[at] = '-'
+			at++
+		}
+		b[at], b[at+1] = hexDigits[x>>4], hexDigits[x&15]
+		at += 2
+	}
+	return string(b[:])
+}
