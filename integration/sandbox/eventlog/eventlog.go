@@ -1,0 +1,152 @@
+package eventlog
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+//go:embed projections.yaml.tmpl
+var projections string
+
+// maxLine bounds a line of the file: MongoDB's own bound on a document.
+const maxLine = 16 << 20
+
+// line is an event as the file writes it.
+type line struct {
+	AggregateID   string `bson:"aggregateId"`
+	AggregateType string `bson:"aggregateType"`
+	EventID       int64  `bson:"eventId"`
+	EventType     string `bson:"eventType"`
+	Timestamp     string `bson:"timestamp"`
+	Payload       bson.D `bson:"payload"`
+}
+
+// Open reads a file of events, gzipped where its name ends in .gz. Each line is
+// a JSON object with aggregateId, eventId, eventType, an RFC 3339 timestamp and
+// a payload; the events of an aggregate stand in eventId order. They are stored
+// by time, so that many aggregates are interleaved.
+func Open(path string) (*workload.Workload, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the event log: %w", err)
+	}
+	defer file.Close()
+
+	var in io.Reader = file
+	if strings.HasSuffix(path, ".gz") {
+		unzipped, err := gzip.NewReader(file)
+		if err != nil {
+			return nil, fmt.Errorf("unzip the event log %s: %w", path, err)
+		}
+		defer unzipped.Close()
+		in = unzipped
+	}
+	events, err := read(in)
+	if err != nil {
+		return nil, fmt.Errorf("read the event log %s: %w", path, err)
+	}
+	if len(events) == 0 {
+		return nil, fmt.Errorf("read the event log %s: it has no events", path)
+	}
+	interleave(events)
+
+	yaml, err := projectionsFor(events)
+	if err != nil {
+		return nil, err
+	}
+	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	return &workload.Workload{Name: name, Events: events, Projections: yaml, Fold: fold}, nil
+}
+
+func read(in io.Reader) ([]workload.Event, error) {
+	var events []workload.Event
+	last := make(map[string]int64)
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for n := 1; lines.Scan(); n++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var l line
+		if err := bson.UnmarshalExtJSON(lines.Bytes(), false, &l); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		at, err := time.Parse(time.RFC3339, l.Timestamp)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		switch {
+		case l.AggregateID == "" || l.EventType == "":
+			return nil, fmt.Errorf("line %d: aggregateId and eventType are required", n)
+		case l.EventID != last[l.AggregateID]+1:
+			return nil, fmt.Errorf("line %d: event %d of %s follows event %d: number an aggregate's events 1, 2, 3, …",
+				n, l.EventID, l.AggregateID, last[l.AggregateID])
+		}
+		last[l.AggregateID] = l.EventID
+		events = append(events, workload.Event{
+			AggregateID: l.AggregateID, AggregateType: l.AggregateType, EventID: l.EventID,
+			EventType: l.EventType, Timestamp: at.UTC(), Payload: l.Payload,
+		})
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("a line is longer than %d bytes, more than a MongoDB document may be", maxLine)
+	} else if err != nil {
+		return nil, err
+	}
+	return events, nil
+}
+
+// interleave orders the events by time and keeps each aggregate's own order,
+// also where its clock went backwards.
+func interleave(events []workload.Event) {
+	type timed struct {
+		at    time.Time
+		event workload.Event
+	}
+	latest := make(map[string]time.Time)
+	order := make([]timed, len(events))
+	for i, ev := range events {
+		at := ev.Timestamp
+		if before := latest[ev.AggregateID]; at.Before(before) {
+			at = before
+		}
+		latest[ev.AggregateID] = at
+		order[i] = timed{at, ev}
+	}
+	slices.SortStableFunc(order, func(a, b timed) int { return a.at.Compare(b.at) })
+	for i := range order {
+		events[i] = order[i].event
+	}
+}
+
+func projectionsFor(events []workload.Event) ([]byte, error) {
+	eventTypes := make(map[string]struct{})
+	for i := range events {
+		eventTypes[events[i].EventType] = struct{}{}
+	}
+	parsed, err := template.New("projections.yaml").Parse(projections)
+	if err != nil {
+		return nil, fmt.Errorf("parse the projections' template: %w", err)
+	}
+	var out bytes.Buffer
+	if err := parsed.Execute(&out, slices.Sorted(maps.Keys(eventTypes))); err != nil {
+		return nil, fmt.Errorf("write the projections: %w", err)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,82 @@
+package verify
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The projector's own fields of a read model.
+const (
+	lastEventID   = "lastEventId"
+	lastUpdatedAt = "lastUpdatedAt"
+)
+
+// compareDocument says how a read model differs from what it must show, or
+// nothing.
+func compareDocument(got bson.M, exp want) string {
+	shown, _ := plain(got).(map[string]any)
+	if shown[lastEventID] != exp.lastEventID {
+		return fmt.Sprintf("its %s is %v, not %d", lastEventID, shown[lastEventID], exp.lastEventID)
+	}
+	if _, ok := shown[lastUpdatedAt].(time.Time); !ok {
+		return fmt.Sprintf("its %s is %v, not a date", lastUpdatedAt, shown[lastUpdatedAt])
+	}
+	delete(shown, "_id")
+	delete(shown, lastEventID)
+	delete(shown, lastUpdatedAt)
+
+	due, _ := plain(exp.document).(map[string]any)
+	for _, field := range sortedKeys(due) {
+		if !reflect.DeepEqual(shown[field], due[field]) {
+			return fmt.Sprintf("its %s is %v, not %v", field, shown[field], due[field])
+		}
+		delete(shown, field)
+	}
+	for _, field := range sortedKeys(shown) {
+		return fmt.Sprintf("it has a field %s that it should not have: %v", field, shown[field])
+	}
+	return ""
+}
+
+// plain brings a value of either side to one form: integers are int64, dates are
+// UTC milliseconds, documents are maps without an order.
+func plain(value any) any {
+	switch v := value.(type) {
+	case bson.M:
+		fields := make(map[string]any, len(v))
+		for key, field := range v {
+			fields[key] = plain(field)
+		}
+		return fields
+	case bson.D:
+		fields := make(map[string]any, len(v))
+		for _, e := range v {
+			fields[e.Key] = plain(e.Value)
+		}
+		return fields
+	case bson.A:
+		list := make([]any, len(v))
+		for i, element := range v {
+			list[i] = plain(element)
+		}
+		return list
+	case int32:
+		return int64(v)
+	case int:
+		return int64(v)
+	case bson.DateTime:
+		return v.Time().UTC()
+	case time.Time:
+		return v.UTC().Truncate(time.Millisecond)
+	default:
+		return value
+	}
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,169 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// maxFindings bounds how many differences a report spells out.
+const maxFindings = 20
+
+// Report is the outcome of a comparison.
+type Report struct {
+	// Events and Aggregates count what the event store holds.
+	Events, Aggregates int
+	// Expected counts the aggregates that should have the read model that the fold
+	// gives, a visible document or none; Right counts those that do.
+	Expected, Right int
+	// Findings say what is wrong, at most the first few.
+	Findings []string
+	wrong    int
+}
+
+// OK says that every read model is right and that there is at least one.
+func (r *Report) OK() bool { return r.Expected > 0 && r.Right == r.Expected && r.wrong == 0 }
+
+// Wrong counts the differences, documents that should not be there included.
+func (r *Report) Wrong() int { return r.wrong }
+
+func (r *Report) find(format string, args ...any) {
+	r.wrong++
+	if len(r.Findings) < maxFindings {
+		r.Findings = append(r.Findings, fmt.Sprintf(format, args...))
+	}
+}
+
+// Options are what a comparison allows for.
+type Options struct {
+	// Until bounds the events that count for an aggregate, inclusively: those of a
+	// parked aggregate that were applied before its poison event.
+	Until map[string]int64
+}
+
+// ReadModels folds the events collection with the workload's oracle and compares
+// every read model in the database with it. A difference is a finding in the
+// report; an error means that the comparison could not be made.
+func ReadModels(
+	ctx context.Context, events *mongo.Collection, models *mongo.Database, fold workload.Fold, opts Options,
+) (*Report, error) {
+	report := new(Report)
+	expected, err := foldStore(ctx, events, fold, opts, report)
+	if err != nil {
+		return nil, err
+	}
+	for _, collection := range sortedKeys(expected) {
+		if err := compareCollection(ctx, models.Collection(collection), expected[collection], report); err != nil {
+			return nil, err
+		}
+	}
+	return report, nil
+}
+
+// want is what a read model must show.
+type want struct {
+	document    bson.M // nil: none visible
+	lastEventID int64
+}
+
+func foldStore(
+	ctx context.Context, events *mongo.Collection, fold workload.Fold, opts Options, report *Report,
+) (map[string]map[string]want, error) {
+	order := bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}
+	cursor, err := events.Find(ctx, bson.D{}, options.Find().SetSort(order).SetBatchSize(5000))
+	if err != nil {
+		return nil, fmt.Errorf("read the event store: %w", err)
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+
+	expected := make(map[string]map[string]want)
+	var history []workload.Event
+	closeAggregate := func() {
+		if len(history) == 0 {
+			return
+		}
+		report.Aggregates++
+		id, last := history[0].AggregateID, history[len(history)-1].EventID
+		if until, bounded := opts.Until[id]; bounded {
+			history = slices.DeleteFunc(history, func(ev workload.Event) bool { return ev.EventID > until })
+			last = until
+		}
+		if len(history) > 0 {
+			collection, document := fold(history)
+			if expected[collection] == nil {
+				expected[collection] = make(map[string]want)
+			}
+			expected[collection][id] = want{document: document, lastEventID: last}
+			report.Expected++
+		}
+		history = history[:0]
+	}
+	for cursor.Next(ctx) {
+		var ev workload.Event
+		if err := cursor.Decode(&ev); err != nil {
+			return nil, fmt.Errorf("decode an event: %w", err)
+		}
+		if len(history) > 0 && history[0].AggregateID != ev.AggregateID {
+			closeAggregate()
+		}
+		ev.Timestamp = ev.Timestamp.UTC()
+		history = append(history, ev)
+		report.Events++
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, fmt.Errorf("read the event store: %w", err)
+	}
+	closeAggregate()
+	return expected, nil
+}
+
+func compareCollection(ctx context.Context, models *mongo.Collection, expected map[string]want, report *Report) error {
+	cursor, err := models.Find(ctx, bson.D{}, options.Find().SetBatchSize(5000))
+	if err != nil {
+		return fmt.Errorf("read the read models: %w", err)
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+
+	seen := make(map[string]struct{}, len(expected))
+	for cursor.Next(ctx) {
+		var got bson.M
+		if err := cursor.Decode(&got); err != nil {
+			return fmt.Errorf("decode a read model: %w", err)
+		}
+		id, _ := got["_id"].(string)
+		exp, known := expected[id]
+		seen[id] = struct{}{}
+		switch {
+		case !known:
+			report.find("%s %v: is there, and no event speaks of it", models.Name(), got["_id"])
+		case exp.document == nil:
+			report.find("%s %s: is visible, and its aggregate was deleted", models.Name(), id)
+		default:
+			if difference := compareDocument(got, exp); difference != "" {
+				report.find("%s %s: %s", models.Name(), id, difference)
+				continue
+			}
+			report.Right++
+		}
+	}
+	if err := cursor.Err(); err != nil {
+		return fmt.Errorf("read the read models: %w", err)
+	}
+	for _, id := range sortedKeys(expected) {
+		if _, ok := seen[id]; ok {
+			continue
+		}
+		if expected[id].document == nil {
+			report.Right++
+			continue
+		}
+		report.find("%s %s: is missing", models.Name(), id)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package workload
+
+import (
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Event is one domain event in the form that the event store keeps.
+type Event struct {
+	AggregateID   string    `bson:"aggregateId"`
+	AggregateType string    `bson:"aggregateType"`
+	EventID       int64     `bson:"eventId"`
+	EventType     string    `bson:"eventType"`
+	Timestamp     time.Time `bson:"timestamp"`
+	Payload       bson.D    `bson:"payload"`
+}
+
+// Workload is a set of events with its projections and its oracle.
+type Workload struct {
+	// Name is a word for titles and logs.
+	Name string
+	// Events are in the order in which they are to be stored; the events of an
+	// aggregate are in eventId order.
+	Events []Event
+	// Projections is the projections file for the projector, in YAML.
+	Projections []byte
+	// Fold folds one aggregate, whose events come in eventId order and are at
+	// least one.
+	Fold Fold
+}
+
+// Fold computes what the read models must show of one aggregate. It returns the
+// collection and the document, without the fields that the projector adds
+// itself. A nil document means that none must be visible.
+type Fold func(events []Event) (collection string, document bson.M)
+
+// Aggregates counts the distinct aggregates among the events.
+func (w *Workload) Aggregates() int {
+	seen := make(map[string]struct{})
+	for i := range w.Events {
+		seen[w.Events[i].AggregateID] = struct{}{}
+	}
+	return len(seen)
+}
