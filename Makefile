@@ -1,0 +1,69 @@
+# Everything here needs Go, git and make only: tools are built from their Go
+# modules (hack/tools) into bin/.
+
+MODULES  := pkg publisher projector integration
+PACKAGES := $(MODULES:%=./%/...)
+BIN      := $(CURDIR)/bin
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS  := -s -w -X github.com/penstock-cdc/penstock/pkg/cli.version=$(VERSION)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z\/-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Run
+
+.PHONY: demo
+demo: build ## Run events through the whole pipeline and kill its leader halfway (EVENTS=file.ndjson[.gz] for your own)
+	@$(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector $(if $(EVENTS),--events $(EVENTS))
+
+.PHONY: build
+build: ## Build the services and the sandbox into bin/
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./publisher ./projector ./integration/cmd/sandbox
+
+##@ Check
+
+.PHONY: test
+test: ## Run every test: unit, property, race, and end to end with processes that are killed
+	go test -race -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -v /e2e)
+	go test -count 1 -timeout 10m ./integration/e2e/...
+
+.PHONY: bench
+bench: ## Measure both services against their plain loops, and the hot paths
+	go test -run '^$$' -bench . -benchmem $(filter-out ./integration/...,$(PACKAGES))
+	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./integration/bench/...
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Check style, import rules, and that the modules are tidy
+	@for module in $(MODULES); do \
+		echo "lint $$module"; \
+		(cd $$module && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
+	done
+	@for module in $(MODULES); do \
+		(cd $$module && GOWORK=off go mod tidy -diff) || { echo "$$module: run make tidy"; exit 1; }; \
+	done
+
+.PHONY: verify
+verify: ## Build every module by itself, without the workspace
+	@for module in $(MODULES); do \
+		echo "build $$module"; (cd $$module && GOWORK=off go build ./...) || exit 1; \
+	done
+
+##@ Maintain
+
+.PHONY: fmt
+fmt: $(BIN)/golangci-lint ## Format the code
+	@for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
+
+.PHONY: tidy
+tidy: ## Tidy every module
+	@for module in $(MODULES) hack/tools; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
+	@go work sync
+
+$(BIN)/golangci-lint: hack/tools/go.mod
+	@mkdir -p $(BIN)
+	@echo "build golangci-lint (once)"
+	@cd hack/tools && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
