@@ -1,0 +1,116 @@
+package mongox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Config says where the event store and the state are. Both services embed it;
+// the tags are kong's. The zero value is invalid.
+type Config struct {
+	URI              string `name:"mongodb-uri" env:"MONGODB_URI" secret:"" placeholder:"URI" help:"MongoDB connection string of every store that has none of its own."`
+	EventsURI        string `name:"events-mongodb-uri" env:"PENSTOCK_EVENTS_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the event store; without it, MONGODB_URI."`
+	EventsDatabase   string `name:"events-database" env:"PENSTOCK_EVENTS_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the event store."`
+	EventsCollection string `name:"events-collection" env:"PENSTOCK_EVENTS_COLLECTION" default:"events" placeholder:"NAME" help:"Collection of the event store."`
+	StateURI         string `name:"state-mongodb-uri" env:"PENSTOCK_STATE_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the state (checkpoints, leases, quarantine, parked); without it, MONGODB_URI."`
+	StateDatabase    string `name:"state-database" env:"PENSTOCK_STATE_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the state."`
+}
+
+// ReadModelsConfig is [Config] and where the read models are: what a projector
+// embeds.
+type ReadModelsConfig struct {
+	Config `embed:""`
+
+	ReadModelsURI      string `name:"readmodels-mongodb-uri" env:"PENSTOCK_READMODELS_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the read models; without it, MONGODB_URI."`
+	ReadModelsDatabase string `name:"readmodels-database" env:"PENSTOCK_READMODELS_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the read models."`
+}
+
+// Store is one place in MongoDB.
+type Store struct {
+	// URI is never empty in a valid configuration; it may hold a password.
+	URI      string
+	Database string
+	// Collection is set for the event store only.
+	Collection string
+}
+
+// String gives the store without its password.
+func (s Store) String() string {
+	at := Redact(s.URI) + " " + s.Database
+	if s.Collection != "" {
+		at += "." + s.Collection
+	}
+	return at
+}
+
+// Events is the event store.
+func (c Config) Events() Store {
+	return Store{URI: cmp.Or(c.EventsURI, c.URI), Database: c.EventsDatabase, Collection: c.EventsCollection}
+}
+
+// State is the store of checkpoints, leases, quarantine and parked aggregates.
+func (c Config) State() Store {
+	return Store{URI: cmp.Or(c.StateURI, c.URI), Database: c.StateDatabase}
+}
+
+// ReadModels is the store of the read models.
+func (c ReadModelsConfig) ReadModels() Store {
+	return Store{URI: cmp.Or(c.ReadModelsURI, c.URI), Database: c.ReadModelsDatabase}
+}
+
+// Validate reports every problem at once, each naming its variable.
+func (c Config) Validate() error { return errors.Join(c.problems()...) }
+
+// Validate reports every problem at once, each naming its variable.
+func (c ReadModelsConfig) Validate() error {
+	problems := c.problems()
+	problems = append(problems, checkURI("PENSTOCK_READMODELS_MONGODB_URI", c.ReadModelsURI)...)
+	if c.URI == "" && c.ReadModelsURI == "" {
+		problems = append(problems, errors.New("PENSTOCK_READMODELS_MONGODB_URI is not set: set it, or MONGODB_URI for all stores"))
+	}
+	return errors.Join(append(problems, checkDatabase("PENSTOCK_READMODELS_DATABASE", c.ReadModelsDatabase)...)...)
+}
+
+func (c Config) problems() []error {
+	var problems []error
+	problems = append(problems, checkURI("MONGODB_URI", c.URI)...)
+	problems = append(problems, checkURI("PENSTOCK_EVENTS_MONGODB_URI", c.EventsURI)...)
+	problems = append(problems, checkURI("PENSTOCK_STATE_MONGODB_URI", c.StateURI)...)
+	if c.URI == "" {
+		switch {
+		case c.EventsURI == "" && c.StateURI == "":
+			problems = append(problems, errors.New("MONGODB_URI is not set: set it to the connection string of a replica set, such as mongodb://host:27017/?replicaSet=rs0"))
+		case c.EventsURI == "":
+			problems = append(problems, errors.New("PENSTOCK_EVENTS_MONGODB_URI is not set: set it, or MONGODB_URI for all stores"))
+		case c.StateURI == "":
+			problems = append(problems, errors.New("PENSTOCK_STATE_MONGODB_URI is not set: set it, or MONGODB_URI for all stores"))
+		}
+	}
+	problems = append(problems, checkDatabase("PENSTOCK_EVENTS_DATABASE", c.EventsDatabase)...)
+	problems = append(problems, checkDatabase("PENSTOCK_STATE_DATABASE", c.StateDatabase)...)
+	if c.EventsCollection == "" || strings.HasPrefix(c.EventsCollection, "system.") || strings.ContainsAny(c.EventsCollection, "$\x00") {
+		problems = append(problems, fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %q, no name of a collection: it is not empty, holds no $ and does not start with system.", c.EventsCollection))
+	}
+	return problems
+}
+
+func checkURI(variable, uri string) []error {
+	if uri == "" {
+		return nil
+	}
+	if _, err := clientOptions(uri, Options{}); err != nil {
+		return []error{fmt.Errorf("%s is no MongoDB connection string: %w", variable, err)}
+	}
+	return nil
+}
+
+// checkDatabase holds a name against the server's rules for a database:
+// https://www.mongodb.com/docs/manual/reference/limits/#naming-restrictions
+func checkDatabase(variable, name string) []error {
+	if name == "" || len(name) > 63 || strings.ContainsAny(name, "/\\. \"$*<>:|?\x00") {
+		return []error{fmt.Errorf("%s is %q, no name of a database: use 1 to 63 letters, digits, - and _", variable, name)}
+	}
+	return nil
+}

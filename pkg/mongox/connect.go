@@ -1,0 +1,102 @@
+package mongox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// serverSelectionTimeout bounds how long an operation waits for a primary. An
+// election takes some seconds; the driver's default of 30 s is longer than a
+// lease.
+const serverSelectionTimeout = 10 * time.Second
+
+// Options refine a client. The zero value is good.
+type Options struct {
+	// AppName shows in the server's logs and currentOp.
+	AppName string
+	// MaxPoolSize bounds the connections to each server; 0 means the URI's value,
+	// or the driver's 100.
+	MaxPoolSize uint64
+}
+
+// Open makes a client without touching the network, for callers that wait for
+// MongoDB in their own way. Errors do not show the password in uri.
+func Open(uri string, opts Options) (*mongo.Client, error) {
+	o, err := clientOptions(uri, opts)
+	if err != nil {
+		return nil, fmt.Errorf("read MongoDB connection string: %w", err)
+	}
+	client, err := mongo.Connect(o)
+	if err != nil {
+		return nil, fmt.Errorf("open MongoDB client of %s: %w", Redact(uri), sanitize(err, uri))
+	}
+	return client, nil
+}
+
+// Connect opens a client and reaches the primary once, within ctx and the
+// server-selection timeout of 10 s (or the URI's own). Writes need a majority;
+// what the URI says about anything else counts. The caller disconnects the client.
+func Connect(ctx context.Context, uri string, opts Options) (*mongo.Client, error) {
+	client, err := Open(uri, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := client.Ping(ctx, readpref.Primary()); err != nil {
+		disconnect, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		return nil, errors.Join(
+			fmt.Errorf("reach MongoDB at %s: %w", Redact(uri), sanitize(err, uri)),
+			client.Disconnect(disconnect))
+	}
+	return client, nil
+}
+
+func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
+	o := options.Client().
+		SetServerSelectionTimeout(serverSelectionTimeout).
+		ApplyURI(uri).
+		SetWriteConcern(writeconcern.Majority())
+	if o.RetryWrites == nil {
+		o.SetRetryWrites(true)
+	}
+	if opts.AppName != "" {
+		o.SetAppName(opts.AppName)
+	}
+	if opts.MaxPoolSize > 0 {
+		o.SetMaxPoolSize(opts.MaxPoolSize)
+	}
+	if err := o.Validate(); err != nil {
+		return nil, sanitize(err, uri)
+	}
+	return o, nil
+}
+
+// sanitized is an error whose text has been freed of secrets.
+type sanitized struct {
+	text string
+	err  error
+}
+
+func (s *sanitized) Error() string { return s.text }
+func (s *sanitized) Unwrap() error { return s.err }
+
+// sanitize replaces the secrets of uri in the text of err.
+func sanitize(err error, uri string) error {
+	text := err.Error()
+	clean := text
+	for _, secret := range secrets(uri) {
+		clean = strings.ReplaceAll(clean, secret, redacted)
+	}
+	if clean == text {
+		return err
+	}
+	return &sanitized{text: clean, err: err}
+}

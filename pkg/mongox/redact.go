@@ -1,0 +1,84 @@
+package mongox
+
+import (
+	"net/url"
+	"strings"
+)
+
+const redacted = "***"
+
+// secretOptions are the options of a connection string that hold a secret, in
+// lower case as their names are case-insensitive.
+var secretOptions = map[string]bool{
+	"authmechanismproperties":         true,
+	"proxypassword":                   true,
+	"proxyusername":                   true,
+	"tlscertificatekeyfilepassword":   true,
+	"sslclientcertificatekeypassword": true,
+}
+
+// Redact gives a connection string that may be logged: user name, password and
+// secret options are replaced by ***. It takes malformed strings too, and then
+// leaves out too much rather than too little.
+func Redact(uri string) string {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok {
+		if uri == "" {
+			return ""
+		}
+		return redacted
+	}
+	rest, query, hasQuery := strings.Cut(rest, "?")
+	// An unescaped @ or / in a password is a mistake, and yet no reason to show it:
+	// everything before the last @ is credentials.
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		rest = redacted + rest[at:]
+	}
+	if !hasQuery {
+		return scheme + "://" + rest
+	}
+	if strings.Contains(query, "@") {
+		// Then the question mark was part of the credentials.
+		return scheme + "://" + redacted + query[strings.LastIndexByte(query, '@'):]
+	}
+	pairs := strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' })
+	for i, pair := range pairs {
+		if name, _, _ := strings.Cut(pair, "="); secretOptions[strings.ToLower(name)] {
+			pairs[i] = name + "=" + redacted
+		}
+	}
+	return scheme + "://" + rest + "?" + strings.Join(pairs, "&")
+}
+
+// secrets lists what of uri must not appear in a text, as written and unescaped.
+func secrets(uri string) []string {
+	var found []string
+	add := func(s string) {
+		if s == "" {
+			return
+		}
+		found = append(found, s)
+		if plain, err := url.PathUnescape(s); err == nil && plain != s {
+			found = append(found, plain)
+		}
+	}
+	add(uri)
+	_, rest, ok := strings.Cut(uri, "://")
+	if !ok {
+		return found
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		credentials := rest[:at]
+		add(credentials)
+		if _, password, ok := strings.Cut(credentials, ":"); ok {
+			add(password)
+		}
+	}
+	_, query, _ := strings.Cut(rest, "?")
+	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		if name, value, _ := strings.Cut(pair, "="); secretOptions[strings.ToLower(name)] {
+			add(value)
+		}
+	}
+	return found
+}
