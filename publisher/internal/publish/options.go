@@ -1,0 +1,150 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// MaxBatchEvents is the most messages that Service Bus takes in one batch
+// (Azure/azure-service-bus#397).
+const MaxBatchEvents = 4500
+
+// Item is one event on its way to the topic.
+type Item struct {
+	// Event must stay unchanged, with the bytes that it aliases, until its ticket is
+	// acknowledged or Run has returned.
+	Event event.Event
+	// Ticket is handed back to Acked and means nothing here.
+	Ticket uint64
+	// Size is what the event counts against MaxInflightBytes; 0 means the length of
+	// its document.
+	Size int
+}
+
+// Encoder makes messages of events. It is called by many goroutines at once.
+type Encoder interface {
+	Encode(ev *event.Event, epoch int64) (event.Message, error)
+	EncodeClaimCheck(ev *event.Event, epoch int64) (event.Message, error)
+}
+
+var _ Encoder = (*event.Encoder)(nil)
+
+// Options make a [Dispatcher]. Connect, Encoder, SessionKey, Acked and Quarantine
+// are required, and every other zero value means the default named with it.
+type Options struct {
+	// Connect opens one connection to the topic.
+	Connect Connect
+	// Encoder makes the messages, in the workers.
+	Encoder Encoder
+	// SessionKey gives the session key of an aggregate; it must be the one that
+	// Encoder puts into the messages ([event.SessionKeys.Key]). It is called by
+	// Submit.
+	SessionKey func(aggregateID string) string
+	// Epoch is the term's, and goes into every message.
+	Epoch int64
+
+	// Acked is told the tickets whose events the topic has, or the quarantine. It is
+	// called by many goroutines at once and must not keep the slice.
+	Acked func(tickets []uint64)
+	// Quarantine stores an event that cannot be published, and why: a
+	// [*event.ContractError] where the event itself is the reason. Once it returns
+	// nil the ticket is acknowledged; its error ends the term.
+	Quarantine func(ctx context.Context, item *Item, cause error) error
+	// ClaimCheck sends an event that is too large for the topic without its payload,
+	// for the projector to read it in the store; otherwise it is quarantined.
+	ClaimCheck bool
+
+	// Batching is the policy; default and auto: mixed ([Batching.Resolve]).
+	Batching Batching
+	// Connections are kept open, each a Connect of its own. Default 4.
+	Connections int
+	// MaxInflightEvents bounds the events between Submit and Acked. Default 16384.
+	MaxInflightEvents int
+	// MaxInflightBytes bounds their size; a single larger event passes alone.
+	// Encoded, an event of a batch that is being sent takes about three times its
+	// size in addition. Default 64 MiB.
+	MaxInflightBytes int64
+	// MaxBatchEvents bounds the events of a batch, up to [MaxBatchEvents]. Default
+	// 1000.
+	MaxBatchEvents int
+	// MaxSends bounds the unanswered sends over all connections. Default 512 for
+	// one key or event at a time; with mixed batches 4 per connection, since fewer
+	// sends make fuller and cheaper batches.
+	MaxSends int
+	// SendTimeout bounds one send, and opening one connection. After it the outcome
+	// is unknown and the connection is replaced. Default 30 s.
+	SendTimeout time.Duration
+	// CloseTimeout bounds the closing of connections when Run ends. Default 5 s.
+	CloseTimeout time.Duration
+
+	// Registerer takes the metrics; nil means none. A process has one set, whatever
+	// the number of terms.
+	Registerer prometheus.Registerer
+	// Logger defaults to none.
+	Logger zerolog.Logger
+}
+
+// withDefaults fills in the defaults.
+func (o Options) withDefaults() Options {
+	o.Batching = o.Batching.Resolve(nil)
+	setDefault(&o.Connections, 4)
+	setDefault(&o.MaxInflightEvents, 16384)
+	setDefault(&o.MaxInflightBytes, 64<<20)
+	setDefault(&o.MaxBatchEvents, 1000)
+	setDefault(&o.SendTimeout, 30*time.Second)
+	setDefault(&o.CloseTimeout, 5*time.Second)
+	return o
+}
+
+func setDefault[T int | int64 | time.Duration](value *T, to T) {
+	if *value == 0 {
+		*value = to
+	}
+}
+
+// validate names every problem at once; o has its defaults.
+func (o Options) validate() error {
+	var problems []error
+	require := func(ok bool, problem string) {
+		if !ok {
+			problems = append(problems, errors.New(problem))
+		}
+	}
+	require(o.Connect != nil, "no Connect")
+	require(o.Encoder != nil, "no Encoder")
+	require(o.SessionKey != nil, "no SessionKey")
+	require(o.Acked != nil, "no Acked")
+	require(o.Quarantine != nil, "no Quarantine")
+	if _, err := ParseBatching(string(o.Batching)); err != nil {
+		problems = append(problems, err)
+	}
+	require(o.Connections > 0, "no connections")
+	require(o.MaxInflightEvents > 0, "no events may be in flight")
+	require(o.MaxInflightBytes > 0, "no bytes may be in flight")
+	require(o.MaxSends >= 0, "MaxSends is negative")
+	require(o.SendTimeout > 0, "SendTimeout is negative")
+	require(o.CloseTimeout > 0, "CloseTimeout is negative")
+	if o.MaxBatchEvents < 1 || o.MaxBatchEvents > MaxBatchEvents {
+		problems = append(problems, fmt.Errorf("MaxBatchEvents is %d, not between 1 and %d", o.MaxBatchEvents, MaxBatchEvents))
+	}
+	return errors.Join(problems...)
+}
+
+// sends is how many sends may be unanswered under a policy.
+func (o Options) sends(policy Batching) int {
+	switch {
+	case o.MaxSends > 0:
+		return o.MaxSends
+	case policy == BatchingMixed:
+		return 4 * o.Connections
+	default:
+		return 512
+	}
+}
