@@ -1,0 +1,107 @@
+package leader
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// retryJitter is how much longer than RetryPeriod an elector may wait between two
+// attempts, as a factor (leaderelection.JitterFactor): attempts are at most
+// RetryPeriod * (1 + retryJitter) apart.
+const retryJitter = 1.2
+
+// Config times a term. Counted from the moment at which the last successful
+// renewal was begun, a leader that loses the lock store
+//
+//	begins to stop   after RenewDeadline + Margin,
+//	has stopped      before LeaseDuration, or its process must exit,
+//	is replaced      after LeaseDuration at the earliest.
+//
+// The zero value is invalid; start from [DefaultConfig].
+type Config struct {
+	// LeaseDuration is how long a candidate waits, without seeing a renewal, before
+	// it takes the lock. Whole seconds: the Lease stores no fractions. All
+	// candidates should agree on it.
+	LeaseDuration time.Duration
+	// RenewDeadline is how long a leader tries to renew before it gives up.
+	RenewDeadline time.Duration
+	// RetryPeriod is the time between two attempts to take or renew the lock;
+	// candidates add a random part of up to 1.2 times as much.
+	RetryPeriod time.Duration
+	// Margin is how much longer than RenewDeadline a leader trusts its last
+	// renewal. What remains up to LeaseDuration is the time that work gets to stop
+	// after a loss.
+	Margin time.Duration
+	// StopTimeout is how long work may drain after a stop was asked for, while the
+	// lease is held and renewed.
+	StopTimeout time.Duration
+	// RequestTimeout bounds each request to the lock store, so that one that hangs
+	// leaves time for another. It is also what an unreachable lock store adds to
+	// the time that a stop takes.
+	RequestTimeout time.Duration
+}
+
+// DefaultConfig returns the durations that Kubernetes itself uses (15 s, 10 s,
+// 2 s), a margin of 2 s, and 20 s to drain.
+func DefaultConfig() Config {
+	return Config{
+		LeaseDuration:  15 * time.Second,
+		RenewDeadline:  10 * time.Second,
+		RetryPeriod:    2 * time.Second,
+		Margin:         2 * time.Second,
+		StopTimeout:    20 * time.Second,
+		RequestTimeout: 3 * time.Second,
+	}
+}
+
+// NewConfig returns a configuration with those three durations, and a margin and a
+// request timeout that suit them.
+func NewConfig(leaseDuration, renewDeadline, retryPeriod, stopTimeout time.Duration) Config {
+	return Config{
+		LeaseDuration:  leaseDuration,
+		RenewDeadline:  renewDeadline,
+		RetryPeriod:    retryPeriod,
+		Margin:         min(retryPeriod, (leaseDuration-renewDeadline)/2),
+		StopTimeout:    stopTimeout,
+		RequestTimeout: renewDeadline * 3 / 10,
+	}
+}
+
+// Validate returns every rule that c breaks, joined.
+func (c Config) Validate() error {
+	var problems []error
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	require(c.LeaseDuration > 0 && c.LeaseDuration%time.Second == 0,
+		"lease duration %v: must be a positive number of whole seconds", c.LeaseDuration)
+	require(c.RetryPeriod > 0, "retry period %v: must be positive", c.RetryPeriod)
+	require(float64(c.RenewDeadline) > retryJitter*float64(c.RetryPeriod),
+		"renew deadline %v: must be greater than %v times the retry period %v",
+		c.RenewDeadline, retryJitter, c.RetryPeriod)
+	require(c.Margin >= 0, "margin %v: must not be negative", c.Margin)
+	require(c.RenewDeadline+c.Margin < c.LeaseDuration,
+		"renew deadline %v + margin %v: must be less than the lease duration %v, so that work has time to stop",
+		c.RenewDeadline, c.Margin, c.LeaseDuration)
+	require(c.StopTimeout > 0, "stop timeout %v: must be positive", c.StopTimeout)
+	require(c.RequestTimeout > 0 && c.RequestTimeout < c.RenewDeadline,
+		"request timeout %v: must be positive and less than the renew deadline %v",
+		c.RequestTimeout, c.RenewDeadline)
+	return errors.Join(problems...)
+}
+
+// trust is how long a renewal is trusted, counted from the start of its request.
+func (c Config) trust() time.Duration { return c.RenewDeadline + c.Margin }
+
+// abortTimeout is how long work may take to stop after its lease was lost.
+func (c Config) abortTimeout() time.Duration { return c.LeaseDuration - c.trust() }
+
+// NewIdentity returns `<pod>_<uuid>`: a name for this process that no other has,
+// not even a restart of the same pod. Two processes with the same identity would
+// both lead at once.
+func NewIdentity(pod string) string { return pod + "_" + uuid.NewString() }
