@@ -1,0 +1,191 @@
+package project
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// Unit is one aggregate in one projection: what has a watermark, a read model
+// document, and can be parked.
+type Unit struct {
+	Projection  string
+	Collection  string
+	AggregateID string
+	// Deletes is whether the projection may delete documents.
+	Deletes bool
+}
+
+// Loaded is the state of a unit.
+type Loaded struct {
+	// Document is the whole read model document, the engine's fields included; nil
+	// where there is none.
+	Document bson.Raw
+	// Watermark is the last event in it; 0 where there is none yet.
+	Watermark int64
+	// Err says that this unit can never be loaded as it is, such as a document
+	// without a watermark. The unit is parked.
+	Err error
+}
+
+// WriteKind is what a write does.
+type WriteKind uint8
+
+// The kinds.
+const (
+	// WriteWatermark moves the watermark of a unit without a document.
+	WriteWatermark WriteKind = iota + 1
+	// WriteCreate inserts the document.
+	WriteCreate
+	// WriteUpdate changes the document, or only its watermark where Update is nil.
+	WriteUpdate
+	// WriteDelete deletes the document.
+	WriteDelete
+	// WriteErase moves the watermark of a unit that had no document before the fold
+	// and has none after, but had one in between: a document that a stale writer
+	// made of that part goes.
+	WriteErase
+)
+
+// Write is the fold of a unit's events: one operation, guarded by the watermark
+// that the fold started from.
+type Write struct {
+	Unit
+	Kind WriteKind
+	// From is the watermark of the state that was folded, To the last event folded.
+	From, To int64
+	// Document holds the own fields of a document to create.
+	Document bson.Raw
+	// Update holds $set, $unset and $push of own fields; nil means none.
+	Update bson.Raw
+}
+
+// WriteStatus is what became of a write.
+type WriteStatus uint8
+
+// The statuses.
+const (
+	// WriteUnknown: it may or may not have happened; Err is transient. Load again.
+	WriteUnknown WriteStatus = iota
+	// WriteApplied: it is durable.
+	WriteApplied
+	// WriteStale: the guard matched nothing: the watermark is not From. Load again.
+	WriteStale
+	// WriteRejected: MongoDB will never take it; Err says why.
+	WriteRejected
+)
+
+// Written is the result of a write.
+type Written struct {
+	Status WriteStatus
+	Err    error
+}
+
+// Store loads and writes read models. Both calls answer element by element in the
+// order asked; an error of the whole call is transient.
+type Store interface {
+	Load(ctx context.Context, units []Unit) ([]Loaded, error)
+	Write(ctx context.Context, writes []Write) ([]Written, error)
+}
+
+// Parking keeps the list of parked units.
+type Parking interface {
+	// Parked tells for each unit whether it is parked. The engine asks where it has
+	// to: before it calls a gap a gap and, in an increasing sequence, for all.
+	Parked(ctx context.Context, units []Unit) ([]bool, error)
+	// Park parks the unit at the event that failed, durably. head is the last event
+	// seen of the aggregate. Parking twice at the same event changes nothing.
+	Park(ctx context.Context, unit Unit, cause *Error, head int64) error
+	// Advance notes that events up to head were acknowledged for a parked unit
+	// without being applied, durably.
+	Advance(ctx context.Context, unit Unit, head int64) error
+}
+
+// Repairer reads what the topic did not bring from the event store.
+type Repairer interface {
+	// Missing reads at most limit of the events from ≤ eventId ≤ to of the aggregate
+	// of ev, in order. Fewer means that the store has no more of them.
+	Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error)
+}
+
+// Verdict says what the message of an event deserves.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Pending: not finished, because the context ended or others keep writing. Do
+	// not settle; give it back.
+	Pending Verdict = iota
+	// Done: every projection is durably done with it (applied, duplicate, ignored, or
+	// acknowledged for a parked unit). Complete the message.
+	Done
+	// Poison: as Done, but this event has parked its aggregate in at least one
+	// projection. Dead-letter the message, for visibility.
+	Poison
+	// Held: an earlier event of the aggregate is missing. Hold it, offer it again with
+	// its predecessor or with [Repair], or give it back.
+	Held
+)
+
+// Result is what became of one event over all projections.
+type Result struct {
+	Verdict Verdict
+	// Missing is, for Held, the first event that is missing; the last one is the
+	// predecessor of this event or of an earlier one in the batch.
+	Missing int64
+	// Causes are, for Poison, the errors that parked the aggregate.
+	Causes []*Error
+}
+
+// Gaps says what to do about a gap.
+type Gaps uint8
+
+// The ways.
+const (
+	// Hold leaves the events after a gap alone.
+	Hold Gaps = iota
+	// Repair reads what is missing from the event store.
+	Repair
+)
+
+// Options make an [Engine].
+type Options struct {
+	// Projections have unique names and collections; at least one.
+	Projections []*Projection
+	Store       Store
+	Parking     Parking
+	// Repairer may be nil: gaps then stay until their events arrive.
+	Repairer Repairer
+	// Sequence defaults to strict.
+	Sequence event.Sequence
+	// Registerer may be nil: no metrics then.
+	Registerer prometheus.Registerer
+	Log        zerolog.Logger
+	// Backoff is the first wait after a transient error, doubling to MaxBackoff;
+	// defaults 50 ms and 5 s.
+	Backoff, MaxBackoff time.Duration
+}
+
+// Engine projects batches of events. It is safe for concurrent use; two calls
+// with events of one aggregate at once are correct, but one of them folds in vain.
+type Engine struct{}
+
+// NewEngine checks the options.
+func NewEngine(o Options) (*Engine, error) { panic("pending") }
+
+// Process projects events into every projection and answers for each of them, in
+// the order given. Events of several aggregates may be mixed; those of one
+// aggregate are taken in the order of their ids, so an event that was held is
+// simply given again along with what came since.
+//
+// Transient errors are retried with backoff until ctx ends; then the error is the
+// context's cause and the results stand: what is not Pending is settled for good.
+// The events' bytes must stay untouched until Process returns.
+func (e *Engine) Process(ctx context.Context, events []*event.Event, gaps Gaps) ([]Result, error) {
+	panic("pending")
+}
