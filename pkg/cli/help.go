@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// helpWidth is the widest that help gets, on a terminal that is wider.
+const helpWidth = 110
+
+// answer prints help or the version where args ask for it.
+func (p *parser) answer(args []string) (bool, error) {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false, nil
+		case "-h", "--help":
+			return true, p.printHelp(args)
+		case "--version":
+			version := p.info.Version
+			if version == "" {
+				version = Version()
+			}
+			if _, err := fmt.Fprintf(p.stdout, "%s %s\n", p.info.Name, version); err != nil {
+				return true, fmt.Errorf("print version: %w", err)
+			}
+			return true, ErrHelp
+		}
+	}
+	return false, nil
+}
+
+func (p *parser) printHelp(args []string) error {
+	for _, flag := range p.flags {
+		if flag.PlaceHolder == "" {
+			flag.PlaceHolder = placeholder(flag)
+		}
+	}
+	// What else is wrong with args does not matter here: the trace leads as far as
+	// the command whose help is asked for.
+	ctx, err := kong.Trace(p.kong, args)
+	if err != nil {
+		return fmt.Errorf("read arguments: %w", err)
+	}
+	options := kong.HelpOptions{WrapUpperBound: helpWidth, ValueFormatter: p.describe, Compact: true}
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+		return fmt.Errorf("print help: %w", err)
+	}
+	return ErrHelp
+}
+
+// describe is a flag's help with its default and its variable.
+func (p *parser) describe(value *kong.Value) string {
+	var notes []string
+	if value.HasDefault && value.Default != "" {
+		notes = append(notes, "default "+value.Default)
+	}
+	for _, variable := range p.envs[value] {
+		notes = append(notes, "$"+variable)
+	}
+	if len(notes) == 0 {
+		return value.Help
+	}
+	return strings.TrimSpace(value.Help + " [" + strings.Join(notes, ", ") + "]")
+}
+
+// placeholder names a flag's type.
+func placeholder(flag *kong.Flag) string {
+	t := flag.Target.Type()
+	if t == reflect.TypeFor[time.Duration]() {
+		return "DURATION"
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "N"
+	case reflect.Float32, reflect.Float64:
+		return "NUMBER"
+	}
+	return "VALUE"
+}

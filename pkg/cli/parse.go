@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+)
+
+// ErrHelp says that what was asked for has been printed, help or the version, and
+// that there is nothing else to do. The process exits 0.
+var ErrHelp = errors.New("help was printed")
+
+// ErrUsage says that the arguments or the configuration are wrong, and that every
+// problem has been printed. The process exits 2.
+var ErrUsage = errors.New("the configuration is wrong")
+
+// Info says what a program is.
+type Info struct {
+	// Name is the program's name in its help and errors.
+	Name string
+	// Description stands at the top of the help.
+	Description string
+	// Version is what --version prints; empty means [Version].
+	Version string
+}
+
+// Validator is a configuration that can check itself. Validate joins all its
+// problems with [errors.Join]; each is one line that starts with the environment
+// variable that is wrong and ends with the remedy.
+type Validator interface {
+	Validate() error
+}
+
+// Parse fills the kong-tagged struct that config points to: from the arguments,
+// else the environment, else the defaults. An empty variable counts as not set,
+// as deployment templates leave them so. args do not hold the program's name, and
+// environ is [os.LookupEnv] outside tests.
+//
+// -h, --help and --version print to stdout and give [ErrHelp]. Else every problem,
+// of the arguments, of several variables, and of Validate where config and the
+// chosen command have it, is printed on a line of its own on stderr, and Parse
+// gives [ErrUsage]. Any other error means that kong cannot read the struct.
+//
+// Fields tagged secret:"" never show their value. Of kong's tags, xor, and, and
+// lastwins are not checked: Validate says more about such rules.
+func Parse(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) error {
+	_, err := ParseCommand(config, info, args, environ, stdout, stderr)
+	return err
+}
+
+// ParseCommand is [Parse] for a program with commands: it also gives the path of
+// the chosen one, such as "parked retry"; empty where there is none.
+func ParseCommand(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (string, error) {
+	p, err := newParser(config, info, stdout, stderr)
+	if err != nil {
+		return "", err
+	}
+	if answered, err := p.answer(args); answered {
+		return "", err
+	}
+	p.readEnvironment(environ)
+	command, err := p.readArguments(args)
+	if err != nil {
+		return "", err
+	}
+	p.validate()
+	return command, p.report()
+}
+
+// parser is one run of [Parse].
+type parser struct {
+	info   Info
+	kong   *kong.Kong
+	stdout io.Writer
+	stderr io.Writer
+
+	// flags are those of all commands.
+	flags []*kong.Flag
+	// envs are the variables of each flag. They are taken out of kong's model: kong
+	// reads the process's own environment, and stops at the first problem.
+	envs map[*kong.Value][]string
+	// validators are the configuration and the chosen commands, as far as they check
+	// themselves.
+	validators []Validator
+
+	// problems are lines, and broken the variables that have one already.
+	problems []string
+	broken   map[string]bool
+}
+
+func newParser(config any, info Info, stdout, stderr io.Writer) (*parser, error) {
+	p := &parser{
+		info: info, stdout: stdout, stderr: stderr,
+		envs:   make(map[*kong.Value][]string),
+		broken: make(map[string]bool),
+	}
+	var err error
+	p.kong, err = kong.New(config,
+		kong.Name(info.Name),
+		kong.Description(info.Description),
+		kong.Writers(stdout, stderr),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("read the declaration of the configuration: %w", err)
+	}
+	p.collect(p.kong.Model.Node)
+	if v, ok := config.(Validator); ok {
+		p.validators = append(p.validators, v)
+	}
+	return p, nil
+}
+
+// collect takes the flags of node and of its commands.
+func (p *parser) collect(node *kong.Node) {
+	for _, flag := range node.Flags {
+		p.flags = append(p.flags, flag)
+		p.envs[flag.Value] = flag.Tag.Envs
+		flag.Tag.Envs, flag.Envs = nil, nil
+	}
+	for _, child := range node.Children {
+		p.collect(child)
+	}
+}

@@ -1,0 +1,123 @@
+package sbus
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+)
+
+// Config says which Service Bus a service uses, and its topic. Both services embed
+// it; the tags are kong's. The zero value is invalid.
+type Config struct {
+	ConnectionString string `name:"servicebus-connection-string" env:"AZURE_SERVICEBUS_CONNECTION_STRING" secret:"" placeholder:"STRING" help:"Connection string of the Service Bus namespace; or give the namespace."`
+	Namespace        string `name:"servicebus-namespace" env:"AZURE_SERVICEBUS_NAMESPACE" placeholder:"HOST" help:"Service Bus namespace, such as orders.servicebus.windows.net, to use with the workload's Azure identity instead of a connection string."`
+	Topic            string `name:"servicebus-topic" env:"AZURE_SERVICEBUS_TOPIC_NAME" placeholder:"NAME" help:"Topic of the events."`
+}
+
+// publicCloudSuffix completes a namespace that is given by its bare name.
+const publicCloudSuffix = ".servicebus.windows.net"
+
+// Validate reports every problem at once, each naming its variable.
+func (c Config) Validate() error {
+	var problems []error
+	switch {
+	case c.ConnectionString == "" && c.Namespace == "":
+		problems = append(problems, errors.New("AZURE_SERVICEBUS_CONNECTION_STRING is not set: set it, or AZURE_SERVICEBUS_NAMESPACE to use the workload's Azure identity"))
+	case c.ConnectionString != "" && c.Namespace != "":
+		problems = append(problems, errors.New("AZURE_SERVICEBUS_NAMESPACE is set beside AZURE_SERVICEBUS_CONNECTION_STRING: unset one of them"))
+	}
+	if c.ConnectionString != "" {
+		problems = append(problems, c.checkConnectionString()...)
+	}
+	if strings.ContainsAny(c.Namespace, ":/; ") {
+		problems = append(problems, fmt.Errorf("AZURE_SERVICEBUS_NAMESPACE is %q, no host name: leave out scheme, port and path, as in orders.servicebus.windows.net", c.Namespace))
+	}
+	if c.Topic == "" {
+		problems = append(problems, errors.New("AZURE_SERVICEBUS_TOPIC_NAME is not set: set it to the name of the topic"))
+	}
+	return errors.Join(problems...)
+}
+
+func (c Config) checkConnectionString() []error {
+	// The SDK parses the string at once and connects when it is first used.
+	if _, err := azservicebus.NewClientFromConnectionString(c.ConnectionString, nil); err != nil {
+		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is no connection string (%w): copy it from the namespace's shared access policies", err)}
+	}
+	if entity := property(c.ConnectionString, "EntityPath"); entity != "" && c.Topic != "" && entity != c.Topic {
+		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is for the entity %q only: use one of the topic %q or of the whole namespace", entity, c.Topic)}
+	}
+	return nil
+}
+
+// property is a value of a connection string; names are case-insensitive.
+func property(connectionString, name string) string {
+	for part := range strings.SplitSeq(connectionString, ";") {
+		if key, value, ok := strings.Cut(part, "="); ok && strings.EqualFold(key, name) {
+			return value
+		}
+	}
+	return ""
+}
+
+// Host is the namespace's host name, for logs, with its port where it has one;
+// empty where c is invalid.
+func (c Config) Host() string {
+	if c.ConnectionString == "" {
+		return c.host()
+	}
+	endpoint, err := url.Parse(property(c.ConnectionString, "Endpoint"))
+	if err != nil {
+		return ""
+	}
+	return endpoint.Host
+}
+
+func (c Config) host() string {
+	if c.Namespace == "" || strings.Contains(c.Namespace, ".") {
+		return c.Namespace
+	}
+	return c.Namespace + publicCloudSuffix
+}
+
+// NewClient makes a client, which is one AMQP connection once it is used; it does
+// not touch the network. The SDK's own retries are off: they wait for 4 s and more
+// and would reorder what is sent. Without a connection string the credentials are
+// those of the environment: workload identity, managed identity, a developer's
+// login.
+func NewClient(c Config) (*azservicebus.Client, error) {
+	options := &azservicebus.ClientOptions{
+		ApplicationID: "penstock",
+		RetryOptions:  azservicebus.RetryOptions{MaxRetries: -1},
+	}
+	if c.ConnectionString != "" {
+		client, err := azservicebus.NewClientFromConnectionString(c.ConnectionString, options)
+		if err != nil {
+			return nil, fmt.Errorf("open Service Bus client of %s: %w", Redact(c.ConnectionString), err)
+		}
+		return client, nil
+	}
+	credential, err := c.Credential()
+	if err != nil {
+		return nil, err
+	}
+	client, err := azservicebus.NewClient(c.host(), credential, options)
+	if err != nil {
+		return nil, fmt.Errorf("open Service Bus client of %s: %w", c.host(), err)
+	}
+	return client, nil
+}
+
+// Credential is the Azure identity that a configuration without a connection
+// string uses.
+func (c Config) Credential() (azcore.TokenCredential, error) {
+	credential, err := azidentity.NewDefaultAzureCredential(nil)
+	if err != nil {
+		return nil, fmt.Errorf("find Azure credentials: %w", err)
+	}
+	return credential, nil
+}

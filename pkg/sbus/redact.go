@@ -1,0 +1,34 @@
+package sbus
+
+import "strings"
+
+const redacted = "***"
+
+// Redact gives a connection string that may be logged: only the endpoint, the
+// entity and the emulator flag keep their values. A string that is none becomes
+// *** as a whole.
+func Redact(connectionString string) string {
+	if connectionString == "" {
+		return ""
+	}
+	var parts []string
+	for part := range strings.SplitSeq(connectionString, ";") {
+		name, _, ok := strings.Cut(part, "=")
+		switch {
+		case part == "":
+			continue
+		case !ok:
+			return redacted
+		}
+		switch strings.ToLower(name) {
+		case "endpoint", "entitypath", "usedevelopmentemulator":
+			parts = append(parts, part)
+		case "sharedaccesskeyname", "sharedaccesskey", "sharedaccesssignature":
+			parts = append(parts, name+"="+redacted)
+		default:
+			// A name that is not known may be the tail of a secret.
+			parts = append(parts, redacted)
+		}
+	}
+	return strings.Join(parts, ";")
+}
