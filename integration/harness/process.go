@@ -14,6 +14,9 @@ import (
 	"time"
 )
 
+// stopSignal asks a service to end cleanly, as Kubernetes does.
+const stopSignal = syscall.SIGTERM
+
 // Process is a running service.
 type Process struct {
 	// Name tells it from the others, in its environment and its log's name.
@@ -103,12 +106,17 @@ func (p *Process) Signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Stop asks the process to end and waits for it. An exit status other than 0 is
-// an error; where ctx ends first, the process is killed, an error too.
+// Stop asks the process to end and awaits it as [Process.AwaitExit] does.
 func (p *Process) Stop(ctx context.Context) error {
-	if err := p.Signal(syscall.SIGTERM); err != nil {
+	if err := p.Signal(stopSignal); err != nil {
 		return err
 	}
+	return p.AwaitExit(ctx)
+}
+
+// AwaitExit waits for the end of the process. An exit status other than 0 is an
+// error; where ctx ends first, the process is killed, an error too.
+func (p *Process) AwaitExit(ctx context.Context) error {
 	select {
 	case <-p.exited:
 	case <-ctx.Done():

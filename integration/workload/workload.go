@@ -25,6 +25,8 @@ type Workload struct {
 	Events []Event
 	// Projections is the projections file for the projector, in YAML.
 	Projections []byte
+	// Collections are the read models' that the projections write to.
+	Collections []string
 	// Fold folds one aggregate, whose events come in eventId order and are at
 	// least one.
 	Fold Fold

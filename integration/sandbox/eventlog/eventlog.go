@@ -71,7 +71,9 @@ func Open(path string) (*workload.Workload, error) {
 		return nil, err
 	}
 	name, _, _ := strings.Cut(filepath.Base(path), ".")
-	return &workload.Workload{Name: name, Events: events, Projections: yaml, Fold: fold}, nil
+	return &workload.Workload{
+		Name: name, Events: events, Projections: yaml, Fold: fold, Collections: []string{cases},
+	}, nil
 }
 
 func read(in io.Reader) ([]workload.Event, error) {

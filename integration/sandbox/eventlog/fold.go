@@ -8,6 +8,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
+// cases is the collection of projections.yaml.tmpl.
+const cases = "caseReadModels"
+
 // fold is the oracle of projections.yaml.tmpl.
 func fold(events []workload.Event) (string, bson.M) {
 	var first time.Time
@@ -19,7 +22,7 @@ func fold(events []workload.Event) (string, bson.M) {
 		history = append(history, bson.M{"event": ev.EventID, "type": ev.EventType, "at": ev.Timestamp})
 	}
 	last := events[len(events)-1]
-	return "caseReadModels", bson.M{
+	return cases, bson.M{
 		"events":      int64(len(events)),
 		"history":     history,
 		"lastType":    last.EventType,

@@ -8,16 +8,23 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
+// The collections of projections.yaml.
+const (
+	users  = "userReadModels"
+	orders = "orderReadModels"
+	items  = "itemReadModels"
+)
+
 // fold is the oracle of projections.yaml, by hand and on purpose without a word
 // of the projector's code.
 func fold(events []workload.Event) (string, bson.M) {
 	switch events[0].AggregateType {
 	case "User":
-		return "userReadModels", foldUser(events)
+		return users, foldUser(events)
 	case "Order":
-		return "orderReadModels", foldOrder(events)
+		return orders, foldOrder(events)
 	default:
-		return "itemReadModels", foldItem(events)
+		return items, foldItem(events)
 	}
 }
 

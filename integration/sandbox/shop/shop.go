@@ -24,7 +24,10 @@ func New(n int, seed uint64) *workload.Workload {
 	for len(g.events) < n {
 		g.step()
 	}
-	return &workload.Workload{Name: "shop", Events: g.events[:n], Projections: projections, Fold: fold}
+	return &workload.Workload{
+		Name: "shop", Events: g.events[:n], Projections: projections, Fold: fold,
+		Collections: []string{users, orders, items},
+	}
 }
 
 // generator keeps just enough of the shop's state to write plausible events.

@@ -1,0 +1,179 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// The databases that a pipeline's services are told to use.
+const (
+	EventsDatabase     = "shop"
+	EventsCollection   = "events"
+	StateDatabase      = "penstock"
+	ReadModelsDatabase = "readmodels"
+)
+
+// PipelineOptions say what a pipeline is made of.
+type PipelineOptions struct {
+	Binaries Binaries
+	// Dir takes the projections file and the services' logs.
+	Dir string
+	// Projections is the projector's projections file.
+	Projections []byte
+	// PublisherEnv and ProjectorEnv are variables beyond those that the pipeline
+	// sets, and win over them.
+	PublisherEnv, ProjectorEnv []string
+}
+
+// Pipeline runs publishers and projectors over a backend, as processes. It is not
+// safe for concurrent changes; reading what runs is up to the caller's goroutine
+// too.
+type Pipeline struct {
+	backend     Backend
+	opts        PipelineOptions
+	projections string
+	processes   map[string]*Process
+}
+
+// NewPipeline prepares a pipeline; nothing runs yet.
+func NewPipeline(backend Backend, opts PipelineOptions) (*Pipeline, error) {
+	projections := filepath.Join(opts.Dir, "projections.yaml")
+	if err := os.WriteFile(projections, opts.Projections, 0o600); err != nil {
+		return nil, fmt.Errorf("write the projections file: %w", err)
+	}
+	return &Pipeline{
+		backend: backend, opts: opts, projections: projections, processes: make(map[string]*Process),
+	}, nil
+}
+
+// common are the variables of both services.
+func (p *Pipeline) common() []string {
+	bus := p.backend.Bus()
+	return []string{
+		"MONGODB_URI=" + p.backend.MongoURI(),
+		"AZURE_SERVICEBUS_CONNECTION_STRING=" + bus.ConnectionString,
+		"AZURE_SERVICEBUS_TOPIC_NAME=" + bus.Topic,
+		"PENSTOCK_EVENTS_DATABASE=" + EventsDatabase,
+		"PENSTOCK_EVENTS_COLLECTION=" + EventsCollection,
+		"PENSTOCK_STATE_DATABASE=" + StateDatabase,
+	}
+}
+
+// StartPublisher starts, or starts again, the publisher of that name.
+func (p *Pipeline) StartPublisher(name string) (*Process, error) {
+	env := append(p.common(),
+		"PENSTOCK_IDENTITY="+name,
+		"PENSTOCK_ELECTION=mongodb",
+		// Shorter than the default, so that a killed leader is succeeded within
+		// seconds.
+		"PENSTOCK_LEASE_DURATION=6s", "PENSTOCK_LEASE_RENEW_DEADLINE=4s", "PENSTOCK_LEASE_RETRY_PERIOD=1s",
+	)
+	return p.start(name, p.opts.Binaries.Publisher, append(env, p.opts.PublisherEnv...))
+}
+
+// StartProjector starts, or starts again, the projector of that name.
+func (p *Pipeline) StartProjector(name string) (*Process, error) {
+	env := append(p.common(),
+		"AZURE_SERVICEBUS_SUBSCRIPTION_NAME="+p.backend.Bus().Subscription,
+		"PENSTOCK_READMODELS_DATABASE="+ReadModelsDatabase,
+		"PENSTOCK_PROJECTIONS="+p.projections,
+	)
+	return p.start(name, p.opts.Binaries.Projector, append(env, p.opts.ProjectorEnv...))
+}
+
+func (p *Pipeline) start(name, binary string, env []string) (*Process, error) {
+	if before := p.processes[name]; before != nil && before.Running() {
+		return nil, fmt.Errorf("start %s: it runs already", name)
+	}
+	process, err := Start(Spec{Name: name, Binary: binary, Env: env, LogDir: p.opts.Dir})
+	if err != nil {
+		return nil, err
+	}
+	p.processes[name] = process
+	return process, nil
+}
+
+// Running are the processes that have not ended, by name.
+func (p *Pipeline) Running() []*Process {
+	var running []*Process
+	for _, name := range slices.Sorted(maps.Keys(p.processes)) {
+		if process := p.processes[name]; process.Running() {
+			running = append(running, process)
+		}
+	}
+	return running
+}
+
+// AwaitReady waits until every running process is ready.
+func (p *Pipeline) AwaitReady(ctx context.Context) error {
+	for _, process := range p.Running() {
+		if err := process.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ErrNoLeader says that no publisher leads at the moment.
+var ErrNoLeader = errors.New("no publisher leads")
+
+// Leader is the publisher that says it leads, or [ErrNoLeader].
+func (p *Pipeline) Leader(ctx context.Context) (*Process, error) {
+	for _, process := range p.Running() {
+		metrics, err := process.Metrics(ctx)
+		if err == nil && metrics.Sum("penstock_publisher_leader") == 1 {
+			return process, nil
+		}
+	}
+	return nil, ErrNoLeader
+}
+
+// AwaitLeader waits until a publisher leads.
+func (p *Pipeline) AwaitLeader(ctx context.Context) (*Process, error) {
+	poll := time.NewTicker(readyPoll)
+	defer poll.Stop()
+	for {
+		if leader, err := p.Leader(ctx); err == nil {
+			return leader, nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("await a leader: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// stopTimeout bounds the clean end of one service.
+const stopTimeout = 30 * time.Second
+
+// Stop ends every process cleanly, all at once.
+func (p *Pipeline) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, fmt.Errorf("not within %s", stopTimeout))
+	defer cancel()
+	running := p.Running()
+	for _, process := range running {
+		if err := process.Signal(stopSignal); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, process := range running {
+		// Awaited, not asked again: a second signal aborts.
+		errs = append(errs, process.AwaitExit(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// Kill ends every process at once, without asking.
+func (p *Pipeline) Kill() {
+	for _, process := range p.Running() {
+		process.Kill()
+	}
+}

@@ -1,0 +1,43 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// failoverPoll is how finely a failover is timed.
+const failoverPoll = 20 * time.Millisecond
+
+// killLeader kills the leading publisher with SIGKILL and waits until its
+// successor has had its first event accepted. It returns the time from the one
+// to the other.
+func killLeader(ctx context.Context, pipeline *harness.Pipeline, view View) (time.Duration, error) {
+	leader, err := pipeline.AwaitLeader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	leader.Kill()
+	killed := time.Now()
+	view.Note(fmt.Sprintf("killed the leader %s with SIGKILL", leader.Name))
+
+	poll := time.NewTicker(failoverPoll)
+	defer poll.Stop()
+	for {
+		if successor, err := pipeline.Leader(ctx); err == nil {
+			metrics, err := successor.Metrics(ctx)
+			if err == nil && metrics.Sum("penstock_publisher_events_published_total", "result", "accepted") > 0 {
+				took := time.Since(killed)
+				view.Note(fmt.Sprintf("%s leads and publishes, %s later", successor.Name, took.Round(time.Millisecond)))
+				return took, nil
+			}
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return 0, fmt.Errorf("await a successor of %s: %w", leader.Name, context.Cause(ctx))
+		}
+	}
+}

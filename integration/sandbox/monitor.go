@@ -1,0 +1,128 @@
+package sandbox
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// sampleEvery is how often the services are scraped and the view is refreshed.
+const sampleEvery = 250 * time.Millisecond
+
+// publisherPrefix starts the name of every publisher.
+const publisherPrefix = "publisher-"
+
+// monitor turns what the services, the broker and the observer say into statuses.
+type monitor struct {
+	pipeline *harness.Pipeline
+	broker   func() BrokerStats
+	observer *observer
+	loader   *loader
+	total    int
+	start    time.Time
+
+	mu     sync.Mutex
+	phase  Phase
+	leader string
+	epoch  int64
+	// sessions and duplicates are the last scrape's, per process, so that a killed
+	// process's count is not forgotten.
+	sessions, duplicates map[string]int
+	history              []sample
+}
+
+// sample is how many events were projected at a time.
+type sample struct {
+	at        time.Time
+	projected int
+}
+
+// BrokerStats are what the broker itself counts of the topic.
+type BrokerStats struct {
+	// Accepted counts the distinct messages, DuplicatesDropped those that duplicate
+	// detection dropped.
+	Accepted, DuplicatesDropped int
+}
+
+func (m *monitor) setPhase(p Phase) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.phase = p
+}
+
+// run shows a status every so often until ctx ends.
+func (m *monitor) run(ctx context.Context, view View) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		m.scrape(ctx)
+		view.Show(m.status())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *monitor) scrape(ctx context.Context) {
+	leader, epoch := "", int64(0)
+	sessions := make(map[string]int)
+	for _, process := range m.pipeline.Running() {
+		metrics, err := process.Metrics(ctx)
+		if err != nil {
+			continue
+		}
+		if strings.HasPrefix(process.Name, publisherPrefix) {
+			if metrics.Sum("penstock_publisher_leader") == 1 {
+				leader, epoch = process.Name, int64(metrics.Sum("penstock_publisher_epoch"))
+			}
+			continue
+		}
+		sessions[process.Name] = int(metrics.Sum("penstock_projector_sessions_active"))
+		m.mu.Lock()
+		m.duplicates[process.Name] = int(metrics.Sum("penstock_projector_events_total", "outcome", "duplicate"))
+		m.mu.Unlock()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leader, m.sessions = leader, sessions
+	if epoch > 0 {
+		m.epoch = epoch
+	}
+}
+
+func (m *monitor) status() Status {
+	broker := m.broker()
+	projected := m.observer.projectedEvents()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	m.history = append(m.history, sample{now, projected})
+	for len(m.history) > 1 && now.Sub(m.history[0].at) > time.Second {
+		m.history = m.history[1:]
+	}
+	s := Status{
+		Phase: m.phase, Elapsed: now.Sub(m.start), Leader: m.leader, Epoch: m.epoch,
+		Total: m.total, Stored: int(m.loader.stored.Load()), Published: broker.Accepted,
+		Projected: projected, ProjectedRate: projected - m.history[0].projected,
+		DuplicatesDropped: broker.DuplicatesDropped,
+	}
+	for _, n := range m.sessions {
+		s.Sessions += n
+	}
+	for _, n := range m.duplicates {
+		s.DuplicatesMet += n
+	}
+	for _, process := range m.pipeline.Running() {
+		if strings.HasPrefix(process.Name, publisherPrefix) {
+			s.Publishers++
+		} else {
+			s.Projectors++
+		}
+	}
+	return s
+}

@@ -1,0 +1,52 @@
+package sandbox
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// plainEvery is how often a plain view writes a line.
+const plainEvery = time.Second
+
+// PlainView writes a line a second, for a log or a pipe.
+type PlainView struct {
+	out io.Writer
+
+	mu   sync.Mutex
+	last Status
+	told bool
+}
+
+var _ View = (*PlainView)(nil)
+
+// NewPlainView writes to out.
+func NewPlainView(out io.Writer) *PlainView { return &PlainView{out: out} }
+
+// Show writes a line, where a second has passed or the phase has changed.
+func (v *PlainView) Show(s Status) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.told && s.Phase == v.last.Phase && s.Elapsed-v.last.Elapsed < plainEvery {
+		return
+	}
+	v.last, v.told = s, true
+	leader := s.Leader
+	if leader == "" {
+		leader = "none"
+	}
+	fmt.Fprintf(v.out, "%6s  %-9s leader=%s epoch=%d stored=%d/%d published=%d projected=%d lag=%d rate=%d/s sessions=%d duplicates=%d+%d\n",
+		s.Elapsed.Truncate(100*time.Millisecond), s.Phase, leader, s.Epoch, s.Stored, s.Total, s.Published,
+		s.Projected, s.Lag(), s.ProjectedRate, s.Sessions, s.DuplicatesDropped, s.DuplicatesMet)
+}
+
+// Note writes the text on a line of its own.
+func (v *PlainView) Note(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	fmt.Fprintf(v.out, "        %s\n", text)
+}
+
+// Close does nothing: what was written stands.
+func (v *PlainView) Close() {}

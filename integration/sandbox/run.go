@@ -1,0 +1,224 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/verify"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// Options say what to run.
+type Options struct {
+	Workload *workload.Workload
+	// Backend is used and left open; Broker tells its counts.
+	Backend  harness.Backend
+	Broker   func() BrokerStats
+	Binaries harness.Binaries
+	// Publishers and Projectors count the processes; at least two publishers, or
+	// nobody succeeds the leader that is killed.
+	Publishers, Projectors int
+	// LoadTime spreads the storing of the events; 0 stores them as fast as can be.
+	LoadTime time.Duration
+	// Stall is how long a run may go on without progress before it is given up.
+	Stall time.Duration
+	// Dir takes the services' logs and the projections file.
+	Dir  string
+	View View
+}
+
+// Result is what a run showed.
+type Result struct {
+	Report   *verify.Report
+	Status   Status
+	Failover time.Duration
+	// Took is the time from the first event stored to the last one projected.
+	Took     time.Duration
+	P50, P99 time.Duration
+}
+
+// errStalled ends a run that makes no progress.
+var errStalled = errors.New("no event was projected for too long")
+
+// Run runs the workload. An error means that the run could not be finished or
+// compared; whether the read models are right is the result's to say.
+func Run(ctx context.Context, opts Options) (*Result, error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(opts.Backend.MongoURI()).SetAppName("sandbox"))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the event store: %w", err)
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	events, err := prepare(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	pipeline, err := harness.NewPipeline(opts.Backend, harness.PipelineOptions{
+		Binaries: opts.Binaries, Dir: opts.Dir, Projections: opts.Workload.Projections,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer pipeline.Kill()
+
+	r := &run{opts: opts, pipeline: pipeline, events: events, models: client.Database(harness.ReadModelsDatabase)}
+	r.observer = newObserver(r.models, opts.Workload.Collections)
+	r.loader = &loader{events: events, over: opts.LoadTime, inserted: r.observer.stored}
+	r.monitor = &monitor{
+		pipeline: pipeline, broker: opts.Broker, observer: r.observer, loader: r.loader,
+		total: len(opts.Workload.Events), start: time.Now(), phase: PhaseStarting,
+		sessions: make(map[string]int), duplicates: make(map[string]int),
+	}
+	return r.run(ctx)
+}
+
+// prepare makes the event store's collection with the index that Penstock needs.
+func prepare(ctx context.Context, client *mongo.Client) (*mongo.Collection, error) {
+	events := client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
+	_, err := events.Indexes().CreateOne(ctx, mongo.IndexModel{
+		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
+		Options: options.Index().SetUnique(true),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create the event store's index: %w", err)
+	}
+	return events, nil
+}
+
+type run struct {
+	opts     Options
+	pipeline *harness.Pipeline
+	events   *mongo.Collection
+	models   *mongo.Database
+	observer *observer
+	loader   *loader
+	monitor  *monitor
+}
+
+func (r *run) run(ctx context.Context) (*Result, error) {
+	// Whoever watches and shows lives until the scenario ends.
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	group, scenario := errgroup.WithContext(watching)
+	opened := make(chan struct{})
+	group.Go(func() error { return r.observer.run(watching, func() { close(opened) }) })
+	group.Go(func() error { r.monitor.run(watching, r.opts.View); return nil })
+
+	result := new(Result)
+	group.Go(func() error {
+		defer stopWatching()
+		select {
+		case <-opened:
+		case <-scenario.Done():
+			return context.Cause(scenario)
+		}
+		return r.scenario(scenario, result)
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+func (r *run) scenario(ctx context.Context, result *Result) error {
+	if err := r.startServices(ctx); err != nil {
+		return err
+	}
+	r.monitor.setPhase(PhaseRunning)
+	first := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.loader.run(ctx, r.opts.Workload.Events) })
+	group.Go(func() error {
+		half := len(r.opts.Workload.Events) / 2
+		if err := r.awaitProjected(ctx, half); err != nil {
+			return err
+		}
+		r.monitor.setPhase(PhaseFailover)
+		took, err := killLeader(ctx, r.pipeline, r.opts.View)
+		if err != nil {
+			return err
+		}
+		result.Failover = took
+		r.monitor.setPhase(PhaseRunning)
+		return r.awaitProjected(ctx, len(r.opts.Workload.Events))
+	})
+	err := group.Wait()
+	result.Took = time.Since(first)
+	if err != nil && !errors.Is(err, errStalled) {
+		return err
+	}
+	if err != nil {
+		r.opts.View.Note(fmt.Sprintf("%v; the services' logs are in %s", err, r.opts.Dir))
+	}
+	return r.finish(context.WithoutCancel(ctx), result)
+}
+
+// finish stops the services cleanly and compares what they left behind.
+func (r *run) finish(ctx context.Context, result *Result) error {
+	r.monitor.setPhase(PhaseVerifying)
+	r.monitor.scrape(ctx)
+	if err := r.pipeline.Stop(ctx); err != nil {
+		return err
+	}
+	report, err := verify.ReadModels(ctx, r.events, r.models, r.opts.Workload.Fold, verify.Options{})
+	if err != nil {
+		return err
+	}
+	r.monitor.setPhase(PhaseDone)
+	result.Report, result.Status = report, r.monitor.status()
+	result.P50, result.P99 = r.observer.percentile(0.50), r.observer.percentile(0.99)
+	r.opts.View.Show(result.Status)
+	return nil
+}
+
+func (r *run) startServices(ctx context.Context) error {
+	for n := range r.opts.Publishers {
+		if _, err := r.pipeline.StartPublisher(fmt.Sprintf("%s%d", publisherPrefix, n)); err != nil {
+			return err
+		}
+	}
+	for n := range r.opts.Projectors {
+		if _, err := r.pipeline.StartProjector(fmt.Sprintf("projector-%d", n)); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.Stall, fmt.Errorf("not within %s", r.opts.Stall))
+	defer cancel()
+	if err := r.pipeline.AwaitReady(ctx); err != nil {
+		return err
+	}
+	_, err := r.pipeline.AwaitLeader(ctx)
+	return err
+}
+
+// awaitProjected waits until the read models show n events, or gives up when
+// they stall.
+func (r *run) awaitProjected(ctx context.Context, n int) error {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	last, since := 0, time.Now()
+	for {
+		projected := r.observer.projectedEvents()
+		if projected >= n {
+			return nil
+		}
+		if projected > last {
+			last, since = projected, time.Now()
+		}
+		if time.Since(since) > r.opts.Stall {
+			return errStalled
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+)
+
+// maxNotes bounds the notes that stay on the screen.
+const maxNotes = 6
+
+// barWidth is the length of a progress bar, in cells.
+const barWidth = 40
+
+// Screen is one live screen on a terminal.
+type Screen struct {
+	program *tea.Program
+	ended   chan struct{}
+}
+
+var _ View = (*Screen)(nil)
+
+// NewScreen takes the terminal over until Close. interrupt is called when the
+// person presses q or ctrl+c.
+func NewScreen(in io.Reader, out io.Writer, title string, interrupt func()) *Screen {
+	s := &Screen{ended: make(chan struct{})}
+	s.program = tea.NewProgram(screenModel{title: title, interrupt: interrupt},
+		tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	go func() {
+		defer close(s.ended)
+		// A terminal that cannot be drawn on is no reason to stop the run; its
+		// outcome is printed in any case.
+		_, _ = s.program.Run()
+	}()
+	return s
+}
+
+// Show draws the status.
+func (s *Screen) Show(status Status) { s.program.Send(status) }
+
+// Note adds a line below the status.
+func (s *Screen) Note(text string) { s.program.Send(note(text)) }
+
+// Close gives the terminal back; the last screen stays above what follows.
+func (s *Screen) Close() {
+	s.program.Quit()
+	<-s.ended
+}
+
+type note string
+
+// screenModel is the screen's state, in Bubble Tea's terms.
+type screenModel struct {
+	title     string
+	interrupt func()
+	status    Status
+	notes     []string
+}
+
+// Init has nothing to start.
+func (m screenModel) Init() tea.Cmd { return nil }
+
+// Update takes in a status, a note or a key.
+func (m screenModel) Update(message tea.Msg) (tea.Model, tea.Cmd) {
+	switch message := message.(type) {
+	case Status:
+		m.status = message
+	case note:
+		at := m.status.Elapsed.Truncate(100 * time.Millisecond)
+		m.notes = append(m.notes[max(0, len(m.notes)-maxNotes+1):], fmt.Sprintf("%6s  %s", at, message))
+	case tea.KeyPressMsg:
+		if key := message.String(); key == "ctrl+c" || key == "q" {
+			m.interrupt()
+		}
+	}
+	return m, nil
+}
+
+// View draws the screen.
+func (m screenModel) View() tea.View {
+	var (
+		title = lipgloss.NewStyle().Bold(true)
+		faint = lipgloss.NewStyle().Faint(true)
+		s     = m.status
+		b     strings.Builder
+	)
+	fmt.Fprintf(&b, "%s  %s %s\n\n", title.Render("Penstock sandbox: "+m.title), s.Phase, s.Elapsed.Truncate(100*time.Millisecond))
+	for _, stage := range []struct {
+		name  string
+		count int
+	}{{"stored", s.Stored}, {"published", s.Published}, {"projected", s.Projected}} {
+		fmt.Fprintf(&b, "  %-10s %s %*d / %d\n", stage.name, bar(stage.count, s.Total), len(fmt.Sprint(s.Total)), stage.count, s.Total)
+	}
+	leader := s.Leader
+	if leader == "" {
+		leader = lipgloss.NewStyle().Foreground(lipgloss.Red).Render("none")
+	}
+	fmt.Fprintf(&b, "\n  leader      %-22s epoch       %d\n", leader, s.Epoch)
+	fmt.Fprintf(&b, "  publishers  %-22d projectors  %d\n", s.Publishers, s.Projectors)
+	fmt.Fprintf(&b, "  lag         %-22s rate        %d/s\n", fmt.Sprintf("%d events", s.Lag()), s.ProjectedRate)
+	fmt.Fprintf(&b, "  sessions    %-22d duplicates  %d dropped by the broker, %d met by projectors\n\n",
+		s.Sessions, s.DuplicatesDropped, s.DuplicatesMet)
+	for _, n := range m.notes {
+		fmt.Fprintf(&b, "  %s\n", faint.Render(n))
+	}
+	return tea.NewView(b.String())
+}
+
+func bar(count, total int) string {
+	filled := 0
+	if total > 0 {
+		filled = min(barWidth, count*barWidth/total)
+	}
+	return strings.Repeat("█", filled) + strings.Repeat("░", barWidth-filled)
+}
