@@ -2,9 +2,14 @@ package leader
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -15,34 +20,182 @@ type Options struct {
 	// penstock_publisher_terms_total{reason}.
 	Registerer prometheus.Registerer
 	// Heartbeat, if not nil, is called after every answered or failed request to
-	// the lock store: the election loop makes progress.
+	// the lock store: the election loop makes progress. Requests are at most
+	// 2.2 RetryPeriod + RequestTimeout apart, except while work that failed is
+	// backed off from (at most 45 RetryPeriod) and without a lock.
 	Heartbeat func()
 }
 
 // Elector runs work in terms of leadership.
-type Elector struct{}
+type Elector struct {
+	// lock is nil where there is none to take.
+	lock      resourcelock.Interface
+	identity  string
+	config    Config
+	logger    zerolog.Logger
+	metrics   metrics
+	heartbeat func()
+	watchdog  *leaderelection.HealthzAdaptor
+	current   atomic.Pointer[leaderelection.LeaderElector]
+}
 
-// New makes an elector on lock, which must not be shared with another.
+// New makes an elector on lock, which must not be shared with another. It fails
+// where config is invalid or the lock has no identity.
 func New(lock resourcelock.Interface, config Config, options Options) (*Elector, error) {
-	panic("pending")
+	e, err := newElector(lock.Identity(), config, options)
+	if err != nil {
+		return nil, err
+	}
+	e.lock = lock
+	return e, nil
 }
 
 // NewAlone makes an elector without a lock: it leads at once, for as long as it
-// runs. Only the epoch keeps two such processes from corrupting the checkpoint.
+// runs. Only the epoch keeps two such processes from moving one checkpoint.
 func NewAlone(identity string, config Config, options Options) (*Elector, error) {
-	panic("pending")
+	return newElector(identity, config, options)
+}
+
+func newElector(identity string, config Config, options Options) (*Elector, error) {
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("validate the election: %w", err)
+	}
+	if identity == "" {
+		return nil, errors.New("validate the election: identity is empty")
+	}
+	return &Elector{
+		identity:  identity,
+		config:    config,
+		logger:    options.Logger.With().Str("component", "leader").Str("identity", identity).Logger(),
+		metrics:   newMetrics(options.Registerer),
+		heartbeat: options.Heartbeat,
+		watchdog:  leaderelection.NewLeaderHealthzAdaptor(config.RenewDeadline),
+	}, nil
 }
 
 // Run takes part in the election and runs work in one term after the other, never
-// two at once, until ctx ends: the work has then ended, and the lease is given up.
-// It returns nil, or [ErrWorkerStuck] or [ErrElectorStuck]. It is called once.
-func (e *Elector) Run(ctx context.Context, work Work) error { panic("pending") }
+// two at once, until ctx ends: the work has then ended, and the lease is given up,
+// or, where the lock store cannot be reached, left to expire. It returns nil, or
+// [ErrWorkerStuck] or [ErrElectorStuck]. It is called once.
+func (e *Elector) Run(ctx context.Context, work Work) error {
+	backoff := newBackoff(e.config.RetryPeriod)
+	for ctx.Err() == nil {
+		term, err := e.runTerm(ctx, work)
+		if err != nil {
+			return err
+		}
+		if term.reason != reasonWorkFailed {
+			continue
+		}
+		wait := backoff.next(term.lasted)
+		e.logger.Warn().Dur("backoff", wait).Msg("leaving the lease to others for a while")
+		if !sleep(ctx, wait) {
+			break
+		}
+	}
+	return nil
+}
 
 // Alive fails where the lease is nominally held and was not renewed for longer
-// than its duration: the election is deadlocked, and the process wants a restart.
-// It is meant for /livez.
-func (e *Elector) Alive() error { panic("pending") }
+// than LeaseDuration + RenewDeadline: the election is deadlocked, and the process
+// wants a restart. It is meant for /livez, and says nothing about safety.
+func (e *Elector) Alive() error { return e.watchdog.Check(nil) }
 
 // Leader is the identity of the leader that was observed last, empty where none
 // was.
-func (e *Elector) Leader() string { panic("pending") }
+func (e *Elector) Leader() string {
+	if e.lock == nil {
+		return e.identity
+	}
+	if elector := e.current.Load(); elector != nil {
+		return elector.GetLeader()
+	}
+	return ""
+}
+
+// runTerm waits for the lock, leads, and gives the lock up. The outcome is zero where
+// no term came about before ctx ended.
+func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
+	if e.lock == nil {
+		return e.lead(ctx, work, tenure{end: func() {}})
+	}
+	lock := newGuard(e.lock, e.config, e.heartbeat)
+	taken := make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:            lock,
+		Name:            lock.Describe(),
+		LeaseDuration:   e.config.LeaseDuration,
+		RenewDeadline:   e.config.RenewDeadline,
+		RetryPeriod:     e.config.RetryPeriod,
+		WatchDog:        e.watchdog,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			// The context that it gets ends only after the release: see package doc.
+			OnStartedLeading: func(context.Context) { close(taken) },
+			OnStoppedLeading: func() {},
+			OnNewLeader:      e.observe,
+		},
+	})
+	if err != nil {
+		return outcome{}, fmt.Errorf("make an elector: %w", err)
+	}
+	e.current.Store(elector)
+	// RunOrDie alone would wire it.
+	e.watchdog.SetLeaderElection(elector)
+
+	// The elector outlives ctx: it renews while the work drains.
+	electorCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		elector.Run(electorCtx)
+	}()
+
+	var term outcome
+	select {
+	case <-ctx.Done():
+	case <-ended:
+	case <-taken:
+		if ctx.Err() == nil && lock.begin() {
+			term, err = e.lead(ctx, work, tenure{
+				lost: lock.lost, ended: ended, deadline: lock.deadline, end: lock.end,
+			})
+			if err != nil {
+				return term, err
+			}
+		}
+	}
+
+	// Release is a read and a write, and RenewDeadline bounds it.
+	cancel()
+	limit := time.NewTimer(e.config.RenewDeadline + e.config.RetryPeriod)
+	defer limit.Stop()
+	select {
+	case <-ended:
+	case <-limit.C:
+		e.logger.Error().Err(ErrElectorStuck).Msg("elector hangs")
+		return term, ErrElectorStuck
+	}
+	// Where the release failed, this elector would seem to hold the lease for ever.
+	e.watchdog.SetLeaderElection(nil)
+	return term, nil
+}
+
+func (e *Elector) observe(leader string) {
+	if leader != e.identity {
+		e.logger.Info().Str("leader", leader).Msg("observed a change of leader")
+	}
+}
+
+// sleep waits for d and reports whether ctx lasted.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,10 +1,22 @@
 package leader
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
+
+// namespaceFile is where the kubelet tells a pod its namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // KubernetesConfig names the Lease.
 type KubernetesConfig struct {
@@ -23,8 +35,68 @@ type KubernetesConfig struct {
 	EventRecorder resourcelock.EventRecorder
 }
 
-// NewKubernetesLock makes a lock on a Lease, which it creates where it is missing.
-// It needs the verbs get, create and update on it, and contacts no server yet.
+// NewKubernetesLock makes a lock on a Lease, which the first leader creates where it
+// is missing. It needs the verbs get, create and update on leases, and contacts no
+// server yet. It fails where there are no credentials or there is no namespace.
 func NewKubernetesLock(config KubernetesConfig) (resourcelock.Interface, error) {
-	panic("pending")
+	if config.Name == "" || config.Identity == "" {
+		return nil, errors.New("make a lease lock: name and identity must not be empty")
+	}
+	client, namespace, err := clientConfig(config.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	if config.Namespace != "" {
+		namespace = config.Namespace
+	}
+	if namespace == "" {
+		return nil, errors.New("find the lease's namespace: it is not configured, and this is not a pod")
+	}
+	client = rest.AddUserAgent(rest.CopyConfig(client), "penstock-publisher-election")
+	client.Timeout = config.RequestTimeout
+	// Over HTTP/2, a request that timed out leaves its dead connection to the next
+	// one until a ping goes unanswered: 45 s by client-go's defaults, three leases.
+	// Over HTTP/1.1 it takes its connection with it.
+	client.NextProtos = []string{"http/1.1"}
+	leases, err := coordinationv1.NewForConfig(client)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for leases: %w", err)
+	}
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Name: config.Name, Namespace: namespace},
+		Client:    leases,
+		LockConfig: resourcelock.ResourceLockConfig{
+			Identity:      config.Identity,
+			EventRecorder: config.EventRecorder,
+		},
+	}, nil
+}
+
+// clientConfig returns how to reach the API server, and the namespace that belongs
+// to it, empty where there is none.
+func clientConfig(kubeconfig string) (*rest.Config, string, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, "", fmt.Errorf("find the API server as a pod does, set KUBECONFIG elsewhere: %w", err)
+		}
+		namespace, err := os.ReadFile(namespaceFile)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, "", fmt.Errorf("read the pod's namespace: %w", err)
+		}
+		return config, strings.TrimSpace(string(namespace)), nil
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(kubeconfig)},
+		&clientcmd.ConfigOverrides{},
+	)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("load the kubeconfig %s: %w", kubeconfig, err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("read the namespace of the kubeconfig %s: %w", kubeconfig, err)
+	}
+	return config, namespace, nil
 }

@@ -2,11 +2,27 @@ package leader
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
+
+// leasesName is the collection that the locks are in.
+const leasesName = "leader_leases"
+
+// leaseResource names the lock in errors that client-go tells apart by their kind.
+var leaseResource = schema.GroupResource{Group: "penstock", Resource: leasesName}
 
 // LeaseCollection is what the lock needs of a [*mongo.Collection].
 type LeaseCollection interface {
@@ -15,11 +31,154 @@ type LeaseCollection interface {
 	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
 }
 
-// Leases returns the collection leader_leases of db, with the concerns that a lock
-// needs: majority writes and reads, on the primary.
-func Leases(db *mongo.Database) *mongo.Collection { panic("pending") }
+var _ LeaseCollection = (*mongo.Collection)(nil)
 
-// NewMongoLock makes a lock on the document of leases whose _id is name.
+// Leases returns the collection leader_leases of db, with the concerns that a lock
+// needs: a majority knows of each write, so that no failover takes one back, and
+// reads ask the primary.
+func Leases(db *mongo.Database) *mongo.Collection {
+	return db.Collection(leasesName, options.Collection().
+		SetWriteConcern(writeconcern.Majority()).
+		SetReadConcern(readconcern.Majority()).
+		SetReadPreference(readpref.Primary()))
+}
+
+// lease is the lock's document. What decides is version and record.holderIdentity;
+// candidates measure the time since they saw version change and compare no clocks.
+// Holder, Heartbeat and Expiry, by the holder's clock, are for whoever looks at it.
+type lease struct {
+	ID        string      `bson:"_id"`
+	Holder    string      `bson:"holder"`
+	Heartbeat time.Time   `bson:"heartbeat"`
+	Expiry    time.Time   `bson:"expiry"`
+	Version   int64       `bson:"version"`
+	Record    leaseRecord `bson:"record"`
+}
+
+// leaseRecord is a resourcelock.LeaderElectionRecord under its own names.
+type leaseRecord struct {
+	HolderIdentity       string    `bson:"holderIdentity"`
+	LeaseDurationSeconds int       `bson:"leaseDurationSeconds"`
+	AcquireTime          time.Time `bson:"acquireTime"`
+	RenewTime            time.Time `bson:"renewTime"`
+	LeaderTransitions    int       `bson:"leaderTransitions"`
+}
+
+// mongoLock is a resourcelock.Interface on a document, by compare-and-swap on its
+// version. Like the Lease lock, it is its elector's alone.
+type mongoLock struct {
+	leases   LeaseCollection
+	name     string
+	identity string
+	// seen is the document's state that an update is based on; nil before the first
+	// Get or Create.
+	seen *lease
+}
+
+var _ resourcelock.Interface = (*mongoLock)(nil)
+
+// NewMongoLock makes a lock on the document of leases whose _id is name, which the
+// first leader creates where it is missing. Make leases by [Leases].
 func NewMongoLock(leases LeaseCollection, name, identity string) resourcelock.Interface {
-	panic("pending")
+	return &mongoLock{leases: leases, name: name, identity: identity}
+}
+
+// Get returns the record, and the document's bytes, which every write changes.
+func (l *mongoLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	raw, err := l.leases.FindOne(ctx, bson.D{{Key: "_id", Value: l.name}}).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil, apierrors.NewNotFound(leaseResource, l.name)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read lease %s: %w", l.name, err)
+	}
+	var found lease
+	if err := bson.Unmarshal(raw, &found); err != nil {
+		return nil, nil, fmt.Errorf("decode lease %s: %w", l.name, err)
+	}
+	l.seen = &found
+	return &resourcelock.LeaderElectionRecord{
+		HolderIdentity:       found.Record.HolderIdentity,
+		LeaseDurationSeconds: found.Record.LeaseDurationSeconds,
+		AcquireTime:          metav1.NewTime(found.Record.AcquireTime),
+		RenewTime:            metav1.NewTime(found.Record.RenewTime),
+		LeaderTransitions:    found.Record.LeaderTransitions,
+	}, raw, nil
+}
+
+// Create inserts the document. Where another was faster, the error is AlreadyExists.
+func (l *mongoLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	created := l.next(record, 1)
+	_, err := l.leases.InsertOne(ctx, created)
+	if mongo.IsDuplicateKeyError(err) {
+		return apierrors.NewAlreadyExists(leaseResource, l.name)
+	}
+	if err != nil {
+		return fmt.Errorf("create lease %s: %w", l.name, err)
+	}
+	l.seen = &created
+	return nil
+}
+
+// Update replaces the record if it is still the one that was seen last; else the
+// error is Conflict.
+func (l *mongoLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if l.seen == nil {
+		return fmt.Errorf("update lease %s: it was not read before", l.name)
+	}
+	updated := l.next(record, l.seen.Version+1)
+	result, err := l.leases.UpdateOne(ctx,
+		// The holder guards against a document that was deleted, made anew, and has
+		// come to the same version.
+		bson.D{
+			{Key: "_id", Value: l.name},
+			{Key: "version", Value: l.seen.Version},
+			{Key: "holder", Value: l.seen.Holder},
+		},
+		bson.D{{Key: "$set", Value: bson.D{
+			{Key: "holder", Value: updated.Holder},
+			{Key: "heartbeat", Value: updated.Heartbeat},
+			{Key: "expiry", Value: updated.Expiry},
+			{Key: "version", Value: updated.Version},
+			{Key: "record", Value: updated.Record},
+		}}})
+	if err != nil {
+		return fmt.Errorf("update lease %s: %w", l.name, err)
+	}
+	if result.MatchedCount == 0 {
+		return apierrors.NewConflict(leaseResource, l.name,
+			fmt.Errorf("version %d was overtaken", l.seen.Version))
+	}
+	l.seen = &updated
+	return nil
+}
+
+// RecordEvent does nothing: MongoDB has no events.
+func (l *mongoLock) RecordEvent(string) {}
+
+// Identity returns the holder identity that the lock writes.
+func (l *mongoLock) Identity() string { return l.identity }
+
+// Describe names the lock in logs.
+func (l *mongoLock) Describe() string { return leasesName + "/" + l.name }
+
+func (l *mongoLock) next(record resourcelock.LeaderElectionRecord, version int64) lease {
+	expiry := record.RenewTime.Time
+	if record.HolderIdentity != "" {
+		expiry = expiry.Add(time.Duration(record.LeaseDurationSeconds) * time.Second)
+	}
+	return lease{
+		ID:        l.name,
+		Holder:    record.HolderIdentity,
+		Heartbeat: record.RenewTime.Time,
+		Expiry:    expiry,
+		Version:   version,
+		Record: leaseRecord{
+			HolderIdentity:       record.HolderIdentity,
+			LeaseDurationSeconds: record.LeaseDurationSeconds,
+			AcquireTime:          record.AcquireTime.Time,
+			RenewTime:            record.RenewTime.Time,
+			LeaderTransitions:    record.LeaderTransitions,
+		},
+	}
 }

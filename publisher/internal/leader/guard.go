@@ -1,0 +1,160 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// errNotOurs keeps an elector from releasing what another process holds.
+var errNotOurs = errors.New("lock is not held by this process")
+
+// guard stands between one term's elector and the lock. It knows how long the last
+// renewal may be trusted, notices when the lock is another's, and lets a release
+// through only when no work runs and the lock is ours.
+//
+// A release is the write of a record without a holder: nothing else writes one.
+type guard struct {
+	resourcelock.Interface
+
+	trust     time.Duration
+	timeout   time.Duration
+	heartbeat func()
+	// lost is closed when the lock is another's, or the elector wants to release it.
+	lost chan struct{}
+
+	mu sync.Mutex
+	// holder is the one in the record that was read or written last.
+	holder string
+	// renewed is when the request of the last successful renewal was begun; zero
+	// before the first.
+	renewed time.Time
+	// working is closed when the work has ended; nil before it began.
+	working chan struct{}
+	isLost  bool
+}
+
+func newGuard(lock resourcelock.Interface, config Config, heartbeat func()) *guard {
+	if heartbeat == nil {
+		heartbeat = func() {}
+	}
+	return &guard{
+		Interface: lock,
+		trust:     config.trust(),
+		timeout:   config.RequestTimeout,
+		heartbeat: heartbeat,
+		lost:      make(chan struct{}),
+	}
+}
+
+// begin says that work is about to begin. It reports false where the lock has been
+// lost since the elector took it: no work may begin then.
+func (g *guard) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.isLost || g.renewed.IsZero() || time.Since(g.renewed) >= g.trust {
+		return false
+	}
+	g.working = make(chan struct{})
+	return true
+}
+
+// end says that the work has ended.
+func (g *guard) end() { close(g.working) }
+
+// deadline is when the last successful renewal can no longer be trusted.
+func (g *guard) deadline() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.renewed.Add(g.trust)
+}
+
+// Get reads the record, and ends the term where it names another holder.
+func (g *guard) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	record, raw, err := g.Interface.Get(ctx)
+	g.heartbeat()
+	if err != nil {
+		return nil, nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.holder = record.HolderIdentity
+	if !g.renewed.IsZero() && g.holder != g.Identity() {
+		g.lose()
+	}
+	return record, raw, nil
+}
+
+// Create writes the first record.
+func (g *guard) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return g.renew(ctx, record, g.Interface.Create)
+}
+
+// Update renews, takes or releases the lock.
+func (g *guard) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" {
+		return g.release(ctx, record)
+	}
+	return g.renew(ctx, record, g.Interface.Update)
+}
+
+func (g *guard) renew(
+	ctx context.Context,
+	record resourcelock.LeaderElectionRecord,
+	write func(context.Context, resourcelock.LeaderElectionRecord) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	// The start of the request, not its end, is what every candidate's wait is
+	// certainly later than.
+	begun := time.Now()
+	err := write(ctx, record)
+	g.heartbeat()
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.holder = record.HolderIdentity
+	g.renewed = begun
+	return nil
+}
+
+func (g *guard) release(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	g.mu.Lock()
+	g.lose()
+	working := g.working
+	g.mu.Unlock()
+	if working != nil {
+		select {
+		case <-working:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the work to end before the release: %w", context.Cause(ctx))
+		}
+	}
+	g.mu.Lock()
+	holder := g.holder
+	g.mu.Unlock()
+	if holder != g.Identity() {
+		return fmt.Errorf("release the lock of %q: %w", holder, errNotOurs)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	err := g.Interface.Update(ctx, record)
+	g.heartbeat()
+	return err
+}
+
+// lose ends the term for good. The caller holds mu.
+func (g *guard) lose() {
+	if !g.isLost {
+		g.isLost = true
+		close(g.lost)
+	}
+}

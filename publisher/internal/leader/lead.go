@@ -1,0 +1,127 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+)
+
+// tenure is what a term knows of its lock. The zero value, but for end, is that of a
+// process without one.
+type tenure struct {
+	// lost is closed when the lock is another's, ended when the elector has ended.
+	lost, ended <-chan struct{}
+	// deadline is when the lock can no longer be trusted; it moves. Nil: never.
+	deadline func() time.Time
+	// end is called when the work has ended.
+	end func()
+}
+
+// outcome is how a term ended. Its zero value says that there was none.
+type outcome struct {
+	reason reason
+	lasted time.Duration
+}
+
+// lead runs the work of one term, and returns when it has ended or is stuck.
+func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, error) {
+	held, lose := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer lose(ErrTermOver)
+	working, stop := context.WithCancelCause(held)
+	defer stop(ErrTermOver)
+	term := &Term{identity: e.identity, started: time.Now(), held: held}
+
+	e.metrics.leader.Set(1)
+	e.logger.Info().Msg("term began")
+	result := make(chan error, 1)
+	go func() { result <- work(working, term) }()
+
+	// The work must have ended when limit fires; it is armed when the work is told.
+	limit := newDeadlineTimer()
+	defer limit.Stop()
+	trust := time.NewTimer(forever)
+	defer trust.Stop()
+	if lock.deadline != nil {
+		trust.Reset(time.Until(lock.deadline()))
+	}
+
+	var why reason
+	stopping := ctx.Done()
+	abort := func(r reason, cause error) {
+		if why == "" {
+			why = r
+		}
+		lose(cause)
+		limit.advance(time.Now().Add(e.config.abortTimeout()))
+		lock.lost, lock.ended, lock.deadline = nil, nil, nil
+	}
+	for {
+		select {
+		case err := <-result:
+			lock.end()
+			if why == "" {
+				why = reasonWorkFailed
+				if err == nil {
+					err = errors.New("work ended before its term")
+				}
+			}
+			return e.finish(term, why, err), nil
+		case <-stopping:
+			stopping = nil
+			if why == "" {
+				why = reasonStopping
+			}
+			stop(ErrStopping)
+			limit.advance(time.Now().Add(e.config.StopTimeout))
+		case <-lock.lost:
+			abort(reasonLeaseLost, ErrLeaseLost)
+		case <-lock.ended:
+			abort(reasonLeaseLost, ErrLeaseLost)
+		case <-trust.C:
+			if lock.deadline == nil {
+				continue
+			}
+			if deadline := lock.deadline(); time.Until(deadline) > 0 {
+				trust.Reset(time.Until(deadline))
+				continue
+			}
+			abort(reasonTrustExpired, ErrTrustExpired)
+		case <-limit.C:
+			return e.finish(term, reasonWorkerStuck, ErrWorkerStuck), ErrWorkerStuck
+		}
+	}
+}
+
+func (e *Elector) finish(term *Term, why reason, err error) outcome {
+	lasted := time.Since(term.started)
+	e.metrics.leader.Set(0)
+	e.metrics.terms.WithLabelValues(string(why)).Inc()
+	event := e.logger.Info()
+	if why == reasonWorkFailed || why == reasonWorkerStuck {
+		event = e.logger.Error()
+	}
+	event.Err(err).Str("reason", string(why)).Dur("lasted", lasted).Msg("term ended")
+	return outcome{reason: why, lasted: lasted}
+}
+
+// forever is longer than any term.
+const forever = time.Duration(math.MaxInt64)
+
+// deadlineTimer is a timer that starts unarmed and can only be brought forward.
+type deadlineTimer struct {
+	*time.Timer
+	at time.Time
+}
+
+func newDeadlineTimer() *deadlineTimer {
+	return &deadlineTimer{Timer: time.NewTimer(forever)}
+}
+
+// advance arms the timer for at, unless it is armed for an earlier time.
+func (t *deadlineTimer) advance(at time.Time) {
+	if t.at.IsZero() || at.Before(t.at) {
+		t.at = at
+		t.Reset(time.Until(at))
+	}
+}

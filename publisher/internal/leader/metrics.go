@@ -1,0 +1,41 @@
+package leader
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// reason says why a term ended, as the label of a metric.
+type reason string
+
+const (
+	reasonStopping     reason = "stopping"
+	reasonLeaseLost    reason = "lease_lost"
+	reasonTrustExpired reason = "trust_expired"
+	reasonWorkFailed   reason = "work_failed"
+	reasonWorkerStuck  reason = "worker_stuck"
+)
+
+type metrics struct {
+	leader prometheus.Gauge
+	terms  *prometheus.CounterVec
+}
+
+func newMetrics(registerer prometheus.Registerer) metrics {
+	m := metrics{
+		leader: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_publisher_leader",
+			Help: "1 while this process does a leader's work, from the start of a term to the end of its drain.",
+		}),
+		terms: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_publisher_terms_total",
+			Help: "Terms that ended in this process, by the reason.",
+		}, []string{"reason"}),
+	}
+	for _, r := range []reason{
+		reasonStopping, reasonLeaseLost, reasonTrustExpired, reasonWorkFailed, reasonWorkerStuck,
+	} {
+		m.terms.WithLabelValues(string(r))
+	}
+	if registerer != nil {
+		registerer.MustRegister(m.leader, m.terms)
+	}
+	return m
+}
