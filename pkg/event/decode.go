@@ -1,7 +1,6 @@
 package event
 
 import (
-	"fmt"
 	"mime"
 	"strings"
 
@@ -16,14 +15,10 @@ func DecodeBody(contentType string, body []byte) (bson.Raw, error) {
 	case ContentTypeJSON:
 		return decodeJSON(body)
 	case ContentTypeBSON:
-		doc := bson.Raw(body)
-		if _, err := elements(doc); err != nil {
+		if err := validate(body, 1); err != nil {
 			return nil, err
 		}
-		if err := doc.Validate(); err != nil {
-			return nil, malformed("decode BSON: %v", err)
-		}
-		return doc, nil
+		return body, nil
 	default:
 		return nil, malformed("unknown content type %q, known are %s and %s", contentType, ContentTypeJSON, ContentTypeBSON)
 	}
@@ -39,12 +34,4 @@ func mediaType(contentType string) string {
 		return strings.ToLower(strings.TrimSpace(contentType))
 	}
 	return t
-}
-
-func decodeJSON(body []byte) (bson.Raw, error) {
-	var doc bson.Raw
-	if err := bson.UnmarshalExtJSON(body, false, &doc); err != nil {
-		return nil, &ContractError{Reason: ReasonMalformed, Detail: fmt.Sprintf("decode extended JSON: %v", err)}
-	}
-	return doc, nil
 }

@@ -70,9 +70,6 @@ func valueSize(t bson.Type, b []byte) (int, error) {
 			return 0, short(t)
 		}
 		size = int(n) + 5
-		if b[4] == bson.TypeBinaryBinaryOld && (n < 4 || binary.LittleEndian.Uint32(b[5:]) != n-4) {
-			return 0, malformed("lengths in a binary of subtype 2 differ")
-		}
 	case bson.TypeEmbeddedDocument, bson.TypeArray, bson.TypeCodeWithScope:
 		if len(b) < 4 {
 			return 0, short(t)
@@ -114,6 +111,63 @@ func stringSize(t bson.Type, b []byte, after int) (int, error) {
 		return 0, malformed("%s does not end with NUL", t)
 	}
 	return 4 + int(n) + after, nil
+}
+
+// splitRegex gives the pattern and the options of a regular expression that
+// valueSize has checked.
+func splitRegex(value []byte) (pattern, options []byte) {
+	end := bytes.IndexByte(value, 0)
+	return value[:end], value[end+1 : len(value)-1]
+}
+
+// splitCodeWithScope gives the code and the elements of the scope of a value whose
+// length valueSize has checked.
+func splitCodeWithScope(value []byte) (code, scope []byte, err error) {
+	body := value[4:]
+	size, err := stringSize(bson.TypeCodeWithScope, body, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	scope, err = elements(body[size:])
+	return body[4 : size-1], scope, err
+}
+
+// validate checks doc through and through: lengths, types, terminators, and that
+// nothing nests deeper than maxDepth.
+func validate(doc []byte, depth int) error {
+	if depth > maxDepth {
+		return malformed("more than %d levels", maxDepth)
+	}
+	rest, err := elements(doc)
+	if err != nil {
+		return err
+	}
+	for len(rest) > 0 {
+		var v bson.RawValue
+		_, v, rest, err = nextElement(rest)
+		if err != nil {
+			return err
+		}
+		switch v.Type {
+		case bson.TypeEmbeddedDocument, bson.TypeArray:
+			err = validate(v.Value, depth+1)
+		case bson.TypeCodeWithScope:
+			var scope []byte
+			if _, scope, err = splitCodeWithScope(v.Value); err == nil {
+				// These are the scope's elements: its document has 4 bytes before them
+				// and 1 behind.
+				err = validate(v.Value[len(v.Value)-len(scope)-5:], depth+1)
+			}
+		case bson.TypeBoolean:
+			if v.Value[0] > 1 {
+				err = malformed("boolean is 0x%02x", v.Value[0])
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stringBytes gives the text of a string value that valueSize has checked.

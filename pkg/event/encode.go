@@ -1,7 +1,8 @@
 package event
 
 import (
-	"fmt"
+	"errors"
+	"sync"
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -41,51 +42,68 @@ func NewEncoder(encoding Encoding, sessions SessionKeys) *Encoder {
 }
 
 // Encode makes the message of ev for the publisher's term epoch. A document that
-// is no valid BSON is a [*ContractError].
+// is no valid BSON is a [*ContractError]. A BSON body aliases ev.Document.
+//
+// A document that extended JSON cannot hold exactly travels as BSON in
+// [EncodingJSON] too, and its content type says so: text that is not valid UTF-8,
+// data that reads as an extended-JSON wrapper, such as {"$oid": 1}, options of a
+// regular expression out of order, 190 levels and more.
 func (e *Encoder) Encode(ev *Event, epoch int64) (Message, error) {
-	m := e.envelope(ev, epoch)
-	var err error
-	m.Body, err = e.body(ev.Document)
-	return m, err
+	return e.message(ev, ev.Document, epoch)
 }
 
 // EncodeClaimCheck makes the message that carries ev without its payload and
 // metadata; its trace context stays.
 func (e *Encoder) EncodeClaimCheck(ev *Event, epoch int64) (Message, error) {
-	m := e.envelope(ev, epoch)
-	m.ClaimCheck = true
 	doc, err := without(ev.Document, ev.Payload, ev.Metadata)
 	if err != nil {
-		return m, err
+		return Message{}, err
 	}
-	m.Body, err = e.body(doc)
+	m, err := e.message(ev, doc, epoch)
+	m.ClaimCheck = true
 	return m, err
 }
 
-func (e *Encoder) envelope(ev *Event, epoch int64) Message {
+func (e *Encoder) message(ev *Event, doc bson.Raw, epoch int64) (Message, error) {
 	m := Message{
 		Keys:        ev.Keys,
 		MessageID:   MessageID(ev.AggregateID, ev.EventID),
 		SessionKey:  e.sessions.Key(ev.AggregateID),
-		ContentType: ContentTypeJSON,
+		ContentType: ContentTypeBSON,
+		Body:        doc,
 		Epoch:       epoch,
 	}
-	if e.encoding == EncodingBSON {
-		m.ContentType = ContentTypeBSON
-	}
 	m.TraceParent, m.TraceState = traceContext(ev.Metadata)
-	return m
+	if e.encoding == EncodingBSON {
+		return m, nil
+	}
+	switch body, err := encodeJSON(doc); {
+	case err == nil:
+		m.ContentType, m.Body = ContentTypeJSON, body
+	case !errors.Is(err, errInexact):
+		return Message{}, err
+	}
+	return m, nil
 }
 
-func (e *Encoder) body(doc bson.Raw) ([]byte, error) {
-	if e.encoding == EncodingBSON {
-		return doc, nil
+// scratch holds buffers to write JSON into, so that a body is allocated once and in
+// its size: bodies wait in the publisher's queues.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxScratch bounds the buffers that are kept.
+const maxScratch = 1 << 20
+
+func encodeJSON(doc []byte) ([]byte, error) {
+	buffer := scratch.Get().(*[]byte)
+	text, err := appendJSON((*buffer)[:0], doc)
+	if cap(text) <= maxScratch {
+		*buffer = text
+		defer scratch.Put(buffer)
 	}
-	b, err := bson.MarshalExtJSON(doc, false, false)
 	if err != nil {
-		return nil, &ContractError{Reason: ReasonMalformed, Detail: fmt.Sprintf("encode as extended JSON: %v", err)}
+		return nil, err
 	}
-	return b, nil
+	return append(make([]byte, 0, len(text)), text...), nil
 }
 
 // Bounds of a trace context that is worth carrying: W3C says 55 characters for a

@@ -1,0 +1,369 @@
+package event_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+func encoder(t testing.TB, encoding event.Encoding) *event.Encoder {
+	t.Helper()
+	sessions, err := event.NewSessionKeys(event.SessionPerAggregate, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event.NewEncoder(encoding, sessions)
+}
+
+func marshal(t testing.TB, v any) bson.Raw {
+	t.Helper()
+	raw, err := bson.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// encodeJSON gives the JSON body of doc.
+func encodeJSON(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, enc *event.Encoder, doc bson.Raw,
+) []byte {
+	t.Helper()
+	m, err := enc.Encode(&event.Event{Document: doc}, 1)
+	if err != nil {
+		t.Fatalf("encode: %v", err)
+	}
+	if m.ContentType != event.ContentTypeJSON {
+		t.Fatalf("encoded as %s", m.ContentType)
+	}
+	return m.Body
+}
+
+func TestJSONEqualsDriver(t *testing.T) {
+	t.Parallel()
+	enc := encoder(t, event.EncodingJSON)
+	rapid.Check(t, func(t *rapid.T) {
+		doc := rawGen().Draw(t, "doc")
+		want, err := bson.MarshalExtJSON(doc, false, false)
+		if err != nil {
+			t.Fatalf("driver: %v", err)
+		}
+		got := encodeJSON(t, enc, doc)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("encoded\n%s\nthe driver\n%s", got, want)
+		}
+		if !json.Valid(got) {
+			t.Fatalf("invalid JSON: %s", got)
+		}
+	})
+}
+
+func TestDecodeEqualsDriver(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		doc := rawGen().Draw(t, "doc")
+		canonical := rapid.Bool().Draw(t, "canonical")
+		body, err := bson.MarshalExtJSON(doc, canonical, rapid.Bool().Draw(t, "html"))
+		if err != nil {
+			t.Fatalf("driver: %v", err)
+		}
+		if rapid.Bool().Draw(t, "indent") {
+			var indented bytes.Buffer
+			if err := json.Indent(&indented, body, " ", "\t"); err != nil {
+				t.Fatalf("indent: %v", err)
+			}
+			body = indented.Bytes()
+		}
+		var want bson.Raw
+		if err := bson.UnmarshalExtJSON(body, false, &want); err != nil {
+			t.Fatalf("driver: %v", err)
+		}
+		got, err := event.DecodeBody(event.ContentTypeJSON, body)
+		if err != nil {
+			t.Fatalf("decode %s: %v", body, err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Fatalf("decoded %s\nas         %s\nthe driver %s", body, got, want)
+		}
+		if canonical {
+			if got, want := narrow(t, got), narrow(t, doc); !bytes.Equal(got, want) {
+				t.Fatalf("canonical round trip\nof  %s\ngot %s", want, got)
+			}
+		}
+	})
+}
+
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		doc := rawGen().Draw(t, "doc")
+		for _, encoding := range []event.Encoding{event.EncodingJSON, event.EncodingBSON} {
+			sessions, _ := event.NewSessionKeys(event.SessionPerAggregate, 0)
+			m, err := event.NewEncoder(encoding, sessions).Encode(&event.Event{Document: doc}, 1)
+			if err != nil {
+				t.Fatalf("encode: %v", err)
+			}
+			got, err := event.DecodeBody(m.ContentType, m.Body)
+			if err != nil {
+				t.Fatalf("decode: %v", err)
+			}
+			want := doc
+			if encoding == event.EncodingJSON {
+				got, want = narrow(t, got), narrow(t, doc)
+			}
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%s round trip\nof  %s\ngot %s", encoding, want, got)
+			}
+		}
+	})
+}
+
+// narrow gives doc with every int64 that an int32 can hold as an int32, and one NaN
+// for all: what relaxed extended JSON cannot tell apart.
+func narrow(t interface{ Fatalf(string, ...any) }, doc bson.Raw) bson.Raw {
+	var d bson.D
+	if err := bson.Unmarshal(doc, &d); err != nil {
+		t.Fatalf("unmarshal: %v", err)
+	}
+	raw, err := bson.Marshal(narrowValue(d))
+	if err != nil {
+		t.Fatalf("marshal: %v", err)
+	}
+	return raw
+}
+
+func narrowValue(v any) any {
+	switch v := v.(type) {
+	case int64:
+		if v >= math.MinInt32 && v <= math.MaxInt32 {
+			return int32(v)
+		}
+	case float64:
+		if math.IsNaN(v) {
+			return math.NaN()
+		}
+	case bson.D:
+		for i := range v {
+			v[i].Value = narrowValue(v[i].Value)
+		}
+	case bson.A:
+		for i := range v {
+			v[i] = narrowValue(v[i])
+		}
+	case bson.CodeWithScope:
+		v.Scope = narrowValue(v.Scope)
+		return v
+	}
+	return v
+}
+
+// What extended JSON cannot hold exactly travels as BSON.
+func TestInexactTravelsAsBSON(t *testing.T) {
+	t.Parallel()
+	deep := bson.D{}
+	for range 200 {
+		deep = bson.D{{Key: "d", Value: deep}}
+	}
+	for name, doc := range map[string]any{
+		// The driver sorts the options and adds the length: these are written by hand.
+		"unsorted regex options":        bson.Raw("\x0d\x00\x00\x00\x0bp\x00a\x00xi\x00\x00"),
+		"old binary without its length": bson.Raw("\x13\x00\x00\x00\x05p\x00\x06\x00\x00\x00\x02abcdef\x00"),
+		"short old binary":              bson.Raw("\x0f\x00\x00\x00\x05p\x00\x02\x00\x00\x00\x02ab\x00"),
+		"wrapper as data":               bson.D{{Key: "p", Value: bson.D{{Key: "$oid", Value: 5}}}},
+		"wrapper in an array":           bson.D{{Key: "p", Value: bson.A{bson.D{{Key: "$date", Value: "x"}}}}},
+		"wrapper that looks right":      bson.D{{Key: "p", Value: bson.D{{Key: "$numberLong", Value: "5"}}}},
+		"invalid UTF-8":                 bson.D{{Key: "p", Value: "a\xffb"}},
+		"invalid UTF-8 in a key":        bson.D{{Key: "a\xff", Value: 1}},
+		"invalid UTF-8 in code":         bson.D{{Key: "p", Value: bson.JavaScript("\xc3")}},
+		"deep":                          deep,
+		"invalid UTF-8 in a symbol":     bson.D{{Key: "p", Value: bson.Symbol("\xed\xa0\x80")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			raw := marshal(t, doc)
+			m, err := encoder(t, event.EncodingJSON).Encode(&event.Event{Document: raw}, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.ContentType != event.ContentTypeBSON || !bytes.Equal(m.Body, raw) {
+				t.Fatalf("encoded as %s: %s", m.ContentType, m.Body)
+			}
+			if name == "deep" {
+				return // too deep for any body, and for MongoDB
+			}
+			if got, err := event.DecodeBody(m.ContentType, m.Body); err != nil || !bytes.Equal(got, raw) {
+				t.Fatalf("decoded %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// A wrapper key is data at the top level and behind another key, in both
+// directions.
+func TestWrapperKeysAsData(t *testing.T) {
+	t.Parallel()
+	doc := marshal(t, bson.D{
+		{Key: "$oid", Value: "top"},
+		{Key: "p", Value: bson.D{{Key: "a", Value: int32(1)}, {Key: "$date", Value: "x"}}},
+	})
+	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
+	got, err := event.DecodeBody("application/json", body)
+	if err != nil || !bytes.Equal(got, doc) {
+		t.Fatalf("decoded %s as %v, %v", body, got, err)
+	}
+}
+
+// The driver reads and writes the empty binary of subtype 2 without its second
+// length.
+func TestOldBinary(t *testing.T) {
+	t.Parallel()
+	doc := marshal(t, bson.D{{Key: "p", Value: bson.Binary{Subtype: 2}}})
+	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
+	if want := `{"p":{"$binary":{"base64":"","subType":"02"}}}`; string(body) != want {
+		t.Fatalf("encoded %s", body)
+	}
+	got, err := event.DecodeBody("application/json", body)
+	if err != nil || !bytes.Equal(got, doc) {
+		t.Fatalf("decoded %s as %v, %v", body, got, err)
+	}
+}
+
+// The driver forgets to escape the namespace of a DBPointer.
+func TestDBPointerIsEscaped(t *testing.T) {
+	t.Parallel()
+	doc := marshal(t, bson.D{{Key: "p", Value: bson.DBPointer{DB: `a".b`, Pointer: bson.NewObjectID()}}})
+	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
+	got, err := event.DecodeBody("application/json", body)
+	if err != nil || !bytes.Equal(got, doc) {
+		t.Fatalf("decoded %s as %v, %v", body, got, err)
+	}
+}
+
+func TestEncodeRefusesMalformed(t *testing.T) {
+	t.Parallel()
+	good := marshal(t, bson.D{{Key: "a", Value: "text"}, {Key: "d", Value: bson.D{{Key: "b", Value: true}}}})
+	enc := encoder(t, event.EncodingJSON)
+	refused := 0
+	for i := range good {
+		for _, change := range []byte{0x01, 0x7f, 0xff} {
+			bad := bytes.Clone(good)
+			bad[i] ^= change
+			_, err := enc.Encode(&event.Event{Document: bad}, 1)
+			var broken *event.ContractError
+			if err != nil && !errors.As(err, &broken) {
+				t.Fatalf("byte %d: %v is no ContractError", i, err)
+			}
+			if err != nil {
+				refused++
+			}
+		}
+		if _, err := enc.Encode(&event.Event{Document: good[:i]}, 1); err == nil {
+			t.Fatalf("cut at byte %d: encoded", i)
+		}
+	}
+	if refused == 0 {
+		t.Fatal("nothing was refused")
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat(`{"a":`, 1000) + "1" + strings.Repeat("}", 1000)
+	deepArray := `{"a":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}"
+	for _, body := range []string{
+		"", " ", "{", "}", "[]", "1", `"a"`, "null", `{"a"}`, `{"a":}`, `{"a":1,}`, `{a:1}`, `{"a":1}}`, `{"a":1} x`,
+		`{"a":01}`, `{"a":+1}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":-}`, `{"a":1e999}`, `{"a":tru}`, `{"a":nul`,
+		`{"a":"` + "\x01" + `"}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\uZZZZ"}`, `{"a":"`, `{"a":"\`, "{\"a\":\"\xff\"}", "{\"\xff\":1}",
+		`{"a\u0000b":1}`, `{"a":[1,]}`, `{"a":[1 2]}`, `{"a":{"$oid":"12"}}`, `{"a":{"$oid":5}}`, `{"a":{"$date":"yesterday"}}`,
+		`{"a":{"$date":"2020-01-01T00:00:00Z","x":1}}`, `{"a":{"$binary":{"base64":"!","subType":"00"}}}`, `{"a":{"$binary":{"base64":""}}}`,
+		`{"a":{"$numberLong":"x"}}`, `{"a":{"$numberDecimal":"x"}}`, `{"a":{"$regularExpression":{"pattern":"a\u0000","options":""}}}`,
+		`{"a":{"$scope":{}}}`, deep, deepArray,
+	} {
+		doc, err := event.DecodeBody("application/json", []byte(body))
+		var broken *event.ContractError
+		if !errors.As(err, &broken) || broken.Reason != event.ReasonMalformed || doc != nil {
+			t.Errorf("%.60s: got %v, %v", body, doc, err)
+		}
+	}
+}
+
+func TestDecodeContentType(t *testing.T) {
+	t.Parallel()
+	jsonBody, bsonBody := []byte(`{"a":1}`), marshal(t, bson.D{{Key: "a", Value: int32(1)}})
+	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON", " application/json "} {
+		if doc, err := event.DecodeBody(contentType, jsonBody); err != nil || !bytes.Equal(doc, bsonBody) {
+			t.Errorf("%q: %v, %v", contentType, doc, err)
+		}
+	}
+	if doc, err := event.DecodeBody("application/bson", bsonBody); err != nil || &doc[0] != &bsonBody[0] {
+		t.Errorf("BSON: %v, %v", doc, err)
+	}
+	for _, contentType := range []string{"", "text/plain", "application/xml", ";", "json"} {
+		var broken *event.ContractError
+		if _, err := event.DecodeBody(contentType, jsonBody); !errors.As(err, &broken) {
+			t.Errorf("%q: %v", contentType, err)
+		}
+	}
+	for name, body := range map[string][]byte{
+		"trailing": append(bytes.Clone(bsonBody), 0),
+		"cut":      bsonBody[:len(bsonBody)-1],
+		"empty":    {},
+		"boolean":  {9, 0, 0, 0, 8, 'a', 0, 2, 0},
+	} {
+		if _, err := event.DecodeBody("application/bson", body); err == nil {
+			t.Errorf("%s: decoded", name)
+		}
+	}
+}
+
+// Documents that nest without end must not exhaust the stack.
+func TestDecodeDeepBSON(t *testing.T) {
+	t.Parallel()
+	const levels = 1 << 20
+	body := make([]byte, 0, levels*8+5)
+	for left := levels; left > 0; left-- {
+		body = binary.LittleEndian.AppendUint32(body, uint32(left*8+5))
+		body = append(body, byte(bson.TypeEmbeddedDocument), 'a', 0)
+	}
+	body = append(body, 5, 0, 0, 0, 0)
+	body = append(body, make([]byte, levels)...)
+	var broken *event.ContractError
+	if _, err := event.DecodeBody("application/bson", body); !errors.As(err, &broken) || !strings.Contains(broken.Detail, "levels") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestDecodeSurrogates(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`\ud834\udd1e`:       "𝄞",
+		`\uD834\uDD1E`:       "𝄞",
+		`a\ud834b`:           "a\ufffdb",
+		`\udd1e`:             "\ufffd",
+		`\ud834\n`:           "\ufffd\n",
+		`\ud834\u0041`:       "\ufffdA",
+		`\ud834\ud834\udd1e`: "\ufffd𝄞",
+		`\u0000`:             "\x00",
+		`\/\b\f\n\r\t\"\\`:   "/\b\f\n\r\t\"\\",
+	} {
+		doc, err := event.DecodeBody("application/json", []byte(`{"a":"`+in+`"}`))
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if got := doc.Lookup("a").StringValue(); got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}

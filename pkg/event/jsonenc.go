@@ -1,0 +1,339 @@
+package event
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// maxDepth bounds how deeply documents and arrays nest in a body. MongoDB stores
+// at most 100 levels; the driver reads at most 200 of extended JSON, where the
+// wrappers of some types count as levels.
+const maxDepth = 190
+
+// errInexact says that extended JSON would not read back as the same document.
+var errInexact = errors.New("document has no exact form in extended JSON")
+
+// appendJSON appends doc in relaxed Extended JSON v2, byte for byte as
+// [bson.MarshalExtJSON] writes it, without reflection and intermediate values.
+// https://github.com/mongodb/specifications/blob/master/source/extended-json/extended-json.md
+//
+// errInexact stands for what the driver would write nevertheless: text that is
+// not valid UTF-8 (it would become U+FFFD), a document that reads as the wrapper of
+// a type ({"$oid": …} as data), a regular expression whose options are not in
+// order, an old binary (subtype 2) without its second length, more than maxDepth
+// levels. A document that is no valid BSON is a
+// [*ContractError].
+func appendJSON(dst []byte, doc []byte) ([]byte, error) {
+	rest, err := elements(doc)
+	if err != nil {
+		return dst, err
+	}
+	return appendObject(dst, rest, 1)
+}
+
+// appendObject appends the object of a document's elements.
+func appendObject(dst []byte, rest []byte, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, errInexact
+	}
+	dst = append(dst, '{')
+	for first := true; len(rest) > 0; first = false {
+		name, value, tail, err := nextElement(rest)
+		if err != nil {
+			return dst, err
+		}
+		if !first {
+			dst = append(dst, ',')
+		} else if depth > 1 && isWrapperKey(name) {
+			return dst, errInexact
+		}
+		if dst, err = appendQuoted(dst, name); err != nil {
+			return dst, err
+		}
+		dst = append(dst, ':')
+		if dst, err = appendValue(dst, value, depth); err != nil {
+			return dst, err
+		}
+		rest = tail
+	}
+	return append(dst, '}'), nil
+}
+
+func appendArray(dst []byte, rest []byte, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, errInexact
+	}
+	dst = append(dst, '[')
+	for first := true; len(rest) > 0; first = false {
+		_, value, tail, err := nextElement(rest)
+		if err != nil {
+			return dst, err
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendValue(dst, value, depth); err != nil {
+			return dst, err
+		}
+		rest = tail
+	}
+	return append(dst, ']'), nil
+}
+
+func appendValue(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
+	switch v.Type {
+	case bson.TypeString:
+		return appendQuoted(dst, stringBytes(v))
+	case bson.TypeInt32:
+		return strconv.AppendInt(dst, int64(int32(binary.LittleEndian.Uint32(v.Value))), 10), nil
+	case bson.TypeInt64:
+		return strconv.AppendInt(dst, int64(binary.LittleEndian.Uint64(v.Value)), 10), nil
+	case bson.TypeDouble:
+		return appendDouble(dst, math.Float64frombits(binary.LittleEndian.Uint64(v.Value))), nil
+	case bson.TypeBoolean:
+		switch v.Value[0] {
+		case 0:
+			return append(dst, "false"...), nil
+		case 1:
+			return append(dst, "true"...), nil
+		}
+		return dst, malformed("boolean is 0x%02x", v.Value[0])
+	case bson.TypeNull:
+		return append(dst, "null"...), nil
+	case bson.TypeEmbeddedDocument:
+		rest, err := elements(v.Value)
+		if err != nil {
+			return dst, err
+		}
+		return appendObject(dst, rest, depth+1)
+	case bson.TypeArray:
+		rest, err := elements(v.Value)
+		if err != nil {
+			return dst, err
+		}
+		return appendArray(dst, rest, depth+1)
+	case bson.TypeDateTime:
+		return appendDate(dst, int64(binary.LittleEndian.Uint64(v.Value))), nil
+	case bson.TypeObjectID:
+		dst = append(dst, `{"$oid":"`...)
+		dst = hex.AppendEncode(dst, v.Value)
+		return append(dst, `"}`...), nil
+	case bson.TypeBinary:
+		return appendBinary(dst, v.Value)
+	case bson.TypeDecimal128:
+		dst = append(dst, `{"$numberDecimal":"`...)
+		dst = append(dst, v.Decimal128().String()...)
+		return append(dst, `"}`...), nil
+	default:
+		return appendRare(dst, v, depth)
+	}
+}
+
+// appendRare appends the types that hardly any event has.
+func appendRare(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
+	var err error
+	switch v.Type {
+	case bson.TypeTimestamp:
+		dst = append(dst, `{"$timestamp":{"t":`...)
+		dst = strconv.AppendUint(dst, uint64(binary.LittleEndian.Uint32(v.Value[4:])), 10)
+		dst = append(dst, `,"i":`...)
+		dst = strconv.AppendUint(dst, uint64(binary.LittleEndian.Uint32(v.Value)), 10)
+		return append(dst, `}}`...), nil
+	case bson.TypeUndefined:
+		return append(dst, `{"$undefined":true}`...), nil
+	case bson.TypeMinKey:
+		return append(dst, `{"$minKey":1}`...), nil
+	case bson.TypeMaxKey:
+		return append(dst, `{"$maxKey":1}`...), nil
+	case bson.TypeSymbol:
+		if dst, err = appendQuoted(append(dst, `{"$symbol":`...), stringBytes(v)); err != nil {
+			return dst, err
+		}
+		return append(dst, '}'), nil
+	case bson.TypeJavaScript:
+		if dst, err = appendQuoted(append(dst, `{"$code":`...), stringBytes(v)); err != nil {
+			return dst, err
+		}
+		return append(dst, '}'), nil
+	case bson.TypeRegex:
+		return appendRegex(dst, v.Value)
+	case bson.TypeDBPointer:
+		namespace, id := v.Value[4:len(v.Value)-13], v.Value[len(v.Value)-12:]
+		if dst, err = appendQuoted(append(dst, `{"$dbPointer":{"$ref":`...), namespace); err != nil {
+			return dst, err
+		}
+		dst = append(dst, `,"$id":{"$oid":"`...)
+		dst = hex.AppendEncode(dst, id)
+		return append(dst, `"}}}`...), nil
+	case bson.TypeCodeWithScope:
+		code, scope, err := splitCodeWithScope(v.Value)
+		if err != nil {
+			return dst, err
+		}
+		if dst, err = appendQuoted(append(dst, `{"$code":`...), code); err != nil {
+			return dst, err
+		}
+		dst = append(dst, `,"$scope":`...)
+		// The scope lies two levels deeper: its wrapper is an object too.
+		if dst, err = appendObject(dst, scope, depth+2); err != nil {
+			return dst, err
+		}
+		return append(dst, '}'), nil
+	default:
+		return dst, malformed("unknown BSON type 0x%02x", byte(v.Type))
+	}
+}
+
+// appendDouble marks a whole number as a double by ".0".
+func appendDouble(dst []byte, f float64) []byte {
+	switch {
+	case math.IsInf(f, 1):
+		return append(dst, `{"$numberDouble":"Infinity"}`...)
+	case math.IsInf(f, -1):
+		return append(dst, `{"$numberDouble":"-Infinity"}`...)
+	case math.IsNaN(f):
+		return append(dst, `{"$numberDouble":"NaN"}`...)
+	}
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'G', -1, 64)
+	for _, c := range dst[start:] {
+		if c == '.' || c == 'E' {
+			return dst
+		}
+	}
+	return append(dst, ".0"...)
+}
+
+// appendDate writes the years 1970 to 9999 for humans, as relaxed extended JSON
+// asks.
+func appendDate(dst []byte, millis int64) []byte {
+	t := time.UnixMilli(millis).UTC()
+	if year := t.Year(); year < 1970 || year > 9999 {
+		dst = append(dst, `{"$date":{"$numberLong":"`...)
+		dst = strconv.AppendInt(dst, millis, 10)
+		return append(dst, `"}}`...)
+	}
+	dst = append(dst, `{"$date":"`...)
+	// Of whole milliseconds this writes at most three digits, and time has a fast
+	// path for this layout.
+	dst = t.AppendFormat(dst, time.RFC3339Nano)
+	return append(dst, `"}`...)
+}
+
+func appendBinary(dst []byte, value []byte) ([]byte, error) {
+	subtype, data := value[4], value[5:]
+	if subtype == bson.TypeBinaryBinaryOld {
+		// Its length stands twice. There are writers that did not know.
+		if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) != uint64(len(data)-4) {
+			return dst, errInexact
+		}
+		data = data[4:]
+	}
+	dst = append(dst, `{"$binary":{"base64":"`...)
+	dst = base64.StdEncoding.AppendEncode(dst, data)
+	dst = append(dst, `","subType":"`...)
+	return append(dst, hexDigits[subtype>>4], hexDigits[subtype&15], '"', '}', '}'), nil
+}
+
+func appendRegex(dst []byte, value []byte) ([]byte, error) {
+	pattern, options := splitRegex(value)
+	for i := 1; i < len(options); i++ {
+		if options[i-1] > options[i] {
+			return dst, errInexact
+		}
+	}
+	dst, err := appendQuoted(append(dst, `{"$regularExpression":{"pattern":`...), pattern)
+	if err != nil {
+		return dst, err
+	}
+	if dst, err = appendQuoted(append(dst, `,"options":`...), options); err != nil {
+		return dst, err
+	}
+	return append(dst, `}}`...), nil
+}
+
+// isWrapperKey tells whether an object that starts with this key is read as a
+// value of another type.
+func isWrapperKey(name []byte) bool {
+	if len(name) == 0 || name[0] != '$' {
+		return false
+	}
+	switch string(name) {
+	case "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$oid", "$symbol",
+		"$binary", "$uuid", "$code", "$scope", "$timestamp", "$regularExpression",
+		"$dbPointer", "$date", "$minKey", "$maxKey", "$undefined":
+		return true
+	}
+	return false
+}
+
+// plain marks the ASCII characters that stand for themselves in a JSON string.
+var plain = func() (set [utf8.RuneSelf]bool) {
+	for c := range set {
+		set[c] = c >= ' ' && c != '"' && c != '\\'
+	}
+	return set
+}()
+
+// appendQuoted appends s as a JSON string.
+func appendQuoted(dst []byte, s []byte) ([]byte, error) {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if plain[c] {
+				i++
+				continue
+			}
+			dst = append(dst, s[start:i]...)
+			dst = appendEscaped(dst, c)
+			i++
+			start = i
+			continue
+		}
+		r, size := utf8.DecodeRune(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			return dst, errInexact
+		}
+		// The line separators are legal in JSON and not in JavaScript.
+		if r == '\u2028' || r == '\u2029' {
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, `\u202`...)
+			dst = append(dst, hexDigits[r&15])
+			i += size
+			start = i
+			continue
+		}
+		i += size
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"'), nil
+}
+
+func appendEscaped(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	case '\b':
+		return append(dst, '\\', 'b')
+	case '\f':
+		return append(dst, '\\', 'f')
+	default:
+		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+	}
+}

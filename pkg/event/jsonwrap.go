@@ -1,0 +1,188 @@
+package event
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// wrapperKey gives the first key of the object whose brace is next, where it makes
+// the object the wrapper of a type, such as {"$oid": "…"}.
+func (d *jsonDecoder) wrapperKey() string {
+	rest := jsonDecoder{in: d.in, at: d.at + 1}
+	if rest.next() != '"' || rest.at+1 >= len(d.in) || d.in[rest.at+1] != '$' && d.in[rest.at+1] != '\\' {
+		return ""
+	}
+	name, err := rest.string()
+	if err != nil || !isWrapperKey(name) {
+		return ""
+	}
+	return string(name)
+}
+
+// wrapper reads the wrapper of a type and appends its value. The forms that events
+// have are read here, all others by the driver.
+func (d *jsonDecoder) wrapper(key string, depth int) (bson.Type, error) {
+	start, length := d.at, len(d.out)
+	var t bson.Type
+	switch key {
+	case "$date":
+		t = d.dateWrapper()
+	case "$oid":
+		t = d.objectIDWrapper()
+	case "$binary":
+		t = d.binaryWrapper()
+	}
+	if t != 0 {
+		return t, nil
+	}
+	d.at, d.out = start, d.out[:length]
+	return d.driverWrapper(depth)
+}
+
+// wrapped gives the string in {"<key>": "…"}, past its key. It does not tell why
+// there is none: the driver does then.
+func (d *jsonDecoder) wrapped() ([]byte, bool) {
+	if !d.key() || d.next() != '"' {
+		return nil, false
+	}
+	s, err := d.string()
+	if err != nil || d.next() != '}' {
+		return nil, false
+	}
+	d.at++
+	return s, true
+}
+
+// key skips a brace, a key and its colon.
+func (d *jsonDecoder) key() bool {
+	if d.next() != '{' {
+		return false
+	}
+	d.at++
+	if d.next() != '"' {
+		return false
+	}
+	if _, err := d.string(); err != nil || d.next() != ':' {
+		return false
+	}
+	d.at++
+	return true
+}
+
+func (d *jsonDecoder) dateWrapper() bson.Type {
+	s, ok := d.wrapped()
+	if !ok {
+		return 0
+	}
+	var t time.Time
+	if t.UnmarshalText(s) != nil {
+		return 0
+	}
+	d.out = binary.LittleEndian.AppendUint64(d.out, uint64(bson.NewDateTimeFromTime(t)))
+	return bson.TypeDateTime
+}
+
+func (d *jsonDecoder) objectIDWrapper() bson.Type {
+	s, ok := d.wrapped()
+	if !ok || len(s) != 24 {
+		return 0
+	}
+	var err error
+	if d.out, err = hex.AppendDecode(d.out, s); err != nil {
+		return 0
+	}
+	return bson.TypeObjectID
+}
+
+// binaryWrapper reads {"$binary": {"base64": "…", "subType": "…"}}, in this order.
+func (d *jsonDecoder) binaryWrapper() bson.Type {
+	if !d.key() || d.next() != '{' {
+		return 0
+	}
+	d.at++
+	if d.next() != '"' {
+		return 0
+	}
+	if name, err := d.string(); err != nil || string(name) != "base64" || d.next() != ':' {
+		return 0
+	}
+	d.at++
+	if d.next() != '"' {
+		return 0
+	}
+	data, err := d.string()
+	if err != nil {
+		return 0
+	}
+	start := len(d.out)
+	d.out = append(d.out, 0, 0, 0, 0, 0)
+	if d.out, err = base64.StdEncoding.AppendDecode(d.out, data); err != nil || d.next() != ',' {
+		return 0
+	}
+	d.at++
+	if d.next() != '"' {
+		return 0
+	}
+	if name, err := d.string(); err != nil || string(name) != "subType" || d.next() != ':' {
+		return 0
+	}
+	d.at++
+	if d.next() != '"' {
+		return 0
+	}
+	digits, err := d.string()
+	if err != nil || len(digits) != 2 {
+		return 0
+	}
+	var subtype [1]byte
+	if _, err := hex.Decode(subtype[:], digits); err != nil || subtype[0] == bson.TypeBinaryBinaryOld {
+		return 0
+	}
+	for range 2 {
+		if d.next() != '}' {
+			return 0
+		}
+		d.at++
+	}
+	binary.LittleEndian.PutUint32(d.out[start:], uint32(len(d.out)-start-5))
+	d.out[start+4] = subtype[0]
+	return bson.TypeBinary
+}
+
+// driverWrapper lets the driver read the wrapper that is next, within depth levels.
+func (d *jsonDecoder) driverWrapper(depth int) (bson.Type, error) {
+	// Read it as an object first: that finds its end, and refuses what the driver
+	// would let pass.
+	start, length := d.at, len(d.out)
+	if err := d.object(depth + 1); err != nil {
+		return 0, err
+	}
+	d.out = d.out[:length]
+
+	const key = "v"
+	text := make([]byte, 0, d.at-start+8)
+	text = append(text, `{"`+key+`":`...)
+	text = append(text, d.in[start:d.at]...)
+	text = append(text, '}')
+	var doc bson.Raw
+	if err := bson.UnmarshalExtJSON(text, false, &doc); err != nil {
+		return 0, malformed("extended JSON at byte %d: %v", start, err)
+	}
+	if err := validate(doc, 0); err != nil {
+		return 0, err
+	}
+	rest, err := elements(doc)
+	if err != nil {
+		return 0, err
+	}
+	_, value, _, err := nextElement(rest)
+	if err != nil {
+		return 0, err
+	}
+	d.out = append(d.out, value.Value...)
+	return value.Type, nil
+}
