@@ -71,9 +71,9 @@ func (b Batching) Resolve(topic *TopicProperties) Batching {
 	}
 }
 
-// degraded is the policy after a refusal, never a larger one than b.
+// degraded is the policy after the topic has refused a batch of b.
 func (b Batching) degraded(refusal Fault) Batching {
-	if b == BatchingMixed && refusal == FaultMixedBatch {
+	if b == BatchingMixed && refusal != FaultBatch {
 		return BatchingSession
 	}
 	return BatchingOff

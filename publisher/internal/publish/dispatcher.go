@@ -4,16 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // ErrClosed says that the dispatcher accepts no more events: it drains or has
 // ended.
 var ErrClosed = errors.New("dispatcher is closed")
 
+// errDrained is the cause that ends Run after a drain.
+var errDrained = errors.New("dispatcher is drained")
+
 // Dispatcher publishes the events of one term. Make it with [New], have [Dispatcher.Run]
 // running, and feed it with [Dispatcher.Submit].
 type Dispatcher struct {
-	options Options
+	options     Options
+	metrics     *metrics
+	pace        *pace
+	connections *connections
+
+	space   chan struct{} // a token where a blocked Submit may look again
+	closed  chan struct{} // closed by the first Drain or the end of Run
+	drained chan struct{} // closed when draining and nothing is in flight
+	ended   chan struct{} // closed when Run ends
+
+	drainOnce sync.Once
+
+	mu            sync.Mutex
+	lanes         lanes
+	inflight      int
+	inflightBytes int64
+	waiting       int // blocked Submits
+	policy        Batching
+	batchBytes    int64 // of source documents, what has been seen to fit a batch
+	closing       bool  // Submit refuses
+	draining      bool  // Drain was called
+	endCause      error // why Run ended, once it has
+
+	// The workers: started as work demands, up to limit, they end with Run. One at
+	// a time is on its way to look for work, and sends the next one before it works
+	// itself: so what arrives in between is in its batch.
+	work    sync.Cond
+	spawn   func() // starts a worker; nil before and after Run
+	workers int
+	limit   int
+	idle    int
+	waking  bool
+	group   sync.WaitGroup
+
+	fail context.CancelCauseFunc // ends Run with that error
 }
 
 // New makes a dispatcher; nothing is opened before Run.
@@ -22,25 +60,218 @@ func New(options Options) (*Dispatcher, error) {
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("configure dispatcher: %w", err)
 	}
-	return &Dispatcher{options: options}, nil
+	metrics, err := newMetrics(options.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
+	}
+	d := &Dispatcher{
+		options:    options,
+		metrics:    metrics,
+		pace:       newPace(metrics, options.Logger),
+		space:      make(chan struct{}, 1),
+		closed:     make(chan struct{}),
+		drained:    make(chan struct{}),
+		ended:      make(chan struct{}),
+		lanes:      lanes{byKey: make(map[string]*lane)},
+		policy:     options.Batching,
+		batchBytes: maxBatchBytes,
+		limit:      options.sends(options.Batching),
+	}
+	d.work.L = &d.mu
+	d.connections = newConnections(options, metrics, d.pace)
+	return d, nil
 }
 
 // Submit accepts the next event of the stream. It blocks while the bounds are
 // reached, until ctx ends (then its error is the cause) or the dispatcher does
 // ([ErrClosed], with what ended it). The events of an aggregate must be submitted
 // in order, so by one goroutine at a time.
-func (d *Dispatcher) Submit(ctx context.Context, item Item) error { panic("pending") }
+func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	size := int64(item.Size)
+	if size <= 0 {
+		size = int64(len(item.Event.Document))
+	}
+	key := d.options.SessionKey(item.Event.AggregateID)
+
+	d.mu.Lock()
+	for !d.closing && !d.fits(size) {
+		if err := d.awaitSpace(ctx); err != nil {
+			d.mu.Unlock()
+			return err
+		}
+	}
+	if d.closing {
+		err := d.closedError()
+		d.mu.Unlock()
+		return err
+	}
+	e := d.lanes.entry()
+	e.item, e.size = item, size
+	d.inflight++
+	d.inflightBytes += size
+	d.lanes.add(key, e)
+	d.wake()
+	if d.waiting > 0 {
+		d.notifySpace()
+	}
+	d.mu.Unlock()
+	d.metrics.inflight(1, size)
+	return nil
+}
+
+// fits says whether one more event may be in flight. One that is larger than the
+// bound passes when it is alone.
+func (d *Dispatcher) fits(size int64) bool {
+	return d.inflight == 0 ||
+		d.inflight < d.options.MaxInflightEvents && d.inflightBytes+size <= d.options.MaxInflightBytes
+}
+
+// awaitSpace waits, with the mutex released, for anything to have left.
+func (d *Dispatcher) awaitSpace(ctx context.Context) error {
+	d.waiting++
+	d.mu.Unlock()
+	var err error
+	select {
+	case <-d.space:
+	case <-d.closed:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	d.mu.Lock()
+	d.waiting--
+	return err
+}
+
+func (d *Dispatcher) notifySpace() {
+	select {
+	case d.space <- struct{}{}:
+	default:
+	}
+}
+
+// closedError says why nothing is accepted; the mutex is not needed once ended.
+func (d *Dispatcher) closedError() error {
+	if d.endCause == nil {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", ErrClosed, d.endCause)
+}
 
 // Run publishes until ctx ends, the dispatcher is drained (then it returns nil),
 // or a fault ends the term. Events that are not acknowledged by then are dropped:
 // the next term reads them again, from its resume token. When Run returns, no
-// send is under way and Acked is called no more.
-func (d *Dispatcher) Run(ctx context.Context) error { panic("pending") }
+// send is under way and Acked is called no more. It can be called once.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	runCtx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+
+	d.mu.Lock()
+	if d.fail != nil {
+		d.mu.Unlock()
+		return errors.New("run dispatcher: it has run before")
+	}
+	d.fail = fail
+	d.spawn = func() {
+		d.group.Go(func() { (&worker{d: d}).run(runCtx) })
+	}
+	d.wake()
+	d.mu.Unlock()
+
+	d.group.Go(func() { d.connections.run(runCtx, fail) })
+	select {
+	case <-d.drained:
+		fail(errDrained)
+	case <-runCtx.Done():
+	}
+	cause := context.Cause(runCtx)
+	if errors.Is(cause, errDrained) {
+		cause = nil
+	}
+
+	d.mu.Lock()
+	d.spawn = nil
+	d.endCause = cause
+	d.close()
+	close(d.ended)
+	d.work.Broadcast()
+	d.mu.Unlock()
+
+	d.group.Wait()
+	events, bytes := d.Inflight()
+	d.metrics.inflight(-events, -bytes)
+	select {
+	case <-d.drained: // even where something else would have ended Run meanwhile
+		return nil
+	default:
+		return cause
+	}
+}
+
+// close makes Submit refuse; the mutex is held.
+func (d *Dispatcher) close() {
+	if !d.closing {
+		d.closing = true
+		close(d.closed)
+	}
+}
 
 // Drain accepts no more events and waits until the accepted ones are
 // acknowledged; Run then returns nil. Where ctx ends first, its cause is the
-// error, the rest stays in flight, and the caller ends Run.
-func (d *Dispatcher) Drain(ctx context.Context) error { panic("pending") }
+// error, the rest stays in flight, and the caller ends Run. Where Run ends first,
+// the error is [ErrClosed] with what ended it.
+func (d *Dispatcher) Drain(ctx context.Context) error {
+	d.mu.Lock()
+	d.draining = true
+	d.close()
+	d.endDrain()
+	d.mu.Unlock()
+
+	select {
+	case <-d.drained:
+		return nil
+	case <-ctx.Done():
+		events, _ := d.Inflight()
+		return fmt.Errorf("drain dispatcher: %d events are left: %w", events, context.Cause(ctx))
+	case <-d.ended:
+		select {
+		case <-d.drained:
+			return nil
+		default:
+			return d.closedError()
+		}
+	}
+}
+
+// endDrain notes that a drain is done, if it is; the mutex is held.
+func (d *Dispatcher) endDrain() {
+	if d.draining && d.inflight == 0 {
+		d.drainOnce.Do(func() { close(d.drained) })
+	}
+}
 
 // Inflight is what was submitted and is not acknowledged.
-func (d *Dispatcher) Inflight() (events int, bytes int64) { panic("pending") }
+func (d *Dispatcher) Inflight() (events int, bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.inflight, d.inflightBytes
+}
+
+// wake sends a worker to look for work, if there is some and none is on its way;
+// the mutex is held.
+func (d *Dispatcher) wake() {
+	if d.waking || d.spawn == nil || d.lanes.readyHead == nil {
+		return
+	}
+	switch {
+	case d.idle > 0:
+		d.waking = true
+		d.work.Signal()
+	case d.workers < d.limit:
+		d.waking = true
+		d.workers++
+		d.spawn()
+	}
+}

@@ -40,8 +40,9 @@ const (
 	FaultBusy
 	// FaultTooLarge: the messages exceed what the topic takes at once.
 	FaultTooLarge
-	// FaultMixedBatch: the topic takes batches of one session key only.
-	FaultMixedBatch
+	// FaultRefused: the topic refuses the messages as they stand. A batch falls back
+	// to a smaller policy; a single message ends the term.
+	FaultRefused
 	// FaultBatch: the topic takes no batch at all.
 	FaultBatch
 	// FaultFatal: no retry helps: unauthorized, no such topic, disabled.
@@ -59,8 +60,8 @@ func (f Fault) String() string {
 		return "busy"
 	case FaultTooLarge:
 		return "too_large"
-	case FaultMixedBatch:
-		return "mixed_batch_refused"
+	case FaultRefused:
+		return "refused"
 	case FaultBatch:
 		return "batch_refused"
 	case FaultFatal:
@@ -76,7 +77,10 @@ type SendError struct {
 	// Broken says that the sender must be replaced, whatever the fault; it is
 	// implied by [FaultDisconnected].
 	Broken bool
-	Err    error
+	// First says, with [FaultTooLarge], that the first message is too large by
+	// itself.
+	First bool
+	Err   error
 }
 
 func (e *SendError) Error() string { return e.Fault.String() + ": " + e.Err.Error() }

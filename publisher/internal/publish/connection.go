@@ -1,0 +1,192 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// drainBroken is how long the other sends of a broken connection may still get
+// their answers before it is closed.
+const drainBroken = 5 * time.Second
+
+// connection is one open sender.
+type connection struct {
+	sender Sender
+	slot   int
+	broken chan struct{} // closed with the first error that says so
+	idle   chan struct{} // closed when it is broken and the last send has returned
+
+	// Guarded by connections.mu.
+	sends    int
+	isBroken bool
+	served   bool // it has sent something
+}
+
+// connections keeps a fixed number of connections open. A broken one is replaced
+// once, however many sends report it.
+type connections struct {
+	options Options
+	metrics *metrics
+	pace    *pace
+
+	mu     sync.Mutex
+	slots  []*connection // nil where there is none at the moment
+	opened chan struct{} // closed, and made anew, when one opens
+	group  sync.WaitGroup
+}
+
+func newConnections(options Options, metrics *metrics, pace *pace) *connections {
+	return &connections{
+		options: options,
+		metrics: metrics,
+		pace:    pace,
+		slots:   make([]*connection, options.Connections),
+		opened:  make(chan struct{}),
+	}
+}
+
+// run keeps the connections until ctx ends, and closes them. A fatal fault in
+// opening one is handed to fail.
+func (c *connections) run(ctx context.Context, fail context.CancelCauseFunc) {
+	for slot := range c.slots {
+		c.group.Go(func() {
+			if err := c.keep(ctx, slot); err != nil {
+				fail(err)
+			}
+		})
+	}
+	c.group.Wait()
+}
+
+// keep opens the connection of one slot, again and again.
+func (c *connections) keep(ctx context.Context, slot int) error {
+	for failures := 0; ; {
+		conn, err := c.open(ctx, slot)
+		wait := time.Duration(0)
+		if err == nil {
+			select {
+			case <-conn.broken:
+			case <-ctx.Done():
+			}
+			c.group.Go(func() { c.retire(ctx, conn) })
+			if c.hasServed(conn) {
+				failures = 0
+				continue
+			}
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		failures++
+		if err != nil {
+			fault, _ := faultOf(err)
+			switch fault {
+			case FaultFatal:
+				return fmt.Errorf("connect to the topic: %w", err)
+			case FaultBusy:
+				wait = busyWait
+			}
+			c.options.Logger.Warn().Err(err).Int("connection", slot).Int("failures", failures).
+				Msg("No connection to the topic; trying on")
+		}
+		if sleep(ctx, max(wait, backoff(failures))) != nil {
+			return nil
+		}
+	}
+}
+
+// open opens one connection and offers it to the workers.
+func (c *connections) open(ctx context.Context, slot int) (*connection, error) {
+	connectCtx, cancel := context.WithTimeout(ctx, c.options.SendTimeout)
+	defer cancel()
+	sender, err := c.options.Connect(connectCtx)
+	if err != nil {
+		return nil, err
+	}
+	conn := &connection{sender: sender, slot: slot, broken: make(chan struct{}), idle: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slots[slot] = conn
+	close(c.opened)
+	c.opened = make(chan struct{})
+	c.metrics.connections.Inc()
+	return conn, nil
+}
+
+// acquire gives the connection with the fewest unanswered sends, waiting for one
+// where there is none. Its error is the cause of ctx's end.
+func (c *connections) acquire(ctx context.Context) (*connection, error) {
+	for {
+		c.mu.Lock()
+		var least *connection
+		for _, conn := range c.slots {
+			if conn != nil && (least == nil || conn.sends < least.sends) {
+				least = conn
+			}
+		}
+		if least != nil {
+			least.sends++
+			c.mu.Unlock()
+			return least, nil
+		}
+		opened := c.opened
+		c.mu.Unlock()
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// release gives a connection back after one send, and takes it out of use where
+// the send's error says that it is broken.
+func (c *connections) release(conn *connection, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn.sends--
+	if err == nil {
+		conn.served = true
+	} else if _, broken := faultOf(err); broken && !conn.isBroken {
+		conn.isBroken = true
+		c.slots[conn.slot] = nil
+		close(conn.broken)
+		c.metrics.connections.Dec()
+		c.options.Logger.Warn().Err(err).Int("connection", conn.slot).
+			Msg("Lost a connection to the topic; replacing it")
+	}
+	if conn.isBroken && conn.sends == 0 {
+		close(conn.idle)
+	}
+}
+
+func (c *connections) hasServed(conn *connection) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return conn.served
+}
+
+// retire closes a connection that is broken, or any at the end.
+func (c *connections) retire(ctx context.Context, conn *connection) {
+	timer := time.NewTimer(drainBroken)
+	defer timer.Stop()
+	select {
+	case <-conn.idle:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	if !conn.isBroken {
+		conn.isBroken = true
+		c.slots[conn.slot] = nil
+		c.metrics.connections.Dec()
+	}
+	c.mu.Unlock()
+	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.CloseTimeout)
+	defer cancel()
+	if err := conn.sender.Close(closeCtx); err != nil {
+		c.options.Logger.Debug().Err(err).Int("connection", conn.slot).Msg("Closing a connection to the topic ended badly")
+	}
+}

@@ -1,0 +1,141 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+)
+
+// ServiceBus connects to a topic of Azure Service Bus. Each connection is a client
+// of its own, because one client is one TCP connection, and because a client
+// whose connection broke does not mend itself: the SDK (v1.11) recovers in its
+// retries only, which are off.
+func ServiceBus(config sbus.Config) Connect {
+	return func(ctx context.Context) (Sender, error) {
+		client, err := sbus.NewClient(config)
+		if err != nil {
+			return nil, &SendError{Fault: FaultFatal, Err: err}
+		}
+		sender, err := client.NewSender(config.Topic, nil)
+		if err != nil {
+			return nil, &SendError{Fault: FaultFatal, Err: fmt.Errorf("make sender: %w", err)}
+		}
+		s := &serviceBus{client: client, sender: sender}
+		// The first use attaches the links. It must be over before others use the
+		// sender: the SDK attaches once for each of the first concurrent uses, and
+		// loses all but one of the link sets with their token refreshers.
+		if _, err := sender.NewMessageBatch(ctx, nil); err != nil {
+			_ = s.Close(ctx)
+			return nil, sendError(fmt.Errorf("attach to topic %s: %w", config.Topic, err), 1)
+		}
+		return s, nil
+	}
+}
+
+// serviceBus is a [Sender] over one client.
+type serviceBus struct {
+	client *azservicebus.Client
+	sender *azservicebus.Sender
+}
+
+var _ Sender = (*serviceBus)(nil)
+
+func (s *serviceBus) Send(ctx context.Context, messages []*event.Message) (int, error) {
+	if len(messages) > 1 {
+		// The batch knows the link's bound; a message that fits no batch may still be
+		// sent alone, where the premium tier allows larger ones.
+		batch, err := s.sender.NewMessageBatch(ctx, nil)
+		if err != nil {
+			return 0, sendError(err, len(messages))
+		}
+		n := 0
+		for n < min(len(messages), MaxBatchEvents) {
+			err := batch.AddMessage(sbus.ToSDK(messages[n]), nil)
+			if errors.Is(err, azservicebus.ErrMessageTooLarge) {
+				break
+			}
+			if err != nil {
+				return 0, &SendError{Fault: FaultFatal, Err: fmt.Errorf("marshal message %s: %w", messages[n].MessageID, err)}
+			}
+			n++
+		}
+		if n > 1 {
+			if err := s.sender.SendMessageBatch(ctx, batch, nil); err != nil {
+				return 0, sendError(err, n)
+			}
+			return n, nil
+		}
+	}
+	if err := s.sender.SendMessage(ctx, sbus.ToSDK(messages[0]), nil); err != nil {
+		return 0, sendError(err, 1)
+	}
+	return 1, nil
+}
+
+// Close returns when ctx ends at the latest. A connection whose peer does not
+// read then lives until the SDK's own write timeout, 30 s.
+func (s *serviceBus) Close(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- s.client.Close(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// sendError says what the SDK's error for a send of that many messages means.
+func sendError(err error, messages int) *SendError {
+	e := &SendError{Fault: FaultTransient, Broken: unusable(err), Err: err}
+	switch sbus.Classify(err) {
+	case sbus.ClassBusy:
+		e.Fault = FaultBusy
+	case sbus.ClassTooLarge:
+		e.Fault = FaultTooLarge
+		e.First = messages == 1
+	case sbus.ClassRefused:
+		e.Fault = FaultRefused
+		if refusesBatches(err) {
+			e.Fault = FaultBatch
+		}
+	case sbus.ClassConnectionLost, sbus.ClassStopped:
+		e.Fault = FaultDisconnected
+	case sbus.ClassFatal:
+		e.Fault = FaultFatal
+	}
+	return e
+}
+
+// unusable says whether the sender that gave err never sends again. The SDK
+// "needs no recovery" from a link that was detached as busy or timed out, and so
+// keeps a dead one; and its own lost connections hide what was lost. A send that
+// ran out of time may have left half a message on the link.
+func unusable(err error) bool {
+	var (
+		linkErr    *amqp.LinkError
+		sessionErr *amqp.SessionError
+		connErr    *amqp.ConnError
+		sdkErr     *azservicebus.Error
+	)
+	return errors.As(err, &linkErr) || errors.As(err, &sessionErr) || errors.As(err, &connErr) ||
+		errors.As(err, &sdkErr) && (sdkErr.Code == azservicebus.CodeConnectionLost || sdkErr.Code == azservicebus.CodeClosed) ||
+		errors.Is(err, context.DeadlineExceeded)
+}
+
+// refusesBatches recognises the refusal of any batch by a partitioned topic with
+// duplicate detection, "Batching brokered messages with distinct SessionId,
+// PartitionKey, or MessageId is not supported for an entity with partitioning
+// enabled" (azure-sdk-for-python#21955). Without duplicate detection the text
+// has no MessageId, and a batch of one session key passes (amqpnetlite#120).
+func refusesBatches(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "Batching") && strings.Contains(text, "MessageId")
+}
