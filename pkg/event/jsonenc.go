@@ -52,7 +52,7 @@ func appendObject(dst []byte, rest []byte, depth int) ([]byte, error) {
 		}
 		if !first {
 			dst = append(dst, ',')
-		} else if depth > 1 && isWrapperKey(name) {
+		} else if depth > 1 && wrapperName(name) != "" {
 			return dst, errInexact
 		}
 		if dst, err = appendQuoted(dst, name); err != nil {
@@ -260,19 +260,24 @@ func appendRegex(dst []byte, value []byte) ([]byte, error) {
 	return append(dst, `}}`...), nil
 }
 
-// isWrapperKey tells whether an object that starts with this key is read as a
-// value of another type.
-func isWrapperKey(name []byte) bool {
-	if len(name) == 0 || name[0] != '$' {
-		return false
+// wrapperName gives the key, where an object that starts with it is read as a value
+// of another type; else the empty string.
+func wrapperName(key []byte) string {
+	if len(key) == 0 || key[0] != '$' {
+		return ""
 	}
-	switch string(name) {
-	case "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal", "$oid", "$symbol",
-		"$binary", "$uuid", "$code", "$scope", "$timestamp", "$regularExpression",
-		"$dbPointer", "$date", "$minKey", "$maxKey", "$undefined":
-		return true
+	for _, name := range wrapperNames {
+		if string(key) == name {
+			return name
+		}
 	}
-	return false
+	return ""
+}
+
+// wrapperNames are in the order of how often events have them.
+var wrapperNames = [...]string{
+	"$date", "$oid", "$binary", "$uuid", "$numberDecimal", "$numberLong", "$numberInt", "$numberDouble",
+	"$timestamp", "$regularExpression", "$code", "$scope", "$dbPointer", "$symbol", "$minKey", "$maxKey", "$undefined",
 }
 
 // plain marks the ASCII characters that stand for themselves in a JSON string.

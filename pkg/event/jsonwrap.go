@@ -17,10 +17,10 @@ func (d *jsonDecoder) wrapperKey() string {
 		return ""
 	}
 	name, err := rest.string()
-	if err != nil || !isWrapperKey(name) {
+	if err != nil {
 		return ""
 	}
-	return string(name)
+	return wrapperName(name)
 }
 
 // wrapper reads the wrapper of a type and appends its value. The forms that events

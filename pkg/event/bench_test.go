@@ -1,0 +1,120 @@
+package event_test
+
+import (
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+func BenchmarkRead(b *testing.B) {
+	r, doc := reader(b), marshal(b, order())
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Read(doc); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkReadByStruct is what a first version would do.
+func BenchmarkReadByStruct(b *testing.B) {
+	doc := marshal(b, order())
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		var ev struct {
+			AggregateID, AggregateType, EventType string
+			EventID                               int64
+			Payload, Metadata                     bson.M
+		}
+		if err := bson.Unmarshal(doc, &ev); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	ev, err := reader(b).Read(marshal(b, order()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, encoding := range []event.Encoding{event.EncodingJSON, event.EncodingBSON} {
+		enc := encoder(b, encoding)
+		b.Run(string(encoding), func(b *testing.B) {
+			b.SetBytes(int64(len(ev.Document)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := enc.Encode(&ev, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("driver", func(b *testing.B) {
+		b.SetBytes(int64(len(ev.Document)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := bson.MarshalExtJSON(ev.Document, false, false); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkDecodeBody(b *testing.B) {
+	doc := marshal(b, order())
+	body, err := bson.MarshalExtJSON(doc, false, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("json", func(b *testing.B) {
+		b.SetBytes(int64(len(body)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := event.DecodeBody(event.ContentTypeJSON, body); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("bson", func(b *testing.B) {
+		b.SetBytes(int64(len(doc)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := event.DecodeBody(event.ContentTypeBSON, doc); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("driver", func(b *testing.B) {
+		b.SetBytes(int64(len(body)))
+		b.ReportAllocs()
+		for b.Loop() {
+			var raw bson.Raw
+			if err := bson.UnmarshalExtJSON(body, false, &raw); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkKeys(b *testing.B) {
+	buckets, err := event.NewSessionKeys(event.SessionPerBucket, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("messageId", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = event.MessageID("65a000000000000000000001", 4711)
+		}
+	})
+	b.Run("bucket", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = buckets.Key("65a000000000000000000001")
+		}
+	})
+}

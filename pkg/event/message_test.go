@@ -1,0 +1,229 @@
+package event_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+func TestMessageID(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		aggregateID string
+		eventID     int64
+		want        string
+	}{
+		{"user-1", 7, "user-1/7"},
+		{strings.Repeat("x", 126), 7, strings.Repeat("x", 126) + "/7"},
+		{strings.Repeat("x", 127), 7, "sha256:70156a14adbabf98cff3a71c7084b417abf057a8efd27329ca36b7202c87d81f/7"},
+		{strings.Repeat("x", 126), 17, ""},
+		{"a", math.MaxInt64, "a/9223372036854775807"},
+	} {
+		got := event.MessageID(c.aggregateID, c.eventID)
+		if c.want == "" {
+			if !strings.HasPrefix(got, "sha256:") || !strings.HasSuffix(got, fmt.Sprintf("/%d", c.eventID)) || len(got) > 128 {
+				t.Errorf("%d bytes: got %q", len(c.aggregateID), got)
+			}
+		} else if got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+// No two events share a message id, and every id fits.
+func TestMessageIDsDiffer(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		id := rapid.OneOf(rapid.StringN(1, 200, -1), rapid.StringMatching(`[ab/0-9]{1,6}`))
+		a, b := id.Draw(t, "a"), id.Draw(t, "b")
+		n, m := rapid.Int64Range(1, math.MaxInt64).Draw(t, "n"), rapid.Int64Range(1, math.MaxInt64).Draw(t, "m")
+		first, second := event.MessageID(a, n), event.MessageID(b, m)
+		if (first == second) != (a == b && n == m) {
+			t.Fatalf("%q/%d and %q/%d are %q and %q", a, n, b, m, first, second)
+		}
+		if len(first) > event.MaxIDBytes {
+			t.Fatalf("%q is too long", first)
+		}
+	})
+}
+
+func TestSessionKeys(t *testing.T) {
+	t.Parallel()
+	perAggregate, err := event.NewSessionKeys(event.SessionPerAggregate, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits, long := strings.Repeat("x", 128), strings.Repeat("x", 129)
+	if got := perAggregate.Key("a"); got != "a" {
+		t.Errorf("got %q", got)
+	}
+	if got := perAggregate.Key(fits); got != fits {
+		t.Errorf("got %q", got)
+	}
+	if got := perAggregate.Key(long); !strings.HasPrefix(got, "sha256:") || len(got) != 71 {
+		t.Errorf("got %q", got)
+	}
+	for _, buckets := range []int{0, -1, event.MaxSessionBuckets + 1} {
+		if _, err := event.NewSessionKeys(event.SessionPerBucket, buckets); err == nil {
+			t.Errorf("%d buckets: accepted", buckets)
+		}
+	}
+	if _, err := event.NewSessionKeys("shard", 1); err == nil {
+		t.Error("unknown mode: accepted")
+	}
+}
+
+// The bucket of an aggregate never changes: events in flight would lose their order.
+func TestBucketsAreStable(t *testing.T) {
+	t.Parallel()
+	keys, err := event.NewSessionKeys(event.SessionPerBucket, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{
+		"":                         "bucket-38",
+		"a":                        "bucket-27",
+		"order-4711":               "bucket-1",
+		"deadbeef01020304050607ff": "bucket-40",
+		"Ü/€ 𝄞":                    "bucket-41",
+	} {
+		if got := keys.Key(id); got != want {
+			t.Errorf("%q: got %s, want %s", id, got, want)
+		}
+	}
+}
+
+// Ids that differ in their last characters only spread evenly, for any number of
+// buckets.
+func TestBucketsAreEven(t *testing.T) {
+	t.Parallel()
+	for _, buckets := range []int{1, 2, 7, 64, 100, 256} {
+		keys, err := event.NewSessionKeys(event.SessionPerBucket, buckets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range []string{"%d", "order-%08d", "%024x", "1-%d"} {
+			counts := make(map[string]int)
+			const ids = 100_000
+			for i := range ids {
+				counts[keys.Key(fmt.Sprintf(format, i))]++
+			}
+			mean := float64(ids) / float64(buckets)
+			for key, n := range counts {
+				// Five standard deviations of a fair draw.
+				if d := math.Abs(float64(n) - mean); d > 5*math.Sqrt(mean) {
+					t.Errorf("%d buckets, %s: %s has %d, the mean is %.0f", buckets, format, key, n, mean)
+				}
+			}
+			if len(counts) != buckets {
+				t.Errorf("%d buckets, %s: only %d are used", buckets, format, len(counts))
+			}
+		}
+	}
+}
+
+func TestEncode(t *testing.T) {
+	t.Parallel()
+	doc := marshal(t, order())
+	ev, err := reader(t).Read(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := encoder(t, event.EncodingBSON).Encode(&ev, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Keys != ev.Keys || m.MessageID != "order-4711/7" || m.SessionKey != "order-4711" || m.ContentType != "application/bson" || &m.Body[0] != &doc[0] || m.ClaimCheck {
+		t.Errorf("got %+v", m)
+	}
+	want := map[string]any{
+		"aggregateId": "order-4711", "aggregateType": "Order", "eventId": int64(7), "eventType": "ItemAddedToOrderEvent",
+		"epoch": int64(5), "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "vendor=1",
+	}
+	if got := m.Properties(); !maps.Equal(got, want) {
+		t.Errorf("properties %v", got)
+	}
+	bare := event.Message{Keys: event.Keys{AggregateID: "a", EventID: 1, EventType: "T"}}
+	if got := bare.Properties(); !maps.Equal(got, map[string]any{"aggregateId": "a", "eventId": int64(1), "eventType": "T", "epoch": int64(0)}) {
+		t.Errorf("properties %v", got)
+	}
+}
+
+func TestEncodeClaimCheck(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []event.Encoding{event.EncodingJSON, event.EncodingBSON} {
+		ev, err := reader(t).Read(marshal(t, order()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := encoder(t, encoding).EncodeClaimCheck(&ev, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !m.ClaimCheck || m.Properties()["claimCheck"] != true || m.TraceParent == "" {
+			t.Errorf("got %+v", m)
+		}
+		doc, err := event.DecodeBody(m.ContentType, m.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := reader(t).Read(doc)
+		if err != nil || got.Keys != ev.Keys || !got.Timestamp.Equal(ev.Timestamp) || got.Payload.Type != 0 || got.Metadata.Type != 0 {
+			t.Errorf("read back %+v, %v", got, err)
+		}
+		if doc.Lookup("_id").ObjectID() != (bson.ObjectID{1, 2, 3}) {
+			t.Error("other fields are gone")
+		}
+	}
+	// Without a payload nothing is left out; a broken document is refused.
+	plain := marshal(t, with("payload", nil))
+	ev, err := reader(t).Read(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev.Metadata = bson.RawValue{}
+	if m, err := encoder(t, event.EncodingBSON).EncodeClaimCheck(&ev, 1); err != nil || !bytes.Equal(m.Body, plain) {
+		t.Errorf("got %v, %v", m.Body, err)
+	}
+	var broken *event.ContractError
+	if _, err := encoder(t, event.EncodingBSON).EncodeClaimCheck(&event.Event{Document: plain[:20]}, 1); !errors.As(err, &broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTraceContext(t *testing.T) {
+	t.Parallel()
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for name, c := range map[string]struct {
+		metadata      any
+		parent, state string
+	}{
+		"both":            {bson.D{{Key: "tracestate", Value: "a=1"}, {Key: "traceparent", Value: parent}}, parent, "a=1"},
+		"parent":          {bson.D{{Key: "traceparent", Value: parent}}, parent, ""},
+		"state alone":     {bson.D{{Key: "tracestate", Value: "a=1"}}, "", ""},
+		"no strings":      {bson.D{{Key: "traceparent", Value: 5}}, "", ""},
+		"no document":     {"traceparent", "", ""},
+		"too long":        {bson.D{{Key: "traceparent", Value: strings.Repeat("0", 300)}}, "", ""},
+		"state too long":  {bson.D{{Key: "traceparent", Value: parent}, {Key: "tracestate", Value: strings.Repeat("0", 5000)}}, parent, ""},
+		"not valid UTF-8": {bson.D{{Key: "traceparent", Value: "\xff"}}, "", ""},
+		"none":            {nil, "", ""},
+	} {
+		ev, err := reader(t).Read(marshal(t, with("metadata", c.metadata)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := encoder(t, event.EncodingBSON).Encode(&ev, 1)
+		if err != nil || m.TraceParent != c.parent || m.TraceState != c.state {
+			t.Errorf("%s: got %q, %q, %v", name, m.TraceParent, m.TraceState, err)
+		}
+	}
+}

@@ -1,0 +1,316 @@
+package event_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// order is an ordinary event of a shop.
+func order() bson.D {
+	return bson.D{
+		{Key: "_id", Value: bson.ObjectID{1, 2, 3}},
+		{Key: "aggregateId", Value: "order-4711"},
+		{Key: "aggregateType", Value: "Order"},
+		{Key: "eventId", Value: int64(7)},
+		{Key: "eventType", Value: "ItemAddedToOrderEvent"},
+		{Key: "timestamp", Value: bson.NewDateTimeFromTime(time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC))},
+		{Key: "payload", Value: bson.D{
+			{Key: "sku", Value: "A-100 \"größe\""}, {Key: "quantity", Value: int32(3)}, {Key: "price", Value: 19.95},
+			{Key: "tags", Value: bson.A{"new", "sale"}}, {Key: "gift", Value: true},
+			{Key: "customer", Value: bson.D{{Key: "id", Value: bson.ObjectID{4, 5, 6}}, {Key: "name", Value: "Anne Claire"}}},
+		}},
+		{Key: "metadata", Value: bson.D{
+			{Key: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+			{Key: "tracestate", Value: "vendor=1"},
+			{Key: "user", Value: "u1"},
+		}},
+	}
+}
+
+func reader(t testing.TB) *event.Reader {
+	t.Helper()
+	r, err := event.NewReader(event.DefaultFields())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// with gives the order with one field changed; without it where value is absent.
+func with(name string, value any) bson.D {
+	doc := order()
+	for i := range doc {
+		if doc[i].Key != name {
+			continue
+		}
+		if value == nil {
+			return append(doc[:i], doc[i+1:]...)
+		}
+		doc[i].Value = value
+		return doc
+	}
+	return append(doc, bson.E{Key: name, Value: value})
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	doc := marshal(t, order())
+	ev, err := reader(t).Read(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := event.Keys{AggregateID: "order-4711", AggregateType: "Order", EventID: 7, EventType: "ItemAddedToOrderEvent"}
+	if ev.Keys != want {
+		t.Errorf("keys %+v", ev.Keys)
+	}
+	if want := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC); !ev.Timestamp.Equal(want) || ev.Timestamp.Location() != time.UTC {
+		t.Errorf("timestamp %v", ev.Timestamp)
+	}
+	if !ev.Payload.Equal(doc.Lookup("payload")) || !ev.Metadata.Equal(doc.Lookup("metadata")) || !bytes.Equal(ev.Document, doc) {
+		t.Error("payload, metadata or document differ")
+	}
+	if ev.RawAggregateID.StringValue() != "order-4711" {
+		t.Errorf("raw aggregate id %v", ev.RawAggregateID)
+	}
+}
+
+func TestReadAggregateID(t *testing.T) {
+	t.Parallel()
+	id := bson.ObjectID{0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 0xff}
+	uuid := []byte{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD, 0xEE, 0xFF}
+	for _, c := range []struct {
+		value any
+		want  string
+	}{
+		{"a", "a"},
+		{"Ü/€ 𝄞", "Ü/€ 𝄞"},
+		{strings.Repeat("x", event.MaxKeyBytes), strings.Repeat("x", event.MaxKeyBytes)},
+		{id, "deadbeef01020304050607ff"},
+		{bson.Binary{Subtype: 4, Data: uuid}, "00112233-4455-6677-8899-aabbccddeeff"},
+		{int32(-5), "-5"},
+		{int32(0), "0"},
+		{int64(math.MaxInt64), "9223372036854775807"},
+		{int64(math.MinInt64), "-9223372036854775808"},
+	} {
+		ev, err := reader(t).Read(marshal(t, with("aggregateId", c.value)))
+		if err != nil || ev.AggregateID != c.want {
+			t.Errorf("%v: got %q, %v", c.value, ev.AggregateID, err)
+		}
+	}
+}
+
+func TestReadOptional(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2010, 3, 31, 14, 59, 42, 5e6, time.UTC)
+	for name, c := range map[string]struct {
+		doc  bson.D
+		want time.Time
+		kind string
+	}{
+		"no timestamp":       {with("timestamp", nil), time.Time{}, "Order"},
+		"null timestamp":     {with("timestamp", bson.Null{}), time.Time{}, "Order"},
+		"text timestamp":     {with("timestamp", "2010-03-31T14:59:42.005Z"), at, "Order"},
+		"zoned timestamp":    {with("timestamp", "2010-03-31T16:59:42.005+02:00"), at, "Order"},
+		"no type":            {with("aggregateType", nil), time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), ""},
+		"empty type":         {with("aggregateType", ""), time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), ""},
+		"undefined type":     {with("aggregateType", bson.Undefined{}), time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), ""},
+		"date before 1970":   {with("timestamp", bson.DateTime(-1)), time.UnixMilli(-1), "Order"},
+		"null then a second": {append(with("timestamp", bson.Null{}), bson.E{Key: "timestamp", Value: bson.NewDateTimeFromTime(at)}), at, "Order"},
+		"twice":              {append(with("aggregateType", "First"), bson.E{Key: "aggregateType", Value: "Second"}), time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), "First"},
+	} {
+		ev, err := reader(t).Read(marshal(t, c.doc))
+		if err != nil || !ev.Timestamp.Equal(c.want) || ev.AggregateType != c.kind {
+			t.Errorf("%s: got %v, %q, %v", name, ev.Timestamp, ev.AggregateType, err)
+		}
+	}
+	ev, err := reader(t).Read(marshal(t, with("payload", nil)))
+	if err != nil || ev.Payload.Type != 0 {
+		t.Errorf("no payload: %v, %v", ev.Payload, err)
+	}
+	if ev, err := reader(t).Read(marshal(t, with("payload", "not a document"))); err != nil || ev.Payload.Type != bson.TypeString {
+		t.Errorf("text payload: %v, %v", ev.Payload, err)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", event.MaxKeyBytes+1)
+	for _, c := range []struct {
+		field  string
+		value  any
+		reason event.Reason
+	}{
+		{"aggregateId", nil, event.ReasonMissingAggregateID},
+		{"aggregateId", bson.Null{}, event.ReasonMissingAggregateID},
+		{"aggregateId", "", event.ReasonMissingAggregateID},
+		{"aggregateId", 1.0, event.ReasonWrongType},
+		{"aggregateId", true, event.ReasonWrongType},
+		{"aggregateId", bson.D{}, event.ReasonWrongType},
+		{"aggregateId", bson.Binary{Subtype: 3, Data: make([]byte, 16)}, event.ReasonWrongType},
+		{"aggregateId", bson.Binary{Subtype: 4, Data: make([]byte, 15)}, event.ReasonMalformed},
+		{"aggregateId", long, event.ReasonOutOfRange},
+		{"aggregateId", "a\xff", event.ReasonMalformed},
+		{"eventId", nil, event.ReasonMissingEventID},
+		{"eventId", bson.Undefined{}, event.ReasonMissingEventID},
+		{"eventId", "7", event.ReasonWrongType},
+		{"eventId", int32(0), event.ReasonOutOfRange},
+		{"eventId", int64(-1), event.ReasonOutOfRange},
+		{"eventId", 1.5, event.ReasonOutOfRange},
+		{"eventId", 0.0, event.ReasonOutOfRange},
+		{"eventId", math.NaN(), event.ReasonOutOfRange},
+		{"eventId", math.Inf(1), event.ReasonOutOfRange},
+		{"eventId", float64(1 << 63), event.ReasonOutOfRange},
+		{"eventType", nil, event.ReasonMissingEventType},
+		{"eventType", "", event.ReasonMissingEventType},
+		{"eventType", 5, event.ReasonWrongType},
+		{"eventType", bson.Symbol("Registered"), event.ReasonWrongType},
+		{"eventType", long, event.ReasonOutOfRange},
+		{"aggregateType", 5, event.ReasonWrongType},
+		{"aggregateType", "\xc3", event.ReasonMalformed},
+		{"timestamp", "yesterday", event.ReasonMalformed},
+		{"timestamp", int64(5), event.ReasonWrongType},
+		{"timestamp", bson.Timestamp{T: 1}, event.ReasonWrongType},
+	} {
+		ev, err := reader(t).Read(marshal(t, with(c.field, c.value)))
+		var broken *event.ContractError
+		if !errors.As(err, &broken) || broken.Reason != c.reason || broken.Field != c.field {
+			t.Errorf("%s %v: got %v, want %s", c.field, c.value, err, c.reason)
+			continue
+		}
+		if ev.Document == nil || !strings.Contains(err.Error(), string(c.reason)) || !strings.Contains(err.Error(), c.field) {
+			t.Errorf("%s %v: event %+v, error %q", c.field, c.value, ev, err)
+		}
+		// The keys that are right are there, for the quarantine.
+		if c.field != "eventId" && ev.EventID != 7 || c.field != "aggregateId" && ev.AggregateID != "order-4711" {
+			t.Errorf("%s %v: keys %+v", c.field, c.value, ev.Keys)
+		}
+	}
+}
+
+func TestReadIntegralDoubles(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[float64]int64{1: 1, 1 << 53: 1 << 53, 1 << 62: 1 << 62} {
+		ev, err := reader(t).Read(marshal(t, with("eventId", value)))
+		if err != nil || ev.EventID != want {
+			t.Errorf("%v: got %d, %v", value, ev.EventID, err)
+		}
+	}
+}
+
+// Cutting a document anywhere is malformed, never a panic or an event.
+func TestReadMalformed(t *testing.T) {
+	t.Parallel()
+	doc := marshal(t, order())
+	r := reader(t)
+	for i := range doc {
+		var broken *event.ContractError
+		if _, err := r.Read(doc[:i]); !errors.As(err, &broken) || broken.Reason != event.ReasonMalformed {
+			t.Fatalf("cut at %d: %v", i, err)
+		}
+	}
+	for _, raw := range []string{"", "\x05\x00\x00\x00\x01", "\x06\x00\x00\x00\x02\x00", "\x08\x00\x00\x00\x99a\x00\x00", "\xff\xff\xff\xff\x00"} {
+		var broken *event.ContractError
+		if _, err := r.Read(bson.Raw(raw)); !errors.As(err, &broken) || broken.Reason != event.ReasonMalformed {
+			t.Errorf("%q: %v", raw, err)
+		}
+	}
+}
+
+// Whatever stands around the contract's fields, they are read as the driver reads
+// them.
+func TestReadAmongAnything(t *testing.T) {
+	t.Parallel()
+	r := reader(t)
+	rapid.Check(t, func(t *rapid.T) {
+		doc := documentGen(2).Draw(t, "before")
+		id, n := rapid.StringMatching(`[a-z]{1,200}`).Draw(t, "id"), rapid.Int64Range(1, math.MaxInt64).Draw(t, "n")
+		doc = append(doc, bson.E{Key: "aggregateId", Value: id}, bson.E{Key: "eventId", Value: n}, bson.E{Key: "eventType", Value: "E"})
+		doc = append(doc, documentGen(2).Draw(t, "after")...)
+		raw, err := bson.Marshal(doc)
+		if err != nil {
+			t.Fatalf("marshal: %v", err)
+		}
+		ev, err := r.Read(raw)
+		if err != nil || ev.AggregateID != id || ev.EventID != n || ev.EventType != "E" {
+			t.Fatalf("read %+v, %v", ev.Keys, err)
+		}
+	})
+}
+
+func TestOwnFieldNames(t *testing.T) {
+	t.Parallel()
+	r, err := event.NewReader(event.Fields{
+		AggregateID: "stream", AggregateType: "category", EventID: "version", EventType: "type",
+		Timestamp: "at", Payload: "data", Metadata: "meta",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := r.Read(marshal(t, bson.D{{Key: "stream", Value: "s"}, {Key: "version", Value: 1}, {Key: "type", Value: "T"}, {Key: "aggregateId", Value: "other"}}))
+	if err != nil || ev.AggregateID != "s" || ev.EventType != "T" {
+		t.Fatalf("got %+v, %v", ev.Keys, err)
+	}
+}
+
+func TestNewReaderRefuses(t *testing.T) {
+	t.Parallel()
+	if err := event.DefaultFields().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	f := event.DefaultFields()
+	f.AggregateID, f.EventID, f.Payload, f.Metadata = "", "eventType", "a.b", "$m"
+	_, err := event.NewReader(f)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"PENSTOCK_FIELD_AGGREGATE_ID is empty", `PENSTOCK_FIELD_EVENT_TYPE="eventType" is also PENSTOCK_FIELD_EVENT_ID`, `PENSTOCK_FIELD_PAYLOAD="a.b" is a path`, `PENSTOCK_FIELD_METADATA="$m"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+	if _, err := event.NewReader(event.Fields{}); err == nil || strings.Count(err.Error(), "is empty") != 7 {
+		t.Errorf("zero fields: %v", err)
+	}
+}
+
+// Types are interned within bounds, and concurrent readers agree.
+//
+//nolint:paralleltest // it counts allocations
+func TestReadInternsTypes(t *testing.T) {
+	r := reader(t)
+	var docs []bson.Raw
+	for i := range 2000 {
+		docs = append(docs, marshal(t, with("eventType", fmt.Sprintf("Type%d", i))))
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i, doc := range docs {
+				if ev, err := r.Read(doc); err != nil || ev.EventType != fmt.Sprintf("Type%d", i) {
+					t.Errorf("got %q, %v", ev.EventType, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	doc := docs[0]
+	allocs := testing.AllocsPerRun(100, func() {
+		if _, err := r.Read(doc); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 1 {
+		t.Errorf("%v allocations for an event, want 1: the aggregate id", allocs)
+	}
+}
