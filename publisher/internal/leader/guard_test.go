@@ -1,0 +1,178 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// scriptedLock answers with what a test put into it.
+type scriptedLock struct {
+	holder  string
+	hang    bool
+	updates []string // the holders that were written
+}
+
+func (l *scriptedLock) answer(ctx context.Context) error {
+	if l.hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (l *scriptedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &resourcelock.LeaderElectionRecord{HolderIdentity: l.holder}, nil, l.answer(ctx)
+}
+
+func (l *scriptedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.Update(ctx, record)
+}
+
+func (l *scriptedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.answer(ctx); err != nil {
+		return err
+	}
+	l.holder = record.HolderIdentity
+	l.updates = append(l.updates, record.HolderIdentity)
+	return nil
+}
+
+func (l *scriptedLock) RecordEvent(string) {}
+func (l *scriptedLock) Identity() string   { return "a" }
+func (l *scriptedLock) Describe() string   { return "scripted" }
+
+var (
+	renewal = resourcelock.LeaderElectionRecord{HolderIdentity: "a"}
+	release = resourcelock.LeaderElectionRecord{}
+)
+
+func newHeldGuard(t *testing.T, lock *scriptedLock) *guard {
+	t.Helper()
+	g := newGuard(lock, DefaultConfig(), nil)
+	if g.begin() {
+		t.Error("work may begin before the lock is taken")
+	}
+	if err := g.Create(t.Context(), renewal); err != nil {
+		t.Fatal(err)
+	}
+	if !g.begin() {
+		t.Error("work may not begin though the lock is taken")
+	}
+	return g
+}
+
+// client-go's release reads the record, ignores whose it is, and overwrites it.
+func TestGuardRefusesToReleaseWhatAnotherHolds(t *testing.T) {
+	t.Parallel()
+	lock := &scriptedLock{}
+	g := newHeldGuard(t, lock)
+	g.end()
+	lock.holder = "b"
+	if _, _, err := g.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Update(t.Context(), release); !errors.Is(err, errNotOurs) {
+		t.Errorf("release returned %v, want errNotOurs", err)
+	}
+	if lock.holder != "b" {
+		t.Errorf("lock is held by %q, want b", lock.holder)
+	}
+}
+
+func TestGuardReleasesAfterTheWork(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lock := &scriptedLock{}
+		g := newHeldGuard(t, lock)
+		released := make(chan error, 1)
+		go func() { released <- g.Update(t.Context(), release) }()
+		synctest.Wait()
+		select {
+		case <-g.lost:
+		default:
+			t.Error("work was not told that the elector gave up")
+		}
+		if len(lock.updates) > 1 {
+			t.Error("lock was released while the work ran")
+		}
+		if g.begin() {
+			t.Error("work may begin though the elector gave up")
+		}
+		g.end()
+		if err := <-released; err != nil || lock.holder != "" {
+			t.Errorf("release returned %v and left the lock to %q", err, lock.holder)
+		}
+	})
+}
+
+func TestGuardGivesUpAReleaseWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lock := &scriptedLock{}
+		g := newHeldGuard(t, lock)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := g.Update(ctx, release); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("release returned %v, want the context's error", err)
+		}
+		if lock.holder != "a" {
+			t.Errorf("lock is held by %q, want a", lock.holder)
+		}
+		g.end()
+	})
+}
+
+func TestGuardBoundsEachRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lock := &scriptedLock{}
+		g := newHeldGuard(t, lock)
+		trusted := g.deadline()
+		lock.hang = true
+		for name, request := range map[string]func() error{
+			"get":    func() error { _, _, err := g.Get(t.Context()); return err },
+			"create": func() error { return g.Create(t.Context(), renewal) },
+			"update": func() error { return g.Update(t.Context(), renewal) },
+		} {
+			begun := time.Now()
+			if err := request(); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s returned %v, want a timeout", name, err)
+			}
+			if took := time.Since(begun); took != DefaultConfig().RequestTimeout {
+				t.Errorf("%s took %v", name, took)
+			}
+		}
+		if g.deadline() != trusted {
+			t.Error("a failed renewal moved the deadline")
+		}
+		g.end()
+		begun := time.Now()
+		if err := g.Update(t.Context(), release); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(begun) != DefaultConfig().RequestTimeout {
+			t.Errorf("release returned %v after %v", err, time.Since(begun))
+		}
+		// Trust is over by now: a term must not begin on it.
+		if g.begin() {
+			t.Error("work may begin on a renewal that is too old")
+		}
+	})
+}
+
+func TestBackoffGrowsAndBeginsAnew(t *testing.T) {
+	t.Parallel()
+	b := newBackoff(2 * time.Second)
+	for i, low := range []time.Duration{6, 12, 24, 48, 60, 60} {
+		low *= time.Second
+		if wait := b.next(time.Second); wait < low || wait > low*3/2 {
+			t.Errorf("wait %d is %v, want %v to %v", i, wait, low, low*3/2)
+		}
+	}
+	if wait := b.next(time.Hour); wait > 9*time.Second {
+		t.Errorf("wait after a long term is %v, want the shortest", wait)
+	}
+}

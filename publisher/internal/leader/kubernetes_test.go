@@ -1,0 +1,207 @@
+package leader_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/leader"
+)
+
+// leaseServer is an API server that has one Lease.
+type leaseServer struct {
+	*httptest.Server
+	hang chan struct{} // while open, requests hang
+
+	mu          sync.Mutex
+	lease       *coordinationv1.Lease
+	paths       []string
+	protocols   map[int]bool
+	connections map[string]bool
+}
+
+func newLeaseServer(t *testing.T) *leaseServer {
+	t.Helper()
+	s := &leaseServer{hang: make(chan struct{}), protocols: map[int]bool{}, connections: map[string]bool{}}
+	close(s.hang)
+	s.Server = httptest.NewUnstartedServer(s)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.paths = append(s.paths, r.Method+" "+r.URL.Path)
+	s.protocols[r.ProtoMajor] = true
+	s.connections[r.RemoteAddr] = true
+	hang := s.hang
+	s.mu.Unlock()
+	<-hang
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodGet {
+		if s.lease == nil {
+			status := apierrors.NewNotFound(leaseKind, "publisher").Status()
+			w.WriteHeader(http.StatusNotFound)
+			_ = json.NewEncoder(w).Encode(status)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(s.lease)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	// Clients send protobuf and read what they are given.
+	var lease coordinationv1.Lease
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, &lease); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+	s.lease = &lease
+	_ = json.NewEncoder(w).Encode(s.lease)
+}
+
+// kubeconfig writes a file for the server and returns its path.
+func (s *leaseServer) kubeconfig(t *testing.T, namespace string) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{
+		Server: s.URL,
+		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{
+			Type: "CERTIFICATE", Bytes: s.Certificate().Raw,
+		}),
+	}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "t"}
+	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u", Namespace: namespace}
+	config.CurrentContext = "x"
+	path := filepath.Join(t.TempDir(), "config")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestKubernetesLock(t *testing.T) {
+	t.Parallel()
+	server := newLeaseServer(t)
+	lock, err := leader.NewKubernetesLock(leader.KubernetesConfig{
+		Name:           "publisher",
+		Identity:       "a",
+		Kubeconfig:     server.kubeconfig(t, "prod"),
+		RequestTimeout: 10 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lock.Identity() != "a" || lock.Describe() != "prod/publisher" {
+		t.Errorf("identity %q, description %q", lock.Identity(), lock.Describe())
+	}
+	if _, _, err := lock.Get(t.Context()); !apierrors.IsNotFound(err) {
+		t.Errorf("Get returned %v, want NotFound", err)
+	}
+	now := time.Now()
+	if err := lock.Create(t.Context(), record("a", now)); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Update(t.Context(), record("a", now)); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := lock.Get(t.Context()); err != nil || got.HolderIdentity != "a" {
+		t.Errorf("record %v, %v", got, err)
+	}
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/prod/leases"
+	want := []string{
+		"GET " + leases + "/publisher", "POST " + leases,
+		"PUT " + leases + "/publisher", "GET " + leases + "/publisher",
+	}
+	if got := strings.Join(server.paths, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("requests were\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	if server.protocols[2] {
+		t.Error("requests share an HTTP/2 connection")
+	}
+}
+
+// A request that hangs must end by itself, and the next one must not wait behind it.
+func TestKubernetesLockLeavesAHungConnection(t *testing.T) {
+	t.Parallel()
+	server := newLeaseServer(t)
+	lock, err := leader.NewKubernetesLock(leader.KubernetesConfig{
+		Name:           "publisher",
+		Namespace:      "elsewhere",
+		Identity:       "a",
+		Kubeconfig:     server.kubeconfig(t, "prod"),
+		RequestTimeout: 200 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hang := make(chan struct{})
+	server.mu.Lock()
+	server.hang = hang
+	server.mu.Unlock()
+	if _, _, err := lock.Get(t.Context()); err == nil || apierrors.IsNotFound(err) {
+		t.Fatalf("Get returned %v, want a timeout", err)
+	}
+	server.mu.Lock()
+	server.hang = make(chan struct{})
+	close(server.hang)
+	server.mu.Unlock()
+	if err := lock.Create(t.Context(), record("a", time.Now())); err != nil {
+		t.Fatalf("Create after a hung request returned %v", err)
+	}
+	close(hang)
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if len(server.connections) != 2 {
+		t.Errorf("%d connections, want a new one after the hung one", len(server.connections))
+	}
+	if server.lease.Namespace != "elsewhere" {
+		t.Errorf("lease is in %q, want the configured namespace", server.lease.Namespace)
+	}
+}
+
+func TestKubernetesLockRefuses(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	broken := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		config leader.KubernetesConfig
+		want   string
+	}{
+		"no name":       {leader.KubernetesConfig{Identity: "a"}, "must not be empty"},
+		"no identity":   {leader.KubernetesConfig{Name: "publisher"}, "must not be empty"},
+		"outside a pod": {leader.KubernetesConfig{Name: "publisher", Identity: "a"}, "set KUBECONFIG elsewhere"},
+		"broken file":   {leader.KubernetesConfig{Name: "publisher", Identity: "a", Kubeconfig: broken}, "load the kubeconfig"},
+		"no file":       {leader.KubernetesConfig{Name: "publisher", Identity: "a", Kubeconfig: broken + "2"}, "load the kubeconfig"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := leader.NewKubernetesLock(tc.config); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is %v, want it to say %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,268 @@
+package leader_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/leader"
+)
+
+// leaseCollection is a leader.LeaseCollection in memory: equality filters and $set
+// on top-level fields.
+type leaseCollection struct {
+	mu        sync.Mutex
+	documents map[string]bson.M
+	err       error // what every call fails with
+	lost      bool  // the next write is done, but its answer is lost
+}
+
+var errNetwork = errors.New("connection reset")
+
+func newLeaseCollection() *leaseCollection {
+	return &leaseCollection{documents: map[string]bson.M{}}
+}
+
+func toMap(v any) bson.M {
+	raw, err := bson.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	var m bson.M
+	if err := bson.Unmarshal(raw, &m); err != nil {
+		panic(err)
+	}
+	return m
+}
+
+func (c *leaseCollection) FindOne(_ context.Context, filter any, _ ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	document, ok := c.documents[toMap(filter)["_id"].(string)]
+	if !ok && c.err == nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
+	}
+	ordered := bson.D{}
+	for _, field := range slices.Sorted(maps.Keys(document)) {
+		ordered = append(ordered, bson.E{Key: field, Value: document[field]})
+	}
+	return mongo.NewSingleResultFromDocument(ordered, c.err, nil)
+}
+
+func (c *leaseCollection) InsertOne(_ context.Context, document any, _ ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
+	}
+	inserted := toMap(document)
+	id := inserted["_id"].(string)
+	if _, ok := c.documents[id]; ok {
+		return nil, mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000}}}
+	}
+	c.documents[id] = inserted
+	return &mongo.InsertOneResult{InsertedID: id}, c.answer()
+}
+
+func (c *leaseCollection) UpdateOne(_ context.Context, filter, update any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
+	}
+	conditions := toMap(filter)
+	document, ok := c.documents[conditions["_id"].(string)]
+	for field, want := range conditions {
+		ok = ok && document[field] == want
+	}
+	if !ok {
+		return &mongo.UpdateResult{}, nil
+	}
+	for _, e := range toMap(update)["$set"].(bson.D) {
+		document[e.Key] = e.Value
+	}
+	return &mongo.UpdateResult{MatchedCount: 1, ModifiedCount: 1}, c.answer()
+}
+
+func (c *leaseCollection) answer() error {
+	if c.lost {
+		c.lost = false
+		return errNetwork
+	}
+	return nil
+}
+
+func record(holder string, renewed time.Time) resourcelock.LeaderElectionRecord {
+	return resourcelock.LeaderElectionRecord{
+		HolderIdentity:       holder,
+		LeaseDurationSeconds: 15,
+		AcquireTime:          metav1.NewTime(renewed),
+		RenewTime:            metav1.NewTime(renewed),
+		LeaderTransitions:    3,
+	}
+}
+
+func TestMongoLockRoundTrip(t *testing.T) {
+	t.Parallel()
+	collection := newLeaseCollection()
+	lock := leader.NewMongoLock(collection, "events", "a")
+	if lock.Identity() != "a" || lock.Describe() != "leader_leases/events" {
+		t.Errorf("identity %q, description %q", lock.Identity(), lock.Describe())
+	}
+	if _, _, err := lock.Get(t.Context()); !apierrors.IsNotFound(err) {
+		t.Errorf("Get of a missing lease returned %v, want NotFound", err)
+	}
+	now := time.Date(2026, 11, 21, 10, 0, 0, 5e6, time.UTC)
+	if err := lock.Create(t.Context(), record("a", now)); err != nil {
+		t.Fatal(err)
+	}
+	got, first, err := lock.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := record("a", now); got.HolderIdentity != want.HolderIdentity ||
+		got.LeaseDurationSeconds != want.LeaseDurationSeconds || got.LeaderTransitions != want.LeaderTransitions ||
+		!got.RenewTime.Time.Equal(now) || !got.AcquireTime.Time.Equal(now) {
+		t.Errorf("record is %+v, want %+v", *got, want)
+	}
+	// A renewal within one millisecond must be seen too: candidates watch for changes.
+	if err := lock.Update(t.Context(), record("a", now)); err != nil {
+		t.Fatal(err)
+	}
+	_, second, _ := lock.Get(t.Context())
+	_, third, _ := lock.Get(t.Context())
+	if bytes.Equal(first, second) || !bytes.Equal(second, third) {
+		t.Error("raw bytes must change with every write and only then")
+	}
+	document := collection.documents["events"]
+	if document["holder"] != "a" || document["version"] != int64(2) ||
+		document["heartbeat"] != bson.NewDateTimeFromTime(now) ||
+		document["expiry"] != bson.NewDateTimeFromTime(now.Add(15*time.Second)) {
+		t.Errorf("document is %v", document)
+	}
+	if err := lock.Update(t.Context(), record("", now)); err != nil {
+		t.Fatal(err)
+	}
+	if document["holder"] != "" || document["expiry"] != bson.NewDateTimeFromTime(now) {
+		t.Errorf("released document is %v", document)
+	}
+}
+
+func TestMongoLockCompareAndSwap(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	collection := newLeaseCollection()
+	a := leader.NewMongoLock(collection, "events", "a")
+	b := leader.NewMongoLock(collection, "events", "b")
+	if err := b.Update(t.Context(), record("b", now)); err == nil {
+		t.Error("update without a read succeeded")
+	}
+	if err := a.Create(t.Context(), record("a", now)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Create(t.Context(), record("b", now)); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("second create returned %v, want AlreadyExists", err)
+	}
+	if _, _, err := b.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Update(t.Context(), record("a", now)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Update(t.Context(), record("b", now)); !apierrors.IsConflict(err) {
+		t.Errorf("update of an overtaken version returned %v, want Conflict", err)
+	}
+
+	// A write whose answer is lost leaves a version behind that only a read finds out.
+	collection.lost = true
+	if err := a.Update(t.Context(), record("a", now)); !errors.Is(err, errNetwork) {
+		t.Errorf("update returned %v, want the network's error", err)
+	}
+	if err := a.Update(t.Context(), record("a", now)); !apierrors.IsConflict(err) {
+		t.Errorf("update returned %v, want Conflict", err)
+	}
+	if _, _, err := a.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Update(t.Context(), record("a", now)); err != nil {
+		t.Errorf("update after a read returned %v", err)
+	}
+
+	// A lease that was deleted and made anew is another one, at any version.
+	version := collection.documents["events"]["version"].(int64)
+	delete(collection.documents, "events")
+	if err := b.Create(t.Context(), record("b", now)); err != nil {
+		t.Fatal(err)
+	}
+	collection.documents["events"]["version"] = version
+	if err := a.Update(t.Context(), record("a", now)); !apierrors.IsConflict(err) {
+		t.Errorf("update of a lease that was made anew returned %v, want Conflict", err)
+	}
+
+	collection.err = errNetwork
+	for name, err := range map[string]error{
+		"create": a.Create(t.Context(), record("a", now)),
+		"update": a.Update(t.Context(), record("a", now)),
+		"get":    func() error { _, _, err := a.Get(t.Context()); return err }(),
+	} {
+		if !errors.Is(err, errNetwork) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			t.Errorf("%s returned %v, want the network's error", name, err)
+		}
+	}
+}
+
+func TestElectionOverMongoLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		collection := newLeaseCollection()
+		terms := make(chan string, 10)
+		run := func(identity string) (stop func()) {
+			e, err := leader.New(leader.NewMongoLock(collection, "events", identity), leader.DefaultConfig(), leader.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(quiet())
+			done := make(chan error, 1)
+			go func() {
+				done <- e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
+					terms <- term.Identity()
+					return untilDone(ctx, term)
+				})
+			}()
+			return func() {
+				cancel()
+				if err := <-done; err != nil {
+					t.Errorf("Run of %s returned %v", identity, err)
+				}
+			}
+		}
+		stopA := run("a")
+		if got := <-terms; got != "a" {
+			t.Fatalf("%s leads, want a", got)
+		}
+		stopB := run("b")
+		time.Sleep(time.Minute)
+		if len(terms) != 0 {
+			t.Fatal("b leads beside a")
+		}
+		stopA()
+		begun := time.Now()
+		if got := <-terms; got != "b" || time.Since(begun) > 5*time.Second {
+			t.Errorf("%s leads after %v, want b within 5 s", got, time.Since(begun))
+		}
+		stopB()
+	})
+}

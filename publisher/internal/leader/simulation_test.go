@@ -1,0 +1,452 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/leader"
+)
+
+// candidates is how many processes take part in an episode.
+const candidates = 3
+
+// episode is one election among candidates, in virtual time, with one fault.
+type episode struct {
+	config    leader.Config
+	rng       *rand.Rand
+	store     *lockStore
+	processes []*process
+	terms     chan int
+
+	mu       sync.Mutex
+	timeline []span
+}
+
+// span is the time for which a process's work ran.
+type span struct {
+	process    int
+	begin, end time.Time // end is zero while it runs
+}
+
+// process is one candidate: a publisher of which only the work's span is left.
+type process struct {
+	link *link
+	stop context.CancelFunc
+	done chan error
+
+	mu   sync.Mutex
+	dead bool
+}
+
+// campaign takes part in an election as leader.Elector.Run does.
+type campaign func(ctx context.Context, lock resourcelock.Interface, config leader.Config, work leader.Work) error
+
+func penstock(ctx context.Context, lock resourcelock.Interface, config leader.Config, work leader.Work) error {
+	e, err := leader.New(lock, config, leader.Options{})
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx, work)
+}
+
+// plainClientGo is what client-go's example does: the work ends with the context of
+// OnStartedLeading.
+func plainClientGo(ctx context.Context, lock resourcelock.Interface, config leader.Config, work leader.Work) error {
+	e, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:            lock,
+		LeaseDuration:   config.LeaseDuration,
+		RenewDeadline:   config.RenewDeadline,
+		RetryPeriod:     config.RetryPeriod,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) { _ = work(ctx, nil) },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	e.Run(ctx)
+	return nil
+}
+
+func newEpisode(seed uint64, config leader.Config) *episode {
+	return &episode{
+		config: config,
+		rng:    rand.New(rand.NewPCG(seed, 0)),
+		store:  &lockStore{},
+		terms:  make(chan int, 1000),
+	}
+}
+
+// between returns a random duration.
+func (e *episode) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(e.rng.Int64N(int64(high-low)+1))
+}
+
+// start starts a candidate under a number of its own.
+func (e *episode) start(run campaign) {
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
+	number := len(e.processes)
+	p := &process{link: newLink(e.rng.Uint64(), 500*time.Millisecond), stop: cancel, done: make(chan error, 1)}
+	e.processes = append(e.processes, p)
+	lock := &memoryLock{store: e.store, link: p.link, identity: leader.NewIdentity("publisher")}
+	drain := e.between(0, 8*time.Second)
+	// Just within what is allowed.
+	abort := e.between(0, e.config.LeaseDuration-e.config.RenewDeadline-e.config.Margin-time.Millisecond)
+	work := func(ctx context.Context, term *leader.Term) error {
+		e.begin(number, p)
+		defer e.end(number)
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), leader.ErrStopping) {
+			if term != nil {
+				time.Sleep(abort)
+			}
+			return nil
+		}
+		draining := time.NewTimer(drain)
+		defer draining.Stop()
+		select {
+		case <-draining.C:
+		case <-term.Held().Done():
+			time.Sleep(abort)
+		}
+		return nil
+	}
+	go func() { p.done <- run(ctx, lock, e.config, work) }()
+}
+
+func (e *episode) begin(number int, p *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
+		return
+	}
+	e.mu.Lock()
+	e.timeline = append(e.timeline, span{process: number, begin: time.Now()})
+	e.mu.Unlock()
+	e.terms <- number
+}
+
+func (e *episode) end(number int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := len(e.timeline) - 1; i >= 0; i-- {
+		if s := &e.timeline[i]; s.process == number && s.end.IsZero() {
+			s.end = time.Now()
+			return
+		}
+	}
+}
+
+// crash ends a process as SIGKILL does: its work ends at once, nothing is released.
+func (e *episode) crash(number int) {
+	p := e.processes[number]
+	p.mu.Lock()
+	p.dead = true
+	p.mu.Unlock()
+	p.link.set(silent)
+	e.end(number)
+	p.stop()
+}
+
+// await returns the process whose term begins next, or false after limit.
+func (e *episode) await(limit time.Duration) (int, bool) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case p := <-e.terms:
+		return p, true
+	case <-timer.C:
+		return 0, false
+	}
+}
+
+// finish stops all processes and returns what their Run returned.
+func (e *episode) finish() error {
+	var errs []error
+	for _, p := range e.processes {
+		p.stop()
+	}
+	for _, p := range e.processes {
+		errs = append(errs, <-p.done)
+	}
+	return errors.Join(errs...)
+}
+
+// overlap returns the longest time for which two processes worked at once, negative
+// where there always was a gap between them: then it is the shortest gap.
+func (e *episode) overlap() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	worst := time.Duration(-1 << 62)
+	end := func(s span) time.Time {
+		if s.end.IsZero() {
+			return time.Now()
+		}
+		return s.end
+	}
+	for i, a := range e.timeline {
+		for _, b := range e.timeline[i+1:] {
+			if a.process == b.process {
+				continue
+			}
+			last := end(a)
+			if end(b).Before(last) {
+				last = end(b)
+			}
+			worst = max(worst, last.Sub(b.begin))
+		}
+	}
+	return worst
+}
+
+// outcome is what an episode came to.
+type outcome struct {
+	overlap  time.Duration
+	takeover time.Duration // zero where nobody took over
+	err      error
+}
+
+// scenario runs one episode in virtual time.
+type scenario func(e *episode) outcome
+
+func runEpisode(t *testing.T, seed uint64, config leader.Config, run campaign, play scenario) (o outcome) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		e := newEpisode(seed, config)
+		for range candidates {
+			e.start(run)
+			time.Sleep(e.between(0, time.Second))
+		}
+		o = play(e)
+		if err := e.finish(); err != nil && o.err == nil {
+			o.err = err
+		}
+		o.overlap = e.overlap()
+	})
+	return o
+}
+
+// settle waits for a leader and then for a moment at random, so that the fault comes
+// at any time between two renewals.
+func settle(e *episode) (int, error) {
+	first, ok := e.await(time.Minute)
+	if !ok {
+		return 0, errors.New("nobody led within a minute")
+	}
+	time.Sleep(e.between(0, 3*e.config.LeaseDuration))
+	return first, nil
+}
+
+var errNobody = errors.New("nobody took over")
+
+// crashes kills the leader.
+func crashes(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	begun := time.Now()
+	e.crash(first)
+	next, ok := e.await(2 * time.Minute)
+	if !ok || next == first {
+		return outcome{err: errNobody}
+	}
+	o := outcome{takeover: time.Since(begun)}
+	time.Sleep(e.config.LeaseDuration)
+	return o
+}
+
+// handovers stops the leader, which drains for up to 8 s; takeover is counted from
+// the end of the drain.
+func handovers(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	e.processes[first].stop()
+	next, ok := e.await(2 * time.Minute)
+	if !ok || next == first {
+		return outcome{err: errNobody}
+	}
+	begun := time.Now()
+	e.mu.Lock()
+	for _, s := range e.timeline {
+		if s.process == first {
+			begun = s.end
+		}
+	}
+	e.mu.Unlock()
+	o := outcome{takeover: time.Since(begun)}
+	time.Sleep(e.config.LeaseDuration)
+	return o
+}
+
+// losses takes the leader's contact to the lock store away, in one of three ways,
+// for good or for some time, in which case it may keep the lease.
+func losses(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	return e.lose(first)
+}
+
+// commonLosses is losses where the standbys may lose their contact too, for a while.
+func commonLosses(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	for number, p := range e.processes {
+		if number != first && e.rng.IntN(2) == 0 {
+			p.link.set(contact(1 + e.rng.IntN(3)))
+			time.AfterFunc(e.between(0, 2*e.config.LeaseDuration), func() { p.link.set(connected) })
+		}
+	}
+	return e.lose(first)
+}
+
+func (e *episode) lose(first int) outcome {
+	begun := time.Now()
+	link := e.processes[first].link
+	link.set(contact(1 + e.rng.IntN(3)))
+	if e.rng.IntN(2) == 0 {
+		time.AfterFunc(e.between(0, 3*e.config.LeaseDuration), func() { link.set(connected) })
+	}
+	var o outcome
+	for {
+		next, ok := e.await(4 * e.config.LeaseDuration)
+		if !ok {
+			break
+		}
+		if next != first && o.takeover == 0 {
+			o.takeover = time.Since(begun)
+		}
+	}
+	return o
+}
+
+// chaos lets every link come and go at random for three minutes.
+func chaos(e *episode) outcome {
+	if _, err := settle(e); err != nil {
+		return outcome{err: err}
+	}
+	until := time.Now().Add(3 * time.Minute)
+	for time.Now().Before(until) {
+		e.processes[e.rng.IntN(candidates)].link.set(contact(e.rng.IntN(4)))
+		time.Sleep(e.between(0, e.config.LeaseDuration/2))
+	}
+	for _, p := range e.processes {
+		p.link.set(connected)
+	}
+	return outcome{}
+}
+
+// tally sums up the episodes of a scenario.
+type tally struct {
+	episodes, takeovers, overlaps int
+	shortest, longest, sum        time.Duration
+	worst                         time.Duration
+}
+
+func (y *tally) add(o outcome) {
+	y.episodes++
+	if y.episodes == 1 || o.overlap > y.worst {
+		y.worst = o.overlap
+	}
+	if o.overlap > 0 {
+		y.overlaps++
+	}
+	if o.takeover == 0 {
+		return
+	}
+	if y.takeovers == 0 || o.takeover < y.shortest {
+		y.shortest = o.takeover
+	}
+	y.takeovers++
+	y.longest = max(y.longest, o.takeover)
+	y.sum += o.takeover
+}
+
+func (y *tally) String() string {
+	separation := fmt.Sprintf("longest overlap of two terms %.1f s", y.worst.Seconds())
+	if y.worst <= 0 {
+		separation = fmt.Sprintf("longest overlap of two terms none (shortest gap %.2f s)", -y.worst.Seconds())
+	}
+	if y.takeovers == 0 {
+		return fmt.Sprintf("%d episodes, overlaps in %d, %s", y.episodes, y.overlaps, separation)
+	}
+	return fmt.Sprintf("%d episodes, %d takeovers in min/mean/max %.1f/%.1f/%.1f s, overlaps in %d, %s",
+		y.episodes, y.takeovers, y.shortest.Seconds(), (y.sum / time.Duration(y.takeovers)).Seconds(),
+		y.longest.Seconds(), y.overlaps, separation)
+}
+
+// TestElection measures failover in virtual time. Each episode elects among three
+// candidates and then meets one fault; no two terms may ever overlap.
+func TestElection(t *testing.T) {
+	t.Parallel()
+	standard := leader.DefaultConfig()
+	brisk := leader.NewConfig(6*time.Second, 4*time.Second, time.Second, 20*time.Second)
+	for _, tc := range []struct {
+		name     string
+		config   leader.Config
+		episodes int
+		play     scenario
+		takeover time.Duration // the longest that is allowed; zero: none is required
+	}{
+		{"crash 15/10/2", standard, 1000, crashes, 23 * time.Second},
+		{"graceful handover 15/10/2", standard, 1000, handovers, 7 * time.Second},
+		{"loss of contact 15/10/2", standard, 1000, losses, 0},
+		{"loss of contact, standbys too 15/10/2", standard, 1000, commonLosses, 0},
+		{"links at random 15/10/2", standard, 200, chaos, 0},
+		{"crash 6/4/1", brisk, 1000, crashes, 12 * time.Second},
+		{"graceful handover 6/4/1", brisk, 1000, handovers, 4 * time.Second},
+		{"loss of contact 6/4/1", brisk, 1000, losses, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var sum tally
+			for seed := range uint64(tc.episodes) {
+				o := runEpisode(t, seed, tc.config, penstock, tc.play)
+				if o.err != nil {
+					t.Fatalf("episode %d: %v", seed, o.err)
+				}
+				if o.overlap > 0 {
+					t.Errorf("episode %d: two terms overlapped for %v", seed, o.overlap)
+				}
+				if tc.takeover > 0 && o.takeover > tc.takeover {
+					t.Errorf("episode %d: takeover took %v, want at most %v", seed, o.takeover, tc.takeover)
+				}
+				sum.add(o)
+			}
+			t.Log(&sum)
+		})
+	}
+}
+
+// TestElectionOfPlainClientGo shows that the measurement above can see an overlap:
+// client-go alone, with ReleaseOnCancel, has them.
+func TestElectionOfPlainClientGo(t *testing.T) {
+	t.Parallel()
+	var sum tally
+	for seed := range uint64(100) {
+		sum.add(runEpisode(t, seed, leader.DefaultConfig(), plainClientGo, losses))
+	}
+	if sum.overlaps == 0 {
+		t.Error("client-go alone never overlapped: the simulation is blind")
+	}
+	t.Log(&sum)
+}
