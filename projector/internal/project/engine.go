@@ -1,7 +1,11 @@
 package project
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -171,12 +175,52 @@ type Options struct {
 	Backoff, MaxBackoff time.Duration
 }
 
+// ErrContended says that other writers kept changing the same aggregates: another
+// process holds their sessions too. Give the events back.
+var ErrContended = errors.New("others keep writing the same read models")
+
 // Engine projects batches of events. It is safe for concurrent use; two calls
 // with events of one aggregate at once are correct, but one of them folds in vain.
-type Engine struct{}
+type Engine struct {
+	projections []*Projection
+	store       Store
+	parking     Parking
+	repairer    Repairer
+	strict      bool
+	metrics     *metrics
+	log         zerolog.Logger
+	backoff     time.Duration
+	maxBackoff  time.Duration
+}
 
 // NewEngine checks the options.
-func NewEngine(o Options) (*Engine, error) { panic("pending") }
+func NewEngine(o Options) (*Engine, error) {
+	var problems []error
+	if err := CheckSet(o.Projections); err != nil {
+		problems = append(problems, err)
+	}
+	if o.Store == nil || o.Parking == nil {
+		problems = append(problems, errors.New("store and parking are required"))
+	}
+	sequence := cmp.Or(o.Sequence, event.SequenceStrict)
+	if sequence != event.SequenceStrict && sequence != event.SequenceIncreasing {
+		problems = append(problems, fmt.Errorf("unknown sequence %q", o.Sequence))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("make projection engine: %w", errors.Join(problems...))
+	}
+	return &Engine{
+		projections: slices.Clone(o.Projections),
+		store:       o.Store,
+		parking:     o.Parking,
+		repairer:    o.Repairer,
+		strict:      sequence == event.SequenceStrict,
+		metrics:     newMetrics(o.Registerer),
+		log:         o.Log,
+		backoff:     cmp.Or(o.Backoff, 50*time.Millisecond),
+		maxBackoff:  cmp.Or(o.MaxBackoff, 5*time.Second),
+	}, nil
+}
 
 // Process projects events into every projection and answers for each of them, in
 // the order given. Events of several aggregates may be mixed; those of one
@@ -184,8 +228,12 @@ func NewEngine(o Options) (*Engine, error) { panic("pending") }
 // simply given again along with what came since.
 //
 // Transient errors are retried with backoff until ctx ends; then the error is the
-// context's cause and the results stand: what is not Pending is settled for good.
-// The events' bytes must stay untouched until Process returns.
+// context's cause. It is [ErrContended] where writes stay stale. Either way the
+// results stand: what is not Pending is durable. The events' bytes must stay
+// untouched until Process returns.
 func (e *Engine) Process(ctx context.Context, events []*event.Event, gaps Gaps) ([]Result, error) {
-	panic("pending")
+	b := e.newBatch(events, gaps)
+	err := b.run(ctx)
+	b.count()
+	return b.results(), err
 }

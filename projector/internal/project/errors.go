@@ -34,31 +34,10 @@ const (
 	ReasonOperation Reason = "operation"
 	// ReasonFunction: a projection in Go returned an error or panicked.
 	ReasonFunction Reason = "function"
+	// ReasonDocument: what is stored under the aggregate's id is no read model of the
+	// projection.
+	ReasonDocument Reason = "document"
 	// ReasonRejected: MongoDB refuses the document: its validation, a unique index,
 	// its size.
 	ReasonRejected Reason = "rejected"
 )
-
-// LoadError is everything that is wrong with a set of declarations.
-type LoadError struct {
-	Problems []Problem
-}
-
-func (e *LoadError) Error() string { panic("pending") }
-
-// Problem is one thing wrong with a declaration. Its text starts with file and
-// line; where an expression is wrong, two further lines show it with a caret.
-type Problem struct {
-	File string
-	// Line and Column start at 1; 0 where the whole file is meant.
-	Line, Column int
-	// Projection, EventType and Key say where, as far as they are known.
-	Projection, EventType, Key string
-	Message                    string
-	// Expression is the CEL source line that Caret, counted in characters from 0,
-	// points into; empty where no expression is concerned.
-	Expression string
-	Caret      int
-}
-
-func (p Problem) String() string { panic("pending") }

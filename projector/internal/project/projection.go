@@ -1,6 +1,10 @@
 package project
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -41,15 +45,85 @@ type Projection struct {
 	collection    string
 	aggregateType string
 	deletes       bool
+
+	// on is set for a declared projection, apply for one in Go.
+	on    handlers
+	apply Func
 }
 
 // New makes a projection of a Go function.
-func New(d Declaration) (*Projection, error) { panic("pending") }
+func New(d Declaration) (*Projection, error) {
+	var problems []error
+	if err := checkName(d.Name); err != nil {
+		problems = append(problems, err)
+	}
+	if err := checkCollection(d.Collection); err != nil {
+		problems = append(problems, err)
+	}
+	if d.Apply == nil {
+		problems = append(problems, errors.New("Apply is nil"))
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("declare projection %q: %w", d.Name, errors.Join(problems...))
+	}
+	return &Projection{name: d.Name, collection: d.Collection, aggregateType: d.AggregateType, deletes: d.Deletes, apply: d.Apply}, nil
+}
 
-// Load reads the projections of a YAML file, or of every *.yaml and *.yml file of
-// a folder in the order of their names, and compiles them. Whatever is wrong
-// with any of them is in the error, a [*LoadError].
-func Load(path string) ([]*Projection, error) { panic("pending") }
+// maxName bounds the name of a projection, which stands in labels and keys.
+const maxName = 64
+
+// checkName lets a projection's name be fit for a metric's label, a log and a
+// command line.
+func checkName(name string) error {
+	if name == "" {
+		return errors.New("the projection has no name")
+	}
+	for _, r := range name {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r)
+		if !letter || len(name) > maxName {
+			return fmt.Errorf("name %q is not 1 to %d letters, digits, - _ and .", name, maxName)
+		}
+	}
+	return nil
+}
+
+// watermarks is the collection of the same database that the engine needs itself.
+const watermarks = "watermarks"
+
+// checkCollection holds a name against the server's rules:
+// https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-Restriction-on-Collection-Names
+func checkCollection(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the projection has no collection")
+	case name == watermarks:
+		return fmt.Errorf("collection %s belongs to the engine", watermarks)
+	case len(name) > 200 || strings.HasPrefix(name, "system.") || strings.ContainsAny(name, "$\x00"):
+		return fmt.Errorf("collection %q is no name that MongoDB takes: at most 200 bytes, no $, not system.…", name)
+	}
+	return nil
+}
+
+// CheckSet says what is wrong with projections that are to run together: names and
+// collections are theirs alone.
+func CheckSet(projections []*Projection) error {
+	var problems []error
+	names, collections := map[string]bool{}, map[string]string{}
+	for _, p := range projections {
+		if names[p.name] {
+			problems = append(problems, fmt.Errorf("projection %s is declared twice", p.name))
+		}
+		names[p.name] = true
+		if other, taken := collections[p.collection]; taken && other != p.name {
+			problems = append(problems, fmt.Errorf("projections %s and %s share the collection %s", other, p.name, p.collection))
+		}
+		collections[p.collection] = p.name
+	}
+	if len(projections) == 0 {
+		problems = append(problems, errors.New("there is no projection"))
+	}
+	return errors.Join(problems...)
+}
 
 // Name is what names the projection everywhere.
 func (p *Projection) Name() string { return p.name }
@@ -59,6 +133,11 @@ func (p *Projection) Collection() string { return p.collection }
 
 // AggregateType is the only type that concerns the projection; empty means all.
 func (p *Projection) AggregateType() string { return p.aggregateType }
+
+// Concerns says whether the aggregate of ev is of the projection's type.
+func (p *Projection) Concerns(ev *event.Event) bool {
+	return p.aggregateType == "" || p.aggregateType == ev.AggregateType
+}
 
 // Deletes says whether the projection ever deletes a document.
 func (p *Projection) Deletes() bool { return p.deletes }

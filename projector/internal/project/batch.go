@@ -1,0 +1,220 @@
+package project
+
+import (
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// batch is one call of [Engine.Process].
+type batch struct {
+	*Engine
+	gaps       Gaps
+	aggregates []*aggregate
+	units      []*unit
+	// places say for each event of the call where it went.
+	places []eventPlace
+}
+
+type eventPlace struct {
+	aggregate *aggregate
+	index     int
+}
+
+// aggregate is one aggregate's part of a batch.
+type aggregate struct {
+	id string
+	// events are in the order of their ids.
+	events []*eventView
+	units  []*unit
+	// repaired is the last page read from the event store, starting at from: the
+	// projections mostly miss the same.
+	repaired     []*eventView
+	repairedFrom int64
+	repairedTo   int64
+}
+
+// last is the highest id in the batch.
+func (a *aggregate) last() int64 { return a.events[len(a.events)-1].EventID }
+
+// settlement is how an event ended in one projection.
+type settlement uint8
+
+const (
+	unsettled settlement = iota
+	settledApplied
+	settledIgnored
+	settledDuplicate
+	// settledParked is acknowledged for a parked unit.
+	settledParked
+	// settledPoison has parked the unit.
+	settledPoison
+)
+
+// unit is one aggregate in one projection, and how far it has come.
+type unit struct {
+	Unit
+	projection *Projection
+	aggregate  *aggregate
+
+	// settled are the aggregate's events that are done with, in order.
+	settled []settlement
+	// document and watermark are as last loaded or written.
+	document  bson.Raw
+	watermark int64
+	// missing are events that were read from the event store, still to be folded.
+	missing []*eventView
+	// run is what is being folded, and fold what came of it.
+	run  []*eventView
+	fold Fold
+
+	// attempted is the target of a write of which nobody knows whether it happened.
+	attempted int64
+	// single folds one event at a time, to find the one that MongoDB rejects.
+	single bool
+	// stale counts the writes in a row that others forestalled.
+	stale int
+	// held says that the unit waits for an event, the one after watermark.
+	held bool
+	// repaired counts events from the event store that were written.
+	repaired int
+	// cause has parked the unit.
+	cause *Error
+}
+
+// finished says whether all events are done with.
+func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
+
+func (e *Engine) newBatch(events []*event.Event, gaps Gaps) *batch {
+	b := &batch{Engine: e, gaps: gaps, places: make([]eventPlace, len(events))}
+	byID := make(map[string]*aggregate)
+	for _, ev := range events {
+		a := byID[ev.AggregateID]
+		if a == nil {
+			a = &aggregate{id: ev.AggregateID}
+			byID[ev.AggregateID] = a
+			b.aggregates = append(b.aggregates, a)
+		}
+		a.events = append(a.events, viewEvent(ev))
+	}
+	b.place(events, byID)
+	for _, a := range b.aggregates {
+		for _, p := range e.projections {
+			if !slices.ContainsFunc(a.events, func(ev *eventView) bool { return p.Concerns(ev.Event) }) {
+				continue
+			}
+			u := &unit{
+				Unit:       Unit{Projection: p.name, Collection: p.collection, AggregateID: a.id, Deletes: p.deletes},
+				projection: p,
+				aggregate:  a,
+				settled:    make([]settlement, 0, len(a.events)),
+			}
+			a.units = append(a.units, u)
+			b.units = append(b.units, u)
+		}
+	}
+	return b
+}
+
+// place sorts each aggregate's events and notes where each of the call's went.
+func (b *batch) place(events []*event.Event, byID map[string]*aggregate) {
+	index := make(map[*event.Event]int, len(events))
+	for _, a := range b.aggregates {
+		slices.SortStableFunc(a.events, func(x, y *eventView) int {
+			if x.EventID < y.EventID {
+				return -1
+			}
+			if x.EventID > y.EventID {
+				return 1
+			}
+			return 0
+		})
+		for i, ev := range a.events {
+			index[ev.Event] = i
+		}
+	}
+	for i, ev := range events {
+		b.places[i] = eventPlace{aggregate: byID[ev.AggregateID], index: index[ev]}
+	}
+}
+
+// results answers for the events of the call.
+func (b *batch) results() []Result {
+	results := make([]Result, len(b.places))
+	for i, place := range b.places {
+		results[i] = place.aggregate.result(place.index)
+	}
+	return results
+}
+
+// result is the least that any projection is done with the event.
+func (a *aggregate) result(i int) Result {
+	r := Result{Verdict: Done}
+	for _, u := range a.units {
+		verdict := Done
+		switch {
+		case i >= len(u.settled) && u.held:
+			verdict = Held
+			if r.Missing == 0 || u.watermark+1 < r.Missing {
+				r.Missing = u.watermark + 1
+			}
+		case i >= len(u.settled):
+			verdict = Pending
+		case u.settled[i] == settledPoison:
+			verdict = Poison
+			r.Causes = append(r.Causes, u.cause)
+		}
+		r.Verdict = worse(r.Verdict, verdict)
+	}
+	if r.Verdict != Held {
+		r.Missing = 0
+	}
+	if r.Verdict != Poison {
+		r.Causes = nil
+	}
+	return r
+}
+
+// worse gives the verdict that leaves more to do.
+func worse(a, b Verdict) Verdict {
+	for _, v := range []Verdict{Pending, Held, Poison} {
+		if a == v || b == v {
+			return v
+		}
+	}
+	return Done
+}
+
+// count reports what became of the batch.
+func (b *batch) count() {
+	now := time.Now()
+	for _, a := range b.aggregates {
+		applied := make([]bool, len(a.events))
+		for _, u := range a.units {
+			var counts [settledPoison + 1]int
+			for i, s := range u.settled {
+				counts[s]++
+				applied[i] = applied[i] || s == settledApplied
+			}
+			b.add(u.Projection, "applied", counts[settledApplied])
+			b.add(u.Projection, "ignored", counts[settledIgnored])
+			b.add(u.Projection, "duplicate", counts[settledDuplicate])
+			b.add(u.Projection, "parked", counts[settledParked]+counts[settledPoison])
+			b.add(u.Projection, "repaired", u.repaired)
+		}
+		for i, ev := range a.events {
+			if applied[i] && !ev.Timestamp.IsZero() {
+				b.metrics.age.Observe(max(0, now.Sub(ev.Timestamp).Seconds()))
+			}
+		}
+	}
+}
+
+func (b *batch) add(projection, outcome string, n int) {
+	if n > 0 {
+		b.metrics.events.WithLabelValues(projection, outcome).Add(float64(n))
+	}
+}

@@ -1,0 +1,162 @@
+package project
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// equalValues says whether pull and addToSet take two values for the same. Numbers
+// are equal by value whatever their type, and NaN equals itself. Documents are
+// equal if they have the same fields, in any order: maps from an expression have
+// none. Arrays are equal element by element. All else is equal to the same value of
+// the same type.
+func equalValues(a, b bson.RawValue) bool {
+	if sameBytes(a, b) {
+		return true
+	}
+	if n, ok := numberOf(a); ok {
+		m, ok := numberOf(b)
+		return ok && compareNumbers(n, m) == 0
+	}
+	if a.Type != b.Type {
+		return false
+	}
+	switch a.Type {
+	case bson.TypeEmbeddedDocument:
+		return equalDocuments(a.Value, b.Value)
+	case bson.TypeArray:
+		return equalArrays(a.Value, b.Value)
+	}
+	return false
+}
+
+func equalDocuments(a, b []byte) bool {
+	if countFields(a) != countFields(b) {
+		return false
+	}
+	r := readFields(a)
+	for {
+		name, value, ok := r.next()
+		if !ok {
+			return true
+		}
+		other, ok := lookup(b, string(name))
+		if !ok || !equalValues(value, other) {
+			return false
+		}
+	}
+}
+
+func equalArrays(a, b []byte) bool {
+	r, s := readFields(a), readFields(b)
+	for {
+		_, v, more := r.next()
+		_, w, alsoMore := s.next()
+		if !more || !alsoMore {
+			return more == alsoMore
+		}
+		if !equalValues(v, w) {
+			return false
+		}
+	}
+}
+
+// compareValues orders two values for min and max: numbers by value whatever their
+// type (NaN below all others, as BSON has it), strings by their bytes, dates by
+// time, false before true. Values of different kinds, or of another kind, have no
+// order: that is an error rather than a surprise.
+func compareValues(a, b bson.RawValue) (int, error) {
+	if n, ok := numberOf(a); ok {
+		if m, ok := numberOf(b); ok {
+			return compareNumbers(n, m), nil
+		}
+	}
+	if a.Type == b.Type {
+		switch a.Type {
+		case bson.TypeString:
+			return strings.Compare(a.StringValue(), b.StringValue()), nil
+		case bson.TypeDateTime:
+			return cmp.Compare(a.DateTime(), b.DateTime()), nil
+		case bson.TypeBoolean:
+			return bytes.Compare(a.Value, b.Value), nil
+		}
+	}
+	return 0, fmt.Errorf("%s and %s have no order", typeName(a), typeName(b))
+}
+
+// number is an integer or a double.
+type number struct {
+	integral bool
+	i        int64
+	f        float64
+}
+
+func numberOf(v bson.RawValue) (number, bool) {
+	switch v.Type {
+	case bson.TypeInt32:
+		i, ok := v.Int32OK()
+		return number{integral: true, i: int64(i)}, ok
+	case bson.TypeInt64:
+		i, ok := v.Int64OK()
+		return number{integral: true, i: i}, ok
+	case bson.TypeDouble:
+		f, ok := v.DoubleOK()
+		return number{f: f}, ok
+	}
+	return number{}, false
+}
+
+// compareNumbers compares without losing an integer's digits to a double.
+func compareNumbers(a, b number) int {
+	switch {
+	case a.integral && b.integral:
+		return cmp.Compare(a.i, b.i)
+	case a.integral:
+		return -compareDouble(b.f, a.i)
+	case b.integral:
+		return compareDouble(a.f, b.i)
+	}
+	return cmp.Compare(a.f, b.f)
+}
+
+func compareDouble(f float64, i int64) int {
+	switch {
+	case math.IsNaN(f), f < -(1 << 63):
+		return -1
+	case f >= 1<<63:
+		return 1
+	}
+	whole := math.Floor(f)
+	if c := cmp.Compare(int64(whole), i); c != 0 {
+		return c
+	}
+	return cmp.Compare(f, whole)
+}
+
+// typeName names the type of a value as MongoDB's $type does.
+func typeName(v bson.RawValue) string {
+	switch v.Type {
+	case bson.TypeInt32:
+		return "int"
+	case bson.TypeInt64:
+		return "long"
+	case bson.TypeEmbeddedDocument:
+		return "object"
+	case bson.TypeBoolean:
+		return "bool"
+	case bson.TypeDateTime:
+		return "date"
+	case bson.TypeObjectID:
+		return "objectId"
+	case bson.TypeBinary:
+		return "binData"
+	case bson.TypeDecimal128:
+		return "decimal"
+	}
+	return v.Type.String()
+}

@@ -1,0 +1,235 @@
+package project
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// loader turns declarations into projections and collects what is wrong with them.
+type loader struct {
+	projections []*Projection
+	problems    []Problem
+	// names and collections say where each was first used.
+	names, collections map[string]string
+}
+
+func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
+
+// result is what all parsed files come to.
+func (l *loader) result(path string) ([]*Projection, error) {
+	if len(l.projections) == 0 && len(l.problems) == 0 {
+		l.report(Problem{File: path, Message: "no projection is declared"})
+	}
+	if len(l.problems) > 0 {
+		sortProblems(l.problems)
+		return nil, &LoadError{Problems: l.problems}
+	}
+	return l.projections, nil
+}
+
+// place is where the loader is in a file.
+type place struct {
+	*loader
+	file                       string
+	projection, eventType, key string
+}
+
+// problem reports what is wrong at node.
+func (p place) problem(node *yaml.Node, format string, args ...any) {
+	p.report(Problem{
+		File: p.file, Line: node.Line, Column: node.Column,
+		Projection: p.projection, EventType: p.eventType, Key: p.key,
+		Message: fmt.Sprintf(format, args...),
+	})
+}
+
+// yamlLine finds the line in an error of the YAML parser, which has no other form.
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// parse reads the declarations of one file, which may hold several YAML documents.
+func (l *loader) parse(file string, data []byte) {
+	at := place{loader: l, file: file}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var document yaml.Node
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			m := yamlLine.FindStringSubmatch(err.Error())
+			line, column := 0, 0
+			if m != nil && m[1] != "" {
+				line, _ = strconv.Atoi(m[1])
+				column = 1
+			}
+			l.report(Problem{File: file, Line: line, Column: column, Message: "not YAML: " + yamlLine.ReplaceAllString(err.Error(), "")})
+			return
+		}
+		if len(document.Content) > 0 {
+			at.root(document.Content[0])
+		}
+	}
+}
+
+// entry is one key of a mapping and its value.
+type entry struct {
+	key         string
+	node, value *yaml.Node
+}
+
+// entries gives the keys of a mapping, with what is wrong about them reported.
+func (p place) entries(node *yaml.Node) ([]entry, bool) {
+	if node.Kind != yaml.MappingNode {
+		return nil, false
+	}
+	var found []entry
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], resolve(node.Content[i+1])
+		switch {
+		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || key.Tag == "!!null":
+			p.problem(key, "a key is a plain word")
+		case seen[key.Value]:
+			p.problem(key, "%s is there twice", key.Value)
+		default:
+			seen[key.Value] = true
+			found = append(found, entry{key: key.Value, node: key, value: value})
+		}
+	}
+	return found, true
+}
+
+// resolve follows an alias to what it stands for.
+func resolve(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+func empty(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.Tag == "!!null"
+}
+
+func (p place) root(node *yaml.Node) {
+	if empty(node) {
+		return
+	}
+	entries, ok := p.entries(node)
+	if !ok {
+		p.problem(node, "a file of projections starts with projections:")
+		return
+	}
+	for _, e := range entries {
+		if e.key != "projections" {
+			p.problem(e.node, "unknown key %s; a file of projections holds projections", e.key)
+			continue
+		}
+		if e.value.Kind != yaml.SequenceNode {
+			p.problem(e.value, "projections is a list: each starts with a dash")
+			continue
+		}
+		for _, item := range e.value.Content {
+			p.declaration(resolve(item))
+		}
+	}
+}
+
+var declarationKeys = []string{"name", "collection", "aggregateType", "on"}
+
+// declaration reads one projection.
+func (p place) declaration(node *yaml.Node) {
+	entries, ok := p.entries(node)
+	if !ok {
+		p.problem(node, "a projection is a mapping with %s", strings.Join(declarationKeys, ", "))
+		return
+	}
+	keys := map[string]entry{}
+	for _, e := range entries {
+		keys[e.key] = e
+	}
+	before := len(p.problems)
+	projection := &Projection{on: handlers{}}
+	if e, ok := keys["name"]; ok {
+		projection.name = p.in("name").text(e.value, checkName)
+		p.projection = projection.name
+	} else {
+		p.problem(node, "the projection has no name")
+	}
+	for _, e := range entries {
+		if !slices.Contains(declarationKeys, e.key) {
+			p.problem(e.node, "unknown key %s; a projection has %s", e.key, strings.Join(declarationKeys, ", "))
+		}
+	}
+	if e, ok := keys["collection"]; ok {
+		projection.collection = p.in("collection").text(e.value, checkCollection)
+	} else {
+		p.problem(node, "the projection has no collection")
+	}
+	if e, ok := keys["aggregateType"]; ok {
+		projection.aggregateType = p.in("aggregateType").text(e.value, func(s string) error {
+			if s == "" {
+				return errors.New("aggregateType is empty; leave it out to mean all")
+			}
+			return nil
+		})
+	}
+	if e, ok := keys["on"]; ok {
+		p.handlers(e.value, projection)
+	} else {
+		p.problem(node, "the projection has no on: it would do nothing")
+	}
+	p.unique(node, projection)
+	if len(p.problems) == before {
+		p.loader.projections = append(p.loader.projections, projection)
+	}
+}
+
+// in is the place of a key.
+func (p place) in(key string) place {
+	p.key = key
+	return p
+}
+
+// text reads a string.
+func (p place) text(node *yaml.Node, check func(string) error) string {
+	if node.Kind != yaml.ScalarNode || node.Tag != "!!str" && node.Tag != "!!null" {
+		p.problem(node, "this takes a text")
+		return ""
+	}
+	value := node.Value
+	if empty(node) {
+		value = ""
+	}
+	if err := check(value); err != nil {
+		p.problem(node, "%v", err)
+	}
+	return value
+}
+
+// unique notes the projection's name and collection.
+func (p place) unique(node *yaml.Node, projection *Projection) {
+	if p.names == nil {
+		p.loader.names, p.loader.collections = map[string]string{}, map[string]string{}
+	}
+	here := fmt.Sprintf("%s:%d", p.file, node.Line)
+	if first, taken := p.names[projection.name]; taken && projection.name != "" {
+		p.problem(node, "the name is taken by the projection at %s", first)
+	} else {
+		p.names[projection.name] = here
+	}
+	if first, taken := p.collections[projection.collection]; taken && projection.collection != "" {
+		p.problem(node, "the collection %s is taken by the projection at %s: two projections in one would overwrite each other", projection.collection, first)
+	} else {
+		p.collections[projection.collection] = here
+	}
+}

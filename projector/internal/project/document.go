@@ -1,0 +1,194 @@
+package project
+
+import (
+	"bytes"
+	"slices"
+
+	"cel.dev/cel-go/common/types/ref"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// document is a read model while events are folded into it: the document as it was
+// loaded, and over it the top-level fields that have been touched since. What is
+// untouched costs nothing, and what was pushed to an array is kept apart from it.
+type document struct {
+	// loaded is what the store holds; nil where it holds nothing.
+	loaded bson.Raw
+	// base is where untouched fields are read: loaded, or nothing after a delete.
+	base    bson.Raw
+	exists  bool
+	touched []touched
+	// created says that the document came to be at some time during the fold.
+	created bool
+	// saved is what undo goes back to.
+	saved struct {
+		base            bson.Raw
+		exists, created bool
+		touched         []touched
+	}
+}
+
+// touched is a top-level field that differs, or may differ, from base. It is
+// absent where value is.
+type touched struct {
+	name  string
+	value bson.RawValue
+	// pushed are elements to follow those of value, which is an array then.
+	pushed []bson.RawValue
+}
+
+// whole gives the value with what was pushed.
+func (t *touched) whole() bson.RawValue {
+	if len(t.pushed) == 0 {
+		return t.value
+	}
+	return arrayOf(t.value, t.pushed)
+}
+
+func newDocument(loaded bson.Raw) *document {
+	return &document{loaded: loaded, base: loaded, exists: loaded != nil}
+}
+
+// save marks the point that undo goes back to.
+func (d *document) save() {
+	d.saved.base, d.saved.exists, d.saved.created = d.base, d.exists, d.created
+	d.saved.touched = append(d.saved.touched[:0], d.touched...)
+}
+
+// undo forgets what happened since save.
+func (d *document) undo() {
+	d.base, d.exists, d.created = d.saved.base, d.saved.exists, d.saved.created
+	d.touched = append(d.touched[:0], d.saved.touched...)
+}
+
+// touch gives the field for writing.
+func (d *document) touch(name string) *touched {
+	if i := d.indexTouched(name); i >= 0 {
+		return &d.touched[i]
+	}
+	value, _ := lookup(d.base, name)
+	d.touched = append(d.touched, touched{name: name, value: value})
+	return &d.touched[len(d.touched)-1]
+}
+
+func (d *document) indexTouched(name string) int {
+	for i := range d.touched {
+		if d.touched[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// come makes the document exist, if it does not.
+func (d *document) come() {
+	if !d.exists {
+		d.exists, d.created = true, true
+	}
+}
+
+// clear deletes the document.
+func (d *document) clear() {
+	d.exists, d.base, d.touched = false, nil, d.touched[:0]
+}
+
+// find gives a field of the state to CEL.
+func (d *document) find(name string) (ref.Val, bool) {
+	if engineOwned(name) {
+		return nil, false
+	}
+	if i := d.indexTouched(name); i >= 0 {
+		t := &d.touched[i]
+		switch {
+		case !present(t.value):
+			return nil, false
+		case len(t.pushed) > 0:
+			return &arrayValue{raw: t.value, more: t.pushed}, true
+		}
+		return celValue(t.value), true
+	}
+	v, ok := lookup(d.base, name)
+	if !ok {
+		return nil, false
+	}
+	return celValue(v), true
+}
+
+// names lists the fields of the state in the order of their names: the order in
+// which they stand depends on how the events came in batches.
+func (d *document) names() []string {
+	var names []string
+	d.each(func(name string, _ bson.RawValue) { names = append(names, name) })
+	slices.Sort(names)
+	return names
+}
+
+// each visits the document's own fields.
+func (d *document) each(visit func(name string, v bson.RawValue)) {
+	r := readFields(d.base)
+	for {
+		name, value, ok := r.next()
+		if !ok {
+			break
+		}
+		if !engineOwned(string(name)) && d.indexTouched(string(name)) < 0 {
+			visit(string(name), value)
+		}
+	}
+	for i := range d.touched {
+		if t := &d.touched[i]; present(t.value) {
+			visit(t.name, t.whole())
+		}
+	}
+}
+
+// state gives the document's own fields; nil where there is no document.
+func (d *document) state() State {
+	if !d.exists {
+		return nil
+	}
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	d.each(func(name string, v bson.RawValue) { dst = appendField(dst, name, v) })
+	return finishDocument(dst, start)
+}
+
+// replace makes the document what a function has returned. nil deletes it.
+func (d *document) replace(next State) {
+	d.clear()
+	if next == nil {
+		return
+	}
+	d.come()
+	r := readFields(next)
+	for {
+		name, value, ok := r.next()
+		if !ok {
+			return
+		}
+		if !engineOwned(string(name)) {
+			d.touched = append(d.touched, touched{name: string(name), value: value})
+		}
+	}
+}
+
+// appended gives the elements of next after those of old, if next begins with
+// exactly those of old and both are arrays.
+func appended(old, next bson.RawValue) ([]bson.RawValue, bool) {
+	if old.Type != bson.TypeArray || next.Type != bson.TypeArray || len(next.Value) <= len(old.Value) {
+		return nil, false
+	}
+	kept := old.Value[4 : len(old.Value)-1]
+	if !bytes.HasPrefix(next.Value[4:], kept) {
+		return nil, false
+	}
+	var more []bson.RawValue
+	r := fieldReader{rest: next.Value[4+len(kept) : len(next.Value)-1]}
+	for {
+		_, v, ok := r.next()
+		if !ok {
+			return more, true
+		}
+		more = append(more, v)
+	}
+}

@@ -1,0 +1,148 @@
+package project
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// maxDepth bounds how deep a value nests inside its document. MongoDB allows 100
+// levels in all: https://www.mongodb.com/docs/manual/reference/limits/#bson-documents
+const maxDepth = 90
+
+// encodeValue turns the result of an expression into BSON:
+//
+//	int, uint    int64 (an uint beyond it is an error)
+//	double       double
+//	string       string
+//	bool, null   bool, null
+//	timestamp    date, to the millisecond below
+//	bytes        binary, subtype 0
+//	list, map    array, document; the keys of a map are strings, and it is stored in
+//	             their order, since CEL knows none
+//
+// Documents, arrays and values of other BSON types that come from the event or the
+// state pass through byte for byte. Durations, types and functions have no form.
+func encodeValue(v ref.Val) (bson.RawValue, error) {
+	switch v := v.(type) {
+	case *documentValue:
+		return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: v.raw}, nil
+	case *arrayValue:
+		if len(v.more) == 0 {
+			return v.raw, nil
+		}
+		return arrayOf(v.raw, v.more), nil
+	case opaque:
+		return v.raw, nil
+	}
+	t, data, err := appendValue(nil, v, 0)
+	return bson.RawValue{Type: t, Value: data}, err
+}
+
+// appendValue appends the encoding of v to dst and gives its type.
+func appendValue(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
+	if depth > maxDepth {
+		return 0, dst, fmt.Errorf("value nests deeper than %d levels", maxDepth)
+	}
+	switch v := v.(type) {
+	case types.String:
+		if !utf8.ValidString(string(v)) {
+			return 0, dst, fmt.Errorf("string is not valid UTF-8")
+		}
+		return bson.TypeString, bsoncore.AppendString(dst, string(v)), nil
+	case types.Int:
+		return bson.TypeInt64, bsoncore.AppendInt64(dst, int64(v)), nil
+	case types.Uint:
+		if v > math.MaxInt64 {
+			return 0, dst, fmt.Errorf("%d exceeds a 64-bit integer", uint64(v))
+		}
+		return bson.TypeInt64, bsoncore.AppendInt64(dst, int64(v)), nil
+	case types.Double:
+		return bson.TypeDouble, bsoncore.AppendDouble(dst, float64(v)), nil
+	case types.Bool:
+		return bson.TypeBoolean, bsoncore.AppendBoolean(dst, bool(v)), nil
+	case types.Null:
+		return bson.TypeNull, dst, nil
+	case types.Timestamp:
+		return bson.TypeDateTime, bsoncore.AppendDateTime(dst, v.UnixMilli()), nil
+	case types.Bytes:
+		return bson.TypeBinary, bsoncore.AppendBinary(dst, bson.TypeBinaryGeneric, v), nil
+	case *documentValue:
+		return bson.TypeEmbeddedDocument, append(dst, v.raw...), nil
+	case opaque:
+		return v.raw.Type, append(dst, v.raw.Value...), nil
+	case *arrayValue:
+		raw, err := encodeValue(v)
+		return raw.Type, append(dst, raw.Value...), err
+	case *types.Optional:
+		return 0, dst, fmt.Errorf("optional value inside another: use .orValue() or [?…]")
+	case traits.Mapper:
+		dst, err := appendMap(dst, v, depth)
+		return bson.TypeEmbeddedDocument, dst, err
+	case traits.Lister:
+		dst, err := appendList(dst, v, depth)
+		return bson.TypeArray, dst, err
+	}
+	return 0, dst, fmt.Errorf("%s has no form in BSON", v.Type().TypeName())
+}
+
+func appendMap(dst []byte, m traits.Mapper, depth int) ([]byte, error) {
+	var keys []string
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		key := it.Next()
+		name, ok := key.(types.String)
+		if !ok {
+			return dst, fmt.Errorf("map key %v is %s: document fields need a string", key, key.Type().TypeName())
+		}
+		if strings.IndexByte(string(name), 0) >= 0 || !utf8.ValidString(string(name)) {
+			return dst, fmt.Errorf("map key %q is no name of a document field", string(name))
+		}
+		keys = append(keys, string(name))
+	}
+	slices.Sort(keys)
+	start, dst := bsoncore.AppendDocumentStart(dst)
+	for _, key := range keys {
+		value, _ := m.Find(types.String(key))
+		var err error
+		if dst, err = appendMember(dst, value, depth, func(dst []byte) []byte { return append(dst, key...) }); err != nil {
+			return dst, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return finishDocument(dst, start), nil
+}
+
+func appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
+	start, dst := bsoncore.AppendDocumentStart(dst)
+	i := 0
+	for it := l.Iterator(); it.HasNext() == types.True; i++ {
+		var err error
+		if dst, err = appendMember(dst, it.Next(), depth, func(dst []byte) []byte { return appendIndex(dst, i) }); err != nil {
+			return dst, fmt.Errorf("element %d: %w", i, err)
+		}
+	}
+	return finishDocument(dst, start), nil
+}
+
+// appendMember appends an element of a document: its type, known only afterwards,
+// its name and its value.
+func appendMember(dst []byte, v ref.Val, depth int, name func([]byte) []byte) ([]byte, error) {
+	at := len(dst)
+	dst = name(append(dst, 0))
+	t, dst, err := appendValue(append(dst, 0), v, depth+1)
+	if err != nil {
+		return dst, err
+	}
+	dst[at] = byte(t)
+	return dst, nil
+}
+
+func appendIndex(dst []byte, i int) []byte { return strconv.AppendInt(dst, int64(i), 10) }

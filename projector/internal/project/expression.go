@@ -1,0 +1,160 @@
+package project
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/ext"
+)
+
+// costLimit bounds the work of one evaluation, in CEL's units of about a field
+// access each: some milliseconds. A loop over an array costs a few units an
+// element, so arrays of ten thousand elements are still within it.
+const costLimit = 100_000
+
+// maxExpression bounds the source of one expression, in characters.
+const maxExpression = 16 << 10
+
+// environment is what expressions are compiled in. It is built once: that takes
+// longer than all the expressions of a projection.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	options := []cel.EnvOption{
+		cel.Variable("event", cel.MapType(cel.StringType, cel.DynType)),
+		cel.Variable("payload", cel.DynType),
+		cel.Variable("metadata", cel.DynType),
+		cel.Variable("aggregateId", cel.StringType),
+		cel.Variable("aggregateType", cel.StringType),
+		cel.Variable("eventId", cel.IntType),
+		cel.Variable("eventType", cel.StringType),
+		cel.Variable("timestamp", cel.TimestampType),
+		cel.Variable("state", cel.MapType(cel.StringType, cel.DynType)),
+		cel.OptionalTypes(),
+		cel.CrossTypeNumericComparisons(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.ParserExpressionSizeLimit(maxExpression),
+		cel.ExtendedValidations(),
+		ext.Strings(ext.StringsVersion(4)),
+		ext.Math(),
+		ext.Lists(ext.ListsMaxRangeSize(10_000)),
+		ext.Sets(),
+		ext.Bindings(),
+		ext.TwoVarComprehensions(),
+		ext.Regex(),
+	}
+	return cel.NewEnv(append(options, opaqueConversions()...)...)
+})
+
+// expression is one compiled right-hand side; safe for concurrent use.
+type expression struct {
+	source  string
+	program cel.Program
+}
+
+// resultKind says what an expression may result in.
+type resultKind uint8
+
+const (
+	anyValue resultKind = iota
+	boolValue
+	numberValue
+)
+
+// issue is one thing wrong with an expression. Line and column start at 1 and 0,
+// as CEL counts them.
+type issue struct {
+	line, column int
+	message      string
+}
+
+// compile checks an expression, as far as its types are known, and makes it
+// runnable. All that is wrong with it is returned.
+func compile(source string, want resultKind) (*expression, []issue) {
+	env, err := environment()
+	if err != nil {
+		return nil, []issue{{line: 1, message: err.Error()}}
+	}
+	ast, problems := env.Compile(source)
+	if problems.Err() != nil {
+		var issues []issue
+		for _, e := range problems.Errors() {
+			issues = append(issues, issue{line: e.Location.Line(), column: e.Location.Column(), message: clean(e.Message)})
+		}
+		return nil, issues
+	}
+	if err := checkResult(ast.OutputType(), want); err != nil {
+		return nil, []issue{{line: 1, message: err.Error()}}
+	}
+	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit))
+	if err != nil {
+		return nil, []issue{{line: 1, message: err.Error()}}
+	}
+	return &expression{source: source, program: program}, nil
+}
+
+// clean drops what CEL says about containers, which projections do not have.
+func clean(message string) string {
+	return strings.ReplaceAll(message, " (in container '')", "")
+}
+
+// checkResult refuses a type that can never fit. dyn may.
+func checkResult(t *cel.Type, want resultKind) error {
+	if want != boolValue && t.TypeName() == types.OptionalType.TypeName() {
+		t = t.Parameters()[0]
+	}
+	kind := t.Kind()
+	if kind == types.DynKind || kind == types.AnyKind || kind == types.TypeParamKind {
+		return nil
+	}
+	switch want {
+	case boolValue:
+		if kind != types.BoolKind {
+			return fmt.Errorf("gives %s, not bool", t)
+		}
+	case numberValue:
+		if kind != types.IntKind && kind != types.UintKind && kind != types.DoubleKind {
+			return fmt.Errorf("gives %s, not a number", t)
+		}
+	default:
+		if kind == types.DurationKind || kind == types.TypeKind {
+			return fmt.Errorf("gives %s, which has no form in BSON", t)
+		}
+	}
+	return nil
+}
+
+// eval runs the expression. An optional result is unpacked; ok is false where it
+// holds nothing.
+func (x *expression) eval(vars cel.Activation) (result ref.Val, ok bool, err error) {
+	v, _, err := x.program.Eval(vars)
+	if err != nil {
+		return nil, false, explain(err)
+	}
+	if optional, is := v.(*types.Optional); is {
+		if !optional.HasValue() {
+			return nil, false, nil
+		}
+		v = optional.GetValue()
+	}
+	return v, true, nil
+}
+
+// explain adds the remedy to the errors that authors meet most.
+func explain(err error) error {
+	text := err.Error()
+	switch {
+	case strings.HasPrefix(text, "no such key"):
+		return fmt.Errorf("%w (where a field may be absent, ask for it as .?field, with .orValue(…) for a default)", err)
+	case strings.HasPrefix(text, "no such overload"):
+		return fmt.Errorf("%w (these types do not go together; an int and a double need int() or double() around one)", err)
+	case strings.Contains(text, "cost limit exceeded"):
+		return fmt.Errorf("%w (an expression may take %d steps)", errCost, costLimit)
+	}
+	return err
+}
+
+var errCost = errors.New("evaluation took too long")

@@ -1,0 +1,119 @@
+package project
+
+import (
+	"bytes"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// The fields of a read model document that belong to the engine.
+const (
+	fieldID            = "_id"
+	fieldLastEventID   = "lastEventId"
+	fieldLastUpdatedAt = "lastUpdatedAt"
+)
+
+// engineOwned says whether a top-level field belongs to the engine. No projection
+// sees or writes it.
+func engineOwned(name string) bool {
+	return name == fieldID || name == fieldLastEventID || name == fieldLastUpdatedAt
+}
+
+// emptyDocument is the encoding of {} and of [].
+var emptyDocument = bson.Raw{5, 0, 0, 0, 0}
+
+// fieldReader walks over the elements of a BSON document or array in place. It
+// stops at the end, and at the first byte that is no element.
+type fieldReader struct {
+	rest []byte
+}
+
+func readFields(doc []byte) fieldReader {
+	if len(doc) < len(emptyDocument) {
+		return fieldReader{}
+	}
+	return fieldReader{rest: doc[4 : len(doc)-1]}
+}
+
+// next gives the next element; its name aliases the document.
+func (r *fieldReader) next() (name []byte, value bson.RawValue, ok bool) {
+	if len(r.rest) == 0 {
+		return nil, bson.RawValue{}, false
+	}
+	element, rest, ok := bsoncore.ReadElement(r.rest)
+	if !ok {
+		r.rest = nil
+		return nil, bson.RawValue{}, false
+	}
+	r.rest = rest
+	v := element.Value()
+	return element.KeyBytes(), bson.RawValue{Type: bson.Type(v.Type), Value: v.Data}, true
+}
+
+// lookup finds a field in a document.
+func lookup(doc []byte, name string) (bson.RawValue, bool) {
+	r := readFields(doc)
+	for {
+		key, value, ok := r.next()
+		if !ok {
+			return bson.RawValue{}, false
+		}
+		if string(key) == name {
+			return value, true
+		}
+	}
+}
+
+// countFields counts the elements of a document or array.
+func countFields(doc []byte) int {
+	n := 0
+	for r := readFields(doc); ; n++ {
+		if _, _, ok := r.next(); !ok {
+			return n
+		}
+	}
+}
+
+// present says whether there is a value at all; null is one.
+func present(v bson.RawValue) bool { return v.Type != 0 }
+
+// sameBytes says whether two values are the same to the last bit.
+func sameBytes(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }
+
+func appendField(dst []byte, name string, v bson.RawValue) []byte {
+	dst = append(dst, byte(v.Type))
+	dst = append(dst, name...)
+	dst = append(dst, 0)
+	return append(dst, v.Value...)
+}
+
+// arrayOf makes an array of base's elements, if any, and more.
+func arrayOf(base bson.RawValue, more []bson.RawValue) bson.RawValue {
+	size, n := len(emptyDocument), 0
+	if present(base) {
+		size, n = len(base.Value), countFields(base.Value)
+	}
+	for _, v := range more {
+		size += len(v.Value) + 8
+	}
+	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, size))
+	if present(base) {
+		dst = append(dst, base.Value[4:len(base.Value)-1]...)
+	}
+	for i, v := range more {
+		dst = append(dst, byte(v.Type))
+		dst = appendIndex(dst, n+i)
+		dst = append(dst, 0)
+		dst = append(dst, v.Value...)
+	}
+	return bson.RawValue{Type: bson.TypeArray, Value: finishDocument(dst, start)}
+}
+
+// finishDocument closes a document that bsoncore has started. It cannot fail for
+// one that fits an int32, and nothing longer gets here: sizes are bounded by the
+// events and documents that they are made of, each at most 16 MiB.
+func finishDocument(dst []byte, start int32) []byte {
+	dst = append(dst, 0)
+	return bsoncore.UpdateLength(dst, start, int32(len(dst))-start)
+}

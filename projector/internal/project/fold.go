@@ -1,0 +1,161 @@
+package project
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// Fold is what a run of one aggregate's events makes of its document.
+type Fold struct {
+	// Kind is what is to be written. It is a write even where nothing but the
+	// watermark changes; 0 where no event was folded.
+	Kind WriteKind
+	// Document and Update are as in [Write].
+	Document, Update bson.Raw
+	// Folded is how many events are in it; the rest follow the one that failed.
+	Folded int
+	// Applied tells for each folded event whether it was applied or ignored.
+	Applied []bool
+	// Err is why the event after the folded ones failed; nil where all were folded.
+	Err *Error
+
+	document *document
+}
+
+// State gives the own fields of the document after the fold; nil where there is
+// none.
+func (f *Fold) State() State { return f.document.state() }
+
+// Fold folds events, which are in order, into a document as it is stored, the
+// engine's fields included; nil where there is none. It stops before the first
+// event that fails.
+func (p *Projection) Fold(loaded bson.Raw, events []*event.Event) Fold {
+	views := make([]*eventView, len(events))
+	for i, ev := range events {
+		views[i] = viewEvent(ev)
+	}
+	return p.fold(loaded, views)
+}
+
+// fold is Fold with views that several projections share.
+func (p *Projection) fold(loaded bson.Raw, events []*eventView) Fold {
+	d := newDocument(loaded)
+	f := Fold{document: d, Applied: make([]bool, 0, len(events))}
+	var reason Reason
+	var err error
+	if p.apply != nil {
+		reason, err = p.foldFunc(&f, events)
+	} else {
+		reason, err = p.foldHandlers(&f, events)
+	}
+	f.Folded = len(f.Applied)
+	if err != nil {
+		ev := events[f.Folded]
+		f.Err = &Error{Projection: p.name, AggregateID: ev.AggregateID, EventID: ev.EventID, EventType: ev.EventType, Reason: reason, Err: err}
+	}
+	if f.Folded > 0 {
+		f.conclude()
+	}
+	return f
+}
+
+// conclude says what is to be written.
+func (f *Fold) conclude() {
+	d := f.document
+	switch {
+	case d.loaded != nil && d.exists:
+		f.Kind, f.Update = WriteUpdate, d.update()
+	case d.loaded != nil:
+		f.Kind = WriteDelete
+	case d.exists:
+		f.Kind, f.Document = WriteCreate, d.state()
+	case d.created:
+		f.Kind = WriteErase
+	default:
+		f.Kind = WriteWatermark
+	}
+}
+
+func (p *Projection) foldHandlers(f *Fold, events []*eventView) (Reason, error) {
+	s := &scope{}
+	s.state.f = f.document
+	for _, ev := range events {
+		if !p.Concerns(ev.Event) {
+			f.Applied = append(f.Applied, false)
+			continue
+		}
+		s.event = ev
+		what, reason, err := p.on.apply(s, f.document)
+		if err != nil {
+			return reason, err
+		}
+		f.Applied = append(f.Applied, what == outcomeApplied)
+	}
+	return "", nil
+}
+
+func (p *Projection) foldFunc(f *Fold, events []*eventView) (Reason, error) {
+	before := f.document.state()
+	state := before
+	var err error
+	for _, ev := range events {
+		if !p.Concerns(ev.Event) {
+			f.Applied = append(f.Applied, false)
+			continue
+		}
+		var next State
+		if next, err = p.call(state, ev.Event); err != nil {
+			break
+		}
+		if next != nil && state == nil {
+			f.document.created = true
+		}
+		f.Applied = append(f.Applied, true)
+		state = next
+	}
+	if !same(before, state) {
+		f.document.replace(state)
+	}
+	return ReasonFunction, err
+}
+
+// same says whether two states are the same memory, so that nothing has changed.
+func same(a, b State) bool {
+	return a == nil && b == nil || a != nil && b != nil && len(a) == len(b) && &a[0] == &b[0]
+}
+
+// call calls the function and holds what it returns against the contract.
+func (p *Projection) call(state State, ev *event.Event) (next State, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			next, err = nil, fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	next, err = p.apply(state, ev)
+	if err != nil || same(state, next) {
+		return next, err
+	}
+	if next == nil {
+		if !p.deletes {
+			return nil, errors.New("the state is gone, but the projection does not declare Deletes")
+		}
+		return nil, nil
+	}
+	if err := next.Validate(); err != nil {
+		return nil, fmt.Errorf("the state is no BSON document: %w", err)
+	}
+	for r := readFields(next); ; {
+		name, _, ok := r.next()
+		if !ok {
+			return next, nil
+		}
+		if err := updatable(string(name)); err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package project
+
+import (
+	"errors"
+	"fmt"
+
+	"cel.dev/cel-go/common/types"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// handler is what a declared projection does with one type of event.
+type handler struct {
+	// when is nil where the handler always runs.
+	when       *expression
+	operations []operation
+	// delete excludes operations.
+	delete bool
+}
+
+// handlers are a declared projection's, by event type.
+type handlers map[string]*handler
+
+// outcome is what an event did.
+type outcome uint8
+
+const (
+	outcomeIgnored outcome = iota
+	outcomeApplied
+)
+
+// apply folds one event into d. On an error, d is as before.
+func (hs handlers) apply(s *scope, d *document) (outcome, Reason, error) {
+	h, ok := hs[s.event.EventType]
+	if !ok {
+		return outcomeIgnored, "", nil
+	}
+	if h.when != nil {
+		holds, err := h.holds(s)
+		if err != nil || !holds {
+			return outcomeIgnored, ReasonExpression, err
+		}
+	}
+	if h.delete {
+		d.clear()
+		return outcomeApplied, "", nil
+	}
+	values, err := h.evaluate(s)
+	if err != nil {
+		return outcomeIgnored, ReasonExpression, err
+	}
+	d.save()
+	for i := range h.operations {
+		o := &h.operations[i]
+		if o.value != nil && !present(values[i]) {
+			continue
+		}
+		if err := o.apply(d, values[i]); err != nil {
+			d.undo()
+			return outcomeIgnored, ReasonOperation, fmt.Errorf("%s: %w", o, err)
+		}
+	}
+	return outcomeApplied, "", nil
+}
+
+func (h *handler) holds(s *scope) (bool, error) {
+	v, _, err := h.when.eval(s)
+	if err != nil {
+		return false, fmt.Errorf("when: %s: %w", h.when.source, err)
+	}
+	holds, ok := v.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("when: %s: %w", h.when.source, errNotBool)
+	}
+	return bool(holds), nil
+}
+
+var errNotBool = errors.New("the result is no bool")
+
+// evaluate gives the values of the operations; absent where an operation has
+// nothing to do.
+func (h *handler) evaluate(s *scope) ([]bson.RawValue, error) {
+	values := make([]bson.RawValue, len(h.operations))
+	for i := range h.operations {
+		o := &h.operations[i]
+		if o.value == nil {
+			continue
+		}
+		v, ok, err := o.value.eval(s)
+		if err == nil && ok {
+			values[i], err = encodeValue(v)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", o, o.value.source, err)
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,220 @@
+package project
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// operator is a word of the vocabulary that changes fields.
+type operator string
+
+// The operators, each working on the value at a path. An expression that gives an
+// empty optional makes its operation do nothing. Expressions all see the state
+// before the event; no two operations of a handler work on overlapping paths, so
+// their order means nothing.
+const (
+	// opSet stores the value.
+	opSet operator = "set"
+	// opUnset removes the field. One that is absent stays so.
+	opUnset operator = "unset"
+	// opInc adds a number to a number; an absent one counts as 0. Two integers give
+	// an int64, and an overflow is an error. With a double in it the sum is a double.
+	opInc operator = "inc"
+	// opPush appends the value to an array; an absent one counts as empty.
+	opPush operator = "push"
+	// opPull removes every element that equals the value. An absent array stays so.
+	opPull operator = "pull"
+	// opAddToSet appends the value unless an element equals it.
+	opAddToSet operator = "addToSet"
+	// opMin stores the value where it is less than the present one, or there is none.
+	opMin operator = "min"
+	// opMax stores the value where it is greater than the present one, or there is
+	// none.
+	opMax operator = "max"
+)
+
+// operation is one operator with its path and, but for unset, its expression.
+type operation struct {
+	op    operator
+	path  fieldPath
+	value *expression
+}
+
+// String says which operation it is, for errors.
+func (o *operation) String() string { return string(o.op) + " " + o.path.String() }
+
+// apply carries the operation out on d.
+func (o *operation) apply(d *document, v bson.RawValue) error {
+	if o.op == opUnset || o.op == opPull {
+		if !d.exists || !d.reaches(o.path) {
+			return nil
+		}
+	}
+	field := d.touch(o.path[0])
+	if o.op == opPush && len(o.path) == 1 {
+		return d.push(field, v)
+	}
+	before := field.whole()
+	next, err := o.path.step(before, func(old bson.RawValue) (bson.RawValue, error) { return o.change(old, v) })
+	if err != nil {
+		return err
+	}
+	if !sameBytes(before, next) {
+		field.value, field.pushed = next, nil
+	}
+	if present(next) {
+		d.come()
+	}
+	return nil
+}
+
+// push appends to a top-level array without copying it.
+func (d *document) push(field *touched, v bson.RawValue) error {
+	switch {
+	case !present(field.value):
+		field.value = bson.RawValue{Type: bson.TypeArray, Value: emptyDocument}
+	case field.value.Type != bson.TypeArray:
+		return errNotArray(field.value)
+	}
+	field.pushed = append(field.pushed, v)
+	d.come()
+	return nil
+}
+
+// reaches says whether there is a value at p, or something that stands in the way.
+func (d *document) reaches(p fieldPath) bool {
+	var v bson.RawValue
+	if i := d.indexTouched(p[0]); i >= 0 {
+		v = d.touched[i].value
+	} else {
+		v, _ = lookup(d.base, p[0])
+	}
+	for _, name := range p[1:] {
+		if v.Type != bson.TypeEmbeddedDocument {
+			return false
+		}
+		v, _ = lookup(v.Value, name)
+	}
+	return present(v)
+}
+
+// change gives the value after the operator, given the one before.
+func (o *operation) change(old, v bson.RawValue) (bson.RawValue, error) {
+	switch o.op {
+	case opSet:
+		return v, nil
+	case opUnset:
+		return bson.RawValue{}, nil
+	case opInc:
+		return add(old, v)
+	case opPush:
+		if present(old) && old.Type != bson.TypeArray {
+			return old, errNotArray(old)
+		}
+		return arrayOf(old, []bson.RawValue{v}), nil
+	case opPull:
+		return pull(old, v)
+	case opAddToSet:
+		return addToSet(old, v)
+	case opMin, opMax:
+		return extreme(o.op, old, v)
+	}
+	return old, fmt.Errorf("unknown operator %s", o.op)
+}
+
+func errNotArray(v bson.RawValue) error { return fmt.Errorf("the field is %s, no array", typeName(v)) }
+
+func add(old, v bson.RawValue) (bson.RawValue, error) {
+	addend, ok := numberOf(v)
+	if !ok {
+		return old, fmt.Errorf("the value is %s, no int or double", typeName(v))
+	}
+	sum := number{integral: true}
+	if present(old) {
+		if sum, ok = numberOf(old); !ok {
+			return old, fmt.Errorf("the field is %s, no int or double", typeName(old))
+		}
+	}
+	if !sum.integral || !addend.integral {
+		return doubleValue(sum.double() + addend.double()), nil
+	}
+	if addend.i > 0 && sum.i > math.MaxInt64-addend.i || addend.i < 0 && sum.i < math.MinInt64-addend.i {
+		return old, errors.New("the sum exceeds a 64-bit integer")
+	}
+	return integerValue(sum.i + addend.i), nil
+}
+
+func (n number) double() float64 {
+	if n.integral {
+		return float64(n.i)
+	}
+	return n.f
+}
+
+func integerValue(i int64) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeInt64, Value: bsoncore.AppendInt64(nil, i)}
+}
+
+func doubleValue(f float64) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeDouble, Value: bsoncore.AppendDouble(nil, f)}
+}
+
+func pull(old, v bson.RawValue) (bson.RawValue, error) {
+	if old.Type != bson.TypeArray {
+		return old, errNotArray(old)
+	}
+	var kept []bson.RawValue
+	total := 0
+	for r := readFields(old.Value); ; total++ {
+		_, element, ok := r.next()
+		if !ok {
+			break
+		}
+		if !equalValues(element, v) {
+			kept = append(kept, element)
+		}
+	}
+	if len(kept) == total {
+		return old, nil
+	}
+	return arrayOf(bson.RawValue{}, kept), nil
+}
+
+func addToSet(old, v bson.RawValue) (bson.RawValue, error) {
+	if !present(old) {
+		return arrayOf(old, []bson.RawValue{v}), nil
+	}
+	if old.Type != bson.TypeArray {
+		return old, errNotArray(old)
+	}
+	for r := readFields(old.Value); ; {
+		_, element, ok := r.next()
+		if !ok {
+			return arrayOf(old, []bson.RawValue{v}), nil
+		}
+		if equalValues(element, v) {
+			return old, nil
+		}
+	}
+}
+
+func extreme(op operator, old, v bson.RawValue) (bson.RawValue, error) {
+	if !present(old) {
+		if _, err := compareValues(v, v); err != nil {
+			return old, fmt.Errorf("%s has no order", typeName(v))
+		}
+		return v, nil
+	}
+	c, err := compareValues(v, old)
+	if err != nil {
+		return old, err
+	}
+	if op == opMin && c < 0 || op == opMax && c > 0 {
+		return v, nil
+	}
+	return old, nil
+}

@@ -1,0 +1,228 @@
+package project
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// celValue gives a BSON value to CEL. Documents and arrays are read in place, when
+// and as far as an expression looks into them. Both integer widths become int: CEL
+// has no other, and 32-bit ones would not compute with its literals.
+func celValue(v bson.RawValue) ref.Val {
+	switch v.Type {
+	case bson.TypeString:
+		if s, ok := v.StringValueOK(); ok {
+			return types.String(s)
+		}
+	case bson.TypeInt32:
+		if i, ok := v.Int32OK(); ok {
+			return types.Int(i)
+		}
+	case bson.TypeInt64:
+		if i, ok := v.Int64OK(); ok {
+			return types.Int(i)
+		}
+	case bson.TypeDouble:
+		if f, ok := v.DoubleOK(); ok {
+			return types.Double(f)
+		}
+	case bson.TypeBoolean:
+		if b, ok := v.BooleanOK(); ok {
+			return types.Bool(b)
+		}
+	case bson.TypeDateTime:
+		if ms, ok := v.DateTimeOK(); ok {
+			return types.Timestamp{Time: time.UnixMilli(ms).UTC()}
+		}
+	case bson.TypeNull:
+		return types.NullValue
+	case bson.TypeEmbeddedDocument:
+		return newDocumentValue(v.Value)
+	case bson.TypeArray:
+		return &arrayValue{raw: v}
+	case bson.TypeBinary:
+		if subtype, data, ok := v.BinaryOK(); ok && subtype == bson.TypeBinaryGeneric {
+			return types.Bytes(data)
+		}
+	}
+	return opaque{v}
+}
+
+// noNative refuses what only reflection would need.
+func noNative(v ref.Val, t reflect.Type) error {
+	return fmt.Errorf("convert %s to %s: unsupported", v.Type(), t)
+}
+
+// namedValues is what a [mapValue] gives CEL.
+type namedValues interface {
+	find(name string) (ref.Val, bool)
+	// names lists the keys in an order that depends on the content alone.
+	names() []string
+}
+
+// mapValue is CEL's map with string keys over what a type that embeds it finds.
+type mapValue struct {
+	f namedValues
+}
+
+var _ traits.Mapper = mapValue{}
+
+// FindStringKey is the shortcut that CEL takes for a constant key.
+func (m mapValue) FindStringKey(name string) (any, bool) {
+	v, ok := m.f.find(name)
+	return v, ok
+}
+
+func (m mapValue) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return nil, false
+	}
+	return m.f.find(string(name))
+}
+
+func (m mapValue) Get(key ref.Val) ref.Val {
+	v, ok := m.Find(key)
+	if !ok {
+		return types.NewErr("no such key: %v", key)
+	}
+	return v
+}
+
+func (m mapValue) Contains(key ref.Val) ref.Val {
+	_, ok := m.Find(key)
+	return types.Bool(ok)
+}
+
+func (m mapValue) Size() ref.Val { return types.Int(len(m.f.names())) }
+
+func (m mapValue) IsZeroValue() bool { return len(m.f.names()) == 0 }
+
+func (m mapValue) Iterator() traits.Iterator {
+	names := m.f.names()
+	keys := make([]ref.Val, len(names))
+	for i, name := range names {
+		keys[i] = types.String(name)
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, keys).Iterator()
+}
+
+func (m mapValue) Equal(other ref.Val) ref.Val {
+	o, ok := other.(traits.Mapper)
+	if !ok {
+		return types.False
+	}
+	names := m.f.names()
+	if o.Size() != types.Int(len(names)) {
+		return types.False
+	}
+	for _, name := range names {
+		mine, _ := m.f.find(name)
+		theirs, ok := o.Find(types.String(name))
+		if !ok || types.Equal(mine, theirs) != types.True {
+			return types.False
+		}
+	}
+	return types.True
+}
+
+func (m mapValue) ConvertToType(t ref.Type) ref.Val {
+	switch t {
+	case types.MapType:
+		return m
+	case types.TypeType:
+		return types.MapType
+	}
+	return types.NewErr("type conversion error from '%s' to '%s'", types.MapType, t)
+}
+
+func (m mapValue) ConvertToNative(t reflect.Type) (any, error) { return nil, noNative(m, t) }
+
+func (m mapValue) Type() ref.Type { return types.MapType }
+
+func (m mapValue) Value() any { return m.f }
+
+// documentValue is an embedded document, read in place.
+type documentValue struct {
+	mapValue
+	raw []byte
+}
+
+func newDocumentValue(raw []byte) *documentValue {
+	d := &documentValue{raw: raw}
+	d.f = d
+	return d
+}
+
+func (d *documentValue) find(name string) (ref.Val, bool) {
+	v, ok := lookup(d.raw, name)
+	if !ok {
+		return nil, false
+	}
+	return celValue(v), true
+}
+
+func (d *documentValue) names() []string {
+	var names []string
+	r := readFields(d.raw)
+	for {
+		name, _, ok := r.next()
+		if !ok {
+			return names
+		}
+		names = append(names, string(name))
+	}
+}
+
+// arrayValue is an array, split into its elements when an expression first looks
+// into it. It serves one evaluation at a time.
+type arrayValue struct {
+	raw bson.RawValue
+	// more are elements beyond raw, which have been pushed.
+	more []bson.RawValue
+	list traits.Lister
+}
+
+var _ traits.Lister = (*arrayValue)(nil)
+
+func (a *arrayValue) elements() traits.Lister {
+	if a.list != nil {
+		return a.list
+	}
+	values := make([]ref.Val, 0, countFields(a.raw.Value)+len(a.more))
+	r := readFields(a.raw.Value)
+	for {
+		_, v, ok := r.next()
+		if !ok {
+			break
+		}
+		values = append(values, celValue(v))
+	}
+	for _, v := range a.more {
+		values = append(values, celValue(v))
+	}
+	a.list = types.NewRefValList(types.DefaultTypeAdapter, values)
+	return a.list
+}
+
+func (a *arrayValue) Add(other ref.Val) ref.Val      { return a.elements().Add(other) }
+func (a *arrayValue) Contains(value ref.Val) ref.Val { return a.elements().Contains(value) }
+func (a *arrayValue) Get(index ref.Val) ref.Val      { return a.elements().Get(index) }
+func (a *arrayValue) Iterator() traits.Iterator      { return a.elements().Iterator() }
+func (a *arrayValue) Size() ref.Val                  { return a.elements().Size() }
+func (a *arrayValue) IsZeroValue() bool              { return a.Size() == types.IntZero }
+func (a *arrayValue) Equal(other ref.Val) ref.Val    { return a.elements().Equal(other) }
+func (a *arrayValue) Type() ref.Type                 { return types.ListType }
+func (a *arrayValue) Value() any                     { return a.elements().Value() }
+
+func (a *arrayValue) ConvertToType(t ref.Type) ref.Val { return a.elements().ConvertToType(t) }
+
+func (a *arrayValue) ConvertToNative(t reflect.Type) (any, error) {
+	return nil, noNative(a, t)
+}

@@ -1,0 +1,138 @@
+package project
+
+import (
+	"slices"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// The variables of expressions; all but state are also fields of event.
+const (
+	varEvent         = "event"
+	varState         = "state"
+	varPayload       = "payload"
+	varMetadata      = "metadata"
+	varAggregateID   = "aggregateId"
+	varAggregateType = "aggregateType"
+	varEventID       = "eventId"
+	varEventType     = "eventType"
+	varTimestamp     = "timestamp"
+)
+
+// eventView is an event as expressions see it, made once and shared by all
+// projections of one call. It is not safe for concurrent use.
+type eventView struct {
+	mapValue
+	*event.Event
+	payload, metadata ref.Val
+}
+
+func viewEvent(ev *event.Event) *eventView {
+	v := &eventView{Event: ev}
+	v.f = v
+	return v
+}
+
+// resolve gives a field of the contract. aggregateType is empty where the event has
+// none, payload and metadata are empty maps; a timestamp that is not there is
+// missing.
+func (v *eventView) resolve(name string) (ref.Val, bool) {
+	switch name {
+	case varPayload:
+		if v.payload == nil {
+			v.payload = valueOrEmpty(v.Payload)
+		}
+		return v.payload, true
+	case varMetadata:
+		if v.metadata == nil {
+			v.metadata = valueOrEmpty(v.Metadata)
+		}
+		return v.metadata, true
+	case varAggregateID:
+		return types.String(v.AggregateID), true
+	case varAggregateType:
+		return types.String(v.AggregateType), true
+	case varEventID:
+		return types.Int(v.EventID), true
+	case varEventType:
+		return types.String(v.EventType), true
+	case varTimestamp:
+		if v.Timestamp.IsZero() {
+			return nil, false
+		}
+		return types.Timestamp{Time: v.Timestamp.UTC()}, true
+	}
+	return nil, false
+}
+
+func valueOrEmpty(v bson.RawValue) ref.Val {
+	if !present(v) {
+		return newDocumentValue(emptyDocument)
+	}
+	return celValue(v)
+}
+
+// contract is the names that resolve knows, in order.
+var contract = []string{varAggregateID, varAggregateType, varEventID, varEventType, varMetadata, varPayload, varTimestamp}
+
+// find gives a field of the variable event: of the contract under its own name,
+// whatever the store calls it, and any other by the store's.
+func (v *eventView) find(name string) (ref.Val, bool) {
+	if value, ok := v.resolve(name); ok {
+		return value, true
+	}
+	value, ok := lookup(v.Document, name)
+	if !ok {
+		return nil, false
+	}
+	return celValue(value), true
+}
+
+func (v *eventView) names() []string {
+	names := slices.Clone(contract)
+	if v.Timestamp.IsZero() {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == varTimestamp })
+	}
+	r := readFields(v.Document)
+	for {
+		name, _, ok := r.next()
+		if !ok {
+			return names
+		}
+		if !slices.Contains(names, string(name)) {
+			names = append(names, string(name))
+		}
+	}
+}
+
+// stateView is the variable state.
+type stateView struct {
+	mapValue
+}
+
+// scope is what an expression's variables resolve to.
+type scope struct {
+	event *eventView
+	state stateView
+}
+
+var _ cel.Activation = (*scope)(nil)
+
+// ResolveName is called by CEL for each variable that an expression uses.
+func (s *scope) ResolveName(name string) (any, bool) {
+	switch name {
+	case varEvent:
+		return s.event, true
+	case varState:
+		return &s.state, true
+	}
+	return s.event.resolve(name)
+}
+
+// Parent is nil: there is no outer scope.
+func (s *scope) Parent() cel.Activation { return nil }
