@@ -2,59 +2,20 @@ package health
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"slices"
-	"strings"
 	"time"
 )
 
-const (
-	// checkTimeout bounds the checks of one readiness probe together: below the
-	// kubelet's usual timeouts, so that the answer still says what is wrong.
-	checkTimeout = 2 * time.Second
-	// shutdownTimeout bounds how long a stopping server waits for its requests.
-	shutdownTimeout = time.Second
-)
-
-// CheckReady runs the readiness checks at the same time and reports those that
-// fail, by name; nil where all pass.
-func (h *Health) CheckReady(ctx context.Context) error {
-	h.mu.Lock()
-	checks := slices.Clone(h.checks)
-	h.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-
-	results := make([]chan error, len(checks))
-	for i, c := range checks {
-		results[i] = make(chan error, 1)
-		go func() { results[i] <- c.run(ctx) }()
-	}
-	var failed []string
-	for i, c := range checks {
-		var err error
-		select {
-		case err = <-results[i]:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		if err != nil {
-			failed = append(failed, c.name+": "+err.Error())
-		}
-	}
-	if failed == nil {
-		return nil
-	}
-	return errors.New(strings.Join(failed, "\n"))
-}
+// shutdownTimeout bounds how long a stopping server waits for its requests.
+const shutdownTimeout = time.Second
 
 // Handler serves /livez, /readyz, /metrics where metrics is not nil, and
-// /debug/pprof/ where withPprof. Probes answer 200 "ok", or 503 and what is wrong.
+// /debug/pprof/ where withPprof. A probe answers 200 and "ok", or 503 and what is
+// wrong.
 func Handler(h *Health, metrics http.Handler, withPprof bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.Live()) })
@@ -74,14 +35,14 @@ func Handler(h *Health, metrics http.Handler, withPprof bool) http.Handler {
 
 func answer(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	text := "ok"
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		text = err.Error()
 	}
-	// A prober that has gone away needs no answer.
-	_, _ = io.WriteString(w, text+"\n")
+	_, _ = io.WriteString(w, text+"\n") // a prober that has gone away needs no answer
 }
 
 // Serve listens on addr and serves [Handler] until ctx ends, which is no error.
@@ -94,13 +55,13 @@ func Serve(ctx context.Context, addr string, h *Health, metrics http.Handler, wi
 	return ServeListener(ctx, l, h, metrics, withPprof)
 }
 
-// ServeListener is [Serve] on a listener that exists, which it closes.
+// ServeListener is [Serve] on a listener that is open already, which it closes.
+// Requests that still run when ctx ends have a second to finish.
 func ServeListener(ctx context.Context, l net.Listener, h *Health, metrics http.Handler, withPprof bool) error {
 	server := &http.Server{
 		Handler:           Handler(h, metrics, withPprof),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
@@ -112,8 +73,7 @@ func ServeListener(ctx context.Context, l net.Listener, h *Health, metrics http.
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if server.Shutdown(stop) != nil {
-		// A request that outlives its cancelled context is cut off.
-		_ = server.Close()
+		_ = server.Close() // cut off what did not finish, such as a profile that runs
 	}
 	<-served
 	return nil

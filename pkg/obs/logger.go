@@ -3,42 +3,49 @@ package obs
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/zerologr"
+	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
-	"k8s.io/klog/v2"
 )
 
-// Config says how a service logs. Both services embed it; the tags are kong's.
+// Config says how a service logs. Both services embed it; the tags are kong's. The
+// zero value is info and json.
 type Config struct {
-	LogLevel  string `name:"log-level" env:"PENSTOCK_LOG_LEVEL" enum:"trace,debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"Least level that is logged: ${enum}."`
-	LogFormat string `name:"log-format" env:"PENSTOCK_LOG_FORMAT" enum:"json,console" default:"json" placeholder:"FORMAT" help:"Form of a log line: ${enum}."`
+	LogLevel  string `name:"log-level" env:"PENSTOCK_LOG_LEVEL" enum:"trace,debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"Least level that is logged: trace, debug, info, warn or error."`
+	LogFormat string `name:"log-format" env:"PENSTOCK_LOG_FORMAT" enum:"json,console" default:"json" placeholder:"FORMAT" help:"Form of a log line: json, or console for people."`
 }
 
-// NewLogger makes the logger of a service: a line for each message on w, with a
-// timestamp in UTC. Empty settings are info and json.
+// timeLayout is RFC 3339 to the millisecond: seconds are too coarse to order what
+// two processes log during a failover.
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// NewLogger makes the logger of a service: a line on w for each message, with its
+// time in UTC. It changes none of zerolog's globals.
 func NewLogger(w io.Writer, c Config) (zerolog.Logger, error) {
 	level := zerolog.InfoLevel
 	if c.LogLevel != "" {
 		var err error
 		if level, err = zerolog.ParseLevel(c.LogLevel); err != nil {
-			return zerolog.Logger{}, fmt.Errorf("parse log level %q: %w", c.LogLevel, err)
+			return zerolog.Logger{}, fmt.Errorf("parse log level: %w", err)
 		}
 	}
 	switch c.LogFormat {
 	case "", "json":
 	case "console":
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: true}
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000", TimeLocation: time.UTC, NoColor: !isTerminal(w)}
 	default:
 		return zerolog.Logger{}, fmt.Errorf("unknown log format %q, known are json and console", c.LogFormat)
 	}
-	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
+	return zerolog.New(w).Level(level).Hook(zerolog.HookFunc(stamp)), nil
 }
 
-// BridgeKlog sends what client-go logs through klog to logger.
-func BridgeKlog(logger zerolog.Logger) {
-	sink := zerologr.NewLogSink(&logger)
-	klog.SetLoggerWithOptions(logr.New(sink), klog.ContextualLogger(true))
+func stamp(e *zerolog.Event, _ zerolog.Level, _ string) {
+	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format(timeLayout))
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(file.Fd())
 }

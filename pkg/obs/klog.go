@@ -1,0 +1,88 @@
+package obs
+
+import (
+	"flag"
+	"strconv"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zerologr"
+	"github.com/rs/zerolog"
+	"k8s.io/klog/v2"
+)
+
+// klog's verbosities, by the convention of
+// https://github.com/kubernetes/community/blob/master/contributors/devel/sig-instrumentation/logging.md:
+// up to 2 is for operators, from 3 for whoever debugs, from 6 for every request.
+const (
+	klogDebug = 3
+	klogTrace = 6
+	// klogMost is the most verbose that Kubernetes' packages get.
+	klogMost = 10
+)
+
+// BridgeKlog sends what client-go logs through klog to logger: V(0) to V(2) as info,
+// V(3) to V(5) as debug, all above as trace. klog is one for the process: call it
+// once, before anything logs.
+func BridgeKlog(logger zerolog.Logger) {
+	// client-go's own level says enough, and zerologr's number is not klog's.
+	zerologr.VerbosityFieldName = ""
+	klog.SetLoggerWithOptions(logr.New(newKlogSink(&logger)), klog.ContextualLogger(true))
+
+	// klog.V(4).Infof asks klog's own verbosity, before it asks the logger.
+	verbosity := klogDebug - 1
+	switch level := logger.GetLevel(); {
+	case level <= zerolog.TraceLevel:
+		verbosity = klogMost
+	case level == zerolog.DebugLevel:
+		verbosity = klogTrace - 1
+	}
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	if err := flags.Set("v", strconv.Itoa(verbosity)); err != nil {
+		logger.Warn().Err(err).Msg("klog keeps its verbosity")
+	}
+}
+
+// klogSink is zerologr's sink with klog's verbosities translated to its own: 0 is
+// info, 1 debug, 2 trace.
+type klogSink struct {
+	logr.LogSink
+}
+
+var _ logr.CallDepthLogSink = klogSink{}
+
+func newKlogSink(logger *zerolog.Logger) klogSink {
+	return klogSink{zerologr.NewLogSink(logger)}
+}
+
+func translate(verbosity int) int {
+	switch {
+	case verbosity >= klogTrace:
+		return 2
+	case verbosity >= klogDebug:
+		return 1
+	default:
+		return 0
+	}
+}
+
+func (s klogSink) Enabled(verbosity int) bool { return s.LogSink.Enabled(translate(verbosity)) }
+
+func (s klogSink) Info(verbosity int, msg string, keysAndValues ...any) {
+	s.LogSink.Info(translate(verbosity), msg, keysAndValues...)
+}
+
+func (s klogSink) WithValues(keysAndValues ...any) logr.LogSink {
+	return klogSink{s.LogSink.WithValues(keysAndValues...)}
+}
+
+func (s klogSink) WithName(name string) logr.LogSink {
+	return klogSink{s.LogSink.WithName(name)}
+}
+
+func (s klogSink) WithCallDepth(depth int) logr.LogSink {
+	if deeper, ok := s.LogSink.(logr.CallDepthLogSink); ok {
+		return klogSink{deeper.WithCallDepth(depth)}
+	}
+	return s
+}
