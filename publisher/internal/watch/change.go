@@ -1,0 +1,101 @@
+package watch
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// The operation types that a stream of one collection carries.
+// https://www.mongodb.com/docs/manual/reference/change-events/
+const (
+	opInsert       = "insert"
+	opUpdate       = "update"
+	opReplace      = "replace"
+	opDelete       = "delete"
+	opDrop         = "drop"
+	opRename       = "rename"
+	opDropDatabase = "dropDatabase"
+	opInvalidate   = "invalidate"
+)
+
+// operations are all of them, for the pipeline and for the metric's labels.
+var operations = []string{opInsert, opUpdate, opReplace, opDelete, opDrop, opRename, opDropDatabase, opInvalidate}
+
+// operationName gives the constant for s, so that no label comes from outside.
+func operationName(s []byte) string {
+	for _, op := range operations {
+		if string(s) == op {
+			return op
+		}
+	}
+	return "other"
+}
+
+// change is a change event, read in place.
+type change struct {
+	operation   string
+	token       bson.Raw
+	documentKey bson.Raw
+	document    bson.Raw
+	time        bson.Timestamp
+	// wall is the server's clock at the change: to the millisecond since MongoDB
+	// 6.0, to the second before.
+	wall time.Time
+}
+
+var errNoToken = errors.New("change event without a resume token")
+
+// parseChange reads raw in one pass over its top-level elements; every slice of
+// the result aliases it.
+func parseChange(raw bson.Raw) (change, error) {
+	var c change
+	if len(raw) < 5 || int(binary.LittleEndian.Uint32(raw)) != len(raw) {
+		return c, errors.New("change event is no BSON document")
+	}
+	rest := []byte(raw[4 : len(raw)-1])
+	for len(rest) > 0 {
+		element, after, ok := bsoncore.ReadElement(rest)
+		if !ok {
+			return c, errors.New("change event is cut short")
+		}
+		rest = after
+		value := element.Value()
+		switch string(element.KeyBytes()) {
+		case "_id":
+			c.token = documentOf(value)
+		case "operationType":
+			if value.Type == bsoncore.TypeString && len(value.Data) > 4 {
+				c.operation = operationName(value.Data[4 : len(value.Data)-1])
+			}
+		case "clusterTime":
+			c.time.T, c.time.I, _ = value.TimestampOK()
+		case "wallTime":
+			if ms, ok := value.DateTimeOK(); ok {
+				c.wall = time.UnixMilli(ms)
+			}
+		case "fullDocument":
+			c.document = documentOf(value)
+		case "documentKey":
+			c.documentKey = documentOf(value)
+		}
+	}
+	if c.token == nil {
+		return c, errNoToken
+	}
+	if c.wall.IsZero() && c.time.T != 0 {
+		c.wall = time.Unix(int64(c.time.T), 0)
+	}
+	return c, nil
+}
+
+func documentOf(v bsoncore.Value) bson.Raw {
+	doc, ok := v.DocumentOK()
+	if !ok {
+		return nil
+	}
+	return bson.Raw(doc)
+}

@@ -1,0 +1,162 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Errors that end [Watcher.Run]; each is wrapped with the server's own.
+var (
+	// ErrHistoryLost says that the position can never be continued from: what came
+	// after it has to be read from the event store itself.
+	ErrHistoryLost = errors.New("change stream cannot continue from its position")
+	// ErrRefused says that the server does not serve this stream, and that trying
+	// again does not help. The text holds the remedy.
+	ErrRefused = errors.New("change stream is refused")
+)
+
+// Errors after which the stream is reopened at once.
+var (
+	errCursorClosed = errors.New("server has closed the stream's cursor")
+	errInvalidated  = errors.New("stream is invalidated")
+	errSilent       = errors.New("stream is silent")
+	errReshape      = errors.New("stream continues whole")
+)
+
+// Class says what an error of a change stream means.
+type Class int
+
+// The classes.
+const (
+	// Reopen: open again from the last position, after a backoff.
+	Reopen Class = iota
+	// HistoryLost: the position is of no more use ([ErrHistoryLost]).
+	HistoryLost
+	// EventTooLarge: the next change exceeds 16 MiB; read its key alone.
+	EventTooLarge
+	// Refused: no retry helps ([ErrRefused]).
+	Refused
+)
+
+// String is the class's name in metrics and logs.
+func (c Class) String() string {
+	switch c {
+	case Reopen:
+		return "reopen"
+	case HistoryLost:
+		return "history_lost"
+	case EventTooLarge:
+		return "event_too_large"
+	case Refused:
+		return "refused"
+	default:
+		return fmt.Sprintf("class(%d)", int(c))
+	}
+}
+
+// Phase says when an error occurred.
+type Phase int
+
+// The phases.
+const (
+	// Opening: the error answers the position that we gave.
+	Opening Phase = iota
+	// Following: the stream had been open. The driver resumes once by itself, and
+	// by resumeAfter, so that an error here may concern the driver's position.
+	Following
+)
+
+// verdict is what a server's code means in each phase.
+type verdict struct {
+	opening, following Class
+	remedy             string
+}
+
+func (v verdict) in(phase Phase) Class {
+	if phase == Following {
+		return v.following
+	}
+	return v.opening
+}
+
+var (
+	lost     = verdict{opening: HistoryLost, following: HistoryLost}
+	badToken = verdict{opening: HistoryLost, following: Reopen}
+	tooLarge = verdict{opening: EventTooLarge, following: EventTooLarge}
+)
+
+func refused(remedy string) verdict {
+	return verdict{opening: Refused, following: Refused, remedy: remedy}
+}
+
+const (
+	remedyCredentials = "check the user, the password and authSource in the connection string"
+	remedyMajority    = "start mongod with majority read concern enabled"
+	remedyRights      = "grant the user find and changeStream on the events collection (the role read on its database)"
+	remedyReplicaSet  = "run MongoDB as a replica set (rs.initiate() makes one of a single node); a standalone server has no change streams"
+	remedyVersion     = "use MongoDB 4.4 or later; a server that only speaks its protocol may lack change streams"
+	remedyNamespace   = "check PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION: they must name a collection, and a view is none"
+)
+
+// verdicts are the codes that are known. What is not here is tried again: that
+// skips nothing, and the logs, the lag and in the end the liveness probe say so.
+// https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
+var verdicts = map[int32]verdict{
+	280:   lost,     // ChangeStreamFatalError
+	286:   lost,     // ChangeStreamHistoryLost
+	464:   lost,     // final, as 280 is
+	40576: lost,     // resume point no longer in the oplog, before 4.4
+	40585: lost,     // resume token not found, before 4.4
+	40615: lost,     // resume token of a collection that is gone, before 4.4
+	260:   badToken, // InvalidResumeToken
+	40647: badToken, // no resume token at all
+	50811: badToken, // malformed resume token
+
+	10334: tooLarge, // BSONObjectTooLarge
+
+	13:    refused(remedyRights),      // Unauthorized
+	18:    refused(remedyCredentials), // AuthenticationFailed
+	8000:  refused(remedyCredentials), // AtlasError
+	20:    refused(remedyReplicaSet),  // IllegalOperation
+	40573: refused(remedyReplicaSet),  // $changeStream on a standalone server
+	9:     refused(remedyVersion),     // FailedToParse
+	59:    refused(remedyVersion),     // CommandNotFound
+	72:    refused(remedyVersion),     // InvalidOptions
+	115:   refused(remedyVersion),     // CommandNotSupported
+	238:   refused(remedyVersion),     // NotImplemented
+	40324: refused(remedyVersion),     // unrecognized pipeline stage
+	40415: refused(remedyVersion),     // unknown field
+	73:    refused(remedyNamespace),   // InvalidNamespace
+	166:   refused(remedyNamespace),   // CommandNotSupportedOnView
+	148:   refused(remedyMajority),    // ReadConcernMajorityNotEnabled
+}
+
+// codeFailedToParse also answers a token whose text is no hexadecimal.
+const codeFailedToParse = 9
+
+// labelNonResumable is on errors of a stream that is gone for good, codes that
+// are not known here included.
+const labelNonResumable = "NonResumableChangeStreamError"
+
+// Classify says what err, of a stream in that phase, means, and for [Refused]
+// what to do about it.
+func Classify(err error, phase Phase) (class Class, remedy string) {
+	var command mongo.CommandError
+	if !errors.As(err, &command) || errors.Is(err, context.DeadlineExceeded) {
+		return Reopen, ""
+	}
+	if command.Code == codeFailedToParse && strings.Contains(command.Message, "resume token") {
+		return badToken.in(phase), ""
+	}
+	if v, known := verdicts[command.Code]; known {
+		return v.in(phase), v.remedy
+	}
+	if command.HasErrorLabel(labelNonResumable) {
+		return HistoryLost, ""
+	}
+	return Reopen, ""
+}

@@ -1,0 +1,269 @@
+package watch_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// fakeStore is an event store in memory whose change streams behave like the
+// server's. Tests script its faults.
+type fakeStore struct {
+	mu      sync.Mutex
+	log     []bson.M
+	grown   chan struct{}
+	noops   int
+	frozen  bool // post-batch tokens stand still
+	opens   []watch.Position
+	shapes  []watch.Shape
+	refuse  []error       // errors of the next opens
+	faults  map[int]error // error when the change at that index would be read, once
+	tooBig  map[int]bool  // changes that only KeysOnly can carry
+	hang    bool          // the next requests are never answered
+	closed  int
+	perNext int
+}
+
+func newFakeStore() *fakeStore {
+	return &fakeStore{grown: make(chan struct{}), faults: map[int]error{}, tooBig: map[int]bool{}, perNext: 3}
+}
+
+var epoch = time.Unix(1_700_000_000, 0)
+
+// token is the position after n changes and some noops, as opaque as the server's.
+func token(n, noops int) bson.Raw {
+	data := binary.BigEndian.AppendUint32(nil, uint32(n))
+	data = binary.BigEndian.AppendUint32(data, uint32(noops))
+	raw, err := bson.Marshal(bson.M{"_data": string(bytesToHex(data))})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func bytesToHex(b []byte) []byte {
+	const digits = "0123456789abcdef"
+	out := make([]byte, 0, 2*len(b))
+	for _, x := range b {
+		out = append(out, digits[x>>4], digits[x&15])
+	}
+	return out
+}
+
+func (s *fakeStore) append(operation string, fields bson.M) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.log)
+	change := bson.M{
+		"_id":           token(n+1, 0),
+		"operationType": operation,
+		"clusterTime":   bson.Timestamp{T: uint32(epoch.Unix()) + uint32(n), I: 1},
+		"documentKey":   bson.M{"_id": n},
+	}
+	for k, v := range fields {
+		change[k] = v
+	}
+	s.log = append(s.log, change)
+	close(s.grown)
+	s.grown = make(chan struct{})
+}
+
+// opened is how often, and as what, streams were opened.
+func (s *fakeStore) opened() []watch.Shape {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.shapes)
+}
+
+// with changes the store.
+func (s *fakeStore) with(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *fakeStore) insert() {
+	s.mu.Lock()
+	n := len(s.log)
+	s.mu.Unlock()
+	s.append("insert", bson.M{"fullDocument": bson.M{"_id": n, "aggregateId": "a", "eventId": n + 1}})
+}
+
+func (s *fakeStore) Open(ctx context.Context, from watch.Position, shape watch.Shape) (watch.ChangeStream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opens = append(s.opens, from)
+	s.shapes = append(s.shapes, shape)
+	if len(s.refuse) > 0 {
+		err := s.refuse[0]
+		s.refuse = s.refuse[1:]
+		return nil, err
+	}
+	if s.hang {
+		s.mu.Unlock()
+		<-ctx.Done()
+		s.mu.Lock()
+		return nil, ctx.Err()
+	}
+	at := 0
+	switch {
+	case from.Token != nil:
+		at = s.indexOf(from.Token)
+	case !from.Time.IsZero():
+		at = max(0, int(from.Time.T)-int(epoch.Unix()))
+	}
+	return &fakeStream{store: s, at: at, shape: shape}, nil
+}
+
+func (s *fakeStore) indexOf(t bson.Raw) int {
+	data := t.Lookup("_data").StringValue()
+	var b [4]byte
+	for i := range b {
+		for _, c := range []byte(data[2*i : 2*i+2]) {
+			b[i] = b[i]<<4 | hexValue(c)
+		}
+	}
+	return int(binary.BigEndian.Uint32(b[:]))
+}
+
+func hexValue(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c - 'a' + 10
+}
+
+func (s *fakeStore) Fetch(_ context.Context, key bson.Raw) (bson.Raw, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := int(key.Lookup("_id").Int32())
+	document, ok := s.log[n]["fullDocument"]
+	if !ok {
+		return nil, nil
+	}
+	return bson.Marshal(document)
+}
+
+// fakeStream is one change stream of a fakeStore.
+type fakeStream struct {
+	store *fakeStore
+	at    int
+	shape watch.Shape
+	ended bool
+}
+
+func (f *fakeStream) Next(ctx context.Context) (watch.Chunk, error) {
+	s := f.store
+	s.mu.Lock()
+	hang, grown, have := s.hang, s.grown, len(s.log) > f.at
+	s.mu.Unlock()
+	switch {
+	case f.ended:
+		return watch.Chunk{}, errors.New("cursor is closed")
+	case hang:
+		<-ctx.Done()
+		return watch.Chunk{}, ctx.Err()
+	case !have:
+		select {
+		case <-grown:
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return watch.Chunk{}, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var chunk watch.Chunk
+	for len(chunk.Changes) < s.perNext && f.at < len(s.log) {
+		if err, ok := s.faults[f.at]; ok {
+			delete(s.faults, f.at)
+			return watch.Chunk{}, err
+		}
+		if s.tooBig[f.at] && f.shape == watch.Whole {
+			return watch.Chunk{}, mongo.CommandError{Code: 10334, Name: "BSONObjectTooLarge"}
+		}
+		change := bson.M{}
+		for k, v := range s.log[f.at] {
+			if k != "fullDocument" || f.shape == watch.Whole {
+				change[k] = v
+			}
+		}
+		raw, err := bson.Marshal(change)
+		if err != nil {
+			return watch.Chunk{}, err
+		}
+		chunk.Changes = append(chunk.Changes, raw)
+		f.at++
+		if change["operationType"] == "invalidate" {
+			f.ended = true
+			break
+		}
+	}
+	if len(chunk.Changes) == 0 && !s.frozen {
+		s.noops++
+	}
+	chunk.Token = token(f.at, s.noops)
+	return chunk, nil
+}
+
+func (f *fakeStream) Close(context.Context) error {
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	f.store.closed++
+	return nil
+}
+
+// recorder is a handler that keeps what it gets.
+type recorder struct {
+	mu      sync.Mutex
+	ids     []int64
+	batches []watch.Batch
+	block   chan struct{}
+	err     error
+	until   int
+	done    context.CancelCauseFunc
+}
+
+var errEnough = errors.New("enough")
+
+func (r *recorder) handle(ctx context.Context, batch watch.Batch) error {
+	if r.block != nil {
+		select {
+		case <-r.block:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.batches = append(r.batches, batch)
+	for _, insert := range batch.Inserts {
+		if insert.Document == nil {
+			r.ids = append(r.ids, -1)
+			continue
+		}
+		r.ids = append(r.ids, insert.Document.Lookup("eventId").AsInt64())
+	}
+	if r.until > 0 && len(r.ids) >= r.until {
+		r.done(errEnough)
+	}
+	return r.err
+}
+
+// last is the position after everything that was handled.
+func (r *recorder) last() watch.Position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.batches) == 0 {
+		return watch.Position{}
+	}
+	return watch.Position{Token: r.batches[len(r.batches)-1].Token}
+}

@@ -1,0 +1,62 @@
+package watch
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the stream's metrics. A process has one set, which its terms use
+// one after another.
+type Metrics struct {
+	read      prometheus.Counter
+	mutations *prometheus.CounterVec
+	reopened  *prometheus.CounterVec
+	// current is when the stream was last known to have read everything up to, in
+	// Unix nanoseconds; 0 while no stream is read.
+	current atomic.Int64
+}
+
+// NewMetrics registers the stream's metrics; a nil registerer means that nobody
+// looks at them.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		read: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "penstock_publisher_events_read_total",
+			Help: "Events read from the change stream.",
+		}),
+		mutations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_publisher_source_mutations_total",
+			Help: "Changes of the events collection that break its immutability; they are not published.",
+		}, []string{"operation"}),
+		reopened: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_publisher_stream_reopened_total",
+			Help: "Times that the change stream was opened again, by cause.",
+		}, []string{"cause"}),
+	}
+	for _, op := range operations[1:] {
+		m.mutations.WithLabelValues(op)
+	}
+	if registerer != nil {
+		registerer.MustRegister(m.read, m.mutations, m.reopened, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "penstock_publisher_stream_lag_seconds",
+			Help: "How far the reading of the change stream is behind the event store; grows while the stream is silent, 0 on a process that does not lead.",
+		}, func() float64 { return m.lag(time.Now()).Seconds() }))
+	}
+	return m
+}
+
+// upTo says that everything before t has been read.
+func (m *Metrics) upTo(t time.Time) { m.current.Store(t.UnixNano()) }
+
+// stopped says that no stream is read.
+func (m *Metrics) stopped() { m.current.Store(0) }
+
+func (m *Metrics) lag(now time.Time) time.Duration {
+	current := m.current.Load()
+	if current == 0 {
+		return 0
+	}
+	return max(0, now.Sub(time.Unix(0, current)))
+}

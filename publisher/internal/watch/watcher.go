@@ -1,0 +1,342 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Handler takes the batches of a stream, in order and one at a time. It may block:
+// that is the back-pressure. Its error ends the stream.
+type Handler func(ctx context.Context, batch Batch) error
+
+// Options refine a watcher. Every zero value means its default.
+type Options struct {
+	// PrefetchBytes bounds what is read ahead of the handler, beside the driver's own
+	// reply of at most 16 MiB. Default 16 MiB.
+	PrefetchBytes int64
+	// Silence is how long the position of an open stream may stand still. It must
+	// exceed the 10 s at which an idle replica set writes to its oplog. Default 60 s.
+	Silence time.Duration
+	// CatchUp is how long opening a stream and its first reply may take. Default
+	// 10 min.
+	CatchUp time.Duration
+	// Beat is called about every second while the stream is alive.
+	Beat func()
+	// Metrics default to a set that nobody looks at.
+	Metrics *Metrics
+	// Logger defaults to none.
+	Logger zerolog.Logger
+}
+
+const (
+	backoffFirst = 100 * time.Millisecond
+	backoffMost  = 15 * time.Second
+	closeTimeout = 2 * time.Second
+	beatInterval = time.Second
+)
+
+// Watcher reads the change stream of one term. Make it with [New].
+type Watcher struct {
+	source  Source
+	options Options
+	// breaches logs the changes that break immutability, a few of many.
+	breaches zerolog.Logger
+}
+
+// New makes a watcher on source.
+func New(source Source, options Options) *Watcher {
+	if options.PrefetchBytes <= 0 {
+		options.PrefetchBytes = 16 << 20
+	}
+	if options.Silence <= 0 {
+		options.Silence = time.Minute
+	}
+	if options.CatchUp <= 0 {
+		options.CatchUp = 10 * time.Minute
+	}
+	if options.Beat == nil {
+		options.Beat = func() {}
+	}
+	if options.Metrics == nil {
+		options.Metrics = NewMetrics(nil)
+	}
+	return &Watcher{
+		source:   source,
+		options:  options,
+		breaches: options.Logger.Sample(&zerolog.BurstSampler{Burst: 10, Period: time.Minute}),
+	}
+}
+
+// Run hands the stream from that position to handler until ctx ends (then its
+// error is the cause), the handler fails, or the stream cannot go on:
+// [ErrHistoryLost] or [ErrRefused]. In the last two cases everything that was
+// read before has been handled. When Run returns, all its goroutines have ended.
+func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error {
+	defer w.options.Metrics.stopped()
+	progress := newProgress(w.options.Silence, w.options.CatchUp, time.Now())
+	w.options.Metrics.upTo(startOf(from))
+	queue := newPrefetch(w.options.PrefetchBytes)
+
+	group, groupCtx := errgroup.WithContext(ctx)
+	beats, stopBeats := context.WithCancel(groupCtx)
+	var ended error
+	group.Go(func() error {
+		defer queue.close()
+		r := reader{Watcher: w, queue: queue, progress: progress, position: from,
+			backoff: backoff{first: backoffFirst, most: backoffMost}}
+		ended = r.run(groupCtx)
+		return nil
+	})
+	group.Go(func() error {
+		defer stopBeats()
+		return queue.handle(groupCtx, handler)
+	})
+	group.Go(func() error {
+		w.beat(beats, progress)
+		return nil
+	})
+	err := group.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	default:
+		return ended
+	}
+}
+
+// startOf is the time up to which everything counts as read before the first
+// reply.
+func startOf(from Position) time.Time {
+	if from.Time.T != 0 {
+		return time.Unix(int64(from.Time.T), 0)
+	}
+	return time.Now()
+}
+
+func (w *Watcher) beat(ctx context.Context, progress *progress) {
+	ticker := time.NewTicker(beatInterval)
+	defer ticker.Stop()
+	for {
+		if progress.alive(time.Now()) {
+			w.options.Beat()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// reader is the goroutine that reads, with its state.
+type reader struct {
+	*Watcher
+	queue    *prefetch
+	progress *progress
+	backoff  backoff
+
+	position Position
+	shape    Shape
+	// keysLeft is how many more changes are read by their keys alone.
+	keysLeft int
+}
+
+// run reads until the stream cannot go on or ctx ends; its error says which.
+func (r *reader) run(ctx context.Context) error {
+	for {
+		phase, err := r.session(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		wait, err := r.judge(err, phase)
+		if err != nil {
+			return err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// judge says how long to wait before the stream is opened again, or why it is not.
+func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
+	warn := func(name string) *zerolog.Event {
+		r.options.Metrics.reopened.WithLabelValues(name).Inc()
+		return r.options.Logger.Warn().Err(cause)
+	}
+	switch {
+	case errors.Is(cause, errReshape):
+		return 0, nil
+	case errors.Is(cause, ErrRefused):
+		return 0, cause
+	case errors.Is(cause, errInvalidated):
+		warn("invalidated").Msg("events collection was dropped or renamed; following the collection of its name")
+		return 0, nil
+	case errors.Is(cause, errSilent):
+		warn("silent").Stringer("silence", r.options.Silence).
+			Msg("change stream answers but does not move; check that a majority of the replica set is up")
+		return 0, nil
+	}
+	class, remedy := Classify(cause, phase)
+	switch {
+	case class == HistoryLost:
+		return 0, fmt.Errorf("%w: %w", ErrHistoryLost, cause)
+	case class == Refused:
+		return 0, fmt.Errorf("%w: %w; %s", ErrRefused, cause, remedy)
+	case class == EventTooLarge && r.shape == KeysOnly:
+		return 0, fmt.Errorf("%w: even without its document, a change exceeds 16 MiB: %w", ErrRefused, cause)
+	}
+	wait := r.backoff.delay()
+	if class == EventTooLarge {
+		r.shape, r.keysLeft = KeysOnly, 2*keysBatchSize
+		warn(class.String()).Msg("a change exceeds 16 MiB; reading the next documents from the event store instead")
+	} else {
+		warn("error").Stringer("wait", wait.Round(time.Millisecond)).Msg("change stream is interrupted; reopening it where it was")
+	}
+	return wait, nil
+}
+
+// session opens the stream and reads it until an error, which it returns.
+func (r *reader) session(ctx context.Context) (Phase, error) {
+	r.progress.opening(time.Now())
+	opening, cancel := context.WithTimeout(ctx, r.progress.patience())
+	stream, err := r.source.Open(opening, r.position, r.shape)
+	cancel()
+	if err != nil {
+		return Opening, err
+	}
+	defer func() {
+		// Closing spares the server a cursor for some minutes; it may not delay the end.
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if err := stream.Close(closing); err != nil {
+			r.options.Logger.Debug().Err(err).Msg("close change stream")
+		}
+	}()
+	r.options.Logger.Debug().Msg("change stream is open")
+	for {
+		if err := r.read(ctx, stream); err != nil {
+			return Following, err
+		}
+	}
+}
+
+// read takes one chunk of the stream to the queue.
+func (r *reader) read(ctx context.Context, stream ChangeStream) error {
+	asked := time.Now()
+	patient, cancel := context.WithTimeout(ctx, r.progress.patience())
+	chunk, err := stream.Next(patient)
+	cancel()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	moved := r.progress.reply(chunk.Token, len(chunk.Changes), now)
+	if moved {
+		r.backoff.reset()
+	}
+	if len(chunk.Changes) == 0 {
+		return r.idle(chunk.Token, moved, asked, now)
+	}
+	return r.take(ctx, chunk)
+}
+
+// idle handles a reply without changes.
+func (r *reader) idle(token bson.Raw, moved bool, asked, now time.Time) error {
+	if r.progress.fresh(now) {
+		r.options.Metrics.upTo(asked)
+	}
+	if moved && token != nil {
+		r.position = Position{Token: token}
+		r.queue.mark(Batch{Token: token})
+	}
+	switch {
+	case r.shape == KeysOnly:
+		r.shape = Whole
+		return errReshape
+	case !moved && r.progress.silent(now):
+		return errSilent
+	}
+	return nil
+}
+
+// take hands on the inserts of a chunk and accounts for its other changes.
+func (r *reader) take(ctx context.Context, chunk Chunk) error {
+	batch := Batch{Inserts: make([]Insert, 0, len(chunk.Changes)), Token: chunk.Token}
+	var bytes int64
+	var wall time.Time
+	invalidated := false
+	for _, raw := range chunk.Changes {
+		c, err := parseChange(raw)
+		if err != nil {
+			return fmt.Errorf("%w: read change: %w", ErrRefused, err)
+		}
+		if c.time.T != 0 {
+			batch.Time, wall = c.time, c.wall
+		}
+		switch c.operation {
+		case opInsert:
+			document, err := r.documentOf(ctx, c)
+			if err != nil {
+				return err
+			}
+			bytes += int64(len(raw)) + overheadBytes
+			batch.Inserts = append(batch.Inserts, Insert{Document: document, DocumentKey: c.documentKey, Token: c.token, Time: c.time})
+		case opInvalidate:
+			invalidated = true
+			r.options.Metrics.mutations.WithLabelValues(c.operation).Inc()
+		default:
+			r.breach(c)
+		}
+	}
+	r.options.Metrics.read.Add(float64(len(batch.Inserts)))
+	err := r.queue.put(ctx, batch, bytes, func() { r.progress.hold(time.Now()) })
+	r.progress.release()
+	if err != nil {
+		return err
+	}
+	if !wall.IsZero() {
+		r.options.Metrics.upTo(wall)
+	}
+	r.position = Position{Token: batch.Token}
+	if invalidated {
+		return errInvalidated
+	}
+	if r.shape == KeysOnly {
+		if r.keysLeft -= len(chunk.Changes); r.keysLeft <= 0 {
+			r.shape = Whole
+			return errReshape
+		}
+	}
+	return nil
+}
+
+// documentOf is the inserted document, read from the store where the stream
+// carries keys alone. Nil means that it is gone.
+func (r *reader) documentOf(ctx context.Context, c change) (bson.Raw, error) {
+	if c.document != nil || r.shape == Whole {
+		return c.document, nil
+	}
+	patient, cancel := context.WithTimeout(ctx, r.options.Silence)
+	defer cancel()
+	return r.source.Fetch(patient, c.documentKey)
+}
+
+// breach accounts for a change that an append-only collection never has.
+func (r *reader) breach(c change) {
+	r.options.Metrics.mutations.WithLabelValues(c.operation).Inc()
+	event := r.breaches.Warn().Str("operation", c.operation)
+	if c.documentKey != nil {
+		event = event.Stringer("documentKey", c.documentKey)
+	}
+	event.Msg("events are immutable, yet this change was made; it is not published")
+}

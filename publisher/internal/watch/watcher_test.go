@@ -1,0 +1,459 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+var atStart = watch.Position{Time: bson.Timestamp{T: uint32(epoch.Unix()), I: 1}}
+
+// running is a watcher that runs in a bubble.
+type running struct {
+	*recorder
+	cancel context.CancelCauseFunc
+	result chan error
+}
+
+// beats keeps when the last beat was.
+type beats struct{ at atomic.Int64 }
+
+func (b *beats) beat()              { b.at.Store(time.Now().UnixNano()) }
+func (b *beats) last() time.Time    { return time.Unix(0, b.at.Load()) }
+func (b *beats) ago() time.Duration { return time.Since(b.last()) }
+
+func start(t *testing.T, store *fakeStore, from watch.Position, options watch.Options, r *recorder) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r.done = cancel
+	run := &running{recorder: r, cancel: cancel, result: make(chan error, 1)}
+	go func() { run.result <- watch.New(store, options).Run(ctx, from, r.handle) }()
+	return run
+}
+
+func (r *running) stop() error {
+	r.cancel(errEnough)
+	return <-r.result
+}
+
+func (r *running) seen() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.ids)
+}
+
+func numbers(from, to int64) []int64 {
+	var all []int64
+	for n := from; n <= to; n++ {
+		all = append(all, n)
+	}
+	return all
+}
+
+func TestHandsOnInsertsInOrderAndPositionsWhenIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		for range 7 {
+			store.insert()
+		}
+		run := start(t, store, atStart, watch.Options{}, &recorder{})
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(1, 7)) {
+			t.Fatalf("handled %v", got)
+		}
+		run.mu.Lock()
+		before := len(run.batches)
+		first := run.batches[0]
+		run.mu.Unlock()
+		if len(first.Inserts) != 3 || first.Time.T != uint32(epoch.Unix())+2 {
+			t.Errorf("first batch has %d inserts up to %v", len(first.Inserts), first.Time)
+		}
+
+		time.Sleep(3500 * time.Millisecond)
+		store.insert()
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(1, 8)) {
+			t.Errorf("handled %v", got)
+		}
+		run.mu.Lock()
+		marks := 0
+		for _, batch := range run.batches[before:] {
+			if len(batch.Inserts) == 0 && batch.Token != nil {
+				marks++
+			}
+		}
+		run.mu.Unlock()
+		if marks != 3 {
+			t.Errorf("%d positions in 3.5 idle seconds, want 3", marks)
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Errorf("ended with %v, want the cause", err)
+		}
+		if store.closed != len(store.opened()) {
+			t.Errorf("%d streams closed of %d", store.closed, len(store.opened()))
+		}
+	})
+}
+
+func TestReopensWhereItWasWithBackoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		for range 10 {
+			store.insert()
+		}
+		store.faults[4] = mongo.CommandError{Code: 43, Name: "CursorNotFound"}
+		for range 12 {
+			store.refuse = append(store.refuse, io.ErrUnexpectedEOF)
+		}
+		began := time.Now()
+		run := start(t, store, atStart, watch.Options{}, &recorder{})
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if n := len(run.seen()); n != 0 {
+			t.Errorf("%d events while the server refuses", n)
+		}
+		if tried := len(store.opened()); tried < 5 || tried > 11 {
+			t.Errorf("tried %d times in 20 s", tried)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(1, 10)) {
+			t.Errorf("handled %v after %v", got, time.Since(began))
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCountsBreachesAndFollowsARecreatedCollection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		store.insert()
+		for _, op := range []string{"update", "replace", "delete", "delete", "drop", "invalidate"} {
+			fields := bson.M{}
+			if op == "replace" {
+				fields["fullDocument"] = bson.M{"eventId": 99}
+			}
+			store.append(op, fields)
+		}
+		store.insert()
+		registry := prometheus.NewRegistry()
+		run := start(t, store, atStart, watch.Options{Metrics: watch.NewMetrics(registry)}, &recorder{})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, []int64{1, 8}) {
+			t.Errorf("handled %v", got)
+		}
+		if len(store.opened()) != 2 || !slices.Equal(store.opens[1].Token[:20], token(7, 0)[:20]) {
+			t.Errorf("opened at %v, want the second time at the token of the invalidate", store.opens)
+		}
+		want := `
+# HELP penstock_publisher_source_mutations_total Changes of the events collection that break its immutability; they are not published.
+# TYPE penstock_publisher_source_mutations_total counter
+penstock_publisher_source_mutations_total{operation="delete"} 2
+penstock_publisher_source_mutations_total{operation="drop"} 1
+penstock_publisher_source_mutations_total{operation="dropDatabase"} 0
+penstock_publisher_source_mutations_total{operation="invalidate"} 1
+penstock_publisher_source_mutations_total{operation="rename"} 0
+penstock_publisher_source_mutations_total{operation="replace"} 1
+penstock_publisher_source_mutations_total{operation="update"} 1
+# HELP penstock_publisher_events_read_total Events read from the change stream.
+# TYPE penstock_publisher_events_read_total counter
+penstock_publisher_events_read_total 2
+`
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
+			"penstock_publisher_source_mutations_total", "penstock_publisher_events_read_total"); err != nil {
+			t.Error(err)
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestReadsWhatIsTooLargeFromTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		for range 400 {
+			store.insert()
+		}
+		store.tooBig[5], store.tooBig[300] = true, true
+		delete(store.log[300], "fullDocument") // deleted meanwhile
+		run := start(t, store, atStart, watch.Options{}, &recorder{})
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		want := numbers(1, 400)
+		want[300] = -1
+		if got := run.seen(); !slices.Equal(got, want) {
+			t.Errorf("handled %v", got)
+		}
+		shapes := []watch.Shape{watch.Whole, watch.KeysOnly, watch.Whole, watch.KeysOnly, watch.Whole}
+		if !slices.Equal(store.opened(), shapes) {
+			t.Errorf("opened as %v, want %v", store.opened(), shapes)
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestEndsWhereItCannotGoOn(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault error
+		want  error
+		text  string
+	}{
+		"history lost": {mongo.CommandError{Code: 286, Message: "no longer in the oplog"}, watch.ErrHistoryLost, "no longer in the oplog"},
+		"unauthorized": {mongo.CommandError{Code: 13, Message: "not authorized"}, watch.ErrRefused, "grant the user"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFakeStore()
+				for range 6 {
+					store.insert()
+				}
+				store.faults[5] = test.fault
+				run := start(t, store, atStart, watch.Options{}, &recorder{})
+				err := <-run.result
+				if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
+					t.Errorf("ended with %v", err)
+				}
+				if got := run.seen(); !slices.Equal(got, numbers(1, 3)) {
+					t.Errorf("handled %v: what was read before the end is handled", got)
+				}
+			})
+		})
+	}
+}
+
+func TestEndsWithItsHandler(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		store.insert()
+		broken := errors.New("no more")
+		run := start(t, store, atStart, watch.Options{}, &recorder{err: broken})
+		if err := <-run.result; !errors.Is(err, broken) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+func TestReopensASilentStreamAndStopsBeating(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		store.insert()
+		registry := prometheus.NewRegistry()
+		var beat beats
+		options := watch.Options{Silence: 30 * time.Second, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
+		run := start(t, store, atStart, options, &recorder{})
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
+			t.Fatalf("an idle stream: last beat %v ago, opened %d times", beat.ago(), len(store.opened()))
+		}
+		if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag > 1.5 {
+			t.Errorf("an idle stream lags %v s", lag)
+		}
+
+		store.with(func() { store.frozen = true })
+		froze := time.Now()
+		time.Sleep(5*time.Minute + time.Second)
+		synctest.Wait()
+		if after := beat.last().Sub(froze); after < 59*time.Second || after > 61*time.Second {
+			t.Errorf("beats ended after %v, want twice the silence", after)
+		}
+		if n := len(store.opened()); n < 9 || n > 11 {
+			t.Errorf("opened %d times, want once for each 30 s", n)
+		}
+		if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 270 {
+			t.Errorf("a silent stream lags %v s", lag)
+		}
+
+		store.with(func() { store.frozen = false })
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if beat.ago() > 2*time.Second {
+			t.Errorf("last beat %v ago, though the stream moves again", beat.ago())
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+		if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 0 {
+			t.Errorf("a stopped stream lags %v s", lag)
+		}
+	})
+}
+
+func TestGivesUpRequestsThatAreNeverAnswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		store.insert()
+		var beat beats
+		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
+		time.Sleep(10 * time.Second)
+		store.with(func() { store.hang = true })
+		hung := time.Now()
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if len(store.opened()) != 2 || beat.ago() > 2*time.Second {
+			t.Errorf("opened %d times, last beat %v ago: opening has %v", len(store.opened()), beat.ago(), 4*time.Minute)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if after := beat.last().Sub(hung); after < 3*time.Minute || after > 5*time.Minute {
+			t.Errorf("beats ended after %v", after)
+		}
+		store.with(func() { store.hang = false })
+		time.Sleep(5 * time.Minute)
+		store.insert()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(1, 2)) || beat.ago() > 2*time.Second {
+			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStopsReadingWhileTheHandlerIsBusyAndStaysAlive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		for n := range 1000 {
+			store.append("insert", bson.M{"fullDocument": bson.M{"eventId": n + 1, "payload": strings.Repeat("x", 1000)}})
+		}
+		var beat beats
+		registry := prometheus.NewRegistry()
+		r := &recorder{block: make(chan struct{})}
+		run := start(t, store, atStart, watch.Options{PrefetchBytes: 64 << 10, Metrics: watch.NewMetrics(registry), Beat: beat.beat}, r)
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		// 1,000 bytes and overheads an event, three events a batch, and the batch that
+		// waits for room.
+		if read := counter(t, registry, "penstock_publisher_events_read_total"); read < 30 || read > 64 {
+			t.Errorf("read %v events ahead, want what 64 KiB hold", read)
+		}
+		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
+			t.Errorf("last beat %v ago, opened %d times: waiting for the handler is no silence", beat.ago(), len(store.opened()))
+		}
+		close(r.block)
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(1, 1000)) {
+			t.Errorf("handled %d events", len(got))
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNothingIsLostOrReordered lets a stream break in every way, and terms end
+// and resume from what was handled.
+func TestNothingIsLostOrReordered(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		store := newFakeStore()
+		store.perNext = rapid.IntRange(1, 9).Draw(rt, "perNext")
+		var want []int64
+		for range rapid.IntRange(1, 120).Draw(rt, "changes") {
+			n := len(store.log)
+			switch rapid.IntRange(0, 9).Draw(rt, "kind") {
+			case 0:
+				store.append("update", nil)
+			case 1:
+				store.append("drop", nil)
+				store.append("invalidate", nil)
+			default:
+				store.insert()
+				want = append(want, int64(n+1))
+				store.tooBig[n] = rapid.IntRange(0, 30).Draw(rt, "big") == 0
+			}
+			if rapid.IntRange(0, 12).Draw(rt, "fault") == 0 {
+				store.faults[n] = rapid.SampledFrom([]error{
+					mongo.CommandError{Code: 43}, mongo.CommandError{Code: 189}, mongo.CommandError{Code: 260},
+					mongo.CommandError{Code: 50811}, io.EOF, errors.New("odd"),
+				}).Draw(rt, "error")
+			}
+		}
+		cuts := rapid.SliceOfN(rapid.IntRange(1, 40), 0, 4).Draw(rt, "cuts")
+		var problem error
+		synctest.Test(t, func(t *testing.T) { problem = resumeAfterCuts(t, store, cuts, want) })
+		if problem != nil {
+			rt.Fatal(problem)
+		}
+	})
+}
+
+func resumeAfterCuts(t *testing.T, store *fakeStore, cuts []int, want []int64) error {
+	store.grown = make(chan struct{}) // one of this bubble
+	from, got := atStart, []int64(nil)
+	for _, cut := range append(cuts, 0) {
+		r := &recorder{until: cut}
+		run := start(t, store, from, watch.Options{PrefetchBytes: 4 << 10}, r)
+		if cut == 0 {
+			time.Sleep(2 * time.Minute)
+			run.cancel(errEnough)
+		} else {
+			defer time.AfterFunc(2*time.Minute, func() { run.cancel(errEnough) }).Stop()
+		}
+		if err := <-run.result; !errors.Is(err, errEnough) {
+			return fmt.Errorf("ended with %w", err)
+		}
+		got = append(got, run.seen()...)
+		if last := r.last(); last.Token != nil {
+			from = last
+		}
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("handled %v\nwant %v", got, want)
+	}
+	return nil
+}
+
+func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			m := family.GetMetric()[0]
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+func counter(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	return gauge(t, registry, name)
+}
