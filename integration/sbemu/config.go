@@ -1,0 +1,182 @@
+package sbemu
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// Defaults of [Config].
+const (
+	DefaultAddress       = "127.0.0.1:0"
+	DefaultPolicy        = "RootManageSharedAccessKey"
+	DefaultKey           = "SAS_KEY_VALUE"
+	DefaultAcceptTimeout = 65 * time.Second
+)
+
+// Config declares a namespace and where it is served. The zero value serves a
+// namespace without entities on a free loopback port.
+type Config struct {
+	// Address is where to listen for plain AMQP, default [DefaultAddress].
+	Address string
+
+	// Listener is served instead of Address, if set. It may be one without a
+	// network behind it: the SDK takes a dialer (ClientOptions.NewWebSocketConn).
+	Listener net.Listener
+
+	Topics []Topic
+	Queues []Queue
+
+	// Policies are the shared access keys of the namespace, default one of all
+	// rights, named [DefaultPolicy] with the key [DefaultKey].
+	Policies []Policy
+
+	// AcceptTimeout is how long an accept of the next available session waits
+	// if the client does not say, default [DefaultAcceptTimeout].
+	AcceptTimeout time.Duration
+}
+
+// Policy is a shared access key and what it allows.
+type Policy struct {
+	Name   string
+	Key    string
+	Listen bool
+	Send   bool
+	Manage bool // allows all
+}
+
+// Topic declares a topic.
+type Topic struct {
+	Name string
+
+	// DuplicateDetectionWindow is how long message ids are remembered (the
+	// service takes 20 s to 7 days), zero: duplicates are not detected.
+	DuplicateDetectionWindow time.Duration
+
+	// Partitioned spreads the topic over 16 partitions, with the rules that
+	// brings: a batch must be of one session or partition key, and with
+	// duplicate detection there are no batches.
+	Partitioned bool
+
+	// MaxMessageSize is the largest message in bytes, default 256 KiB.
+	MaxMessageSize uint64
+
+	// MaxBatchSize is the largest batch in bytes, default MaxMessageSize.
+	MaxBatchSize uint64
+
+	// DefaultTTL is how long messages live at most, zero: forever.
+	DefaultTTL time.Duration
+
+	// Disabled refuses all sends with com.microsoft:entity-disabled.
+	Disabled bool
+
+	// Record is how many of the last accepted messages [Server.Accepted]
+	// remembers, zero: none.
+	Record int
+
+	Subscriptions []Subscription
+}
+
+// Subscription declares a subscription of a topic.
+type Subscription struct {
+	Name string
+
+	// RequiresSession makes messages available by session only.
+	RequiresSession bool
+
+	// LockDuration is how long messages and sessions are locked, default 1
+	// minute, at most 5.
+	LockDuration time.Duration
+
+	// MaxDeliveryCount is how often a message is delivered before it is
+	// dead-lettered, default 10.
+	MaxDeliveryCount uint32
+
+	// DefaultTTL is how long messages live at most, zero: as in the topic.
+	DefaultTTL time.Duration
+
+	// DeadLetterExpired dead-letters expired messages; otherwise they are
+	// dropped.
+	DeadLetterExpired bool
+
+	// Disabled refuses all receivers with com.microsoft:entity-disabled.
+	Disabled bool
+
+	// Rules select messages: one that matches suffices. None: all messages.
+	Rules []Rule
+}
+
+// Queue declares a queue. See [Topic] and [Subscription].
+type Queue struct {
+	Name                     string
+	DuplicateDetectionWindow time.Duration
+	Partitioned              bool
+	MaxMessageSize           uint64
+	MaxBatchSize             uint64
+	DefaultTTL               time.Duration
+	RequiresSession          bool
+	LockDuration             time.Duration
+	MaxDeliveryCount         uint32
+	DeadLetterExpired        bool
+	Disabled                 bool
+	Record                   int
+}
+
+// Default returns the configuration that the command runs without arguments:
+// a topic "events" with duplicate detection over 10 minutes and a session
+// subscription "projector" with locks of 30 s.
+func Default() Config {
+	return Config{Topics: []Topic{{
+		Name:                     "events",
+		DuplicateDetectionWindow: 10 * time.Minute,
+		Subscriptions: []Subscription{{
+			Name:            "projector",
+			RequiresSession: true,
+			LockDuration:    30 * time.Second,
+		}},
+	}}}
+}
+
+// Validate returns all that is wrong with the configuration.
+func (c *Config) Validate() error {
+	var errs []error
+
+	for _, t := range c.Topics {
+		errs = append(errs, checkName("topic", t.Name))
+
+		for _, s := range t.Subscriptions {
+			where := "subscription of topic " + t.Name
+			errs = append(errs, checkName(where, s.Name), checkLock(where+" "+s.Name, s.LockDuration))
+		}
+	}
+
+	for _, q := range c.Queues {
+		errs = append(errs, checkName("queue", q.Name), checkLock("queue "+q.Name, q.LockDuration))
+	}
+
+	for _, p := range c.Policies {
+		if p.Name == "" || p.Key == "" {
+			errs = append(errs, errors.New("a policy needs a name and a key"))
+		}
+	}
+
+	return errors.Join(errs...)
+}
+
+func checkName(what, name string) error {
+	if name == "" || len(name) > 260 || strings.ContainsAny(name, " $?#\\\"") || strings.Trim(name, "/") != name {
+		return fmt.Errorf("%s: %q is no valid name", what, name)
+	}
+
+	return nil
+}
+
+func checkLock(what string, d time.Duration) error {
+	if d < 0 || d > 5*time.Minute {
+		return fmt.Errorf("%s: a lock lasts up to 5 minutes, not %s", what, d)
+	}
+
+	return nil
+}

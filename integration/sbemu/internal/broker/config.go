@@ -1,0 +1,110 @@
+package broker
+
+import "time"
+
+// Limits of the service's Standard tier (facts: documented quotas).
+const (
+	DefaultLockDuration     = time.Minute
+	DefaultMaxDeliveryCount = 10
+	DefaultMaxMessageSize   = 256 << 10
+	DefaultDedupWindow      = 10 * time.Minute
+	MaxLockDuration         = 5 * time.Minute
+	MaxIDLength             = 128
+	MaxBatchMessages        = 4500
+	partitions              = 16
+)
+
+// IntakeConfig says how an entity takes messages in.
+type IntakeConfig struct {
+	// DuplicateDetectionWindow is how long a message id is remembered, zero:
+	// duplicates are not looked for.
+	DuplicateDetectionWindow time.Duration
+
+	// Partitioned spreads the entity over partitions by partition key.
+	Partitioned bool
+
+	// MaxMessageSize is the largest encoded message, in bytes.
+	MaxMessageSize uint64
+
+	// MaxBatchSize is the largest encoded batch, in bytes, zero: as a message.
+	MaxBatchSize uint64
+
+	// DefaultTTL bounds how long messages live, zero: forever.
+	DefaultTTL time.Duration
+
+	// Disabled refuses all sends.
+	Disabled bool
+
+	// Record is how many of the last accepted messages are remembered for
+	// inspection, zero: none.
+	Record int
+}
+
+// QueueConfig says how a queue or subscription keeps and hands out messages.
+type QueueConfig struct {
+	// RequiresSession makes messages available by session only.
+	RequiresSession bool
+
+	// LockDuration is how long a message or session stays locked.
+	LockDuration time.Duration
+
+	// MaxDeliveryCount is after how many deliveries a message that was not
+	// completed is dead-lettered.
+	MaxDeliveryCount uint32
+
+	// DefaultTTL bounds how long messages live, zero: forever.
+	DefaultTTL time.Duration
+
+	// DeadLetterExpired dead-letters messages that expire, instead of dropping
+	// them.
+	DeadLetterExpired bool
+
+	// Disabled refuses all receivers.
+	Disabled bool
+}
+
+// TopicConfig declares a topic.
+type TopicConfig struct {
+	Name string
+	IntakeConfig
+
+	Subscriptions []SubscriptionConfig
+}
+
+// SubscriptionConfig declares a subscription of a topic.
+type SubscriptionConfig struct {
+	Name string
+	QueueConfig
+
+	// Rules select messages, none: all of them.
+	Rules []Rule
+}
+
+// Rule selects messages for a subscription.
+type Rule struct {
+	Name   string
+	Filter Filter
+}
+
+// StandaloneConfig declares a queue that messages are sent to directly.
+type StandaloneConfig struct {
+	Name string
+	IntakeConfig
+	QueueConfig
+}
+
+func (c *IntakeConfig) setDefaults() {
+	if c.MaxMessageSize == 0 {
+		c.MaxMessageSize = DefaultMaxMessageSize
+	}
+}
+
+func (c *QueueConfig) setDefaults() {
+	if c.LockDuration == 0 {
+		c.LockDuration = DefaultLockDuration
+	}
+
+	if c.MaxDeliveryCount == 0 {
+		c.MaxDeliveryCount = DefaultMaxDeliveryCount
+	}
+}

@@ -1,0 +1,279 @@
+package broker
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// Filter selects messages for a subscription.
+type Filter interface {
+	Match(v *message.View) bool
+}
+
+// Destination is what messages are sent to: a topic, or a queue.
+type Destination struct {
+	path string
+
+	mu     sync.Mutex
+	intake intake
+	direct *Queue // of a queue, nil: a topic
+
+	sequence sequence // of a topic
+	subs     []*Subscription
+	pending  *Queue // of a topic: scheduled messages
+}
+
+// Subscription is a queue of a topic, with rules that select its messages.
+type Subscription struct {
+	*Queue
+
+	name  string
+	rules []Rule
+}
+
+// Name returns the subscription's name.
+func (s *Subscription) Name() string { return s.name }
+
+func newTopic(cfg TopicConfig) *Destination {
+	cfg.IntakeConfig.setDefaults()
+
+	t := &Destination{path: cfg.Name, intake: newIntake(cfg.Name, cfg.IntakeConfig)}
+	t.sequence.partitioned = cfg.Partitioned
+	t.pending = bareQueue(cfg.Name, QueueConfig{})
+	t.pending.sequence.partitioned = cfg.Partitioned
+	t.pending.onDue = t.publishDue
+
+	for _, s := range cfg.Subscriptions {
+		t.subscribe(s)
+	}
+
+	return t
+}
+
+func newStandalone(cfg StandaloneConfig) *Destination {
+	cfg.IntakeConfig.setDefaults()
+	cfg.QueueConfig.setDefaults()
+	cfg.QueueConfig.DefaultTTL = cfg.IntakeConfig.DefaultTTL
+
+	return &Destination{
+		path:   cfg.Name,
+		intake: newIntake(cfg.Name, cfg.IntakeConfig),
+		direct: newQueue(cfg.Name, cfg.QueueConfig, cfg.Partitioned),
+	}
+}
+
+func (d *Destination) subscribe(cfg SubscriptionConfig) {
+	cfg.QueueConfig.setDefaults()
+	cfg.DefaultTTL = shortest(cfg.DefaultTTL, d.intake.cfg.DefaultTTL)
+
+	d.subs = append(d.subs, &Subscription{
+		Queue: newQueue(d.path+"/Subscriptions/"+cfg.Name, cfg.QueueConfig, d.intake.cfg.Partitioned),
+		name:  cfg.Name,
+		rules: cfg.Rules,
+	})
+}
+
+// Path returns the name of the topic or queue.
+func (d *Destination) Path() string { return d.path }
+
+// IsTopic reports whether the destination is a topic.
+func (d *Destination) IsTopic() bool { return d.direct == nil }
+
+// Direct returns the queue behind a queue, nil of a topic.
+func (d *Destination) Direct() *Queue { return d.direct }
+
+// Config returns how the destination takes messages in.
+func (d *Destination) Config() IntakeConfig {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	return d.intake.cfg
+}
+
+// Subscriptions returns a topic's subscriptions.
+func (d *Destination) Subscriptions() []*Subscription {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	return slices.Clone(d.subs)
+}
+
+// Subscription returns a topic's subscription by its name, or nil.
+func (d *Destination) Subscription(name string) *Subscription {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	for _, s := range d.subs {
+		if strings.EqualFold(s.name, name) {
+			return s
+		}
+	}
+
+	return nil
+}
+
+// Send accepts messages that were sent together: all of them or none.
+// Duplicates are accepted and dropped.
+func (d *Destination) Send(msgs []*message.Message) *wire.Error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	if err := d.intake.refuse(msgs, d.direct != nil && d.direct.RequiresSession()); err != nil {
+		return err
+	}
+
+	now := time.Now()
+
+	for _, m := range msgs {
+		if d.intake.duplicate(m, now) {
+			continue
+		}
+
+		if m.ScheduledAt.After(now) {
+			d.intake.record.accept(m, d.hold(m), now)
+		} else {
+			d.intake.record.accept(m, d.publish(m, now), now)
+		}
+	}
+
+	return nil
+}
+
+// Schedule accepts messages for later and returns the sequence numbers by
+// which they can be cancelled.
+func (d *Destination) Schedule(msgs []*message.Message) ([]int64, *wire.Error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	if err := d.intake.refuse(msgs, d.direct != nil && d.direct.RequiresSession()); err != nil {
+		return nil, err
+	}
+
+	now := time.Now()
+	out := make([]int64, len(msgs))
+
+	for i, m := range msgs {
+		if d.intake.duplicate(m, now) {
+			continue
+		}
+
+		out[i] = d.hold(m)
+		d.intake.record.accept(m, out[i], now)
+	}
+
+	return out, nil
+}
+
+// Cancel drops scheduled messages: all of them or, if one is not there, none.
+func (d *Destination) Cancel(seqs []int64) *wire.Error {
+	if d.direct != nil {
+		return d.direct.cancel(seqs)
+	}
+
+	return d.pending.cancel(seqs)
+}
+
+func (d *Destination) hold(m *message.Message) int64 {
+	if d.direct != nil {
+		return d.direct.hold(m)
+	}
+
+	return d.pending.hold(m)
+}
+
+// publish enqueues a message where it belongs.
+func (d *Destination) publish(m *message.Message, now time.Time) int64 {
+	if d.direct != nil {
+		return d.direct.enqueue(m, 0, now)
+	}
+
+	seq := d.sequence.next(partitionKey(m))
+
+	var view *message.View
+
+	for _, s := range d.subs {
+		if s.rules != nil {
+			if view == nil {
+				view = message.NewView(m)
+			}
+
+			if !s.matches(view) {
+				continue
+			}
+		}
+
+		s.enqueue(m, seq, now)
+	}
+
+	return seq
+}
+
+func (s *Subscription) matches(v *message.View) bool {
+	for _, r := range s.rules {
+		if r.Filter.Match(v) {
+			return true
+		}
+	}
+
+	return false
+}
+
+// publishDue enqueues a topic's scheduled messages whose time has come.
+func (d *Destination) publishDue(items []*Item) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	now := time.Now()
+	for _, it := range items {
+		d.publish(it.msg, now)
+	}
+}
+
+// Accepted returns the recorded messages in the order of acceptance.
+func (d *Destination) Accepted() []Accepted {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	return d.intake.record.list()
+}
+
+// Totals returns how many messages were accepted and how many duplicates
+// dropped since the start.
+func (d *Destination) Totals() (accepted, duplicates int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	return d.intake.record.accepted, d.intake.record.duplicates
+}
+
+// Pending returns how many of a topic's messages are scheduled.
+func (d *Destination) Pending() int {
+	if d.pending == nil {
+		return 0
+	}
+
+	return d.pending.Counts().Scheduled
+}
+
+// Close closes the destination's queues for a reason.
+func (d *Destination) Close(reason *wire.Error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	if d.direct != nil {
+		d.direct.Close(reason)
+
+		return
+	}
+
+	d.pending.Close(reason)
+
+	for _, s := range d.subs {
+		s.Close(reason)
+	}
+}

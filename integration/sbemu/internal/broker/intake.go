@@ -1,0 +1,113 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// intake is what a topic and a queue have in common: what they refuse, how
+// they detect duplicates, and the record of what they accepted.
+type intake struct {
+	path    string
+	cfg     IntakeConfig
+	history *history
+	record  record
+}
+
+func newIntake(path string, cfg IntakeConfig) intake {
+	in := intake{path: path, cfg: cfg, record: record{limit: cfg.Record}}
+
+	if cfg.DuplicateDetectionWindow > 0 {
+		in.history = newHistory(cfg.DuplicateDetectionWindow)
+	}
+
+	return in
+}
+
+// refuse says why messages that were sent together are not accepted. None of
+// them is if one is not (facts: batches are all-or-nothing).
+func (in *intake) refuse(msgs []*message.Message, requiresSession bool) *wire.Error {
+	if in.cfg.Disabled {
+		return wire.Errorf(CondEntityDisabled, "Messaging entity '%s' is currently disabled.", in.path)
+	}
+
+	for _, m := range msgs {
+		if err := in.refuseOne(m, requiresSession); err != nil {
+			return err
+		}
+	}
+
+	if in.cfg.Partitioned && len(msgs) > 1 {
+		return in.refusePartitionedBatch(msgs)
+	}
+
+	return nil
+}
+
+func (in *intake) refuseOne(m *message.Message, requiresSession bool) *wire.Error {
+	switch {
+	case len(m.ID) > MaxIDLength:
+		return wire.Errorf(CondArgument, "The length of the MessageId is %d, which is over the limit of %d characters.", len(m.ID), MaxIDLength)
+	case len(m.SessionID) > MaxIDLength:
+		return wire.Errorf(CondArgument, "The length of the SessionId is %d, which is over the limit of %d characters.", len(m.SessionID), MaxIDLength)
+	case len(m.PartitionKey) > MaxIDLength:
+		return wire.Errorf(CondArgument, "The length of the PartitionKey is %d, which is over the limit of %d characters.", len(m.PartitionKey), MaxIDLength)
+	case m.HasSession && m.HasPartitionKey && m.SessionID != m.PartitionKey:
+		return wire.Errorf(CondNotAllowed, "The PartitionKey '%s' of a message must be the same as its SessionId '%s'.", m.PartitionKey, m.SessionID)
+	case requiresSession && !m.HasSession:
+		return wire.Errorf(CondNotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. "+
+			"Entities that have session support enabled can only receive messages that have the SessionId set to a valid value.")
+	}
+
+	if _, keyed := partitionKey(m); in.cfg.Partitioned && in.history != nil && !keyed && m.AssignedID {
+		return wire.Errorf(CondNotAllowed,
+			"Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId set.")
+	}
+
+	return nil
+}
+
+// refusePartitionedBatch: a partitioned entity takes a batch of one key, and
+// with duplicate detection none (facts, section B: what was reported to fail
+// fails; whether batches of one session pass there is not known).
+func (in *intake) refusePartitionedBatch(msgs []*message.Message) *wire.Error {
+	if in.history != nil {
+		return wire.Errorf(CondNotAllowed, "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId "+
+			"is not supported for an entity with partitioning and duplicate detection enabled.")
+	}
+
+	first, keyed := partitionKey(msgs[0])
+
+	for _, m := range msgs {
+		if key, ok := partitionKey(m); !ok || !keyed || key != first {
+			return wire.Errorf(CondNotAllowed, "Batching brokered messages with distinct SessionId or PartitionKey "+
+				"is not supported for an entity with partitioning enabled.")
+		}
+	}
+
+	return nil
+}
+
+// duplicate reports whether the message was accepted before.
+func (in *intake) duplicate(m *message.Message, now time.Time) bool {
+	if in.history == nil {
+		return false
+	}
+
+	id := m.ID
+
+	if in.cfg.Partitioned {
+		key, _ := partitionKey(m)
+		id += "\x00" + key
+	}
+
+	if !in.history.duplicate(id, now) {
+		return false
+	}
+
+	in.record.duplicate(m)
+
+	return true
+}

@@ -1,0 +1,121 @@
+package broker
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// Namespace holds the entities. Their names are not case-sensitive.
+type Namespace struct {
+	mu     sync.RWMutex
+	byName map[string]*Destination
+	order  []*Destination
+}
+
+// NewNamespace returns a namespace without entities.
+func NewNamespace() *Namespace {
+	return &Namespace{byName: make(map[string]*Destination)}
+}
+
+// CreateTopic adds a topic with its subscriptions.
+func (n *Namespace) CreateTopic(cfg TopicConfig) error { return n.add(newTopic(cfg)) }
+
+// CreateQueue adds a queue.
+func (n *Namespace) CreateQueue(cfg StandaloneConfig) error { return n.add(newStandalone(cfg)) }
+
+func (n *Namespace) add(d *Destination) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	key := strings.ToLower(d.path)
+	if n.byName[key] != nil {
+		return fmt.Errorf("entity %q exists already", d.path)
+	}
+
+	n.byName[key] = d
+	n.order = append(n.order, d)
+
+	return nil
+}
+
+// Destination returns the topic or queue of a name, or nil.
+func (n *Namespace) Destination(name string) *Destination {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+
+	return n.byName[strings.ToLower(name)]
+}
+
+// Destinations returns all topics and queues in the order of their creation.
+func (n *Namespace) Destinations() []*Destination {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+
+	return append([]*Destination(nil), n.order...)
+}
+
+// Queue returns what is received from under a path: a queue, a subscription
+// ("topic/Subscriptions/name") or a sub-queue of one of them.
+func (n *Namespace) Queue(path string) (*Queue, *wire.Error) {
+	rest := path
+	dead := false
+
+	// What is transferred on (forwarding) is not covered, so the transfer
+	// dead-letter queue exists and stays empty like any other.
+	for _, suffix := range []string{"/$transfer/$deadletterqueue", "/$deadletterqueue"} {
+		if before, ok := cutSuffixFold(rest, suffix); ok {
+			rest, dead = before, true
+
+			break
+		}
+	}
+
+	q := n.queue(rest)
+	if q == nil {
+		return nil, errDeleted(path)
+	}
+
+	if dead {
+		q = q.DeadLetter()
+	}
+
+	return q, nil
+}
+
+func (n *Namespace) queue(path string) *Queue {
+	lower := strings.ToLower(path)
+
+	if topic, sub, ok := strings.Cut(lower, "/subscriptions/"); ok {
+		if d := n.Destination(topic); d != nil && d.IsTopic() {
+			if s := d.Subscription(sub); s != nil {
+				return s.Queue
+			}
+		}
+
+		return nil
+	}
+
+	if d := n.Destination(path); d != nil {
+		return d.Direct()
+	}
+
+	return nil
+}
+
+func cutSuffixFold(s, suffix string) (string, bool) {
+	if len(s) < len(suffix) || !strings.EqualFold(s[len(s)-len(suffix):], suffix) {
+		return s, false
+	}
+
+	return s[:len(s)-len(suffix)], true
+}
+
+// Close closes all entities.
+func (n *Namespace) Close() {
+	for _, d := range n.Destinations() {
+		d.Close(wire.Errorf(CondConnectionForced, "The service is closing."))
+	}
+}

@@ -1,0 +1,407 @@
+package broker
+
+import (
+	"container/list"
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// Queue keeps messages and hands them out: a queue, a subscription, or the
+// dead-letter queue of one of them. All methods are safe for concurrent use.
+//
+// Locks are taken in the order topic, queue, dead-letter queue; consumers are
+// called with the queue's lock held and must not call back.
+type Queue struct {
+	path       string
+	deadLetter *Queue // nil in a dead-letter queue
+
+	mu       sync.Mutex
+	cfg      QueueConfig
+	closed   bool
+	sequence sequence
+
+	fifo     fifo                // without sessions
+	sessions map[string]*session // with sessions
+	ready    list.List           // of *session: unlocked, with something available
+	held     sessionHeap         // locked
+	waiters  list.List           // of *Waiter: who waits for a session to be ready
+
+	receivers []*Receiver // without sessions
+	turn      int         // whose turn it is among them
+
+	tokens   map[wire.UUID]*Item
+	locks    lockList // without sessions
+	deferred map[int64]*Item
+	schedule dueHeap
+	expiry   dueHeap
+	alarm    alarm
+	counts   Counts
+	random   *rand.ChaCha8
+	scratch  Delivery
+	onDue    func([]*Item) // takes scheduled items over, nil: the queue itself
+}
+
+// Counts are how many messages of a queue are in which state.
+type Counts struct {
+	Active       int `json:"active"`    // available or locked
+	Locked       int `json:"locked"`    // of the active ones
+	Deferred     int `json:"deferred"`  // locked or not
+	Scheduled    int `json:"scheduled"` // waiting for their time
+	DeadLettered int `json:"deadLettered"`
+}
+
+// sequence numbers the messages of an entity.
+type sequence struct {
+	partitioned bool
+	last        [partitions]int64
+	spread      int
+}
+
+// next returns the next number. In a partitioned entity the upper 16 bits
+// are the partition, which the key chooses; without one it is the next.
+func (s *sequence) next(key string, keyed bool) int64 {
+	p := 0
+
+	if s.partitioned {
+		if keyed {
+			p = partitionOf(key)
+		} else {
+			s.spread++
+			p = s.spread % partitions
+		}
+	}
+
+	s.last[p]++
+
+	return int64(p)<<48 | s.last[p]
+}
+
+func partitionOf(key string) int {
+	h := uint32(2166136261)
+	for i := range len(key) {
+		h = (h ^ uint32(key[i])) * 16777619
+	}
+
+	return int(h % partitions)
+}
+
+func newQueue(path string, cfg QueueConfig, partitioned bool) *Queue {
+	q := bareQueue(path, cfg)
+	q.sequence.partitioned = partitioned
+
+	if cfg.RequiresSession {
+		q.sessions = make(map[string]*session)
+	}
+
+	// A dead-letter queue has no sessions, and its messages stay in it.
+	q.deadLetter = bareQueue(path+"/$DeadLetterQueue", QueueConfig{
+		LockDuration:     cfg.LockDuration,
+		MaxDeliveryCount: 1<<32 - 1,
+	})
+
+	return q
+}
+
+func bareQueue(path string, cfg QueueConfig) *Queue {
+	var seed [32]byte
+	for i := 0; i < len(seed); i += 8 {
+		binary.LittleEndian.PutUint64(seed[i:], rand.Uint64())
+	}
+
+	return &Queue{
+		path:     path,
+		cfg:      cfg,
+		tokens:   make(map[wire.UUID]*Item),
+		schedule: dueHeap{at: func(it *Item) time.Time { return it.msg.ScheduledAt }},
+		expiry:   dueHeap{at: func(it *Item) time.Time { return it.expiresAt }},
+		random:   rand.NewChaCha8(seed),
+	}
+}
+
+// Path returns the queue's path, such as "events/Subscriptions/projector".
+func (q *Queue) Path() string { return q.path }
+
+// DeadLetter returns the queue's dead-letter queue, nil if it is one.
+func (q *Queue) DeadLetter() *Queue { return q.deadLetter }
+
+// RequiresSession reports whether messages are available by session only.
+func (q *Queue) RequiresSession() bool { return q.sessions != nil }
+
+// Counts returns how many messages are in which state.
+func (q *Queue) Counts() Counts {
+	q.mu.Lock()
+	c := q.counts
+	q.mu.Unlock()
+
+	if q.deadLetter != nil {
+		d := q.deadLetter.Counts()
+		c.DeadLettered = d.Active + d.Deferred
+	}
+
+	return c
+}
+
+// enqueue appends a message. Only the entity's intake calls it, one message
+// at a time, so that the queue keeps the order of acceptance.
+func (q *Queue) enqueue(msg *message.Message, enqueuedSeq int64, now time.Time) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	if q.closed {
+		return 0
+	}
+
+	it := &Item{msg: msg, enqueuedSeq: enqueuedSeq, dueIndex: -1}
+	q.accept(it, now)
+
+	return it.seq
+}
+
+// accept gives an item a sequence number and its place at the end.
+func (q *Queue) accept(it *Item, now time.Time) {
+	it.seq = q.sequence.next(partitionKey(it.msg))
+	it.enqueuedAt = now
+	it.scheduled = false
+
+	if q.sessions != nil && !it.msg.HasSession {
+		// facts: only a subscription gets here, a queue refuses the send.
+		it.msg = it.msg.WithApplicationProperties(deadLetterProperties("Session ID is null.",
+			"Session enabled entity doesn't allow a message whose session identifier is null."))
+		q.deadLetter.adopt(it)
+
+		return
+	}
+
+	if ttl := shortest(it.msg.TTL, q.cfg.DefaultTTL); ttl > 0 {
+		it.expiresAt = now.Add(ttl)
+		q.expiry.add(it)
+	}
+
+	q.counts.Active++
+	q.place(it)
+
+	if it.session != nil {
+		q.offer(it.session, now)
+	} else {
+		q.pump(now)
+	}
+
+	q.rearm(now)
+}
+
+// place appends an item to the fifo that it belongs to.
+func (q *Queue) place(it *Item) {
+	if q.sessions == nil {
+		q.fifo.push(it)
+
+		return
+	}
+
+	s := q.session(it.msg.SessionID)
+	it.session = s
+	s.fifo.push(it)
+	s.available++
+}
+
+// adopt takes an item over from the queue whose dead-letter queue this is.
+func (q *Queue) adopt(it *Item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	if q.closed {
+		return
+	}
+
+	moved := &Item{
+		msg:           it.msg,
+		seq:           it.seq,
+		enqueuedSeq:   it.enqueuedSeq,
+		enqueuedAt:    it.enqueuedAt,
+		deliveryCount: it.deliveryCount,
+		dueIndex:      -1,
+	}
+
+	q.counts.Active++
+	q.fifo.push(moved)
+	q.pump(time.Now())
+	q.rearm(time.Now())
+}
+
+// drop takes an item out of the queue for good. It must not be locked.
+func (q *Queue) drop(it *Item) {
+	it.gone = true
+	q.expiry.remove(it)
+
+	switch {
+	case it.deferred:
+		delete(q.deferred, it.seq)
+		q.counts.Deferred--
+
+		if it.session != nil {
+			delete(it.session.deferred, it.seq)
+		}
+	default:
+		q.counts.Active--
+
+		if it.session != nil {
+			it.session.fifo.remove(it)
+		} else {
+			q.fifo.remove(it)
+		}
+	}
+
+	if it.session != nil {
+		q.forget(it.session)
+	}
+}
+
+// bury moves an item to the dead-letter queue. It must not be locked.
+func (q *Queue) bury(it *Item, properties wire.Map) {
+	q.drop(it)
+	it.msg = it.msg.WithApplicationProperties(properties)
+	q.deadLetter.adopt(it)
+}
+
+// expired drops an item whose time to live has ended, and says so.
+func (q *Queue) expired(it *Item, now time.Time) bool {
+	if it.expiresAt.IsZero() || it.expiresAt.After(now) {
+		return false
+	}
+
+	if s := it.session; s != nil && it.available() {
+		s.available--
+
+		if s.available == 0 {
+			q.unready(s)
+		}
+	}
+
+	if q.cfg.DeadLetterExpired && q.deadLetter != nil {
+		q.bury(it, deadLetterProperties("TTLExpiredException", "The message expired and was dead lettered."))
+	} else {
+		q.drop(it)
+	}
+
+	return true
+}
+
+// wake does what has become due.
+func (q *Queue) wake() {
+	now := time.Now()
+
+	q.mu.Lock()
+
+	if q.closed {
+		q.mu.Unlock()
+
+		return
+	}
+
+	q.alarm.at = time.Time{}
+
+	for len(q.held) > 0 && !q.held[0].lockedUntil.After(now) {
+		q.loseSession(q.held[0], now)
+	}
+
+	for it := q.locks.first; it != nil && !it.lockedUntil.After(now); it = q.locks.first {
+		q.failed(it)
+	}
+
+	for it := q.expiry.due(now); it != nil; it = q.expiry.due(now) {
+		// A locked message does not expire; when its lock ends, next finds it.
+		if !it.locked() {
+			q.expired(it, now)
+		}
+	}
+
+	var due []*Item
+
+	for it := q.schedule.due(now); it != nil; it = q.schedule.due(now) {
+		q.counts.Scheduled--
+
+		if q.onDue != nil {
+			due = append(due, it)
+		} else {
+			q.accept(it, now)
+		}
+	}
+
+	q.pump(now)
+	q.rearm(now)
+	q.mu.Unlock()
+
+	if len(due) > 0 {
+		q.onDue(due)
+	}
+}
+
+// rearm sets the alarm to the next deadline.
+func (q *Queue) rearm(now time.Time) {
+	var lock, session time.Time
+
+	if q.locks.first != nil {
+		lock = q.locks.first.lockedUntil
+	}
+
+	if len(q.held) > 0 {
+		session = q.held[0].lockedUntil
+	}
+
+	q.alarm.set(earliest(lock, session, q.schedule.first(), q.expiry.first()), now, q.wake)
+}
+
+// Close detaches all receivers for a reason and forgets all messages.
+func (q *Queue) Close(reason *wire.Error) {
+	q.mu.Lock()
+	q.closed = true
+	q.alarm.stop()
+	q.detachAll(reason)
+	q.mu.Unlock()
+
+	if q.deadLetter != nil {
+		q.deadLetter.Close(reason)
+	}
+}
+
+func (q *Queue) newToken() wire.UUID {
+	var t wire.UUID
+
+	binary.LittleEndian.PutUint64(t[:8], q.random.Uint64())
+	binary.LittleEndian.PutUint64(t[8:], q.random.Uint64())
+
+	t[6] = t[6]&0x0f | 0x40
+	t[8] = t[8]&0x3f | 0x80
+
+	return t
+}
+
+func partitionKey(m *message.Message) (string, bool) {
+	switch {
+	case m.HasSession:
+		return m.SessionID, true
+	case m.HasPartitionKey:
+		return m.PartitionKey, true
+	default:
+		return "", false
+	}
+}
+
+func shortest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+
+	return a
+}
+
+func deadLetterProperties(reason, description string) wire.Map {
+	return wire.Map{
+		{Key: "DeadLetterReason", Value: reason},
+		{Key: "DeadLetterErrorDescription", Value: description},
+	}
+}

@@ -1,0 +1,68 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// Accepted is the record of a message that a topic or queue accepted.
+type Accepted struct {
+	// SequenceNumber is the topic's, 0 of a duplicate.
+	SequenceNumber int64  `json:"sequenceNumber"`
+	MessageID      string `json:"messageId"`
+	SessionID      string `json:"sessionId"`
+
+	// Epoch is the application property "epoch", 0 without one.
+	Epoch int64 `json:"epoch"`
+
+	// Duplicate says that the message was acknowledged and dropped.
+	Duplicate  bool      `json:"duplicate"`
+	AcceptedAt time.Time `json:"acceptedAt"`
+}
+
+// record keeps the last messages that were accepted, and counts all.
+type record struct {
+	limit      int
+	entries    []Accepted
+	start      int // index of the oldest, once full
+	accepted   int64
+	duplicates int64
+}
+
+func (r *record) accept(m *message.Message, seq int64, now time.Time) {
+	r.accepted++
+	r.add(m, Accepted{SequenceNumber: seq, AcceptedAt: now})
+}
+
+func (r *record) duplicate(m *message.Message) {
+	r.duplicates++
+	r.add(m, Accepted{Duplicate: true, AcceptedAt: time.Now()})
+}
+
+func (r *record) add(m *message.Message, a Accepted) {
+	if r.limit == 0 {
+		return
+	}
+
+	a.MessageID, a.SessionID = m.ID, m.SessionID
+
+	if v, ok := m.ApplicationProperties().Get("epoch"); ok {
+		a.Epoch, _ = wire.Integer(v)
+	}
+
+	if len(r.entries) < r.limit {
+		r.entries = append(r.entries, a)
+
+		return
+	}
+
+	r.entries[r.start] = a
+	r.start = (r.start + 1) % r.limit
+}
+
+// list returns the entries in order.
+func (r *record) list() []Accepted {
+	return append(append([]Accepted{}, r.entries[r.start:]...), r.entries[:r.start]...)
+}

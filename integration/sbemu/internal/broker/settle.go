@@ -1,0 +1,184 @@
+package broker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// Verdict is what a receiver decided about a message.
+type Verdict int
+
+// The verdicts.
+const (
+	Complete   Verdict = iota
+	Abandon            // available again, the delivery counts
+	Release            // available again, the delivery does not count
+	Defer              // available by sequence number only
+	DeadLetter         // moved to the dead-letter queue
+)
+
+// Outcome is a verdict with its properties: those that are set on the
+// message, among them the reason and description of a dead letter.
+type Outcome struct {
+	Verdict    Verdict
+	Properties wire.Map
+}
+
+// Settle settles a delivery of the receiver's link.
+func (r *Receiver) Settle(it *Item, token wire.UUID, o Outcome) *wire.Error {
+	q := r.queue
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	if it.token != token || it.gone {
+		if q.sessions != nil {
+			return errSessionLockLost()
+		}
+
+		return errMessageLockLost()
+	}
+
+	return q.settle(it, o)
+}
+
+// SettleToken settles a message by its lock token. In a queue with sessions
+// the receiver r must hold the message's session; without, r may be nil.
+func (q *Queue) SettleToken(r *Receiver, token wire.UUID, o Outcome) *wire.Error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	it := q.tokens[token]
+
+	switch {
+	case it == nil && q.sessions != nil, it != nil && it.session != nil && (r == nil || it.session != r.session):
+		return errSessionLockLost()
+	case it == nil:
+		return errMessageLockLost()
+	default:
+		return q.settle(it, o)
+	}
+}
+
+func (q *Queue) settle(it *Item, o Outcome) *wire.Error {
+	if o.Verdict == DeadLetter && q.deadLetter == nil {
+		return wire.Errorf(CondNotAllowed, "A message of a dead-letter queue cannot be dead-lettered.")
+	}
+
+	switch o.Verdict {
+	case Complete:
+		q.unlock(it)
+		q.drop(it)
+	case Release:
+		q.unlock(it)
+		q.reopen(it)
+	case Abandon:
+		it.msg = it.msg.WithApplicationProperties(o.Properties)
+		q.failed(it)
+	case Defer:
+		it.msg = it.msg.WithApplicationProperties(o.Properties)
+		q.unlock(it)
+		q.setAside(it)
+	case DeadLetter:
+		q.unlock(it)
+		q.bury(it, o.Properties)
+	}
+
+	now := time.Now()
+
+	if it.session != nil {
+		q.offer(it.session, now)
+	} else {
+		q.pump(now)
+	}
+
+	q.rearm(now)
+
+	return nil
+}
+
+// failed ends a delivery that did not succeed: it counts, and once too often
+// the message is dead-lettered. Messages of a dead-letter queue are not
+// counted (facts: SDK test of messageSettler).
+func (q *Queue) failed(it *Item) {
+	q.unlock(it)
+
+	if q.deadLetter == nil {
+		q.reopen(it)
+
+		return
+	}
+
+	it.deliveryCount++
+
+	if it.deliveryCount >= q.cfg.MaxDeliveryCount {
+		q.bury(it, deadLetterProperties("MaxDeliveryCountExceeded",
+			fmt.Sprintf("Message could not be consumed after %d delivery attempts.", it.deliveryCount)))
+
+		return
+	}
+
+	q.reopen(it)
+}
+
+// setAside moves an unlocked item to the deferred ones.
+func (q *Queue) setAside(it *Item) {
+	if it.deferred {
+		return
+	}
+
+	q.counts.Active--
+	q.counts.Deferred++
+
+	if it.session != nil {
+		it.session.fifo.remove(it)
+
+		if it.session.deferred == nil {
+			it.session.deferred = make(map[int64]*Item)
+		}
+
+		it.session.deferred[it.seq] = it
+	} else {
+		q.fifo.remove(it)
+	}
+
+	it.deferred = true
+
+	if q.deferred == nil {
+		q.deferred = make(map[int64]*Item)
+	}
+
+	q.deferred[it.seq] = it
+}
+
+// RenewLocks extends the locks of messages and returns until when.
+func (q *Queue) RenewLocks(tokens []wire.UUID) ([]time.Time, *wire.Error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	if q.sessions != nil {
+		return nil, wire.Errorf(CondNotAllowed,
+			"The lock of a message in a session cannot be renewed; renew the lock of the session.")
+	}
+
+	for _, t := range tokens {
+		if q.tokens[t] == nil {
+			return nil, errMessageLockLost()
+		}
+	}
+
+	until := time.Now().Add(q.cfg.LockDuration)
+	out := make([]time.Time, len(tokens))
+
+	for i, t := range tokens {
+		it := q.tokens[t]
+		q.locks.remove(it)
+		it.lockedUntil = until
+		q.locks.insert(it)
+		out[i] = until
+	}
+
+	return out, nil
+}

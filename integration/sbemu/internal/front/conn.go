@@ -1,0 +1,282 @@
+package front
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+const (
+	maxFrameSize     = 64 << 10
+	channelMax       = 1<<16 - 1
+	idleTimeout      = 2 * time.Minute // announced; twice that is allowed
+	handshakeTimeout = 20 * time.Second
+	closeTimeout     = 5 * time.Second
+
+	// outputHigh is how much output may wait before links get no more
+	// messages; outputLimit is how much may wait at all.
+	outputHigh  = 1 << 20
+	outputLimit = 64 << 20
+)
+
+// conn is one connection of a client.
+type conn struct {
+	srv    *Server
+	id     uint64
+	net    net.Conn
+	frames *wire.FrameReader
+	grants grants
+
+	// Of the goroutine that handles frames.
+	sessions  map[uint16]*session
+	replies   map[string]*outgoing // by reply-to address
+	container string
+	peerFrame int // largest frame that the client takes
+	peerIdle  time.Duration
+
+	delay     delayLine
+	opened    atomic.Bool // the handshake is over
+	closeRead atomic.Bool // the client closed
+	closing   atomic.Bool // a close was sent, or the connection dropped
+
+	mu      sync.Mutex // guards what follows, and the sending side of links
+	output  []byte
+	waiting int // bytes handed to the writer, not yet written
+	stopped bool
+	settled settledRange
+	blocked []*outgoing          // links that wait for room in the output or a window
+	names   map[string]*outgoing // receiving links by name
+
+	wake chan struct{}
+}
+
+func newConn(s *Server, nc net.Conn, id uint64) *conn {
+	return &conn{
+		srv:       s,
+		id:        id,
+		net:       nc,
+		frames:    wire.NewFrameReader(nc, maxFrameSize),
+		sessions:  make(map[uint16]*session),
+		replies:   make(map[string]*outgoing),
+		names:     make(map[string]*outgoing),
+		peerFrame: wire.MinMaxFrameSize,
+		wake:      make(chan struct{}, 1),
+	}
+}
+
+// run serves the connection until it ends.
+func (c *conn) run() {
+	defer func() { _ = c.net.Close() }()
+
+	if err := c.handshake(); err != nil {
+		return
+	}
+
+	written := make(chan struct{})
+
+	go func() {
+		defer close(written)
+		c.write()
+	}()
+
+	err := c.read()
+	c.delay.close()
+
+	if failure := c.delay.failure.Load(); failure != nil {
+		err = *failure
+	}
+
+	c.endSessions()
+	_ = c.net.SetWriteDeadline(time.Now().Add(closeTimeout))
+
+	var refused *wire.Error
+	if errors.As(err, &refused) {
+		c.sendClose(refused)
+	}
+
+	c.mu.Lock()
+	c.stopped = true
+	c.mu.Unlock()
+	c.signal()
+	<-written
+}
+
+// read reads frames and has them handled until the connection ends.
+func (c *conn) read() error {
+	for !c.closeRead.Load() {
+		if !c.frames.Buffered() {
+			c.flush()
+			_ = c.net.SetReadDeadline(time.Now().Add(2 * idleTimeout))
+		}
+
+		f, err := c.frames.Next()
+		if err != nil {
+			return readError(err)
+		}
+
+		if f.Type != wire.FrameAMQP {
+			return wire.Errorf(broker.CondFramingError, "unexpected frame type %d", f.Type)
+		}
+
+		if len(f.Body) == 0 {
+			continue
+		}
+
+		latency := time.Duration(c.srv.Faults.latencyIn.Load())
+		if latency > 0 || c.delay.busy() {
+			if err := c.delay.add(c, f, latency); err != nil {
+				return err
+			}
+
+			continue
+		}
+
+		if err := c.handle(f.Channel, f.Body); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// readError tells a frame that makes no sense, which the client is told about,
+// from a connection that ended.
+func readError(err error) error {
+	if errors.Is(err, wire.ErrFrame) {
+		return wire.Errorf(broker.CondFramingError, "%s", err)
+	}
+
+	return io.EOF
+}
+
+// handle handles the body of a frame.
+func (c *conn) handle(channel uint16, body []byte) error {
+	p, err := wire.Decode(body)
+	if err != nil {
+		return wire.Errorf(broker.CondDecodeError, "%s", err)
+	}
+
+	switch p := p.(type) {
+	case *wire.Begin:
+		return c.begin(channel, p)
+	case *wire.Close:
+		c.closeRead.Store(true)
+		c.sendClose(nil)
+
+		return nil
+	}
+
+	s := c.sessions[channel]
+	if s == nil {
+		return wire.Errorf(broker.CondNotAllowed, "channel %d has no session", channel)
+	}
+
+	return s.handle(p)
+}
+
+// begin begins a session. The server answers on the same channel number.
+func (c *conn) begin(channel uint16, p *wire.Begin) error {
+	if c.sessions[channel] != nil {
+		return wire.Errorf(broker.CondNotAllowed, "channel %d has a session already", channel)
+	}
+
+	s := newSession(c, channel, p)
+	c.sessions[channel] = s
+
+	c.mu.Lock()
+	c.append(channel, &wire.Begin{
+		RemoteChannel:  channel,
+		Reply:          true,
+		NextOutgoingID: 0,
+		IncomingWindow: sessionWindow,
+		OutgoingWindow: sessionWindow,
+		HandleMax:      handleMax,
+	})
+	c.mu.Unlock()
+
+	return nil
+}
+
+// endSessions ends all sessions because the connection ended.
+func (c *conn) endSessions() {
+	for _, s := range c.sessions {
+		s.release()
+	}
+
+	clear(c.sessions)
+}
+
+// closeWith closes the connection from outside for a reason.
+func (c *conn) closeWith(reason *wire.Error) {
+	if c.closing.Swap(true) {
+		return
+	}
+
+	if !c.opened.Load() {
+		_ = c.net.Close()
+
+		return
+	}
+
+	_ = c.net.SetWriteDeadline(time.Now().Add(closeTimeout))
+
+	c.mu.Lock()
+	c.append(0, &wire.Close{Error: reason})
+	c.stopped = true
+	c.mu.Unlock()
+	c.signal()
+
+	// The reader ends when the writer, having sent the close, ends the
+	// connection.
+}
+
+// drop ends the connection without a word, as a broken network does.
+func (c *conn) drop() {
+	c.closing.Store(true)
+
+	if t, ok := c.net.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+
+	_ = c.net.Close()
+}
+
+// sendClose sends a close, unless one was sent.
+func (c *conn) sendClose(reason *wire.Error) {
+	if c.closing.Swap(true) {
+		return
+	}
+
+	c.flush()
+
+	c.mu.Lock()
+	c.append(0, &wire.Close{Error: reason})
+	c.mu.Unlock()
+	c.signal()
+}
+
+// flush sends what was held back to be sent together.
+func (c *conn) flush() {
+	c.mu.Lock()
+	c.flushSettled()
+	waiting := len(c.output) > 0
+	c.mu.Unlock()
+
+	if waiting {
+		c.signal()
+	}
+}
+
+// link returns the attached receiving link of a name, or nil.
+func (c *conn) link(name string) *outgoing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return c.names[name]
+}

@@ -1,0 +1,176 @@
+package front
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// Faults are what tests order the server to do wrong. The zero value is none.
+type Faults struct {
+	latencyIn  atomic.Int64
+	latencyOut atomic.Int64
+
+	active atomic.Bool // there are refusals or a throttle
+
+	mu        sync.Mutex
+	refusals  []*refusal
+	busyUntil time.Time
+	credits   credits
+}
+
+// refusal refuses the next sends to an entity.
+type refusal struct {
+	entity string // "": any
+	left   int
+	reason *wire.Error
+}
+
+// credits are the service's units of throttling: so many a second, and what
+// is left of this second's.
+type credits struct {
+	perSecond int // 0: unlimited
+	window    int64
+	left      int
+}
+
+// SetLatency delays all frames each way.
+func (f *Faults) SetLatency(in, out time.Duration) {
+	f.latencyIn.Store(int64(in))
+	f.latencyOut.Store(int64(out))
+}
+
+// RefuseSends refuses the next n sends (batches count as one) to an entity,
+// "" for any, with an error.
+func (f *Faults) RefuseSends(entity string, n int, reason *wire.Error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	f.refusals = append(f.refusals, &refusal{entity: entity, left: n, reason: reason})
+	f.update(time.Now())
+}
+
+// Throttle answers sends, requests and accepts with server-busy for a while.
+func (f *Faults) Throttle(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	f.busyUntil = time.Now().Add(d)
+	f.update(time.Now())
+}
+
+// LimitCredits grants only so many credits a second, as the Standard tier
+// does: a message sent costs 1, a management request 10 (facts). What is over
+// is answered with server-busy. Zero lifts the limit.
+func (f *Faults) LimitCredits(perSecond int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	f.credits = credits{perSecond: perSecond}
+	f.update(time.Now())
+}
+
+// Clear ends all faults.
+func (f *Faults) Clear() {
+	f.SetLatency(0, 0)
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	f.refusals = nil
+	f.busyUntil = time.Time{}
+	f.credits = credits{}
+	f.update(time.Now())
+}
+
+// update notes whether anything is to be looked at. The caller holds the lock.
+func (f *Faults) update(now time.Time) {
+	f.active.Store(len(f.refusals) > 0 || f.credits.perSecond > 0 || now.Before(f.busyUntil))
+}
+
+// refuseSend says why messages that are sent together are refused, or nothing.
+func (f *Faults) refuseSend(entity string, messages int) *wire.Error {
+	if !f.active.Load() {
+		return nil
+	}
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	for i, r := range f.refusals {
+		if r.entity != "" && !strings.EqualFold(r.entity, entity) {
+			continue
+		}
+
+		if r.left--; r.left <= 0 {
+			f.refusals = append(f.refusals[:i], f.refusals[i+1:]...)
+			f.update(time.Now())
+		}
+
+		return r.reason
+	}
+
+	return f.throttled(messages)
+}
+
+// refuseRequest says why a management request is refused, or nothing.
+func (f *Faults) refuseRequest(string) *wire.Error {
+	if !f.active.Load() {
+		return nil
+	}
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	return f.throttled(10)
+}
+
+// refuseAttach says why a receiver is refused, or nothing.
+func (f *Faults) refuseAttach(string) *wire.Error {
+	if !f.active.Load() {
+		return nil
+	}
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	return f.throttled(1)
+}
+
+// throttled takes credits, or says that there are none. The caller holds the
+// lock.
+func (f *Faults) throttled(cost int) *wire.Error {
+	now := time.Now()
+
+	if now.Before(f.busyUntil) {
+		return errBusy()
+	}
+
+	if f.credits.perSecond == 0 {
+		f.update(now)
+
+		return nil
+	}
+
+	if second := now.Unix(); second != f.credits.window {
+		f.credits.window, f.credits.left = second, f.credits.perSecond
+	}
+
+	if f.credits.left <= 0 {
+		return errBusy()
+	}
+
+	f.credits.left -= min(cost, math.MaxInt32)
+
+	return nil
+}
+
+func errBusy() *wire.Error {
+	return wire.Errorf(broker.CondServerBusy, "The request was terminated because the namespace sbemu is being throttled. "+
+		"Error code: 50009. Please wait 2 seconds and try again.")
+}

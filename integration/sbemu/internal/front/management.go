@@ -1,0 +1,364 @@
+package front
+
+import (
+	"math"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// management is the management node of an entity: of what can be sent to, of
+// what can be received from, or of a queue, which is both.
+type management struct {
+	entity      string
+	destination *broker.Destination // nil: cannot be sent to
+	queue       *broker.Queue       // nil: cannot be received from
+}
+
+// managementNode returns the management node at an address.
+func (c *conn) managementNode(address, entity string) (*management, *wire.Error) {
+	if err := c.authorize(address, AllRights); err != nil {
+		return nil, err
+	}
+
+	ns := c.srv.opts.Namespace
+	m := &management{entity: entity, destination: ns.Destination(entity)}
+	m.queue, _ = ns.Queue(entity)
+
+	if m.destination == nil && m.queue == nil {
+		return nil, errNotFound(entity)
+	}
+
+	return m, nil
+}
+
+// operation is an operation of a management node.
+type operation struct {
+	rights  Rights
+	onQueue bool // of what is received from, otherwise of what is sent to
+	run     func(m *management, c *conn, req *request) response
+}
+
+var operations = map[string]operation{
+	"com.microsoft:renew-session-lock":         {Listen, true, (*management).renewSession},
+	"com.microsoft:get-session-state":          {Listen, true, (*management).sessionState},
+	"com.microsoft:set-session-state":          {Listen, true, (*management).setSessionState},
+	"com.microsoft:renew-lock":                 {Listen, true, (*management).renewLocks},
+	"com.microsoft:update-disposition":         {Listen, true, (*management).settle},
+	"com.microsoft:receive-by-sequence-number": {Listen, true, (*management).receiveDeferred},
+	"com.microsoft:peek-message":               {Listen, true, (*management).peek},
+	"com.microsoft:get-message-sessions":       {Listen, true, (*management).sessions},
+	"com.microsoft:schedule-message":           {Send, false, (*management).schedule},
+	"com.microsoft:cancel-scheduled-message":   {Send, false, (*management).cancel},
+}
+
+// request handles a request to the node.
+func (m *management) request(c *conn, req *request) {
+	c.respond(req, m.answer(c, req))
+}
+
+func (m *management) answer(c *conn, req *request) response {
+	name := req.text("operation")
+
+	op, known := operations[name]
+	if !known || op.onQueue && m.queue == nil || !op.onQueue && m.destination == nil {
+		return response{code: 400, description: "The operation '" + name + "' is not supported by '" + m.entity + "'."}
+	}
+
+	if err := c.authorize(m.entity+managementSuffix, op.rights); err != nil {
+		return failure(err)
+	}
+
+	if err := c.srv.Faults.refuseRequest(m.entity); err != nil {
+		return failure(err)
+	}
+
+	return op.run(m, c, req)
+}
+
+// receiver returns the receiver behind the link that a request is for. It
+// must belong to the node's entity.
+func (m *management) receiver(c *conn, req *request) *broker.Receiver {
+	l := c.link(req.text("associated-link-name"))
+	if l == nil || l.receiver == nil || l.receiver.Queue() != m.queue {
+		return nil
+	}
+
+	return l.receiver
+}
+
+func badRequest(what string) response {
+	return response{code: 400, description: "The request lacks a valid '" + what + "'.", condition: broker.CondArgument}
+}
+
+var sessionGone = failure(wire.Errorf(broker.CondSessionLockLost,
+	"The session lock has expired on the MessageSession. Accept a new MessageSession."))
+
+func (m *management) renewSession(c *conn, req *request) response {
+	id, valid := req.textField("session-id")
+	if !valid {
+		return badRequest("session-id")
+	}
+
+	r := m.receiver(c, req)
+	if r == nil {
+		return sessionGone
+	}
+
+	until, err := r.RenewSession(id)
+	if err != nil {
+		return failure(err)
+	}
+
+	return ok(wire.AppendMap(nil, wire.Map{{Key: "expiration", Value: timestamp(until)}}))
+}
+
+func (m *management) sessionState(c *conn, req *request) response {
+	id, valid := req.textField("session-id")
+	if !valid {
+		return badRequest("session-id")
+	}
+
+	r := m.receiver(c, req)
+	if r == nil {
+		return sessionGone
+	}
+
+	state, err := r.SessionState(id)
+	if err != nil {
+		return failure(err)
+	}
+
+	var value any
+	if state != nil {
+		value = state
+	}
+
+	return ok(wire.AppendMap(nil, wire.Map{{Key: "session-state", Value: value}}))
+}
+
+func (m *management) setSessionState(c *conn, req *request) response {
+	id, valid := req.textField("session-id")
+	if !valid {
+		return badRequest("session-id")
+	}
+
+	var state []byte
+
+	switch v := req.field("session-state").(type) {
+	case nil:
+	case []byte:
+		state = v
+	default:
+		return badRequest("session-state")
+	}
+
+	r := m.receiver(c, req)
+	if r == nil {
+		return sessionGone
+	}
+
+	if err := r.SetSessionState(id, state); err != nil {
+		return failure(err)
+	}
+
+	return ok(nil)
+}
+
+func (m *management) renewLocks(_ *conn, req *request) response {
+	tokens, valid := wire.UUIDs(req.field("lock-tokens"))
+	if !valid {
+		return badRequest("lock-tokens")
+	}
+
+	untils, err := m.queue.RenewLocks(tokens)
+	if err != nil {
+		return failure(err)
+	}
+
+	stamps := make([]wire.Timestamp, len(untils))
+	for i, t := range untils {
+		stamps[i] = timestamp(t)
+	}
+
+	return ok(wire.AppendMap(nil, wire.Map{{Key: "expirations", Value: wire.Raw(wire.AppendTimestamps(nil, stamps))}}))
+}
+
+func (m *management) settle(c *conn, req *request) response {
+	tokens, valid := wire.UUIDs(req.field("lock-tokens"))
+	if !valid || len(tokens) == 0 {
+		return badRequest("lock-tokens")
+	}
+
+	var o broker.Outcome
+
+	o.Properties, _ = req.field("properties-to-modify").(wire.Map)
+
+	switch status, _ := req.textField("disposition-status"); status {
+	case "completed":
+		o.Verdict = broker.Complete
+	case "abandoned":
+		o.Verdict = broker.Abandon
+	case "defered", "deferred":
+		o.Verdict = broker.Defer
+	case "suspended":
+		o.Verdict = broker.DeadLetter
+
+		if reason, given := req.textField("deadletter-reason"); given {
+			o.Properties = append(o.Properties, wire.Pair{Key: "DeadLetterReason", Value: reason})
+		}
+
+		if description, given := req.textField("deadletter-description"); given {
+			o.Properties = append(o.Properties, wire.Pair{Key: "DeadLetterErrorDescription", Value: description})
+		}
+	default:
+		return badRequest("disposition-status")
+	}
+
+	r := m.receiver(c, req)
+
+	for _, t := range tokens {
+		if err := m.queue.SettleToken(r, t, o); err != nil {
+			return failure(err)
+		}
+	}
+
+	return ok(nil)
+}
+
+func (m *management) receiveDeferred(c *conn, req *request) response {
+	seqs, valid := wire.Longs(req.field("sequence-numbers"))
+	if !valid {
+		return badRequest("sequence-numbers")
+	}
+
+	mode := broker.PeekLock
+	if n, given := req.intField("receiver-settle-mode"); given && n == wire.ReceiverFirst {
+		mode = broker.ReceiveAndDelete
+	}
+
+	found, err := m.queue.ReceiveDeferred(m.receiver(c, req), seqs, mode)
+	if err != nil {
+		return failure(err)
+	}
+
+	return messages(found)
+}
+
+func (m *management) peek(c *conn, req *request) response {
+	from, valid := req.intField("from-sequence-number")
+	if !valid {
+		return badRequest("from-sequence-number")
+	}
+
+	count, valid := req.intField("message-count")
+	if !valid || count < 0 || count > math.MaxInt32 {
+		return badRequest("message-count")
+	}
+
+	return messages(m.queue.Peek(m.receiver(c, req), from, int(count)))
+}
+
+// messages returns the response that holds messages, 204 without any.
+func messages(found []broker.Browsed) response {
+	if len(found) == 0 {
+		return response{code: 204, description: "No Content"}
+	}
+
+	list := make([]any, len(found))
+
+	for i := range found {
+		entry := wire.Map{{Key: "message", Value: found[i].Message.Append(nil, &found[i].Stamp)}}
+
+		if token := found[i].Stamp.LockToken; token != (wire.UUID{}) {
+			entry = append(entry, wire.Pair{Key: "lock-token", Value: token})
+		}
+
+		list[i] = entry
+	}
+
+	return ok(wire.AppendMap(nil, wire.Map{{Key: "messages", Value: list}}))
+}
+
+// defaultListing is how a client says that it does not ask by time: year
+// 10000, or the last time of .NET (facts).
+var defaultListing = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+func (m *management) sessions(_ *conn, req *request) response {
+	var after time.Time
+
+	if ts, given := req.field("last-updated-time").(wire.Timestamp); given {
+		if t := time.UnixMilli(int64(ts)); t.Before(defaultListing) {
+			after = t
+		}
+	}
+
+	skip, _ := req.intField("skip")
+
+	top, given := req.intField("top")
+	if !given {
+		top = 100
+	}
+
+	ids := m.queue.Sessions(after, int(min(skip, math.MaxInt32)), int(min(top, math.MaxInt32)))
+	if len(ids) == 0 {
+		return response{code: 204, description: "No Content"}
+	}
+
+	return ok(wire.AppendMap(nil, wire.Map{
+		{Key: "skip", Value: int32(int(skip) + len(ids))},
+		{Key: "sessions-ids", Value: wire.Raw(wire.AppendStrings(nil, ids))},
+	}))
+}
+
+func (m *management) schedule(c *conn, req *request) response {
+	entries, valid := req.field("messages").([]any)
+	if !valid || len(entries) == 0 {
+		return badRequest("messages")
+	}
+
+	msgs := make([]*message.Message, len(entries))
+
+	for i, e := range entries {
+		entry, _ := e.(wire.Map)
+		value, _ := entry.Get("message")
+
+		encoded, isBinary := value.([]byte)
+		if !isBinary {
+			return badRequest("messages")
+		}
+
+		var err error
+		if msgs[i], err = message.Parse(encoded, newMessageID); err != nil {
+			return failure(wire.Errorf(broker.CondDecodeError, "%s", err))
+		}
+	}
+
+	if err := c.srv.Faults.refuseSend(m.destination.Path(), len(msgs)); err != nil {
+		return failure(err)
+	}
+
+	seqs, err := m.destination.Schedule(msgs)
+	if err != nil {
+		return failure(err)
+	}
+
+	return ok(wire.AppendMap(nil, wire.Map{{Key: "sequence-numbers", Value: wire.Raw(wire.AppendLongs(nil, seqs))}}))
+}
+
+func (m *management) cancel(_ *conn, req *request) response {
+	seqs, valid := wire.Longs(req.field("sequence-numbers"))
+	if !valid {
+		return badRequest("sequence-numbers")
+	}
+
+	if err := m.destination.Cancel(seqs); err != nil {
+		return failure(err)
+	}
+
+	return ok(nil)
+}
+
+func timestamp(t time.Time) wire.Timestamp { return wire.Timestamp(t.UnixMilli()) }

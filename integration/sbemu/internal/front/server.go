@@ -1,0 +1,163 @@
+package front
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// Options configure a [Server].
+type Options struct {
+	Namespace *broker.Namespace
+
+	// Policies are the shared access keys that tokens may be signed with.
+	Policies []Policy
+
+	// AcceptTimeout is how long an accept of the next available session waits
+	// when the client does not say.
+	AcceptTimeout time.Duration
+}
+
+// Server serves a namespace over AMQP.
+type Server struct {
+	opts   Options
+	Faults Faults
+
+	nextConn atomic.Uint64
+	group    sync.WaitGroup
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+}
+
+// NewServer returns a server that does not listen yet.
+func NewServer(opts Options) *Server {
+	return &Server{
+		opts:      opts,
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[*conn]struct{}),
+	}
+}
+
+// ErrClosed says that the server is closed.
+var ErrClosed = errors.New("server is closed")
+
+// Serve accepts connections until the listener or the server is closed.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.register(l); err != nil {
+		return err
+	}
+
+	defer s.group.Done()
+
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+
+			delete(s.listeners, l)
+
+			if s.closed {
+				return ErrClosed
+			}
+
+			return fmt.Errorf("accept connection: %w", err)
+		}
+
+		s.start(c)
+	}
+}
+
+func (s *Server) register(l net.Listener) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if s.closed {
+		_ = l.Close()
+
+		return ErrClosed
+	}
+
+	s.listeners[l] = struct{}{}
+	s.group.Add(1)
+
+	return nil
+}
+
+// start serves one connection.
+func (s *Server) start(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if s.closed {
+		_ = nc.Close()
+
+		return
+	}
+
+	c := newConn(s, nc, s.nextConn.Add(1))
+	s.conns[c] = struct{}{}
+
+	s.group.Go(func() {
+		c.run()
+
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	})
+}
+
+// Close closes the listeners and all connections, and waits until all is
+// done. It does not close the namespace.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+
+	var errs []error
+
+	for l := range s.listeners {
+		errs = append(errs, l.Close())
+	}
+
+	for c := range s.conns {
+		c.closeWith(wire.Errorf(broker.CondConnectionForced, "The service is closing."))
+	}
+
+	s.mu.Unlock()
+	s.group.Wait()
+
+	return errors.Join(errs...)
+}
+
+// connections returns those that are open.
+func (s *Server) connections() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	out := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		out = append(out, c)
+	}
+
+	return out
+}
+
+// newMessageID returns an id for a message that has none.
+func newMessageID() string {
+	var b [16]byte
+
+	_, _ = rand.Read(b[:])
+
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,299 @@
+package front
+
+import (
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+const (
+	// sessionWindow is how many transfers the server takes on a session
+	// before it grants more; half of it is granted again at a time.
+	sessionWindow = 5000
+
+	// handleMax limits the links of a session.
+	handleMax = 255
+)
+
+// session is an AMQP session: a channel of a connection. It has nothing to do
+// with message sessions.
+type session struct {
+	conn    *conn
+	channel uint16
+
+	// Of the goroutine that handles frames.
+	links      map[uint32]link
+	nextIn     uint32 // transfer id that the client sends next
+	windowUsed uint32
+
+	// Guarded by the connection's lock.
+	nextOut      uint32 // transfer id that the server sends next
+	nextDelivery uint32
+	peerWindow   uint32 // transfers that the client takes
+	unsettled    map[uint32]delivery
+	ended        bool
+}
+
+// delivery is a message that the client has and has not settled.
+type delivery struct {
+	link  *outgoing
+	item  *broker.Item // nil: a reply
+	token wire.UUID
+}
+
+// link is a link of a session, seen from the frames that arrive on it.
+type link interface {
+	// flow handles a flow frame of the link.
+	flow(p *wire.Flow)
+
+	// transfer handles a transfer; an error ends the connection.
+	transfer(p *wire.Transfer) error
+
+	// detached handles the client's detach, or the end of session or
+	// connection.
+	detached()
+
+	// answerDetach says whether a detach of the client is to be answered: it
+	// is unless it is an answer itself.
+	answerDetach() bool
+}
+
+func newSession(c *conn, channel uint16, p *wire.Begin) *session {
+	return &session{
+		conn:       c,
+		channel:    channel,
+		links:      make(map[uint32]link),
+		nextIn:     p.NextOutgoingID,
+		peerWindow: p.IncomingWindow,
+		unsettled:  make(map[uint32]delivery),
+	}
+}
+
+// handle handles a frame of the session.
+func (s *session) handle(p wire.Performative) error {
+	switch p := p.(type) {
+	case *wire.Attach:
+		return s.attach(p)
+	case *wire.Flow:
+		s.flow(p)
+	case *wire.Transfer:
+		return s.transfer(p)
+	case *wire.Disposition:
+		s.disposition(p)
+	case *wire.Detach:
+		s.detach(p)
+	case *wire.End:
+		s.end()
+	default:
+		return wire.Errorf(broker.CondNotAllowed, "unexpected performative %T", p)
+	}
+
+	return nil
+}
+
+// flow handles a flow frame: the session's windows, then the link's credit.
+func (s *session) flow(p *wire.Flow) {
+	c := s.conn
+
+	c.mu.Lock()
+
+	next := uint32(0)
+	if p.HasNextIncomingID {
+		next = p.NextIncomingID
+	}
+
+	s.peerWindow = next + p.IncomingWindow - s.nextOut
+	if int32(s.peerWindow) < 0 { // less than what is on its way
+		s.peerWindow = 0
+	}
+
+	var waiting []*outgoing
+	if s.peerWindow > 0 {
+		waiting = c.unblock()
+	}
+
+	c.mu.Unlock()
+
+	for _, l := range waiting {
+		l.resume()
+	}
+
+	if p.HasHandle {
+		if l := s.links[p.Handle]; l != nil {
+			l.flow(p)
+		}
+
+		return
+	}
+
+	if p.Echo {
+		s.sendFlow(&wire.Flow{})
+	}
+}
+
+// sendFlow sends a flow frame with the session's windows filled in.
+func (s *session) sendFlow(p *wire.Flow) {
+	c := s.conn
+
+	c.mu.Lock()
+	s.appendFlow(p)
+	c.mu.Unlock()
+	c.signal()
+}
+
+// appendFlow is sendFlow for a caller that holds the connection's lock.
+func (s *session) appendFlow(p *wire.Flow) {
+	p.NextIncomingID, p.HasNextIncomingID = s.nextIn, true
+	p.IncomingWindow = sessionWindow
+	p.NextOutgoingID = s.nextOut
+	p.OutgoingWindow = sessionWindow
+	s.windowUsed = 0
+	s.conn.append(s.channel, p)
+}
+
+func (s *session) transfer(p *wire.Transfer) error {
+	l := s.links[p.Handle]
+	if l == nil {
+		return wire.Errorf(broker.CondUnattachedHandle, "no link with handle %d", p.Handle)
+	}
+
+	s.nextIn++
+	s.windowUsed++
+
+	if s.windowUsed > sessionWindow {
+		return wire.Errorf(broker.CondWindowViolation, "more transfers than the incoming window of %d", sessionWindow)
+	}
+
+	if err := l.transfer(p); err != nil {
+		return err
+	}
+
+	if s.windowUsed >= sessionWindow/2 {
+		s.sendFlow(&wire.Flow{})
+	}
+
+	return nil
+}
+
+// detach handles the client's detach.
+func (s *session) detach(p *wire.Detach) {
+	l := s.links[p.Handle]
+	if l == nil {
+		return
+	}
+
+	delete(s.links, p.Handle)
+
+	answer := l.answerDetach()
+	l.detached()
+
+	if answer {
+		s.conn.send(s.channel, &wire.Detach{Handle: p.Handle, Closed: true})
+	}
+}
+
+// end handles the client's end.
+func (s *session) end() {
+	delete(s.conn.sessions, s.channel)
+	s.release()
+	s.conn.send(s.channel, &wire.End{})
+}
+
+// release lets go of all that the session holds.
+func (s *session) release() {
+	for _, l := range s.links {
+		l.detached()
+	}
+
+	clear(s.links)
+
+	c := s.conn
+	c.mu.Lock()
+	s.ended = true
+
+	if c.settled.session == s {
+		c.flushSettled()
+	}
+
+	c.mu.Unlock()
+}
+
+// disposition handles the client's settlements.
+func (s *session) disposition(p *wire.Disposition) {
+	if p.Role != wire.RoleReceiver || p.State.Code == wire.CodeReceived || p.State.Code == 0 && !p.Settled {
+		return
+	}
+
+	if p.First == p.Last {
+		s.settle(p, p.First)
+
+		return
+	}
+
+	// A range may name more deliveries than there are: those that there are
+	// bound the work.
+	c := s.conn
+	c.mu.Lock()
+
+	var ids []uint32
+
+	if span := p.Last - p.First; int64(span) <= 2*int64(len(s.unsettled)) {
+		for i := range span + 1 {
+			if _, ok := s.unsettled[p.First+i]; ok {
+				ids = append(ids, p.First+i)
+			}
+		}
+	} else {
+		for id := range s.unsettled {
+			if id-p.First <= span {
+				ids = append(ids, id)
+			}
+		}
+	}
+
+	c.mu.Unlock()
+
+	for _, id := range ids {
+		s.settle(p, id)
+	}
+}
+
+// settle settles one delivery and answers, if the client waits for an answer.
+func (s *session) settle(p *wire.Disposition, id uint32) {
+	c := s.conn
+
+	c.mu.Lock()
+	d, ok := s.unsettled[id]
+	delete(s.unsettled, id)
+	c.mu.Unlock()
+
+	if !ok {
+		return
+	}
+
+	state := p.State
+
+	if d.item != nil {
+		if err := d.link.settle(d, p.State); err != nil {
+			state = wire.Rejected(err)
+		} else if state.Code == wire.CodeRejected {
+			state = wire.Rejected(nil) // facts: no error in the answer
+		}
+	}
+
+	if p.Settled {
+		return
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	if state.Code == wire.CodeAccepted {
+		c.accepted(s, wire.RoleSender, id, id)
+
+		return
+	}
+
+	c.flushSettled()
+	c.append(s.channel, &wire.Disposition{Role: wire.RoleSender, First: id, Last: id, Settled: true, State: state})
+	c.signal()
+}

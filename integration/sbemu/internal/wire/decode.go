@@ -1,0 +1,441 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// Errors of malformed input. [Decoder.Err] wraps them with what was read.
+var (
+	ErrTruncated = errors.New("value ends early")
+	ErrType      = errors.New("unexpected type")
+	ErrDepth     = errors.New("nested too deeply")
+	ErrUTF8      = errors.New("string is not UTF-8")
+)
+
+// Decoder reads values one after the other from bytes. The first malformed
+// value makes it fail; from then on it returns zero values and [Decoder.Err]
+// says why. The slices that it returns share the memory of its input.
+type Decoder struct {
+	buf   []byte
+	err   error
+	depth int
+}
+
+// NewDecoder returns a decoder of b.
+func NewDecoder(b []byte) Decoder { return Decoder{buf: b} }
+
+// Err returns what made the decoder fail, or nil.
+func (d *Decoder) Err() error { return d.err }
+
+// Len returns how many bytes are left.
+func (d *Decoder) Len() int { return len(d.buf) }
+
+// Rest returns the bytes that are left.
+func (d *Decoder) Rest() []byte { return d.buf }
+
+// Fail makes the decoder fail with err, unless it has failed already.
+func (d *Decoder) Fail(err error) { d.fail(err) }
+
+func (d *Decoder) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+
+	d.buf = nil
+}
+
+func (d *Decoder) take(n int) []byte {
+	if n < 0 || n > len(d.buf) {
+		d.fail(ErrTruncated)
+
+		return nil
+	}
+
+	b := d.buf[:n:n]
+	d.buf = d.buf[n:]
+
+	return b
+}
+
+func (d *Decoder) byte() byte {
+	if len(d.buf) == 0 {
+		d.fail(ErrTruncated)
+
+		return 0
+	}
+
+	b := d.buf[0]
+	d.buf = d.buf[1:]
+
+	return b
+}
+
+func (d *Decoder) u16() uint16 {
+	if b := d.take(2); b != nil {
+		return binary.BigEndian.Uint16(b)
+	}
+
+	return 0
+}
+
+func (d *Decoder) u32() uint32 {
+	if b := d.take(4); b != nil {
+		return binary.BigEndian.Uint32(b)
+	}
+
+	return 0
+}
+
+func (d *Decoder) u64() uint64 {
+	if b := d.take(8); b != nil {
+		return binary.BigEndian.Uint64(b)
+	}
+
+	return 0
+}
+
+// Null consumes a null, if one is next, and says so.
+func (d *Decoder) Null() bool {
+	if len(d.buf) > 0 && d.buf[0] == codeNull {
+		d.buf = d.buf[1:]
+
+		return true
+	}
+
+	return false
+}
+
+func (d *Decoder) mismatch(code byte, want string) {
+	if d.err == nil {
+		d.fail(fmt.Errorf("%w 0x%02x for %s", ErrType, code, want))
+	}
+}
+
+// Bool reads a boolean; a null is def.
+func (d *Decoder) Bool(def bool) bool {
+	if d.Null() {
+		return def
+	}
+
+	switch code := d.byte(); code {
+	case codeTrue:
+		return true
+	case codeFalse:
+		return false
+	case codeBool:
+		switch d.byte() {
+		case 0:
+			return false
+		case 1:
+			return true
+		default:
+			d.mismatch(code, "boolean")
+		}
+	default:
+		d.mismatch(code, "boolean")
+	}
+
+	return def
+}
+
+// Ubyte reads a ubyte; a null is def.
+func (d *Decoder) Ubyte(def uint8) uint8 {
+	if d.Null() {
+		return def
+	}
+
+	code := d.byte()
+	if code != codeUbyte {
+		d.mismatch(code, "ubyte")
+
+		return def
+	}
+
+	return d.byte()
+}
+
+// Ushort reads a ushort; a null is def.
+func (d *Decoder) Ushort(def uint16) uint16 {
+	if d.Null() {
+		return def
+	}
+
+	code := d.byte()
+	if code != codeUshort {
+		d.mismatch(code, "ushort")
+
+		return def
+	}
+
+	return d.u16()
+}
+
+// Uint reads a uint; a null is def.
+func (d *Decoder) Uint(def uint32) uint32 {
+	v, ok := d.OptionalUint()
+	if !ok {
+		return def
+	}
+
+	return v
+}
+
+// OptionalUint reads a uint; of a null it says false.
+func (d *Decoder) OptionalUint() (uint32, bool) {
+	if d.Null() {
+		return 0, false
+	}
+
+	switch code := d.byte(); code {
+	case codeUint0:
+		return 0, true
+	case codeSmallUint:
+		return uint32(d.byte()), true
+	case codeUint:
+		return d.u32(), true
+	default:
+		d.mismatch(code, "uint")
+
+		return 0, false
+	}
+}
+
+// Ulong reads a ulong; a null is def.
+func (d *Decoder) Ulong(def uint64) uint64 {
+	if d.Null() {
+		return def
+	}
+
+	switch code := d.byte(); code {
+	case codeUlong0:
+		return 0
+	case codeSmallUlong:
+		return uint64(d.byte())
+	case codeUlong:
+		return d.u64()
+	default:
+		d.mismatch(code, "ulong")
+
+		return def
+	}
+}
+
+// Binary reads a binary; a null is nil. The bytes are not copied.
+func (d *Decoder) Binary() []byte {
+	if d.Null() {
+		return nil
+	}
+
+	switch code := d.byte(); code {
+	case codeBin8:
+		return d.take(int(d.byte()))
+	case codeBin32:
+		return d.take(d.size())
+	default:
+		d.mismatch(code, "binary")
+
+		return nil
+	}
+}
+
+// Text reads a string or a symbol; a null is the empty string.
+func (d *Decoder) Text() string {
+	s, _ := d.OptionalText()
+
+	return s
+}
+
+// OptionalText reads a string or a symbol; of a null it says false.
+func (d *Decoder) OptionalText() (string, bool) {
+	if d.Null() {
+		return "", false
+	}
+
+	b := d.textBytes()
+
+	return string(b), d.err == nil
+}
+
+// textBytes reads a string or symbol without copying it.
+func (d *Decoder) textBytes() []byte {
+	var b []byte
+
+	switch code := d.byte(); code {
+	case codeStr8, codeSym8:
+		b = d.take(int(d.byte()))
+	case codeStr32, codeSym32:
+		b = d.take(d.size())
+	default:
+		d.mismatch(code, "string")
+
+		return nil
+	}
+
+	if !utf8.Valid(b) {
+		d.fail(ErrUTF8)
+
+		return nil
+	}
+
+	return b
+}
+
+// size reads a 32-bit size; one that cannot fit what is left fails.
+func (d *Decoder) size() int {
+	n := d.u32()
+	if uint64(n) > uint64(len(d.buf)) {
+		d.fail(ErrTruncated)
+
+		return 0
+	}
+
+	return int(n)
+}
+
+// enter counts a level of nesting.
+func (d *Decoder) enter() bool {
+	d.depth++
+	if d.depth > MaxDepth {
+		d.fail(ErrDepth)
+
+		return false
+	}
+
+	return true
+}
+
+func (d *Decoder) leave() { d.depth-- }
+
+// compound reads the size and count of a list, map or array whose
+// constructor was consumed, and returns a decoder of its content.
+func (d *Decoder) compound(wide bool) (Decoder, int) {
+	var size, count int
+
+	if wide {
+		size = d.size()
+	} else {
+		size = int(d.byte())
+	}
+
+	in := Decoder{buf: d.take(size), depth: d.depth}
+
+	if wide {
+		n := in.u32()
+		if n > math.MaxInt32 {
+			in.fail(ErrTruncated)
+		}
+
+		count = int(n)
+	} else {
+		count = int(in.byte())
+	}
+
+	if in.err != nil {
+		d.fail(in.err)
+
+		return Decoder{err: d.err}, 0
+	}
+
+	return in, count
+}
+
+// List reads the head of a list and returns a decoder of its fields. A null
+// is the empty list.
+func (d *Decoder) List() Fields {
+	if d.Null() {
+		return Fields{}
+	}
+
+	switch code := d.byte(); code {
+	case codeList0:
+		return Fields{}
+	case codeList8, codeList32:
+		in, n := d.compound(code == codeList32)
+		if n > in.Len() {
+			d.fail(ErrTruncated)
+
+			return Fields{}
+		}
+
+		return Fields{Decoder: in, left: n}
+	default:
+		d.mismatch(code, "list")
+
+		return Fields{}
+	}
+}
+
+// MapBody reads a map's head and returns its encoded entries and how many
+// keys and values they are together (always even). A null is the empty map.
+func (d *Decoder) MapBody() ([]byte, int) {
+	if d.Null() {
+		return nil, 0
+	}
+
+	code := d.byte()
+	if code != codeMap8 && code != codeMap32 {
+		d.mismatch(code, "map")
+
+		return nil, 0
+	}
+
+	in, n := d.compound(code == codeMap32)
+	if n%2 != 0 || n > in.Len() {
+		d.fail(ErrTruncated)
+
+		return nil, 0
+	}
+
+	return in.buf, n
+}
+
+// Descriptor reads the descriptor of a described value whose descriptor must
+// be a ulong that fits a byte, as all of AMQP's own are.
+func (d *Decoder) Descriptor() byte {
+	if code := d.byte(); code != codeDescribed {
+		d.mismatch(code, "described value")
+
+		return 0
+	}
+
+	n := d.Ulong(0)
+	if n > math.MaxUint8 {
+		d.fail(fmt.Errorf("%w: unknown descriptor 0x%x", ErrType, n))
+
+		return 0
+	}
+
+	return byte(n)
+}
+
+// Fields are the fields of a composite value: absent ones read as null.
+type Fields struct {
+	Decoder
+
+	left int
+}
+
+var encodedNull = []byte{codeNull}
+
+// Next makes the next field the one to read. Past the last field, and for
+// every field that a peer left out, that is a null.
+func (f *Fields) Next() *Decoder {
+	if f.left > 0 {
+		f.left--
+
+		return &f.Decoder
+	}
+
+	if f.Decoder.err == nil {
+		f.Decoder.buf = encodedNull
+	}
+
+	return &f.Decoder
+}
+
+// Left returns how many fields are left.
+func (f *Fields) Left() int { return f.left }

@@ -1,0 +1,254 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// Value reads any value. See the types of this package for what AMQP's types
+// become; those that Go has become Go's, a list []any, and arrays and
+// decimals stay [Raw].
+func (d *Decoder) Value() any {
+	if !d.enter() {
+		return nil
+	}
+	defer d.leave()
+
+	start := d.buf
+
+	switch code := d.byte(); code {
+	case codeDescribed:
+		v := Described{Descriptor: d.Value()}
+		v.Value = d.Value()
+
+		return v
+	case codeNull:
+		return nil
+	case codeTrue:
+		return true
+	case codeFalse:
+		return false
+	case codeBool:
+		return d.byte() == 1
+	case codeUint0:
+		return uint32(0)
+	case codeUlong0:
+		return uint64(0)
+	case codeUbyte:
+		return d.byte()
+	case codeByte:
+		return int8(d.byte())
+	case codeSmallUint:
+		return uint32(d.byte())
+	case codeSmallUlong:
+		return uint64(d.byte())
+	case codeSmallInt:
+		return int32(int8(d.byte()))
+	case codeSmallLong:
+		return int64(int8(d.byte()))
+	case codeUshort:
+		return d.u16()
+	case codeShort:
+		return int16(d.u16())
+	case codeUint:
+		return d.u32()
+	case codeInt:
+		return int32(d.u32())
+	case codeFloat:
+		return math.Float32frombits(d.u32())
+	case codeChar:
+		return Char(d.u32())
+	case codeUlong:
+		return d.u64()
+	case codeLong:
+		return int64(d.u64())
+	case codeDouble:
+		return math.Float64frombits(d.u64())
+	case codeTimestamp:
+		return Timestamp(d.u64())
+	case codeUUID:
+		var u UUID
+		copy(u[:], d.take(16))
+
+		return u
+	case codeBin8:
+		return append([]byte{}, d.take(int(d.byte()))...)
+	case codeBin32:
+		return append([]byte{}, d.take(d.size())...)
+	case codeStr8, codeStr32:
+		d.buf = start
+
+		return string(d.textBytes())
+	case codeSym8, codeSym32:
+		d.buf = start
+
+		return Symbol(d.textBytes())
+	case codeList0, codeList8, codeList32:
+		d.buf = start
+
+		return d.list()
+	case codeMap8, codeMap32:
+		d.buf = start
+
+		return d.Map()
+	default:
+		d.buf = start
+		d.depth--
+		d.Skip()
+		d.depth++
+
+		return append(Raw{}, start[:len(start)-len(d.buf)]...)
+	}
+}
+
+func (d *Decoder) list() []any {
+	f := d.List()
+	f.depth = d.depth
+	out := make([]any, 0, f.left)
+
+	for f.left > 0 && f.err == nil {
+		out = append(out, f.Next().Value())
+	}
+
+	if f.err != nil {
+		d.fail(f.err)
+
+		return nil
+	}
+
+	return out
+}
+
+// Map reads a map; a null is the empty map.
+func (d *Decoder) Map() Map {
+	body, n := d.MapBody()
+	if n == 0 {
+		return nil
+	}
+
+	in := Decoder{buf: body, depth: d.depth}
+	out := make(Map, 0, n/2)
+
+	for ; n > 0 && in.err == nil; n -= 2 {
+		out = append(out, Pair{Key: in.Value(), Value: in.Value()})
+	}
+
+	if in.err != nil {
+		d.fail(in.err)
+
+		return nil
+	}
+
+	return out
+}
+
+// Skip walks over one value of any type and checks all of it: lengths,
+// counts, nesting and that strings are UTF-8.
+func (d *Decoder) Skip() {
+	d.skip(d.byte())
+}
+
+// skip walks over a value whose constructor was consumed.
+func (d *Decoder) skip(code byte) {
+	if !d.enter() {
+		return
+	}
+	defer d.leave()
+
+	switch code {
+	case codeDescribed:
+		d.Skip()
+		d.Skip()
+	case codeStr8, codeSym8:
+		d.text(int(d.byte()))
+	case codeStr32, codeSym32:
+		d.text(d.size())
+	case codeBin8:
+		d.take(int(d.byte()))
+	case codeBin32:
+		d.take(d.size())
+	case codeList8, codeList32, codeMap8, codeMap32:
+		in, n := d.compound(code&0xf0 == 0xd0)
+		if n > in.Len() || code&0x0f == 1 && n%2 != 0 {
+			in.fail(ErrTruncated)
+		}
+
+		for ; n > 0 && in.err == nil; n-- {
+			in.Skip()
+		}
+
+		if in.err != nil {
+			d.fail(in.err)
+		}
+	case codeArray8, codeArray32:
+		d.skipArray(code == codeArray32)
+	default:
+		width, ok := fixedWidth(code)
+		if !ok {
+			d.fail(fmt.Errorf("%w: unknown constructor 0x%02x", ErrType, code))
+
+			return
+		}
+
+		d.take(width)
+	}
+}
+
+func (d *Decoder) text(n int) {
+	if !utf8.Valid(d.take(n)) {
+		d.fail(ErrUTF8)
+	}
+}
+
+// skipArray walks over an array. Its elements share one constructor, and
+// those of width zero (null, true, an empty list) take no bytes at all, so
+// the count says nothing about the size: it is not looped over for them.
+func (d *Decoder) skipArray(wide bool) {
+	in, n := d.compound(wide)
+	code := in.byte()
+
+	if code == codeDescribed {
+		in.Skip()
+
+		code = in.byte()
+	}
+
+	width, fixed := fixedWidth(code)
+
+	switch {
+	case fixed && width == 0:
+	case fixed && n > in.Len()/width:
+		in.fail(ErrTruncated)
+	case fixed:
+		in.take(n * width)
+	default:
+		for ; n > 0 && in.err == nil; n-- {
+			in.skip(code)
+		}
+	}
+
+	if in.err != nil {
+		d.fail(in.err)
+	}
+}
+
+// fixedWidth returns the width of the types that have one.
+func fixedWidth(code byte) (int, bool) {
+	switch code {
+	case codeNull, codeTrue, codeFalse, codeUint0, codeUlong0, codeList0:
+		return 0, true
+	case codeUbyte, codeByte, codeSmallUint, codeSmallUlong, codeSmallInt, codeSmallLong, codeBool:
+		return 1, true
+	case codeUshort, codeShort:
+		return 2, true
+	case codeUint, codeInt, codeFloat, codeChar, codeDecimal32:
+		return 4, true
+	case codeUlong, codeLong, codeDouble, codeTimestamp, codeDecimal64:
+		return 8, true
+	case codeDecimal128, codeUUID:
+		return 16, true
+	default:
+		return 0, false
+	}
+}

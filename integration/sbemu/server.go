@@ -1,0 +1,216 @@
+package sbemu
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/front"
+)
+
+// Server is an emulated namespace. Its methods are safe for concurrent use.
+type Server struct {
+	cfg       Config
+	namespace *broker.Namespace
+	front     *front.Server
+
+	mu       sync.Mutex
+	listener net.Listener
+	serving  sync.WaitGroup
+}
+
+// ErrStarted says that a server was started before.
+var ErrStarted = errors.New("server was started before")
+
+// New returns a server of the namespace that cfg declares.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("validate configuration: %w", err)
+	}
+
+	cfg.Address = cmp.Or(cfg.Address, DefaultAddress)
+	cfg.AcceptTimeout = cmp.Or(cfg.AcceptTimeout, DefaultAcceptTimeout)
+
+	if len(cfg.Policies) == 0 {
+		cfg.Policies = []Policy{{Name: DefaultPolicy, Key: DefaultKey, Manage: true}}
+	}
+
+	s := &Server{cfg: cfg, namespace: broker.NewNamespace()}
+
+	for _, t := range cfg.Topics {
+		if err := s.CreateTopic(t); err != nil {
+			return nil, err
+		}
+	}
+
+	for _, q := range cfg.Queues {
+		if err := s.CreateQueue(q); err != nil {
+			return nil, err
+		}
+	}
+
+	opts := front.Options{Namespace: s.namespace, AcceptTimeout: cfg.AcceptTimeout}
+	for _, p := range cfg.Policies {
+		opts.Policies = append(opts.Policies, front.Policy{Name: p.Name, Key: p.Key, Rights: p.rights()})
+	}
+
+	s.front = front.NewServer(opts)
+
+	return s, nil
+}
+
+func (p Policy) rights() front.Rights {
+	var r front.Rights
+
+	if p.Listen {
+		r |= front.Listen
+	}
+
+	if p.Send {
+		r |= front.Send
+	}
+
+	if p.Manage {
+		r = front.AllRights
+	}
+
+	return r
+}
+
+// CreateTopic adds a topic.
+func (s *Server) CreateTopic(t Topic) error {
+	cfg := broker.TopicConfig{
+		Name: t.Name,
+		IntakeConfig: broker.IntakeConfig{
+			DuplicateDetectionWindow: t.DuplicateDetectionWindow,
+			Partitioned:              t.Partitioned,
+			MaxMessageSize:           t.MaxMessageSize,
+			MaxBatchSize:             t.MaxBatchSize,
+			DefaultTTL:               t.DefaultTTL,
+			Disabled:                 t.Disabled,
+			Record:                   t.Record,
+		},
+	}
+
+	for _, sub := range t.Subscriptions {
+		cfg.Subscriptions = append(cfg.Subscriptions, broker.SubscriptionConfig{
+			Name: sub.Name,
+			QueueConfig: broker.QueueConfig{
+				RequiresSession:   sub.RequiresSession,
+				LockDuration:      sub.LockDuration,
+				MaxDeliveryCount:  sub.MaxDeliveryCount,
+				DefaultTTL:        sub.DefaultTTL,
+				DeadLetterExpired: sub.DeadLetterExpired,
+				Disabled:          sub.Disabled,
+			},
+		})
+	}
+
+	if err := s.namespace.CreateTopic(cfg); err != nil {
+		return fmt.Errorf("create topic: %w", err)
+	}
+
+	return nil
+}
+
+// CreateQueue adds a queue.
+func (s *Server) CreateQueue(q Queue) error {
+	err := s.namespace.CreateQueue(broker.StandaloneConfig{
+		Name: q.Name,
+		IntakeConfig: broker.IntakeConfig{
+			DuplicateDetectionWindow: q.DuplicateDetectionWindow,
+			Partitioned:              q.Partitioned,
+			MaxMessageSize:           q.MaxMessageSize,
+			MaxBatchSize:             q.MaxBatchSize,
+			DefaultTTL:               q.DefaultTTL,
+			Disabled:                 q.Disabled,
+			Record:                   q.Record,
+		},
+		QueueConfig: broker.QueueConfig{
+			RequiresSession:   q.RequiresSession,
+			LockDuration:      q.LockDuration,
+			MaxDeliveryCount:  q.MaxDeliveryCount,
+			DeadLetterExpired: q.DeadLetterExpired,
+			Disabled:          q.Disabled,
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("create queue: %w", err)
+	}
+
+	return nil
+}
+
+// Start begins to serve and returns. [Server.Close] ends it.
+func (s *Server) Start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if s.listener != nil {
+		return ErrStarted
+	}
+
+	l := s.cfg.Listener
+	if l == nil {
+		var err error
+		if l, err = net.Listen("tcp", s.cfg.Address); err != nil {
+			return fmt.Errorf("listen for AMQP: %w", err)
+		}
+	}
+
+	s.listener = l
+	s.serving.Go(func() { _ = s.front.Serve(l) })
+
+	return nil
+}
+
+// Close ends all connections and stops to serve. It waits until all is done.
+func (s *Server) Close() error {
+	err := s.front.Close()
+	s.namespace.Close()
+	s.serving.Wait()
+
+	if err != nil {
+		return fmt.Errorf("close server: %w", err)
+	}
+
+	return nil
+}
+
+// Addr returns the address that is listened on, nil before [Server.Start].
+func (s *Server) Addr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if s.listener == nil {
+		return nil
+	}
+
+	return s.listener.Addr()
+}
+
+// ConnectionString returns what a client connects with: for plain AMQP, which
+// the SDKs speak when UseDevelopmentEmulator is set. It names the first policy.
+func (s *Server) ConnectionString() string {
+	return s.ConnectionStringFor(s.cfg.Policies[0])
+}
+
+// ConnectionStringFor returns what a client connects with under a policy.
+func (s *Server) ConnectionStringFor(p Policy) string {
+	host := s.cfg.Address
+
+	if addr := s.Addr(); addr != nil {
+		host = addr.String()
+	}
+
+	return strings.Join([]string{
+		"Endpoint=sb://" + host,
+		"SharedAccessKeyName=" + p.Name,
+		"SharedAccessKey=" + p.Key,
+		"UseDevelopmentEmulator=true",
+	}, ";")
+}
