@@ -51,24 +51,30 @@ func start(t *testing.T, store *lockStore, work leader.Work) *candidate {
 // quiet is a context in which client-go logs nothing.
 func quiet() context.Context { return klog.NewContext(context.Background(), logr.Discard()) }
 
-// pass lets time pass, and then what is due happen.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
 // untilDone is work that does nothing and stops at once.
 func untilDone(ctx context.Context, _ *leader.Term) error {
 	<-ctx.Done()
 	return nil
 }
 
+// finish stops the candidate and waits for it.
+func (c *candidate) finish(t *testing.T) {
+	t.Helper()
+	c.stop()
+	if err := <-c.result; err != nil {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
 // leads tells, by its value, whether the candidate's work runs.
 func (c *candidate) leads(t *testing.T) bool {
+	t.Helper()
 	return c.metric(t, "penstock_publisher_leader", "") == 1
 }
 
+// ended is how many terms of the candidate ended for that reason.
 func (c *candidate) ended(t *testing.T, reason string) int {
+	t.Helper()
 	return int(c.metric(t, "penstock_publisher_terms_total", reason))
 }
 
@@ -121,10 +127,7 @@ func TestStopDrainsFirstAndReleasesSecond(t *testing.T) {
 				renewals++
 			}
 		})
-		c.stop()
-		if err := <-c.result; err != nil {
-			t.Errorf("Run returned %v", err)
-		}
+		c.finish(t)
 		if want := []string{"drain began", "drain ended", "released"}; !slices.Equal(steps, want) {
 			t.Errorf("steps are %q, want %q", steps, want)
 		}
@@ -157,18 +160,14 @@ func TestStopOfACandidate(t *testing.T) {
 				second.link.set(state)
 				pass(5 * time.Second)
 				begun := time.Now()
-				second.stop()
-				if err := <-second.result; err != nil {
-					t.Errorf("Run returned %v", err)
-				}
+				second.finish(t)
 				if took := time.Since(begun); took > 0 {
 					t.Errorf("stop took %v, want none", took)
 				}
 				if second.Leader() != first.identity {
 					t.Errorf("observed leader is %q, want %q", second.Leader(), first.identity)
 				}
-				first.stop()
-				<-first.result
+				first.finish(t)
 			})
 		})
 	}
@@ -183,10 +182,7 @@ func TestStopWithoutContactToTheStore(t *testing.T) {
 		pass(20 * time.Second)
 		c.link.set(silent)
 		begun := time.Now()
-		c.stop()
-		if err := <-c.result; err != nil {
-			t.Errorf("Run returned %v", err)
-		}
+		c.finish(t)
 		if took := time.Since(begun); took > leader.DefaultConfig().RequestTimeout {
 			t.Errorf("stop took %v, want at most one request timeout", took)
 		}
@@ -288,8 +284,7 @@ func TestTrustExpiresWhileTheElectorHangs(t *testing.T) {
 		if !c.leads(t) {
 			t.Error("process does not lead again")
 		}
-		c.stop()
-		<-c.result
+		c.finish(t)
 	})
 }
 
@@ -332,7 +327,9 @@ func TestTrustCountsFromTheStartOfTheRequest(t *testing.T) {
 			t.Errorf("term ended %v after the last renewal reached the store, want %v", took, want)
 		}
 		cancel()
-		<-result
+		if err := <-result; err != nil {
+			t.Errorf("Run returned %v", err)
+		}
 	})
 }
 
@@ -345,7 +342,7 @@ type slowLock struct {
 func (l *slowLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := l.memoryLock.Update(ctx, record)
 	if err == nil {
-		time.Sleep(l.answer)
+		sleep(l.answer)
 	}
 	return err
 }
@@ -380,8 +377,7 @@ func TestAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 		if store.holder() != "somebody" {
 			t.Errorf("lease is held by %q: a loser must not write to it", store.holder())
 		}
-		c.stop()
-		<-c.result
+		c.finish(t)
 	})
 }
 
@@ -391,10 +387,7 @@ func TestReleaseIsRetriedOnConflict(t *testing.T) {
 		store := &lockStore{conflicts: 3}
 		c := start(t, store, untilDone)
 		pass(time.Minute)
-		c.stop()
-		if err := <-c.result; err != nil {
-			t.Errorf("Run returned %v", err)
-		}
+		c.finish(t)
 		if store.holder() != "" {
 			t.Errorf("lease is held by %q, want nobody", store.holder())
 		}
@@ -429,8 +422,7 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 		if failing.ended(t, "work_failed") != 3 {
 			t.Errorf("%d terms count as failed, want 3", failing.ended(t, "work_failed"))
 		}
-		failing.stop()
-		<-failing.result
+		failing.finish(t)
 
 		// With a standby, that one leads next.
 		failing = start(t, store, func(context.Context, *leader.Term) error { return errors.New("stream is broken") })
@@ -441,8 +433,7 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 			t.Error("standby does not lead after the leader's work failed")
 		}
 		for _, c := range []*candidate{failing, standby} {
-			c.stop()
-			<-c.result
+			c.finish(t)
 		}
 	})
 }
@@ -461,8 +452,7 @@ func TestProcessesOfOnePodAreTwoCandidates(t *testing.T) {
 			t.Errorf("leading: first %v, second %v, want the first alone", first.leads(t), second.leads(t))
 		}
 		for _, c := range []*candidate{second, first} {
-			c.stop()
-			<-c.result
+			c.finish(t)
 		}
 	})
 }
@@ -564,8 +554,7 @@ func TestLivenessAfterALostRelease(t *testing.T) {
 				t.Fatalf("process without contact is not alive: %v", err)
 			}
 		}
-		c.stop()
-		<-c.result
+		c.finish(t)
 	})
 }
 

@@ -166,8 +166,9 @@ func TestGuardBoundsEachRequest(t *testing.T) {
 func TestBackoffGrowsAndBeginsAnew(t *testing.T) {
 	t.Parallel()
 	b := newBackoff(2 * time.Second)
-	for i, low := range []time.Duration{6, 12, 24, 48, 60, 60} {
-		low *= time.Second
+	for i, low := range []time.Duration{
+		6 * time.Second, 12 * time.Second, 24 * time.Second, 48 * time.Second, time.Minute, time.Minute,
+	} {
 		if wait := b.next(time.Second); wait < low || wait > low*3/2 {
 			t.Errorf("wait %d is %v, want %v to %v", i, wait, low, low*3/2)
 		}

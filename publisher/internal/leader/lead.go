@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // tenure is what a term knows of its lock. The zero value, but for end, is that of a
@@ -97,11 +99,11 @@ func (e *Elector) finish(term *Term, why reason, err error) outcome {
 	lasted := time.Since(term.started)
 	e.metrics.leader.Set(0)
 	e.metrics.terms.WithLabelValues(string(why)).Inc()
-	event := e.logger.Info()
+	level := zerolog.InfoLevel
 	if why == reasonWorkFailed || why == reasonWorkerStuck {
-		event = e.logger.Error()
+		level = zerolog.ErrorLevel
 	}
-	event.Err(err).Str("reason", string(why)).Dur("lasted", lasted).Msg("term ended")
+	e.logger.WithLevel(level).Err(err).Str("reason", string(why)).Dur("lasted", lasted).Msg("term ended")
 	return outcome{reason: why, lasted: lasted}
 }
 

@@ -2,8 +2,21 @@ package leader_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// sleep lets virtual time pass, in a goroutine of a synctest bubble.
+func sleep(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+}
+
+// pass lets virtual time pass and then what is due happen, in a test's own goroutine.
+func pass(d time.Duration) {
+	sleep(d)
+	synctest.Wait()
+}

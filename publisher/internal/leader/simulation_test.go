@@ -90,9 +90,9 @@ func newEpisode(seed uint64, config leader.Config) *episode {
 	}
 }
 
-// between returns a random duration.
-func (e *episode) between(low, high time.Duration) time.Duration {
-	return low + time.Duration(e.rng.Int64N(int64(high-low)+1))
+// upTo returns a random duration of at most longest.
+func (e *episode) upTo(longest time.Duration) time.Duration {
+	return time.Duration(e.rng.Int64N(int64(longest) + 1))
 }
 
 // start starts a candidate under a number of its own.
@@ -102,16 +102,16 @@ func (e *episode) start(run campaign) {
 	p := &process{link: newLink(e.rng.Uint64(), 500*time.Millisecond), stop: cancel, done: make(chan error, 1)}
 	e.processes = append(e.processes, p)
 	lock := &memoryLock{store: e.store, link: p.link, identity: leader.NewIdentity("publisher")}
-	drain := e.between(0, 8*time.Second)
+	drain := e.upTo(8 * time.Second)
 	// Just within what is allowed.
-	abort := e.between(0, e.config.LeaseDuration-e.config.RenewDeadline-e.config.Margin-time.Millisecond)
+	abort := e.upTo(e.config.LeaseDuration - e.config.RenewDeadline - e.config.Margin - time.Millisecond)
 	work := func(ctx context.Context, term *leader.Term) error {
 		e.begin(number, p)
 		defer e.end(number)
 		<-ctx.Done()
 		if !errors.Is(context.Cause(ctx), leader.ErrStopping) {
 			if term != nil {
-				time.Sleep(abort)
+				sleep(abort)
 			}
 			return nil
 		}
@@ -120,7 +120,7 @@ func (e *episode) start(run campaign) {
 		select {
 		case <-draining.C:
 		case <-term.Held().Done():
-			time.Sleep(abort)
+			sleep(abort)
 		}
 		return nil
 	}
@@ -228,7 +228,7 @@ func runEpisode(t *testing.T, seed uint64, config leader.Config, run campaign, p
 		e := newEpisode(seed, config)
 		for range candidates {
 			e.start(run)
-			time.Sleep(e.between(0, time.Second))
+			sleep(e.upTo(time.Second))
 		}
 		o = play(e)
 		if err := e.finish(); err != nil && o.err == nil {
@@ -246,7 +246,7 @@ func settle(e *episode) (int, error) {
 	if !ok {
 		return 0, errors.New("nobody led within a minute")
 	}
-	time.Sleep(e.between(0, 3*e.config.LeaseDuration))
+	sleep(e.upTo(3 * e.config.LeaseDuration))
 	return first, nil
 }
 
@@ -265,7 +265,7 @@ func crashes(e *episode) outcome {
 		return outcome{err: errNobody}
 	}
 	o := outcome{takeover: time.Since(begun)}
-	time.Sleep(e.config.LeaseDuration)
+	sleep(e.config.LeaseDuration)
 	return o
 }
 
@@ -290,7 +290,7 @@ func handovers(e *episode) outcome {
 	}
 	e.mu.Unlock()
 	o := outcome{takeover: time.Since(begun)}
-	time.Sleep(e.config.LeaseDuration)
+	sleep(e.config.LeaseDuration)
 	return o
 }
 
@@ -313,7 +313,7 @@ func commonLosses(e *episode) outcome {
 	for number, p := range e.processes {
 		if number != first && e.rng.IntN(2) == 0 {
 			p.link.set(contact(1 + e.rng.IntN(3)))
-			time.AfterFunc(e.between(0, 2*e.config.LeaseDuration), func() { p.link.set(connected) })
+			time.AfterFunc(e.upTo(2*e.config.LeaseDuration), func() { p.link.set(connected) })
 		}
 	}
 	return e.lose(first)
@@ -324,7 +324,7 @@ func (e *episode) lose(first int) outcome {
 	link := e.processes[first].link
 	link.set(contact(1 + e.rng.IntN(3)))
 	if e.rng.IntN(2) == 0 {
-		time.AfterFunc(e.between(0, 3*e.config.LeaseDuration), func() { link.set(connected) })
+		time.AfterFunc(e.upTo(3*e.config.LeaseDuration), func() { link.set(connected) })
 	}
 	var o outcome
 	for {
@@ -347,7 +347,7 @@ func chaos(e *episode) outcome {
 	until := time.Now().Add(3 * time.Minute)
 	for time.Now().Before(until) {
 		e.processes[e.rng.IntN(candidates)].link.set(contact(e.rng.IntN(4)))
-		time.Sleep(e.between(0, e.config.LeaseDuration/2))
+		sleep(e.upTo(e.config.LeaseDuration / 2))
 	}
 	for _, p := range e.processes {
 		p.link.set(connected)
