@@ -62,9 +62,8 @@ func (c *connections) run(ctx context.Context, fail context.CancelCauseFunc) {
 
 // keep opens the connection of one slot, again and again.
 func (c *connections) keep(ctx context.Context, slot int) error {
-	for failures := 0; ; {
+	for failures := 0; ctx.Err() == nil; {
 		conn, err := c.open(ctx, slot)
-		wait := time.Duration(0)
 		if err == nil {
 			select {
 			case <-conn.broken:
@@ -76,25 +75,21 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 				continue
 			}
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
 		failures++
-		if err != nil {
-			fault, _ := faultOf(err)
-			switch fault {
+		wait := backoff(failures)
+		if err != nil && ctx.Err() == nil {
+			switch fault, _ := faultOf(err); fault {
 			case FaultFatal:
 				return fmt.Errorf("connect to the topic: %w", err)
 			case FaultBusy:
-				wait = busyWait
+				wait = max(wait, busyWait)
 			}
 			c.options.Logger.Warn().Err(err).Int("connection", slot).Int("failures", failures).
 				Msg("No connection to the topic; trying on")
 		}
-		if sleep(ctx, max(wait, backoff(failures))) != nil {
-			return nil
-		}
+		_ = sleep(ctx, wait)
 	}
+	return nil
 }
 
 // open opens one connection and offers it to the workers.

@@ -74,6 +74,7 @@ func TestOrderUnderFaults(t *testing.T) {
 }
 
 func (s scenario) run(t *testing.T) error {
+	t.Helper()
 	random := rand.New(rand.NewPCG(s.seed, 1)) // of the broker, under its mutex
 	kinds := make(map[string]string)           // of events, by message id
 	topic := newBroker(func(messages []*event.Message) answer { return s.answer(random, kinds, messages) })

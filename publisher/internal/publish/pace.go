@@ -27,9 +27,12 @@ const (
 	fastGrowth = 1.0
 	// knownUpTo is up to where the last throttling says something of the present.
 	knownUpTo = 1.25
-	// minRate and maxRate are in events per second; beyond maxRate there is no limit.
-	minRate = 10
-	maxRate = 1e6
+	// minRate, startRate and maxRate are in events per second. The first throttling
+	// does not slow down below startRate: the standard tier grants 1000 credits a
+	// second to the namespace. Beyond maxRate there is no limit.
+	minRate   = 10
+	startRate = 500
+	maxRate   = 1e6
 	// burst is how much of a second's events may leave at once.
 	burst = 0.1
 	// rateMemory is the time constant over which the accepted rate is averaged:
@@ -107,10 +110,10 @@ func (p *pace) delay(now time.Time) time.Duration {
 		p.tokens = min(p.tokens+p.rate*since.Seconds(), max(1, p.rate*burst))
 		p.filled = now
 	}
-	if p.tokens > 0 {
+	if p.tokens >= 0 {
 		return 0
 	}
-	return max(seconds(-p.tokens/p.rate), time.Millisecond)
+	return seconds(-p.tokens/p.rate) + time.Microsecond // rounded up, not to wait twice
 }
 
 // spend ends a turn.
@@ -167,18 +170,14 @@ func (p *pace) refused() {
 		return
 	}
 	p.decay(now)
-	switch {
-	case p.average > minRate:
-		p.ceiling = p.average
-		if p.rate > 0 {
-			// What is averaged lags behind; one throttling halves the rate at most.
-			p.ceiling = min(max(p.average, p.rate/2/rateDecrease), p.rate)
-		}
+	if p.rate == 0 {
+		// What was accepted before is that of a burst or of a quiet time: no ceiling.
+		p.setRate(max(p.average*rateDecrease, startRate))
+	} else {
+		// The average lags behind a rate that rose fast, and a rate that was hardly
+		// used was not what was too much: the truth is between the two.
+		p.ceiling = min((p.average+p.rate)/2, p.rate)
 		p.setRate(p.ceiling * rateDecrease)
-	case p.rate > 0:
-		p.setRate(p.rate / 2)
-	default:
-		p.setRate(minRate)
 	}
 	wait := min(busyWait<<min(p.refusals, 8), maxBusyWait)
 	p.refusals++

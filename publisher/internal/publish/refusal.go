@@ -91,6 +91,6 @@ func (d *Dispatcher) learnBatchBytes(batch []*entry, n int) {
 		// The next one did not fit any more, whatever its size.
 		d.batchBytes = min(bytes+batch[n].size/2, maxBatchBytes)
 	case bytes > d.batchBytes-d.batchBytes/8:
-		d.batchBytes = min(d.batchBytes+d.batchBytes/16+1, maxBatchBytes)
+		d.batchBytes = min(d.batchBytes+d.batchBytes/128+1, maxBatchBytes)
 	}
 }

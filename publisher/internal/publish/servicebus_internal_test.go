@@ -1,0 +1,57 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+)
+
+// TestSendErrors judges errors as the SDK v1.11 hands them over with its retries
+// off.
+func TestSendErrors(t *testing.T) {
+	t.Parallel()
+	refusal := func(what string) error {
+		return &amqp.Error{
+			Condition:   amqp.ErrCondNotAllowed,
+			Description: "Batching brokered messages with distinct " + what + " is not supported for an entity with partitioning enabled.",
+		}
+	}
+	for _, test := range []struct {
+		name     string
+		err      error
+		messages int
+		want     SendError
+	}{
+		{"busy disposition", &amqp.Error{Condition: "com.microsoft:server-busy"}, 5, SendError{Fault: FaultBusy}},
+		{"busy detach", &amqp.LinkError{RemoteErr: &amqp.Error{Condition: "com.microsoft:server-busy"}}, 5, SendError{Fault: FaultBusy, Broken: true}},
+		{"full topic", &amqp.Error{Condition: amqp.ErrCondResourceLimitExceeded}, 1, SendError{Fault: FaultBusy}},
+		{"service timeout", &amqp.Error{Condition: "com.microsoft:timeout"}, 1, SendError{Fault: FaultTransient}},
+		{"our timeout", fmt.Errorf("send: %w", context.DeadlineExceeded), 1, SendError{Fault: FaultTransient, Broken: true}},
+		{"no credit in time", &azservicebus.Error{Code: azservicebus.CodeConnectionLost}, 1, SendError{Fault: FaultDisconnected, Broken: true}},
+		{"connection lost", &amqp.ConnError{}, 1, SendError{Fault: FaultDisconnected, Broken: true}},
+		{"closed sender", &azservicebus.Error{Code: azservicebus.CodeClosed}, 1, SendError{Fault: FaultDisconnected, Broken: true}},
+		{"large batch", &amqp.Error{Condition: amqp.ErrCondMessageSizeExceeded}, 5, SendError{Fault: FaultTooLarge}},
+		{"large message", azservicebus.ErrMessageTooLarge, 1, SendError{Fault: FaultTooLarge, First: true}},
+		{"partitioned", refusal("SessionId or PartitionKey"), 5, SendError{Fault: FaultRefused}},
+		{"partitioned, duplicate detection", refusal("SessionId, PartitionKey, or MessageId"), 5, SendError{Fault: FaultBatch}},
+		{"bad argument", &amqp.Error{Condition: "com.microsoft:argument-error"}, 1, SendError{Fault: FaultRefused}},
+		{"unauthorized", &azservicebus.Error{Code: azservicebus.CodeUnauthorizedAccess}, 1, SendError{Fault: FaultFatal}},
+		{"no topic", &amqp.Error{Condition: amqp.ErrCondNotFound}, 1, SendError{Fault: FaultFatal}},
+		{"disabled", &amqp.Error{Condition: "com.microsoft:entity-disabled"}, 1, SendError{Fault: FaultFatal}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := *sendError(test.err, test.messages)
+			if !errors.Is(&got, test.err) {
+				t.Errorf("%v does not wrap the SDK's error", &got)
+			}
+			if got.Err = nil; got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,296 @@
+package publish_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+)
+
+// answers gives the answers in turn, and ok from then on.
+func answers(first ...answer) func([]*event.Message) answer {
+	return func([]*event.Message) answer {
+		if len(first) == 0 {
+			return ok(time.Millisecond)
+		}
+		next := first[0]
+		first = first[1:]
+		return next
+	}
+}
+
+func TestBusyBrokerIsLeftAloneByAllLanes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(answers(fails(publish.FaultBusy)))
+		h := newHarness(t, b, func(o *publish.Options) { o.Batching = publish.BatchingSession })
+		h.start(t.Context())
+		h.submit(t, "first", 1)
+		synctest.Wait()
+		refused := time.Now()
+		for id := range int64(50) {
+			h.submit(t, fmt.Sprintf("other-%d", id), id+2)
+		}
+		h.finish(t)
+		sends := b.seen()
+		if len(sends) != 52 {
+			t.Errorf("%d sends, want the refused one, it again and 50 others", len(sends))
+		}
+		if waited := sends[1].at.Sub(refused); waited < 2*time.Second || waited > 3*time.Second {
+			t.Errorf("the next send came %v after the refusal, want 2 s and a little", waited)
+		}
+	})
+}
+
+func TestBusyAgainAndAgainWaitsLonger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		busy := fails(publish.FaultBusy)
+		b := newBroker(answers(busy, busy, busy, busy, busy, busy, busy))
+		h := newHarness(t, b, nil)
+		h.start(t.Context())
+		h.submit(t, "a", 1)
+		h.finish(t)
+		sends := b.seen()
+		for i, least := range []float64{2, 4, 8, 16, 30, 30, 30} {
+			if waited := sends[i+1].at.Sub(sends[i].at).Seconds(); waited < least || waited > 1.2*least {
+				t.Errorf("wait %d is %v s, want %v s and up to a fifth", i+1, waited, least)
+			}
+		}
+	})
+}
+
+// TestRefusalsInFlightProlongTheWait: each refusal asks for its own 2 s, and many
+// of one burst slow down no more than one.
+func TestRefusalsInFlightProlongTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		early, late := fails(publish.FaultBusy), fails(publish.FaultBusy)
+		early.after, late.after = time.Millisecond, 1500*time.Millisecond
+		b := newBroker(answers(early, late))
+		h := newHarness(t, b, func(o *publish.Options) { o.Batching = publish.BatchingOff })
+		h.start(t.Context())
+		start := time.Now()
+		h.submit(t, "a", 1)
+		h.submit(t, "b", 2)
+		h.finish(t)
+		sends := b.seen()
+		if len(sends) != 4 {
+			t.Fatalf("%d sends, want 4", len(sends))
+		}
+		if waited := sends[2].at.Sub(start); waited < 3500*time.Millisecond || waited > 4*time.Second {
+			t.Errorf("sending went on after %v, want 2 s after the last refusal, so 3.5 s", waited)
+		}
+	})
+}
+
+func TestTransientFaultsBackOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failing := make([]answer, 12)
+		for i := range failing {
+			failing[i] = fails(publish.FaultTransient)
+		}
+		b := newBroker(answers(failing...))
+		h := newHarness(t, b, nil)
+		h.start(t.Context())
+		h.submit(t, "a", 1)
+		h.finish(t)
+		sends := b.seen()
+		wait := 50 * time.Millisecond
+		for i := range failing {
+			waited := sends[i+1].at.Sub(sends[i].at)
+			if waited < wait/2 || waited > wait {
+				t.Errorf("wait %d is %v, want between %v and %v", i+1, waited, wait/2, wait)
+			}
+			wait = min(2*wait, 10*time.Second)
+		}
+	})
+}
+
+func TestSlowSendTimesOutAndReplacesTheConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(answers(ok(time.Hour)))
+		h := newHarness(t, b, func(o *publish.Options) {
+			o.Connections = 1
+			o.SendTimeout = 10 * time.Second
+		})
+		h.start(t.Context())
+		start := time.Now()
+		h.submit(t, "a", 1)
+		h.finish(t)
+		if took := time.Since(start); took < 10*time.Second || took > 11*time.Second {
+			t.Errorf("took %v, want the timeout and a little", took)
+		}
+		if _, sends, conns := b.count(); sends != 2 || conns != 2 {
+			t.Errorf("%d sends over %d connections, want 2 over 2", sends, conns)
+		}
+	})
+}
+
+func TestLostConnectionIsReplacedOnceForAllItsLanes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failing := make([]answer, 100)
+		for i := range failing {
+			failing[i] = fails(publish.FaultDisconnected)
+			failing[i].after = time.Millisecond
+		}
+		b := newBroker(answers(append([]answer{ok(time.Millisecond)}, failing...)...))
+		h := newHarness(t, b, func(o *publish.Options) {
+			o.Connections = 1
+			o.Batching = publish.BatchingOff
+		})
+		h.start(t.Context())
+		h.submit(t, "served", 1)
+		<-time.After(time.Second)
+		for id := range int64(100) {
+			h.submit(t, fmt.Sprintf("lane-%d", id), id+2)
+		}
+		h.finish(t)
+		if _, sends, conns := b.count(); sends != 201 || conns != 2 {
+			t.Errorf("%d sends over %d connections, want 201 over 2", sends, conns)
+		}
+	})
+}
+
+func TestOtherConnectionsCarryOnMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lost := fails(publish.FaultDisconnected)
+		lost.stored = true
+		b := newBroker(answers(lost))
+		b.connect = func(n int) error {
+			if n > 2 {
+				return errors.New("no more connections")
+			}
+			return nil
+		}
+		h := newHarness(t, b, func(o *publish.Options) { o.Connections = 2 })
+		h.start(t.Context())
+		start := time.Now()
+		h.submit(t, "a", 1)
+		h.finish(t)
+		if took := time.Since(start); took > 100*time.Millisecond {
+			t.Errorf("took %v although a connection was left", took)
+		}
+	})
+}
+
+// TestUnreachableBrokerIsTriedOn until it is there.
+func TestUnreachableBrokerIsTriedOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		there := time.Now().Add(10 * time.Minute)
+		b := newBroker(answers())
+		b.connect = func(int) error {
+			if time.Now().Before(there) {
+				return errors.New("connection refused")
+			}
+			return nil
+		}
+		h := newHarness(t, b, func(o *publish.Options) { o.Connections = 1 })
+		h.start(t.Context())
+		h.submit(t, "a", 1)
+		h.finish(t)
+		if waited := time.Since(there); waited > 11*time.Second {
+			t.Errorf("connected %v after the broker was there, want 10 s at most", waited)
+		}
+		if _, _, conns := b.count(); conns > 100 {
+			t.Errorf("%d attempts in 10 minutes", conns)
+		}
+	})
+}
+
+// TestThrottledNamespaceIsUsedWell runs a backlog against a namespace that grants
+// credits a second, as the standard tier does, and wants most of them used and
+// few refusals.
+func TestThrottledNamespaceIsUsedWell(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []publish.Batching{publish.BatchingMixed, publish.BatchingOff} {
+		for _, perSecond := range []int{30, 1000} {
+			t.Run(fmt.Sprintf("%s at %d", policy, perSecond), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { testThrottled(t, policy, perSecond) })
+			})
+		}
+	}
+}
+
+func testThrottled(t *testing.T, policy publish.Batching, perSecond int) {
+	t.Helper()
+	const minutes = 3
+	start := time.Now()
+	var second, credits, refused int
+	b := newBroker(func(messages []*event.Message) answer {
+		if now := int(time.Since(start) / time.Second); now != second {
+			second, credits = now, 0
+		}
+		if credits >= perSecond {
+			refused++
+			a := fails(publish.FaultBusy)
+			a.after = 4 * time.Millisecond
+			return a
+		}
+		credits += len(messages)
+		return ok(4 * time.Millisecond)
+	})
+	h := newHarness(t, b, func(o *publish.Options) { o.Batching = policy })
+	ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
+	defer cancel()
+	h.start(ctx)
+	id := int64(1)
+	for h.Submit(ctx, item(fmt.Sprintf("aggregate-%d", rand.IntN(1000)), id)) == nil {
+		id++
+	}
+	if err := <-h.ran; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("run: %v", err)
+	}
+	topic, sends, _ := b.count()
+	used := float64(topic) / float64(perSecond*minutes*60)
+	t.Logf("%.0f %% of the credits used, %d of %d sends refused", 100*used, refused, sends)
+	if used < 0.75 {
+		t.Errorf("%.0f %% of the credits were used", 100*used)
+	}
+	if refused > sends/20+512 { // the first burst is what may be in flight
+		t.Errorf("%d of %d sends were refused", refused, sends)
+	}
+}
+
+// TestRateIsForgottenOnceTheThrottleIsGone: it rises while it is used, until
+// there is none.
+func TestRateIsForgottenOnceTheThrottleIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(answers(ok(time.Millisecond), fails(publish.FaultBusy)))
+		h := newHarness(t, b, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		h.start(ctx)
+		for id := int64(1); h.Submit(ctx, item(fmt.Sprintf("aggregate-%d", id%100), id)) == nil; id++ {
+			if id%2 == 0 {
+				<-time.After(time.Millisecond)
+			}
+		}
+		if err := <-h.ran; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("run: %v", err)
+		}
+		sends := b.seen()
+		events := 0
+		for _, s := range sends {
+			if at := s.at.Sub(sends[0].at); at > 40*time.Second && at <= 41*time.Second {
+				events += s.events
+			}
+		}
+		if events < 1_800 {
+			t.Errorf("%d events in a second, 40 s after the throttling, want the 2,000 that came in", events)
+		}
+	})
+}
