@@ -5,7 +5,7 @@
 //	      │                                                    │
 //	      ▼ Add                                                ▼ Ack
 //	┌─ Watermark ──────────────────────────────────────────────────────┐
-//	│  acked acked acked │ UNACKED acked acked UNACKED UNACKED          │
+//	│      ✓  ✓  ✓  ✓  ✓ │ ·  ✓  ✓  ·  ✓  ✓  ✓  ·  ·  ·                │
 //	└────────────────────┴─────────────────────────────────────────────┘
 //	                     ▲ Low: it and all before it are acknowledged
 //	                     │
@@ -14,12 +14,22 @@
 //	                       {_id: stream, epoch, holder, token, …} ◀── matches only the
 //	                                                                  epoch that it claimed
 //
-// What is stored is always in one of these states:
+// What is stored is always in one of these states; see [Position]:
 //
-//	                 ┌────────────────── history lost ─────────────────┐
-//	                 ▼                                                 │
-//	nothing ──▶ scanning from (aggregateId, eventId) ──▶ streaming from a time ──▶ streaming after a token
-//	   │                                                    ▲              ▲                 │
-//	   └──────────────── start: now, or a time ─────────────┘              └── history lost, │
-//	                                                                            by scanning ─┘
+//	           start: beginning                     scan is over
+//	nothing ───────────────────▶ scan after an event ───────────▶ stream from a time
+//	   │                                 ▲                          ▲       │ first
+//	   │                                 │ history lost             │       ▼ save
+//	   │                                 └────────────── stream after a token
+//	   └──────────────────── start: now, or a time ─────────────────┘
+//
+// The scan, the mark at its end and the stream that follows go through one
+// Watermark: nothing has to be drained in between.
+//
+// # Fencing
+//
+// [Store.Claim] issues an epoch at the start of a term, by one atomic $inc. Every
+// [Claim.Save] matches on the epoch and its holder: after a later claim it matches
+// nothing and fails with [ErrFenced]. That holds for a process that was frozen and
+// for a request that was under way for minutes, where a lease alone does not.
 package checkpoint

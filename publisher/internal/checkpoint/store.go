@@ -3,16 +3,31 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-// ErrFenced says that a later term has claimed the checkpoint: this one is over.
-var ErrFenced = errors.New("checkpoint is claimed by a later term")
+// checkpointsName is the collection that the checkpoints are in.
+const checkpointsName = "checkpoints"
+
+// claimAttempts is how often a claim is tried where several processes insert the
+// first document at once: all but one of them get E11000, and then find it.
+const claimAttempts = 5
+
+var (
+	// ErrFenced says that a later term has claimed the checkpoint: this one is over.
+	ErrFenced = errors.New("checkpoint is claimed by a later term")
+	// ErrNoPosition says that a position is zero: there is nothing to save.
+	ErrNoPosition = errors.New("position is empty")
+)
 
 // Collection is what a store needs of a [*mongo.Collection].
 type Collection interface {
@@ -20,8 +35,28 @@ type Collection interface {
 	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
 }
 
-// Checkpoints returns the collection checkpoints of db, with majority write concern.
-func Checkpoints(db *mongo.Database) *mongo.Collection { panic("pending") }
+var _ Collection = (*mongo.Collection)(nil)
+
+// Checkpoints returns the collection checkpoints of db, with majority write concern:
+// a failover of the database must not take a claim or a token back.
+func Checkpoints(db *mongo.Database) *mongo.Collection {
+	return db.Collection(checkpointsName, options.Collection().SetWriteConcern(writeconcern.Majority()))
+}
+
+// document is the checkpoint as it is stored, where it is not written field by field.
+type document struct {
+	Epoch       int64          `bson:"epoch"`
+	Token       bson.Raw       `bson:"token"`
+	ClusterTime bson.Timestamp `bson:"clusterTime"`
+	Recovery    *recovery      `bson:"recovery"`
+}
+
+// recovery is a Scan as it is stored.
+type recovery struct {
+	OperationTime bson.Timestamp `bson:"operationTime"`
+	AggregateID   bson.RawValue  `bson:"aggregateId,omitempty"`
+	EventID       int64          `bson:"eventId,omitempty"`
+}
 
 // Options are what a store reports to. The zero value reports to nobody.
 type Options struct {
@@ -34,52 +69,139 @@ type Options struct {
 }
 
 // Store keeps the checkpoint of one stream. It is made once in a process.
-type Store struct{}
+type Store struct {
+	checkpoints Collection
+	stream      string
+	logger      zerolog.Logger
+	metrics     *metrics
+}
 
-// NewStore makes the store of the checkpoint whose _id is stream.
-func NewStore(checkpoints Collection, stream string, options Options) *Store { panic("pending") }
+// NewStore makes the store of the checkpoint whose _id is stream. Make checkpoints by
+// [Checkpoints].
+func NewStore(checkpoints Collection, stream string, options Options) *Store {
+	return &Store{
+		checkpoints: checkpoints,
+		stream:      stream,
+		logger:      options.Logger.With().Str("component", "checkpoint").Logger(),
+		metrics:     newMetrics(options.Registerer),
+	}
+}
 
 // Claim begins a term: it issues the next epoch, in one atomic step, and from then on
-// every save of an earlier claim fails with [ErrFenced].
-func (s *Store) Claim(ctx context.Context, holder string) (*Claim, error) { panic("pending") }
+// every save of an earlier claim fails with [ErrFenced]. It is not retried: after an
+// error, the epoch may be issued or not, and the next claim issues a later one.
+func (s *Store) Claim(ctx context.Context, holder string) (*Claim, error) {
+	update := bson.D{
+		{Key: "$inc", Value: bson.D{{Key: "epoch", Value: int64(1)}}},
+		{Key: "$set", Value: bson.D{
+			{Key: "holder", Value: holder},
+			{Key: "revision", Value: int64(0)},
+			{Key: "updatedAt", Value: time.Now()},
+		}},
+	}
+	var found document
+	var err error
+	for range claimAttempts {
+		err = s.checkpoints.FindOneAndUpdate(ctx,
+			bson.D{{Key: "_id", Value: s.stream}}, update,
+			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After),
+		).Decode(&found)
+		if !mongo.IsDuplicateKeyError(err) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim checkpoint %s: %w", s.stream, err)
+	}
+	claim := &Claim{
+		Epoch:    found.Epoch,
+		Position: Position{Token: found.Token, ClusterTime: found.ClusterTime},
+		store:    s,
+		holder:   holder,
+	}
+	if found.Recovery != nil {
+		claim.Position = Position{Scan: Scan{
+			OperationTime: found.Recovery.OperationTime,
+			AggregateID:   found.Recovery.AggregateID,
+			EventID:       found.Recovery.EventID,
+		}}
+	}
+	s.metrics.epoch.Set(float64(claim.Epoch))
+	return claim, nil
+}
 
 // Claim is one term's right to move the checkpoint.
 type Claim struct {
-	// Epoch is greater than that of every earlier claim.
+	// Epoch is greater than that of every earlier claim, as long as the checkpoint's
+	// document is not deleted.
 	Epoch int64
 	// Position is where the terms before came to; zero where there was none.
 	Position Position
+
+	store  *Store
+	holder string
+	// revision counts the saves.
+	revision atomic.Int64
 }
 
-// Save stores p. It fails with [ErrFenced] where a later claim exists, or where the
-// checkpoint was deleted; after any other error, p may be stored or not.
-func (c *Claim) Save(ctx context.Context, p Position) error { panic("pending") }
-
-// SaverConfig says when a saver saves. A zero field stands for its default.
-type SaverConfig struct {
-	// Interval is the time between two saves, default 1 s.
-	Interval time.Duration
-	// Events is how many acknowledged events bring a save about before the interval
-	// is over, default 10,000.
-	Events int
-	// Timeout bounds one save, default 5 s.
-	Timeout time.Duration
-	// FlushTimeout bounds the last save of a term, default 2 s.
-	FlushTimeout time.Duration
+// Save stores p, which is not zero. It fails with [ErrFenced] where a later claim
+// exists, or where the checkpoint was deleted; after any other error, p may be stored
+// or not. A save that is carried out late, after a later one of the same claim,
+// changes nothing.
+func (c *Claim) Save(ctx context.Context, p Position) error {
+	revision := c.revision.Add(1)
+	update, err := updateTo(p, revision)
+	if err != nil {
+		return fmt.Errorf("save checkpoint %s: %w", c.store.stream, err)
+	}
+	result, err := c.store.checkpoints.UpdateOne(ctx, bson.D{
+		{Key: "_id", Value: c.store.stream},
+		{Key: "epoch", Value: c.Epoch},
+		// Epochs begin anew when somebody deletes the document; holders do not.
+		{Key: "holder", Value: c.holder},
+		// A retry of this save must match what its first attempt wrote.
+		{Key: "revision", Value: bson.D{{Key: "$lte", Value: revision}}},
+	}, update)
+	switch {
+	case err != nil:
+		c.store.metrics.saves.WithLabelValues(resultError).Inc()
+		return fmt.Errorf("save checkpoint %s: %w", c.store.stream, err)
+	case result.MatchedCount == 0:
+		c.store.metrics.saves.WithLabelValues(resultFenced).Inc()
+		return fmt.Errorf("save checkpoint %s in epoch %d: %w", c.store.stream, c.Epoch, ErrFenced)
+	}
+	c.store.metrics.saves.WithLabelValues(resultSaved).Inc()
+	return nil
 }
 
-// Saver saves the low watermark of a term.
-type Saver struct{}
-
-// NewSaver makes the saver of one term.
-func NewSaver(claim *Claim, watermark *Watermark, config SaverConfig) *Saver { panic("pending") }
-
-// Run saves the low watermark, whenever it has moved, until ctx ends, and then
-// returns nil. It fails with [ErrFenced] only; every other error is retried, because
-// to end the term would not cure it and what is published stays right.
-func (s *Saver) Run(ctx context.Context) error { panic("pending") }
-
-// Flush saves the low watermark if it has moved since the last save. It is the last
-// step of a term, after the drain, and bounds itself by FlushTimeout; ctx must not be
-// the one whose end began the drain.
-func (s *Saver) Flush(ctx context.Context) error { panic("pending") }
+// updateTo is the update that stores p.
+func updateTo(p Position, revision int64) (bson.D, error) {
+	set := bson.D{
+		{Key: "revision", Value: revision},
+		{Key: "updatedAt", Value: time.Now()},
+	}
+	var unset bson.D
+	drop := func(field string) { unset = append(unset, bson.E{Key: field, Value: ""}) }
+	switch {
+	case p.Scan.Active():
+		set = append(set, bson.E{Key: "recovery", Value: recovery{
+			OperationTime: p.Scan.OperationTime,
+			AggregateID:   p.Scan.AggregateID,
+			EventID:       p.Scan.EventID,
+		}})
+		drop("token")
+	case len(p.Token) > 0:
+		set = append(set, bson.E{Key: "token", Value: p.Token})
+		if !p.ClusterTime.IsZero() {
+			set = append(set, bson.E{Key: "clusterTime", Value: p.ClusterTime})
+		}
+		drop("recovery")
+	case !p.ClusterTime.IsZero():
+		set = append(set, bson.E{Key: "clusterTime", Value: p.ClusterTime})
+		drop("token")
+		drop("recovery")
+	default:
+		return nil, ErrNoPosition
+	}
+	return bson.D{{Key: "$set", Value: set}, {Key: "$unset", Value: unset}}, nil
+}

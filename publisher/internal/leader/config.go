@@ -98,8 +98,9 @@ func (c Config) Validate() error {
 // trust is how long a renewal is trusted, counted from the start of its request.
 func (c Config) trust() time.Duration { return c.RenewDeadline + c.Margin }
 
-// abortTimeout is how long work may take to stop after its lease was lost.
-func (c Config) abortTimeout() time.Duration { return c.LeaseDuration - c.trust() }
+// AbortTimeout is how long work may take to stop after its lease was lost:
+// LeaseDuration - RenewDeadline - Margin.
+func (c Config) AbortTimeout() time.Duration { return c.LeaseDuration - c.trust() }
 
 // NewIdentity returns `<pod>_<uuid>`: a name for this process that no other has,
 // not even a restart of the same pod. Two processes with the same identity would

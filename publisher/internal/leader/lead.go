@@ -55,7 +55,7 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 			why = r
 		}
 		lose(cause)
-		limit.advance(time.Now().Add(e.config.abortTimeout()))
+		limit.advance(time.Now().Add(e.config.AbortTimeout()))
 		lock.lost, lock.ended, lock.deadline = nil, nil, nil
 	}
 	for {

@@ -104,7 +104,7 @@ func (e *episode) start(run campaign) {
 	lock := &memoryLock{store: e.store, link: p.link, identity: leader.NewIdentity("publisher")}
 	drain := e.upTo(8 * time.Second)
 	// Just within what is allowed.
-	abort := e.upTo(e.config.LeaseDuration - e.config.RenewDeadline - e.config.Margin - time.Millisecond)
+	abort := e.upTo(e.config.AbortTimeout() - time.Millisecond)
 	work := func(ctx context.Context, term *leader.Term) error {
 		e.begin(number, p)
 		defer e.end(number)

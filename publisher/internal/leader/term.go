@@ -34,8 +34,8 @@ var (
 //
 // When ctx ends, it takes on nothing new. Where [Term.Held] still stands, it
 // finishes what is in flight, saves, and returns, within Config.StopTimeout. Where
-// that has ended too, it stops at once, within LeaseDuration - RenewDeadline -
-// Margin: another process is about to begin. Everything that it started has ended
+// that has ended too, it stops at once, within [Config.AbortTimeout]: another process
+// is about to begin. Everything that it started has ended
 // when it returns.
 //
 // An error, or a return before ctx ended, gives the lease up, so that another

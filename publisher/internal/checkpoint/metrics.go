@@ -1,0 +1,69 @@
+package checkpoint
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// What a save can come to, as the label of a metric.
+const (
+	resultSaved  = "saved"
+	resultFenced = "fenced"
+	resultError  = "error"
+)
+
+type metrics struct {
+	epoch prometheus.Gauge
+	saves *prometheus.CounterVec
+	// current is the running term's saver; nil between terms.
+	current atomic.Pointer[Saver]
+}
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	m := &metrics{
+		epoch: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_publisher_epoch",
+			Help: "The epoch that this process claimed last; 0 before its first term.",
+		}),
+		saves: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_publisher_checkpoint_saves_total",
+			Help: "Attempts to save the checkpoint, by their result.",
+		}, []string{"result"}),
+	}
+	for _, result := range []string{resultSaved, resultFenced, resultError} {
+		m.saves.WithLabelValues(result)
+	}
+	if registerer == nil {
+		return m
+	}
+	registerer.MustRegister(m.epoch, m.saves,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "penstock_publisher_checkpoint_age_seconds",
+			Help: "Time since the checkpoint was last moved, or since the term began; 0 while not leading. " +
+				"It grows where saves fail, an event is not acknowledged, or the stream makes no progress, idle or not.",
+		}, m.age),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "penstock_publisher_checkpoint_window_events",
+			Help: "Events that were read after the low watermark: a failover repeats at least these; 0 while not leading.",
+		}, m.window),
+	)
+	return m
+}
+
+func (m *metrics) age() float64 {
+	s := m.current.Load()
+	if s == nil {
+		return 0
+	}
+	return time.Since(time.Unix(0, s.moved.Load())).Seconds()
+}
+
+func (m *metrics) window() float64 {
+	s := m.current.Load()
+	if s == nil {
+		return 0
+	}
+	return float64(s.watermark.Window())
+}

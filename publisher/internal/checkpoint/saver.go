@@ -1,0 +1,134 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// SaverConfig says when a saver saves. A zero field stands for its default.
+type SaverConfig struct {
+	// Interval is the time between two saves, default 1 s. After a failed save it is
+	// the time to the next attempt.
+	Interval time.Duration
+	// Events is how many acknowledged events bring a save about before the interval
+	// is over, default 10,000. Failed saves do not hasten.
+	Events int
+	// Timeout bounds one save, default 5 s.
+	Timeout time.Duration
+	// FlushTimeout bounds the last save of a term, default 2 s: less than what a
+	// leader that lost its lease has to stop.
+	FlushTimeout time.Duration
+}
+
+// Saver saves the low watermark of a term.
+//
+//	go saver.Run(working)  // with the term's streams; ends with them
+//	…                      // drain: acknowledgements still move the watermark
+//	saver.Flush(held)      // the term's last step
+type Saver struct {
+	claim     *Claim
+	watermark *Watermark
+	config    SaverConfig
+	due       <-chan struct{}
+	// moved is when the checkpoint was last moved, in Unix nanoseconds.
+	moved atomic.Int64
+
+	mu sync.Mutex
+	// saved is how often the watermark had moved when it was saved last.
+	saved uint64
+	// failing is since when saves have been failing; zero: they have not.
+	failing time.Time
+}
+
+// NewSaver makes the saver of one term; a watermark has one saver.
+func NewSaver(claim *Claim, watermark *Watermark, config SaverConfig) *Saver {
+	config.Interval = cmp.Or(config.Interval, time.Second)
+	config.Events = cmp.Or(config.Events, 10_000)
+	config.Timeout = cmp.Or(config.Timeout, 5*time.Second)
+	config.FlushTimeout = cmp.Or(config.FlushTimeout, 2*time.Second)
+	s := &Saver{
+		claim:     claim,
+		watermark: watermark,
+		config:    config,
+		due:       watermark.notifyEvery(config.Events),
+	}
+	s.moved.Store(time.Now().UnixNano())
+	claim.store.metrics.current.Store(s)
+	return s
+}
+
+// Run saves the low watermark, whenever it has moved, until ctx ends, and then
+// returns nil. It fails with [ErrFenced] only; every other error is retried, because
+// to end the term would not cure it and what is published stays right: only more of
+// it would be repeated after a failover.
+func (s *Saver) Run(ctx context.Context) error {
+	ticker := time.NewTicker(s.config.Interval)
+	defer ticker.Stop()
+	due := s.due
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-due:
+		}
+		err := s.save(ctx, s.config.Timeout)
+		if errors.Is(err, ErrFenced) {
+			s.close()
+			return err
+		}
+		due = s.due
+		if err != nil {
+			due = nil
+		}
+	}
+}
+
+// Flush saves the low watermark if it has moved since the last save. It is the last
+// step of a term, after the drain, and bounds itself by FlushTimeout. ctx is not the
+// one whose end began the drain; that it ended does not keep the save from being
+// tried, because the fence makes a late one harmless.
+func (s *Saver) Flush(ctx context.Context) error {
+	defer s.close()
+	return s.save(context.WithoutCancel(ctx), s.config.FlushTimeout)
+}
+
+// close takes the term out of the metrics.
+func (s *Saver) close() { s.claim.store.metrics.current.CompareAndSwap(s, nil) }
+
+func (s *Saver) save(ctx context.Context, timeout time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	position, moves := s.watermark.Low()
+	if moves == s.saved {
+		return nil
+	}
+	saving, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	begun := time.Now()
+	err := s.claim.Save(saving, position)
+	s.report(ctx, err)
+	if err != nil {
+		return err
+	}
+	s.saved = moves
+	s.moved.Store(begun.UnixNano())
+	return nil
+}
+
+// report logs the first of several failures, and their end.
+func (s *Saver) report(ctx context.Context, err error) {
+	logger := s.claim.store.logger
+	switch {
+	case err == nil && !s.failing.IsZero():
+		logger.Info().Dur("failed_for", time.Since(s.failing)).Msg("checkpoint is saved again")
+		s.failing = time.Time{}
+	case err != nil && s.failing.IsZero() && ctx.Err() == nil && !errors.Is(err, ErrFenced):
+		logger.Warn().Err(err).Msg("checkpoint was not saved, trying again")
+		s.failing = time.Now()
+	}
+}
