@@ -1,32 +1,186 @@
 package readmodel
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // LoaderOptions tune a [Loader]. The zero value is good.
 type LoaderOptions struct {
-	// MaxKeys bounds one query; default 1,000.
+	// Window is how long a key waits for company while others are about; a lone one
+	// does not wait. Default 1 ms.
+	Window time.Duration
+	// MaxKeys bounds one group; default 1,000.
 	MaxKeys int
+	// Parallel bounds the groups under way; default 4.
+	Parallel int
 	// Queue bounds the keys that wait; beyond it Load blocks. Default 10,000.
 	Queue int
-	// Registerer may be nil: no metrics then.
-	Registerer prometheus.Registerer
 }
 
-// Loader reads the states of many sessions in few queries. Run must be running for
-// Load to return.
-type Loader struct{}
+// Loader reads the states of many sessions in few queries: one for each collection
+// of a group, and one more for the watermarks of all whose document is not there.
+// Run must be running for Load to return.
+type Loader struct {
+	db database
+	gatherer[Key, answer]
+}
 
-// NewLoader makes a loader from that database.
-func NewLoader(db *mongo.Database, o LoaderOptions) *Loader { panic("pending") }
+// answer is a state, or a transient error.
+type answer struct {
+	State
+	err error
+}
 
-// Run answers until ctx ends, and returns when all it started has ended.
-func (l *Loader) Run(ctx context.Context) error { panic("pending") }
+// NewLoader makes a loader from that database, whose concerns it sets itself.
+func NewLoader(db *mongo.Database, o LoaderOptions) *Loader { return newLoader(onMongo(db), o) }
 
-// Load gives the state of each key, in the order given. An error is transient, the
-// context's, or that Run has ended.
-func (l *Loader) Load(ctx context.Context, keys []Key) ([]State, error) { panic("pending") }
+func newLoader(db database, o LoaderOptions) *Loader {
+	l := &Loader{db: db}
+	l.gatherer = gatherer[Key, answer]{
+		lane:     func(Key) string { return "" },
+		size:     func(Key) int { return 1 },
+		carryOut: l.load,
+		window:   cmp.Or(o.Window, time.Millisecond),
+		maxItems: cmp.Or(o.MaxKeys, 1000),
+		maxBytes: cmp.Or(o.MaxKeys, 1000),
+		maxBusy:  cmp.Or(o.Parallel, 4),
+
+		maxWaiting: cmp.Or(o.Queue, 10_000),
+	}
+	l.init()
+	return l
+}
+
+// Run answers until ctx ends, and returns its cause when all it started has ended.
+// It may run once.
+func (l *Loader) Run(ctx context.Context) error { return l.run(ctx) }
+
+// Load gives the state of each key, in the order given. An error is the context's
+// cause, [ErrClosed], or MongoDB's; the last is worth another try.
+func (l *Loader) Load(ctx context.Context, keys []Key) ([]State, error) {
+	answers, err := l.do(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]State, len(answers))
+	for i, a := range answers {
+		if a.err != nil {
+			return nil, a.err
+		}
+		states[i] = a.State
+	}
+	return states, nil
+}
+
+// errForeign says that a document is not the engine's.
+var errForeign = errors.New("the document has no valid " + fieldLastEventID + ": it is no read model of Penstock's")
+
+// load loads a group.
+func (l *Loader) load(ctx context.Context, _ string, keys []Key) []answer {
+	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
+	defer cancel()
+	answers := make([]answer, len(keys))
+	all := make([]int, len(keys))
+	for i := range keys {
+		all[i] = i
+	}
+	l.documents(ctx, keys, all, answers)
+	absent := l.absent(all, answers)
+	if len(absent) == 0 {
+		return answers
+	}
+	l.sides(ctx, keys, absent, answers)
+	// A document may have come and be about to go since it was looked for: its delete
+	// has raised the watermark already. That watermark counts only where there still is
+	// no document.
+	var again []int
+	for _, i := range absent {
+		if keys[i].Deletes && answers[i].Watermark > 0 {
+			again = append(again, i)
+		}
+	}
+	l.documents(ctx, keys, again, answers)
+	return answers
+}
+
+// absent gives those that were read and not found.
+func (l *Loader) absent(indexes []int, answers []answer) []int {
+	var absent []int
+	for _, i := range indexes {
+		if a := &answers[i]; a.err == nil && a.Err == nil && a.Document == nil {
+			absent = append(absent, i)
+		}
+	}
+	return absent
+}
+
+// documents reads the documents of some keys; what is not found stays as it is.
+func (l *Loader) documents(ctx context.Context, keys []Key, indexes []int, answers []answer) {
+	collections := make(map[string][]int)
+	for _, i := range indexes {
+		collections[keys[i].Collection] = append(collections[keys[i].Collection], i)
+	}
+	var work sync.WaitGroup
+	for collection, indexes := range collections {
+		work.Go(func() { l.collection(ctx, collection, keys, indexes, answers) })
+	}
+	work.Wait()
+}
+
+func (l *Loader) collection(ctx context.Context, collection string, keys []Key, indexes []int, answers []answer) {
+	asked := make(map[string][]int, len(indexes))
+	ids := make([]string, 0, len(indexes))
+	for _, i := range indexes {
+		id := keys[i].AggregateID
+		if asked[id] == nil {
+			ids = append(ids, id)
+		}
+		asked[id] = append(asked[id], i)
+	}
+	found, err := l.db.find(ctx, collection, byID(ids), nil, len(ids))
+	if err != nil {
+		err = fmt.Errorf("load read models: %w", err)
+		for _, i := range indexes {
+			answers[i].err = err
+		}
+		return
+	}
+	for _, document := range found {
+		id, _ := document.Lookup(fieldID).StringValueOK()
+		for _, i := range asked[id] {
+			answers[i].State = stateOf(document)
+		}
+	}
+}
+
+func stateOf(document bson.Raw) State {
+	watermark, ok := watermarkOf(document)
+	if !ok {
+		return State{Err: errForeign}
+	}
+	return State{Document: document, Watermark: watermark}
+}
+
+// sides reads the watermarks of keys without a document.
+func (l *Loader) sides(ctx context.Context, keys []Key, indexes []int, answers []answer) {
+	asked := make([]*Key, len(indexes))
+	for j, i := range indexes {
+		asked[j] = &keys[i]
+	}
+	watermarks, err := sideWatermarks(ctx, l.db, asked)
+	for _, i := range indexes {
+		if err != nil {
+			answers[i].err = fmt.Errorf("load watermarks: %w", err)
+			continue
+		}
+		answers[i].Watermark = watermarks[sideKey{keys[i].Projection, keys[i].AggregateID}]
+	}
+}

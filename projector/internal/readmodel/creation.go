@@ -1,0 +1,156 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// errOvertaken says that a watermark is not the one that a creation starts from.
+var errOvertaken = errors.New("a watermark has moved")
+
+// fencedInsert creates documents for a projection that deletes. A writer that has
+// lost its session may hold the creation of a document that has been deleted
+// meanwhile, and its insert would find nothing in the way. So each creation is a
+// transaction that also writes to the watermark, if it still is the one that was
+// folded from: the delete wrote to that first, and of two that write to it at once,
+// one has to give way.
+func (w *Writer) fencedInsert(ctx context.Context, collection string, operations []*Operation) []Result {
+	results, err := w.fencedGroup(ctx, collection, operations)
+	if err == nil {
+		return results
+	}
+	if len(operations) == 1 {
+		return []Result{verdictOnCreation(err)}
+	}
+	if !aborted(err) || ctx.Err() != nil {
+		return judgeAll(err, len(operations), nil)
+	}
+	// One operation has aborted all. The stale ones show; what remains is halved until
+	// the culprit is alone.
+	results = make([]Result, len(operations))
+	fresh, at := []*Operation(nil), []int(nil)
+	stale, err := w.overtaken(ctx, collection, operations)
+	for i, o := range operations {
+		switch {
+		case err != nil:
+			results[i] = Result{Status: Unknown, Err: err}
+		case stale[i]:
+			results[i] = Result{Status: Stale}
+		default:
+			fresh, at = append(fresh, o), append(at, i)
+		}
+	}
+	parts := [][]*Operation{fresh}
+	if len(fresh) == len(operations) {
+		parts = [][]*Operation{fresh[:len(fresh)/2], fresh[len(fresh)/2:]}
+	}
+	for _, part := range parts {
+		if len(part) == 0 {
+			continue
+		}
+		for i, result := range w.fencedInsert(ctx, collection, part) {
+			results[at[i]] = result
+		}
+		at = at[len(part):]
+	}
+	return results
+}
+
+// codeWriteConflict is the server's for two transactions that write to one
+// document.
+const codeWriteConflict = 112
+
+// aborted says that a transaction has not happened because of what one of its
+// operations met, rather than of trouble on the way.
+func aborted(err error) bool {
+	return errors.Is(err, errOvertaken) || mongox.HasCode(err, codeWriteConflict) || mongox.WriteErrors(err) != nil
+}
+
+// fencedGroup creates all documents in one transaction, or none.
+func (w *Writer) fencedGroup(ctx context.Context, collection string, operations []*Operation) ([]Result, error) {
+	now := time.Now()
+	fences := make([]update, len(operations))
+	documents := make([]bson.Raw, len(operations))
+	for i, o := range operations {
+		fences[i] = sideFence(o, now)
+		documents[i] = newDocument(o, now)
+	}
+	err := w.db.transaction(ctx, func(ctx context.Context) error {
+		matched, err := w.db.update(ctx, watermarksCollection, fences)
+		if err != nil {
+			return err
+		}
+		if matched != len(fences) {
+			return errOvertaken
+		}
+		return w.db.insert(ctx, collection, documents)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create %d documents: %w", len(operations), err)
+	}
+	return judgeAll(nil, len(operations), applied), nil
+}
+
+// verdictOnCreation says what the failure of a lone creation means for it.
+func verdictOnCreation(err error) Result {
+	if errors.Is(err, errOvertaken) || mongox.HasCode(err, codeWriteConflict) && !errors.Is(err, errUncertain) {
+		return Result{Status: Stale}
+	}
+	for _, e := range mongox.WriteErrors(err) {
+		return judge(e)
+	}
+	// Nothing has happened, or nobody knows: either way, look again.
+	return Result{Status: Unknown, Err: err}
+}
+
+// overtaken tells which creations are stale: their document is there, or their
+// watermark is another.
+func (w *Writer) overtaken(ctx context.Context, collection string, operations []*Operation) ([]bool, error) {
+	documents, err := w.watermarks(ctx, collection, operations)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]*Key, len(operations))
+	for i, o := range operations {
+		keys[i] = &o.Key
+	}
+	sides, err := sideWatermarks(ctx, w.db, keys)
+	if err != nil {
+		return nil, err
+	}
+	stale := make([]bool, len(operations))
+	for i, o := range operations {
+		_, exists := documents[o.AggregateID]
+		stale[i] = exists || sides[sideKey{o.Projection, o.AggregateID}] != o.From
+	}
+	return stale, nil
+}
+
+// sideKey is the _id of a watermark.
+type sideKey struct{ projection, aggregateID string }
+
+// sideWatermarks reads the watermarks of keys without a document; 0 where there is
+// none.
+func sideWatermarks(ctx context.Context, db database, keys []*Key) (map[sideKey]int64, error) {
+	found, err := db.find(ctx, watermarksCollection, bySideID(keys), nil, len(keys))
+	if err != nil {
+		return nil, err
+	}
+	watermarks := make(map[sideKey]int64, len(found))
+	for _, document := range found {
+		projection, _ := document.Lookup(fieldID, fieldProjection).StringValueOK()
+		aggregateID, _ := document.Lookup(fieldID, fieldAggregateID).StringValueOK()
+		watermark, ok := watermarkOf(document)
+		if !ok {
+			return nil, fmt.Errorf("watermark of %s in %s has no %s", aggregateID, projection, fieldLastEventID)
+		}
+		watermarks[sideKey{projection, aggregateID}] = watermark
+	}
+	return watermarks, nil
+}

@@ -1,0 +1,203 @@
+package readmodel
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// watermarksCollection keeps the watermarks of aggregates without a document.
+const watermarksCollection = "watermarks"
+
+// The engine's fields.
+const (
+	fieldID            = "_id"
+	fieldLastEventID   = "lastEventId"
+	fieldLastUpdatedAt = "lastUpdatedAt"
+	fieldUpdatedAt     = "updatedAt"
+	fieldProjection    = "projection"
+	fieldAggregateID   = "aggregateId"
+	// fieldCreations counts the documents created over a watermark: a change that
+	// makes a concurrent write to it conflict.
+	fieldCreations = "creations"
+)
+
+// builder writes BSON documents. Its methods chain; the document that began last
+// ends first.
+type builder struct {
+	dst    []byte
+	starts []int32
+}
+
+func build(size int) *builder {
+	b := &builder{dst: make([]byte, 0, size)}
+	return b.begin()
+}
+
+func (b *builder) begin() *builder {
+	start, dst := bsoncore.AppendDocumentStart(b.dst)
+	b.dst, b.starts = dst, append(b.starts, start)
+	return b
+}
+
+// end closes the document that began last.
+func (b *builder) end() *builder {
+	start := b.starts[len(b.starts)-1]
+	b.starts = b.starts[:len(b.starts)-1]
+	b.dst = append(b.dst, 0)
+	b.dst = bsoncore.UpdateLength(b.dst, start, int32(len(b.dst))-start)
+	return b
+}
+
+// document begins a document in a field.
+func (b *builder) document(name string) *builder {
+	b.dst = bsoncore.AppendHeader(b.dst, bsoncore.TypeEmbeddedDocument, name)
+	return b.begin()
+}
+
+// array begins an array in a field.
+func (b *builder) array(name string) *builder {
+	b.dst = bsoncore.AppendHeader(b.dst, bsoncore.TypeArray, name)
+	return b.begin()
+}
+
+func (b *builder) string(name, value string) *builder {
+	b.dst = bsoncore.AppendStringElement(b.dst, name, value)
+	return b
+}
+
+func (b *builder) int(name string, value int64) *builder {
+	b.dst = bsoncore.AppendInt64Element(b.dst, name, value)
+	return b
+}
+
+func (b *builder) time(name string, value time.Time) *builder {
+	b.dst = bsoncore.AppendDateTimeElement(b.dst, name, value.UnixMilli())
+	return b
+}
+
+// elements appends those of another document.
+func (b *builder) elements(document []byte) *builder {
+	if len(document) > 5 {
+		b.dst = append(b.dst, document[4:len(document)-1]...)
+	}
+	return b
+}
+
+// raw closes the outermost document.
+func (b *builder) raw() bson.Raw { return b.end().dst }
+
+// guard matches the document with exactly that watermark.
+func guard(id string, watermark int64) bson.Raw {
+	return build(len(id)+48).string(fieldID, id).int(fieldLastEventID, watermark).raw()
+}
+
+// outdated matches the document with a watermark up to that.
+func outdated(id string, watermark int64) bson.Raw {
+	return build(len(id)+64).string(fieldID, id).document(fieldLastEventID).int("$lte", watermark).end().raw()
+}
+
+// newDocument makes a document to insert: the engine's fields come first, where the
+// server finds them soon.
+func newDocument(o *Operation, now time.Time) bson.Raw {
+	return build(len(o.Document)+len(o.AggregateID)+80).
+		string(fieldID, o.AggregateID).int(fieldLastEventID, o.To).time(fieldLastUpdatedAt, now).
+		elements(o.Document).raw()
+}
+
+// guardedUpdate makes the update of a document. Where only the watermark moves,
+// the time of the last change stays.
+func guardedUpdate(o *Operation, now time.Time) update {
+	b := build(len(o.Update) + 96)
+	changed := len(o.Update) > 5
+	set, found := []byte(nil), false
+	if elements, err := o.Update.Elements(); err == nil {
+		for _, e := range elements {
+			if e.Key() == "$set" {
+				set, found = e.Value().Value, true
+			} else {
+				b.dst = append(b.dst, e...)
+			}
+		}
+	}
+	b.document("$set").int(fieldLastEventID, o.To)
+	if changed {
+		b.time(fieldLastUpdatedAt, now)
+	}
+	if found {
+		b.elements(set)
+	}
+	return update{filter: guard(o.AggregateID, o.From), change: b.end().raw()}
+}
+
+// sideID appends the _id of a watermark.
+func (b *builder) sideID(name string, k *Key) *builder {
+	return b.document(name).string(fieldProjection, k.Projection).string(fieldAggregateID, k.AggregateID).end()
+}
+
+// sideUpdate raises the watermark of a key without a document. Being an upsert by
+// _id alone, it is retried by the server itself when two make it at once.
+func sideUpdate(o *Operation, now time.Time) update {
+	return update{
+		filter: build(128).sideID(fieldID, &o.Key).raw(),
+		change: build(96).
+			document("$max").int(fieldLastEventID, o.To).end().
+			document("$set").time(fieldUpdatedAt, now).end().raw(),
+		upsert: true,
+	}
+}
+
+// sideFence matches the watermark of a key without a document exactly, and changes
+// it, so that whoever else writes to it meanwhile conflicts. Where there is none
+// yet, it comes to be; should there be another one after all, that upsert fails on
+// the _id.
+func sideFence(o *Operation, now time.Time) update {
+	return update{
+		filter: build(128).sideID(fieldID, &o.Key).int(fieldLastEventID, o.From).raw(),
+		change: build(96).
+			document("$inc").int(fieldCreations, 1).end().
+			document("$set").time(fieldUpdatedAt, now).end().raw(),
+		upsert: o.From == 0,
+	}
+}
+
+// byID matches the documents with these ids.
+func byID(ids []string) bson.Raw {
+	size := 64
+	for _, id := range ids {
+		size += len(id) + 12
+	}
+	b := build(size).document(fieldID).array("$in")
+	for i, id := range ids {
+		b.string(strconv.Itoa(i), id)
+	}
+	return b.end().end().raw()
+}
+
+// bySideID matches the watermarks of these keys.
+func bySideID(keys []*Key) bson.Raw {
+	b := build(64 + 128*len(keys)).document(fieldID).array("$in")
+	for i, k := range keys {
+		b.sideID(strconv.Itoa(i), k)
+	}
+	return b.end().end().raw()
+}
+
+// watermarkOnly projects what a watermark needs.
+var watermarkOnly = build(32).int(fieldLastEventID, 1).raw()
+
+// watermarkOf reads lastEventId, of whatever numeric type.
+func watermarkOf(document bson.Raw) (int64, bool) {
+	v, err := document.LookupErr(fieldLastEventID)
+	if err != nil {
+		return 0, false
+	}
+	if n, ok := v.AsInt64OK(); ok && v.Type != bson.TypeDouble {
+		return n, n >= 0
+	}
+	f, ok := v.DoubleOK()
+	return int64(f), ok && f >= 0 && f < 1<<63 && f == math.Trunc(f)
+}

@@ -1,0 +1,244 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrClosed says that Run has ended. What was asked may or may not have happened.
+var ErrClosed = errors.New("the store of read models is closed")
+
+// gatherer collects what many callers ask at about the same time, and carries it
+// out in groups.
+//
+// Items queue in lanes; a group holds items of one lane. A group starts
+//
+//   - when as many items wait as its predecessor had: everyone who came along last
+//     time is here, and who was alone then does not wait now;
+//   - or when the first of them has waited for the window;
+//   - or when it is full;
+//
+// and never while the lane has enough groups under way.
+type gatherer[T, R any] struct {
+	// lane says which lane an item queues in. There are few.
+	lane func(T) string
+	// key tells items apart that must not share a group; nil if all may.
+	key func(T) string
+	// size is an item's share of maxBytes.
+	size func(T) int
+	// carryOut answers for each item of a group. It bounds its own time, and returns
+	// soon after ctx ends.
+	carryOut func(ctx context.Context, lane string, items []T) []R
+
+	window              time.Duration
+	maxItems, maxBytes  int
+	maxWaiting, maxBusy int
+
+	submitted chan *request[T, R]
+	finished  chan *group[T, R]
+	ended     chan struct{}
+	once      sync.Once
+}
+
+// request is one call of do.
+type request[T, R any] struct {
+	items   []T
+	results []R
+	open    int
+	done    chan struct{}
+}
+
+// item is one of a request's.
+type item[T, R any] struct {
+	*request[T, R]
+	index int
+	size  int
+	since time.Time
+}
+
+// group is what is carried out at once.
+type group[T, R any] struct {
+	lane    *lane[T, R]
+	items   []item[T, R]
+	results []R
+}
+
+// lane is a queue and what is known about its groups.
+type lane[T, R any] struct {
+	name    string
+	waiting []item[T, R]
+	// bytes is the size of what waits.
+	bytes int
+	// busy counts the groups under way.
+	busy int
+	// expected is the size of the last group.
+	expected int
+}
+
+func (g *gatherer[T, R]) init() {
+	g.submitted = make(chan *request[T, R])
+	g.finished = make(chan *group[T, R])
+	g.ended = make(chan struct{})
+}
+
+// do has items carried out and gives their results in the same order.
+func (g *gatherer[T, R]) do(ctx context.Context, items []T) ([]R, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	r := &request[T, R]{items: items, results: make([]R, len(items)), open: len(items), done: make(chan struct{})}
+	select {
+	case g.submitted <- r:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-g.ended:
+		return nil, ErrClosed
+	}
+	select {
+	case <-r.done:
+		return r.results, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-g.ended:
+	}
+	select {
+	case <-r.done:
+		return r.results, nil
+	default:
+		return nil, ErrClosed
+	}
+}
+
+// run carries out until ctx ends. It may run once.
+func (g *gatherer[T, R]) run(ctx context.Context) error {
+	defer g.once.Do(func() { close(g.ended) })
+	var work sync.WaitGroup
+	lanes := make(map[string]*lane[T, R])
+	waiting, busy := 0, 0
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		submitted := g.submitted
+		if waiting >= g.maxWaiting {
+			submitted = nil
+		}
+		select {
+		case r := <-submitted:
+			waiting += g.enqueue(lanes, r)
+			// Whoever else stands at the door comes in before a group starts.
+			for more := true; more && waiting < g.maxWaiting; {
+				select {
+				case r := <-submitted:
+					waiting += g.enqueue(lanes, r)
+				default:
+					more = false
+				}
+			}
+		case done := <-g.finished:
+			done.lane.busy--
+			busy--
+			done.deliver()
+		case <-timer.C:
+		case <-ctx.Done():
+			for ; busy > 0; busy-- {
+				(<-g.finished).deliver()
+			}
+			work.Wait()
+			return context.Cause(ctx)
+		}
+		now := time.Now()
+		next := time.Hour
+		for _, l := range lanes {
+			for g.due(l, now) {
+				started := g.next(l)
+				waiting -= len(started.items)
+				busy++
+				work.Go(func() {
+					started.results = g.carryOut(ctx, l.name, started.values())
+					g.finished <- started
+				})
+			}
+			if len(l.waiting) > 0 && l.busy < g.maxBusy {
+				next = min(next, g.window-now.Sub(l.waiting[0].since))
+			}
+		}
+		timer.Reset(next)
+	}
+}
+
+// enqueue puts a request's items into their lanes.
+func (g *gatherer[T, R]) enqueue(lanes map[string]*lane[T, R], r *request[T, R]) int {
+	now := time.Now()
+	for i, value := range r.items {
+		name := g.lane(value)
+		l := lanes[name]
+		if l == nil {
+			l = &lane[T, R]{name: name, expected: 1}
+			lanes[name] = l
+		}
+		size := g.size(value)
+		l.waiting = append(l.waiting, item[T, R]{request: r, index: i, size: size, since: now})
+		l.bytes += size
+	}
+	return len(r.items)
+}
+
+// due says whether a group of the lane starts now.
+func (g *gatherer[T, R]) due(l *lane[T, R], now time.Time) bool {
+	if len(l.waiting) == 0 || l.busy >= g.maxBusy {
+		return false
+	}
+	return len(l.waiting) >= min(l.expected, g.maxItems) || l.bytes >= g.maxBytes ||
+		now.Sub(l.waiting[0].since) >= g.window
+}
+
+// next takes a group from the front of a lane.
+func (g *gatherer[T, R]) next(l *lane[T, R]) *group[T, R] {
+	started := &group[T, R]{lane: l}
+	taken := make(map[string]bool)
+	rest := l.waiting[:0]
+	bytes := 0
+	for i, it := range l.waiting {
+		full := len(started.items) == g.maxItems || len(started.items) > 0 && bytes+it.size > g.maxBytes
+		if full {
+			rest = append(rest, l.waiting[i:]...)
+			break
+		}
+		if g.key != nil {
+			key := g.key(it.items[it.index])
+			if taken[key] {
+				rest = append(rest, it)
+				continue
+			}
+			taken[key] = true
+		}
+		started.items = append(started.items, it)
+		bytes += it.size
+	}
+	clear(l.waiting[len(rest):])
+	l.waiting = rest
+	l.bytes -= bytes
+	l.busy++
+	l.expected = len(started.items)
+	return started
+}
+
+func (g *group[T, R]) values() []T {
+	values := make([]T, len(g.items))
+	for i, it := range g.items {
+		values[i] = it.items[it.index]
+	}
+	return values
+}
+
+// deliver hands the results to the requests that they are for.
+func (g *group[T, R]) deliver() {
+	for i, it := range g.items {
+		it.results[it.index] = g.results[i]
+		if it.open--; it.open == 0 {
+			close(it.done)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package readmodel
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// metrics are the writer's and the loader's.
+type metrics struct {
+	writeSize     prometheus.Histogram
+	writeDuration prometheus.Histogram
+	stale         prometheus.Counter
+}
+
+// newMetrics registers the metrics; with nil they are counted nowhere.
+func newMetrics(r prometheus.Registerer) *metrics {
+	f := promauto.With(r)
+	return &metrics{
+		writeSize: f.NewHistogram(prometheus.HistogramOpts{
+			Name:    "penstock_projector_write_batch_size",
+			Help:    "Operations in a group commit.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
+		}),
+		writeDuration: f.NewHistogram(prometheus.HistogramOpts{
+			Name:    "penstock_projector_write_duration_seconds",
+			Help:    "Time of a group commit, from its start until it is durable on a majority.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+		stale: f.NewCounter(prometheus.CounterOpts{
+			Name: "penstock_projector_stale_writes_total",
+			Help: "Writes that matched nothing, because another writer was faster.",
+		}),
+	}
+}
