@@ -172,6 +172,38 @@ func (q *Queue) Sessions(stateAfter time.Time, skip, limit int) []string {
 	return ids[:min(max(limit, 0), len(ids))]
 }
 
+// SessionInfo is a message session of a queue at one moment.
+type SessionInfo struct {
+	ID          string    `json:"id"`
+	Messages    int       `json:"messages"`  // active ones
+	Available   int       `json:"available"` // of these, not locked
+	Deferred    int       `json:"deferred"`
+	Locked      bool      `json:"locked"`
+	LockedUntil time.Time `json:"lockedUntil,omitzero"`
+}
+
+// SessionInfos returns the sessions of a queue in the order of their ids.
+func (q *Queue) SessionInfos() []SessionInfo {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	out := make([]SessionInfo, 0, len(q.sessions))
+
+	for id, s := range q.sessions {
+		info := SessionInfo{ID: id, Messages: s.fifo.live, Available: s.available, Deferred: len(s.deferred)}
+
+		if s.owner != nil {
+			info.Locked, info.LockedUntil = true, s.lockedUntil
+		}
+
+		out = append(out, info)
+	}
+
+	slices.SortFunc(out, func(a, b SessionInfo) int { return cmp.Compare(a.ID, b.ID) })
+
+	return out
+}
+
 // hold keeps a message until it is to be enqueued and returns the sequence
 // number by which it can be cancelled until then.
 func (q *Queue) hold(msg *message.Message) int64 {

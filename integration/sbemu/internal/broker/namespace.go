@@ -60,17 +60,13 @@ func (n *Namespace) Destinations() []*Destination {
 // Queue returns what is received from under a path: a queue, a subscription
 // ("topic/Subscriptions/name") or a sub-queue of one of them.
 func (n *Namespace) Queue(path string) (*Queue, *wire.Error) {
+	sub := func(q *Queue) *Queue { return q }
 	rest := path
-	dead := false
 
-	// What is transferred on (forwarding) is not covered, so the transfer
-	// dead-letter queue exists and stays empty like any other.
-	for _, suffix := range []string{"/$transfer/$deadletterqueue", "/$deadletterqueue"} {
-		if before, ok := cutSuffixFold(rest, suffix); ok {
-			rest, dead = before, true
-
-			break
-		}
+	if before, ok := cutSuffixFold(path, "/$transfer/$deadletterqueue"); ok {
+		rest, sub = before, func(q *Queue) *Queue { return q.transfer }
+	} else if before, ok := cutSuffixFold(path, "/$deadletterqueue"); ok {
+		rest, sub = before, func(q *Queue) *Queue { return q.deadLetter }
 	}
 
 	q := n.queue(rest)
@@ -78,11 +74,7 @@ func (n *Namespace) Queue(path string) (*Queue, *wire.Error) {
 		return nil, errDeleted(path)
 	}
 
-	if dead {
-		q = q.DeadLetter()
-	}
-
-	return q, nil
+	return sub(q), nil
 }
 
 func (n *Namespace) queue(path string) *Queue {

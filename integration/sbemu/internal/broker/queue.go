@@ -3,6 +3,7 @@ package broker
 import (
 	"container/list"
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 type Queue struct {
 	path       string
 	deadLetter *Queue // nil in a dead-letter queue
+	transfer   *Queue // transfer dead-letter queue: always empty, forwarding is not covered
 
 	mu       sync.Mutex
 	cfg      QueueConfig
@@ -99,10 +101,9 @@ func newQueue(path string, cfg QueueConfig, partitioned bool) *Queue {
 	}
 
 	// A dead-letter queue has no sessions, and its messages stay in it.
-	q.deadLetter = bareQueue(path+"/$DeadLetterQueue", QueueConfig{
-		LockDuration:     cfg.LockDuration,
-		MaxDeliveryCount: 1<<32 - 1,
-	})
+	sub := QueueConfig{LockDuration: cfg.LockDuration, MaxDeliveryCount: math.MaxUint32}
+	q.deadLetter = bareQueue(path+"/$DeadLetterQueue", sub)
+	q.transfer = bareQueue(path+"/$Transfer/$DeadLetterQueue", sub)
 
 	return q
 }
@@ -365,6 +366,7 @@ func (q *Queue) Close(reason *wire.Error) {
 
 	if q.deadLetter != nil {
 		q.deadLetter.Close(reason)
+		q.transfer.Close(reason)
 	}
 }
 

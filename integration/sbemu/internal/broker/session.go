@@ -221,6 +221,24 @@ func (q *Queue) loseSession(s *session, now time.Time) {
 	owner.consumer.Detach(errSessionLockLost())
 }
 
+// LoseSession ends the lock of a session as if it had expired now. It reports
+// whether the session was locked.
+func (q *Queue) LoseSession(id string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	s := q.sessions[id]
+	if s == nil || s.owner == nil {
+		return false
+	}
+
+	now := time.Now()
+	q.loseSession(s, now)
+	q.rearm(now)
+
+	return true
+}
+
 // RenewSession extends a receiver's session lock.
 func (r *Receiver) RenewSession(id string) (time.Time, *wire.Error) {
 	q := r.queue

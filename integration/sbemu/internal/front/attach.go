@@ -121,6 +121,13 @@ func (s *session) attachSender(p *wire.Attach) {
 
 	reply.MaxMessageSize = l.maxSize
 	s.links[p.Handle] = l
+
+	if l.destination != nil {
+		s.conn.mu.Lock()
+		s.conn.senders[l] = struct{}{}
+		s.conn.mu.Unlock()
+	}
+
 	s.conn.send(s.channel, reply)
 	l.grant()
 }

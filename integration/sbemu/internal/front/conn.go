@@ -52,6 +52,7 @@ type conn struct {
 	settled settledRange
 	blocked []*outgoing          // links that wait for room in the output or a window
 	names   map[string]*outgoing // receiving links by name
+	senders map[*incoming]struct{}
 
 	wake chan struct{}
 }
@@ -65,6 +66,7 @@ func newConn(s *Server, nc net.Conn, id uint64) *conn {
 		sessions:  make(map[uint16]*session),
 		replies:   make(map[string]*outgoing),
 		names:     make(map[string]*outgoing),
+		senders:   make(map[*incoming]struct{}),
 		peerFrame: wire.MinMaxFrameSize,
 		wake:      make(chan struct{}, 1),
 	}

@@ -2,6 +2,7 @@ package front
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
@@ -18,7 +19,7 @@ const (
 )
 
 // incoming is a link on which the client sends: to a topic or queue, or
-// requests. Only the goroutine that handles frames touches it.
+// requests. But for detach, only the goroutine that handles frames uses it.
 type incoming struct {
 	session *session
 	handle  uint32
@@ -29,7 +30,7 @@ type incoming struct {
 
 	used          uint32 // credit since the last grant
 	deliveryCount uint32
-	gone          bool // detached by the server
+	gone          atomic.Bool // detached by the server
 
 	// Of a message whose frames are arriving.
 	partial bool
@@ -60,19 +61,28 @@ func (l *incoming) flow(p *wire.Flow) {
 	}
 }
 
-func (l *incoming) detached() {}
+func (l *incoming) detached() {
+	c := l.session.conn
 
-func (l *incoming) answerDetach() bool { return !l.gone }
+	c.mu.Lock()
+	delete(c.senders, l)
+	c.mu.Unlock()
+}
+
+func (l *incoming) answerDetach() bool { return !l.gone.Load() }
 
 // detach ends the link for a reason.
 func (l *incoming) detach(reason *wire.Error) {
-	l.gone = true
+	if l.gone.Swap(true) {
+		return
+	}
+
 	l.session.conn.send(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: reason})
 }
 
 // transfer collects the frames of a message and then takes it in.
 func (l *incoming) transfer(p *wire.Transfer) error {
-	if l.gone {
+	if l.gone.Load() {
 		return nil
 	}
 

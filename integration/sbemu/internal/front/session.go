@@ -200,15 +200,19 @@ func (s *session) end() {
 
 // release lets go of all that the session holds.
 func (s *session) release() {
+	c := s.conn
+
+	c.mu.Lock()
+	s.ended = true
+	c.mu.Unlock()
+
 	for _, l := range s.links {
 		l.detached()
 	}
 
 	clear(s.links)
 
-	c := s.conn
 	c.mu.Lock()
-	s.ended = true
 
 	if c.settled.session == s {
 		c.flushSettled()

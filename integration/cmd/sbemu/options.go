@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/pkg/cli"
+)
+
+var info = cli.Info{
+	Name: "sbemu",
+	Description: `A stand-in for Azure Service Bus, in memory, for development and tests. It prints the connection ` +
+		`string to use (with UseDevelopmentEmulator=true, so plain AMQP) and stops on SIGTERM. ` +
+		`Without --topic and --queue it has a topic "events" with duplicate detection over 10 minutes and a ` +
+		`session subscription "projector" with locks of 30 s. Entities are declared as NAME:key=value:key=value…; ` +
+		`for example: --topic events:dedup=10m:subscription=projector:sessions=true:lock=30s`,
+}
+
+// options are the command's flags.
+type options struct {
+	Address        string   `help:"Where to listen for AMQP." env:"SBEMU_ADDRESS" default:"127.0.0.1:5672"`
+	ControlAddress string   `help:"Where to serve the control API for faults and inspection, empty: nowhere (see package integration/sbemu/control)." env:"SBEMU_CONTROL_ADDRESS"`
+	Topic          []string `help:"A topic: NAME with dedup=DURATION partitioned=BOOL max-message=BYTES max-batch=BYTES ttl=DURATION record=COUNT disabled=BOOL, then for each subscription subscription=NAME with sessions=BOOL lock=DURATION max-deliveries=COUNT ttl=DURATION dead-letter-expired=BOOL disabled=BOOL." placeholder:"SPEC" sep:"none"`
+	Queue          []string `help:"A queue: NAME with the keys of topics and of subscriptions." placeholder:"SPEC" sep:"none"`
+	Record         int      `help:"How many of the last accepted messages of each topic and queue the control API shows, unless record= says otherwise." env:"SBEMU_RECORD" default:"0"`
+}
+
+// Validate returns all that is wrong with the flags.
+func (o *options) Validate() error {
+	cfg, err := o.config()
+
+	return errors.Join(err, cfg.Validate())
+}
+
+// config returns the namespace that the flags declare.
+func (o *options) config() (sbemu.Config, error) {
+	var (
+		cfg  = sbemu.Config{}
+		errs []error
+	)
+
+	if len(o.Topic)+len(o.Queue) == 0 {
+		cfg = sbemu.Default()
+		cfg.Topics[0].Record = o.Record
+	}
+
+	cfg.Address = o.Address
+
+	for _, spec := range o.Topic {
+		t, err := parseTopic(spec, o.Record)
+		errs = append(errs, err)
+		cfg.Topics = append(cfg.Topics, t)
+	}
+
+	for _, spec := range o.Queue {
+		q, err := parseQueue(spec, o.Record)
+		errs = append(errs, err)
+		cfg.Queues = append(cfg.Queues, q)
+	}
+
+	return cfg, errors.Join(errs...)
+}
+
+// keys set values by the names of a declaration.
+type keys map[string]func(string) error
+
+func parseTopic(spec string, record int) (sbemu.Topic, error) {
+	name, settings, _ := strings.Cut(spec, ":")
+	t := sbemu.Topic{Name: name, Record: record}
+	known := keys{
+		"dedup":       duration(&t.DuplicateDetectionWindow),
+		"partitioned": boolean(&t.Partitioned),
+		"max-message": unsigned(&t.MaxMessageSize),
+		"max-batch":   unsigned(&t.MaxBatchSize),
+		"ttl":         duration(&t.DefaultTTL),
+		"record":      integer(&t.Record),
+		"disabled":    boolean(&t.Disabled),
+	}
+
+	var errs []error
+
+	for setting := range strings.SplitSeq(settings, ":") {
+		if setting == "" {
+			continue
+		}
+
+		if sub, ok := strings.CutPrefix(setting, "subscription="); ok {
+			t.Subscriptions = append(t.Subscriptions, sbemu.Subscription{Name: sub})
+			s := &t.Subscriptions[len(t.Subscriptions)-1]
+			known = keys{
+				"sessions":            boolean(&s.RequiresSession),
+				"lock":                duration(&s.LockDuration),
+				"max-deliveries":      unsigned(&s.MaxDeliveryCount),
+				"ttl":                 duration(&s.DefaultTTL),
+				"dead-letter-expired": boolean(&s.DeadLetterExpired),
+				"disabled":            boolean(&s.Disabled),
+			}
+
+			continue
+		}
+
+		errs = append(errs, known.set("--topic", spec, setting))
+	}
+
+	return t, errors.Join(errs...)
+}
+
+func parseQueue(spec string, record int) (sbemu.Queue, error) {
+	name, settings, _ := strings.Cut(spec, ":")
+	q := sbemu.Queue{Name: name, Record: record}
+	known := keys{
+		"dedup":               duration(&q.DuplicateDetectionWindow),
+		"partitioned":         boolean(&q.Partitioned),
+		"max-message":         unsigned(&q.MaxMessageSize),
+		"max-batch":           unsigned(&q.MaxBatchSize),
+		"ttl":                 duration(&q.DefaultTTL),
+		"record":              integer(&q.Record),
+		"sessions":            boolean(&q.RequiresSession),
+		"lock":                duration(&q.LockDuration),
+		"max-deliveries":      unsigned(&q.MaxDeliveryCount),
+		"dead-letter-expired": boolean(&q.DeadLetterExpired),
+		"disabled":            boolean(&q.Disabled),
+	}
+
+	var errs []error
+
+	for setting := range strings.SplitSeq(settings, ":") {
+		if setting != "" {
+			errs = append(errs, known.set("--queue", spec, setting))
+		}
+	}
+
+	return q, errors.Join(errs...)
+}
+
+// errDeclaration says that a declaration cannot be read.
+var errDeclaration = errors.New("declare it as NAME:key=value:key=value, see --help")
+
+func (k keys) set(flag, spec, setting string) error {
+	key, value, found := strings.Cut(setting, "=")
+
+	set := k[key]
+	if !found || set == nil {
+		return fmt.Errorf("%s %q: %q is not known here: %w", flag, spec, setting, errDeclaration)
+	}
+
+	if err := set(value); err != nil {
+		return fmt.Errorf("%s %q: value of %s: %w", flag, spec, key, err)
+	}
+
+	return nil
+}
+
+func duration(to *time.Duration) func(string) error {
+	return func(s string) (err error) {
+		*to, err = time.ParseDuration(s)
+
+		return err
+	}
+}
+
+func boolean(to *bool) func(string) error {
+	return func(s string) (err error) {
+		*to, err = strconv.ParseBool(s)
+
+		return err
+	}
+}
+
+func integer(to *int) func(string) error {
+	return func(s string) (err error) {
+		*to, err = strconv.Atoi(s)
+
+		return err
+	}
+}
+
+func unsigned[T uint32 | uint64](to *T) func(string) error {
+	return func(s string) error {
+		n, err := strconv.ParseUint(s, 10, 32)
+		*to = T(n)
+
+		return err
+	}
+}

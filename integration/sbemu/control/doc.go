@@ -1,0 +1,23 @@
+// Package control offers the faults and the inspection of an sbemu server
+// over HTTP, so that a test in another process can order and see them.
+// [NewHandler] is the server's side, [Client] the test's.
+//
+// Bodies are JSON, durations Go's ("2ms"). A mistake is answered with 400 or
+// 404 and {"error": "…"}. Entities are named as in connection strings and
+// SDKs: "events", "events/Subscriptions/projector", and with
+// "/$DeadLetterQueue" behind a queue or subscription its dead-letter queue.
+//
+//	GET    /totals?entity=events                accepted, duplicates, scheduled
+//	GET    /accepted?entity=events              the recorded messages, in order
+//	GET    /counts?entity=events/Subscriptions/projector
+//	GET    /sessions?entity=…                   sessions with messages, state or a lock
+//	GET    /messages?entity=…&from=0&limit=100  messages in a queue
+//	GET    /connections                         open connections, with their entities
+//	POST   /faults/latency            {"toServer": "2ms", "toClient": "2ms"}
+//	POST   /faults/throttle           {"duration": "5s"} or {"creditsPerSecond": 1000}
+//	POST   /faults/refuse-sends       {"entity": "events", "count": 3, "condition": "com.microsoft:server-busy"}
+//	POST   /faults/lose-session-lock  {"entity": "events/Subscriptions/projector", "session": "a"}
+//	POST   /faults/drop-connections   {"ids": [1]}, {"entity": "events"} or {} for all; answers {"dropped": 1}
+//	POST   /faults/detach-links       {"entity": "…", "condition": "amqp:link:detach-forced"}
+//	DELETE /faults                              ends latency, throttling and refusals
+package control

@@ -1,0 +1,103 @@
+package sbemu
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/front"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// Connection describes an open connection of a client.
+type Connection = front.Connection
+
+// SetLatency adds latency to all frames on their way to the server and on
+// their way to the client. It holds for open connections too; what is under
+// way keeps its order.
+func (s *Server) SetLatency(toServer, toClient time.Duration) {
+	s.front.Faults.SetLatency(toServer, toClient)
+}
+
+// Throttle answers sends, management requests and accepts with
+// com.microsoft:server-busy (error code 50009) for a while from now.
+func (s *Server) Throttle(d time.Duration) { s.front.Faults.Throttle(d) }
+
+// LimitCredits throttles as the Standard tier does: every second grants so
+// many credits. A message sent costs 1, accepting a session or opening a
+// receiver 1, a management request 10; what is over is answered with
+// com.microsoft:server-busy. The tier grants 1,000. Zero lifts the limit.
+func (s *Server) LimitCredits(perSecond int) { s.front.Faults.LimitCredits(perSecond) }
+
+// RefuseSends refuses the next n sends (a batch is one) to a topic or queue,
+// or with "" to any, with an error condition such as "amqp:internal-error".
+func (s *Server) RefuseSends(entity string, n int, condition string) {
+	if n > 0 {
+		s.front.Faults.RefuseSends(entity, n, ordered(condition))
+	}
+}
+
+// LoseSessionLock ends the lock of a session as if it had expired now: what
+// was delivered counts as delivered and is available again, and the link is
+// detached with com.microsoft:session-lock-lost. The queue is one such as
+// "events/Subscriptions/projector".
+func (s *Server) LoseSessionLock(queue, session string) error {
+	q, err := s.queue(queue)
+	if err != nil {
+		return err
+	}
+
+	if !q.LoseSession(session) {
+		return fmt.Errorf("lose lock of session %q of %q: %w", session, queue, ErrNotLocked)
+	}
+
+	return nil
+}
+
+// DropConnections ends the connections that which selects (nil: all) without
+// a word, as a broken network does, and returns how many.
+func (s *Server) DropConnections(which func(Connection) bool) int {
+	if which == nil {
+		which = func(Connection) bool { return true }
+	}
+
+	return s.front.Drop(which)
+}
+
+// DetachLinks detaches all links to an entity (a topic, a queue or a
+// subscription) with an error condition such as "amqp:link:detach-forced".
+// Sessions are released.
+func (s *Server) DetachLinks(entity, condition string) error {
+	reason := ordered(condition)
+
+	q, err := s.queue(entity)
+	if d := s.namespace.Destination(entity); d == nil && err != nil {
+		return err
+	}
+
+	s.front.DetachSenders(entity, reason)
+
+	if q != nil {
+		q.Detach(reason)
+	}
+
+	return nil
+}
+
+// ClearFaults ends latency, throttling and refusals.
+func (s *Server) ClearFaults() { s.front.Faults.Clear() }
+
+// ordered returns the error for a fault that a test ordered.
+func ordered(condition string) *wire.Error {
+	return wire.Errorf(wire.Symbol(condition), "Ordered by a test.")
+}
+
+func (s *Server) queue(path string) (*broker.Queue, error) {
+	q, err := s.namespace.Queue(strings.Trim(path, "/"))
+	if err != nil || q == nil {
+		return nil, fmt.Errorf("%w: %q", ErrNotFound, path)
+	}
+
+	return q, nil
+}
