@@ -1,0 +1,17 @@
+// Package quarantine keeps the events that cannot be published, with the reason:
+// nothing is skipped in silence.
+//
+// A record of the collection quarantine, in the database of the state:
+//
+//	{ _id: {stream: "events", document: <_id of the event in the store>},
+//	  reason: "missing_event_id", field: "eventId", detail: "…",
+//	  aggregateId: "user-7", eventId: 3,         as far as they could be read
+//	  token: {_data: "…"},                       the position just after it in the stream
+//	  event: { … },                              the whole document, or
+//	  eventOmitted: true,                        where it would not fit into a record
+//	  epoch: 4, firstSeen: …, lastSeen: …, seen: 2 }
+//
+// An event that is read again, after a failover or by a scan, is the same record:
+// lastSeen and seen change, the rest stays. Records are never deleted here: an
+// operator does that, once the event has been dealt with.
+package quarantine

@@ -1,0 +1,191 @@
+package quarantine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// CollectionName is the collection's name in the database of the state.
+const CollectionName = "quarantine"
+
+const (
+	// maxEventBytes is what of an event fits into a record: the 16 MiB of a document
+	// less what the record adds.
+	maxEventBytes = 15 << 20
+	putTimeout    = 10 * time.Second
+	backoffFirst  = 100 * time.Millisecond
+	backoffMost   = 10 * time.Second
+)
+
+// Entry is one event that cannot be published.
+type Entry struct {
+	// DocumentID is the event's _id in the store, which identifies the entry.
+	DocumentID bson.RawValue
+	// Reason, Field and Detail say why, as [event.ContractError] does.
+	Reason        event.Reason
+	Field, Detail string
+	// Keys are the event's, as far as they could be read.
+	Keys event.Keys
+	// Token is the position just after the event in the stream; nil where it was
+	// scanned.
+	Token bson.Raw
+	// Event is the document; nil where it is not to be had.
+	Event bson.Raw
+}
+
+// Collection is what a store needs of a [*mongo.Collection]. Its writes must be
+// acknowledged by a majority.
+type Collection interface {
+	BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error)
+}
+
+// Options are what a store reports to. The zero value reports to nobody.
+type Options struct {
+	// Registerer receives penstock_publisher_quarantined_total{reason}.
+	Registerer prometheus.Registerer
+	Logger     zerolog.Logger
+}
+
+// Store is the quarantine of one stream. It is made once in a process, and safe
+// for concurrent use.
+type Store struct {
+	collection Collection
+	stream     string
+	counted    *prometheus.CounterVec
+	logger     zerolog.Logger
+	// entries logs the events, a few of many.
+	entries zerolog.Logger
+}
+
+// NewStore makes the quarantine of that stream.
+func NewStore(collection Collection, stream string, o Options) *Store {
+	s := &Store{
+		collection: collection,
+		stream:     stream,
+		counted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_publisher_quarantined_total",
+			Help: "Events that were put into the quarantine instead of being published, by reason; an event that is read again counts again.",
+		}, []string{"reason"}),
+		logger:  o.Logger,
+		entries: o.Logger.Sample(&zerolog.BurstSampler{Burst: 10, Period: time.Minute}),
+	}
+	for _, reason := range []event.Reason{
+		event.ReasonMissingAggregateID, event.ReasonMissingEventID, event.ReasonMissingEventType,
+		event.ReasonWrongType, event.ReasonOutOfRange, event.ReasonMalformed, event.ReasonTooLarge,
+	} {
+		s.counted.WithLabelValues(string(reason))
+	}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(s.counted)
+	}
+	return s
+}
+
+// Put stores entries of the term epoch. When it returns nil, a majority of the
+// replica set has them. What passes is tried again until ctx ends; the error is
+// then its cause.
+func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	models := s.models(epoch, entries, time.Now())
+	wait := backoffFirst
+	for {
+		err := s.write(ctx, models)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !mongox.Transient(err) && !mongox.DuplicateKeyOnID(err) {
+			return fmt.Errorf("store %d events in the quarantine: %w", len(entries), err)
+		}
+		delay := wait/2 + rand.N(wait/2+1)
+		wait = min(2*wait, backoffMost)
+		s.logger.Warn().Err(err).Stringer("wait", delay.Round(time.Millisecond)).Msg("quarantine cannot be written; trying again")
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+	for _, e := range entries {
+		s.counted.WithLabelValues(string(e.Reason)).Inc()
+		s.entries.Warn().Str("reason", string(e.Reason)).Str("field", e.Field).Str("detail", e.Detail).
+			Stringer("document", e.DocumentID).Msg("event cannot be published and is in the quarantine")
+	}
+	return nil
+}
+
+func (s *Store) write(ctx context.Context, models []mongo.WriteModel) error {
+	ctx, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
+	_, err := s.collection.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	return err
+}
+
+func (s *Store) models(epoch int64, entries []Entry, now time.Time) []mongo.WriteModel {
+	models := make([]mongo.WriteModel, 0, len(entries))
+	for _, e := range entries {
+		first := bson.D{
+			{Key: "reason", Value: e.Reason},
+			{Key: "detail", Value: e.Detail},
+			{Key: "firstSeen", Value: now},
+		}
+		add := func(set bool, key string, value any) {
+			if set {
+				first = append(first, bson.E{Key: key, Value: value})
+			}
+		}
+		add(e.Field != "", "field", e.Field)
+		add(e.Keys.AggregateID != "", "aggregateId", e.Keys.AggregateID)
+		add(e.Keys.EventID != 0, "eventId", e.Keys.EventID)
+		add(e.Token != nil, "token", e.Token)
+		if e.Event != nil && len(e.Event) <= maxEventBytes {
+			add(true, "event", e.Event)
+		} else {
+			add(true, "eventOmitted", true)
+		}
+		models = append(models, mongo.NewUpdateOneModel().
+			SetFilter(bson.D{{Key: "_id", Value: bson.D{{Key: "stream", Value: s.stream}, {Key: "document", Value: idOrNull(e.DocumentID)}}}}).
+			SetUpdate(bson.D{
+				{Key: "$setOnInsert", Value: first},
+				{Key: "$set", Value: bson.D{{Key: "epoch", Value: epoch}, {Key: "lastSeen", Value: now}}},
+				{Key: "$inc", Value: bson.D{{Key: "seen", Value: int64(1)}}},
+			}).
+			SetUpsert(true))
+	}
+	return models
+}
+
+func idOrNull(id bson.RawValue) any {
+	if id.Type == 0 {
+		return nil
+	}
+	return id
+}
+
+// Cause makes of an error of the event contract what an entry says; any other
+// error is a malformed event.
+func Cause(err error) (reason event.Reason, field, detail string) {
+	var broken *event.ContractError
+	if errors.As(err, &broken) {
+		return broken.Reason, broken.Field, broken.Detail
+	}
+	return event.ReasonMalformed, "", err.Error()
+}

@@ -1,0 +1,35 @@
+// Package scan reads the whole event store in the order of its aggregates: the
+// start from the beginning, and the recovery where the change stream's history is
+// lost.
+//
+//	note the time T ──▶ walk {aggregateId, eventId} ──▶ stream from T
+//
+// # Why nothing falls between the scan and the stream
+//
+// T is the operation time of a majority read before the scan: the cluster time up
+// to which that read saw everything. The scan reads with majority read concern and
+// after T (a causally consistent session; a new primary would otherwise be allowed
+// to show less). So every event is either at or before T, and the scan sees it, or
+// after T, and the stream that starts at T carries it. Many are both: those that
+// were inserted during the scan, before its cursor came by.
+//
+// # Why the order of an aggregate holds across the seam
+//
+// An aggregate's events are inserted in the order of their ids, and stand in that
+// order in the index. A cursor that moves forward over it sees snapshots that only
+// become newer, and so never an event without those before it: what it reads of an
+// aggregate is the prefix 1…k. The stream then starts at T, which is before k+1
+// unless the scan had it: it repeats some of 1…k and goes on with k+1. First
+// occurrences are in order, and repeats are harmless.
+//
+// The same holds where a scan is continued by another process from a position at
+// or before which everything was published: it repeats from there, in order.
+//
+// # The index
+//
+// The scan walks the index {aggregateId: 1, eventId: 1} by its bounds (min and
+// hint), not by a filter: a comparison in a filter matches one BSON type only, and
+// a store whose aggregate ids are partly strings and partly ObjectIds would be cut
+// off between them. Without the index it refuses to run ([ErrIndex]): a sort of the
+// whole store in memory, for each page, would harm the source.
+package scan

@@ -1,0 +1,90 @@
+package scan
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// CheckIndex fails with [ErrIndex] where the collection exists without the index
+// that scans need, and tells whether the collection exists.
+func (c *Collection) CheckIndex(ctx context.Context) (exists bool, err error) {
+	_, exists, err = c.index(ctx)
+	return exists, err
+}
+
+// index gives the name of the index that a scan walks.
+func (c *Collection) index(ctx context.Context) (name string, exists bool, err error) {
+	cursor, err := c.events.Indexes().List(ctx)
+	if err != nil {
+		return "", false, fmt.Errorf("list indexes of %s.%s: %w", c.events.Database().Name(), c.events.Name(), err)
+	}
+	var indexes []bson.Raw
+	if err := cursor.All(ctx, &indexes); err != nil {
+		return "", false, fmt.Errorf("list indexes of %s.%s: %w", c.events.Database().Name(), c.events.Name(), err)
+	}
+	if len(indexes) == 0 {
+		return "", false, nil
+	}
+	if name := c.usable(indexes); name != "" {
+		return name, true, nil
+	}
+	return "", true, fmt.Errorf("%w: create it with db.getSiblingDB(%q).getCollection(%q).createIndex({%q: 1, %q: 1}, {unique: true})",
+		ErrIndex, c.events.Database().Name(), c.events.Name(), c.aggregateID, c.eventID)
+}
+
+// usable finds an index that holds every document, in the order of the scan.
+func (c *Collection) usable(indexes []bson.Raw) string {
+	// The index of _id has the collection's own collation, and so must the scan's:
+	// another one could not serve the sort.
+	var collation bson.RawValue
+	for _, index := range indexes {
+		if name, _ := index.Lookup("name").StringValueOK(); name == "_id_" {
+			collation = index.Lookup("collation")
+		}
+	}
+	for _, index := range indexes {
+		name, _ := index.Lookup("name").StringValueOK()
+		own := index.Lookup("collation")
+		switch {
+		case name == "" || !c.hasKeys(index.Lookup("key")),
+			truthy(index.Lookup("sparse")),
+			truthy(index.Lookup("hidden")),
+			index.Lookup("partialFilterExpression").Type != 0,
+			own.Type != collation.Type || !bytes.Equal(own.Value, collation.Value):
+			continue
+		}
+		return name
+	}
+	return ""
+}
+
+// hasKeys tells whether key is {aggregateId: 1, eventId: 1}, no more and no less:
+// min must name every field of the index.
+func (c *Collection) hasKeys(key bson.RawValue) bool {
+	doc, ok := key.DocumentOK()
+	if !ok {
+		return false
+	}
+	elements, err := doc.Elements()
+	if err != nil || len(elements) != 2 {
+		return false
+	}
+	for i, name := range []string{c.aggregateID, c.eventID} {
+		direction, isNumber := elements[i].Value().AsInt64OK()
+		if elements[i].Key() != name || !isNumber || direction != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+func truthy(v bson.RawValue) bool {
+	if b, ok := v.BooleanOK(); ok {
+		return b
+	}
+	n, ok := v.AsInt64OK()
+	return ok && n != 0
+}

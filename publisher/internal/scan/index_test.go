@@ -1,0 +1,72 @@
+package scan
+
+import (
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+func TestUsableIndex(t *testing.T) {
+	t.Parallel()
+	id := bson.D{{Key: "v", Value: 2}, {Key: "key", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "name", Value: "_id_"}}
+	swedish := bson.E{Key: "collation", Value: bson.D{{Key: "locale", Value: "sv"}}}
+	keys := func(elements ...bson.E) bson.E { return bson.E{Key: "key", Value: bson.D(elements)} }
+	both := keys(bson.E{Key: "agg", Value: 1}, bson.E{Key: "n", Value: 1.0})
+	named := bson.E{Key: "name", Value: "right"}
+	for name, test := range map[string]struct {
+		id, index bson.D
+		usable    bool
+	}{
+		"as it should be":         {id, bson.D{both, named, {Key: "unique", Value: true}}, true},
+		"of the collection's own": {append(id[:3:3], swedish), bson.D{both, named, swedish}, true},
+		"of another collation":    {id, bson.D{both, named, swedish}, false},
+		"of no collation":         {append(id[:3:3], swedish), bson.D{both, named}, false},
+		"partial":                 {id, bson.D{both, named, {Key: "partialFilterExpression", Value: bson.D{}}}, false},
+		"sparse":                  {id, bson.D{both, named, {Key: "sparse", Value: true}}, false},
+		"sparse, as a number":     {id, bson.D{both, named, {Key: "sparse", Value: 1}}, false},
+		"hidden":                  {id, bson.D{both, named, {Key: "hidden", Value: true}}, false},
+		"not sparse":              {id, bson.D{both, named, {Key: "sparse", Value: false}}, true},
+		"half of it":              {id, bson.D{keys(bson.E{Key: "agg", Value: 1}), named}, false},
+		"more than it":            {id, bson.D{keys(bson.E{Key: "agg", Value: 1}, bson.E{Key: "n", Value: 1}, bson.E{Key: "x", Value: 1}), named}, false},
+		"the other way round":     {id, bson.D{keys(bson.E{Key: "n", Value: 1}, bson.E{Key: "agg", Value: 1}), named}, false},
+		"downwards":               {id, bson.D{keys(bson.E{Key: "agg", Value: 1}, bson.E{Key: "n", Value: -1}), named}, false},
+		"hashed":                  {id, bson.D{keys(bson.E{Key: "agg", Value: "hashed"}, bson.E{Key: "n", Value: 1}), named}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &Collection{aggregateID: "agg", eventID: "n"}
+			var indexes []bson.Raw
+			for _, spec := range []bson.D{test.id, test.index} {
+				raw, err := bson.Marshal(spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				indexes = append(indexes, raw)
+			}
+			if got := c.usable(indexes); (got == "right") != test.usable {
+				t.Errorf("found %q", got)
+			}
+		})
+	}
+}
+
+func TestPositionOfADocument(t *testing.T) {
+	t.Parallel()
+	c := &Collection{aggregateID: "agg", eventID: "n"}
+	for name, test := range map[string]struct {
+		document bson.D
+		ok       bool
+	}{
+		"whole":       {bson.D{{Key: "agg", Value: "a"}, {Key: "n", Value: 1}}, true},
+		"without any": {bson.D{{Key: "x", Value: 1}}, true},
+		"array":       {bson.D{{Key: "agg", Value: bson.A{"a", "b"}}, {Key: "n", Value: 1}}, false},
+	} {
+		raw, err := bson.Marshal(test.document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := c.Position(raw); ok != test.ok {
+			t.Errorf("%s: has a position: %v", name, ok)
+		}
+	}
+}

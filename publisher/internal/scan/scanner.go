@@ -1,0 +1,250 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Handler takes the documents of a scan, in its order and one call at a time. It
+// may block: that is the back-pressure. Its error ends the scan.
+type Handler func(ctx context.Context, documents []bson.Raw) error
+
+// Options refine a scanner. Every zero value means its default.
+type Options struct {
+	// Patience is how long one request may take, and how long a scan that gets no
+	// answer counts as alive. Default 2 min.
+	Patience time.Duration
+	// Beat is called about every second while the scan is alive.
+	Beat func()
+	// Metrics default to a set that nobody looks at.
+	Metrics *Metrics
+	// Logger defaults to none.
+	Logger zerolog.Logger
+}
+
+// Metrics are the scans' metrics. A process has one set.
+type Metrics struct {
+	read prometheus.Counter
+}
+
+// NewMetrics registers the metrics; a nil registerer means that nobody looks at
+// them.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	m := &Metrics{read: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "penstock_publisher_events_scanned_total",
+		Help: "Events read by scanning the event store, at the start from the beginning or in a recovery.",
+	})}
+	if registerer != nil {
+		registerer.MustRegister(m.read)
+	}
+	return m
+}
+
+const (
+	// pagesAhead is how many pages are read ahead of the handler.
+	pagesAhead   = 4
+	beatInterval = time.Second
+	backoffFirst = 100 * time.Millisecond
+	backoffMost  = 15 * time.Second
+	closeTimeout = 2 * time.Second
+)
+
+// Scanner reads the event store once. Make it with [New].
+type Scanner struct {
+	source  Source
+	options Options
+}
+
+// New makes a scanner on source.
+func New(source Source, options Options) *Scanner {
+	if options.Patience <= 0 {
+		options.Patience = 2 * time.Minute
+	}
+	if options.Beat == nil {
+		options.Beat = func() {}
+	}
+	if options.Metrics == nil {
+		options.Metrics = NewMetrics(nil)
+	}
+	return &Scanner{source: source, options: options}
+}
+
+// Run hands every event that was in the store at since to handler, from that
+// position on (the event there included), and some that came later. It returns
+// nil after the last, [ErrIndex] or [ErrRefused] where it cannot go on, the
+// handler's error, or, where ctx ends, its cause; anything else it tries again.
+// When Run returns, all its goroutines have ended.
+func (s *Scanner) Run(ctx context.Context, from Position, since bson.Timestamp, handler Handler) error {
+	pages := make(chan []bson.Raw, pagesAhead)
+	var health alive
+	health.answered(time.Now())
+
+	group, groupCtx := errgroup.WithContext(ctx)
+	beats, stopBeats := context.WithCancel(groupCtx)
+	group.Go(func() error {
+		defer close(pages)
+		return s.read(groupCtx, from, since, pages, &health)
+	})
+	group.Go(func() error {
+		defer stopBeats()
+		return s.handle(groupCtx, pages, handler, &health)
+	})
+	group.Go(func() error {
+		s.beat(beats, &health)
+		return nil
+	})
+	err := group.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// read fills pages until the end, opening the query again after errors that pass.
+func (s *Scanner) read(ctx context.Context, from Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) error {
+	wait := backoffFirst
+	for {
+		moved, err := s.query(ctx, &from, since, pages, health)
+		switch {
+		case errors.Is(err, ErrEnd):
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, ErrIndex) || errors.Is(err, ErrRefused):
+			return err
+		}
+		if refused := refusal(err); refused != nil {
+			return refused
+		}
+		if moved {
+			wait = backoffFirst
+		}
+		delay := wait/2 + rand.N(wait/2+1)
+		wait = min(2*wait, backoffMost)
+		s.options.Logger.Warn().Err(err).Stringer("wait", delay.Round(time.Millisecond)).
+			Msg("scan of the event store is interrupted; going on where it was")
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// query runs one query from the position on, which it moves along, and tells
+// whether it got anything. Its error is never nil.
+func (s *Scanner) query(ctx context.Context, from *Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) (moved bool, err error) {
+	opening, cancel := context.WithTimeout(ctx, s.options.Patience)
+	cursor, err := s.source.Open(opening, *from, since)
+	cancel()
+	switch {
+	case err != nil:
+		return false, err
+	case cursor == nil:
+		return false, ErrEnd
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if err := cursor.Close(closing); err != nil {
+			s.options.Logger.Debug().Err(err).Msg("close scan")
+		}
+	}()
+	for {
+		patient, cancel := context.WithTimeout(ctx, s.options.Patience)
+		page, err := cursor.Next(patient)
+		cancel()
+		if err != nil {
+			return moved, err
+		}
+		health.answered(time.Now())
+		s.options.Metrics.read.Add(float64(len(page)))
+		select {
+		case pages <- page:
+		case <-ctx.Done():
+			return moved, context.Cause(ctx)
+		}
+		moved = true
+		for i := len(page) - 1; i >= 0; i-- {
+			if at, ok := s.source.Position(page[i]); ok {
+				*from = at
+				break
+			}
+		}
+	}
+}
+
+// handle calls handler for every page.
+func (s *Scanner) handle(ctx context.Context, pages <-chan []bson.Raw, handler Handler, health *alive) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case page, open := <-pages:
+			if !open {
+				return nil
+			}
+			health.handling.Store(true)
+			err := handler(ctx, page)
+			health.handling.Store(false)
+			if err != nil {
+				return fmt.Errorf("handle scanned events: %w", err)
+			}
+		}
+	}
+}
+
+func (s *Scanner) beat(ctx context.Context, health *alive) {
+	ticker := time.NewTicker(beatInterval)
+	defer ticker.Stop()
+	for {
+		if health.handling.Load() || health.silence(time.Now()) < 2*s.options.Patience {
+			s.options.Beat()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// alive is what the liveness of a scan is judged by. Waiting for the handler is no
+// fault of the scan.
+type alive struct {
+	last     atomic.Int64
+	handling atomic.Bool
+}
+
+func (a *alive) answered(now time.Time)              { a.last.Store(now.UnixNano()) }
+func (a *alive) silence(now time.Time) time.Duration { return now.Sub(time.Unix(0, a.last.Load())) }
+
+// refusal is the explained error where no retry helps, else nil.
+func refusal(err error) error {
+	var command mongo.CommandError
+	if !errors.As(err, &command) {
+		return nil
+	}
+	switch command.Code {
+	case 13: // Unauthorized
+		return fmt.Errorf("%w: %w; grant the user find and listIndexes on the events collection (the role read on its database)", ErrRefused, err)
+	case 18, 8000: // AuthenticationFailed, AtlasError
+		return fmt.Errorf("%w: %w; check the user, the password and authSource in the connection string", ErrRefused, err)
+	case 148: // ReadConcernMajorityNotEnabled
+		return fmt.Errorf("%w: %w; start mongod with majority read concern enabled", ErrRefused, err)
+	}
+	return nil
+}

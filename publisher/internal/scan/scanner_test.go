@@ -1,0 +1,317 @@
+package scan_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+)
+
+// stored is one event of the model.
+type stored struct {
+	aggregate string
+	number    int64
+}
+
+func (e stored) compare(f stored) int {
+	return cmp.Or(cmp.Compare(e.aggregate, f.aggregate), cmp.Compare(e.number, f.number))
+}
+
+// fakeStore is an event store in memory: a log in the order of commits, and the
+// index over it. What is in the log when a page is read is visible to that page.
+type fakeStore struct {
+	mu     sync.Mutex
+	log    []stored
+	faults []error  // of the next opens and pages, nil for none
+	before []func() // called before each page
+	page   int
+	hang   bool
+	opened int
+}
+
+func (s *fakeStore) OperationTime(context.Context) (bson.Timestamp, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bson.Timestamp{T: uint32(len(s.log)) + 1}, nil
+}
+
+func (s *fakeStore) fault() error {
+	if len(s.faults) == 0 {
+		return nil
+	}
+	err := s.faults[0]
+	s.faults = s.faults[1:]
+	return err
+}
+
+func (s *fakeStore) Open(_ context.Context, from scan.Position, _ bson.Timestamp) (scan.Cursor, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened++
+	if err := s.fault(); err != nil {
+		return nil, err
+	}
+	c := &fakeCursor{store: s}
+	if !from.IsZero() {
+		c.next = stored{from.AggregateID.StringValue(), from.EventID.Int64()}
+	}
+	return c, nil
+}
+
+func (s *fakeStore) Position(document bson.Raw) (scan.Position, bool) {
+	if document.Lookup("aggregateId").Type != bson.TypeString {
+		return scan.Position{}, false
+	}
+	return scan.Position{AggregateID: document.Lookup("aggregateId"), EventID: document.Lookup("eventId")}, true
+}
+
+type fakeCursor struct {
+	store *fakeStore
+	next  stored
+}
+
+func (c *fakeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
+	s := c.store
+	s.mu.Lock()
+	hang := s.hang
+	if len(s.before) > 0 {
+		change := s.before[0]
+		s.before = s.before[1:]
+		change()
+	}
+	s.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fault(); err != nil {
+		return nil, err
+	}
+	index := slices.Clone(s.log)
+	slices.SortFunc(index, stored.compare)
+	at, _ := slices.BinarySearchFunc(index, c.next, stored.compare)
+	index = index[at:]
+	if len(index) == 0 {
+		return nil, scan.ErrEnd
+	}
+	var page []bson.Raw
+	for _, e := range index[:min(len(index), s.page)] {
+		raw, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: e.aggregate}, {Key: "eventId", Value: e.number}})
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, raw)
+		c.next = stored{e.aggregate, e.number + 1}
+	}
+	return page, nil
+}
+
+func (c *fakeCursor) Close(context.Context) error { return nil }
+
+// collect keeps what a scan hands over.
+type collect struct {
+	mu  sync.Mutex
+	got []stored
+}
+
+func (c *collect) handle(_ context.Context, documents []bson.Raw) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, doc := range documents {
+		c.got = append(c.got, stored{doc.Lookup("aggregateId").StringValue(), doc.Lookup("eventId").AsInt64()})
+	}
+	return nil
+}
+
+// TestEveryAggregateIsAPrefixInOrder is what the seam to the stream stands on:
+// whatever is inserted meanwhile, and however often the scan is interrupted, the
+// first occurrences of an aggregate's events are 1…k, and whatever was there at
+// the noted time is among them.
+func TestEveryAggregateIsAPrefixInOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		store := &fakeStore{page: rapid.IntRange(1, 7).Draw(rt, "page")}
+		next := map[string]int64{}
+		insert := func(n int) {
+			for range n {
+				aggregate := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(rt, "aggregate")
+				next[aggregate]++
+				store.log = append(store.log, stored{aggregate, next[aggregate]})
+			}
+		}
+		insert(rapid.IntRange(0, 60).Draw(rt, "before"))
+		for range rapid.IntRange(0, 12).Draw(rt, "pages") {
+			n := rapid.IntRange(0, 4).Draw(rt, "meanwhile")
+			aggregates := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), n, n).Draw(rt, "aggregates")
+			store.before = append(store.before, func() {
+				for _, aggregate := range aggregates {
+					next[aggregate]++
+					store.log = append(store.log, stored{aggregate, next[aggregate]})
+				}
+			})
+		}
+		for range rapid.IntRange(0, 20).Draw(rt, "faults") {
+			store.faults = append(store.faults, rapid.SampledFrom([]error{
+				nil, nil, nil, io.EOF, mongo.CommandError{Code: 43}, errors.New("odd"),
+			}).Draw(rt, "fault"))
+		}
+		there := slices.Clone(store.log)
+		var problem error
+		synctest.Test(t, func(t *testing.T) {
+			since, err := store.OperationTime(t.Context())
+			if err != nil {
+				problem = err
+				return
+			}
+			var c collect
+			if err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, since, c.handle); err != nil {
+				problem = err
+				return
+			}
+			problem = checkPrefixes(c.got, there)
+		})
+		if problem != nil {
+			rt.Fatal(problem)
+		}
+	})
+}
+
+func checkPrefixes(got, there []stored) error {
+	seen := map[stored]bool{}
+	last := map[string]int64{}
+	for _, e := range got {
+		if seen[e] {
+			continue
+		}
+		seen[e] = true
+		if e.number != last[e.aggregate]+1 {
+			return fmt.Errorf("%v comes first after %d: %v", e, last[e.aggregate], got)
+		}
+		last[e.aggregate] = e.number
+	}
+	for _, e := range there {
+		if !seen[e] {
+			return fmt.Errorf("%v is missing: %v", e, got)
+		}
+	}
+	return nil
+}
+
+func TestGoesOnFromAPosition(t *testing.T) {
+	t.Parallel()
+	store := &fakeStore{page: 2, log: []stored{{"a", 1}, {"a", 2}, {"b", 1}, {"b", 2}, {"c", 1}}}
+	from, ok := store.Position(mustMarshal(t, bson.D{{Key: "aggregateId", Value: "b"}, {Key: "eventId", Value: int64(1)}}))
+	if !ok {
+		t.Fatal("no position")
+	}
+	var c collect
+	if err := scan.New(store, scan.Options{}).Run(t.Context(), from, bson.Timestamp{T: 1}, c.handle); err != nil {
+		t.Fatal(err)
+	}
+	if want := []stored{{"b", 1}, {"b", 2}, {"c", 1}}; !slices.Equal(c.got, want) {
+		t.Errorf("got %v, want %v", c.got, want)
+	}
+}
+
+func mustMarshal(t *testing.T, v any) bson.Raw {
+	t.Helper()
+	raw, err := bson.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestEndsWhereItCannotGoOn(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault, want error
+		text        string
+	}{
+		"no index":              {fmt.Errorf("%w: create it", scan.ErrIndex), scan.ErrIndex, "create it"},
+		"unauthorized":          {mongo.CommandError{Code: 13}, scan.ErrRefused, "grant the user"},
+		"wrong password":        {mongo.CommandError{Code: 18}, scan.ErrRefused, "check the user"},
+		"no majority":           {mongo.CommandError{Code: 148}, scan.ErrRefused, "majority"},
+		"nothing at all exists": {scan.ErrEnd, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &fakeStore{page: 2, log: []stored{{"a", 1}}, faults: []error{test.fault}}
+			var c collect
+			err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, bson.Timestamp{T: 1}, c.handle)
+			if !errors.Is(err, test.want) || err != nil && !strings.Contains(err.Error(), test.text) {
+				t.Errorf("ended with %v", err)
+			}
+		})
+	}
+}
+
+func TestEndsWithItsHandlerAndItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{page: 1}
+		for n := range int64(100) {
+			store.log = append(store.log, stored{"a", n + 1})
+		}
+		broken := errors.New("no more")
+		err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, bson.Timestamp{T: 1},
+			func(context.Context, []bson.Raw) error { return broken })
+		if !errors.Is(err, broken) {
+			t.Errorf("ended with %v, want the handler's error", err)
+		}
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(broken) })
+		var beat atomic.Int64
+		err = scan.New(store, scan.Options{Beat: func() { beat.Add(1) }}).Run(ctx, scan.Position{}, bson.Timestamp{T: 1},
+			func(ctx context.Context, _ []bson.Raw) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		if !errors.Is(err, broken) {
+			t.Errorf("ended with %v, want the cause", err)
+		}
+		if n := beat.Load(); n < 59 || n > 61 {
+			t.Errorf("%d beats in a minute of waiting for the handler", n)
+		}
+	})
+}
+
+func TestStopsBeatingWhenTheServerIsSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{page: 1, log: []stored{{"a", 1}}, hang: true}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		var last atomic.Int64
+		began := time.Now()
+		var c collect
+		err := scan.New(store, scan.Options{Patience: time.Minute, Beat: func() { last.Store(int64(time.Since(began))) }}).
+			Run(ctx, scan.Position{}, bson.Timestamp{T: 1}, c.handle)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if after := time.Duration(last.Load()); after < time.Minute || after > 3*time.Minute {
+			t.Errorf("beats ended after %v", after)
+		}
+		if store.opened < 5 {
+			t.Errorf("tried %d times in 10 min", store.opened)
+		}
+	})
+}
