@@ -91,7 +91,7 @@ func (c Config) problems() []error {
 	problems = append(problems, checkDatabase("PENSTOCK_EVENTS_DATABASE", c.EventsDatabase)...)
 	problems = append(problems, checkDatabase("PENSTOCK_STATE_DATABASE", c.StateDatabase)...)
 	if c.EventsCollection == "" || strings.HasPrefix(c.EventsCollection, "system.") || strings.ContainsAny(c.EventsCollection, "$\x00") {
-		problems = append(problems, fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %q, no name of a collection: it is not empty, holds no $ and does not start with system.", c.EventsCollection))
+		problems = append(problems, fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %q, no name of a collection: name one without $ that does not start with system", c.EventsCollection))
 	}
 	return problems
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
@@ -42,8 +43,12 @@ func Open(uri string, opts Options) (*mongo.Client, error) {
 }
 
 // Connect opens a client and reaches the primary once, within ctx and the
-// server-selection timeout of 10 s (or the URI's own). Writes need a majority;
-// what the URI says about anything else counts. The caller disconnects the client.
+// server-selection timeout: 10 s, or the URI's own. The caller disconnects the
+// client.
+//
+// Reads and writes need a majority, whatever the URI says: a watermark or a
+// checkpoint that a new primary could take back would acknowledge an event that is
+// lost. All else is as the URI says.
 func Connect(ctx context.Context, uri string, opts Options) (*mongo.Client, error) {
 	client, err := Open(uri, opts)
 	if err != nil {
@@ -63,7 +68,9 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	o := options.Client().
 		SetServerSelectionTimeout(serverSelectionTimeout).
 		ApplyURI(uri).
-		SetWriteConcern(writeconcern.Majority())
+		SetWriteConcern(writeconcern.Majority()).
+		SetReadConcern(readconcern.Majority()).
+		SetReadPreference(readpref.Primary())
 	if o.RetryWrites == nil {
 		o.SetRetryWrites(true)
 	}

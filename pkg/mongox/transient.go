@@ -1,0 +1,172 @@
+package mongox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+)
+
+// transientCodes are the server's codes after which the same operation may
+// succeed later. Source:
+// https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml, its
+// categories RetriableError, NetworkError, NotPrimaryError, ShutdownError,
+// Interruption, CursorInvalidatedError, SnapshotError, SystemOverloadedError and
+// StaleShardVersionError as far as they reach clients, and the single codes of a
+// server that waits for something.
+var transientCodes = []int{
+	6,     // HostUnreachable
+	7,     // HostNotFound
+	24,    // LockTimeout
+	43,    // CursorNotFound
+	46,    // LockBusy
+	50,    // MaxTimeMSExpired
+	63,    // StaleShardVersion
+	64,    // WriteConcernTimeout
+	70,    // ShardNotFound
+	89,    // NetworkTimeout
+	91,    // ShutdownInProgress
+	94,    // NotYetInitialized: a replica set that starts
+	100,   // UnsatisfiableWriteConcern: members are missing
+	107,   // LockFailed
+	112,   // WriteConflict
+	117,   // ConflictingOperationInProgress
+	133,   // FailedToSatisfyReadPreference
+	134,   // ReadConcernMajorityNotAvailableYet
+	149,   // NoConfigPrimary
+	150,   // StaleEpoch
+	175,   // QueryPlanKilled
+	189,   // PrimarySteppedDown
+	202,   // NetworkInterfaceExceededTimeLimit
+	216,   // ElectionInProgress
+	225,   // TransactionTooOld
+	234,   // RetryChangeStream
+	237,   // CursorKilled
+	239,   // SnapshotTooOld
+	246,   // SnapshotUnavailable
+	249,   // StaleDbVersion
+	250,   // StaleChunkHistory
+	251,   // NoSuchTransaction
+	262,   // ExceededTimeLimit
+	264,   // TooManyFilesOpen
+	267,   // PreparedTransactionInProgress
+	272,   // MigrationConflict
+	279,   // ClientDisconnect
+	281,   // TransactionCoordinatorSteppingDown
+	282,   // TransactionCoordinatorReachedAbortDecision
+	290,   // TransactionExceededLifetimeLimitSeconds
+	303,   // SplitHorizonChange
+	314,   // ObjectIsBusy
+	355,   // InterruptedDueToStorageChange
+	358,   // InternalTransactionNotSupported
+	363,   // RetryableTransactionInProgress
+	365,   // TemporarilyUnavailable
+	371,   // UserWritesBlocked: a migration between clusters
+	391,   // ReauthenticationRequired
+	402,   // ResourceExhausted
+	406,   // MigrationBlockingOperationCoordinatorCleaningUp
+	407,   // PooledConnectionAcquisitionExceededTimeLimit
+	412,   // UpdatesStillPending
+	433,   // AdmissionQueueOverflow
+	449,   // RateLimitExceeded
+	450,   // PooledConnectionAcquisitionRejected
+	453,   // InterruptedDueToReshardingCriticalSection
+	462,   // IngressRequestRateLimitExceeded
+	9001,  // SocketException
+	10058, // LegacyNotPrimary
+	10107, // NotWritablePrimary
+	11600, // InterruptedAtShutdown
+	11601, // Interrupted
+	11602, // InterruptedDueToReplStateChange
+	13388, // StaleConfig
+	13435, // NotPrimaryNoSecondaryOk
+	13436, // NotPrimaryOrSecondary
+	14031, // OutOfDiskSpace
+	16500, // Azure Cosmos DB: the request rate is too large
+	46841, // ClientMarkedKilled
+	91331, // RetriableRemoteCommandFailure
+
+	10045600, // InterruptedDueToFCVChange
+}
+
+// transientLabels are the labels by which the server or the driver allows the
+// operation again.
+var transientLabels = []string{
+	"NetworkError",
+	"NetworkTimeoutError",
+	"RetryableError",
+	"RetryableWriteError",
+	"ResumableChangeStreamError",
+	"SystemOverloadedError",
+	"TransientTransactionError",
+	"UnknownTransactionCommitResult",
+	"ExceededTimeLimitError",
+}
+
+// Transient tells whether the same operation may succeed later: the network, an
+// election, a server that is overloaded or full, a write conflict, a timeout, and
+// also a context that ended or a client that was closed, since the operation was
+// not to blame. The caller looks at its own context before it tries again.
+//
+// Of a bulk write it says so only where no operation failed for good; then
+// [WriteErrors] tells which.
+func Transient(err error) bool {
+	if err == nil {
+		return false
+	}
+	var bulk mongo.BulkWriteException
+	if errors.As(err, &bulk) {
+		failed := slices.ContainsFunc(bulk.WriteErrors, func(we mongo.BulkWriteError) bool { return !transientServer(we.WriteError) })
+		return !failed && (len(bulk.WriteErrors) > 0 || bulk.WriteConcernError != nil || transientServer(bulk))
+	}
+	var write mongo.WriteException
+	if errors.As(err, &write) {
+		failed := slices.ContainsFunc(write.WriteErrors, func(we mongo.WriteError) bool { return !transientServer(we) })
+		return !failed && (len(write.WriteErrors) > 0 || write.WriteConcernError != nil || transientServer(write))
+	}
+	var server mongo.ServerError
+	if errors.As(err, &server) {
+		return transientServer(server)
+	}
+	return transientClient(err)
+}
+
+// transientServer judges an error that the server sent, or that the driver put in
+// that form.
+func transientServer(err mongo.ServerError) bool {
+	return slices.ContainsFunc(transientLabels, err.HasErrorLabel) ||
+		slices.ContainsFunc(transientCodes, err.HasErrorCode) ||
+		transientClient(err)
+}
+
+// transientClient judges an error that came about before a server answered.
+func transientClient(err error) bool {
+	var selection topology.ServerSelectionError
+	var connection topology.ConnectionError
+	var queue topology.WaitQueueTimeoutError
+	var network net.Error
+	// The driver's error of a pool that was cleared is not exported; this is what
+	// makes it retryable (driver.RetryablePoolError).
+	var pool interface{ Retryable() bool }
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, mongo.ErrClientDisconnected):
+		return true
+	case errors.As(err, &selection), errors.As(err, &connection), errors.As(err, &queue), errors.As(err, &network):
+		return !authenticationFailed(err)
+	case errors.As(err, &pool) && pool.Retryable():
+		return true
+	}
+	return mongo.IsTimeout(err) || mongo.IsNetworkError(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// codeAuthenticationFailed is the server's AuthenticationFailed.
+const codeAuthenticationFailed = 18
+
+// authenticationFailed tells whether a connection came to nothing because the
+// credentials are wrong.
+func authenticationFailed(err error) bool { return HasCode(err, codeAuthenticationFailed) }
