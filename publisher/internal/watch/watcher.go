@@ -169,20 +169,19 @@ func (r *reader) run(ctx context.Context) error {
 
 // judge says how long to wait before the stream is opened again, or why it is not.
 func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
-	warn := func(name string) *zerolog.Event {
-		r.options.Metrics.reopened.WithLabelValues(name).Inc()
-		return r.options.Logger.Warn().Err(cause)
-	}
+	log, counted := r.options.Logger, r.options.Metrics.reopened
 	switch {
 	case errors.Is(cause, errReshape):
 		return 0, nil
 	case errors.Is(cause, ErrRefused):
 		return 0, cause
 	case errors.Is(cause, errInvalidated):
-		warn("invalidated").Msg("events collection was dropped or renamed; following the collection of its name")
+		counted.WithLabelValues("invalidated").Inc()
+		log.Warn().Msg("events collection was dropped or renamed; following the collection of its name")
 		return 0, nil
 	case errors.Is(cause, errSilent):
-		warn("silent").Stringer("silence", r.options.Silence).
+		counted.WithLabelValues("silent").Inc()
+		log.Warn().Stringer("silence", r.options.Silence).
 			Msg("change stream answers but does not move; check that a majority of the replica set is up")
 		return 0, nil
 	}
@@ -198,9 +197,12 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 	wait := r.backoff.delay()
 	if class == EventTooLarge {
 		r.shape, r.keysLeft = KeysOnly, 2*keysBatchSize
-		warn(class.String()).Msg("a change exceeds 16 MiB; reading the next documents from the event store instead")
+		counted.WithLabelValues(class.String()).Inc()
+		log.Warn().Err(cause).Msg("a change exceeds 16 MiB; reading the next documents from the event store instead")
 	} else {
-		warn("error").Stringer("wait", wait.Round(time.Millisecond)).Msg("change stream is interrupted; reopening it where it was")
+		counted.WithLabelValues("error").Inc()
+		log.Warn().Err(cause).Stringer("wait", wait.Round(time.Millisecond)).
+			Msg("change stream is interrupted; reopening it where it was")
 	}
 	return wait, nil
 }

@@ -57,9 +57,13 @@ func (r *running) seen() []int64 {
 	return slices.Clone(r.ids)
 }
 
-func numbers(from, to int64) []int64 {
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
+// numbers are 1 to n.
+func numbers(to int64) []int64 {
 	var all []int64
-	for n := from; n <= to; n++ {
+	for n := int64(1); n <= to; n++ {
 		all = append(all, n)
 	}
 	return all
@@ -74,7 +78,7 @@ func TestHandsOnInsertsInOrderAndPositionsWhenIdle(t *testing.T) {
 		}
 		run := start(t, store, atStart, watch.Options{}, &recorder{})
 		synctest.Wait()
-		if got := run.seen(); !slices.Equal(got, numbers(1, 7)) {
+		if got := run.seen(); !slices.Equal(got, numbers(7)) {
 			t.Fatalf("handled %v", got)
 		}
 		run.mu.Lock()
@@ -85,10 +89,10 @@ func TestHandsOnInsertsInOrderAndPositionsWhenIdle(t *testing.T) {
 			t.Errorf("first batch has %d inserts up to %v", len(first.Inserts), first.Time)
 		}
 
-		time.Sleep(3500 * time.Millisecond)
+		pass(3500 * time.Millisecond)
 		store.insert()
 		synctest.Wait()
-		if got := run.seen(); !slices.Equal(got, numbers(1, 8)) {
+		if got := run.seen(); !slices.Equal(got, numbers(8)) {
 			t.Errorf("handled %v", got)
 		}
 		run.mu.Lock()
@@ -124,7 +128,7 @@ func TestReopensWhereItWasWithBackoff(t *testing.T) {
 		}
 		began := time.Now()
 		run := start(t, store, atStart, watch.Options{}, &recorder{})
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		synctest.Wait()
 		if n := len(run.seen()); n != 0 {
 			t.Errorf("%d events while the server refuses", n)
@@ -132,9 +136,9 @@ func TestReopensWhereItWasWithBackoff(t *testing.T) {
 		if tried := len(store.opened()); tried < 5 || tried > 11 {
 			t.Errorf("tried %d times in 20 s", tried)
 		}
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		synctest.Wait()
-		if got := run.seen(); !slices.Equal(got, numbers(1, 10)) {
+		if got := run.seen(); !slices.Equal(got, numbers(10)) {
 			t.Errorf("handled %v after %v", got, time.Since(began))
 		}
 		if err := run.stop(); !errors.Is(err, errEnough) {
@@ -158,7 +162,7 @@ func TestCountsBreachesAndFollowsARecreatedCollection(t *testing.T) {
 		store.insert()
 		registry := prometheus.NewRegistry()
 		run := start(t, store, atStart, watch.Options{Metrics: watch.NewMetrics(registry)}, &recorder{})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		if got := run.seen(); !slices.Equal(got, []int64{1, 8}) {
 			t.Errorf("handled %v", got)
@@ -200,9 +204,9 @@ func TestReadsWhatIsTooLargeFromTheStore(t *testing.T) {
 		store.tooBig[5], store.tooBig[300] = true, true
 		delete(store.log[300], "fullDocument") // deleted meanwhile
 		run := start(t, store, atStart, watch.Options{}, &recorder{})
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		synctest.Wait()
-		want := numbers(1, 400)
+		want := numbers(400)
 		want[300] = -1
 		if got := run.seen(); !slices.Equal(got, want) {
 			t.Errorf("handled %v", got)
@@ -240,7 +244,7 @@ func TestEndsWhereItCannotGoOn(t *testing.T) {
 				if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
 					t.Errorf("ended with %v", err)
 				}
-				if got := run.seen(); !slices.Equal(got, numbers(1, 3)) {
+				if got := run.seen(); !slices.Equal(got, numbers(3)) {
 					t.Errorf("handled %v: what was read before the end is handled", got)
 				}
 			})
@@ -270,7 +274,7 @@ func TestReopensASilentStreamAndStopsBeating(t *testing.T) {
 		var beat beats
 		options := watch.Options{Silence: 30 * time.Second, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
 		run := start(t, store, atStart, options, &recorder{})
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		synctest.Wait()
 		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
 			t.Fatalf("an idle stream: last beat %v ago, opened %d times", beat.ago(), len(store.opened()))
@@ -281,7 +285,7 @@ func TestReopensASilentStreamAndStopsBeating(t *testing.T) {
 
 		store.with(func() { store.frozen = true })
 		froze := time.Now()
-		time.Sleep(5*time.Minute + time.Second)
+		pass(5*time.Minute + time.Second)
 		synctest.Wait()
 		if after := beat.last().Sub(froze); after < 59*time.Second || after > 61*time.Second {
 			t.Errorf("beats ended after %v, want twice the silence", after)
@@ -294,7 +298,7 @@ func TestReopensASilentStreamAndStopsBeating(t *testing.T) {
 		}
 
 		store.with(func() { store.frozen = false })
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		synctest.Wait()
 		if beat.ago() > 2*time.Second {
 			t.Errorf("last beat %v ago, though the stream moves again", beat.ago())
@@ -315,25 +319,25 @@ func TestGivesUpRequestsThatAreNeverAnswered(t *testing.T) {
 		store.insert()
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		store.with(func() { store.hang = true })
 		hung := time.Now()
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		synctest.Wait()
 		if len(store.opened()) != 2 || beat.ago() > 2*time.Second {
 			t.Errorf("opened %d times, last beat %v ago: opening has %v", len(store.opened()), beat.ago(), 4*time.Minute)
 		}
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		synctest.Wait()
 		if after := beat.last().Sub(hung); after < 3*time.Minute || after > 5*time.Minute {
 			t.Errorf("beats ended after %v", after)
 		}
 		store.with(func() { store.hang = false })
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		store.insert()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
-		if got := run.seen(); !slices.Equal(got, numbers(1, 2)) || beat.ago() > 2*time.Second {
+		if got := run.seen(); !slices.Equal(got, numbers(2)) || beat.ago() > 2*time.Second {
 			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
 		}
 		if err := run.stop(); !errors.Is(err, errEnough) {
@@ -353,7 +357,7 @@ func TestStopsReadingWhileTheHandlerIsBusyAndStaysAlive(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		r := &recorder{block: make(chan struct{})}
 		run := start(t, store, atStart, watch.Options{PrefetchBytes: 64 << 10, Metrics: watch.NewMetrics(registry), Beat: beat.beat}, r)
-		time.Sleep(20 * time.Minute)
+		pass(20 * time.Minute)
 		synctest.Wait()
 		// 1,000 bytes and overheads an event, three events a batch, and the batch that
 		// waits for room.
@@ -365,7 +369,7 @@ func TestStopsReadingWhileTheHandlerIsBusyAndStaysAlive(t *testing.T) {
 		}
 		close(r.block)
 		synctest.Wait()
-		if got := run.seen(); !slices.Equal(got, numbers(1, 1000)) {
+		if got := run.seen(); !slices.Equal(got, numbers(1000)) {
 			t.Errorf("handled %d events", len(got))
 		}
 		if err := run.stop(); !errors.Is(err, errEnough) {
@@ -412,13 +416,14 @@ func TestNothingIsLostOrReordered(t *testing.T) {
 }
 
 func resumeAfterCuts(t *testing.T, store *fakeStore, cuts []int, want []int64) error {
+	t.Helper()
 	store.grown = make(chan struct{}) // one of this bubble
 	from, got := atStart, []int64(nil)
 	for _, cut := range append(cuts, 0) {
 		r := &recorder{until: cut}
 		run := start(t, store, from, watch.Options{PrefetchBytes: 4 << 10}, r)
 		if cut == 0 {
-			time.Sleep(2 * time.Minute)
+			pass(2 * time.Minute)
 			run.cancel(errEnough)
 		} else {
 			defer time.AfterFunc(2*time.Minute, func() { run.cancel(errEnough) }).Stop()
