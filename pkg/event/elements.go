@@ -43,7 +43,7 @@ func nextElement(b []byte) (name []byte, value bson.RawValue, rest []byte, err e
 // checked that b holds it, that the lengths inside it add up and that a string
 // ends with NUL; it has not looked into nested documents.
 func valueSize(t bson.Type, b []byte) (int, error) {
-	size := -1
+	var size int
 	switch t {
 	case bson.TypeNull, bson.TypeUndefined, bson.TypeMinKey, bson.TypeMaxKey:
 		size = 0

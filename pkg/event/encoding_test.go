@@ -15,20 +15,20 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-func encoder(t testing.TB, encoding event.Encoding) *event.Encoder {
-	t.Helper()
+func encoder(tb testing.TB, encoding event.Encoding) *event.Encoder {
+	tb.Helper()
 	sessions, err := event.NewSessionKeys(event.SessionPerAggregate, 0)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return event.NewEncoder(encoding, sessions)
 }
 
-func marshal(t testing.TB, v any) bson.Raw {
-	t.Helper()
+func marshal(tb testing.TB, v any) bson.Raw {
+	tb.Helper()
 	raw, err := bson.Marshal(v)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return raw
 }

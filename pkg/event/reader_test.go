@@ -38,11 +38,11 @@ func order() bson.D {
 	}
 }
 
-func reader(t testing.TB) *event.Reader {
-	t.Helper()
+func reader(tb testing.TB) *event.Reader {
+	tb.Helper()
 	r, err := event.NewReader(event.DefaultFields())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }

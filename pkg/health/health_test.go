@@ -12,6 +12,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }
+
 func TestLive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -25,20 +28,20 @@ func TestLive(t *testing.T) {
 		alive("no loops")
 
 		stream := h.Loop("stream", 10*time.Second)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		alive("a loop that never began")
 
 		stream.Beat()
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		alive("silent as long as allowed")
-		time.Sleep(time.Millisecond)
+		pass(time.Millisecond)
 		err := h.Live()
 		if err == nil || err.Error() != "loop stream has made no progress for 10.001s, at most 10s are allowed" {
 			t.Errorf("stale: %v", err)
 		}
 
 		h.Loop("checkpoint", time.Second).Beat()
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if err := h.Live(); err == nil || strings.Count(err.Error(), "\n") != 1 || !strings.Contains(err.Error(), "loop checkpoint") {
 			t.Errorf("two stale: %v", err)
 		}
@@ -97,7 +100,7 @@ func TestCheckReady(t *testing.T) {
 		})
 		h.Ready("stuck", func(ctx context.Context) error {
 			<-ctx.Done()
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			return nil
 		})
 		start := time.Now()
@@ -117,6 +120,6 @@ func TestCheckReady(t *testing.T) {
 			t.Errorf("replaced: %v", err)
 		}
 		synctest.Wait()
-		time.Sleep(time.Minute) // the stuck one ends
+		pass(time.Minute) // the stuck one ends
 	})
 }

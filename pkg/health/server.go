@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -75,6 +76,8 @@ func ServeListener(ctx context.Context, l net.Listener, h *Health, metrics http.
 	if server.Shutdown(stop) != nil {
 		_ = server.Close() // cut off what did not finish, such as a profile that runs
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the admin address: %w", err)
+	}
 	return nil
 }

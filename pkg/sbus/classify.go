@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"strconv"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 )
@@ -18,7 +21,7 @@ type Class int
 const (
 	// ClassNone is no error.
 	ClassNone Class = iota
-	// ClassTransient passes: try again after a backoff. Errors that nobody knows are
+	// ClassTransient passes: try again after a backoff. What nobody knows is
 	// transient.
 	ClassTransient
 	// ClassBusy is a broker that throttles or is full: wait for at least 2 s.
@@ -26,8 +29,8 @@ const (
 	// ClassTimeout ran out of time: no session was free, no message came, or it is
 	// not known whether a send arrived.
 	ClassTimeout
-	// ClassLockLost is the lock of a message or a session that has gone to another
-	// receiver, or a session that another receiver holds.
+	// ClassLockLost is the lock of a message or a session that has ended, or that
+	// another receiver holds.
 	ClassLockLost
 	// ClassTooLarge is a message or batch above the entity's limit: it never fits.
 	ClassTooLarge
@@ -66,25 +69,21 @@ func (c Class) String() string {
 }
 
 // conditions are the AMQP error conditions that say more than where they came
-// from. Those of Service Bus are listed in
+// from. Those of Service Bus stand in
 // https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-troubleshoot
 var conditions = map[amqp.ErrCond]Class{
 	"com.microsoft:server-busy":              ClassBusy,
 	"com.microsoft:timeout":                  ClassTimeout,
 	"com.microsoft:operation-cancelled":      ClassTransient,
 	"com.microsoft:message-lock-lost":        ClassLockLost,
+	"com.microsoft:message-not-found":        ClassLockLost,
 	"com.microsoft:session-lock-lost":        ClassLockLost,
 	"com.microsoft:session-cannot-be-locked": ClassLockLost,
+	"com.microsoft:session-not-found":        ClassLockLost,
 	"com.microsoft:entity-disabled":          ClassFatal,
 	"com.microsoft:auth-failed":              ClassFatal,
 	"com.microsoft:argument-error":           ClassRefused,
 	"com.microsoft:argument-out-of-range":    ClassRefused,
-	"com.microsoft:container-close":          ClassConnectionLost,
-	"com.microsoft:store-lock-lost":          ClassTransient,
-	"com.microsoft:partition-not-owned":      ClassTransient,
-	"com.microsoft:entity-already-exists":    ClassRefused,
-	"com.microsoft:message-not-found":        ClassLockLost,
-	"com.microsoft:session-not-found":        ClassLockLost,
 
 	amqp.ErrCondResourceLimitExceeded: ClassBusy,
 	amqp.ErrCondMessageSizeExceeded:   ClassTooLarge,
@@ -96,20 +95,14 @@ var conditions = map[amqp.ErrCond]Class{
 	amqp.ErrCondInvalidField:          ClassRefused,
 	amqp.ErrCondPreconditionFailed:    ClassRefused,
 	amqp.ErrCondDecodeError:           ClassRefused,
-	amqp.ErrCondResourceLocked:        ClassTransient,
-	amqp.ErrCondInternalError:         ClassTransient,
-	amqp.ErrCondDetachForced:          ClassConnectionLost,
-	amqp.ErrCondTransferLimitExceeded: ClassConnectionLost,
-	amqp.ErrCondStolen:                ClassConnectionLost,
-	amqp.ErrCondConnectionForced:      ClassConnectionLost,
-	amqp.ErrCondFramingError:          ClassConnectionLost,
 }
 
 // Classify says what to do about an error that azservicebus v1.11 returned.
 //
-// The SDK hides causes: its [azservicebus.Error] does not unwrap, so a lost
-// session lock arrives as "connection lost", with its condition in the text
-// alone. Classify reads the text there, and only there.
+// The SDK hides causes: its [azservicebus.Error] does not unwrap, and calls lost
+// every connection that met a condition which it does not know, such as a session
+// lock that has ended or an argument that the broker refuses. The condition is in
+// the text alone; Classify reads the text there, and only there.
 func Classify(err error) Class {
 	switch {
 	case err == nil:
@@ -119,30 +112,54 @@ func Classify(err error) Class {
 	case errors.Is(err, context.Canceled):
 		return ClassStopped
 	}
-	var sb *azservicebus.Error
-	if errors.As(err, &sb) {
-		return classifySDK(sb)
+	var sdk *azservicebus.Error
+	if errors.As(err, &sdk) {
+		return classifySDK(sdk)
 	}
-	var amqpErr *amqp.Error
-	if errors.As(err, &amqpErr) {
-		if class, ok := conditions[amqpErr.Condition]; ok {
+	var condition *amqp.Error
+	if errors.As(err, &condition) {
+		if class, ok := conditions[condition.Condition]; ok {
 			return class
 		}
 	}
-	var linkErr *amqp.LinkError
-	var sessionErr *amqp.SessionError
-	var connErr *amqp.ConnError
-	if errors.As(err, &linkErr) || errors.As(err, &sessionErr) || errors.As(err, &connErr) {
+	// The SDK's error of a management request is not exported, its method is.
+	var rpc interface{ RPCCode() int }
+	if errors.As(err, &rpc) {
+		return classifyStatus(rpc.RPCCode())
+	}
+	var identity *azidentity.AuthenticationFailedError
+	if errors.As(err, &identity) {
+		return classifyIdentity(identity)
+	}
+	var network net.Error
+	switch {
+	case linkEnded(err):
 		return ClassConnectionLost
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	case errors.Is(err, context.DeadlineExceeded): // it is a net.Error as well
 		return ClassTimeout
-	}
-	var netErr net.Error
-	if errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ClassConnectionLost
 	}
 	return ClassTransient
+}
+
+// Broken tells whether the sender or receiver that gave err is of no more use:
+// close it and open another. With the SDK's retries off it does not mend a lost
+// connection, and it never mends a link that was detached with a condition such as
+// server-busy: [Classify] says busy, and every later call fails at once.
+func Broken(err error) bool {
+	var sdk *azservicebus.Error
+	if errors.As(err, &sdk) {
+		return sdk.Code != azservicebus.CodeLockLost && sdk.Code != azservicebus.CodeTimeout
+	}
+	return linkEnded(err) || Classify(err) == ClassConnectionLost
+}
+
+func linkEnded(err error) bool {
+	var link *amqp.LinkError
+	var session *amqp.SessionError
+	var connection *amqp.ConnError
+	return errors.As(err, &link) || errors.As(err, &session) || errors.As(err, &connection)
 }
 
 func classifySDK(err *azservicebus.Error) Class {
@@ -156,8 +173,12 @@ func classifySDK(err *azservicebus.Error) Class {
 	case azservicebus.CodeClosed:
 		return ClassStopped
 	case azservicebus.CodeConnectionLost:
-		if class, ok := conditions[conditionIn(err.Error())]; ok {
+		text := err.Error()
+		if class, ok := conditions[conditionIn(text)]; ok {
 			return class
+		}
+		if status := statusIn(text); status != 0 {
+			return classifyStatus(status)
 		}
 		return ClassConnectionLost
 	default:
@@ -174,4 +195,52 @@ func conditionIn(text string) amqp.ErrCond {
 	}
 	condition, _, _ := strings.Cut(rest, ",")
 	return amqp.ErrCond(condition)
+}
+
+// statusIn finds the status in the text of a failed management request, which
+// prints as "rpc: failed, status code <status> and description: …"; 0 where there
+// is none.
+func statusIn(text string) int {
+	_, rest, ok := strings.Cut(text, "rpc: failed, status code ")
+	if !ok {
+		return 0
+	}
+	digits, _, _ := strings.Cut(rest, " ")
+	status, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	return status
+}
+
+// classifyStatus judges the status of a management request, as HTTP means it.
+// https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-request-response
+func classifyStatus(status int) Class {
+	switch status {
+	case http.StatusBadRequest:
+		return ClassRefused
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return ClassFatal
+	case http.StatusGone:
+		return ClassLockLost
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return ClassBusy
+	case http.StatusRequestTimeout:
+		return ClassTimeout
+	default:
+		return ClassTransient
+	}
+}
+
+// classifyIdentity tells wrong credentials from an identity service that is down.
+func classifyIdentity(err *azidentity.AuthenticationFailedError) Class {
+	if err.RawResponse == nil {
+		return ClassTransient
+	}
+	switch err.RawResponse.StatusCode {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+		return ClassFatal
+	default:
+		return ClassTransient
+	}
 }

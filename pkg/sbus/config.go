@@ -48,7 +48,7 @@ func (c Config) checkConnectionString() []error {
 	if _, err := azservicebus.NewClientFromConnectionString(c.ConnectionString, nil); err != nil {
 		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is no connection string (%w): copy it from the namespace's shared access policies", err)}
 	}
-	if entity := property(c.ConnectionString, "EntityPath"); entity != "" && c.Topic != "" && entity != c.Topic {
+	if entity := property(c.ConnectionString, "EntityPath"); entity != "" && c.Topic != "" && !strings.EqualFold(entity, c.Topic) {
 		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is for the entity %q only: use one of the topic %q or of the whole namespace", entity, c.Topic)}
 	}
 	return nil

@@ -1,0 +1,97 @@
+package sbus_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+)
+
+const emulator = "Endpoint=sb://127.0.0.1:5672;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=s3cret==;UseDevelopmentEmulator=true"
+
+func TestConfigValidate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config sbus.Config
+		want   []string
+	}{
+		"connection string":    {sbus.Config{ConnectionString: emulator, Topic: "t"}, nil},
+		"namespace":            {sbus.Config{Namespace: "orders.servicebus.windows.net", Topic: "t"}, nil},
+		"nothing":              {sbus.Config{}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is not set", "AZURE_SERVICEBUS_TOPIC_NAME is not set"}},
+		"both":                 {sbus.Config{ConnectionString: emulator, Namespace: "n", Topic: "t"}, []string{"AZURE_SERVICEBUS_NAMESPACE is set beside"}},
+		"malformed":            {sbus.Config{ConnectionString: "SharedAccessKey=s3cret", Topic: "t"}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is no connection string"}},
+		"no pairs":             {sbus.Config{ConnectionString: "s3cret", Topic: "t"}, []string{"AZURE_SERVICEBUS_CONNECTION_STRING is no connection string"}},
+		"namespace with port":  {sbus.Config{Namespace: "sb://n:5671/", Topic: "t"}, []string{"AZURE_SERVICEBUS_NAMESPACE is"}},
+		"of another entity":    {sbus.Config{ConnectionString: emulator + ";EntityPath=other", Topic: "t"}, []string{`is for the entity "other" only`}},
+		"of this entity":       {sbus.Config{ConnectionString: emulator + ";EntityPath=t", Topic: "t"}, nil},
+		"of an entity in case": {sbus.Config{ConnectionString: emulator + ";entitypath=T", Topic: "t"}, nil},
+	} {
+		err := c.config.Validate()
+		if (err == nil) != (c.want == nil) {
+			t.Errorf("%s: got %v", name, err)
+			continue
+		}
+		if err == nil {
+			continue
+		}
+		if strings.Count(err.Error(), "\n") != len(c.want)-1 || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q lacks %q", name, err, want)
+			}
+		}
+	}
+}
+
+func TestNewClient(t *testing.T) {
+	t.Parallel()
+	for _, c := range []sbus.Config{{ConnectionString: emulator}, {Namespace: "orders"}} {
+		client, err := sbus.NewClient(c)
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		if err := client.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := sbus.NewClient(sbus.Config{ConnectionString: "SharedAccessKey=s3cret;x"}); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("malformed: %v", err)
+	}
+	if _, err := sbus.NewClient(sbus.Config{}); err == nil {
+		t.Error("nothing: made a client")
+	}
+}
+
+func TestHost(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]sbus.Config{
+		"127.0.0.1:5672":                {ConnectionString: emulator},
+		"orders.servicebus.windows.net": {Namespace: "orders"},
+		"orders.example.org":            {Namespace: "orders.example.org"},
+		"":                              {ConnectionString: "Endpoint=%zz"},
+	} {
+		if got := c.Host(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                              "",
+		"s3cret":                        "***",
+		"Endpoint=sb://h/;s3cret":       "***",
+		emulator:                        "Endpoint=sb://127.0.0.1:5672;SharedAccessKeyName=***;SharedAccessKey=***;UseDevelopmentEmulator=true",
+		"endpoint=sb://h/;EntityPath=t": "endpoint=sb://h/;EntityPath=t",
+		"Endpoint=sb://h/;SharedAccessSignature=SharedAccessSignature sr=h&sig=s3cret;": "Endpoint=sb://h/;SharedAccessSignature=***",
+		"Endpoint=sb://h/;SharedAccessKey=a;s3cret=b":                                   "Endpoint=sb://h/;SharedAccessKey=***;***",
+	} {
+		if got := sbus.Redact(in); got != want {
+			t.Errorf("%s: got %s", in, got)
+		}
+	}
+}
