@@ -101,10 +101,14 @@ func newParser(config any, info Info, stdout, stderr io.Writer) (*parser, error)
 		kong.Name(info.Name),
 		kong.Description(info.Description),
 		kong.Writers(stdout, stderr),
+		kong.Embed(&struct {
+			Version bool `help:"Print the version."`
+		}{}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("read the declaration of the configuration: %w", err)
 	}
+	p.kong.Model.HelpFlag.Help = "Print this help."
 	p.collect(p.kong.Model.Node)
 	if v, ok := config.(Validator); ok {
 		p.validators = append(p.validators, v)

@@ -70,18 +70,24 @@ func (p *parser) validate() {
 	}
 }
 
-// flatten gives the errors that were joined into err.
+// flatten gives the errors that were joined into err by [errors.Join]. An error
+// that wraps several in words of its own stays whole.
 func flatten(err error) []error {
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only a join itself is split, not what wraps one
+	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
 	}
 	var all []error
-	for _, one := range joined.Unwrap() {
+	var texts []string
+	for _, one := range several.Unwrap() {
 		all = append(all, flatten(one)...)
+		texts = append(texts, one.Error())
+	}
+	if err.Error() != strings.Join(texts, "\n") {
+		return []error{err}
 	}
 	return all
 }

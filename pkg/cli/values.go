@@ -29,8 +29,8 @@ func (p *parser) readEnvironment(environ func(string) (string, bool)) {
 	}
 }
 
-// readArguments fills the configuration and gives the chosen command's path. An
-// error is a mistake in the configuration's declaration.
+// readArguments fills the configuration and gives the names of the chosen command
+// and its parents. An error is a mistake in the configuration's declaration.
 func (p *parser) readArguments(args []string) (string, error) {
 	ctx, err := kong.Trace(p.kong, p.checkFlags(args))
 	if err != nil {
@@ -42,10 +42,10 @@ func (p *parser) readArguments(args []string) (string, error) {
 	if err := ctx.Reset(); err != nil {
 		return "", fmt.Errorf("apply defaults: %w", err)
 	}
-	command, err := ctx.Apply()
-	if err != nil {
+	if _, err := ctx.Apply(); err != nil {
 		return "", fmt.Errorf("apply arguments: %w", err)
 	}
+	var commands []string
 	for _, step := range ctx.Path {
 		node := step.Node()
 		if node == nil {
@@ -53,6 +53,7 @@ func (p *parser) readArguments(args []string) (string, error) {
 		}
 		p.checkRequired(node)
 		if step.Command != nil {
+			commands = append(commands, step.Command.Name)
 			if v, ok := node.Target.Addr().Interface().(Validator); ok {
 				p.validators = append(p.validators, v)
 			}
@@ -61,7 +62,7 @@ func (p *parser) readArguments(args []string) (string, error) {
 	if ctx.Error == nil {
 		p.checkComplete(ctx)
 	}
-	return command, nil
+	return strings.Join(commands, " "), nil
 }
 
 // checkFlags tries each flag of args on its own and leaves out those that are
@@ -86,7 +87,7 @@ func (p *parser) checkFlags(args []string) []string {
 		taken := args[i : i+1]
 		if !hasValue && !flag.IsBool() && !flag.IsCounter() {
 			if i+1 == len(args) || strings.HasPrefix(args[i+1], "--") {
-				p.problems = append(p.problems, fmt.Sprintf("%s lacks its value: write %s=%s", name, name, flag.FormatPlaceHolder()))
+				p.problems = append(p.problems, fmt.Sprintf("%s lacks its value: write %s=%s", p.subject("", flag), name, flag.FormatPlaceHolder()))
 				continue
 			}
 			i++

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+func TestDescribeBuild(t *testing.T) {
+	t.Parallel()
+	for want, info := range map[string]*debug.BuildInfo{
+		"(devel) (go1.26.0)": {GoVersion: "go1.26.0"},
+		"v1.2.3 (0123456789ab, go1.26.0)": {
+			GoVersion: "go1.26.0", Main: debug.Module{Version: "v1.2.3"},
+			Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "false"}},
+		},
+		"(devel) (abc, modified, go1.26.0)": {
+			GoVersion: "go1.26.0", Main: debug.Module{Version: "(devel)"},
+			Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}, {Key: "vcs.revision", Value: ""}},
+		},
+	} {
+		if got := describeBuild(info); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestFlatten(t *testing.T) {
+	t.Parallel()
+	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")
+	for _, x := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{a, "a"},
+		{errors.Join(a, nil, errors.Join(b, c)), "a|b|c"},
+		{errors.Join(a, fmt.Errorf("%w of %w", b, c)), "a|b of c"},
+		{fmt.Errorf("in: %w", errors.Join(a, b)), "in: a\nb"},
+	} {
+		var got []string
+		for _, err := range flatten(x.err) {
+			got = append(got, err.Error())
+		}
+		if got := strings.Join(got, "|"); got != x.want {
+			t.Errorf("%v: got %q", x.err, got)
+		}
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"abc", "abc", 0}, {"evnts", "events", 1}, {"kitten", "sitting", 3}} {
+		if got := editDistance(c.a, c.b); got != c.want {
+			t.Errorf("%q, %q: got %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package cli_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+)
+
+// outcome is what a run of Parse left.
+type outcome struct {
+	command        string
+	stdout, stderr string
+	err            error
+}
+
+func run(t *testing.T, config any, environment map[string]string, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	lookup := func(name string) (string, bool) {
+		value, ok := environment[name]
+		return value, ok
+	}
+	command, err := cli.ParseCommand(config, cli.Info{Name: "publisher", Description: "Publishes events.", Version: "v1.2.3"}, args, lookup, &stdout, &stderr)
+	return outcome{command, stdout.String(), stderr.String(), err}
+}
+
+// complete is the least environment that a service starts with.
+func complete() map[string]string {
+	return map[string]string{
+		"MONGODB_URI":                        "mongodb://u:s3cret@h",
+		"AZURE_SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://h/;SharedAccessKeyName=n;SharedAccessKey=s3cret",
+		"AZURE_SERVICEBUS_TOPIC_NAME":        "events",
+	}
+}
+
+// lines gives the problems that were printed.
+func lines(t *testing.T, o outcome) []string {
+	t.Helper()
+	if !errors.Is(o.err, cli.ErrUsage) || o.stdout != "" {
+		t.Fatalf("got %v, stdout %q", o.err, o.stdout)
+	}
+	var found []string
+	for line := range strings.Lines(o.stderr) {
+		if problem, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "  - "); ok {
+			found = append(found, problem)
+		}
+	}
+	return found
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	environment := complete()
+	environment["PENSTOCK_LEASE_DURATION"] = "1m"
+	environment["PENSTOCK_LOG_LEVEL"] = "debug"
+	environment["PENSTOCK_WORKERS"] = "" // as a template leaves it
+	environment["PENSTOCK_PPROF"] = "true"
+	environment["PENSTOCK_TAGS"] = "a,c"
+	var c service
+	if o := run(t, &c, environment, "--session-buckets=8", "--log-level", "warn", "--events-database", "shop"); o.err != nil {
+		t.Fatalf("%v: %s", o.err, o.stderr)
+	}
+	if c.MongoDB.URI != environment["MONGODB_URI"] || c.Bus.Topic != "events" || c.MongoDB.EventsDatabase != "shop" || c.MongoDB.EventsCollection != "events" ||
+		c.Lease.Duration != time.Minute || c.Lease.Renew != 10*time.Second || c.Logging.LogLevel != "warn" || c.Logging.LogFormat != "json" ||
+		c.Buckets != 8 || c.Workers != 4 || c.Ratio != 0.5 || !c.Pprof || len(c.Tags) != 2 || c.Fields.AggregateID != "aggregateId" {
+		t.Errorf("got %+v", c)
+	}
+	if o := run(t, &c, environment, "--no-pprof"); o.err != nil || c.Pprof {
+		t.Errorf("--no-pprof: %v, %t", o.err, c.Pprof)
+	}
+}
+
+// Every problem is reported at once, each on a line that names the variable and
+// the flag.
+func TestParseReportsEverything(t *testing.T) {
+	t.Parallel()
+	got := lines(t, run(t, &service{}, map[string]string{
+		"AZURE_SERVICEBUS_CONNECTION_STRING": "s3cret",
+		"AZURE_SERVICEBUS_NAMESPACE":         "n",
+		"PENSTOCK_LEASE_DURATION":            "15",
+		"PENSTOCK_LOG_LEVEL":                 "loud",
+		"PENSTOCK_WORKERS":                   "-1",
+		"PENSTOCK_RATIO":                     "half",
+		"PENSTOCK_PPROF":                     "perhaps",
+		"PENSTOCK_TAGS":                      "a,z",
+		"PENSTOCK_FIELD_PAYLOAD":             "eventId",
+		"PENSTOCK_IDENTITY":                  "nobody",
+	}, "--session-buckets=many", "--evnts-database=x", "--whatever", "--state-database"))
+	want := []string{
+		`AZURE_SERVICEBUS_CONNECTION_STRING (--servicebus-connection-string) is no connection string (`,
+		`AZURE_SERVICEBUS_NAMESPACE (--servicebus-namespace) is set beside AZURE_SERVICEBUS_CONNECTION_STRING: unset one of them`,
+		`AZURE_SERVICEBUS_TOPIC_NAME (--servicebus-topic) is not set: set it to the name of the topic`,
+		`MONGODB_URI (--mongodb-uri) is not set: set it to`,
+		`PENSTOCK_LEASE_DURATION (--lease-duration) is "15", not a duration: write a number with its unit, such as 500ms, 15s or 2m`,
+		`PENSTOCK_LOG_LEVEL (--log-level) is "loud", unknown: use one of trace, debug, info, warn, error`,
+		`PENSTOCK_WORKERS (--workers) is "-1", not a whole number of 64 bits from 0: write digits alone`,
+		`PENSTOCK_RATIO (--ratio) is "half", not a number`,
+		`PENSTOCK_PPROF (--pprof) is "perhaps", neither true nor false: use one of them`,
+		`PENSTOCK_TAGS (--tags) is "a,z", unknown: use one of a, b, c`,
+		`PENSTOCK_FIELD_PAYLOAD (--field-payload)="eventId" is also PENSTOCK_FIELD_EVENT_ID: give each its own field`,
+		`--session-buckets (PENSTOCK_SESSION_BUCKETS) is "many", not a whole number of 64 bits: write digits alone`,
+		`--evnts-database is unknown: did you mean --events-database?`,
+		`--whatever is unknown: see "publisher --help"`,
+		`--state-database (PENSTOCK_STATE_DATABASE) lacks its value: write --state-database=NAME`,
+		`nobody leads:; choose a name`,
+	}
+	for _, w := range want {
+		found := false
+		for _, g := range got {
+			found = found || strings.HasPrefix(g, w)
+		}
+		if !found {
+			t.Errorf("no line %q", w)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d problems, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
+	}
+	for _, g := range got {
+		if strings.Contains(g, "s3cret") {
+			t.Errorf("%q shows a secret", g)
+		}
+	}
+}
+
+// What Validate says of a variable that is malformed already is left out: it saw
+// the default.
+func TestParseReportsAVariableOnce(t *testing.T) {
+	t.Parallel()
+	environment := complete()
+	environment["PENSTOCK_LEASE_RENEW_DEADLINE"] = "soon"
+	environment["PENSTOCK_LEASE_DURATION"] = "5s"
+	got := lines(t, run(t, &service{}, environment))
+	if len(got) != 1 || !strings.HasPrefix(got[0], `PENSTOCK_LEASE_RENEW_DEADLINE (--lease-renew-deadline) is "soon"`) {
+		t.Errorf("got %q", got)
+	}
+	delete(environment, "PENSTOCK_LEASE_RENEW_DEADLINE")
+	got = lines(t, run(t, &service{}, environment))
+	if len(got) != 1 || got[0] != `PENSTOCK_LEASE_RENEW_DEADLINE (--lease-renew-deadline) is 10s, not below PENSTOCK_LEASE_DURATION: choose a shorter one` {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestParseSummary(t *testing.T) {
+	t.Parallel()
+	environment := complete()
+	environment["PENSTOCK_WORKERS"] = "x"
+	if o := run(t, &service{}, environment); !strings.HasPrefix(o.stderr, "publisher: 1 problem in the configuration:\n") || !strings.HasSuffix(o.stderr, "publisher --help explains every setting.\n") {
+		t.Errorf("got %q", o.stderr)
+	}
+}
+
+func TestParseNeverShowsSecrets(t *testing.T) {
+	t.Parallel()
+	environment := complete()
+	environment["MONGODB_URI"] = "mongodb://u:s3cret@:::?"
+	o := run(t, &service{}, environment)
+	if !errors.Is(o.err, cli.ErrUsage) || strings.Contains(o.stderr, "s3cret") {
+		t.Errorf("got %v, %s", o.err, o.stderr)
+	}
+	if o := run(t, &service{}, complete(), "--help"); strings.Contains(o.stdout, "s3cret") {
+		t.Error("the help shows a secret")
+	}
+}
+
+func TestParseHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"--nonsense", "--help"}, {"--session-buckets=x", "-h"}} {
+		o := run(t, &service{}, map[string]string{"PENSTOCK_LEASE_DURATION": "nonsense"}, args...)
+		if !errors.Is(o.err, cli.ErrHelp) || o.stderr != "" {
+			t.Fatalf("%q: %v, %q", args, o.err, o.stderr)
+		}
+		text := strings.Join(strings.Fields(o.stdout), " ")
+		for _, want := range []string{
+			"Usage: publisher [flags] Publishes events.",
+			"--version Print the version.",
+			"MongoDB --mongodb-uri=URI",
+			"Service Bus --servicebus-connection-string=STRING",
+			"--lease-duration=DURATION How long a lease lasts. [default 15s, $PENSTOCK_LEASE_DURATION]",
+			"--session-buckets=N Number of sessions. [default 64, $PENSTOCK_SESSION_BUCKETS]",
+			"--ratio=NUMBER",
+			"--identity=VALUE Name of this process. [$PENSTOCK_IDENTITY]",
+			"--[no-]pprof Serve pprof. [$PENSTOCK_PPROF]",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q: the help lacks %q:\n%s", args, want, o.stdout)
+			}
+		}
+		for line := range strings.Lines(o.stdout) {
+			if len(line) > 111 {
+				t.Errorf("a line of %d characters: %s", len(line), line)
+			}
+		}
+	}
+}
+
+func TestParseVersion(t *testing.T) {
+	t.Parallel()
+	if o := run(t, &service{}, nil, "--version"); !errors.Is(o.err, cli.ErrHelp) || o.stdout != "publisher v1.2.3\n" || o.stderr != "" {
+		t.Errorf("got %+v", o)
+	}
+	var stdout bytes.Buffer
+	none := func(string) (string, bool) { return "", false }
+	if err := cli.Parse(&service{}, cli.Info{Name: "p"}, []string{"--version"}, none, &stdout, &bytes.Buffer{}); !errors.Is(err, cli.ErrHelp) || stdout.String() != "p "+cli.Version()+"\n" {
+		t.Errorf("got %v, %q", err, stdout.String())
+	}
+}
+
+func TestParseCommands(t *testing.T) {
+	t.Parallel()
+	var c tool
+	if o := run(t, &c, map[string]string{"URI": "x"}); o.err != nil || o.command != "run" || c.URI != "x" {
+		t.Errorf("default: %+v", o)
+	}
+	if o := run(t, &c, map[string]string{"LIMIT": "3"}, "do", "retry", "users"); o.err != nil || o.command != "do retry" || c.Do.Retry.Limit != 3 || c.Do.Retry.Projection != "users" {
+		t.Errorf("retry: %+v %+v", o, c)
+	}
+	if o := run(t, &c, nil, "do", "retry", "users", "--limit", "5", "--uri=y"); o.err != nil || c.Do.Retry.Limit != 5 || c.URI != "y" {
+		t.Errorf("flags: %+v %+v", o, c)
+	}
+	for name, c := range map[string]struct {
+		environment map[string]string
+		args        []string
+		want        []string
+	}{
+		"no subcommand":     {nil, []string{"do"}, []string{"a command is missing: use one of retry"}},
+		"unknown command":   {nil, []string{"don't"}, []string{`unexpected argument don't`}},
+		"nothing given":     {nil, []string{"do", "retry"}, []string{"--limit (LIMIT) is not set: Give the most that are tried.", "<projection> is missing: The projection."}},
+		"command validates": {map[string]string{"LIMIT": "11"}, []string{"do", "retry", "p"}, []string{"LIMIT (--limit) is above 10: lower it"}},
+		"after two dashes":  {map[string]string{"LIMIT": "1"}, []string{"do", "retry", "--", "--help", "x"}, []string{"unexpected argument x"}},
+		"malformed":         {map[string]string{"LIMIT": "x"}, []string{"do", "retry", "p"}, []string{`LIMIT (--limit) is "x", not a whole number of 64 bits: write digits alone`}},
+	} {
+		got := lines(t, run(t, &tool{}, c.environment, c.args...))
+		if len(got) != len(c.want) {
+			t.Errorf("%s: got %q", name, got)
+			continue
+		}
+		for i := range got {
+			if !strings.HasPrefix(got[i], c.want[i]) {
+				t.Errorf("%s: got %q", name, got)
+			}
+		}
+	}
+	o := run(t, &tool{}, nil, "do", "retry", "--help")
+	if !errors.Is(o.err, cli.ErrHelp) || !strings.Contains(o.stdout, "Usage: publisher do retry") || !strings.Contains(o.stdout, "--limit=N") {
+		t.Errorf("help of a command: %+v", o)
+	}
+}
+
+func TestParseRefusesDeclaration(t *testing.T) {
+	t.Parallel()
+	o := run(t, &struct {
+		C chan int
+	}{}, nil)
+	if o.err == nil || errors.Is(o.err, cli.ErrUsage) || errors.Is(o.err, cli.ErrHelp) {
+		t.Errorf("got %v", o.err)
+	}
+	o = run(t, &struct {
+		N int `default:"many"`
+	}{}, nil)
+	if o.err == nil || errors.Is(o.err, cli.ErrUsage) {
+		t.Errorf("got %v", o.err)
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("closed") }
+
+func TestParseBrokenOutput(t *testing.T) {
+	t.Parallel()
+	none := func(string) (string, bool) { return "", false }
+	if err := cli.Parse(&service{}, cli.Info{Name: "p"}, nil, none, brokenWriter{}, brokenWriter{}); !errors.Is(err, cli.ErrUsage) {
+		t.Errorf("problems: %v", err)
+	}
+	for _, arg := range []string{"--help", "--version"} {
+		if err := cli.Parse(&service{}, cli.Info{Name: "p"}, []string{arg}, none, brokenWriter{}, brokenWriter{}); err == nil || errors.Is(err, cli.ErrHelp) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+}
+
+// Whatever the arguments and the environment, Parse answers with a result or with
+// problems, and does not panic.
+func TestParseAnything(t *testing.T) {
+	t.Parallel()
+	token := rapid.OneOf(
+		rapid.SampledFrom([]string{"--help", "-h", "--version", "--", "-", "--lease-duration", "--lease-duration=1s", "--pprof", "--no-pprof", "--no-pprof=true", "--pprof=maybe", "--tags=a", "--workers", "-1", "x", "--", "--=", "--x=", "-x"}),
+		rapid.String(),
+	)
+	rapid.Check(t, func(rt *rapid.T) {
+		environment := rapid.MapOf(rapid.SampledFrom([]string{"MONGODB_URI", "PENSTOCK_WORKERS", "PENSTOCK_PPROF", "PENSTOCK_TAGS", "PENSTOCK_LEASE_DURATION", "PENSTOCK_LOG_LEVEL", "AZURE_SERVICEBUS_CONNECTION_STRING"}), rapid.String()).Draw(rt, "environment")
+		o := run(t, &service{}, environment, rapid.SliceOfN(token, 0, 6).Draw(rt, "args")...)
+		switch {
+		case o.err == nil, errors.Is(o.err, cli.ErrHelp):
+			if o.stderr != "" {
+				rt.Fatalf("%v with problems: %s", o.err, o.stderr)
+			}
+		case errors.Is(o.err, cli.ErrUsage):
+			if !strings.Contains(o.stderr, "  - ") || o.stdout != "" {
+				rt.Fatalf("no problems: %q, %q", o.stdout, o.stderr)
+			}
+		default:
+			rt.Fatalf("got %v", o.err)
+		}
+	})
+}
