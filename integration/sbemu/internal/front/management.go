@@ -150,7 +150,9 @@ func (m *management) setSessionState(c *conn, req *request) response {
 	switch v := req.field("session-state").(type) {
 	case nil:
 	case []byte:
-		state = v
+		if len(v) > 0 { // an empty state is none, as SDKs send it to clear it
+			state = v
+		}
 	default:
 		return badRequest("session-state")
 	}

@@ -1,0 +1,269 @@
+package sbemu_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/integration/sbemu/control"
+)
+
+func TestThrottle(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		c := e.client()
+		s := e.sender(c, "events")
+		e.send(s, "a", "1")
+		r := e.accept(c, "a")
+
+		e.Throttle(5 * time.Second)
+
+		err := s.SendMessage(e.ctx, message("2", "a"), nil)
+		condition(t, err, "com.microsoft:server-busy")
+
+		if !strings.Contains(err.Error(), "50009") {
+			t.Fatal(err)
+		}
+
+		if err := r.RenewSessionLock(e.ctx, nil); err == nil || !strings.Contains(err.Error(), "503") {
+			t.Fatalf("management request: %v", err)
+		}
+
+		_, err = c.AcceptSessionForSubscription(e.ctx, "events", "projector", "b", nil)
+		condition(t, err, "com.microsoft:server-busy")
+
+		time.Sleep(5 * time.Second)
+		e.send(s, "a", "2")
+		equal(t, "order", fmt.Sprint(ids(e.receive(r, 2))), "[1 2]")
+	})
+}
+
+func TestCredits(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		s := e.sender(e.client(), "events")
+		e.send(s, "a", "first")
+		e.LimitCredits(100)
+
+		sent := 0
+		for i := range 300 {
+			if err := s.SendMessage(e.ctx, message(fmt.Sprint(i), "a"), nil); err == nil {
+				sent++
+			} else {
+				condition(t, err, "com.microsoft:server-busy")
+			}
+		}
+
+		equal(t, "sent in a second", sent, 100)
+		time.Sleep(time.Second)
+		e.send(s, "a", "next")
+		e.ClearFaults()
+	})
+}
+
+func TestRefuseSends(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		s := e.sender(e.client(), "events")
+		e.RefuseSends("other", 1, "amqp:internal-error")
+		e.RefuseSends("events", 2, "amqp:resource-limit-exceeded")
+
+		condition(t, s.SendMessage(e.ctx, message("1", "a"), nil), "amqp:resource-limit-exceeded")
+		condition(t, s.SendMessage(e.ctx, message("1", "a"), nil), "amqp:resource-limit-exceeded")
+		e.send(s, "a", "1")
+	})
+}
+
+func TestDetachLinks(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		c := e.client()
+		s := e.sender(c, "events")
+		e.send(s, "a", "1")
+
+		r := e.acceptNext(c)
+		e.receive(r, 1)
+
+		must(t, e.DetachLinks("events", "amqp:link:detach-forced"))
+		must(t, e.DetachLinks(queue, "amqp:link:detach-forced"))
+
+		if err := e.DetachLinks("nothing", "x"); !errors.Is(err, sbemu.ErrNotFound) {
+			t.Fatal(err)
+		}
+
+		e.send(s, "a", "2") // the SDK attaches again at once
+		equal(t, "order", fmt.Sprint(ids(e.receive(e.acceptNext(e.client()), 2))), "[1 2]")
+	})
+}
+
+func TestLatency(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		s := e.sender(e.client(), "events")
+		e.send(s, "a", "0")
+
+		roundTrip := func() time.Duration {
+			start := time.Now()
+			e.send(s, "a", start.String())
+
+			return time.Since(start)
+		}
+
+		equal(t, "round trip", roundTrip(), 0)
+		e.SetLatency(20*time.Millisecond, 10*time.Millisecond)
+		equal(t, "round trip with latency", roundTrip(), 30*time.Millisecond)
+
+		// What is under way keeps its order when the latency ends.
+		done := make(chan error)
+		go func() { done <- s.SendMessage(e.ctx, message("slow", "b"), nil) }()
+
+		time.Sleep(5 * time.Millisecond)
+		e.ClearFaults()
+		e.send(s, "b", "fast")
+		must(t, <-done)
+		equal(t, "order", fmt.Sprint(ids(e.receive(e.accept(e.client(), "b"), 2))), "[slow fast]")
+		equal(t, "round trip without latency", roundTrip(), 0)
+	})
+}
+
+func TestRights(t *testing.T) {
+	cfg := sbemu.Default()
+	cfg.Policies = []sbemu.Policy{
+		{Name: "all", Key: "k0", Manage: true},
+		{Name: "listen", Key: "k1", Listen: true},
+		{Name: "send", Key: "k2", Send: true},
+	}
+
+	virtual(t, cfg, func(t *testing.T, e *env) {
+		send := func(p sbemu.Policy) error {
+			return e.sender(e.clientFor(e.ConnectionStringFor(p)), "events").SendMessage(e.ctx, message("1", "a"), nil)
+		}
+		listen := func(p sbemu.Policy) error {
+			_, err := e.clientFor(e.ConnectionStringFor(p)).AcceptSessionForSubscription(e.ctx, "events", "projector", "a", nil)
+
+			return err
+		}
+
+		must(t, send(cfg.Policies[0]))
+		must(t, send(cfg.Policies[2]))
+		must(t, listen(cfg.Policies[1]))
+
+		for err, words := range map[error]string{
+			send(cfg.Policies[1]):                            "Unauthorized access. 'Send' claim(s) are required to perform this operation",
+			listen(cfg.Policies[2]):                          "Unauthorized access. 'Listen' claim(s) are required to perform this operation",
+			send(sbemu.Policy{Name: "all", Key: "wrong"}):     "InvalidSignature",
+			send(sbemu.Policy{Name: "unknown", Key: "wrong"}): "InvalidSignature",
+		} {
+			code(t, err, azservicebus.CodeUnauthorizedAccess)
+
+			if !strings.Contains(err.Error(), words) {
+				t.Errorf("error is %v, want %q", err, words)
+			}
+		}
+	})
+}
+
+func TestUnknownEntities(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		condition(t, e.sender(e.client(), "nothing").SendMessage(e.ctx, message("1", "a"), nil), "amqp:not-found")
+
+		_, err := e.client().AcceptNextSessionForSubscription(e.ctx, "events", "nothing", nil)
+		condition(t, err, "amqp:not-found")
+
+		// Names are not case-sensitive.
+		must(t, e.sender(e.client(), "EVENTS").SendMessage(e.ctx, message("1", "a"), nil))
+	})
+}
+
+func TestDisabled(t *testing.T) {
+	cfg := sbemu.Default()
+	cfg.Topics[0].Disabled = true
+	cfg.Topics[0].Subscriptions[0].Disabled = true
+
+	virtual(t, cfg, func(t *testing.T, e *env) {
+		condition(t, e.sender(e.client(), "events").SendMessage(e.ctx, message("1", "a"), nil), "com.microsoft:entity-disabled")
+
+		_, err := e.client().AcceptSessionForSubscription(e.ctx, "events", "projector", "a", nil)
+		condition(t, err, "com.microsoft:entity-disabled")
+	})
+}
+
+// TestOverSockets drives the server as another process does: over TCP, with
+// its faults over HTTP.
+func TestOverSockets(t *testing.T) {
+	t.Parallel()
+
+	cfg := sbemu.Default()
+	cfg.Topics[0].Record = 100
+	e := socket(t, cfg)
+
+	h := httptest.NewServer(control.NewHandler(e.Server))
+	defer h.Close()
+
+	ctl := control.NewClient(h.URL, nil)
+	defer ctl.Close()
+
+	c := e.client()
+	s := e.sender(c, "events")
+	e.send(s, "a", "1", "2", "1")
+
+	totals, err := ctl.Totals(e.ctx, "events")
+	must(t, err)
+	equal(t, "totals", totals, sbemu.Totals{Accepted: 2, Duplicates: 1})
+
+	accepted, err := ctl.Accepted(e.ctx, "events")
+	must(t, err)
+	equal(t, "accepted", len(accepted), 3)
+
+	must(t, ctl.RefuseSends(e.ctx, "events", 1, "com.microsoft:server-busy"))
+	condition(t, s.SendMessage(e.ctx, message("3", "a"), nil), "com.microsoft:server-busy")
+
+	must(t, ctl.Throttle(e.ctx, time.Hour))
+	condition(t, s.SendMessage(e.ctx, message("3", "a"), nil), "com.microsoft:server-busy")
+	must(t, ctl.ClearFaults(e.ctx))
+	must(t, ctl.LimitCredits(e.ctx, 1000))
+	must(t, ctl.LimitCredits(e.ctx, 0))
+
+	must(t, ctl.SetLatency(e.ctx, time.Millisecond, time.Millisecond))
+
+	r := e.acceptNext(c)
+	equal(t, "received", len(e.receive(r, 2)), 2)
+
+	counts, err := ctl.Counts(e.ctx, queue)
+	must(t, err)
+	equal(t, "counts", counts, sbemu.Counts{Active: 2, Locked: 2})
+
+	sessions, err := ctl.Sessions(e.ctx, queue)
+	must(t, err)
+	equal(t, "session is locked", sessions[0].Locked, true)
+
+	msgs, err := ctl.Messages(e.ctx, queue, 2, 10)
+	must(t, err)
+	equal(t, "messages", len(msgs), 1)
+
+	must(t, ctl.LoseSessionLock(e.ctx, queue, "a"))
+
+	if err := ctl.LoseSessionLock(e.ctx, queue, "none"); !errors.Is(err, control.ErrRefused) {
+		t.Fatal(err)
+	}
+
+	must(t, ctl.DetachLinks(e.ctx, "events", "amqp:link:detach-forced"))
+
+	conns, err := ctl.Connections(e.ctx)
+	must(t, err)
+	equal(t, "connections", len(conns), 1)
+
+	n, err := ctl.DropConnections(e.ctx, control.DropConnections{IDs: []uint64{conns[0].ID}})
+	must(t, err)
+	equal(t, "dropped", n, 1)
+
+	// What the drop broke, a new client does again.
+	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
+	defer cancel()
+
+	again, err := e.client().AcceptNextSessionForSubscription(ctx, "events", "projector", nil)
+	must(t, err)
+	equal(t, "delivery count", e.receive(again, 1)[0].DeliveryCount, 2)
+}

@@ -1,0 +1,414 @@
+package sbemu_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+)
+
+func TestDuplicateDetection(t *testing.T) {
+	cfg := sbemu.Default()
+	cfg.Topics[0].Record = 10
+
+	virtual(t, cfg, func(t *testing.T, e *env) {
+		c := e.client()
+		s := e.sender(c, "events")
+
+		e.send(s, "a", "1", "2", "1")
+		e.send(s, "b", "2") // the message id alone tells duplicates
+		time.Sleep(10*time.Minute + time.Second)
+		e.send(s, "a", "1")
+
+		totals, err := e.Totals("events")
+		must(t, err)
+		equal(t, "totals", totals, sbemu.Totals{Accepted: 3, Duplicates: 2})
+
+		accepted, err := e.Accepted("events")
+		must(t, err)
+
+		var got []string
+		for _, a := range accepted {
+			got = append(got, fmt.Sprintf("%d:%s/%s/%t", a.SequenceNumber, a.SessionID, a.MessageID, a.Duplicate))
+		}
+
+		equal(t, "accepted", strings.Join(got, " "), "1:a/1/false 2:a/2/false 0:a/1/true 0:b/2/true 3:a/1/false")
+		equal(t, "order", fmt.Sprint(ids(e.receive(e.acceptNext(c), 3))), "[1 2 1]")
+	})
+}
+
+func TestRecordIsBounded(t *testing.T) {
+	cfg := sbemu.Default()
+	cfg.Topics[0].Record = 3
+
+	virtual(t, cfg, func(t *testing.T, e *env) {
+		s := e.sender(e.client(), "events")
+
+		for i := range 5 {
+			m := message(fmt.Sprint(i), "a")
+			m.ApplicationProperties = map[string]any{"epoch": int64(i + 40)}
+			must(t, s.SendMessage(e.ctx, m, nil))
+		}
+
+		accepted, err := e.Accepted("events")
+		must(t, err)
+
+		var got []int64
+		for _, a := range accepted {
+			got = append(got, a.Epoch)
+		}
+
+		equal(t, "epochs", fmt.Sprint(got), "[42 43 44]")
+	})
+}
+
+// batch sends messages as a batch; ids and sessions alternate.
+func (e *env) batch(s *azservicebus.Sender, idsAndSessions ...string) error {
+	e.t.Helper()
+
+	b, err := s.NewMessageBatch(e.ctx, nil)
+	must(e.t, err)
+
+	for i := 0; i < len(idsAndSessions); i += 2 {
+		must(e.t, b.AddMessage(message(idsAndSessions[i], idsAndSessions[i+1]), nil))
+	}
+
+	return s.SendMessageBatch(e.ctx, b, nil)
+}
+
+func TestBatch(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		c := e.client()
+		must(t, e.batch(e.sender(c, "events"), "1", "a", "2", "b", "3", "a", "1", "a"))
+		equal(t, "session a", fmt.Sprint(ids(e.receive(e.accept(c, "a"), 2))), "[1 3]")
+		equal(t, "session b", fmt.Sprint(ids(e.receive(e.accept(c, "b"), 1))), "[2]")
+	})
+}
+
+func TestBatchIsAllOrNothing(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		c := e.client()
+		err := e.batch(e.sender(c, "events"), "1", "a", strings.Repeat("x", 129), "a")
+		condition(t, err, "com.microsoft:argument-error")
+
+		totals, err := e.Totals("events")
+		must(t, err)
+		equal(t, "totals", totals, sbemu.Totals{})
+	})
+}
+
+func TestBatchCountIsLimited(t *testing.T) {
+	cfg := sbemu.Default()
+	cfg.Topics[0].MaxMessageSize = 1 << 20
+
+	virtual(t, cfg, func(t *testing.T, e *env) {
+		fill := func(n int) error {
+			s := e.sender(e.client(), "events")
+
+			b, err := s.NewMessageBatch(e.ctx, nil)
+			must(t, err)
+
+			for i := range n {
+				must(t, b.AddMessage(&azservicebus.Message{MessageID: pointer(fmt.Sprint(i)), SessionID: pointer("a")}, nil))
+			}
+
+			return s.SendMessageBatch(e.ctx, b, nil)
+		}
+
+		condition(t, fill(4501), "amqp:internal-error")
+		must(t, fill(4500))
+	})
+}
+
+func TestSizes(t *testing.T) {
+	cfg := sbemu.Default()
+	cfg.Topics = append(cfg.Topics, sbemu.Topic{
+		Name: "premium", MaxMessageSize: 4 << 20, MaxBatchSize: 64 << 10,
+		Subscriptions: []sbemu.Subscription{{Name: "s", RequiresSession: true}},
+	})
+
+	virtual(t, cfg, func(t *testing.T, e *env) {
+		c := e.client()
+		s := e.sender(c, "events")
+
+		large := message("1", "a")
+		large.Body = make([]byte, 256<<10)
+
+		if err := s.SendMessage(e.ctx, large, nil); !errors.Is(err, azservicebus.ErrMessageTooLarge) {
+			t.Fatal(err)
+		}
+
+		large.Body = large.Body[:250<<10]
+		must(t, s.SendMessage(e.ctx, large, nil))
+		equal(t, "size", len(e.receive(e.acceptNext(c), 1)[0].Body), 250<<10)
+
+		b, err := e.sender(c, "premium").NewMessageBatch(e.ctx, nil)
+		must(t, err)
+
+		if err := b.AddMessage(large, nil); !errors.Is(err, azservicebus.ErrMessageTooLarge) {
+			t.Fatalf("batch took %d bytes: %v", b.NumBytes(), err)
+		}
+
+		large.Body = make([]byte, 3<<20)
+		must(t, e.sender(c, "premium").SendMessage(e.ctx, large, nil))
+	})
+}
+
+func TestMessageIDAndSessionIDAreLimited(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		long := strings.Repeat("x", 129)
+
+		for _, m := range []*azservicebus.Message{message(long, "a"), message("1", long)} {
+			err := e.sender(e.client(), "events").SendMessage(e.ctx, m, nil)
+			condition(t, err, "com.microsoft:argument-error")
+		}
+
+		must(t, e.sender(e.client(), "events").SendMessage(e.ctx, message(long[:128], long[:128]), nil))
+	})
+}
+
+func TestPartitionKeyMustBeTheSession(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		m := message("1", "a")
+		m.PartitionKey = pointer("b")
+		condition(t, e.sender(e.client(), "events").SendMessage(e.ctx, m, nil), "amqp:not-allowed")
+
+		m.PartitionKey = pointer("a")
+		must(t, e.sender(e.client(), "events").SendMessage(e.ctx, m, nil))
+	})
+}
+
+func TestPartitionedBatches(t *testing.T) {
+	cfg := sbemu.Config{Topics: []sbemu.Topic{
+		{Name: "spread", Partitioned: true, Subscriptions: []sbemu.Subscription{{Name: "s", RequiresSession: true}}},
+		{Name: "dedup", Partitioned: true, DuplicateDetectionWindow: time.Minute, Subscriptions: []sbemu.Subscription{{Name: "s", RequiresSession: true}}},
+	}}
+
+	virtual(t, cfg, func(t *testing.T, e *env) {
+		refused := func(err error, words string) {
+			t.Helper()
+			condition(t, err, "amqp:not-allowed")
+
+			if !strings.Contains(err.Error(), words) {
+				t.Fatal(err)
+			}
+		}
+
+		refused(e.batch(e.sender(e.client(), "spread"), "1", "a", "2", "b"), "distinct SessionId or PartitionKey")
+		refused(e.batch(e.sender(e.client(), "spread"), "1", "", "2", ""), "distinct SessionId or PartitionKey")
+		must(t, e.batch(e.sender(e.client(), "spread"), "1", "a", "2", "a"))
+
+		refused(e.batch(e.sender(e.client(), "dedup"), "1", "a", "2", "a"), "distinct SessionId, PartitionKey, or MessageId")
+		must(t, e.batch(e.sender(e.client(), "dedup"), "1", "a"))
+
+		// The same id in another partition key is another message.
+		s := e.sender(e.client(), "dedup")
+		e.send(s, "b", "1")
+		e.send(s, "a", "1")
+
+		totals, err := e.Totals("dedup")
+		must(t, err)
+		equal(t, "totals", totals, sbemu.Totals{Accepted: 2, Duplicates: 1})
+
+		condition(t, s.SendMessage(e.ctx, &azservicebus.Message{}, nil), "amqp:not-allowed")
+	})
+}
+
+func TestPartitionedOrderAndSequenceNumbers(t *testing.T) {
+	cfg := sbemu.Config{Topics: []sbemu.Topic{
+		{Name: "events", Partitioned: true, Subscriptions: []sbemu.Subscription{{Name: "projector", RequiresSession: true}}},
+	}}
+
+	virtual(t, cfg, func(t *testing.T, e *env) {
+		c := e.client()
+		s := e.sender(c, "events")
+		partitions := make(map[int64]bool)
+
+		for i := range 30 {
+			e.send(s, fmt.Sprint("s", i), "1", "2", "3")
+		}
+
+		for i := range 30 {
+			msgs := e.receive(e.accept(c, fmt.Sprint("s", i)), 3)
+			equal(t, "order", fmt.Sprint(ids(msgs)), "[1 2 3]")
+
+			for _, m := range msgs {
+				equal(t, "partition", *m.SequenceNumber>>48, *msgs[0].SequenceNumber>>48)
+			}
+
+			partitions[*msgs[0].SequenceNumber>>48] = true
+		}
+
+		if len(partitions) < 8 {
+			t.Fatalf("30 sessions are in %d of 16 partitions", len(partitions))
+		}
+	})
+}
+
+func TestSessionlessMessages(t *testing.T) {
+	cfg := sbemu.Default()
+	cfg.Queues = []sbemu.Queue{{Name: "sessions", RequiresSession: true}}
+
+	virtual(t, cfg, func(t *testing.T, e *env) {
+		c := e.client()
+
+		// A subscription with sessions dead-letters a message without one.
+		e.send(e.sender(c, "events"), "", "1")
+
+		dead, err := e.Messages(queue+"/$DeadLetterQueue", 0, 10)
+		must(t, err)
+		equal(t, "dead letters", len(dead), 1)
+		equal(t, "reason", dead[0].ApplicationProperties["DeadLetterReason"], any("Session ID is null."))
+
+		// A queue with sessions refuses it.
+		condition(t, e.sender(c, "sessions").SendMessage(e.ctx, message("1", ""), nil), "amqp:not-allowed")
+	})
+}
+
+func TestScheduleAndCancel(t *testing.T) {
+	cfg := sbemu.Default()
+	cfg.Queues = []sbemu.Queue{{Name: "q"}}
+
+	for _, entity := range []string{"q", "events"} {
+		t.Run(entity, func(t *testing.T) {
+			virtual(t, cfg, func(t *testing.T, e *env) {
+				c := e.client()
+				s := e.sender(c, entity)
+				at := time.Now().Add(time.Hour)
+
+				seqs, err := s.ScheduleMessages(e.ctx, []*azservicebus.Message{message("1", "a"), message("2", "a")}, at, nil)
+				must(t, err)
+
+				later := message("3", "a")
+				later.ScheduledEnqueueTime = pointer(at.Add(time.Minute))
+				must(t, s.SendMessage(e.ctx, later, nil))
+				must(t, s.CancelScheduledMessages(e.ctx, seqs[:1], nil))
+
+				if err := s.CancelScheduledMessages(e.ctx, seqs[:1], nil); err == nil {
+					t.Fatal("cancelled a message twice")
+				}
+
+				var r receiver
+				if entity == "q" {
+					q := e.queueReceiver(c, nil)
+					r = q
+
+					peeked, err := q.PeekMessages(e.ctx, 10, nil)
+					must(t, err)
+					equal(t, "peeked", len(peeked), 2)
+					equal(t, "state", peeked[0].State, azservicebus.MessageStateScheduled)
+				} else {
+					r = e.accept(e.client(), "a")
+				}
+
+				e.empty(r)
+				time.Sleep(61 * time.Minute)
+
+				if entity != "q" {
+					r = e.accept(e.client(), "a") // the lock has expired
+				}
+
+				msgs := e.receive(r, 2)
+				equal(t, "order", fmt.Sprint(ids(msgs)), "[2 3]")
+
+				if late := msgs[0].EnqueuedTime.Sub(at); late < -time.Millisecond || late > 10*time.Millisecond {
+					t.Fatalf("enqueued %s late", late)
+				}
+			})
+		})
+	}
+}
+
+func TestPeek(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		c := e.client()
+		s := e.sender(c, "events")
+		e.send(s, "a", "1", "2", "3")
+		e.send(s, "b", "4")
+
+		r := e.accept(c, "a")
+		must(t, r.DeferMessage(e.ctx, e.receive(r, 1)[0], nil))
+		e.receive(r, 1) // a locked message is peeked too
+
+		first, err := r.PeekMessages(e.ctx, 2, nil)
+		must(t, err)
+
+		rest, err := r.PeekMessages(e.ctx, 10, nil)
+		must(t, err)
+		equal(t, "peeked", fmt.Sprint(ids(first), ids(rest)), "[1 2] [3]")
+		equal(t, "state", first[0].State, azservicebus.MessageStateDeferred)
+
+		none, err := r.PeekMessages(e.ctx, 10, nil)
+		must(t, err)
+		equal(t, "left", len(none), 0)
+	})
+}
+
+func TestTimeToLive(t *testing.T) {
+	cfg := sbemu.Default()
+	cfg.Queues = []sbemu.Queue{{Name: "q", DeadLetterExpired: true, DefaultTTL: time.Hour}}
+
+	virtual(t, cfg, func(t *testing.T, e *env) {
+		c := e.client()
+		short := message("1", "a")
+		short.TimeToLive = pointer(time.Minute)
+
+		must(t, e.sender(c, "events").SendMessage(e.ctx, short, nil))
+		e.send(e.sender(c, "events"), "a", "2")
+		must(t, e.sender(c, "q").SendMessage(e.ctx, short, nil))
+		e.send(e.sender(c, "q"), "", "2")
+		time.Sleep(61 * time.Second)
+
+		equal(t, "left in the session", e.receive(e.acceptNext(c), 1)[0].MessageID, "2")
+
+		dead := e.receive(e.deadLetters(c), 1)[0]
+		equal(t, "reason", *dead.DeadLetterReason, "TTLExpiredException")
+
+		time.Sleep(time.Hour)
+
+		counts, err := e.Counts("q")
+		must(t, err)
+		equal(t, "counts", counts, sbemu.Counts{DeadLettered: 2})
+	})
+}
+
+func TestTypesSurvive(t *testing.T) {
+	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+		c := e.client()
+		sent := &azservicebus.Message{
+			Body:                  []byte("body"),
+			ContentType:           pointer("application/json"),
+			CorrelationID:         pointer("c"),
+			Subject:               pointer("s"),
+			ReplyTo:               pointer("r"),
+			ReplyToSessionID:      pointer("rs"),
+			To:                    pointer("t"),
+			TimeToLive:            pointer(time.Minute),
+			PartitionKey:          pointer("p"),
+			ApplicationProperties: map[string]any{"i": int64(1), "s": "x", "f": 1.5, "b": true, "t": time.UnixMilli(5).UTC()},
+		}
+		must(t, e.sender(c, "q").SendMessage(e.ctx, sent, nil))
+
+		m := e.receive(e.queueReceiver(c, nil), 1)[0]
+		if m.MessageID == "" {
+			t.Fatal("the service assigns an id to a message without one")
+		}
+
+		back := m.Message()
+		back.MessageID = nil
+		equal(t, "message", fmt.Sprintf("%+v", deref(back)), fmt.Sprintf("%+v", deref(sent)))
+	})
+}
+
+// deref returns the fields of a message without pointers.
+func deref(m *azservicebus.Message) []any {
+	return []any{
+		string(m.Body), *m.ContentType, *m.CorrelationID, *m.Subject, *m.ReplyTo, *m.ReplyToSessionID,
+		*m.To, *m.TimeToLive, *m.PartitionKey, m.ApplicationProperties, m.MessageID, m.ScheduledEnqueueTime,
+	}
+}

@@ -1,0 +1,284 @@
+package sbemu_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+)
+
+func pointer[T any](v T) *T { return &v }
+
+// plainQueue declares a queue "q" without sessions.
+func plainQueue() sbemu.Config {
+	return sbemu.Config{Queues: []sbemu.Queue{{Name: "q", LockDuration: 30 * time.Second, MaxDeliveryCount: 3}}}
+}
+
+func (e *env) queueReceiver(c *azservicebus.Client, o *azservicebus.ReceiverOptions) *azservicebus.Receiver {
+	e.t.Helper()
+
+	r, err := c.NewReceiverForQueue("q", o)
+	must(e.t, err)
+
+	return r
+}
+
+func (e *env) deadLetters(c *azservicebus.Client) *azservicebus.Receiver {
+	return e.queueReceiver(c, &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
+}
+
+func TestAbandonKeepsTheOrder(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		c := e.client()
+		e.send(e.sender(c, "events"), "a", "1", "2", "3")
+
+		r := e.acceptNext(c)
+		first := e.receive(r, 1)[0]
+		must(t, r.AbandonMessage(e.ctx, first, &azservicebus.AbandonMessageOptions{
+			PropertiesToModify: map[string]any{"tried": int64(1)},
+		}))
+
+		msgs := e.receive(r, 3)
+		equal(t, "order", fmt.Sprint(ids(msgs)), "[1 2 3]")
+		equal(t, "delivery count", msgs[0].DeliveryCount, 2)
+		equal(t, "delivery count of the next", msgs[1].DeliveryCount, 1)
+		equal(t, "modified property", msgs[0].ApplicationProperties["tried"], any(int64(1)))
+		equal(t, "sequence number", *msgs[0].SequenceNumber, *first.SequenceNumber)
+	})
+}
+
+// TestLeftoverCredit shows the hazard of facts/servicebus.md, section C: what
+// is received in the background is released, which does not count, and comes
+// again in order.
+func TestLeftoverCredit(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		c := e.client()
+		s := e.sender(c, "events")
+		e.send(s, "a", "1")
+
+		r := e.acceptNext(c)
+
+		got, err := r.ReceiveMessages(e.ctx, 5, nil)
+		must(t, err)
+		equal(t, "received", fmt.Sprint(ids(got)), "[1]")
+
+		e.send(s, "a", "2", "3")
+		time.Sleep(time.Second)
+
+		msgs := e.receive(r, 2)
+		equal(t, "order", fmt.Sprint(ids(msgs)), "[2 3]")
+		equal(t, "delivery count", msgs[0].DeliveryCount, 1)
+	})
+}
+
+func TestMaxDeliveryCount(t *testing.T) {
+	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+		c := e.client()
+		e.send(e.sender(c, "q"), "", "1")
+
+		r := e.queueReceiver(c, nil)
+
+		for i := range 3 {
+			m := e.receive(r, 1)[0]
+			equal(t, "delivery count", m.DeliveryCount, uint32(i+1))
+			must(t, r.AbandonMessage(e.ctx, m, nil))
+		}
+
+		e.empty(r)
+
+		dead := e.deadLetters(c)
+		m := e.receive(dead, 1)[0]
+		equal(t, "reason", *m.DeadLetterReason, "MaxDeliveryCountExceeded")
+
+		// In a dead-letter queue deliveries are not counted.
+		must(t, dead.AbandonMessage(e.ctx, m, nil))
+		equal(t, "delivery count", e.receive(dead, 1)[0].DeliveryCount, m.DeliveryCount)
+
+		counts, err := e.Counts("q")
+		must(t, err)
+		equal(t, "dead letters", counts.DeadLettered, 1)
+	})
+}
+
+func TestDeadLetter(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		c := e.client()
+		e.send(e.sender(c, "events"), "a", "1", "2")
+
+		r := e.acceptNext(c)
+		m := e.receive(r, 1)[0]
+		must(t, r.DeadLetterMessage(e.ctx, m, &azservicebus.DeadLetterOptions{
+			Reason:             pointer("why"),
+			ErrorDescription:   pointer("because"),
+			PropertiesToModify: map[string]any{"by": "test"},
+		}))
+		equal(t, "next", e.receive(r, 1)[0].MessageID, "2")
+
+		// The dead-letter queue of a session subscription has no sessions.
+		dead, err := c.NewReceiverForSubscription("events", "projector", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
+		must(t, err)
+
+		d := e.receive(dead, 1)[0]
+		equal(t, "reason", *d.DeadLetterReason, "why")
+		equal(t, "description", *d.DeadLetterErrorDescription, "because")
+		equal(t, "property", d.ApplicationProperties["by"], any("test"))
+		equal(t, "session", *d.SessionID, "a")
+		equal(t, "body", string(d.Body), "1")
+		must(t, dead.CompleteMessage(e.ctx, d, nil))
+		e.empty(dead)
+
+		transfer, err := c.NewReceiverForSubscription("events", "projector", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueTransfer})
+		must(t, err)
+		e.empty(transfer)
+	})
+}
+
+func TestDefer(t *testing.T) {
+	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+		c := e.client()
+		e.send(e.sender(c, "events"), "a", "1", "2")
+
+		r := e.acceptNext(c)
+		m := e.receive(r, 1)[0]
+		must(t, r.DeferMessage(e.ctx, m, &azservicebus.DeferMessageOptions{PropertiesToModify: map[string]any{"k": "v"}}))
+		equal(t, "next", e.receive(r, 1)[0].MessageID, "2")
+
+		deferred, err := r.ReceiveDeferredMessages(e.ctx, []int64{*m.SequenceNumber}, nil)
+		must(t, err)
+		equal(t, "state", deferred[0].State, azservicebus.MessageStateDeferred)
+		equal(t, "property", deferred[0].ApplicationProperties["k"], any("v"))
+
+		_, err = r.ReceiveDeferredMessages(e.ctx, []int64{*m.SequenceNumber}, nil)
+		if err == nil {
+			t.Fatal("received a deferred message twice")
+		}
+
+		must(t, r.AbandonMessage(e.ctx, deferred[0], nil))
+
+		deferred, err = r.ReceiveDeferredMessages(e.ctx, []int64{*m.SequenceNumber}, nil)
+		must(t, err)
+		equal(t, "delivery count", deferred[0].DeliveryCount, 2)
+		must(t, r.CompleteMessage(e.ctx, deferred[0], nil))
+
+		counts, err := e.Counts(queue)
+		must(t, err)
+		equal(t, "deferred", counts.Deferred, 0)
+	})
+}
+
+func TestMessageLockExpires(t *testing.T) {
+	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+		c := e.client()
+		e.send(e.sender(c, "q"), "", "1")
+
+		r := e.queueReceiver(c, nil)
+		m := e.receive(r, 1)[0]
+
+		time.Sleep(20 * time.Second)
+		must(t, r.RenewMessageLock(e.ctx, m, nil))
+		time.Sleep(20 * time.Second)
+		e.empty(r)
+
+		time.Sleep(10 * time.Second)
+		code(t, r.CompleteMessage(e.ctx, m, nil), azservicebus.CodeLockLost)
+		code(t, r.RenewMessageLock(e.ctx, m, nil), azservicebus.CodeLockLost)
+
+		again := e.receive(r, 1)[0]
+		equal(t, "delivery count", again.DeliveryCount, 2)
+		must(t, r.CompleteMessage(e.ctx, again, nil))
+	})
+}
+
+// TestLocksOutliveTheirReceiver: without sessions a closed receiver's
+// messages stay locked, and can be settled by their lock token.
+func TestLocksOutliveTheirReceiver(t *testing.T) {
+	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+		c := e.client()
+		e.send(e.sender(c, "q"), "", "1", "2", "3", "4")
+
+		first := e.queueReceiver(c, nil)
+		msgs := e.receive(first, 4)
+		must(t, first.Close(e.ctx))
+
+		second := e.queueReceiver(c, nil)
+		e.empty(second)
+
+		token := func(i int) *azservicebus.ReceivedMessage {
+			return &azservicebus.ReceivedMessage{LockToken: msgs[i].LockToken}
+		}
+
+		must(t, second.RenewMessageLock(e.ctx, token(0), nil))
+		must(t, second.CompleteMessage(e.ctx, token(0), nil))
+		must(t, second.DeadLetterMessage(e.ctx, token(1), &azservicebus.DeadLetterOptions{Reason: pointer("r")}))
+		must(t, second.DeferMessage(e.ctx, token(2), nil))
+		must(t, second.AbandonMessage(e.ctx, token(3), nil))
+
+		equal(t, "abandoned", e.receive(second, 1)[0].DeliveryCount, 2)
+		equal(t, "dead letter", *e.receive(e.deadLetters(c), 1)[0].DeadLetterReason, "r")
+
+		deferred, err := second.ReceiveDeferredMessages(e.ctx, []int64{*msgs[2].SequenceNumber}, nil)
+		must(t, err)
+		equal(t, "deferred", deferred[0].MessageID, "3")
+	})
+}
+
+func TestReceiveAndDelete(t *testing.T) {
+	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+		c := e.client()
+		e.send(e.sender(c, "q"), "", "1", "2")
+
+		r := e.queueReceiver(c, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
+		equal(t, "order", fmt.Sprint(ids(e.receive(r, 2))), "[1 2]")
+
+		counts, err := e.Counts("q")
+		must(t, err)
+		equal(t, "counts", counts, sbemu.Counts{})
+	})
+}
+
+func TestReceiversTakeTurns(t *testing.T) {
+	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+		c := e.client()
+		results := make(chan int)
+
+		for range 2 {
+			r := e.queueReceiver(c, nil)
+
+			go func() {
+				n := 0
+
+				for {
+					ctx, cancel := context.WithTimeout(e.ctx, 5*time.Second)
+					got, err := r.ReceiveMessages(ctx, 1, nil)
+
+					cancel()
+
+					if err != nil {
+						results <- n
+
+						return
+					}
+
+					for _, m := range got {
+						_ = r.CompleteMessage(e.ctx, m, nil)
+						n++
+					}
+				}
+			}()
+		}
+
+		s := e.sender(c, "q")
+
+		for i := range 20 {
+			time.Sleep(100 * time.Millisecond)
+			e.send(s, "", fmt.Sprint(i))
+		}
+
+		equal(t, "received by one", <-results, 10)
+		equal(t, "received by the other", <-results, 10)
+	})
+}
