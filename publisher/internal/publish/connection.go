@@ -65,6 +65,7 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 	for failures := 0; ctx.Err() == nil; {
 		conn, err := c.open(ctx, slot)
 		if err == nil {
+			c.options.Logger.Debug().Int("connection", slot).Int("failures", failures).Msg("Connected to the topic")
 			select {
 			case <-conn.broken:
 			case <-ctx.Done():
@@ -84,8 +85,10 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 			case FaultBusy:
 				wait = max(wait, busyWait)
 			}
-			c.options.Logger.Warn().Err(err).Int("connection", slot).Int("failures", failures).
-				Msg("No connection to the topic; trying on")
+			if failures&(failures-1) == 0 { // the first, and ever fewer
+				c.options.Logger.Warn().Err(err).Int("connection", slot).Int("failures", failures).
+					Msg("No connection to the topic; trying on")
+			}
 		}
 		_ = sleep(ctx, wait)
 	}

@@ -202,12 +202,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.group.Wait()
 	events, bytes := d.Inflight()
 	d.metrics.inflight(-events, -bytes)
-	select {
-	case <-d.drained: // even where something else would have ended Run meanwhile
+	if isClosed(d.drained) { // even where something else has ended Run meanwhile
 		return nil
-	default:
-		return cause
 	}
+	return cause
 }
 
 // close makes Submit refuse; the mutex is held.
@@ -231,17 +229,26 @@ func (d *Dispatcher) Drain(ctx context.Context) error {
 
 	select {
 	case <-d.drained:
-		return nil
 	case <-ctx.Done():
+	case <-d.ended:
+	}
+	switch {
+	case isClosed(d.drained): // whatever else has happened
+		return nil
+	case isClosed(d.ended):
+		return d.closedError()
+	default:
 		events, _ := d.Inflight()
 		return fmt.Errorf("drain dispatcher: %d events are left: %w", events, context.Cause(ctx))
-	case <-d.ended:
-		select {
-		case <-d.drained:
-			return nil
-		default:
-			return d.closedError()
-		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -18,7 +18,7 @@ type entry struct {
 type lane struct {
 	key        string
 	head, tail *entry // queued
-	sending    int    // taken by a worker and not settled; none is queued behind but waits
+	sending    int    // taken by a worker and not settled: those queued wait for all of them
 	next       *lane  // behind it in the ready queue, or in the free list
 }
 

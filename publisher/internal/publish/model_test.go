@@ -78,6 +78,12 @@ func (s scenario) run(t *testing.T) error {
 	random := rand.New(rand.NewPCG(s.seed, 1)) // of the broker, under its mutex
 	kinds := make(map[string]string)           // of events, by message id
 	topic := newBroker(func(messages []*event.Message) answer { return s.answer(random, kinds, messages) })
+	topic.connect = func(int) error {
+		if random.IntN(100) < s.trouble {
+			return errors.New("connection refused")
+		}
+		return nil
+	}
 	session := own
 	if s.buckets > 0 {
 		session = func(id string) string {
@@ -150,7 +156,7 @@ func (s scenario) run(t *testing.T) error {
 	drainErr := h.Drain(ctx)
 	runErr := <-h.ran
 	if drainErr == nil {
-		if runErr != nil {
+		if runErr != nil && (!s.endsEarly || !errors.Is(runErr, ended)) { // with nothing left when it ended
 			problems = append(problems, fmt.Errorf("run after a drain: %w", runErr))
 		}
 		if accepted != len(stream) && !s.endsEarly || h.ackedEvents() != accepted {

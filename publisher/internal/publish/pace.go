@@ -160,7 +160,7 @@ func (p *pace) accepted(events int) {
 
 // refused notes that the broker is busy. Refusals of what was sent before the
 // first one prolong the wait and count as one.
-func (p *pace) refused() {
+func (p *pace) refused(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -185,7 +185,7 @@ func (p *pace) refused() {
 	p.averaged = p.until // the average is not of the time in which nothing is sent
 	p.tokens, p.filled = 0, p.until
 	p.free.Store(false)
-	p.logger.Warn().Dur("wait", p.until.Sub(now)).Float64("eventsPerSecond", p.rate).
+	p.logger.Warn().Err(err).Dur("wait", p.until.Sub(now)).Float64("eventsPerSecond", p.rate).
 		Msg("The broker is busy: sending waits, then slows down")
 }
 

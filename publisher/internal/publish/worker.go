@@ -174,7 +174,7 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	}
 	if err != nil {
 		if fault, _ := faultOf(err); fault == FaultBusy {
-			w.d.pace.refused()
+			w.d.pace.refused(err)
 		}
 		w.d.connections.release(conn, err)
 		return 0, err
