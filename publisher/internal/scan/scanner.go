@@ -10,10 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"golang.org/x/sync/errgroup"
 )
 
 // Handler takes the documents of a scan, in its order and one call at a time. It
@@ -57,7 +56,7 @@ const (
 	beatInterval = time.Second
 	backoffFirst = 100 * time.Millisecond
 	backoffMost  = 15 * time.Second
-	closeTimeout = 2 * time.Second
+	closeTimeout = 250 * time.Millisecond
 )
 
 // Scanner reads the event store once. Make it with [New].

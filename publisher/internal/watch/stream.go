@@ -10,8 +10,8 @@ import (
 type Position struct {
 	// Token is opaque: the stream starts just after it.
 	Token bson.Raw
-	// Time is a cluster time. Without a token the stream starts with the changes of
-	// that very time; with one it only says how old the token is, where it is known.
+	// Time is a cluster time: without a token, the stream starts with the changes of
+	// that very time.
 	Time bson.Timestamp
 }
 

@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"golang.org/x/sync/errgroup"
 )
 
 // Handler takes the batches of a stream, in order and one at a time. It may block:
@@ -38,7 +37,7 @@ type Options struct {
 const (
 	backoffFirst = 100 * time.Millisecond
 	backoffMost  = 15 * time.Second
-	closeTimeout = 2 * time.Second
+	closeTimeout = 250 * time.Millisecond
 	beatInterval = time.Second
 )
 
@@ -114,9 +113,9 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 }
 
 // startOf is the time up to which everything counts as read before the first
-// reply.
+// reply: a token does not say how old it is.
 func startOf(from Position) time.Time {
-	if from.Time.T != 0 {
+	if from.Token == nil && from.Time.T != 0 {
 		return time.Unix(int64(from.Time.T), 0)
 	}
 	return time.Now()

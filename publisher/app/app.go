@@ -1,0 +1,274 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/leader"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+const (
+	appName = "penstock-publisher"
+	// loopSilence is how long a loop that beats every second may be silent.
+	loopSilence = 30 * time.Second
+	// disconnectTimeout bounds the end of a MongoDB client.
+	disconnectTimeout = 2 * time.Second
+)
+
+// Publisher is a publisher process. Make it with [New].
+type Publisher struct {
+	config   config.Config
+	logger   zerolog.Logger
+	registry *prometheus.Registry
+	listener net.Listener
+}
+
+// New makes a publisher; nothing is opened before Run.
+func New(o Options) *Publisher {
+	if o.Registry == nil {
+		o.Registry = obs.NewRegistry()
+	}
+	return &Publisher{config: o.Config, logger: o.Logger, registry: o.Registry, listener: o.Listener}
+}
+
+// Run takes part in the election and publishes while it leads, until ctx ends:
+// then it drains, saves, gives the lease up and returns nil. An error says what an
+// operator has to do. It is called once.
+func (p *Publisher) Run(ctx context.Context) error {
+	listener := p.listener
+	if listener == nil {
+		var lc net.ListenConfig
+		var err error
+		if listener, err = lc.Listen(ctx, "tcp", p.config.Process.AdminAddress); err != nil {
+			return fmt.Errorf("listen on the admin address (PENSTOCK_ADMIN_ADDRESS): %w", err)
+		}
+	}
+	running, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	h := health.New()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		metrics := promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})
+		if err := health.ServeListener(serving, listener, h, http.Handler(metrics), p.config.Process.PProf); err != nil {
+			fail(err)
+		}
+	}()
+	p.logger.Info().Stringer("admin", listener.Addr()).Str("election", p.config.Election.Kind).
+		Str("stream", p.config.Stream.Name).Msg("publisher starts")
+
+	err := p.run(running, h)
+	if errors.Is(err, leader.ErrWorkerStuck) || errors.Is(err, leader.ErrElectorStuck) {
+		// Something does not end: waiting for the rest would only keep it alive.
+		return err
+	}
+	stopServing()
+	<-served
+	if err == nil && ctx.Err() == nil {
+		err = context.Cause(running)
+	}
+	if err == nil {
+		p.logger.Info().Msg("publisher has stopped")
+	}
+	return err
+}
+
+// run opens the stores, checks what is there, and elects.
+func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
+	var ready atomic.Bool
+	h.Ready("startup", func(context.Context) error {
+		if !ready.Load() {
+			return errors.New("the checks at the start are not over")
+		}
+		return nil
+	})
+	stores, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
+			stores.close(ctx, p.logger)
+		}
+	}()
+	h.Ready("mongodb", stores.ping)
+
+	w, err := p.prepare(ctx, stores, h)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	elector, err := p.newElector(stores.state, h)
+	if err != nil {
+		return err
+	}
+	ready.Store(true)
+	return elect(ctx, elector, w)
+}
+
+// prepare checks the surroundings and makes the worker.
+func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*worker, error) {
+	c := p.config
+	if err := awaitMongoDB(ctx, s.events.Database().Client(), c.MongoDB.Events(), "event store", p.logger); err != nil {
+		return nil, err
+	}
+	if s.state.Client() != s.events.Database().Client() {
+		if err := awaitMongoDB(ctx, s.state.Client(), c.MongoDB.State(), "state", p.logger); err != nil {
+			return nil, err
+		}
+	}
+	history := scan.NewCollection(s.events, c.Fields.AggregateID, c.Fields.EventID)
+	if err := checkEvents(ctx, history, c.MongoDB.Events(), p.logger); err != nil {
+		return nil, err
+	}
+	connect := publish.ServiceBus(c.ServiceBus)
+	if err := checkTopic(ctx, connect, c.ServiceBus.Host(), c.ServiceBus.Topic, p.logger); err != nil {
+		return nil, err
+	}
+	policy, err := batching(ctx, c.Publish.Batching, topicAdmin{c.ServiceBus}, p.logger)
+	if err != nil {
+		return nil, err
+	}
+	w, err := p.newWorker(h, policy)
+	if err != nil {
+		return nil, err
+	}
+	w.events, w.history, w.connect = watch.NewCollection(s.events), history, connect
+	w.checkpoints = checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
+		Logger: p.logger, Registerer: p.registry,
+	})
+	w.quarantine = quarantine.NewStore(
+		s.state.Collection(quarantine.CollectionName, options.Collection().SetWriteConcern(writeconcern.Majority())),
+		c.Stream.Name, quarantine.Options{Logger: p.logger, Registerer: p.registry})
+	return w, nil
+}
+
+// newWorker makes what the terms share of the configuration alone.
+func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worker, error) {
+	c := p.config
+	reader, err := event.NewReader(c.Fields)
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := event.NewSessionKeys(event.SessionMode(c.Publish.SessionMode), c.Publish.SessionBuckets)
+	if err != nil {
+		return nil, err
+	}
+	start, err := c.Stream.StartPoint()
+	if err != nil {
+		return nil, err
+	}
+	// What ends a term after its lease is lost must be over before another begins.
+	abort := leaderConfig(c).AbortTimeout()
+	scans := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "penstock_publisher_scans_total",
+		Help: "Scans of the event store that were begun: at the first start from the beginning, or because the oplog no longer had what follows the checkpoint.",
+	}, []string{"reason"})
+	for _, reason := range []string{scanBeginning, scanHistoryLost} {
+		scans.WithLabelValues(reason)
+	}
+	p.registry.MustRegister(scans)
+	stream := h.Loop("stream", loopSilence)
+	return &worker{
+		reader:   reader,
+		encoder:  event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions),
+		sessions: sessions,
+		start:    start,
+		watching: watch.Options{
+			PrefetchBytes: c.Stream.PrefetchBytes,
+			Silence:       c.Stream.Silence,
+			Beat:          stream.Beat,
+			Metrics:       watch.NewMetrics(p.registry),
+		},
+		scanning: scan.Options{Beat: stream.Beat, Metrics: scan.NewMetrics(p.registry)},
+		publishing: publish.Options{
+			ClaimCheck:        c.Publish.ClaimCheck,
+			Batching:          policy,
+			Connections:       c.Publish.Connections,
+			MaxInflightEvents: c.Publish.MaxInflightEvents,
+			MaxInflightBytes:  c.Publish.MaxInflightBytes,
+			CloseTimeout:      min(5*time.Second, abort/3),
+			Registerer:        p.registry,
+		},
+		saving: checkpoint.SaverConfig{
+			Interval:     c.Publish.CheckpointInterval,
+			FlushTimeout: min(2*time.Second, abort/3),
+		},
+		window:       max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),
+		drainTimeout: c.Process.DrainTimeout,
+		idle:         stream.Idle,
+		scans:        scans,
+		logger:       p.logger,
+	}, nil
+}
+
+// stores are the MongoDB databases in use, over one client or two.
+type stores struct {
+	events  *mongo.Collection
+	state   *mongo.Database
+	clients []*mongo.Client
+}
+
+func (p *Publisher) open() (*stores, error) {
+	at, state := p.config.MongoDB.Events(), p.config.MongoDB.State()
+	client, err := mongox.Open(at.URI, mongox.Options{AppName: appName})
+	if err != nil {
+		return nil, fmt.Errorf("event store: %w", err)
+	}
+	s := &stores{events: client.Database(at.Database).Collection(at.Collection), clients: []*mongo.Client{client}}
+	if state.URI != at.URI {
+		if client, err = mongox.Open(state.URI, mongox.Options{AppName: appName}); err != nil {
+			return nil, fmt.Errorf("state: %w", err)
+		}
+		s.clients = append(s.clients, client)
+	}
+	s.state = client.Database(state.Database)
+	return s, nil
+}
+
+// ping is the readiness check.
+func (s *stores) ping(ctx context.Context) error {
+	for _, client := range s.clients {
+		if err := client.Ping(ctx, readpref.Primary()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
+	defer cancel()
+	for _, client := range s.clients {
+		if err := client.Disconnect(ctx); err != nil {
+			logger.Debug().Err(err).Msg("disconnect from MongoDB")
+		}
+	}
+}

@@ -1,0 +1,39 @@
+// Package app composes the publisher: it makes its parts of the configuration, and
+// runs them in terms of leadership.
+//
+//	process   admin server · MongoDB clients · preflight · elector
+//	  │
+//	  └─ term   claim an epoch → start point → (scan) → stream → drain → last save
+//	               │                              │        │
+//	               │                              ▼        ▼
+//	               │                   pump: read keys, watermark, quarantine
+//	               │                              │
+//	               │                              ▼
+//	               └─ saver ◀── watermark ◀── dispatcher ──▶ topic
+//
+// # How a term ends
+//
+//	stop asked for      the stream ends first; what is in flight is drained under
+//	                    the lease, which is still held; the checkpoint is saved; only
+//	                    then is the lease given up
+//	lease lost          everything ends at once; a last save is tried, which the
+//	                    fence makes harmless
+//	fenced              everything ends at once
+//	stream cannot go on as with a stop, and the process ends with the explanation
+//	topic is refused    the stream ends, and the process ends with the explanation
+//
+// Whatever ended it, when a term's work returns, all that it started has ended.
+//
+// # Where a stream starts
+//
+//	checkpoint: scan     the scan goes on after its last saved event
+//	checkpoint: token    the stream goes on after it
+//	checkpoint: time     the stream starts at it
+//	none                 PENSTOCK_START, whose position is saved before the first event
+//	                     is read: a crash before the first save loses nothing
+//
+// Where the history after the position is lost (the oplog has moved on), the event
+// store is scanned from its beginning and the stream follows from the operation
+// time that was noted before. A scan that outlives the oplog is begun again, and
+// after three of them the process says so and ends: see [errOplogTooShort].
+package app

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/leader"
+)
+
+const (
+	// settleTimeout is what the end of a term may take beside its drain: closing the
+	// stream and the connections, and the last save.
+	settleTimeout = 10 * time.Second
+	// electionSilence is how many retry periods an election may take between two
+	// requests to the lock store: after failed work it backs off for up to 45.
+	electionSilence = 60
+)
+
+// leaderConfig times the terms.
+func leaderConfig(c config.Config) leader.Config {
+	if c.Election.Kind == config.ElectionNone {
+		timing := leader.DefaultConfig()
+		timing.StopTimeout = c.Process.DrainTimeout + settleTimeout
+		return timing
+	}
+	return leader.NewConfig(c.Election.LeaseDuration, c.Election.RenewDeadline, c.Election.RetryPeriod,
+		c.Process.DrainTimeout+settleTimeout)
+}
+
+// newElector makes the elector that the configuration asks for.
+func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader.Elector, error) {
+	timing, election := leaderConfig(p.config), p.config.Election
+	identity := leader.NewIdentity(election.Host())
+	options := leader.Options{Logger: p.logger, Registerer: p.registry}
+	if election.Kind == config.ElectionNone {
+		return leader.NewAlone(identity, timing, options)
+	}
+	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
+	options.Heartbeat = loop.Beat
+	if election.Kind == config.ElectionMongoDB {
+		return leader.New(leader.NewMongoLock(leader.Leases(state), election.LeaseName, identity), timing, options)
+	}
+	lock, err := leader.NewKubernetesLock(leader.KubernetesConfig{
+		Name:           election.LeaseName,
+		Namespace:      election.Namespace,
+		Identity:       identity,
+		Kubeconfig:     election.Kubeconfig,
+		RequestTimeout: timing.RequestTimeout,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take part in the election: %w; outside Kubernetes use PENSTOCK_ELECTION=mongodb", err)
+	}
+	return leader.New(lock, timing, options)
+}
+
+// elect runs terms until ctx ends or a term's work fails for good, which it
+// returns.
+func elect(ctx context.Context, elector *leader.Elector, w *worker) error {
+	running, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	err := elector.Run(running, func(ctx context.Context, term *leader.Term) error {
+		err := w.lead(ctx, term.Held(), term.Identity())
+		if fatal(err) {
+			end(err)
+		}
+		return err
+	})
+	switch cause := context.Cause(running); {
+	case err != nil:
+		return err
+	case ctx.Err() == nil || fatal(cause):
+		return cause
+	}
+	return nil
+}

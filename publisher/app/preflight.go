@@ -1,0 +1,126 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+)
+
+const (
+	// attemptTimeout bounds one attempt to reach MongoDB at the start.
+	attemptTimeout = 10 * time.Second
+	// attemptPause is between two attempts.
+	attemptPause = 2 * time.Second
+	// topicTimeout bounds the look at the topic at the start: a broker that cannot be
+	// reached is the dispatcher's matter later.
+	topicTimeout = 10 * time.Second
+)
+
+// errSetup says that what the publisher needs is not set up; the text holds the
+// remedy.
+var errSetup = errors.New("not set up")
+
+// Codes of MongoDB that no waiting cures.
+const (
+	codeUnauthorized         = 13
+	codeAuthenticationFailed = 18
+	codeAtlasError           = 8000
+)
+
+// awaitMongoDB waits until a store can be reached, and fails where it is no replica
+// set or refuses the credentials.
+func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store, what string, logger zerolog.Logger) error {
+	for {
+		err := checkMongoDB(ctx, client)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, errSetup):
+			return fmt.Errorf("MongoDB at %s (%s): %w", store, what, err)
+		case mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError):
+			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", store, what, err)
+		}
+		logger.Warn().Err(err).Stringer("store", store).Msg("MongoDB cannot be reached; trying again")
+		timer := time.NewTimer(attemptPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// checkMongoDB asks the primary what it is.
+func checkMongoDB(ctx context.Context, client *mongo.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	// Unlike hello, a ping is authenticated.
+	if err := client.Ping(ctx, readpref.Primary()); err != nil {
+		return err
+	}
+	hello, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
+	if err != nil {
+		return err
+	}
+	_, isReplicaSet := hello.Lookup("setName").StringValueOK()
+	message, _ := hello.Lookup("msg").StringValueOK()
+	if !isReplicaSet && message != "isdbgrid" {
+		return fmt.Errorf("%w: it is no replica set, and only a replica set has change streams; start mongod with --replSet and run rs.initiate(), one node is enough", errSetup)
+	}
+	return nil
+}
+
+// checkEvents looks at the event store: the index must be there before a scan needs
+// it, because that is when the history is lost already.
+func checkEvents(ctx context.Context, history *scan.Collection, store mongox.Store, logger zerolog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	exists, err := history.CheckIndex(ctx)
+	switch {
+	case errors.Is(err, scan.ErrIndex):
+		return fmt.Errorf("event store %s: %w", store, err)
+	case mongox.HasCode(err, codeUnauthorized):
+		return fmt.Errorf("event store %s: %w; grant the user listIndexes, find and changeStream on it (the role read on its database)", store, err)
+	case err != nil:
+		logger.Warn().Err(err).Stringer("store", store).Msg("the event store's indexes were not checked")
+	case !exists:
+		logger.Warn().Stringer("store", store).Msg("the events collection does not exist yet: create it with its index before the first event")
+	}
+	return nil
+}
+
+// checkTopic opens one connection to the topic, so that a wrong name or missing
+// rights show at the start and on every process, not only on the one that leads. A
+// broker that cannot be reached is no reason not to start.
+func checkTopic(ctx context.Context, connect publish.Connect, namespace, topic string, logger zerolog.Logger) error {
+	checking, cancel := context.WithTimeout(ctx, topicTimeout)
+	defer cancel()
+	sender, err := connect(checking)
+	if err == nil {
+		if err := sender.Close(checking); err != nil {
+			logger.Debug().Err(err).Msg("close the connection that checked the topic")
+		}
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
+		return fmt.Errorf("topic %s of %s refuses this publisher: check that the topic exists (AZURE_SERVICEBUS_TOPIC_NAME) and is enabled, and that the credentials have the right to send: %w", topic, namespace, err)
+	}
+	logger.Warn().Err(err).Str("namespace", namespace).Str("topic", topic).Msg("the topic cannot be reached yet")
+	return nil
+}

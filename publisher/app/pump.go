@@ -1,0 +1,168 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// pump brings what is read to the dispatcher, and keeps account of it in the
+// watermark. One goroutine feeds it; acknowledgements come from many.
+type pump struct {
+	reader     *event.Reader
+	epoch      int64
+	watermark  *checkpoint.Watermark
+	quarantine *quarantine.Store
+	submit     func(ctx context.Context, item publish.Item) error
+
+	// at is the last position that was added.
+	at checkpoint.Position
+	// moved says that the stream has moved since the last scan.
+	moved bool
+	// entries and held are the events of a batch that are to be quarantined.
+	entries []quarantine.Entry
+	held    []checkpoint.Handle
+	// handles are reused by acked.
+	handles sync.Pool
+}
+
+// stream takes a batch of the change stream.
+func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
+	p.moved = true
+	for i := range batch.Inserts {
+		insert := &batch.Inserts[i]
+		p.at = checkpoint.Position{Token: insert.Token, ClusterTime: insert.Time}
+		if insert.Document == nil {
+			if err := p.gone(ctx, insert.DocumentKey); err != nil {
+				return err
+			}
+			continue
+		}
+		ev, err := p.reader.Read(insert.Document)
+		if err := p.take(ctx, ev, err); err != nil {
+			return err
+		}
+	}
+	if err := p.settle(ctx); err != nil {
+		return err
+	}
+	p.mark(checkpoint.Position{Token: batch.Token, ClusterTime: batch.Time})
+	return nil
+}
+
+// scanned takes some documents of a scan that noted since before it began.
+func (p *pump) scanned(ctx context.Context, since bson.Timestamp, documents []bson.Raw) error {
+	p.moved = false
+	for _, document := range documents {
+		ev, err := p.reader.Read(document)
+		// An event without a valid key stands where the one before it did: going on from
+		// there repeats it.
+		if err == nil {
+			p.at = checkpoint.Position{Scan: checkpoint.Scan{OperationTime: since, AggregateID: ev.RawAggregateID, EventID: ev.EventID}}
+		}
+		if err := p.take(ctx, ev, err); err != nil {
+			return err
+		}
+	}
+	return p.settle(ctx)
+}
+
+// mark says that everything up to that position has been added.
+func (p *pump) mark(at checkpoint.Position) {
+	p.at = at
+	p.watermark.Mark(at)
+}
+
+// take submits the event at p.at or, where it could not be read, keeps it for the
+// quarantine.
+func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error {
+	handle, err := p.watermark.Add(ctx, p.at)
+	if err != nil {
+		return err
+	}
+	if unreadable != nil {
+		p.hold(handle, entryOf(&ev, unreadable, p.at.Token))
+		return nil
+	}
+	return p.submit(ctx, publish.Item{Event: ev, Ticket: uint64(handle)})
+}
+
+// gone keeps for the quarantine that the event at p.at was too large to be read.
+func (p *pump) gone(ctx context.Context, documentKey bson.Raw) error {
+	handle, err := p.watermark.Add(ctx, p.at)
+	if err != nil {
+		return err
+	}
+	p.hold(handle, quarantine.Entry{
+		DocumentID: documentKey.Lookup("_id"),
+		Reason:     event.ReasonTooLarge,
+		Detail:     "the change exceeded 16 MiB, and the event is no longer in the store",
+		Token:      p.at.Token,
+	})
+	return nil
+}
+
+func (p *pump) hold(handle checkpoint.Handle, entry quarantine.Entry) {
+	p.held = append(p.held, handle)
+	p.entries = append(p.entries, entry)
+}
+
+// settle stores what was kept for the quarantine, in one write, and acknowledges
+// it.
+func (p *pump) settle(ctx context.Context) error {
+	if len(p.entries) == 0 {
+		return nil
+	}
+	if err := p.quarantine.Put(ctx, p.epoch, p.entries...); err != nil {
+		return err
+	}
+	p.watermark.Ack(p.held...)
+	clear(p.entries)
+	p.entries, p.held = p.entries[:0], p.held[:0]
+	return nil
+}
+
+// refused stores an event that the dispatcher could not publish. Its token is not
+// at hand any more: the record says which event it is.
+func (p *pump) refused(ctx context.Context, item *publish.Item, cause error) error {
+	if err := p.quarantine.Put(ctx, p.epoch, entryOf(&item.Event, cause, nil)); err != nil {
+		return fmt.Errorf("event %s/%d: %w", item.Event.AggregateID, item.Event.EventID, err)
+	}
+	return nil
+}
+
+// acked moves the watermark.
+func (p *pump) acked(tickets []uint64) {
+	pooled, ok := p.handles.Get().(*[]checkpoint.Handle)
+	if !ok {
+		pooled = new([]checkpoint.Handle)
+	}
+	handles := (*pooled)[:0]
+	for _, ticket := range tickets {
+		handles = append(handles, checkpoint.Handle(ticket))
+	}
+	p.watermark.Ack(handles...)
+	*pooled = handles
+	p.handles.Put(pooled)
+}
+
+func entryOf(ev *event.Event, cause error, token bson.Raw) quarantine.Entry {
+	reason, field, detail := quarantine.Cause(cause)
+	return quarantine.Entry{
+		DocumentID: ev.Document.Lookup("_id"),
+		Reason:     reason,
+		Field:      field,
+		Detail:     detail,
+		Keys:       ev.Keys,
+		Token:      token,
+		Event:      ev.Document,
+	}
+}

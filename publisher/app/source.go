@@ -1,0 +1,132 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// errOplogTooShort says that scans of the event store take longer than the oplog
+// reaches back: after each, the history from its beginning is lost already.
+var errOplogTooShort = errors.New("oplog does not reach back over a scan of the event store: enlarge it, such as by db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48})")
+
+// maxScans is how many scans in a row may be lost.
+const maxScans = 3
+
+// The reasons of scans, as the label of their metric.
+const (
+	scanBeginning   = "beginning"
+	scanHistoryLost = "history_lost"
+)
+
+// startPoint is the position where a stream without a checkpoint starts.
+func (w *worker) startPoint(ctx context.Context) (checkpoint.Position, error) {
+	if !w.start.At.IsZero() {
+		w.logger.Info().Time("at", w.start.At).Msg("starting at a time")
+		return checkpoint.Position{ClusterTime: bson.Timestamp{T: uint32(w.start.At.Unix()), I: 1}}, nil
+	}
+	now, err := w.history.OperationTime(ctx)
+	if err != nil {
+		return checkpoint.Position{}, fmt.Errorf("note the operation time: %w", err)
+	}
+	if w.start.Now {
+		w.logger.Info().Msg("starting now")
+		return checkpoint.Position{ClusterTime: now}, nil
+	}
+	w.logger.Info().Msg("starting from the beginning: scanning the event store")
+	w.scans.WithLabelValues(scanBeginning).Inc()
+	return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}, nil
+}
+
+// read brings everything from that position on to the pump, until ctx ends (then
+// its error is the cause) or reading cannot go on.
+func (t *term) read(ctx context.Context, from checkpoint.Position) error {
+	t.pump.at = from
+	for lost := 0; ; {
+		if from.Scan.Active() {
+			if err := t.scan(ctx, from.Scan); err != nil {
+				return err
+			}
+			from = checkpoint.Position{ClusterTime: from.Scan.OperationTime}
+			t.pump.mark(from)
+		}
+		err := t.stream(ctx, from)
+		if !errors.Is(err, watch.ErrHistoryLost) || ctx.Err() != nil {
+			return err
+		}
+		if t.pump.moved {
+			lost = 0
+		}
+		if lost++; lost > maxScans {
+			return fmt.Errorf("%w: %w", errOplogTooShort, err)
+		}
+		if from, err = t.recover(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// scan publishes what is in the event store.
+func (t *term) scan(ctx context.Context, progress checkpoint.Scan) error {
+	position, err := scanPosition(progress)
+	if err != nil {
+		return err
+	}
+	t.logger.Info().Bool("resumed", !position.IsZero()).Msg("scanning the event store")
+	t.pump.moved = false
+	options := t.scanning
+	options.Logger = t.logger
+	err = scan.New(t.history, options).Run(ctx, position, progress.OperationTime, func(ctx context.Context, documents []bson.Raw) error {
+		return t.pump.scanned(ctx, progress.OperationTime, documents)
+	})
+	if err != nil {
+		return err
+	}
+	t.logger.Info().Msg("event store is scanned; following its change stream from the time noted before")
+	return nil
+}
+
+// stream follows the change stream.
+func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
+	t.logger.Info().Bool("resumed", from.Token != nil).Msg("following the change stream")
+	options := t.watching
+	options.Logger = t.logger
+	position := watch.Position{Token: from.Token}
+	if from.Token == nil {
+		position.Time = from.ClusterTime
+	}
+	return watch.New(t.events, options).Run(ctx, position, t.pump.stream)
+}
+
+// recover begins a scan, because the history from the stream's position is lost.
+func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, error) {
+	t.scans.WithLabelValues(scanHistoryLost).Inc()
+	t.logger.Warn().Err(cause).Msg("the oplog no longer has what follows the checkpoint; scanning the event store, whose events are published again")
+	noting, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	now, err := t.history.OperationTime(noting)
+	if err != nil {
+		return checkpoint.Position{}, fmt.Errorf("note the operation time: %w", err)
+	}
+	from := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}
+	t.pump.mark(from)
+	return from, nil
+}
+
+// scanPosition is where a scan goes on.
+func scanPosition(progress checkpoint.Scan) (scan.Position, error) {
+	if progress.AggregateID.Type == 0 {
+		return scan.Position{}, nil
+	}
+	kind, data, err := bson.MarshalValue(progress.EventID)
+	if err != nil {
+		return scan.Position{}, fmt.Errorf("encode the scan's position: %w", err)
+	}
+	return scan.Position{AggregateID: progress.AggregateID, EventID: bson.RawValue{Type: kind, Value: data}}, nil
+}

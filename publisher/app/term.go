@@ -1,0 +1,193 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// worker holds what the terms of a process share. Tests put memory in the place of
+// MongoDB and Service Bus here.
+type worker struct {
+	events      watch.Source
+	history     scan.Source
+	checkpoints *checkpoint.Store
+	quarantine  *quarantine.Store
+	connect     publish.Connect
+
+	reader   *event.Reader
+	encoder  *event.Encoder
+	sessions event.SessionKeys
+	start    config.StartPoint
+
+	watching   watch.Options
+	scanning   scan.Options
+	publishing publish.Options
+	saving     checkpoint.SaverConfig
+	window     int
+	// drainTimeout bounds how long the end of a term waits for acknowledgements.
+	drainTimeout time.Duration
+
+	// idle takes the reading out of the liveness probe; nil where nobody asks.
+	idle func()
+
+	scans  *prometheus.CounterVec
+	logger zerolog.Logger
+}
+
+// claimTimeout bounds the claim and the choice of a start point.
+const claimTimeout = 10 * time.Second
+
+var (
+	errDrained = errors.New("term has drained")
+	errEnded   = errors.New("dispatcher has ended")
+)
+
+// lead does the work of one term, as [leader.Work] describes it: ctx ends first,
+// held where the lease is lost. The error is nil where ctx ended.
+func (w *worker) lead(ctx, held context.Context, identity string) error {
+	claim, from, err := w.claim(ctx, identity)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	logger := w.logger.With().Int64("epoch", claim.Epoch).Logger()
+	t := &term{worker: w, logger: logger, pump: &pump{
+		reader:     w.reader,
+		epoch:      claim.Epoch,
+		watermark:  checkpoint.NewWatermark(w.window),
+		quarantine: w.quarantine,
+	}}
+	options := w.publishing
+	options.Connect, options.Encoder, options.SessionKey = w.connect, w.encoder, w.sessions.Key
+	options.Epoch, options.Logger = claim.Epoch, logger
+	options.Acked, options.Quarantine = t.pump.acked, t.pump.refused
+	if t.dispatcher, err = publish.New(options); err != nil {
+		return err
+	}
+	t.pump.submit = t.dispatcher.Submit
+	t.saver = checkpoint.NewSaver(claim, t.pump.watermark, w.saving)
+
+	err = t.run(ctx, held, from)
+	if ctx.Err() != nil && !fatal(err) {
+		return nil
+	}
+	return err
+}
+
+// claim begins the term at the checkpoint, and saves a start point where there is
+// none.
+func (w *worker) claim(ctx context.Context, identity string) (*checkpoint.Claim, checkpoint.Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	claim, err := w.checkpoints.Claim(ctx, identity)
+	if err != nil {
+		return nil, checkpoint.Position{}, err
+	}
+	from := claim.Position
+	if from.IsZero() {
+		if from, err = w.startPoint(ctx); err != nil {
+			return nil, from, err
+		}
+		if err := claim.Save(ctx, from); err != nil {
+			return nil, from, fmt.Errorf("save the start point: %w", err)
+		}
+	}
+	return claim, from, nil
+}
+
+// term is one term at work.
+type term struct {
+	*worker
+	logger     zerolog.Logger
+	pump       *pump
+	dispatcher *publish.Dispatcher
+	saver      *checkpoint.Saver
+}
+
+// run publishes from that position on until ctx or held ends, or something fails,
+// which it returns. When it returns, all that it started has ended, and the
+// checkpoint is saved.
+func (t *term) run(ctx, held context.Context, from checkpoint.Position) error {
+	// reading ends first, publishing when all is sent.
+	publishing, endPublishing := context.WithCancelCause(held)
+	defer endPublishing(errDrained)
+	reading, endReading := context.WithCancelCause(ctx)
+	defer endReading(errDrained)
+
+	var group sync.WaitGroup
+	var published, saved error
+	group.Go(func() {
+		published = t.dispatcher.Run(publishing)
+		endReading(errEnded)
+	})
+	group.Go(func() {
+		if saved = t.saver.Run(publishing); saved != nil {
+			endReading(saved)
+			endPublishing(saved)
+		}
+	})
+	read := t.read(reading, from)
+	if t.idle != nil {
+		t.idle()
+	}
+	if publishing.Err() == nil {
+		t.drain(publishing)
+	}
+	endPublishing(errDrained)
+	group.Wait()
+	if err := t.saver.Flush(held); err != nil && saved == nil {
+		t.logger.Warn().Err(err).Msg("the last save of the term was not made; the next term repeats a little")
+	}
+	switch {
+	case saved != nil:
+		return saved
+	case published != nil && !errors.Is(published, errDrained) && held.Err() == nil:
+		return published
+	case ctx.Err() != nil || errors.Is(read, errEnded):
+		return nil
+	default:
+		return read
+	}
+}
+
+// drain waits for what is in flight.
+func (t *term) drain(ctx context.Context) {
+	events, _ := t.dispatcher.Inflight()
+	t.logger.Info().Int("inflight", events).Msg("draining")
+	ctx, cancel := context.WithTimeout(ctx, t.drainTimeout)
+	defer cancel()
+	if err := t.dispatcher.Drain(ctx); err != nil {
+		left, _ := t.dispatcher.Inflight()
+		t.logger.Warn().Err(err).Int("left", left).Msg("the drain was not finished; the next term publishes the rest")
+	}
+}
+
+// fatal tells whether err is for an operator: no other term or process would fare
+// better, and the process ends with the explanation.
+func fatal(err error) bool {
+	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
+		return true
+	}
+	for _, target := range []error{watch.ErrRefused, scan.ErrRefused, scan.ErrIndex, errOplogTooShort} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}

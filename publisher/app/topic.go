@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+)
+
+// propertiesTimeout bounds the question for the topic's properties, which only
+// tunes the batching.
+const propertiesTimeout = 5 * time.Second
+
+// errNoAdministration says that there is nobody to ask.
+var errNoAdministration = errors.New("the emulator has no administration API over TLS")
+
+// batching is the policy to begin with. Where it is auto and the properties of the
+// topic cannot be read, the dispatcher finds out by itself what the topic takes.
+func batching(ctx context.Context, configured string, topic publish.TopicReader, logger zerolog.Logger) (publish.Batching, error) {
+	policy, err := publish.ParseBatching(configured)
+	if err != nil || policy != publish.BatchingAuto {
+		return policy, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, propertiesTimeout)
+	defer cancel()
+	properties, err := topic.TopicProperties(ctx)
+	if err != nil {
+		policy = policy.Resolve(nil)
+		logger.Info().AnErr("reason", err).Str("batching", string(policy)).
+			Msg("the topic's properties cannot be read; batching is found out by trying, or set PENSTOCK_BATCHING")
+		return policy, nil
+	}
+	policy = policy.Resolve(&properties)
+	logger.Info().Bool("partitioned", properties.Partitioned).Bool("duplicateDetection", properties.DuplicateDetection).
+		Str("batching", string(policy)).Msg("read the topic's properties")
+	return policy, nil
+}
+
+// topicAdmin is a [publish.TopicReader] over the administration API.
+type topicAdmin struct{ config sbus.Config }
+
+var _ publish.TopicReader = topicAdmin{}
+
+// TopicProperties needs the Manage claim, or the role Azure Service Bus Data Owner.
+func (t topicAdmin) TopicProperties(ctx context.Context) (publish.TopicProperties, error) {
+	client, err := t.client()
+	if err != nil {
+		return publish.TopicProperties{}, err
+	}
+	response, err := client.GetTopic(ctx, t.config.Topic, nil)
+	switch {
+	case err != nil:
+		return publish.TopicProperties{}, fmt.Errorf("read properties of topic %s: %w", t.config.Topic, err)
+	case response == nil:
+		return publish.TopicProperties{}, fmt.Errorf("read properties of topic %s: it does not exist", t.config.Topic)
+	}
+	properties := publish.TopicProperties{
+		Partitioned:        value(response.EnablePartitioning),
+		DuplicateDetection: value(response.RequiresDuplicateDetection),
+	}
+	if kib := value(response.MaxMessageSizeInKilobytes); kib > 0 {
+		properties.MaxMessageBytes = kib << 10
+	}
+	return properties, nil
+}
+
+func (t topicAdmin) client() (*admin.Client, error) {
+	if t.config.ConnectionString == "" {
+		credential, err := t.config.Credential()
+		if err != nil {
+			return nil, err
+		}
+		return admin.NewClient(t.config.Host(), credential, nil)
+	}
+	if strings.Contains(strings.ToLower(t.config.ConnectionString), "usedevelopmentemulator=true") {
+		return nil, errNoAdministration
+	}
+	return admin.NewClientFromConnectionString(t.config.ConnectionString, nil)
+}
+
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"os"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+)
+
+// The kinds of election, by the names that configuration uses.
+const (
+	// ElectionKubernetes elects by a Lease of the Kubernetes API.
+	ElectionKubernetes = "kubernetes"
+	// ElectionMongoDB elects by a document in the database of the state.
+	ElectionMongoDB = "mongodb"
+	// ElectionNone leads at once: for a publisher that nobody else runs beside.
+	ElectionNone = "none"
+)
+
+// Config is everything that an operator can set. The tags are kong's; the zero
+// value is invalid, pkg/cli fills in the defaults.
+type Config struct {
+	MongoDB    mongox.Config `embed:"" group:"MongoDB"`
+	ServiceBus sbus.Config   `embed:"" group:"Azure Service Bus"`
+	Stream     Stream        `embed:"" group:"Stream"`
+	Fields     event.Fields  `embed:"" group:"Event documents"`
+	Publish    Publish       `embed:"" group:"Publishing"`
+	Election   Election      `embed:"" group:"Election"`
+	Process    Process       `embed:"" group:"Process"`
+}
+
+// Stream says what is read, and from where.
+type Stream struct {
+	Name          string        `name:"stream" env:"PENSTOCK_STREAM" default:"events" placeholder:"NAME" help:"Name of the checkpoint. Publishers of the same name share one; a new name starts afresh."`
+	Start         string        `name:"start" env:"PENSTOCK_START" default:"beginning" placeholder:"WHERE" help:"Where to start when there is no checkpoint yet: beginning (everything in the event store, then what follows), now, or an RFC 3339 time such as 2026-03-01T00:00:00Z, which the oplog must still reach back to."`
+	PrefetchBytes int64         `name:"prefetch-bytes" env:"PENSTOCK_PREFETCH_BYTES" default:"16777216" help:"Bytes of events that are read ahead of publishing."`
+	Silence       time.Duration `name:"stream-silence" env:"PENSTOCK_STREAM_SILENCE" default:"1m" help:"How long the change stream's position may stand still before the stream is reopened; after twice that, /livez fails. More than 10s, at which an idle replica set writes to its oplog."`
+}
+
+// Publish says how events are sent.
+type Publish struct {
+	Encoding           string        `name:"encoding" env:"PENSTOCK_ENCODING" enum:"json,bson" default:"json" help:"Form of the message bodies: json (relaxed MongoDB Extended JSON) or bson."`
+	SessionMode        string        `name:"session-mode" env:"PENSTOCK_SESSION_MODE" enum:"aggregate,bucket" default:"aggregate" help:"What shares a session: each aggregate has its own (aggregate), or the aggregates are spread over a fixed number of them (bucket), which is much faster to drain where aggregates are many and short-lived. Changing it breaks the order of what is on the topic at that moment."`
+	SessionBuckets     int           `name:"session-buckets" env:"PENSTOCK_SESSION_BUCKETS" default:"64" help:"Number of sessions in session mode bucket. Changing it breaks the order of what is on the topic at that moment."`
+	ClaimCheck         bool          `name:"claim-check" env:"PENSTOCK_CLAIM_CHECK" default:"true" negatable:"" help:"Send an event that is too large for the topic without its payload, for the projector to read it in the event store. Without it such an event goes to the quarantine."`
+	Batching           string        `name:"batching" env:"PENSTOCK_BATCHING" enum:"auto,off,session,mixed" default:"auto" help:"Events in one broker message: one (off), those of one session (session), of any sessions (mixed), or what the topic's properties allow (auto)."`
+	Connections        int           `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"4" help:"Connections to Service Bus."`
+	MaxInflightEvents  int           `name:"max-inflight-events" env:"PENSTOCK_MAX_INFLIGHT_EVENTS" default:"16384" help:"Events that may await the broker's answer before reading stops."`
+	MaxInflightBytes   int64         `name:"max-inflight-bytes" env:"PENSTOCK_MAX_INFLIGHT_BYTES" default:"67108864" help:"Bytes of events that may await the broker's answer before reading stops. Encoding takes about three times the size of what is being sent in addition."`
+	CheckpointInterval time.Duration `name:"checkpoint-interval" env:"PENSTOCK_CHECKPOINT_INTERVAL" default:"1s" help:"Time between two saves of the checkpoint: what a crash repeats at most, beside what is in flight."`
+}
+
+// Election says how the one publisher is chosen.
+type Election struct {
+	Kind          string        `name:"election" env:"PENSTOCK_ELECTION" enum:"kubernetes,mongodb,none" default:"kubernetes" help:"How the one publisher is chosen: by a Kubernetes Lease (kubernetes), by a document in the database of the state (mongodb), or not at all (none), where only one process is ever run."`
+	LeaseName     string        `name:"lease-name" env:"PENSTOCK_LEASE_NAME" default:"penstock-publisher" placeholder:"NAME" help:"Name of the lease. Publishers of one stream share it."`
+	Namespace     string        `name:"lease-namespace" env:"PENSTOCK_LEASE_NAMESPACE" placeholder:"NAME" help:"Kubernetes namespace of the lease; without it, the pod's own."`
+	LeaseDuration time.Duration `name:"lease-duration" env:"PENSTOCK_LEASE_DURATION" default:"15s" help:"How long after its last renewal another publisher takes over from a dead one. Whole seconds."`
+	RenewDeadline time.Duration `name:"lease-renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"How long a leader tries to renew the lease before it stops publishing."`
+	RetryPeriod   time.Duration `name:"lease-retry-period" env:"PENSTOCK_LEASE_RETRY_PERIOD" default:"2s" help:"Time between two attempts to take or renew the lease."`
+	Identity      string        `name:"identity" env:"PENSTOCK_IDENTITY" placeholder:"NAME" help:"Name of this process in the lease, made unique by what is appended to it; without it, the host's name."`
+	// Kubeconfig is client-go's own variable.
+	Kubeconfig string `name:"kubeconfig" env:"KUBECONFIG" placeholder:"FILE" help:"Kubernetes configuration to use outside a pod."`
+}
+
+// Process says how the process behaves as one.
+type Process struct {
+	Log          obs.Config    `embed:""`
+	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are served."`
+	PProf        bool          `name:"pprof" env:"PENSTOCK_PPROF" help:"Serve /debug/pprof on the admin address too."`
+	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop waits for the broker to accept what is in flight. Keep the pod's grace period above it and the lease's renew deadline together."`
+}
+
+// Host is the process's name in the lease.
+func (e Election) Host() string {
+	if e.Identity != "" {
+		return e.Identity
+	}
+	if host, err := os.Hostname(); err == nil && host != "" {
+		return host
+	}
+	return "publisher"
+}

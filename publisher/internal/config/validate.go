@@ -1,0 +1,120 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+const (
+	// retryJitter is how much longer than the retry period an attempt to renew may
+	// come: client-go's JitterFactor.
+	retryJitter = 1.2
+	// oplogNoop is how often an idle replica set writes to its oplog
+	// (periodicNoopIntervalSecs).
+	oplogNoop = 10 * time.Second
+	// maxConnections bounds the connections: a namespace has 5,000 of them, and the
+	// emulator of Microsoft 10.
+	maxConnections = 64
+)
+
+// Validate reports every problem at once: each is a line that starts with its
+// variable and ends with the remedy.
+func (c *Config) Validate() error {
+	return errors.Join(
+		c.MongoDB.Validate(),
+		c.ServiceBus.Validate(),
+		c.Fields.Validate(),
+		c.Stream.validate(),
+		c.Publish.validate(),
+		c.Election.validate(),
+		c.Process.validate(),
+	)
+}
+
+// problems collects what is wrong.
+type problems []error
+
+func (p *problems) require(ok bool, format string, args ...any) {
+	if !ok {
+		*p = append(*p, fmt.Errorf(format, args...))
+	}
+}
+
+func (s Stream) validate() error {
+	var p problems
+	p.require(s.Name != "" && !strings.ContainsAny(s.Name, "\x00$"), "PENSTOCK_STREAM is %q: use a name without $", s.Name)
+	if _, err := s.StartPoint(); err != nil {
+		p = append(p, err)
+	}
+	p.require(s.PrefetchBytes >= 64<<10, "PENSTOCK_PREFETCH_BYTES is %d: use at least 65536", s.PrefetchBytes)
+	p.require(s.Silence > oplogNoop, "PENSTOCK_STREAM_SILENCE is %v, though an idle replica set moves only every %v: use more, such as 1m", s.Silence, oplogNoop)
+	return errors.Join(p...)
+}
+
+func (s Publish) validate() error {
+	var p problems
+	if s.SessionMode == string(event.SessionPerBucket) {
+		p.require(s.SessionBuckets >= 1 && s.SessionBuckets <= event.MaxSessionBuckets,
+			"PENSTOCK_SESSION_BUCKETS is %d: use 1 to %d", s.SessionBuckets, event.MaxSessionBuckets)
+	}
+	p.require(s.Connections >= 1 && s.Connections <= maxConnections,
+		"PENSTOCK_CONNECTIONS is %d: use 1 to %d", s.Connections, maxConnections)
+	p.require(s.MaxInflightEvents >= 1, "PENSTOCK_MAX_INFLIGHT_EVENTS is %d: use at least 1, and hundreds to be fast", s.MaxInflightEvents)
+	p.require(s.MaxInflightBytes >= 1<<20, "PENSTOCK_MAX_INFLIGHT_BYTES is %d: use at least 1048576", s.MaxInflightBytes)
+	p.require(s.CheckpointInterval >= 10*time.Millisecond && s.CheckpointInterval <= time.Minute,
+		"PENSTOCK_CHECKPOINT_INTERVAL is %v: use 10ms to 1m", s.CheckpointInterval)
+	return errors.Join(p...)
+}
+
+func (e Election) validate() error {
+	if e.Kind == ElectionNone {
+		return nil
+	}
+	var p problems
+	p.require(e.LeaseName != "", "PENSTOCK_LEASE_NAME is empty: set it to a name that the publishers of this stream share")
+	if e.Kind == ElectionKubernetes {
+		p.require(isDNSName(e.LeaseName), "PENSTOCK_LEASE_NAME is %q, no name of a Kubernetes object: use lower-case letters, digits, - and .", e.LeaseName)
+	}
+	p.require(e.LeaseDuration >= time.Second && e.LeaseDuration%time.Second == 0,
+		"PENSTOCK_LEASE_DURATION is %v: use whole seconds, since a Lease holds no fractions", e.LeaseDuration)
+	p.require(e.RenewDeadline > 0, "PENSTOCK_LEASE_RENEW_DEADLINE is %v: use a positive duration", e.RenewDeadline)
+	p.require(e.RetryPeriod > 0, "PENSTOCK_LEASE_RETRY_PERIOD is %v: use a positive duration", e.RetryPeriod)
+	p.require(e.LeaseDuration > e.RenewDeadline,
+		"PENSTOCK_LEASE_DURATION is %v and PENSTOCK_LEASE_RENEW_DEADLINE %v: the leader must give up before another takes over, so make the duration the longer one",
+		e.LeaseDuration, e.RenewDeadline)
+	p.require(float64(e.RenewDeadline) > retryJitter*float64(e.RetryPeriod),
+		"PENSTOCK_LEASE_RENEW_DEADLINE is %v and PENSTOCK_LEASE_RETRY_PERIOD %v: make the deadline more than %v times the period, or there is one attempt only",
+		e.RenewDeadline, e.RetryPeriod, retryJitter)
+	return errors.Join(p...)
+}
+
+func (s Process) validate() error {
+	var p problems
+	_, port, err := net.SplitHostPort(s.AdminAddress)
+	p.require(err == nil && port != "", "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
+	p.require(s.DrainTimeout >= time.Second, "PENSTOCK_DRAIN_TIMEOUT is %v: use at least 1s", s.DrainTimeout)
+	return errors.Join(p...)
+}
+
+// isDNSName tells whether s is a DNS subdomain, as names of Kubernetes objects are.
+func isDNSName(s string) bool {
+	if len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for _, c := range label {
+			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+				return false
+			}
+		}
+	}
+	return true
+}
