@@ -1,0 +1,203 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+)
+
+// ErrDrainTimeout says that the drain timeout ended before all work had. What was
+// not settled comes again.
+var ErrDrainTimeout = errors.New("drain timeout exceeded")
+
+// Acceptor drains a subscription. Make it with [New].
+type Acceptor struct {
+	options Options
+	gate    *gate
+	pool    *pool
+	sizes   sizeEstimate
+	metrics *metrics
+	// closing are the sessions whose close outlasts them.
+	closing   sync.WaitGroup
+	connected sync.Once
+}
+
+// New makes an acceptor; it registers its metrics and connects to nothing yet.
+func New(o Options) (*Acceptor, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("validate options of draining: %w", err)
+	}
+	m := newMetrics(o.Registerer)
+	return &Acceptor{
+		options: o,
+		gate:    newGate(o.Slots),
+		pool:    newPool(o.Connections, o.Dial, m, o.Logger),
+		metrics: m,
+	}, nil
+}
+
+// Run drains until ctx ends. Then it accepts nothing more, finishes and settles
+// what it has received, releases its sessions and returns nil; or, where that takes
+// longer than the drain timeout, leaves it and returns [ErrDrainTimeout]. It is
+// called once.
+func (a *Acceptor) Run(ctx context.Context) error {
+	hard, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
+
+	var slots sync.WaitGroup
+	for i := range a.options.Slots {
+		slots.Go(func() { a.slot(ctx, hard, i) })
+	}
+	<-ctx.Done()
+
+	a.options.Logger.Info().Msg("draining: nothing more is accepted")
+	drained := waitFor(&slots, a.options.DrainTimeout)
+	abort(ErrDrainTimeout)
+	if !drained {
+		// What heeds its context ends now; what does not goes with the process.
+		waitFor(&slots, time.Second)
+	}
+	waitFor(&a.closing, time.Second)
+	a.pool.shutdown(time.Second)
+	if !drained {
+		return ErrDrainTimeout
+	}
+	return nil
+}
+
+// Bounds of the pause of a slot that gave a session back because of a gap.
+const (
+	firstGapPause = time.Second
+	maxGapPause   = 30 * time.Second
+)
+
+// slot accepts and drains one session after the other.
+func (a *Acceptor) slot(stop, hard context.Context, index int) {
+	var pulse Pulse = noPulse{}
+	if a.options.Pulse != nil {
+		pulse = a.options.Pulse(index)
+	}
+	defer pulse.Idle()
+	gaps := 0
+	for a.gate.enter(stop) == nil {
+		pulse.Beat()
+		accepted, conn, ok := a.accept(stop)
+		if !ok {
+			pulse.Idle()
+			continue
+		}
+		end := a.drain(stop, hard, accepted, pulse)
+		a.pool.release(conn)
+		pulse.Idle()
+		if end != endGap {
+			gaps = 0
+			continue
+		}
+		gaps++
+		select {
+		case <-time.After(backoff(firstGapPause, maxGapPause, gaps)):
+		case <-stop.Done():
+		}
+	}
+}
+
+// drain drains an accepted session and tells the gate when it has left.
+func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pulse) ending {
+	o := &a.options
+	s := &session{
+		options: o, accepted: accepted, gate: a.gate, pulse: pulse, metrics: a.metrics,
+		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
+		inbox: newInbox(2*o.BatchSize, o.BufferBytes/o.Slots, &a.sizes),
+		lanes: newLanes(o, a.metrics.gaps.Inc),
+	}
+	a.metrics.sessionsActive.Inc()
+	s.log.Debug().Time("lockedUntil", accepted.LockedUntil).Msg("session accepted")
+	end := s.run(stop, hard, a.closing.Go)
+	a.metrics.sessionsActive.Dec()
+	a.metrics.ends.WithLabelValues(string(end)).Inc()
+	a.gate.left(s.madeRoom)
+	event := s.log.Debug()
+	if end == endGap {
+		event = s.log.Warn()
+	}
+	event.Str("reason", string(end)).Dur("held", time.Since(s.started)).Msg("session released")
+	return end
+}
+
+// accept tries once to get a session. Where it does, conn is in use until it is
+// released.
+func (a *Acceptor) accept(stop context.Context) (Accepted, *pooled, bool) {
+	conn, err := a.pool.take()
+	if err != nil {
+		a.options.Logger.Error().Err(err).Msg("connection not opened")
+		a.metrics.accepts.WithLabelValues("failed").Inc()
+		a.gate.failed(0)
+		return Accepted{}, nil, false
+	}
+	ctx, cancel := patient(stop, acceptWait, acceptGrace)
+	defer cancel()
+	accepted, err := conn.Accept(ctx)
+	if err == nil {
+		a.connected.Do(a.tellConnected)
+		a.metrics.accepts.WithLabelValues("accepted").Inc()
+		a.pool.answered(conn)
+		a.gate.granted()
+		return accepted, conn, true
+	}
+	a.missed(stop, ctx, conn, err)
+	a.pool.release(conn)
+	return Accepted{}, nil, false
+}
+
+// missed sorts out why there is no session.
+func (a *Acceptor) missed(stop, ctx context.Context, conn *pooled, err error) {
+	class := sbus.Classify(err)
+	result := "failed"
+	switch {
+	case stop.Err() != nil:
+		a.pool.stopped(conn)
+		a.gate.stopped()
+		return
+	case noSession(err):
+		result = "none"
+		a.connected.Do(a.tellConnected)
+		a.pool.answered(conn)
+		a.gate.none()
+	case class == sbus.ClassBusy:
+		result = "busy"
+		a.pool.answered(conn)
+		a.gate.failed(busyWait)
+	default:
+		a.pool.failed(conn, ctx.Err() != nil)
+		a.gate.failed(0)
+	}
+	a.metrics.accepts.WithLabelValues(result).Inc()
+	if result != "none" {
+		a.options.Logger.Warn().Err(err).Stringer("class", class).Msg("session not accepted")
+	}
+}
+
+// noSession tells whether the broker answered that no session is free.
+func noSession(err error) bool {
+	var sb *azservicebus.Error
+	return errors.As(err, &sb) && sb.Code == azservicebus.CodeTimeout
+}
+
+func (a *Acceptor) tellConnected() {
+	if a.options.Connected != nil {
+		a.options.Connected()
+	}
+}
+
+// noPulse is a pulse that nobody feels.
+type noPulse struct{}
+
+func (noPulse) Beat() {}
+func (noPulse) Idle() {}

@@ -1,0 +1,483 @@
+package drain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+)
+
+// setup is an acceptor that runs over a fake broker.
+type setup struct {
+	broker *fakeBroker
+	model  *model
+	stop   context.CancelFunc
+	done   chan error
+	reg    *prometheus.Registry
+}
+
+// start runs an acceptor until the bubble's test ends. change may change the
+// options.
+func start(t *testing.T, broker *fakeBroker, m *model, change func(*drain.Options)) *setup {
+	t.Helper()
+	reader, err := event.NewReader(event.DefaultFields())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &setup{broker: broker, model: m, done: make(chan error, 1), reg: prometheus.NewRegistry()}
+	o := drain.Options{Dial: broker.Dial, Handler: m, Reader: reader, Slots: 4, Connections: 2, Registerer: s.reg}
+	if change != nil {
+		change(&o)
+	}
+	a, err := drain.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.stop = cancel
+	go func() { s.done <- a.Run(ctx) }()
+	return s
+}
+
+// end stops the acceptor and checks that it leaves nothing behind.
+func (s *setup) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if err := <-s.done; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if err := s.broker.left(); err != nil {
+		t.Error(err)
+	}
+}
+
+// settled waits, in the bubble's time, until every message is settled.
+func (s *setup) settled(t *testing.T, within time.Duration) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	for s.broker.unsettled() > 0 {
+		if time.Since(begin) > within {
+			t.Fatalf("%d messages are not settled after %s", s.broker.unsettled(), within)
+		}
+		pause(t.Context(), time.Millisecond)
+	}
+	return time.Since(begin)
+}
+
+func ids(from, to int64) []int64 {
+	var all []int64
+	for id := from; id <= to; id++ {
+		all = append(all, id)
+	}
+	return all
+}
+
+func TestDrainsManySessionsInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		want := make(map[string]int64)
+		for i := range 40 {
+			key := fmt.Sprintf("user-%d", i)
+			broker.send(key, key, ids(1, 25)...)
+			want[key] = 25
+		}
+		s := start(t, broker, newModel(4*time.Millisecond), nil)
+		took := s.settled(t, 10*time.Second)
+		if err := s.model.check(want); err != nil {
+			t.Error(err)
+		}
+		t.Logf("1,000 events in 40 sessions over 4 slots: %s, %d accepts", took, broker.accepts)
+		s.end(t)
+	})
+}
+
+func TestStopsFastWhenIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.send("a", "a", 1)
+		s := start(t, broker, newModel(time.Millisecond), nil)
+		s.settled(t, time.Second)
+		pause(t.Context(), 10*time.Second)
+		begin := time.Now()
+		s.end(t)
+		if took := time.Since(begin); took > 100*time.Millisecond {
+			t.Errorf("stopping took %s", took)
+		}
+	})
+}
+
+func TestFinishesWhatItHasReceived(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.send("a", "a", ids(1, 50)...)
+		s := start(t, broker, newModel(time.Second), nil)
+		pause(t.Context(), 200*time.Millisecond)
+		s.end(t)
+		if err := s.model.check(map[string]int64{"a": 50}); err != nil {
+			t.Error(err)
+		}
+		if n := broker.unsettled(); n != 0 {
+			t.Errorf("%d messages not settled", n)
+		}
+	})
+}
+
+func TestDrainTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.send("a", "a", 1)
+		m := newModel(time.Millisecond)
+		m.transient = func() bool { return true }
+		s := start(t, broker, m, func(o *drain.Options) { o.DrainTimeout = 3 * time.Second })
+		pause(t.Context(), time.Second)
+		begin := time.Now()
+		s.stop()
+		if err := <-s.done; !errors.Is(err, drain.ErrDrainTimeout) {
+			t.Errorf("Run: %v", err)
+		}
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("stopping took %s", took)
+		}
+	})
+}
+
+func TestFewAcceptsWaitWhenIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots = 32 })
+		for i := range 32 {
+			key := fmt.Sprint("burst-", i)
+			broker.send(key, key, 1)
+		}
+		took := s.settled(t, time.Second)
+		t.Logf("32 sessions found idle slots and were handled within %s", took)
+		pause(t.Context(), 10*time.Minute)
+		broker.mu.Lock()
+		broker.mostWait = 0
+		accepts := broker.accepts
+		broker.mu.Unlock()
+		pause(t.Context(), 10*time.Minute)
+		broker.mu.Lock()
+		if broker.mostWait > 2 {
+			t.Errorf("%d accepts waited at once", broker.mostWait)
+		}
+		if broker.accepts != accepts {
+			t.Errorf("sessions accepted without messages")
+		}
+		broker.mu.Unlock()
+		s.end(t)
+	})
+}
+
+func TestIdleSessionsMakeRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		for i := range 4 {
+			key := fmt.Sprint("first-", i)
+			broker.send(key, key, 1)
+		}
+		s := start(t, broker, newModel(time.Millisecond), nil)
+		s.settled(t, time.Second)
+		pause(t.Context(), time.Second)
+		if held := len(broker.held()); held != 3 {
+			t.Errorf("%d sessions kept of 4 slots, want all but one", held)
+		}
+		broker.send("late", "late", 1)
+		if took := s.settled(t, time.Second); took > 100*time.Millisecond {
+			t.Errorf("a new session waited %s", took)
+		}
+		broker.send("first-2", "first-2", 2)
+		if took := s.settled(t, time.Second); took > 500*time.Millisecond {
+			t.Errorf("an idle session's event waited %s", took)
+		}
+		pause(t.Context(), 2*time.Minute)
+		if held := broker.held(); len(held) > 0 {
+			t.Errorf("sessions kept beyond SessionHold: %v", held)
+		}
+		s.end(t)
+	})
+}
+
+func TestBusySessionsTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) {
+			o.Slots, o.SessionTenure = 1, 10*time.Second
+		})
+		want := map[string]int64{"a": 3000, "b": 3000}
+		for id := range int64(3000) {
+			broker.send("a", "a", id+1)
+			broker.send("b", "b", id+1)
+			pause(t.Context(), 20*time.Millisecond)
+		}
+		s.settled(t, 15*time.Second)
+		if err := s.model.check(want); err != nil {
+			t.Error(err)
+		}
+		if broker.accepts < 6 {
+			t.Errorf("%d accepts in a minute", broker.accepts)
+		}
+		s.end(t)
+	})
+}
+
+func TestRenewsTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, 30*time.Second)
+		var renewals atomic.Int64
+		broker.renewErr = func() error {
+			// Two of three fail.
+			if renewals.Add(1)%3 != 0 {
+				return errors.New("somehow")
+			}
+			return nil
+		}
+		broker.send("a", "a", 1)
+		var failing atomic.Bool
+		failing.Store(true)
+		m := newModel(time.Millisecond)
+		m.transient = failing.Load
+		s := start(t, broker, m, nil)
+		pause(t.Context(), 10*time.Minute)
+		if n := broker.sessions["a"].held; n != 1 {
+			t.Errorf("the session was accepted %d times while the store was down", n)
+		}
+		failing.Store(false)
+		s.settled(t, 10*time.Second)
+		s.end(t)
+	})
+}
+
+func TestLostLockEndsTheWork(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*fakeBroker){
+		"broker says so": func(b *fakeBroker) {
+			b.renewErr = func() error { return &azservicebus.Error{Code: azservicebus.CodeLockLost} }
+		},
+		"not renewed": func(b *fakeBroker) { b.renewErr = func() error { return errors.New("somehow") } },
+		"renewal hangs": func(b *fakeBroker) {
+			b.renewErr = func() error { pause(context.Background(), time.Minute); return nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				broker := newFakeBroker(2*time.Millisecond, 30*time.Second)
+				lose(broker)
+				broker.send("a", "a", 1)
+				h := &blocked{began: make(chan time.Time, 1), ended: make(chan error, 1)}
+				s := start(t, broker, newModel(0), func(o *drain.Options) { o.Handler = h })
+				began := <-h.began
+				if err := <-h.ended; !errors.Is(err, drain.ErrLockLost) {
+					t.Errorf("the work ended with %v", err)
+				}
+				if after := time.Since(began); after > 26*time.Second {
+					t.Errorf("the work went on for %s of a lock of 30s", after)
+				}
+				s.stop()
+				<-s.done
+				pause(t.Context(), time.Minute)
+			})
+		})
+	}
+}
+
+// blocked is a handler whose first call waits for the end of its context.
+type blocked struct {
+	began chan time.Time
+	ended chan error
+}
+
+func (h *blocked) Handle(ctx context.Context, batch []*drain.Delivery, _ bool) []drain.Verdict {
+	select {
+	case h.began <- time.Now():
+	default:
+	}
+	<-ctx.Done()
+	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		select {
+		case h.ended <- err:
+		default:
+		}
+	}
+	return make([]drain.Verdict, len(batch))
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.sendBody("bucket", "no event", []byte("{}"))
+		broker.send("bucket", "a", ids(1, 6)...)
+		broker.send("bucket", "b", ids(1, 6)...)
+		m := newModel(time.Millisecond)
+		m.poison["a"] = 3
+		s := start(t, broker, m, nil)
+		s.settled(t, time.Second)
+		if err := m.check(map[string]int64{"a": 2, "b": 6}); err != nil {
+			t.Error(err)
+		}
+		want := map[string]string{"no event": drain.ReasonInvalidMessageFormat, "a/3": "expression"}
+		if fmt.Sprint(broker.dead) != fmt.Sprint(want) {
+			t.Errorf("dead letters %v, want %v", broker.dead, want)
+		}
+		s.end(t)
+	})
+}
+
+func TestGapIsRepaired(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		m.store["a"] = 9
+		broker.send("bucket", "a", 4, 5, 9)
+		broker.send("bucket", "b", ids(1, 5)...)
+		s := start(t, broker, m, nil)
+		took := s.settled(t, 5*time.Second)
+		if took < 250*time.Millisecond || took > time.Second {
+			t.Errorf("the gap was closed after %s", took)
+		}
+		if err := m.check(map[string]int64{"a": 9, "b": 5}); err != nil {
+			t.Error(err)
+		}
+		if n := counter(t, s.reg, "penstock_projector_gaps_total"); n != 1 {
+			t.Errorf("%g gaps counted", n)
+		}
+		s.end(t)
+	})
+}
+
+func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		// More than a session holds, before and after what can be applied.
+		broker.send("bucket", "stuck", ids(2, 1500)...)
+		broker.send("bucket", "free", ids(1, 500)...)
+		s := start(t, broker, m, func(o *drain.Options) { o.BatchSize = 64 })
+		pause(t.Context(), 3*time.Second)
+		if err := m.check(map[string]int64{"free": 500, "stuck": 0}); err != nil {
+			t.Error(err)
+		}
+		pause(t.Context(), 5*time.Minute)
+		broker.mu.Lock()
+		held := broker.sessions["bucket"].held
+		broker.mu.Unlock()
+		if held < 3 || held > 40 {
+			t.Errorf("the session was accepted %d times in 5 min", held)
+		}
+		broker.send("bucket", "stuck", 1)
+		s.settled(t, 2*time.Minute)
+		if err := m.check(map[string]int64{"free": 500, "stuck": 1500}); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+	})
+}
+
+func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		var down atomic.Bool
+		down.Store(true)
+		broker.acceptErr = func() error {
+			if down.Load() {
+				return &azservicebus.Error{Code: azservicebus.CodeConnectionLost}
+			}
+			return nil
+		}
+		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots, o.Connections = 16, 1 })
+		broker.send("a", "a", 1)
+		pause(t.Context(), time.Minute)
+		broker.mu.Lock()
+		if broker.dialled < 2 || broker.dialled > 10 || broker.open > 1 {
+			t.Errorf("%d connections made in a minute, %d open", broker.dialled, broker.open)
+		}
+		broker.mu.Unlock()
+		down.Store(false)
+		s.settled(t, 31*time.Second)
+		s.end(t)
+	})
+}
+
+func TestSlowSettlingIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.settleDelay = time.Minute
+		broker.send("a", "a", ids(1, 20)...)
+		s := start(t, broker, newModel(time.Millisecond), nil)
+		pause(t.Context(), time.Second)
+		begin := time.Now()
+		s.end(t)
+		if took := time.Since(begin); took > 4*time.Second {
+			t.Errorf("stopping took %s", took)
+		}
+		if err := s.model.check(map[string]int64{"a": 20}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	_, err := drain.New(drain.Options{Slots: -1, BatchSize: 5000, Hold: time.Minute, SessionHold: time.Millisecond})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	t.Log(err)
+}
+
+func counter(t *testing.T, reg *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+func TestMetricsAreLinted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.send("a", "a", 1)
+		s := start(t, broker, newModel(time.Millisecond), nil)
+		s.settled(t, time.Second)
+		s.end(t)
+		problems, err := testutil.GatherAndLint(s.reg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range problems {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package drain
+
+import (
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// Delivery is one event as it came out of a session.
+type Delivery struct {
+	// Event aliases the message's body. Of a claim check it has the keys and no
+	// payload.
+	Event event.Event
+	// MessageID and SessionID are the broker's.
+	MessageID, SessionID string
+	// ClaimCheck says that the whole event has to be read from the event store.
+	ClaimCheck bool
+	// TraceParent and TraceState are the W3C trace context, empty where there is
+	// none.
+	TraceParent, TraceState string
+
+	message *azservicebus.ReceivedMessage
+	// invalid is why the message is no event; nothing else is set then.
+	invalid error
+	// twins are further deliveries of the same event. They share its fate.
+	twins []*Delivery
+	size  int
+}
+
+// decode reads the event out of a message.
+func decode(reader *event.Reader, sessionID string, m *azservicebus.ReceivedMessage) *Delivery {
+	d := &Delivery{MessageID: m.MessageID, SessionID: sessionID, message: m, size: len(m.Body)}
+	var contentType string
+	if m.ContentType != nil {
+		contentType = *m.ContentType
+	}
+	doc, err := event.DecodeBody(contentType, m.Body)
+	if err == nil {
+		d.Event, err = reader.Read(doc)
+	}
+	d.invalid = err
+	d.ClaimCheck, _ = m.ApplicationProperties[event.PropertyClaimCheck].(bool)
+	d.TraceParent, _ = m.ApplicationProperties[event.PropertyTraceParent].(string)
+	d.TraceState, _ = m.ApplicationProperties[event.PropertyTraceState].(string)
+	return d
+}

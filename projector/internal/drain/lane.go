@@ -1,0 +1,248 @@
+package drain
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// lane is what a session holds of one aggregate: distinct events, ascending.
+type lane struct {
+	key        string
+	deliveries []*Delivery
+	// due is when a waiting lane is looked at again; zero while it is ready.
+	due time.Time
+	// attempts counts what has failed since something of the lane was done.
+	attempts int
+	// gapAt is the event that lacks its predecessor since gapSince; 0 where none
+	// does.
+	gapAt    int64
+	gapSince time.Time
+}
+
+func (l *lane) ready() bool { return l.due.IsZero() }
+
+// lanes order the deliveries of a session by aggregate. They belong to one
+// goroutine.
+type lanes struct {
+	hold, patience time.Duration
+	// mostInGap bounds what one lane with a gap holds, mostInGaps all of them
+	// together. Beyond it deliveries are forgotten: they stay locked, unsettled, and
+	// come again when the session has been released.
+	mostInGap, mostInGaps int
+	// gapFound is called for each new gap.
+	gapFound func()
+
+	byKey   map[string]*lane
+	queue   []*lane
+	waiting []*lane
+	count   int
+	inGaps  int
+	// forgotten counts deliveries for which the session has to be released some day.
+	forgotten int
+}
+
+func newLanes(o *Options, gapFound func()) *lanes {
+	return &lanes{
+		hold: o.Hold, patience: o.GapPatience,
+		mostInGap: o.BatchSize, mostInGaps: 2 * o.BatchSize,
+		gapFound: gapFound,
+		byKey:    make(map[string]*lane),
+	}
+}
+
+// add takes a delivery in.
+func (s *lanes) add(d *Delivery) {
+	key := d.Event.AggregateID
+	l := s.byKey[key]
+	if l == nil {
+		l = &lane{key: key}
+		s.byKey[key] = l
+		s.queue = append(s.queue, l)
+	}
+	at, found := slices.BinarySearchFunc(l.deliveries, d.Event.EventID, func(have *Delivery, id int64) int {
+		return compare(have.Event.EventID, id)
+	})
+	if found {
+		l.deliveries[at].twins = append(l.deliveries[at].twins, d)
+		return
+	}
+	l.deliveries = slices.Insert(l.deliveries, at, d)
+	s.count++
+	if l.gapAt == 0 {
+		return
+	}
+	s.inGaps++
+	if at == 0 {
+		// It may be what the lane waits for.
+		s.wake(l)
+		return
+	}
+	if len(l.deliveries) > s.mostInGap || s.inGaps > s.mostInGaps {
+		l.deliveries[len(l.deliveries)-1] = nil
+		l.deliveries = l.deliveries[:len(l.deliveries)-1]
+		s.count--
+		s.inGaps--
+		s.forgotten++
+	}
+}
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// wake makes a waiting lane ready.
+func (s *lanes) wake(l *lane) {
+	if l.ready() {
+		return
+	}
+	l.due = time.Time{}
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *lane) bool { return w == l })
+	s.queue = append(s.queue, l)
+}
+
+// batch gives what is to be handled next, and whether gaps in it are to be
+// repaired: whole lanes as far as most allows, first come first served.
+func (s *lanes) batch(now time.Time, most int) (batch []*Delivery, repair bool) {
+	for _, l := range slices.Clone(s.waiting) {
+		if !l.due.After(now) {
+			s.wake(l)
+		}
+	}
+	if len(s.queue) == 0 {
+		return nil, false
+	}
+	repair = s.repairs(s.queue[0], now)
+	batch = make([]*Delivery, 0, min(most, s.count))
+	for _, l := range s.queue {
+		if len(batch) == most {
+			break
+		}
+		if s.repairs(l, now) == repair {
+			batch = append(batch, l.deliveries[:min(len(l.deliveries), most-len(batch))]...)
+		}
+	}
+	return batch, repair
+}
+
+func (s *lanes) repairs(l *lane, now time.Time) bool {
+	return l.gapAt != 0 && now.Sub(l.gapSince) >= s.hold
+}
+
+// settlement is what is to be done with a delivery's message.
+type settlement struct {
+	*Delivery
+	Verdict
+}
+
+// apply takes the verdicts of a batch and gives what can be settled. The lanes of
+// the batch are those at the head of the queue, in their order.
+func (s *lanes) apply(batch []*Delivery, verdicts []Verdict, repaired bool, now time.Time) []settlement {
+	settled := make([]settlement, 0, len(batch))
+	for start := 0; start < len(batch); {
+		l := s.byKey[batch[start].Event.AggregateID]
+		end := start + 1
+		for end < len(batch) && batch[end].Event.AggregateID == l.key {
+			end++
+		}
+		settled = s.applyLane(settled, l, batch[start:end], verdicts[start:end], repaired, now)
+		start = end
+	}
+	s.queue = slices.DeleteFunc(s.queue, func(l *lane) bool { return len(l.deliveries) == 0 || !l.ready() })
+	return settled
+}
+
+func (s *lanes) applyLane(settled []settlement, l *lane, batch []*Delivery, verdicts []Verdict, repaired bool, now time.Time) []settlement {
+	if l.gapAt != 0 {
+		s.inGaps -= len(l.deliveries)
+	}
+	rest := l.deliveries[:0:0]
+	first := Done
+	for i, d := range batch {
+		if v := verdicts[i]; v.Outcome == Done || v.Outcome == Poison {
+			settled = append(settled, settlement{d, v})
+			continue
+		}
+		if len(rest) == 0 {
+			first = verdicts[i].Outcome
+		}
+		rest = append(rest, d)
+	}
+	progress := len(rest) < len(batch)
+	l.deliveries = append(rest, l.deliveries[len(batch):]...)
+	s.count -= len(batch) - len(rest)
+	if progress {
+		l.attempts = 0
+	}
+	switch {
+	case len(l.deliveries) == 0:
+		delete(s.byKey, l.key)
+	case len(rest) == 0:
+		// Only the batch was full.
+		l.gapAt = 0
+	case first == Gap:
+		s.gap(l, repaired, now)
+		s.inGaps += len(l.deliveries)
+	default:
+		l.gapAt = 0
+		l.attempts++
+		s.wait(l, now.Add(backoff(100*time.Millisecond, 5*time.Second, l.attempts)))
+	}
+	return settled
+}
+
+// gap lets a lane wait for the predecessor of its first event.
+func (s *lanes) gap(l *lane, repaired bool, now time.Time) {
+	if head := l.deliveries[0].Event.EventID; l.gapAt != head {
+		l.gapAt, l.gapSince, l.attempts = head, now, 0
+		s.gapFound()
+	}
+	due := l.gapSince.Add(s.hold)
+	if repaired || !due.After(now) {
+		l.attempts++
+		due = now.Add(backoff(200*time.Millisecond, 5*time.Second, l.attempts))
+	}
+	s.wait(l, due)
+}
+
+func (s *lanes) wait(l *lane, due time.Time) {
+	l.due = due
+	s.waiting = append(s.waiting, l)
+}
+
+// nextDue is when the first of the waiting lanes is due, if any waits.
+func (s *lanes) nextDue() (time.Time, bool) {
+	var first time.Time
+	for _, l := range s.waiting {
+		if first.IsZero() || l.due.Before(first) {
+			first = l.due
+		}
+	}
+	return first, !first.IsZero()
+}
+
+// stuck tells whether a gap has outlasted the patience.
+func (s *lanes) stuck(now time.Time) bool {
+	return slices.ContainsFunc(s.waiting, func(l *lane) bool {
+		return l.gapAt != 0 && now.Sub(l.gapSince) >= s.patience
+	})
+}
+
+// onlyGaps tells whether nothing is left but what waits for a predecessor.
+func (s *lanes) onlyGaps() bool {
+	return len(s.queue) == 0 && !slices.ContainsFunc(s.waiting, func(l *lane) bool { return l.gapAt == 0 })
+}
+
+// backoff doubles from first to most with the attempts, from 1 on, less up to a
+// quarter so that many do not come back at once.
+func backoff(first, most time.Duration, attempts int) time.Duration {
+	d := first << min(attempts-1, 16)
+	d = min(d, most)
+	return d - time.Duration(rand.Int64N(int64(d)/4+1))
+}

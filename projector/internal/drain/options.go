@@ -1,0 +1,143 @@
+package drain
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// Options configure an [Acceptor]. What is zero and has a default gets it.
+type Options struct {
+	// Dial makes a connection. Required.
+	Dial func() (Connection, error)
+	// Handler applies the events. Required.
+	Handler Handler
+	// Reader reads the events out of messages. Required.
+	Reader *event.Reader
+	// Slots is how many sessions are drained at the same time; 32 by default.
+	Slots int
+	// Connections is over how many AMQP connections the slots spread; 4 by default.
+	// The SDK serialises the accepts of a connection to one in about ten round trips.
+	Connections int
+	// BatchSize bounds the events of one Handle call, and with it the credit given
+	// to the broker: a session holds up to twice as many; 256 by default, at most
+	// 2048.
+	BatchSize int
+	// BufferBytes bounds the message bodies that all sessions together hold before
+	// they are handled, as far as the size of what comes can be known from what came;
+	// 64 MiB by default.
+	BufferBytes int
+	// SessionIdle is how long a session has no message before its slot goes on to
+	// another session, where no slot is free; 50 ms by default. Where slots are free,
+	// the session is kept up to SessionHold, since accepting it again costs about 15
+	// round trips.
+	SessionIdle time.Duration
+	// SessionHold is how long an idle session is kept at most; 1 min by default.
+	SessionHold time.Duration
+	// SessionTenure is how long a busy session is kept at most; 2 min by default. It
+	// lets sessions that have waited, and pods that have just started, have a turn.
+	SessionTenure time.Duration
+	// Hold is how long a delivery waits for its predecessor before it is repaired;
+	// 250 ms by default.
+	Hold time.Duration
+	// GapPatience is how long repairing is tried before the session goes back; 10 s by
+	// default.
+	GapPatience time.Duration
+	// DrainTimeout bounds how long Run goes on after its context has ended; 20 s by
+	// default.
+	DrainTimeout time.Duration
+	// Sequence says whether a hole in the eventIds is a gap; strict by default.
+	Sequence event.Sequence
+	// Registerer takes the metrics; nil for none.
+	Registerer prometheus.Registerer
+	// Logger is silent by default.
+	Logger zerolog.Logger
+	// Pulse gives a slot's place in the liveness probe; nil for none.
+	Pulse func(slot int) Pulse
+	// Connected is called at the first sign of a working broker; nil for none.
+	Connected func()
+}
+
+// Pulse is told that a slot makes progress. It must be safe for concurrent use.
+type Pulse interface {
+	Beat()
+	Idle()
+}
+
+// MaxSilence is the longest time between two beats of a slot whose Handle calls
+// return, with room for a slow one.
+const MaxSilence = 2 * time.Minute
+
+// Bounds of the SDK and of what makes sense.
+const (
+	maxBatchSize   = 2048
+	maxSlots       = 4096
+	maxConnections = 256
+)
+
+// Times that are facts about the broker and the SDK rather than choices.
+const (
+	// acceptWait is how long the broker is asked to wait for a session. It is below
+	// the service's own default of about 65 s, and below MaxSilence.
+	acceptWait = 30 * time.Second
+	// acceptGrace is what accepting may take beyond that: the round trips of a late
+	// grant, and the wait behind other accepts of the connection.
+	acceptGrace = 15 * time.Second
+	// settleTimeout is below 0.8 × 4 s, the shortest sleep of the SDK's retrier
+	// before it attaches the session again (internal/utils/retrier.go, calcDelay).
+	settleTimeout = 3 * time.Second
+	// busyWait is what the service asks for when it throttles ("50009 … wait 2
+	// seconds").
+	busyWait = 2 * time.Second
+	// closeTimeout bounds the wait for a receiver to close; three round trips do it.
+	closeTimeout = 5 * time.Second
+	// defaultLock is the guess where the broker's clock makes no sense of LockedUntil.
+	defaultLock = 10 * time.Second
+	// maxLock is the longest lock that Service Bus grants.
+	maxLock = 5 * time.Minute
+	// maxRenewInterval keeps a lock of the usual minute alive even where this clock is
+	// far behind the broker's, which makes the lock look longer than it is.
+	maxRenewInterval = 30 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	o.Slots = cmp.Or(o.Slots, 32)
+	o.Connections = min(cmp.Or(o.Connections, 4), o.Slots)
+	o.BatchSize = cmp.Or(o.BatchSize, 256)
+	o.BufferBytes = cmp.Or(o.BufferBytes, 64<<20)
+	o.SessionIdle = cmp.Or(o.SessionIdle, 50*time.Millisecond)
+	o.SessionHold = cmp.Or(o.SessionHold, time.Minute)
+	o.SessionTenure = cmp.Or(o.SessionTenure, 2*time.Minute)
+	o.Hold = cmp.Or(o.Hold, 250*time.Millisecond)
+	o.GapPatience = cmp.Or(o.GapPatience, 10*time.Second)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, 20*time.Second)
+	o.Sequence = cmp.Or(o.Sequence, event.SequenceStrict)
+	return o
+}
+
+func (o Options) validate() error {
+	var problems []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	check(o.Dial != nil, "no Dial")
+	check(o.Handler != nil, "no Handler")
+	check(o.Reader != nil, "no Reader")
+	check(o.Slots > 0 && o.Slots <= maxSlots, "%d slots, allowed are 1 to %d", o.Slots, maxSlots)
+	check(o.Connections > 0 && o.Connections <= maxConnections, "%d connections, allowed are 1 to %d", o.Connections, maxConnections)
+	check(o.BatchSize > 0 && o.BatchSize <= maxBatchSize, "batches of %d, allowed are 1 to %d", o.BatchSize, maxBatchSize)
+	check(o.BufferBytes > 0, "a buffer of %d bytes", o.BufferBytes)
+	check(o.SessionIdle > 0 && o.SessionHold >= o.SessionIdle, "sessions idle %s and kept %s: the second must be at least the first", o.SessionIdle, o.SessionHold)
+	check(o.SessionTenure > 0, "a tenure of %s", o.SessionTenure)
+	check(o.Hold > 0 && o.GapPatience >= o.Hold, "gaps held %s and repaired for %s: the second must be at least the first", o.Hold, o.GapPatience)
+	check(o.DrainTimeout > 0, "a drain timeout of %s", o.DrainTimeout)
+	return errors.Join(problems...)
+}

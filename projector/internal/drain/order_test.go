@@ -1,0 +1,148 @@
+package drain_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+)
+
+// chaos is a choice of what befalls a run.
+type chaos struct {
+	seed                           uint64
+	sessions, aggregates, events   int
+	slots, batch                   int
+	duplicates, missing, transient int
+	losses                         int
+	lock, rtt, latency             time.Duration
+	deaf                           bool
+	poison                         bool
+}
+
+func drawChaos(t *rapid.T) chaos {
+	ms := func(label string, from, to int) time.Duration {
+		return time.Duration(rapid.IntRange(from, to).Draw(t, label)) * time.Millisecond
+	}
+	return chaos{
+		seed:       rapid.Uint64().Draw(t, "seed"),
+		sessions:   rapid.IntRange(1, 5).Draw(t, "sessions"),
+		aggregates: rapid.IntRange(1, 12).Draw(t, "aggregates"),
+		events:     rapid.IntRange(1, 40).Draw(t, "events"),
+		slots:      rapid.IntRange(1, 6).Draw(t, "slots"),
+		batch:      rapid.IntRange(1, 32).Draw(t, "batch"),
+		duplicates: rapid.IntRange(0, 30).Draw(t, "duplicates"),
+		missing:    rapid.IntRange(0, 10).Draw(t, "missing"),
+		transient:  rapid.IntRange(0, 20).Draw(t, "transient"),
+		losses:     rapid.IntRange(0, 20).Draw(t, "losses"),
+		lock:       ms("lock", 1500, 20000),
+		rtt:        ms("rtt", 0, 30),
+		latency:    ms("latency", 0, 200),
+		deaf:       rapid.Bool().Draw(t, "deaf"),
+		poison:     rapid.Bool().Draw(t, "poison"),
+	}
+}
+
+// run drains under chaos with two processes, and says what is wrong with what
+// came out of it.
+func (c chaos) run(t *testing.T) error {
+	random := rand.New(rand.NewPCG(c.seed, 1))
+	percent := func(n int) bool { return random.IntN(100) < n }
+	broker := newFakeBroker(c.rtt, c.lock)
+	m := newModel(c.latency)
+	m.deaf = c.deaf
+	var mu sync.Mutex
+	side := rand.New(rand.NewPCG(c.seed, 2))
+	chance := func(n int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return side.IntN(100) < n
+	}
+	m.transient = func() bool { return chance(c.transient) }
+	broker.settleErr = func() error {
+		if chance(c.transient) {
+			return errors.New("somehow")
+		}
+		return nil
+	}
+
+	// Each aggregate's events are sent in order, repeated now and then, with holes
+	// that only the event store can fill. The last event is always sent.
+	want := make(map[string]int64)
+	next := make([]int64, c.aggregates)
+	for range c.aggregates * c.events {
+		a := random.IntN(c.aggregates)
+		if next[a] == int64(c.events) {
+			continue
+		}
+		next[a]++
+		key := fmt.Sprint("aggregate-", a)
+		session := fmt.Sprint("bucket-", a%c.sessions)
+		want[key] = next[a]
+		if !percent(c.missing) {
+			broker.send(session, key, next[a])
+		}
+		if percent(c.duplicates) {
+			broker.send(session, key, 1+random.Int64N(next[a]))
+		}
+	}
+	for a, n := range next {
+		if n > 0 {
+			key := fmt.Sprint("aggregate-", a)
+			m.store[key] = n
+			broker.send(fmt.Sprint("bucket-", a%c.sessions), key, n)
+		}
+	}
+	if c.poison && next[0] > 0 {
+		at := 1 + random.Int64N(next[0])
+		m.poison["aggregate-0"] = at
+		want["aggregate-0"] = at - 1
+	}
+
+	var running []*setup
+	for range 2 {
+		running = append(running, start(t, broker, m, func(o *drain.Options) {
+			o.Slots, o.BatchSize, o.SessionTenure = c.slots, c.batch, 5*time.Second
+		}))
+	}
+	for range c.losses {
+		pause(t.Context(), time.Duration(random.IntN(1000))*time.Millisecond)
+		if held := broker.held(); len(held) > 0 {
+			broker.loseLock(held[random.IntN(len(held))])
+		}
+	}
+	begin := time.Now()
+	for broker.unsettled() > 0 {
+		if time.Since(begin) > 30*time.Minute {
+			return fmt.Errorf("%d messages are not settled", broker.unsettled())
+		}
+		pause(t.Context(), 10*time.Millisecond)
+	}
+	for _, s := range running {
+		s.stop()
+		if err := <-s.done; err != nil {
+			return fmt.Errorf("run: %w", err)
+		}
+	}
+	return errors.Join(broker.left(), m.check(want))
+}
+
+// Whatever is delivered twice, released, taken away in the middle of a write or
+// never sent: every aggregate's events take effect once each, in order.
+func TestAnyInterleavingTakesEffectOnceAndInOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		c := drawChaos(rt)
+		var err error
+		synctest.Test(t, func(t *testing.T) { err = c.run(t) })
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+}

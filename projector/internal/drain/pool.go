@@ -1,0 +1,146 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// strikesOut is how many failures in a row replace a connection.
+const strikesOut = 2
+
+// pool spreads accepts and sessions over connections, and replaces a connection
+// that does not work, once for all that use it.
+type pool struct {
+	dial    func() (Connection, error)
+	metrics *metrics
+	log     zerolog.Logger
+
+	mu    sync.Mutex
+	conns []*pooled
+	// retired connections are closed when nothing uses them any more.
+	closing sync.WaitGroup
+}
+
+type pooled struct {
+	Connection
+	// users are accepts and sessions, accepting the first of them alone.
+	users, accepting int
+	strikes          int
+	retired          bool
+}
+
+func newPool(size int, dial func() (Connection, error), m *metrics, log zerolog.Logger) *pool {
+	return &pool{dial: dial, metrics: m, log: log, conns: make([]*pooled, size)}
+}
+
+// take gives the connection with the fewest accepts, then the fewest sessions, for
+// one accept. Its return is accepted or done.
+func (p *pool) take() (*pooled, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	best := -1
+	for i, c := range p.conns {
+		if c == nil {
+			fresh, err := p.dial()
+			if err != nil {
+				return nil, fmt.Errorf("open a connection: %w", err)
+			}
+			c = &pooled{Connection: fresh}
+			p.conns[i] = c
+		}
+		if best < 0 || c.accepting < p.conns[best].accepting ||
+			c.accepting == p.conns[best].accepting && c.users < p.conns[best].users {
+			best = i
+		}
+	}
+	c := p.conns[best]
+	c.users++
+	c.accepting++
+	return c, nil
+}
+
+// answered notes the end of an accept on c that the broker answered.
+func (p *pool) answered(c *pooled) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.accepting--
+	c.strikes = 0
+}
+
+// failed notes the end of an accept on c that was not answered. hung replaces the
+// connection at the first strike.
+func (p *pool) failed(c *pooled, hung bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.accepting--
+	c.strikes++
+	if c.retired || !hung && c.strikes < strikesOut {
+		return
+	}
+	c.retired = true
+	for i := range p.conns {
+		if p.conns[i] == c {
+			p.conns[i] = nil
+		}
+	}
+	p.metrics.reconnects.Inc()
+	p.log.Warn().Bool("hung", hung).Msg("connection to the broker given up for a new one")
+}
+
+// stopped notes the end of an accept on c that was cancelled.
+func (p *pool) stopped(c *pooled) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.accepting--
+}
+
+// release ends one use of c.
+func (p *pool) release(c *pooled) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.users--
+	if c.users == 0 && c.retired {
+		p.closing.Go(func() { p.close(c) })
+	}
+}
+
+func (p *pool) close(c *pooled) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := c.Close(ctx); err != nil {
+		p.log.Debug().Err(err).Msg("connection not closed cleanly")
+	}
+}
+
+// shutdown closes all connections. It returns after within at the latest; what is
+// not closed by then goes with the process.
+func (p *pool) shutdown(within time.Duration) {
+	p.mu.Lock()
+	for i, c := range p.conns {
+		if c != nil {
+			c.retired = true
+			p.closing.Go(func() { p.close(c) })
+		}
+		p.conns[i] = nil
+	}
+	p.mu.Unlock()
+	waitFor(&p.closing, within)
+}
+
+// waitFor waits for wg and says whether it came to its end in time.
+func waitFor(wg *sync.WaitGroup, within time.Duration) bool {
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

@@ -1,0 +1,241 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// ending is why a session was given up.
+type ending string
+
+const (
+	endIdle    ending = "idle"
+	endTenure  ending = "tenure"
+	endGap     ending = "gap"
+	endLost    ending = "lost"
+	endStopped ending = "stopped"
+)
+
+// handleTimeout bounds one Handle call. The handler retries within it; a call that
+// ends with it is one that is tried again, and shows that the slot is alive.
+const handleTimeout = 30 * time.Second
+
+// session drains one accepted session.
+type session struct {
+	options  *Options
+	accepted Accepted
+	gate     *gate
+	pulse    Pulse
+	metrics  *metrics
+	log      zerolog.Logger
+
+	inbox   *inbox
+	lanes   *lanes
+	settler *settler
+	started time.Time
+	// active is when something last came or was handled, ended when the session was
+	// told to end.
+	active, ended time.Time
+	madeRoom      bool
+}
+
+// run drains until the session is over: for one of the reasons of its own, or
+// because stop ends, after which what is here is finished, or hard, after which
+// nothing is. closing takes the receiver's close, which may outlast run.
+func (s *session) run(stop, hard context.Context, closing func(func())) ending {
+	work, lose := context.WithCancelCause(hard)
+	defer lose(nil)
+	receive, stopReceiving := context.WithCancel(work)
+	defer stopReceiving()
+	defer context.AfterFunc(stop, stopReceiving)()
+
+	s.started = time.Now()
+	s.active = s.started
+	k := newKeeper(s.accepted.LockedUntil, s.started, func(ctx context.Context) error {
+		return s.accepted.RenewSessionLock(ctx, nil)
+	}, s.log)
+	kept := make(chan struct{})
+	go func() { defer close(kept); k.run(work, lose) }()
+
+	pumped := make(chan struct{})
+	go func() {
+		defer close(pumped)
+		p := pump{receiver: s.accepted, sessionID: s.accepted.SessionID, reader: s.options.Reader, inbox: s.inbox, most: s.options.BatchSize}
+		if err := p.run(receive); err != nil {
+			lose(fmt.Errorf("%w: %w", ErrLockLost, err))
+		}
+	}()
+
+	s.settler = newSettler(s.accepted, lose, s.metrics, s.log)
+	end := s.process(work, stop, stopReceiving, pumped)
+	stopReceiving()
+	s.settler.wait()
+	switch {
+	case hard.Err() != nil:
+		end = endStopped
+	case work.Err() != nil:
+		end = endLost
+		s.log.Info().Err(context.Cause(work)).Msg("session lost")
+	}
+	lose(nil)
+	s.close(pumped, kept, closing)
+	return end
+}
+
+// close releases the session at the broker, once nothing else uses the receiver.
+// The SDK's Close takes no heed of its context while it releases a message, and a
+// receive does not either.
+func (s *session) close(pumped, kept <-chan struct{}, closing func(func())) {
+	closed := make(chan struct{})
+	closing(func() {
+		defer close(closed)
+		<-pumped
+		<-kept
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err := s.accepted.Close(ctx); err != nil {
+			s.log.Debug().Err(err).Msg("session not closed cleanly")
+		}
+	})
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+		s.log.Warn().Msg("session is slow to close, going on without it")
+	}
+}
+
+// process handles what the inbox brings until the session is to end and everything
+// that can be finished is.
+func (s *session) process(work, stop context.Context, stopReceiving func(), pumped <-chan struct{}) ending {
+	var end ending
+	for work.Err() == nil {
+		now := time.Now()
+		s.admit(work, now)
+		if end == "" {
+			if end = s.over(stop, now); end != "" {
+				s.ended = now
+				stopReceiving()
+			}
+		}
+		if s.handle(work, now) {
+			continue
+		}
+		if end != "" && s.finished(pumped, now) {
+			return end
+		}
+		s.await(work, stop, pumped, now)
+		s.pulse.Beat()
+	}
+	return endLost
+}
+
+// admit takes from the inbox into the lanes what they have room for.
+func (s *session) admit(work context.Context, now time.Time) {
+	room := 4*s.options.BatchSize - s.lanes.count
+	for _, d := range s.inbox.take(room) {
+		s.active = now
+		if d.invalid == nil {
+			s.lanes.add(d)
+			continue
+		}
+		s.metrics.invalid.Inc()
+		s.log.Warn().Err(d.invalid).Str("messageId", d.MessageID).Msg("message is no event, dead-lettered")
+		s.settler.settle(work, d, Verdict{Outcome: Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
+	}
+}
+
+// handle hands on what is ready, and says whether there was any.
+func (s *session) handle(work context.Context, now time.Time) bool {
+	batch, repair := s.lanes.batch(now, s.options.BatchSize)
+	if len(batch) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(work, handleTimeout)
+	verdicts := s.options.Handler.Handle(ctx, batch, repair)
+	cancel()
+	s.pulse.Beat()
+	s.active = time.Now()
+	if len(verdicts) != len(batch) {
+		s.log.Error().Int("events", len(batch)).Int("verdicts", len(verdicts)).Msg("handler's verdicts do not fit its events")
+		verdicts = make([]Verdict, len(batch))
+	}
+	for _, done := range s.lanes.apply(batch, verdicts, repair, s.active) {
+		s.settler.settle(work, done.Delivery, done.Verdict)
+	}
+	return true
+}
+
+// over says why the session is to end, if it is.
+func (s *session) over(stop context.Context, now time.Time) ending {
+	quiet := s.lanes.count == 0 && s.inbox.len() == 0
+	idle := now.Sub(s.active)
+	switch {
+	case stop.Err() != nil:
+		return endStopped
+	case s.lanes.stuck(now):
+		return endGap
+	case quiet && s.lanes.forgotten > 0:
+		return endGap
+	case now.Sub(s.started) >= s.options.SessionTenure && !(quiet && idle >= s.options.SessionIdle):
+		return endTenure
+	case !quiet || idle < s.options.SessionIdle:
+		return ""
+	case idle >= s.options.SessionHold:
+		return endIdle
+	}
+	if s.madeRoom = s.gate.makeRoom(); s.madeRoom {
+		return endIdle
+	}
+	return ""
+}
+
+// finished tells whether a session that ends has nothing left to do. A pump that
+// hangs in the SDK is not waited for: what it still gets goes back.
+func (s *session) finished(pumped <-chan struct{}, now time.Time) bool {
+	return (isClosed(pumped) || now.Sub(s.ended) >= closeTimeout) && s.inbox.len() == 0 && s.lanes.onlyGaps()
+}
+
+// maxIdleCheck bounds how long an idle session does not look whether it shall make
+// room.
+const maxIdleCheck = 200 * time.Millisecond
+
+// await waits for something to do.
+func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now time.Time) {
+	idle := now.Sub(s.active)
+	wait := max(s.options.SessionIdle-idle, min(idle/2, maxIdleCheck))
+	if due, ok := s.lanes.nextDue(); ok {
+		wait = min(wait, due.Sub(now))
+	}
+	stopping := stop.Done()
+	switch {
+	case s.ended.IsZero():
+		pumped = nil
+	case isClosed(pumped):
+		pumped, stopping = nil, nil
+	default:
+		stopping = nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-s.inbox.filled:
+	case <-timer.C:
+	case <-pumped:
+	case <-stopping:
+	case <-work.Done():
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
