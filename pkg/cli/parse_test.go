@@ -169,6 +169,16 @@ func TestParseNeverShowsSecrets(t *testing.T) {
 	}
 }
 
+func TestParseHidesMalformedSecrets(t *testing.T) {
+	t.Parallel()
+	got := lines(t, run(t, &struct {
+		Pin int `env:"PIN" secret:"" help:"A secret number."`
+	}{}, map[string]string{"PIN": "s3cret"}))
+	if len(got) != 1 || got[0] != "PIN (--pin) is ***, not a whole number of 64 bits: write digits alone" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestParseHelp(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"--nonsense", "--help"}, {"--session-buckets=x", "-h"}} {

@@ -12,7 +12,7 @@ import (
 func (p *parser) problem(variable string, flag *kong.Flag, value, wrong string) {
 	shown := fmt.Sprintf("%q", value)
 	if flag.Tag.Has("secret") {
-		shown = "a secret that"
+		shown = "***"
 	}
 	p.problems = append(p.problems, fmt.Sprintf("%s is %s, %s", p.subject(variable, flag), shown, wrong))
 }

@@ -6,34 +6,65 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// without copies doc without the top-level elements that hold these very values.
-func without(doc bson.Raw, values ...bson.RawValue) (bson.Raw, error) {
-	rest, err := elements(doc)
+// maxClaimValue bounds the values that a claim check keeps: the longest that a key
+// of the contract is, with the length and the NUL of a BSON string.
+const maxClaimValue = MaxKeyBytes + 5
+
+// claim copies doc without the fields that hold payload and metadata, wherever
+// they stand, and without every value that is too long to be a key.
+func claim(doc bson.Raw, payload, metadata bson.RawValue) (bson.Raw, error) {
+	var large [2]string
+	err := eachElement(doc, func(name []byte, v bson.RawValue, _ []byte) {
+		switch {
+		case same(v, payload):
+			large[0] = string(name)
+		case same(v, metadata):
+			large[1] = string(name)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	out := make([]byte, 4, 256)
-	for len(rest) > 0 {
-		element := rest
-		var v bson.RawValue
-		_, v, rest, err = nextElement(rest)
-		if err != nil {
-			return nil, err
+	err = eachElement(doc, func(name []byte, v bson.RawValue, element []byte) {
+		if len(v.Value) > maxClaimValue || isAny(name, large) {
+			return
 		}
-		if !holds(values, v) {
-			out = append(out, element[:len(element)-len(rest)]...)
-		}
+		out = append(out, element...)
+	})
+	if err != nil {
+		return nil, err
 	}
 	out = append(out, 0)
 	binary.LittleEndian.PutUint32(out, uint32(len(out)))
 	return out, nil
 }
 
-// holds tells whether v is one of values: the same bytes of the same document,
-// not merely equal ones.
-func holds(values []bson.RawValue, v bson.RawValue) bool {
-	for _, w := range values {
-		if v.Type != 0 && v.Type == w.Type && len(v.Value) > 0 && len(v.Value) == len(w.Value) && &v.Value[0] == &w.Value[0] {
+// eachElement calls yield with the name, the value and all bytes of each top-level
+// element.
+func eachElement(doc bson.Raw, yield func(name []byte, v bson.RawValue, element []byte)) error {
+	rest, err := elements(doc)
+	for err == nil && len(rest) > 0 {
+		element := rest
+		var name []byte
+		var v bson.RawValue
+		if name, v, rest, err = nextElement(rest); err == nil {
+			yield(name, v, element[:len(element)-len(rest)])
+		}
+	}
+	return err
+}
+
+// same tells whether v is w: the same bytes of the same document, not merely equal
+// ones.
+func same(v, w bson.RawValue) bool {
+	return v.Type == w.Type && len(v.Value) > 0 && len(v.Value) == len(w.Value) && &v.Value[0] == &w.Value[0]
+}
+
+// isAny tells whether name is one of names that are not empty.
+func isAny(name []byte, names [2]string) bool {
+	for _, n := range names {
+		if n != "" && string(name) == n {
 			return true
 		}
 	}

@@ -1,4 +1,21 @@
 // Package event is the contract between the event store, the topic and the read
 // models: which fields an event has, what its keys are, and how it stands in a
 // message. Both services share it and nothing else about events.
+//
+//	source document ──Reader──▶ Event ──Encoder──▶ Message ──topic──▶ body ──DecodeBody──▶ document ──Reader──▶ Event
+//
+// A [Reader] reads the fields of a document in place, a few of which are keys:
+//
+//	aggregateId  string, ObjectId (its hex), UUID (8-4-4-4-12), int32 or int64 (decimal)
+//	eventId      int32, int64 or integral double, 1 to 2^63-1
+//	eventType    string
+//
+// aggregateType, timestamp (a date or an RFC 3339 string), payload and metadata may
+// be absent. What breaks this is a [ContractError] with a [Reason], and permanent.
+//
+// An [Encoder] gives the event its message: the MessageId is
+// "<aggregateId>/<eventId>", the session key is the aggregate's or that of its
+// bucket, and the body is the whole document in relaxed Extended JSON or in BSON.
+// Both codecs work on bytes, without reflection: they stand on the path of every
+// event. testdata holds messages that must never change.
 package event

@@ -52,10 +52,11 @@ func (e *Encoder) Encode(ev *Event, epoch int64) (Message, error) {
 	return e.message(ev, ev.Document, epoch)
 }
 
-// EncodeClaimCheck makes the message that carries ev without its payload and
-// metadata; its trace context stays.
+// EncodeClaimCheck makes the message that stands for ev where the whole is too
+// large for the topic: its body lacks the payload, the metadata and every other
+// value above [MaxKeyBytes]. The keys, the timestamp and the trace context stay.
 func (e *Encoder) EncodeClaimCheck(ev *Event, epoch int64) (Message, error) {
-	doc, err := without(ev.Document, ev.Payload, ev.Metadata)
+	doc, err := claim(ev.Document, ev.Payload, ev.Metadata)
 	if err != nil {
 		return Message{}, err
 	}

@@ -15,8 +15,8 @@ type Message struct {
 	// TraceParent and TraceState are the event's W3C trace context, from its
 	// metadata; empty where it has none.
 	TraceParent, TraceState string
-	// ClaimCheck says that Body holds the event without its payload and metadata,
-	// which were too large for the topic: the whole event is in the event store.
+	// ClaimCheck says that Body lacks the payload, the metadata and whatever else is
+	// large: the whole event was too large for the topic and is in the event store.
 	ClaimCheck bool
 }
 

@@ -184,10 +184,29 @@ func TestEncodeClaimCheck(t *testing.T) {
 			t.Error("other fields are gone")
 		}
 	}
+	// Neither a second payload nor another large field gets through, the longest keys
+	// do.
+	long := strings.Repeat("k", event.MaxKeyBytes)
+	large := append(with("aggregateId", long),
+		bson.E{Key: "payload", Value: "second"},
+		bson.E{Key: "attachment", Value: strings.Repeat("x", event.MaxKeyBytes+1)},
+		bson.E{Key: "note", Value: "short"})
+	ev, err := reader(t).Read(marshal(t, large))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := encoder(t, event.EncodingBSON).EncodeClaimCheck(&ev, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := bson.Raw(m.Body)
+	if body.Lookup("payload").Type != 0 || body.Lookup("attachment").Type != 0 || body.Lookup("note").StringValue() != "short" || body.Lookup("aggregateId").StringValue() != long {
+		t.Errorf("got %s", body)
+	}
+
 	// Without a payload nothing is left out; a broken document is refused.
 	plain := marshal(t, with("payload", nil))
-	ev, err := reader(t).Read(plain)
-	if err != nil {
+	if ev, err = reader(t).Read(plain); err != nil {
 		t.Fatal(err)
 	}
 	ev.Metadata = bson.RawValue{}
