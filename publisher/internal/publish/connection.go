@@ -29,7 +29,6 @@ type connection struct {
 type connections struct {
 	options Options
 	metrics *metrics
-	pace    *pace
 
 	mu     sync.Mutex
 	slots  []*connection // nil where there is none at the moment
@@ -37,11 +36,10 @@ type connections struct {
 	group  sync.WaitGroup
 }
 
-func newConnections(options Options, metrics *metrics, pace *pace) *connections {
+func newConnections(options Options, metrics *metrics) *connections {
 	return &connections{
 		options: options,
 		metrics: metrics,
-		pace:    pace,
 		slots:   make([]*connection, options.Connections),
 		opened:  make(chan struct{}),
 	}

@@ -78,7 +78,7 @@ func New(options Options) (*Dispatcher, error) {
 		limit:      options.sends(options.Batching),
 	}
 	d.work.L = &d.mu
-	d.connections = newConnections(options, metrics, d.pace)
+	d.connections = newConnections(options, metrics)
 	return d, nil
 }
 

@@ -1,0 +1,285 @@
+package publish_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+)
+
+func TestBatchesByPolicy(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		policy publish.Batching
+		sends  int // for 10 keys with 3 events each that were queued before Run
+	}{
+		{publish.BatchingAuto, 1},
+		{publish.BatchingMixed, 1},
+		{publish.BatchingSession, 10},
+		{publish.BatchingOff, 30},
+	} {
+		t.Run(string(test.policy), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBroker(func([]*event.Message) answer { return ok(time.Second) })
+				h := newHarness(t, b, func(o *publish.Options) { o.Batching = test.policy })
+				start := time.Now()
+				for id := range int64(30) {
+					h.submit(t, fmt.Sprint("aggregate-", id%10), id/10+1)
+				}
+				h.start(t.Context())
+				h.finish(t)
+				if _, sends, _ := b.count(); sends != test.sends {
+					t.Errorf("%d sends, want %d", sends, test.sends)
+				}
+				// Different keys go in parallel, one key's sends one after another.
+				if took := time.Since(start); took > 3*time.Second {
+					t.Errorf("took %v, want 3 s at most", took)
+				}
+				if err := checkOrder(b.stored(), nothing); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestRefusedBatchesDegradeThePolicyOnce(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		fault    publish.Fault
+		degraded float64
+		keys     int // in any send after the refusals
+		events   bool
+	}{
+		{publish.FaultRefused, 1, 1, true},
+		{publish.FaultBatch, 1, 1, false},
+	} {
+		t.Run(test.fault.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBroker(func(messages []*event.Message) answer {
+					for _, m := range messages {
+						if m.SessionKey != messages[0].SessionKey || test.fault == publish.FaultBatch && len(messages) > 1 {
+							return fails(test.fault)
+						}
+					}
+					return ok(time.Millisecond)
+				})
+				registry := prometheus.NewRegistry()
+				h := newHarness(t, b, func(o *publish.Options) {
+					o.Registerer = registry
+					o.MaxBatchEvents = 20
+				})
+				for id := range int64(300) {
+					h.submit(t, fmt.Sprint("aggregate-", id%30), id/30+1)
+				}
+				h.start(t.Context())
+				h.finish(t)
+				if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
+# HELP penstock_publisher_batching_degraded_total Times that the topic refused batches of the policy in force.
+# TYPE penstock_publisher_batching_degraded_total counter
+penstock_publisher_batching_degraded_total %v
+`, test.degraded)), "penstock_publisher_batching_degraded_total"); err != nil {
+					t.Error(err)
+				}
+				if topic, _, _ := b.count(); topic != 300 {
+					t.Errorf("%d events on the topic, want each of 300 once", topic)
+				}
+				batches := false
+				for _, s := range b.seen() {
+					batches = batches || s.answer.fault == nil && s.events > 1
+				}
+				if batches != test.events {
+					t.Errorf("batches of one key: %v, want %v", batches, test.events)
+				}
+			})
+		})
+	}
+}
+
+func TestRefusedEventEndsTheTerm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, newBroker(answers(fails(publish.FaultRefused))), nil)
+		h.start(t.Context())
+		h.submit(t, "a", 1)
+		if err := <-h.ran; err == nil || !strings.Contains(err.Error(), "a/1") {
+			t.Errorf("run gives %v, want the event's name", err)
+		}
+	})
+}
+
+// TestTooLargeBatchIsHalved where the link did not say so beforehand.
+func TestTooLargeBatchIsHalved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(func(messages []*event.Message) answer {
+			if len(messages) > 10 {
+				return fails(publish.FaultTooLarge)
+			}
+			return ok(time.Millisecond)
+		})
+		h := newHarness(t, b, nil)
+		for id := range int64(1000) {
+			h.submit(t, fmt.Sprint("aggregate-", id%7), id/7+1)
+		}
+		h.start(t.Context())
+		h.finish(t)
+		topic, sends, _ := b.count()
+		if topic != 1000 || sends > 250 {
+			t.Errorf("%d events on the topic in %d sends, want 1000 in little more than 100", topic, sends)
+		}
+		if err := checkOrder(b.stored(), nothing); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestBatchesAreTakenAsLargeAsFits so that little is encoded and cut again, once
+// the first batches have taught what fits.
+func TestBatchesAreTakenAsLargeAsFits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const learning = 50
+		sends, cut, sent := 0, 0, 0
+		b := newBroker(func(messages []*event.Message) answer {
+			if sends++; sends > learning {
+				cut += max(0, len(messages)-100)
+				sent += min(len(messages), 100)
+			}
+			return answer{after: time.Millisecond, fits: 100}
+		})
+		h := newHarness(t, b, nil)
+		h.start(t.Context())
+		for id := range int64(50_000) {
+			h.submit(t, fmt.Sprint("aggregate-", id%1000), id/1000+1)
+		}
+		h.finish(t)
+		if cut > sent/20 {
+			t.Errorf("%d events were cut off batches of %d", cut, sent)
+		}
+		if mean := sent / (sends - learning); mean < 80 {
+			t.Errorf("%d events in the mean batch, want nearly 100", mean)
+		}
+	})
+}
+
+func TestEventThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name             string
+		claimCheck, fits bool // the option; and whether claim checks fit
+		reason           event.Reason
+	}{
+		{"becomes a claim check", true, true, ""},
+		{"is quarantined where its claim check is too large as well", true, false, event.ReasonTooLarge},
+		{"is quarantined without claim checks", false, true, event.ReasonTooLarge},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBroker(func(messages []*event.Message) answer {
+					for i, m := range messages {
+						if m.EventID == 50 && (!m.ClaimCheck || !test.fits) {
+							if i > 0 {
+								return answer{fits: i}
+							}
+							a := fails(publish.FaultTooLarge)
+							a.fault.First = true
+							return a
+						}
+					}
+					return ok(0)
+				})
+				h := newHarness(t, b, func(o *publish.Options) { o.ClaimCheck = test.claimCheck })
+				for id := range int64(100) {
+					h.submit(t, "a", id+1)
+				}
+				h.start(t.Context())
+				h.finish(t)
+				if h.ackedEvents() != 100 {
+					t.Errorf("%d events are acknowledged, want all 100", h.ackedEvents())
+				}
+				var contract *event.ContractError
+				if errors.As(h.quarantined[50], &contract) != (test.reason != "") || contract != nil && contract.Reason != test.reason {
+					t.Errorf("quarantined for %v, want %q", h.quarantined[50], test.reason)
+				}
+				skipped := func(_ string, id int64) bool { return test.reason != "" && id == 50 }
+				if err := checkOrder(b.stored(), skipped); err != nil {
+					t.Error(err)
+				}
+				for _, m := range b.stored() {
+					if m.ClaimCheck != (m.EventID == 50) {
+						t.Errorf("claim check of %s: %v", m.MessageID, m.ClaimCheck)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestStubbornEventHoldsUpItsKeyOnly: a batch that keeps failing is halved until
+// the event is alone with its key.
+func TestStubbornEventHoldsUpItsKeyOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(func(messages []*event.Message) answer {
+			for _, m := range messages {
+				if m.SessionKey == "stubborn" {
+					return fails(publish.FaultTransient)
+				}
+			}
+			return ok(time.Millisecond)
+		})
+		h := newHarness(t, b, nil)
+		for id := range int64(100) {
+			h.submit(t, fmt.Sprint("aggregate-", id), id+1)
+			if id == 30 {
+				h.submit(t, "stubborn", 1000)
+			}
+		}
+		ended := errors.New("the term ends")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, ended)
+		defer cancel()
+		h.start(ctx)
+		if err := <-h.ran; !errors.Is(err, ended) {
+			t.Errorf("run gives %v", err)
+		}
+		if h.ackedEvents() != 100 {
+			t.Errorf("%d of the 100 neighbours are acknowledged after a minute", h.ackedEvents())
+		}
+	})
+}
+
+func TestAutoBatchingByTheTopic(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		policy publish.Batching
+		topic  *publish.TopicProperties
+		want   publish.Batching
+	}{
+		{publish.BatchingAuto, nil, publish.BatchingMixed},
+		{publish.BatchingAuto, &publish.TopicProperties{}, publish.BatchingMixed},
+		{publish.BatchingAuto, &publish.TopicProperties{DuplicateDetection: true}, publish.BatchingMixed},
+		{publish.BatchingAuto, &publish.TopicProperties{Partitioned: true}, publish.BatchingSession},
+		{publish.BatchingAuto, &publish.TopicProperties{Partitioned: true, DuplicateDetection: true}, publish.BatchingOff},
+		{publish.BatchingSession, &publish.TopicProperties{}, publish.BatchingSession},
+	} {
+		if got := test.policy.Resolve(test.topic); got != test.want {
+			t.Errorf("%s for %+v is %s, want %s", test.policy, test.topic, got, test.want)
+		}
+	}
+	if _, err := publish.ParseBatching("none"); err == nil {
+		t.Error("an unknown policy was read")
+	}
+}
