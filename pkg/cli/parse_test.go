@@ -263,6 +263,21 @@ func TestParseCommands(t *testing.T) {
 	}
 }
 
+// A variable that two commands share is reported once.
+func TestParseSharedVariable(t *testing.T) {
+	t.Parallel()
+	type limited struct {
+		Limit int `env:"LIMIT" help:"The limit."`
+	}
+	got := lines(t, run(t, &struct {
+		A limited `cmd:"" help:"A."`
+		B limited `cmd:"" help:"B."`
+	}{}, map[string]string{"LIMIT": "x"}, "a"))
+	if len(got) != 1 {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestParseRefusesDeclaration(t *testing.T) {
 	t.Parallel()
 	o := run(t, &struct {

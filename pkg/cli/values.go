@@ -18,12 +18,15 @@ func (p *parser) readEnvironment(environ func(string) (string, bool)) {
 			if !ok || value == "" {
 				continue
 			}
-			if wrong := try(flag, value); wrong != "" {
-				p.broken[variable] = true
-				p.problem(variable, flag, value, wrong)
-			} else {
+			wrong := try(flag, value)
+			if wrong == "" {
 				flag.Default, flag.HasDefault, flag.Required = value, true, false
+				break
 			}
+			if !p.broken[variable] { // commands may share a variable
+				p.problem(variable, flag, value, wrong)
+			}
+			p.broken[variable] = true
 			break
 		}
 	}

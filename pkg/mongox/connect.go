@@ -46,9 +46,9 @@ func Open(uri string, opts Options) (*mongo.Client, error) {
 // server-selection timeout: 10 s, or the URI's own. The caller disconnects the
 // client.
 //
-// Reads and writes need a majority, whatever the URI says: a watermark or a
-// checkpoint that a new primary could take back would acknowledge an event that is
-// lost. All else is as the URI says.
+// Whatever the URI says, reads go to the primary, and reads and writes need a
+// majority: a watermark or a checkpoint that a new primary could take back would
+// acknowledge an event that is lost. All else is as the URI says.
 func Connect(ctx context.Context, uri string, opts Options) (*mongo.Client, error) {
 	client, err := Open(uri, opts)
 	if err != nil {
