@@ -1,0 +1,398 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+)
+
+// at is the position of the nth event of a stream.
+func at(n int) checkpoint.Position {
+	return checkpoint.Position{
+		Token:       bson.Raw(fmt.Sprintf("token-%08d", n)),
+		ClusterTime: bson.Timestamp{T: uint32(n), I: 1},
+	}
+}
+
+// postBatch is the post-batch token after the nth event.
+func postBatch(n int) checkpoint.Position {
+	return checkpoint.Position{Token: bson.Raw(fmt.Sprintf("token-%08d+", n))}
+}
+
+// scanned is a scan's position after an event.
+func scanned(aggregateID string, eventID int64) checkpoint.Position {
+	value, data, err := bson.MarshalValue(aggregateID)
+	if err != nil {
+		panic(err)
+	}
+	return checkpoint.Position{Scan: checkpoint.Scan{
+		OperationTime: bson.Timestamp{T: 7},
+		AggregateID:   bson.RawValue{Type: value, Value: data},
+		EventID:       eventID,
+	}}
+}
+
+func same(a, b checkpoint.Position) bool {
+	return bytes.Equal(a.Token, b.Token) && a.ClusterTime == b.ClusterTime &&
+		a.Scan.OperationTime == b.Scan.OperationTime && a.Scan.EventID == b.Scan.EventID &&
+		a.Scan.AggregateID.Equal(b.Scan.AggregateID)
+}
+
+// add adds events at positions and returns their handles.
+func add(tb testing.TB, w *checkpoint.Watermark, positions ...checkpoint.Position) []checkpoint.Handle {
+	tb.Helper()
+	handles := make([]checkpoint.Handle, len(positions))
+	for i, p := range positions {
+		h, err := w.Add(context.Background(), p)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		handles[i] = h
+	}
+	return handles
+}
+
+func expectLow(t *testing.T, w *checkpoint.Watermark, want checkpoint.Position) {
+	t.Helper()
+	if got, _ := w.Low(); !same(got, want) {
+		t.Errorf("low watermark is %v, want %v", got, want)
+	}
+}
+
+func TestWatermarkFollowsTheOldestUnacknowledgedEvent(t *testing.T) {
+	t.Parallel()
+	w := checkpoint.NewWatermark(100)
+	if p, moves := w.Low(); !p.IsZero() || moves != 0 {
+		t.Errorf("empty watermark stands at %v after %d moves", p, moves)
+	}
+	h := add(t, w, at(1), at(2), at(3), at(4))
+	w.Ack(h[1], h[3])
+	expectLow(t, w, checkpoint.Position{})
+	w.Ack(h[0])
+	expectLow(t, w, at(2))
+	w.Ack(h[0], h[1]) // again
+	expectLow(t, w, at(2))
+	if w.Unacknowledged() != 1 || w.Window() != 2 {
+		t.Errorf("%d unacknowledged in a window of %d, want 1 in 2", w.Unacknowledged(), w.Window())
+	}
+	w.Ack(h[2])
+	expectLow(t, w, at(4))
+	if w.Unacknowledged() != 0 || w.Window() != 0 {
+		t.Errorf("%d unacknowledged in a window of %d, want none", w.Unacknowledged(), w.Window())
+	}
+	w.Ack(checkpoint.Handle(99)) // never added
+	expectLow(t, w, at(4))
+}
+
+func TestWatermarkCopiesPositions(t *testing.T) {
+	t.Parallel()
+	w := checkpoint.NewWatermark(100)
+	p := at(1)
+	h := add(t, w, p)
+	copy(p.Token, "overwritten!!!")
+	w.Ack(h...)
+	low, _ := w.Low()
+	if !same(low, at(1)) {
+		t.Errorf("low watermark is %s, which the caller wrote to", low.Token)
+	}
+	w.Ack(add(t, w, at(2))...)
+	if !same(low, at(1)) {
+		t.Errorf("position that Low returned became %s", low.Token)
+	}
+}
+
+func TestWatermarkAdvancesWhenIdle(t *testing.T) {
+	t.Parallel()
+	w := checkpoint.NewWatermark(100)
+	w.Mark(postBatch(0))
+	expectLow(t, w, postBatch(0))
+	_, before := w.Low()
+	w.Mark(postBatch(0))
+	if _, moves := w.Low(); moves != before {
+		t.Error("the same mark moved the watermark")
+	}
+	h := add(t, w, at(1), at(2))
+	w.Mark(postBatch(2))
+	w.Mark(postBatch(2)) // an idle stream repeats itself and takes no room
+	w.Mark(checkpoint.Position{Token: bson.Raw("token-00000002++")})
+	if w.Window() != 3 {
+		t.Errorf("window is %d, want two events and a mark", w.Window())
+	}
+	w.Ack(h[1])
+	expectLow(t, w, postBatch(0))
+	w.Ack(h[0])
+	expectLow(t, w, checkpoint.Position{Token: bson.Raw("token-00000002++")})
+}
+
+// A scan, its end, and the stream after it are one sequence.
+func TestWatermarkGoesFromScanToStream(t *testing.T) {
+	t.Parallel()
+	w := checkpoint.NewWatermark(100)
+	start := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 7}}}
+	w.Mark(start)
+	expectLow(t, w, start)
+	h := add(t, w, scanned("a", 1), scanned("b", 1), scanned("b", 2))
+	w.Ack(h[0], h[1])
+	expectLow(t, w, scanned("b", 1))
+	end := checkpoint.Position{ClusterTime: bson.Timestamp{T: 7}}
+	w.Mark(end)
+	stream := add(t, w, at(8))
+	w.Ack(stream...)
+	expectLow(t, w, scanned("b", 1))
+	w.Ack(h[2])
+	expectLow(t, w, at(8))
+
+	w = checkpoint.NewWatermark(100)
+	h = add(t, w, scanned("a", 1))
+	w.Mark(end)
+	w.Ack(h...)
+	expectLow(t, w, end)
+	_, before := w.Low()
+	w.Mark(end)
+	if _, moves := w.Low(); moves != before {
+		t.Error("the same mark moved the watermark")
+	}
+}
+
+func TestWatermarkBoundsItsWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := checkpoint.NewWatermark(3)
+		h := add(t, w, at(1), at(2), at(3))
+		added := make(chan checkpoint.Handle, 1)
+		go func() {
+			h, err := w.Add(t.Context(), at(4))
+			if err != nil {
+				t.Error(err)
+			}
+			added <- h
+		}()
+		w.Ack(h[1], h[2]) // in flight is one only, but the window is full
+		synctest.Wait()
+		if len(added) != 0 {
+			t.Fatal("a fourth event was added to a window of three")
+		}
+		w.Mark(postBatch(3)) // never waits
+		w.Ack(h[0])
+		w.Ack(<-added)
+		expectLow(t, w, at(4))
+
+		add(t, w, at(5), at(6), at(7))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("stop"))
+		defer cancel()
+		if _, err := w.Add(ctx, at(8)); err == nil || err.Error() != "wait for acknowledgements: stop" {
+			t.Errorf("Add returned %v, want the context's cause", err)
+		}
+		if w.Window() != 3 {
+			t.Errorf("window is %d, want 3", w.Window())
+		}
+	})
+}
+
+// TestWatermarkProperty compares the watermark with a plain list: whatever is added,
+// marked and acknowledged in any order, the low watermark is the last position of
+// which everything up to it is acknowledged, and in the end the very last.
+func TestWatermarkProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		type entry struct {
+			position checkpoint.Position
+			handle   checkpoint.Handle
+			acked    bool
+			mark     bool
+		}
+		w := checkpoint.NewWatermark(1 << 20)
+		var list []entry
+		var open []int // indices of what is not acknowledged
+		check := func(t *rapid.T) {
+			want, unacked := checkpoint.Position{}, 0
+			for _, e := range list {
+				if !e.acked {
+					unacked++
+				}
+				if unacked == 0 {
+					want = e.position
+				}
+			}
+			got, _ := w.Low()
+			if !same(got, want) {
+				t.Fatalf("low watermark is %v, want %v", got, want)
+			}
+			if w.Unacknowledged() != unacked {
+				t.Fatalf("%d unacknowledged, want %d", w.Unacknowledged(), unacked)
+			}
+		}
+		acknowledge := func(i int) {
+			list[open[i]].acked = true
+			w.Ack(list[open[i]].handle)
+			open = append(open[:i], open[i+1:]...)
+		}
+		n := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				for range rapid.IntRange(1, 2000).Draw(t, "events") {
+					n++
+					p := at(n)
+					if n%7 == 0 {
+						p = scanned(fmt.Sprint(n), int64(n))
+					}
+					h, err := w.Add(context.Background(), p)
+					if err != nil {
+						t.Fatal(err)
+					}
+					open = append(open, len(list))
+					list = append(list, entry{position: p, handle: h})
+				}
+			},
+			"mark": func(*rapid.T) {
+				n++
+				if len(list) > 0 && list[len(list)-1].mark {
+					list = list[:len(list)-1]
+				}
+				list = append(list, entry{position: postBatch(n), acked: true, mark: true})
+				w.Mark(postBatch(n))
+			},
+			"acknowledge in order": func(t *rapid.T) {
+				for range rapid.IntRange(0, len(open)).Draw(t, "events") {
+					acknowledge(0)
+				}
+			},
+			"acknowledge in any order": func(t *rapid.T) {
+				for range rapid.IntRange(0, min(len(open), 50)).Draw(t, "events") {
+					acknowledge(rapid.IntRange(0, len(open)-1).Draw(t, "which"))
+				}
+			},
+			"": check,
+		})
+		for len(open) > 0 {
+			acknowledge(len(open) - 1)
+		}
+		check(t)
+		if len(list) > 0 {
+			if got, _ := w.Low(); !same(got, list[len(list)-1].position) {
+				t.Fatalf("in the end, the low watermark is %v, want the last position %v", got, list[len(list)-1].position)
+			}
+		}
+	})
+}
+
+// Many lanes acknowledge while one stream adds; nothing may pass what is open.
+func TestWatermarkConcurrently(t *testing.T) {
+	t.Parallel()
+	const events, lanes = 20_000, 16
+	w := checkpoint.NewWatermark(500)
+	var mu sync.Mutex
+	acked := make([]bool, events+1)
+	work := make(chan [2]int, 200) // event, handle
+	var group sync.WaitGroup
+	for lane := range lanes {
+		group.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(lane), 0))
+			var held [][2]int
+			flush := func() {
+				rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
+				for _, h := range held {
+					mu.Lock()
+					acked[h[0]] = true
+					mu.Unlock()
+					w.Ack(checkpoint.Handle(h[1]))
+				}
+				held = held[:0]
+			}
+			for item := range work {
+				held = append(held, item)
+				// Nothing is held back while the stream may be waiting for it.
+				if len(work) == 0 || len(held) > rng.IntN(10) {
+					flush()
+				}
+			}
+			flush()
+		})
+	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for passed := 0; passed < events; {
+			low, _ := w.Low()
+			mu.Lock()
+			for ; passed < int(low.ClusterTime.T); passed++ {
+				if !acked[passed+1] {
+					t.Errorf("low watermark passed event %d, which is not acknowledged", passed+1)
+				}
+			}
+			mu.Unlock()
+		}
+	}()
+	for n := 1; n <= events; n++ {
+		h := add(t, w, at(n))
+		work <- [2]int{n, int(h[0])}
+	}
+	close(work)
+	group.Wait()
+	<-watched
+	expectLow(t, w, at(events))
+}
+
+func TestWatermarkAllocatesNothing(t *testing.T) {
+	w := checkpoint.NewWatermark(10_000)
+	p := at(1)
+	handles := make([]checkpoint.Handle, 1000)
+	round := func() {
+		for i := range handles {
+			handles[i], _ = w.Add(context.Background(), p)
+		}
+		for i := len(handles) - 1; i >= 0; i-- {
+			w.Ack(handles[i])
+		}
+		w.Mark(p)
+	}
+	round()
+	if allocations := testing.AllocsPerRun(100, round); allocations > 0 {
+		t.Errorf("%v allocations in %d events, want none", allocations, len(handles))
+	}
+}
+
+// BenchmarkWatermark adds and acknowledges one event, with 1,000 in flight that are
+// acknowledged out of order, alone and behind one that is only when the window is full.
+func BenchmarkWatermark(b *testing.B) {
+	token := checkpoint.Position{Token: bytes.Repeat([]byte{'t'}, 120), ClusterTime: bson.Timestamp{T: 1}}
+	run := func(b *testing.B, stall bool) {
+		b.Helper()
+		const flight = 1000
+		w := checkpoint.NewWatermark(checkpoint.DefaultWindow)
+		order := rand.New(rand.NewPCG(1, 2)).Perm(flight)
+		handles := make([]checkpoint.Handle, flight)
+		stalled := add(b, w, token)[0]
+		if !stall {
+			w.Ack(stalled)
+		}
+		for i := range handles {
+			handles[i] = add(b, w, token)[0]
+		}
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			j := order[i%flight]
+			w.Ack(handles[j])
+			handles[j], _ = w.Add(context.Background(), token)
+			i++
+			if stall && i%(checkpoint.DefaultWindow-2*flight) == 0 {
+				w.Ack(stalled)
+				stalled, _ = w.Add(context.Background(), token)
+			}
+		}
+	}
+	b.Run("moving", func(b *testing.B) { run(b, false) })
+	b.Run("stalled", func(b *testing.B) { run(b, true) })
+}
