@@ -1,0 +1,81 @@
+package mongoemu
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config says how a server runs. The zero Config is a server on a free loopback
+// port with a real server's limits.
+type Config struct {
+	// Address is host:port to listen on; the port 0 takes a free one. Empty for
+	// 127.0.0.1:0.
+	Address string
+	// ReplicaSet is the set's name; empty for rs0.
+	ReplicaSet string
+	// OplogBytes bounds the oplog's size; 0 for 256 MiB, negative for no bound.
+	OplogBytes int64
+	// OplogEntries bounds the number of the oplog's entries; 0 for no bound.
+	OplogEntries int
+	// TransactionLifetime is how old a transaction may get before it is aborted;
+	// 0 for the server's default of 60 s.
+	TransactionLifetime time.Duration
+	// TTLInterval is the time between two passes over TTL indexes; 0 for the
+	// server's default of 60 s.
+	TTLInterval time.Duration
+	// NoopInterval is how often an entry without a change moves an idle oplog's
+	// time on, so that idle change streams advance; 0 for the server's default of
+	// 10 s.
+	NoopInterval time.Duration
+	// Now is the clock of TTL, of transactions and of cluster times; nil for
+	// time.Now.
+	Now func() time.Time
+}
+
+// Limits of Config's defaults.
+const (
+	defaultOplogBytes  = 256 << 20
+	defaultLifetime    = 60 * time.Second
+	defaultTTLInterval = 60 * time.Second
+	defaultNoop        = 10 * time.Second
+	reapInterval       = time.Second
+	cursorInterval     = time.Minute
+)
+
+// Version is the server version that buildInfo gives, and wireVersion what hello
+// does: those of MongoDB 7.0.
+const (
+	Version     = "7.0.0"
+	wireVersion = 21
+)
+
+func (c Config) withDefaults() Config {
+	c.Address = cmp.Or(c.Address, "127.0.0.1:0")
+	c.ReplicaSet = cmp.Or(c.ReplicaSet, "rs0")
+	c.OplogBytes = max(cmp.Or(c.OplogBytes, defaultOplogBytes), 0)
+	c.TransactionLifetime = cmp.Or(c.TransactionLifetime, defaultLifetime)
+	c.TTLInterval = cmp.Or(c.TTLInterval, defaultTTLInterval)
+	c.NoopInterval = cmp.Or(c.NoopInterval, defaultNoop)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Validate finds what is wrong with a configuration, all of it at once.
+func (c Config) Validate() error {
+	var problems []error
+	if c.OplogEntries < 0 {
+		problems = append(problems, fmt.Errorf("oplog entries must not be negative: %d", c.OplogEntries))
+	}
+	for name, d := range map[string]time.Duration{
+		"transaction lifetime": c.TransactionLifetime, "TTL interval": c.TTLInterval, "noop interval": c.NoopInterval,
+	} {
+		if d < 0 {
+			problems = append(problems, fmt.Errorf("%s must not be negative: %s", name, d))
+		}
+	}
+	return errors.Join(problems...)
+}

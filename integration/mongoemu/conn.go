@@ -1,0 +1,91 @@
+package mongoemu
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"slices"
+	"sync/atomic"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/command"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
+)
+
+// readBuffer is the size of a connection's read buffer in bytes.
+const readBuffer = 64 << 10
+
+// conn is one client connection, served by one goroutine.
+type conn struct {
+	server *Server
+	net    net.Conn
+	state  command.Conn
+	sent   int32 // request ids of replies
+	app    atomic.Pointer[string]
+}
+
+// named reports whether the client gave one of the application names.
+func (c *conn) named(names []string) bool {
+	app := c.app.Load()
+	return app != nil && slices.Contains(names, *app)
+}
+
+func (s *Server) newConn(nc net.Conn) *conn {
+	return &conn{server: s, net: nc, state: command.Conn{ID: s.nextConn.Add(1)}}
+}
+
+// serve answers messages until the client leaves, sends what is no message, or
+// the server closes.
+func (c *conn) serve(ctx context.Context) {
+	r := bufio.NewReaderSize(c.net, readBuffer)
+	for {
+		m, err := wire.Read(r)
+		if err != nil {
+			return // the peer has gone, or cannot be understood any further
+		}
+		if !c.answer(ctx, m) {
+			return
+		}
+	}
+}
+
+// answer sends the reply to a message, or one after the other to a client that
+// wants to be kept informed.
+func (c *conn) answer(ctx context.Context, m *wire.Message) bool {
+	respondTo := m.RequestID
+	for repeat := 0; ; repeat++ {
+		reply := c.server.engine.Handle(ctx, &c.state, m, repeat)
+		if app := c.state.AppName; c.app.Load() == nil && app != "" {
+			c.app.Store(&app)
+		}
+		if reply.Close {
+			return false
+		}
+		if reply.Body == nil {
+			return true
+		}
+		c.sent++
+		if !c.send(m, reply, respondTo) {
+			return false
+		}
+		if !reply.Again || ctx.Err() != nil {
+			return true
+		}
+		respondTo = c.sent
+	}
+}
+
+func (c *conn) send(m *wire.Message, reply command.Reply, respondTo int32) bool {
+	var header []byte
+	if m.Opcode == wire.OpQuery {
+		header = wire.AppendReplyHeader(nil, c.sent, respondTo, len(reply.Body))
+	} else {
+		flags := uint32(0)
+		if reply.Again {
+			flags = wire.FlagMoreToCome
+		}
+		header = wire.AppendMsgHeader(nil, c.sent, respondTo, flags, len(reply.Body))
+	}
+	parts := net.Buffers{header, reply.Body}
+	_, err := parts.WriteTo(c.net)
+	return err == nil
+}

@@ -1,0 +1,54 @@
+// Package mongoemu is a stand-in for MongoDB, for development and tests only: the
+// wire protocol of a single-node replica set on a real port, so that the
+// unmodified driver connects to it. Everything is kept in memory.
+//
+// It presents itself as MongoDB 7.0 and is strict: an operator, an option or a
+// command that it lacks is an error that names it, never ignored.
+//
+// # Covered
+//
+//   - OP_MSG with document sequences, checksums and moreToCome, and OP_QUERY for
+//     the first hello; streaming hello.
+//   - Collections and indexes: create, drop, dropDatabase, renameCollection,
+//     createIndexes (compound, unique, sparse, TTL, multikey), listIndexes,
+//     dropIndexes, listCollections, listDatabases. Lookups by _id and by index do
+//     not scan; a sort that an index has is not sorted again.
+//   - insert, update, delete, findAndModify, find, getMore, killCursors, count,
+//     distinct, aggregate, explain of find.
+//   - Query operators: $eq $ne $gt $gte $lt $lte $in $nin $exists $type $size
+//     $all $elemMatch $mod $regex $not $and $or $nor $expr, in BSON comparison
+//     order, through arrays and dotted paths.
+//   - Updates: $set $unset $inc $mul $min $max $setOnInsert $rename $currentDate
+//     $push ($each $slice $position $sort) $addToSet ($each) $pull $pullAll $pop;
+//     replacements; pipelines of $set $addFields $unset $project $replaceRoot
+//     $replaceWith; upserts.
+//   - Aggregation: $match $project $addFields $set $unset $replaceRoot
+//     $replaceWith $sort $limit $skip $group $count $unwind $sortByCount, and
+//     the usual expressions.
+//   - Change streams on a collection, a database or all: $match, $project and
+//     the like; resumeAfter, startAfter, startAtOperationTime; updateLookup;
+//     invalidation; post-batch tokens that advance while idle; a bounded oplog,
+//     whose lost history is error 286. local.oplog.rs can be read in natural
+//     order, and its size by collStats.
+//   - Sessions, retryable writes by statement, transactions: snapshot reads,
+//     write conflicts, a lifetime, repeatable commit. Cluster and operation times
+//     only move forward. Error labels as the server gives them.
+//
+// # Not covered
+//
+// Authentication, TLS, compression, sharding and secondaries; capped
+// collections, views, validators, collations, time series; text, geo, hashed,
+// wildcard and partial indexes; positional update paths ($, $[], $[x]) and array
+// filters; $lookup, $facet, $out, $merge and further stages; projection operators
+// ($slice, $elemMatch, positional); JavaScript; pre-images, split and expanded
+// change events; snapshot reads outside transactions; arithmetic on Decimal128.
+// Regular expressions are Go's, without look-around and back-references. A write
+// concern is satisfied at once, as there is only one node. A multi-document
+// update is not interrupted by other writes.
+//
+// # Faults
+//
+// A test orders failing commands, lost answers, latency, dropped connections,
+// interrupted change streams, killed cursors and a truncated oplog through
+// [Server]'s methods, or of another process through [Server.Handler].
+package mongoemu

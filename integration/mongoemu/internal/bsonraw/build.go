@@ -1,0 +1,207 @@
+package bsonraw
+
+import (
+	"encoding/binary"
+	"strconv"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// AppendElement appends one element with the given name and value.
+func AppendElement(dst, key []byte, v Value) []byte {
+	dst = append(dst, byte(v.Type))
+	dst = append(dst, key...)
+	dst = append(dst, 0)
+	return append(dst, v.Data...)
+}
+
+// Builder writes a document element by element. Documents and arrays nest with
+// Start and End. The zero Builder is ready for one document's elements.
+type Builder struct {
+	buf    []byte
+	starts []int
+}
+
+// NewBuilder starts a document, with room for n bytes.
+func NewBuilder(n int) *Builder {
+	b := &Builder{buf: make([]byte, 0, n)}
+	return b.open()
+}
+
+func (b *Builder) open() *Builder {
+	b.starts = append(b.starts, len(b.buf))
+	b.buf = append(b.buf, 0, 0, 0, 0)
+	return b
+}
+
+// Len is the number of bytes written so far.
+func (b *Builder) Len() int { return len(b.buf) }
+
+// Value adds an element of any type; an absent value adds nothing.
+func (b *Builder) Value(key string, v Value) *Builder {
+	if IsMissing(v) {
+		return b
+	}
+	b.buf = bsoncore.AppendHeader(b.buf, v.Type, key)
+	b.buf = append(b.buf, v.Data...)
+	return b
+}
+
+// Raw adds an element whose name is bytes.
+func (b *Builder) Raw(key []byte, v Value) *Builder {
+	b.buf = AppendElement(b.buf, key, v)
+	return b
+}
+
+// Elements adds the elements of a whole document.
+func (b *Builder) Elements(doc []byte) *Builder {
+	b.buf = append(b.buf, doc[4:len(doc)-1]...)
+	return b
+}
+
+// Int32 adds a 32-bit integer.
+func (b *Builder) Int32(key string, n int32) *Builder {
+	b.buf = bsoncore.AppendInt32Element(b.buf, key, n)
+	return b
+}
+
+// Int64 adds a 64-bit integer.
+func (b *Builder) Int64(key string, n int64) *Builder {
+	b.buf = bsoncore.AppendInt64Element(b.buf, key, n)
+	return b
+}
+
+// Double adds a double.
+func (b *Builder) Double(key string, f float64) *Builder {
+	b.buf = bsoncore.AppendDoubleElement(b.buf, key, f)
+	return b
+}
+
+// String adds a string.
+func (b *Builder) String(key, s string) *Builder {
+	b.buf = bsoncore.AppendStringElement(b.buf, key, s)
+	return b
+}
+
+// Bool adds a boolean.
+func (b *Builder) Bool(key string, v bool) *Builder {
+	b.buf = bsoncore.AppendBooleanElement(b.buf, key, v)
+	return b
+}
+
+// Null adds a null.
+func (b *Builder) Null(key string) *Builder {
+	b.buf = bsoncore.AppendNullElement(b.buf, key)
+	return b
+}
+
+// Time adds a date, cut to milliseconds.
+func (b *Builder) Time(key string, t time.Time) *Builder {
+	b.buf = bsoncore.AppendDateTimeElement(b.buf, key, t.UnixMilli())
+	return b
+}
+
+// Timestamp adds a timestamp.
+func (b *Builder) Timestamp(key string, ts bson.Timestamp) *Builder {
+	b.buf = bsoncore.AppendTimestampElement(b.buf, key, ts.T, ts.I)
+	return b
+}
+
+// ObjectID adds an ObjectId.
+func (b *Builder) ObjectID(key string, id bson.ObjectID) *Builder {
+	b.buf = bsoncore.AppendObjectIDElement(b.buf, key, id)
+	return b
+}
+
+// Binary adds binary data of the given subtype.
+func (b *Builder) Binary(key string, subtype byte, data []byte) *Builder {
+	b.buf = bsoncore.AppendBinaryElement(b.buf, key, subtype, data)
+	return b
+}
+
+// Document adds a whole document as an element.
+func (b *Builder) Document(key string, doc []byte) *Builder {
+	b.buf = bsoncore.AppendDocumentElement(b.buf, key, doc)
+	return b
+}
+
+// Start opens an embedded document; End closes it.
+func (b *Builder) Start(key string) *Builder {
+	b.buf = bsoncore.AppendHeader(b.buf, bsoncore.TypeEmbeddedDocument, key)
+	return b.open()
+}
+
+// StartArray opens an array; its elements are named "0", "1" and so on by the
+// caller, see [Index]; End closes it.
+func (b *Builder) StartArray(key string) *Builder {
+	b.buf = bsoncore.AppendHeader(b.buf, bsoncore.TypeArray, key)
+	return b.open()
+}
+
+// End closes the innermost open document or array.
+func (b *Builder) End() *Builder {
+	start := b.starts[len(b.starts)-1]
+	b.starts = b.starts[:len(b.starts)-1]
+	b.buf = append(b.buf, 0)
+	binary.LittleEndian.PutUint32(b.buf[start:], uint32(len(b.buf)-start))
+	return b
+}
+
+// Strings adds an array of strings.
+func (b *Builder) Strings(key string, values ...string) *Builder {
+	b.StartArray(key)
+	for i, s := range values {
+		b.String(Index(i), s)
+	}
+	return b.End()
+}
+
+// Bytes closes what is open and gives the document.
+func (b *Builder) Bytes() []byte {
+	for len(b.starts) > 0 {
+		b.End()
+	}
+	return b.buf
+}
+
+const smallIndexes = 1024
+
+var indexNames = func() [smallIndexes]string {
+	var names [smallIndexes]string
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	return names
+}()
+
+// Index is the name of an array's i-th element.
+func Index(i int) string {
+	if i >= 0 && i < smallIndexes {
+		return indexNames[i]
+	}
+	return strconv.Itoa(i)
+}
+
+// Array builds an array value.
+func Array(values []Value) Value {
+	n := 5
+	for _, v := range values {
+		n += len(v.Data) + 6
+	}
+	b := NewBuilder(n)
+	for i, v := range values {
+		b.Value(Index(i), v)
+	}
+	return Value{Type: bsoncore.TypeArray, Data: b.Bytes()}
+}
+
+// Elements are the values of an array.
+func Elements(arr []byte) []Value {
+	var values []Value
+	for it := NewIter(arr); it.Next(); {
+		values = append(values, it.value)
+	}
+	return values
+}

@@ -1,0 +1,227 @@
+package command
+
+import (
+	"context"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
+)
+
+func create(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	ns, err := r.collection()
+	if err != nil {
+		return err
+	}
+	if err := r.options(func(key string, v bsonraw.Value) (bool, error) {
+		switch key {
+		case "capped", "autoIndexId":
+			if bsonraw.Truthy(v) == (key == "capped") {
+				return true, mongoerr.Lacking("the create option %q", key)
+			}
+			return true, nil
+		case "size", "max", "timeseries", "clusteredIndex", "expireAfterSeconds", "validator", "validationLevel",
+			"validationAction", "viewOn", "pipeline", "collation", "storageEngine", "indexOptionDefaults",
+			"changeStreamPreAndPostImages", "encryptedFields", "idIndex":
+			return true, mongoerr.Lacking("the create option %q", key)
+		}
+		return false, nil
+	}); err != nil {
+		return err
+	}
+	err = e.Store.Do(ctx, nil, func(w *store.Writer) error {
+		_, err := w.Create(ns, nil)
+		return err
+	})
+	e.acknowledge(r, b)
+	return err
+}
+
+func drop(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	ns, err := r.collection()
+	if err != nil {
+		return err
+	}
+	if err := r.noOptions(); err != nil {
+		return err
+	}
+	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+		c, err := w.Drop(ns)
+		if err != nil {
+			return err
+		}
+		if c == nil { // an error until 7.0, a success without details since
+			return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found")
+		}
+		b.Int32("nIndexesWas", int32(len(c.Indexes()))).String("ns", ns.String())
+		e.acknowledge(r, b)
+		return nil
+	})
+}
+
+func dropDatabase(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	if err := r.noOptions(); err != nil {
+		return err
+	}
+	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+		existed, err := w.DropDatabase(r.DB)
+		if existed {
+			b.String("dropped", r.DB)
+		}
+		e.acknowledge(r, b)
+		return err
+	})
+}
+
+func renameCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	var to string
+	dropTarget := false
+	if err := r.options(func(key string, v bsonraw.Value) (bool, error) {
+		switch key {
+		case "to":
+			if v.Type != bsoncore.TypeString {
+				return true, wrongType(r.Name, key, v, "string")
+			}
+			to = string(bsonraw.Text(v))
+		case "dropTarget":
+			dropTarget = bsonraw.Truthy(v)
+		default:
+			return false, nil
+		}
+		return true, nil
+	}); err != nil {
+		return err
+	}
+	if r.value.Type != bsoncore.TypeString {
+		return wrongType(r.Name, r.Name, r.value, "string")
+	}
+	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+		e.acknowledge(r, b)
+		return w.Rename(splitNamespace(string(bsonraw.Text(r.value))), splitNamespace(to), dropTarget)
+	})
+}
+
+func splitNamespace(s string) store.Namespace {
+	db, coll, _ := strings.Cut(s, ".")
+	return store.Namespace{DB: db, Coll: coll}
+}
+
+func listDatabases(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	nameOnly := false
+	filter := emptyDocument
+	if err := r.options(func(key string, v bsonraw.Value) (bool, error) {
+		switch key {
+		case "nameOnly":
+			nameOnly = bsonraw.Truthy(v)
+		case "filter":
+			if v.Type != bsoncore.TypeEmbeddedDocument {
+				return true, wrongType(r.Name, key, v, "object")
+			}
+			filter = v.Data
+		case "authorizedDatabases":
+		default:
+			return false, nil
+		}
+		return true, nil
+	}); err != nil {
+		return err
+	}
+	m, err := query.Compile(filter, expr.Vars{})
+	if err != nil {
+		return err
+	}
+	return e.Store.View(nil, func(v *store.Viewer) error {
+		total, i := int64(0), 0
+		b.StartArray("databases")
+		for _, db := range v.Databases() {
+			size := int64(0)
+			for _, n := range v.Names(db) {
+				size += v.Collection(store.Namespace{DB: db, Coll: n}).Bytes()
+			}
+			d := bsonraw.NewBuilder(64).String("name", db)
+			if !nameOnly {
+				d.Int64("sizeOnDisk", size).Bool("empty", size == 0)
+			}
+			doc := d.Bytes()
+			ok, err := m.Match(doc)
+			if err != nil {
+				return err
+			}
+			if ok {
+				b.Document(bsonraw.Index(i), doc)
+				total += size
+				i++
+			}
+		}
+		b.End()
+		if !nameOnly {
+			b.Int64("totalSize", total).Int64("totalSizeMb", total>>20)
+		}
+		return nil
+	})
+}
+
+var emptyDocument = []byte{5, 0, 0, 0, 0}
+
+func listCollections(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	nameOnly := false
+	filter := emptyDocument
+	batch := defaultBatch
+	if err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
+		switch key {
+		case "nameOnly":
+			nameOnly = bsonraw.Truthy(v)
+		case "filter":
+			if v.Type != bsoncore.TypeEmbeddedDocument {
+				return true, wrongType(r.Name, key, v, "object")
+			}
+			filter = v.Data
+		case "cursor":
+			batch, err = cursorBatch(r, v)
+		case "authorizedCollections":
+		default:
+			return false, nil
+		}
+		return true, err
+	}); err != nil {
+		return err
+	}
+	m, err := query.Compile(filter, expr.Vars{})
+	if err != nil {
+		return err
+	}
+	var docs [][]byte
+	if err := e.Store.View(nil, func(v *store.Viewer) error {
+		for _, n := range v.Names(r.DB) {
+			doc := describeCollection(v.Collection(store.Namespace{DB: r.DB, Coll: n}), nameOnly)
+			ok, err := m.Match(doc)
+			if err != nil {
+				return err
+			}
+			if ok {
+				docs = append(docs, doc)
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	ns := store.Namespace{DB: r.DB, Coll: "$cmd.listCollections"}
+	return e.firstBatch(ctx, r, b, &cursor{ns: ns, source: newList(docs)}, batch, false)
+}
+
+func describeCollection(c *store.Collection, nameOnly bool) []byte {
+	d := bsonraw.NewBuilder(256).String("name", c.NS.Coll).String("type", "collection")
+	if nameOnly {
+		return d.Bytes()
+	}
+	d.Start("options").End()
+	d.Start("info").Bool("readOnly", false).Binary("uuid", 4, c.UUID[:]).End()
+	d.Document("idIndex", c.Indexes()[0].Spec(c.NS))
+	return d.Bytes()
+}

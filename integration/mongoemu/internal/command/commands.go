@@ -1,0 +1,53 @@
+package command
+
+import (
+	"context"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+)
+
+// spec is a command: what runs it, and where it may be run.
+type spec struct {
+	run func(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
+	// admin restricts it to the database admin.
+	admin bool
+	// transaction allows it inside a transaction; ends says that it ends one.
+	transaction, ends bool
+	// retryable allows a transaction number outside a transaction.
+	retryable bool
+}
+
+// commandTable is all that this server answers.
+func commandTable() map[string]spec {
+	return map[string]spec{
+		"hello": {run: hello}, "isMaster": {run: hello}, "ismaster": {run: hello},
+		"ping": {run: ping}, "buildInfo": {run: buildInfo}, "buildinfo": {run: buildInfo},
+		"connectionStatus": {run: connectionStatus}, "whatsmyuri": {run: whatsMyURI},
+		"getParameter": {run: getParameter, admin: true}, "getCmdLineOpts": {run: getCmdLineOpts, admin: true},
+		"replSetGetStatus": {run: replSetGetStatus, admin: true}, "serverStatus": {run: serverStatus},
+		"collStats": {run: collStats}, "dbStats": {run: dbStats}, "dbstats": {run: dbStats},
+
+		"listDatabases": {run: listDatabases, admin: true}, "listCollections": {run: listCollections},
+		"create": {run: create}, "drop": {run: drop}, "dropDatabase": {run: dropDatabase},
+		"renameCollection": {run: renameCollection, admin: true},
+		"createIndexes":    {run: createIndexes}, "listIndexes": {run: listIndexes},
+		"dropIndexes": {run: dropIndexes}, "collMod": {run: collMod},
+
+		"insert":        {run: insert, transaction: true, retryable: true},
+		"update":        {run: updateCommand, transaction: true, retryable: true},
+		"delete":        {run: deleteCommand, transaction: true, retryable: true},
+		"findAndModify": {run: findAndModify, transaction: true, retryable: true},
+		"findandmodify": {run: findAndModify, transaction: true, retryable: true},
+
+		"find": {run: find, transaction: true}, "getMore": {run: getMore, transaction: true},
+		"killCursors": {run: killCursors, transaction: true}, "count": {run: count},
+		"distinct": {run: distinct, transaction: true}, "aggregate": {run: aggregateCommand, transaction: true},
+		"explain": {run: explain},
+
+		"commitTransaction": {run: commitTransaction, admin: true, transaction: true, ends: true},
+		"abortTransaction":  {run: abortTransaction, admin: true, transaction: true, ends: true},
+		"startSession":      {run: startSession}, "endSessions": {run: endSessions},
+		"refreshSessions": {run: refreshSessions}, "killSessions": {run: killSessions},
+		"killAllSessions": {run: killAllSessions}, "killAllSessionsByPattern": {run: killAllSessions},
+	}
+}

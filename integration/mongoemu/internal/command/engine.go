@@ -1,0 +1,193 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/fault"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/session"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
+)
+
+// Config is what an engine works with; all fields are required.
+type Config struct {
+	Store    *store.Store
+	Sessions *session.Manager
+	Faults   *fault.Set
+	Now      func() time.Time
+	// SetName is the replica set's name and Host the address it tells clients.
+	SetName, Host string
+	// Version is the server version to claim, and Wire its wire version.
+	Version string
+	Wire    int32
+}
+
+// Engine answers commands. Its methods may be called by many goroutines.
+type Engine struct {
+	Config
+	commands  map[string]spec
+	cursors   *cursors
+	processID bson.ObjectID
+	topology  atomic.Int64
+	changed   chan struct{}
+	changedMu sync.Mutex
+	started   time.Time
+}
+
+// New makes an engine.
+func New(c Config) *Engine {
+	return &Engine{
+		Config: c, commands: commandTable(), cursors: newCursors(c.Now), processID: bson.NewObjectID(),
+		changed: make(chan struct{}), started: c.Now(),
+	}
+}
+
+// Conn is what an engine keeps of a connection. One goroutine uses it.
+type Conn struct {
+	ID      int32
+	AppName string
+}
+
+// Reply is the answer to a message.
+type Reply struct {
+	// Body is the document; nil where the client wants no answer.
+	Body []byte
+	// Again says that the client wants the same command answered over and over.
+	Again bool
+	// Close drops the connection without the answer.
+	Close bool
+}
+
+// Handle answers one message. repeat counts the answers already given to it.
+func (e *Engine) Handle(ctx context.Context, conn *Conn, m *wire.Message, repeat int) Reply {
+	r, err := parseRequest(conn, m)
+	if err != nil {
+		return Reply{Body: e.failure(r, mongoerr.As(err), nil)}
+	}
+	r.repeat = repeat
+	return e.answer(ctx, r, m)
+}
+
+func (e *Engine) answer(ctx context.Context, r *Request, m *wire.Message) Reply {
+	if err := e.delay(ctx, e.Faults.Latency()); err != nil {
+		return Reply{Close: true}
+	}
+	f := e.Faults.Take(r.Name, r.conn.AppName)
+	if f == nil {
+		f = &fault.Command{}
+	}
+	if err := e.delay(ctx, f.Block); err != nil {
+		return Reply{Close: true}
+	}
+	if !f.AfterExecution {
+		if reply, failed := e.inject(r, f); failed {
+			return reply
+		}
+	}
+	body, err := e.run(ctx, r)
+	if f.AfterExecution {
+		if reply, failed := e.inject(r, f); failed {
+			return reply
+		}
+	}
+	var reply Reply
+	if err != nil {
+		reply.Body = e.failure(r, mongoerr.As(err), nil)
+	} else {
+		if f.WriteConcernCode != 0 {
+			writeConcernError(body, mongoerr.New(mongoerr.Code(f.WriteConcernCode), "write concern error by order of a test"), f.Labels)
+		}
+		reply.Body = e.success(r, body)
+		reply.Again = r.exhaust && m.Flags&wire.FlagExhaustAllowed != 0
+	}
+	if m.Opcode == wire.OpMsg && m.Flags&wire.FlagMoreToCome != 0 {
+		reply.Body = nil
+	}
+	return reply
+}
+
+// inject gives the answer that a fault asks for.
+func (e *Engine) inject(r *Request, f *fault.Command) (Reply, bool) {
+	if f.CloseConnection {
+		return Reply{Close: true}, true
+	}
+	if f.Code == 0 {
+		return Reply{}, false
+	}
+	message := f.Message
+	if message == "" {
+		message = "Failing command by order of a test"
+	}
+	return Reply{Body: e.failure(r, mongoerr.New(mongoerr.Code(f.Code), "%s", message), f.Labels)}, true
+}
+
+func (e *Engine) delay(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run finds the command and runs it in its session and transaction.
+func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) {
+	c, ok := e.commands[r.Name]
+	if !ok {
+		return nil, mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", r.Name)
+	}
+	r.command = c
+	if err := r.generic(e); err != nil {
+		return nil, err
+	}
+	if c.admin && r.DB != "admin" {
+		return nil, mongoerr.New(mongoerr.Unauthorized, "%s may only be run against the admin database.", r.Name)
+	}
+	if r.maxTime > 0 && r.Name != "getMore" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.maxTime)
+		defer cancel()
+	}
+	release, err := r.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	b := bsonraw.NewBuilder(512)
+	if err := c.run(ctx, e, r, b); err != nil {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			err = store.Interrupted(ctx)
+		}
+		r.failed()
+		return nil, err
+	}
+	return b, nil
+}
+
+// Advance tells streaming clients that the topology has changed.
+func (e *Engine) Advance() {
+	e.changedMu.Lock()
+	defer e.changedMu.Unlock()
+	e.topology.Add(1)
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+func (e *Engine) topologyChanged() <-chan struct{} {
+	e.changedMu.Lock()
+	defer e.changedMu.Unlock()
+	return e.changed
+}

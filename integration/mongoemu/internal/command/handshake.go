@@ -1,0 +1,150 @@
+package command
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/update"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
+)
+
+const maxWriteBatch = 100_000
+
+// hello answers hello and isMaster. With a topologyVersion and maxAwaitTimeMS it
+// waits for a change of the topology, and may be answered over and over.
+func hello(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	var await time.Duration
+	var version int64 = -1
+	helloOK := false
+	for it := bsonraw.NewIter(r.Body); it.Next(); {
+		switch v := it.Value(); string(it.Key()) {
+		case "client":
+			if v.Type == bsoncore.TypeEmbeddedDocument {
+				if name, ok := bsonraw.LookupPath(v.Data, "application", "name"); ok && name.Type == bsoncore.TypeString {
+					r.conn.AppName = string(bsonraw.Text(name))
+				}
+			}
+		case "helloOk":
+			helloOK = bsonraw.Truthy(v)
+		case "maxAwaitTimeMS":
+			n, ok := bsonraw.Int64(v)
+			if !ok || n < 0 {
+				return mongoerr.New(mongoerr.BadValue, "maxAwaitTimeMS must be a non-negative integer")
+			}
+			await = time.Duration(n) * time.Millisecond
+		case "topologyVersion":
+			if v.Type != bsoncore.TypeEmbeddedDocument {
+				return wrongType(r.Name, "topologyVersion", v, "object")
+			}
+			counter, _ := bsonraw.Lookup(v.Data, "counter")
+			process, _ := bsonraw.Lookup(v.Data, "processId")
+			if n, ok := counter.Int64OK(); ok && string(process.Data) == string(e.processID[:]) {
+				version = n
+			}
+		}
+	}
+	if await > 0 && version >= 0 {
+		r.exhaust = true
+		e.awaitTopology(ctx, version, await, r.repeat)
+	}
+	e.describe(r, b, helloOK)
+	return nil
+}
+
+// awaitTopology waits until the topology is another than the client knows. A
+// repeated answer waits even though the client's first version may be stale: the
+// answers since have told it.
+func (e *Engine) awaitTopology(ctx context.Context, known int64, await time.Duration, repeat int) {
+	changed := e.topologyChanged()
+	if repeat == 0 && e.topology.Load() != known {
+		return
+	}
+	t := time.NewTimer(await)
+	defer t.Stop()
+	select {
+	case <-changed:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+func (e *Engine) describe(r *Request, b *bsonraw.Builder, helloOK bool) {
+	if helloOK {
+		b.Bool("helloOk", true)
+	}
+	b.Start("topologyVersion").ObjectID("processId", e.processID).Int64("counter", e.topology.Load()).End()
+	b.Strings("hosts", e.Host).String("setName", e.SetName).Int32("setVersion", 1)
+	if r.Name == "hello" {
+		b.Bool("isWritablePrimary", true)
+	} else {
+		b.Bool("ismaster", true)
+	}
+	b.Bool("secondary", false).String("primary", e.Host).String("me", e.Host).ObjectID("electionId", electionID)
+	newest := e.Store.OperationTime()
+	date := time.Unix(int64(newest.T), 0)
+	b.Start("lastWrite")
+	b.Start("opTime").Timestamp("ts", newest).Int64("t", term).End().Time("lastWriteDate", date)
+	b.Start("majorityOpTime").Timestamp("ts", newest).Int64("t", term).End().Time("majorityWriteDate", date)
+	b.End()
+	b.Int32("maxBsonObjectSize", update.MaxDocument).Int32("maxMessageSizeBytes", wire.MaxMessage)
+	b.Int32("maxWriteBatchSize", maxWriteBatch).Time("localTime", e.Now())
+	b.Int32("logicalSessionTimeoutMinutes", 30).Int32("connectionId", r.conn.ID)
+	b.Int32("minWireVersion", 0).Int32("maxWireVersion", e.Wire).Bool("readOnly", false)
+}
+
+func ping(_ context.Context, _ *Engine, r *Request, _ *bsonraw.Builder) error { return r.noOptions() }
+
+func buildInfo(_ context.Context, e *Engine, _ *Request, b *bsonraw.Builder) error {
+	b.String("version", e.Version).String("gitVersion", "mongoemu").Strings("modules")
+	b.String("allocator", "go").String("javascriptEngine", "none").String("sysInfo", "deprecated")
+	b.StartArray("versionArray")
+	parts := strings.Split(e.Version, ".")
+	for i := range 4 {
+		n := 0
+		if i < len(parts) {
+			n, _ = strconv.Atoi(parts[i])
+		}
+		b.Int32(bsonraw.Index(i), int32(n))
+	}
+	b.End()
+	b.Start("openssl").String("running", "disabled").String("compiled", "disabled").End()
+	b.Start("buildEnvironment").End()
+	b.Int32("bits", 64).Bool("debug", false).Int32("maxBsonObjectSize", update.MaxDocument).Strings("storageEngines", "memory")
+	return nil
+}
+
+func connectionStatus(_ context.Context, _ *Engine, _ *Request, b *bsonraw.Builder) error {
+	b.Start("authInfo").Strings("authenticatedUsers").Strings("authenticatedUserRoles").End()
+	return nil
+}
+
+func whatsMyURI(_ context.Context, e *Engine, _ *Request, b *bsonraw.Builder) error {
+	b.String("you", e.Host)
+	return nil
+}
+
+func getParameter(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	return r.options(func(key string, _ bsonraw.Value) (bool, error) {
+		switch key {
+		case "featureCompatibilityVersion":
+			parts := strings.SplitN(e.Version, ".", 3)
+			b.Start(key).String("version", parts[0]+"."+parts[1]).End()
+		case "transactionLifetimeLimitSeconds":
+			b.Int32(key, int32(e.Sessions.Lifetime().Seconds()))
+		default:
+			return false, mongoerr.Lacking("the server parameter %q", key)
+		}
+		return true, nil
+	})
+}
+
+func getCmdLineOpts(_ context.Context, _ *Engine, _ *Request, b *bsonraw.Builder) error {
+	b.Strings("argv", "mongoemu").Start("parsed").End()
+	return nil
+}

@@ -1,0 +1,248 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
+)
+
+func createIndexes(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	ns, err := r.collection()
+	if err != nil {
+		return err
+	}
+	if err := r.options(func(key string, _ bsonraw.Value) (bool, error) {
+		return key == "indexes" || key == "commitQuorum" || key == "ignoreUnknownIndexOptions", nil
+	}); err != nil {
+		return err
+	}
+	docs, err := r.list("indexes")
+	if err != nil {
+		return err
+	}
+	if len(docs) == 0 {
+		return mongoerr.New(mongoerr.BadValue, "Must specify at least one index to create")
+	}
+	specs := make([]store.IndexSpec, len(docs))
+	for i, d := range docs {
+		if specs[i], err = parseIndex(d); err != nil {
+			return err
+		}
+	}
+	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+		c := w.Collection(ns)
+		automatic := c == nil
+		if automatic {
+			if c, err = w.Create(ns, nil); err != nil {
+				return err
+			}
+		}
+		before := len(c.Indexes())
+		created := 0
+		for _, s := range specs {
+			made, err := w.CreateIndex(w.Collection(ns), s)
+			if err != nil {
+				return err
+			}
+			if made {
+				created++
+			}
+		}
+		if created > 0 || automatic {
+			b.Bool("createdCollectionAutomatically", automatic)
+		}
+		b.Int32("numIndexesBefore", int32(before)).Int32("numIndexesAfter", int32(before+created))
+		if created == 0 {
+			b.String("note", "all indexes already exist")
+		} else {
+			b.String("commitQuorum", "votingMembers")
+		}
+		e.acknowledge(r, b)
+		return nil
+	})
+}
+
+func parseIndex(doc []byte) (store.IndexSpec, error) {
+	var s store.IndexSpec
+	for it := bsonraw.NewIter(doc); it.Next(); {
+		v := it.Value()
+		switch key := string(it.Key()); key {
+		case "key":
+			if v.Type != bsoncore.TypeEmbeddedDocument {
+				return s, wrongType("createIndexes", "indexes.key", v, "object")
+			}
+			s.Pattern = v.Data
+		case "name":
+			if v.Type != bsoncore.TypeString {
+				return s, wrongType("createIndexes", "indexes.name", v, "string")
+			}
+			s.Name = string(bsonraw.Text(v))
+		case "unique":
+			s.Unique = bsonraw.Truthy(v)
+		case "sparse":
+			s.Sparse = bsonraw.Truthy(v)
+		case "expireAfterSeconds":
+			n, ok := bsonraw.Int64(v)
+			if !ok || n < 0 || n > 1<<31-1 {
+				return s, mongoerr.New(mongoerr.CannotCreateIndex, "TTL index 'expireAfterSeconds' option must be within an acceptable range, got %s", bsonraw.Format(v))
+			}
+			seconds := int32(n)
+			s.ExpireAfter = &seconds
+		case "v", "background", "ns":
+		case "hidden":
+			if bsonraw.Truthy(v) {
+				return s, mongoerr.Lacking("the index option %q", key)
+			}
+		case "collation":
+			if err := simpleCollation(v); err != nil {
+				return s, err
+			}
+		case "partialFilterExpression", "storageEngine", "weights", "default_language", "language_override",
+			"textIndexVersion", "2dsphereIndexVersion", "bits", "min", "max", "bucketSize", "wildcardProjection",
+			"clustered", "dropDups", "prepareUnique":
+			return s, mongoerr.Lacking("the index option %q", key)
+		default:
+			return s, mongoerr.New(mongoerr.InvalidIndexSpecificationOption, "The field '%s' is not valid for an index specification. Specification: %s", key, bsonraw.FormatDocument(doc))
+		}
+	}
+	switch {
+	case s.Pattern == nil:
+		return s, mongoerr.New(mongoerr.FailedToParse, "The 'key' field is a required property of an index specification")
+	case s.Name == "":
+		return s, mongoerr.New(mongoerr.FailedToParse, "The 'name' field is a required property of an index specification")
+	}
+	return s, nil
+}
+
+// simpleCollation accepts the collation that is none.
+func simpleCollation(v bsonraw.Value) error {
+	if v.Type == bsoncore.TypeEmbeddedDocument {
+		if locale, ok := bsonraw.Lookup(v.Data, "locale"); ok && locale.Type == bsoncore.TypeString &&
+			string(bsonraw.Text(locale)) == "simple" || bsonraw.Empty(v.Data) {
+			return nil
+		}
+	}
+	return mongoerr.Lacking("collation %s", bsonraw.Format(v))
+}
+
+func listIndexes(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	ns, err := r.collection()
+	if err != nil {
+		return err
+	}
+	batch := defaultBatch
+	if err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
+		if key == "cursor" {
+			batch, err = cursorBatch(r, v)
+			return true, err
+		}
+		return false, nil
+	}); err != nil {
+		return err
+	}
+	var docs [][]byte
+	if err := e.Store.View(nil, func(v *store.Viewer) error {
+		c := v.Collection(ns)
+		if c == nil {
+			return mongoerr.New(mongoerr.NamespaceNotFound, "ns does not exist: %s", ns)
+		}
+		for _, x := range c.Indexes() {
+			docs = append(docs, x.Spec(ns))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return e.firstBatch(ctx, r, b, &cursor{ns: ns, source: newList(docs)}, batch, false)
+}
+
+func dropIndexes(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	ns, err := r.collection()
+	if err != nil {
+		return err
+	}
+	var index bsonraw.Value
+	if err := r.options(func(key string, v bsonraw.Value) (bool, error) {
+		if key == "index" {
+			index = v
+			return true, nil
+		}
+		return false, nil
+	}); err != nil {
+		return err
+	}
+	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+		c := w.Collection(ns)
+		if c == nil {
+			return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", ns)
+		}
+		names, err := namesToDrop(c, index)
+		if err != nil {
+			return err
+		}
+		before := len(c.Indexes())
+		for _, n := range names {
+			if err := w.DropIndex(w.Collection(ns), n); err != nil {
+				return err
+			}
+		}
+		b.Int32("nIndexesWas", int32(before))
+		if index.Type == bsoncore.TypeString && string(bsonraw.Text(index)) == "*" {
+			b.String("msg", "non-_id indexes dropped for collection")
+		}
+		e.acknowledge(r, b)
+		return nil
+	})
+}
+
+func namesToDrop(c *store.Collection, index bsonraw.Value) ([]string, error) {
+	switch index.Type {
+	case bsoncore.TypeString:
+		name := string(bsonraw.Text(index))
+		if name != "*" {
+			return []string{name}, nil
+		}
+		var all []string
+		for _, x := range c.Indexes() {
+			if x.Name != "_id_" {
+				all = append(all, x.Name)
+			}
+		}
+		return all, nil
+	case bsoncore.TypeArray:
+		var names []string
+		for _, v := range bsonraw.Elements(index.Data) {
+			if v.Type != bsoncore.TypeString {
+				return nil, wrongType("dropIndexes", "index", v, "string")
+			}
+			names = append(names, string(bsonraw.Text(v)))
+		}
+		return names, nil
+	case bsoncore.TypeEmbeddedDocument:
+		for _, x := range c.Indexes() {
+			if bsonraw.CompareDocuments(x.Pattern, index.Data) == 0 {
+				return []string{x.Name}, nil
+			}
+		}
+		return nil, mongoerr.New(mongoerr.IndexNotFound, "can't find index with key: %s", bsonraw.Format(index))
+	}
+	return nil, wrongType("dropIndexes", "index", index, "string, object or array")
+}
+
+func collMod(_ context.Context, _ *Engine, r *Request, _ *bsonraw.Builder) error {
+	var asked []string
+	err := r.options(func(key string, _ bsonraw.Value) (bool, error) {
+		asked = append(asked, key)
+		return true, nil
+	})
+	if err == nil && len(asked) > 0 {
+		return mongoerr.Lacking("%s", fmt.Sprintf("collMod of %s", strings.Join(asked, ", ")))
+	}
+	return err
+}

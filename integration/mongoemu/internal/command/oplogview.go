@@ -1,0 +1,96 @@
+package command
+
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
+)
+
+// oplogNamespace is where clients may read how far the oplog reaches back.
+var oplogNamespace = store.Namespace{DB: "local", Coll: "oplog.rs"}
+
+var oplogOps = map[oplog.Kind]string{
+	oplog.Insert: "i", oplog.Update: "u", oplog.Replace: "u", oplog.Delete: "d",
+	oplog.Drop: "c", oplog.Rename: "c", oplog.DropDatabase: "c", oplog.Noop: "n",
+}
+
+// openOplog reads the oplog's entries as documents: their times, kinds and
+// namespaces, and the documents that they carry. Only the natural order is
+// there.
+func (e *Engine) openOplog(q store.Query) (source, error) {
+	if q.Order != nil || q.Hint.Name != "" || q.Hint.Pattern != nil {
+		return nil, mongoerr.Lacking("an order other than $natural on %s", oplogNamespace)
+	}
+	entries, err := e.allEntries()
+	if err != nil {
+		return nil, err
+	}
+	if q.Natural < 0 || q.Hint.Natural < 0 {
+		slices.Reverse(entries)
+	}
+	var docs [][]byte
+	for _, entry := range entries {
+		doc := oplogDocument(entry)
+		ok, err := q.Filter.Match(doc)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		if q.Skip > 0 {
+			q.Skip--
+			continue
+		}
+		docs = append(docs, doc)
+		if q.Limit > 0 && int64(len(docs)) == q.Limit {
+			break
+		}
+	}
+	return newList(docs), nil
+}
+
+func (e *Engine) allEntries() ([]*oplog.Entry, error) {
+	log := e.Store.Log()
+	stats := log.Stats()
+	entries := make([]*oplog.Entry, stats.Entries)
+	first, err := log.Seek(bson.Timestamp{})
+	if err != nil {
+		first = log.End() - uint64(stats.Entries)
+	}
+	n, err := log.Read(first, entries)
+	if err != nil {
+		return nil, mongoerr.New(mongoerr.CappedPositionLost, "CollectionScan died due to position in capped collection being deleted.")
+	}
+	return entries[:n], nil
+}
+
+func oplogDocument(e *oplog.Entry) []byte {
+	b := bsonraw.NewBuilder(len(e.Doc)+128).String("op", oplogOps[e.Kind])
+	ns := e.DB
+	if e.Coll != "" {
+		ns += "." + e.Coll
+	}
+	b.String("ns", ns)
+	switch {
+	case e.Doc != nil:
+		b.Document("o", e.Doc)
+	case e.Kind == oplog.Delete:
+		b.Document("o", e.Key)
+	case e.Kind == oplog.Noop:
+		b.Start("o").String("msg", e.Message).End()
+	default:
+		b.Start("o").End()
+	}
+	if e.Kind == oplog.Update || e.Kind == oplog.Replace {
+		b.Document("o2", e.Key)
+	}
+	b.Timestamp("ts", e.TS).Int64("t", term).Int64("v", 2)
+	b.Value("wall", bsonraw.DateValue(e.Wall))
+	return b.Bytes()
+}

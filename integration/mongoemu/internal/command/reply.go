@@ -1,0 +1,156 @@
+package command
+
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+)
+
+// success ends a reply: ok, and the times.
+func (e *Engine) success(_ *Request, b *bsonraw.Builder) []byte {
+	b.Double("ok", 1)
+	e.times(b)
+	return b.Bytes()
+}
+
+// failure is the reply of a command that failed. labels stand in for those that
+// the server would give, unless nil.
+func (e *Engine) failure(r *Request, err *mongoerr.Error, labels []string) []byte {
+	if labels == nil {
+		labels = r.labels(err)
+	}
+	b := bsonraw.NewBuilder(256)
+	if len(labels) > 0 {
+		b.Strings("errorLabels", labels...)
+	}
+	b.Double("ok", 0)
+	b.String("errmsg", err.Message)
+	b.Int32("code", int32(err.Code))
+	b.String("codeName", err.Code.Name())
+	if err.KeyPattern != nil {
+		b.Document("keyPattern", err.KeyPattern).Document("keyValue", err.KeyValue)
+	}
+	e.times(b)
+	return b.Bytes()
+}
+
+var noSignature = make([]byte, 20)
+
+func (e *Engine) times(b *bsonraw.Builder) {
+	operation := e.Store.OperationTime()
+	cluster := e.Store.Clock().Last()
+	if operation.After(cluster) {
+		cluster = operation
+	}
+	b.Start("$clusterTime").Timestamp("clusterTime", cluster)
+	b.Start("signature").Binary("hash", 0, noSignature).Int64("keyId", 0).End()
+	b.End()
+	b.Timestamp("operationTime", operation)
+}
+
+// labels are an error's own and those that its place gives it.
+func (r *Request) labels(err *mongoerr.Error) []string {
+	labels := slices.Clone(err.Labels)
+	add := func(l string) {
+		if !slices.Contains(labels, l) {
+			labels = append(labels, l)
+		}
+	}
+	switch {
+	case r.autocommit != nil && !r.command.ends:
+		if transient(err.Code) {
+			add(mongoerr.LabelTransientTransaction)
+		}
+	case r.autocommit != nil:
+		if err.Code == mongoerr.NoSuchTransaction || err.Code == mongoerr.WriteConflict {
+			add(mongoerr.LabelTransientTransaction)
+		}
+		if err.Code.Retryable() {
+			add(mongoerr.LabelRetryableWrite)
+		}
+	case r.number != nil && err.Code.Retryable():
+		add(mongoerr.LabelRetryableWrite)
+	}
+	if r.changes && err.Code.Resumable() && !slices.Contains(labels, mongoerr.LabelNonResumableChange) {
+		add(mongoerr.LabelResumableChangeStream)
+	}
+	return labels
+}
+
+// transient reports whether a transaction that failed with this code may succeed
+// when it is run again from its start.
+func transient(c mongoerr.Code) bool {
+	switch c {
+	case mongoerr.WriteConflict, mongoerr.SnapshotUnavailable, mongoerr.LockTimeout,
+		mongoerr.NoSuchTransaction, mongoerr.PreparedTransactionInProgress:
+		return true
+	}
+	return c.Retryable()
+}
+
+// writeConcern is how a client wants its write to be acknowledged. This server
+// is one node: whatever it has done is a majority.
+type writeConcern struct {
+	none bool // w: 0
+	err  *mongoerr.Error
+}
+
+func (w *writeConcern) parse(v bsonraw.Value) error {
+	if v.Type != bsoncore.TypeEmbeddedDocument {
+		return mongoerr.New(mongoerr.TypeMismatch, "writeConcern must be an object")
+	}
+	for it := bsonraw.NewIter(v.Data); it.Next(); {
+		switch key := string(it.Key()); key {
+		case "w":
+			if it.Value().Type == bsoncore.TypeString {
+				if mode := string(bsonraw.Text(it.Value())); mode != "majority" {
+					w.err = mongoerr.New(79, "No write concern mode named '%s' found in replica set configuration", mode)
+				}
+				continue
+			}
+			n, ok := bsonraw.Int64(it.Value())
+			switch {
+			case !ok || n < 0 || n > 50:
+				return mongoerr.New(mongoerr.FailedToParse, "w has to be a non-negative number and not greater than 50; found: %s", bsonraw.Format(it.Value()))
+			case n == 0:
+				w.none = true
+			case n > 1:
+				w.err = mongoerr.New(mongoerr.UnsatisfiableWriteConcern, "Not enough data-bearing nodes")
+			}
+		case "j", "wtimeout", "fsync", "provenance", "getLastError":
+		default:
+			return mongoerr.New(40415, "BSON field 'writeConcern.%s' is an unknown field.", key)
+		}
+	}
+	return nil
+}
+
+func writeConcernError(b *bsonraw.Builder, err *mongoerr.Error, labels []string) {
+	b.Start("writeConcernError").Int32("code", int32(err.Code)).String("codeName", err.Code.Name()).
+		String("errmsg", err.Message).End()
+	if len(labels) > 0 {
+		b.Strings("errorLabels", labels...)
+	}
+}
+
+// written ends the reply of a write: its time, and what its write concern found.
+func (e *Engine) written(r *Request, b *bsonraw.Builder) {
+	b.Start("opTime").Timestamp("ts", e.Store.OperationTime()).Int64("t", term).End()
+	b.ObjectID("electionId", electionID)
+	e.acknowledge(r, b)
+}
+
+func (e *Engine) acknowledge(r *Request, b *bsonraw.Builder) {
+	if r.concern.err != nil && r.tx == nil {
+		writeConcernError(b, r.concern.err, nil)
+	}
+}
+
+// term is the replica set's election term: there was one election.
+const term = 1
+
+var electionID = bson.ObjectID{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, term}

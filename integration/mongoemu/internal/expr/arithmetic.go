@@ -1,0 +1,209 @@
+package expr
+
+import (
+	"math"
+	"math/bits"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+)
+
+// Arith is a binary operation on numbers.
+type Arith byte
+
+// The operations that updates and expressions share.
+const (
+	Add Arith = iota
+	Subtract
+	Multiply
+)
+
+// Apply computes a op b with MongoDB's result types: int unless one operand is
+// wider or the result overflows to long; double where one is a double. ok is
+// false where a long overflows. Decimal128 is refused before.
+func Apply(op Arith, a, b bsonraw.Value) (v bsonraw.Value, ok bool) {
+	if a.Type == bsoncore.TypeDouble || b.Type == bsoncore.TypeDouble {
+		x, y := bsonraw.Float64(a), bsonraw.Float64(b)
+		switch op {
+		case Add:
+			return bsonraw.DoubleValue(x + y), true
+		case Subtract:
+			return bsonraw.DoubleValue(x - y), true
+		}
+		return bsonraw.DoubleValue(x * y), true
+	}
+	x, _ := bsonraw.Int64(a)
+	y, _ := bsonraw.Int64(b)
+	n, ok := integer(op, x, y)
+	if !ok {
+		return bsonraw.Missing, false
+	}
+	if a.Type == bsoncore.TypeInt32 && b.Type == bsoncore.TypeInt32 && n == int64(int32(n)) {
+		return bsonraw.Int32Value(int32(n)), true
+	}
+	return bsonraw.Int64Value(n), true
+}
+
+func integer(op Arith, x, y int64) (int64, bool) {
+	switch op {
+	case Add:
+		n := x + y
+		return n, (n > x) == (y > 0)
+	case Subtract:
+		n := x - y
+		return n, (n < x) == (y > 0)
+	}
+	hi, lo := bits.Mul64(magnitude(x), magnitude(y))
+	n := x * y
+	negative := (x < 0) != (y < 0)
+	switch {
+	case hi != 0:
+		return 0, false
+	case negative:
+		return n, lo <= 1<<63
+	}
+	return n, lo <= math.MaxInt64
+}
+
+func magnitude(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
+}
+
+// fold applies op over the operands; null makes the result null; an overflowing
+// long becomes a double, as in the aggregation.
+func fold(op Arith, name string, start bsonraw.Value, values []bsonraw.Value) (bsonraw.Value, error) {
+	result := start
+	for _, v := range values {
+		switch {
+		case bsonraw.IsNullish(v):
+			return bsonraw.Null, nil
+		case v.Type == bsoncore.TypeDecimal128:
+			return bsonraw.Missing, mongoerr.Lacking("%s of Decimal128", name)
+		case !bsonraw.IsNumber(v):
+			return bsonraw.Missing, mongoerr.New(mongoerr.TypeMismatch, "%s only supports numeric types, not %s", name, bsonraw.TypeName(v.Type))
+		}
+		next, ok := Apply(op, result, v)
+		if !ok {
+			next, _ = Apply(op, bsonraw.DoubleValue(bsonraw.Float64(result)), v)
+		}
+		result = next
+	}
+	return result, nil
+}
+
+// add is $add, which also moves a date by milliseconds.
+func add(values []bsonraw.Value) (bsonraw.Value, error) {
+	var date *bsonraw.Value
+	var numbers []bsonraw.Value
+	for _, v := range values {
+		if v.Type == bsoncore.TypeDateTime {
+			if date != nil {
+				return bsonraw.Missing, mongoerr.New(16612, "only one date allowed in an $add expression")
+			}
+			date = &v
+			continue
+		}
+		numbers = append(numbers, v)
+	}
+	sum, err := fold(Add, "$add", bsonraw.Int32Value(0), numbers)
+	if err != nil || date == nil || bsonraw.IsNullish(sum) {
+		return sum, err
+	}
+	return bsonraw.DateValue(date.DateTime() + int64(math.Round(bsonraw.Float64(sum)))), nil
+}
+
+func subtract(v []bsonraw.Value) (bsonraw.Value, error) {
+	switch {
+	case bsonraw.IsNullish(v[0]) || bsonraw.IsNullish(v[1]):
+		return bsonraw.Null, nil
+	case v[0].Type == bsoncore.TypeDateTime && v[1].Type == bsoncore.TypeDateTime:
+		return bsonraw.Int64Value(v[0].DateTime() - v[1].DateTime()), nil
+	case v[0].Type == bsoncore.TypeDateTime && bsonraw.IsNumber(v[1]):
+		return bsonraw.DateValue(v[0].DateTime() - int64(math.Round(bsonraw.Float64(v[1])))), nil
+	case !bsonraw.IsNumber(v[0]) || !bsonraw.IsNumber(v[1]):
+		return bsonraw.Missing, mongoerr.New(mongoerr.TypeMismatch, "can't $subtract %s from %s", bsonraw.TypeName(v[1].Type), bsonraw.TypeName(v[0].Type))
+	}
+	if v[0].Type == bsoncore.TypeDecimal128 {
+		return bsonraw.Missing, mongoerr.Lacking("$subtract of Decimal128")
+	}
+	return fold(Subtract, "$subtract", v[0], v[1:])
+}
+
+func multiply(values []bsonraw.Value) (bsonraw.Value, error) {
+	return fold(Multiply, "$multiply", bsonraw.Int32Value(1), values)
+}
+
+func pair(name string, v []bsonraw.Value) (null bool, err error) {
+	switch {
+	case bsonraw.IsNullish(v[0]) || bsonraw.IsNullish(v[1]):
+		return true, nil
+	case !bsonraw.IsNumber(v[0]) || !bsonraw.IsNumber(v[1]):
+		return false, mongoerr.New(mongoerr.TypeMismatch, "%s only supports numeric types, not %s and %s", name, bsonraw.TypeName(v[0].Type), bsonraw.TypeName(v[1].Type))
+	case v[0].Type == bsoncore.TypeDecimal128 || v[1].Type == bsoncore.TypeDecimal128:
+		return false, mongoerr.Lacking("%s of Decimal128", name)
+	}
+	return false, nil
+}
+
+func divide(v []bsonraw.Value) (bsonraw.Value, error) {
+	null, err := pair("$divide", v)
+	switch {
+	case err != nil:
+		return bsonraw.Missing, err
+	case null:
+		return bsonraw.Null, nil
+	case bsonraw.Float64(v[1]) == 0:
+		return bsonraw.Missing, mongoerr.New(mongoerr.BadValue, "can't $divide by zero")
+	}
+	return bsonraw.DoubleValue(bsonraw.Float64(v[0]) / bsonraw.Float64(v[1])), nil
+}
+
+func modulo(v []bsonraw.Value) (bsonraw.Value, error) {
+	null, err := pair("$mod", v)
+	switch {
+	case err != nil:
+		return bsonraw.Missing, err
+	case null:
+		return bsonraw.Null, nil
+	case bsonraw.Float64(v[1]) == 0:
+		return bsonraw.Missing, mongoerr.New(16610, "can't $mod by zero")
+	case v[0].Type == bsoncore.TypeDouble || v[1].Type == bsoncore.TypeDouble:
+		return bsonraw.DoubleValue(math.Mod(bsonraw.Float64(v[0]), bsonraw.Float64(v[1]))), nil
+	}
+	x, _ := bsonraw.Int64(v[0])
+	y, _ := bsonraw.Int64(v[1])
+	if v[0].Type == bsoncore.TypeInt32 && v[1].Type == bsoncore.TypeInt32 {
+		return bsonraw.Int32Value(int32(x % y)), nil
+	}
+	return bsonraw.Int64Value(x % y), nil
+}
+
+func rounding(name string) func([]bsonraw.Value) (bsonraw.Value, error) {
+	round := map[string]func(float64) float64{"$abs": math.Abs, "$ceil": math.Ceil, "$floor": math.Floor}[name]
+	return func(v []bsonraw.Value) (bsonraw.Value, error) {
+		switch {
+		case bsonraw.IsNullish(v[0]):
+			return bsonraw.Null, nil
+		case v[0].Type == bsoncore.TypeDouble:
+			return bsonraw.DoubleValue(round(bsonraw.Float64(v[0]))), nil
+		case v[0].Type == bsoncore.TypeDecimal128:
+			return bsonraw.Missing, mongoerr.Lacking("%s of Decimal128", name)
+		case !bsonraw.IsNumber(v[0]):
+			return bsonraw.Missing, mongoerr.New(28765, "%s only supports numeric types, not %s", name, bsonraw.TypeName(v[0].Type))
+		}
+		n, _ := bsonraw.Int64(v[0])
+		if name != "$abs" || n >= 0 {
+			return v[0], nil
+		}
+		abs, ok := Apply(Subtract, bsonraw.Int32Value(0), v[0])
+		if !ok {
+			return bsonraw.Missing, mongoerr.New(28680, "can't take $abs of long long min")
+		}
+		return abs, nil
+	}
+}

@@ -1,0 +1,160 @@
+package expr
+
+import (
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+)
+
+// operator is a function of evaluated operands; most is -1 for any number.
+type operator struct {
+	least, most int
+	eval        func([]bsonraw.Value) (bsonraw.Value, error)
+}
+
+// operators are those whose operands are all evaluated before them.
+func operators(name string) (operator, bool) {
+	switch name {
+	case "$eq", "$ne", "$gt", "$gte", "$lt", "$lte":
+		return operator{2, 2, comparison(name)}, true
+	case "$cmp":
+		return operator{2, 2, func(v []bsonraw.Value) (bsonraw.Value, error) {
+			return bsonraw.Int32Value(int32(bsonraw.Compare(v[0], v[1]))), nil
+		}}, true
+	case "$not":
+		return operator{1, 1, func(v []bsonraw.Value) (bsonraw.Value, error) {
+			return bsonraw.BoolValue(!bsonraw.Truthy(v[0])), nil
+		}}, true
+	case "$add":
+		return operator{0, -1, add}, true
+	case "$subtract":
+		return operator{2, 2, subtract}, true
+	case "$multiply":
+		return operator{0, -1, multiply}, true
+	case "$divide":
+		return operator{2, 2, divide}, true
+	case "$mod":
+		return operator{2, 2, modulo}, true
+	case "$abs", "$ceil", "$floor":
+		return operator{1, 1, rounding(name)}, true
+	case "$concat":
+		return operator{0, -1, concat}, true
+	case "$toString":
+		return operator{1, 1, toString}, true
+	case "$toInt", "$toLong", "$toDouble":
+		return operator{1, 1, toNumber(name)}, true
+	case "$toLower", "$toUpper":
+		return operator{1, 1, changeCase(name)}, true
+	case "$strLenCP", "$strLenBytes":
+		return operator{1, 1, stringLength(name)}, true
+	case "$size":
+		return operator{1, 1, size}, true
+	case "$arrayElemAt":
+		return operator{2, 2, arrayElemAt}, true
+	case "$first", "$last":
+		return operator{1, 1, edge(name)}, true
+	case "$in":
+		return operator{2, 2, in}, true
+	case "$concatArrays":
+		return operator{0, -1, concatArrays}, true
+	case "$isArray":
+		return operator{1, 1, func(v []bsonraw.Value) (bsonraw.Value, error) {
+			return bsonraw.BoolValue(v[0].Type == bsoncore.TypeArray), nil
+		}}, true
+	case "$isNumber":
+		return operator{1, 1, func(v []bsonraw.Value) (bsonraw.Value, error) {
+			return bsonraw.BoolValue(bsonraw.IsNumber(v[0])), nil
+		}}, true
+	case "$type":
+		return operator{1, 1, func(v []bsonraw.Value) (bsonraw.Value, error) {
+			return bsonraw.StringValue(bsonraw.TypeName(v[0].Type)), nil
+		}}, true
+	case "$mergeObjects":
+		return operator{0, -1, mergeObjects}, true
+	case "$max", "$min":
+		return operator{0, -1, extreme(name)}, true
+	case "$sum", "$avg":
+		return operator{0, -1, total(name)}, true
+	}
+	return operator{}, false
+}
+
+type call struct {
+	eval func([]bsonraw.Value) (bsonraw.Value, error)
+	args []Expr
+}
+
+func (c call) Eval(doc []byte, vars Vars) (bsonraw.Value, error) {
+	values, err := evalAll(c.args, doc, vars)
+	if err != nil {
+		return bsonraw.Missing, err
+	}
+	return c.eval(values)
+}
+
+func compileOperator(name string, operand bsonraw.Value, s scope) (Expr, error) {
+	switch name {
+	case "$literal", "$const":
+		return literal{operand}, nil
+	case "$and", "$or":
+		items, err := compileArgs(operand, s)
+		if err != nil {
+			return nil, err
+		}
+		return logic{items: items, any: name == "$or"}, nil
+	case "$cond":
+		return compileCond(operand, s)
+	case "$ifNull":
+		items, err := compileArgs(operand, s)
+		if err != nil {
+			return nil, err
+		}
+		if len(items) < 2 {
+			return nil, mongoerr.New(1257300, "$ifNull needs at least two arguments, had: %d", len(items))
+		}
+		return ifNull(items), nil
+	case "$switch":
+		return compileSwitch(operand, s)
+	case "$let":
+		return compileLet(operand, s)
+	case "$map", "$filter":
+		return compileEach(name, operand, s)
+	}
+	op, ok := operators(name)
+	if !ok {
+		return nil, mongoerr.New(mongoerr.InvalidPipelineOperator, "Unrecognized expression '%s'", name)
+	}
+	args, err := compileArgs(operand, s)
+	if err != nil {
+		return nil, err
+	}
+	if len(args) < op.least || op.most >= 0 && len(args) > op.most {
+		return nil, mongoerr.New(16020, "Expression %s takes exactly %d arguments. %d were passed in.", name, op.least, len(args))
+	}
+	return call{eval: op.eval, args: args}, nil
+}
+
+// compileArgs reads an operator's operands: an array's elements, or the one
+// value.
+func compileArgs(operand bsonraw.Value, s scope) ([]Expr, error) {
+	if operand.Type == bsoncore.TypeArray {
+		return compileAll(bsonraw.Elements(operand.Data), s)
+	}
+	e, err := compile(operand, s)
+	if err != nil {
+		return nil, err
+	}
+	return []Expr{e}, nil
+}
+
+func comparison(name string) func([]bsonraw.Value) (bsonraw.Value, error) {
+	holds := map[string]func(int) bool{
+		"$eq": func(c int) bool { return c == 0 }, "$ne": func(c int) bool { return c != 0 },
+		"$gt": func(c int) bool { return c > 0 }, "$gte": func(c int) bool { return c >= 0 },
+		"$lt": func(c int) bool { return c < 0 }, "$lte": func(c int) bool { return c <= 0 },
+	}[name]
+	return func(v []bsonraw.Value) (bsonraw.Value, error) {
+		return bsonraw.BoolValue(holds(bsonraw.Compare(v[0], v[1]))), nil
+	}
+}

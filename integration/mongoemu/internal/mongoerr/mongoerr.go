@@ -1,0 +1,222 @@
+package mongoerr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Code is a server's error code.
+type Code int32
+
+// The codes that this server answers with, named as in MongoDB's
+// error_codes.yml.
+const (
+	InternalError                   Code = 1
+	BadValue                        Code = 2
+	HostUnreachable                 Code = 6
+	HostNotFound                    Code = 7
+	UnknownError                    Code = 8
+	FailedToParse                   Code = 9
+	Unauthorized                    Code = 13
+	TypeMismatch                    Code = 14
+	Overflow                        Code = 15
+	InvalidLength                   Code = 16
+	ProtocolError                   Code = 17
+	IllegalOperation                Code = 20
+	InvalidBSON                     Code = 22
+	LockTimeout                     Code = 24
+	NamespaceNotFound               Code = 26
+	IndexNotFound                   Code = 27
+	PathNotViable                   Code = 28
+	ConflictingUpdateOperators      Code = 40
+	CursorNotFound                  Code = 43
+	NamespaceExists                 Code = 48
+	MaxTimeMSExpired                Code = 50
+	DollarPrefixedFieldName         Code = 52
+	InvalidIDField                  Code = 53
+	NotSingleValueField             Code = 54
+	InvalidDBRef                    Code = 55
+	EmptyFieldName                  Code = 56
+	DottedFieldName                 Code = 57
+	CommandNotFound                 Code = 59
+	ImmutableField                  Code = 66
+	CannotCreateIndex               Code = 67
+	InvalidOptions                  Code = 72
+	InvalidNamespace                Code = 73
+	IndexOptionsConflict            Code = 85
+	IndexKeySpecsConflict           Code = 86
+	NetworkTimeout                  Code = 89
+	ShutdownInProgress              Code = 91
+	UnsatisfiableWriteConcern       Code = 100
+	WriteConflict                   Code = 112
+	ConflictingOperationInProgress  Code = 117
+	CommandNotSupported             Code = 115
+	FailedToSatisfyReadPreference   Code = 133
+	ReadConcernMajorityNotAvailable Code = 134
+	CappedPositionLost              Code = 136
+	CannotIndexParallelArrays       Code = 171
+	InvalidPipelineOperator         Code = 168
+	PrimarySteppedDown              Code = 189
+	InvalidIndexSpecificationOption Code = 197
+	InvalidUUID                     Code = 207
+	TransactionTooOld               Code = 225
+	RetryChangeStream               Code = 234
+	CursorKilled                    Code = 237
+	NotImplemented                  Code = 238
+	SnapshotUnavailable             Code = 246
+	NoSuchTransaction               Code = 251
+	TransactionCommitted            Code = 256
+	InvalidResumeToken              Code = 260
+	ExceededTimeLimit               Code = 262
+	OperationNotSupportedInTxn      Code = 263
+	PreparedTransactionInProgress   Code = 267
+	ChangeStreamFatalError          Code = 280
+	ChangeStreamHistoryLost         Code = 286
+	SocketException                 Code = 9001
+	NotWritablePrimary              Code = 10107
+	BSONObjectTooLarge              Code = 10334
+	DuplicateKey                    Code = 11000
+	InterruptedAtShutdown           Code = 11600
+	Interrupted                     Code = 11601
+	InterruptedDueToReplStateChange Code = 11602
+	NotPrimaryNoSecondaryOk         Code = 13435
+	NotPrimaryOrSecondary           Code = 13436
+)
+
+var names = map[Code]string{
+	InternalError: "InternalError", BadValue: "BadValue", HostUnreachable: "HostUnreachable",
+	HostNotFound: "HostNotFound", UnknownError: "UnknownError", FailedToParse: "FailedToParse",
+	Unauthorized: "Unauthorized", TypeMismatch: "TypeMismatch", Overflow: "Overflow",
+	InvalidLength: "InvalidLength", ProtocolError: "ProtocolError", IllegalOperation: "IllegalOperation",
+	InvalidBSON: "InvalidBSON", LockTimeout: "LockTimeout", NamespaceNotFound: "NamespaceNotFound",
+	IndexNotFound: "IndexNotFound", PathNotViable: "PathNotViable",
+	ConflictingUpdateOperators: "ConflictingUpdateOperators", CursorNotFound: "CursorNotFound",
+	NamespaceExists: "NamespaceExists", MaxTimeMSExpired: "MaxTimeMSExpired",
+	DollarPrefixedFieldName: "DollarPrefixedFieldName", InvalidIDField: "InvalidIdField",
+	NotSingleValueField: "NotSingleValueField", InvalidDBRef: "InvalidDBRef", EmptyFieldName: "EmptyFieldName",
+	DottedFieldName: "DottedFieldName", CommandNotFound: "CommandNotFound", ImmutableField: "ImmutableField",
+	CannotCreateIndex: "CannotCreateIndex", InvalidOptions: "InvalidOptions", InvalidNamespace: "InvalidNamespace",
+	IndexOptionsConflict: "IndexOptionsConflict", IndexKeySpecsConflict: "IndexKeySpecsConflict",
+	NetworkTimeout: "NetworkTimeout", ShutdownInProgress: "ShutdownInProgress",
+	UnsatisfiableWriteConcern: "UnsatisfiableWriteConcern", WriteConflict: "WriteConflict",
+	ConflictingOperationInProgress: "ConflictingOperationInProgress", CommandNotSupported: "CommandNotSupported",
+	FailedToSatisfyReadPreference:   "FailedToSatisfyReadPreference",
+	ReadConcernMajorityNotAvailable: "ReadConcernMajorityNotAvailableYet",
+	CappedPositionLost:              "CappedPositionLost", CannotIndexParallelArrays: "CannotIndexParallelArrays",
+	InvalidPipelineOperator: "InvalidPipelineOperator", PrimarySteppedDown: "PrimarySteppedDown",
+	InvalidIndexSpecificationOption: "InvalidIndexSpecificationOption", InvalidUUID: "InvalidUUID",
+	TransactionTooOld: "TransactionTooOld", RetryChangeStream: "RetryChangeStream", CursorKilled: "CursorKilled",
+	NotImplemented: "NotImplemented", SnapshotUnavailable: "SnapshotUnavailable",
+	NoSuchTransaction: "NoSuchTransaction", TransactionCommitted: "TransactionCommitted",
+	InvalidResumeToken: "InvalidResumeToken", ExceededTimeLimit: "ExceededTimeLimit",
+	OperationNotSupportedInTxn:    "OperationNotSupportedInTransaction",
+	PreparedTransactionInProgress: "PreparedTransactionInProgress",
+	ChangeStreamFatalError:        "ChangeStreamFatalError", ChangeStreamHistoryLost: "ChangeStreamHistoryLost",
+	SocketException: "SocketException", NotWritablePrimary: "NotWritablePrimary",
+	BSONObjectTooLarge: "BSONObjectTooLarge", DuplicateKey: "DuplicateKey",
+	InterruptedAtShutdown: "InterruptedAtShutdown", Interrupted: "Interrupted",
+	InterruptedDueToReplStateChange: "InterruptedDueToReplStateChange",
+	NotPrimaryNoSecondaryOk:         "NotPrimaryNoSecondaryOk", NotPrimaryOrSecondary: "NotPrimaryOrSecondary",
+}
+
+// Name is the code's name; a code without one is "Location" and its number, as
+// the server has it.
+func (c Code) Name() string {
+	if n, ok := names[c]; ok {
+		return n
+	}
+	return "Location" + strconv.Itoa(int(c))
+}
+
+// Error labels of the driver specifications.
+const (
+	LabelTransientTransaction   = "TransientTransactionError"
+	LabelUnknownCommitResult    = "UnknownTransactionCommitResult"
+	LabelRetryableWrite         = "RetryableWriteError"
+	LabelResumableChangeStream  = "ResumableChangeStreamError"
+	LabelNonResumableChange     = "NonResumableChangeStreamError"
+	LabelNoWritesPerformed      = "NoWritesPerformed"
+	LabelSystemOverloaded       = "SystemOverloadedError"
+	LabelRetryable              = "RetryableError"
+	notImplementedMessagePrefix = "mongoemu does not support "
+)
+
+// Error is a command's or a statement's failure.
+type Error struct {
+	Code    Code
+	Message string
+	// Labels are those known where the error arises; the dispatcher adds those
+	// that depend on the command.
+	Labels []string
+	// KeyPattern and KeyValue describe a duplicate key; nil otherwise.
+	KeyPattern, KeyValue []byte
+}
+
+// New makes an error of a code and a formatted message.
+func New(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Lacking is the answer to what a real server can and this one cannot: it names
+// the thing.
+func Lacking(format string, args ...any) *Error {
+	return New(NotImplemented, notImplementedMessagePrefix+format, args...)
+}
+
+// Error gives name, code and message.
+func (e *Error) Error() string {
+	return fmt.Sprintf("(%s) %s", e.Code.Name(), e.Message)
+}
+
+// WithLabels is the error with labels added.
+func (e *Error) WithLabels(labels ...string) *Error {
+	c := *e
+	c.Labels = slices.Clone(e.Labels)
+	for _, l := range labels {
+		if !slices.Contains(c.Labels, l) {
+			c.Labels = append(c.Labels, l)
+		}
+	}
+	return &c
+}
+
+// As is the server error in err, or one of code InternalError around it.
+func As(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return New(InternalError, "%s", err.Error())
+}
+
+// Has reports whether err is a server error of the given code.
+func Has(err error, code Code) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+// Resumable reports whether a change stream may be resumed after this code, by
+// the list of the change streams specification.
+func (c Code) Resumable() bool {
+	switch c {
+	case HostUnreachable, HostNotFound, NetworkTimeout, ShutdownInProgress, FailedToSatisfyReadPreference,
+		PrimarySteppedDown, RetryChangeStream, ExceededTimeLimit, SocketException, NotWritablePrimary,
+		InterruptedAtShutdown, InterruptedDueToReplStateChange, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary:
+		return true
+	}
+	return false
+}
+
+// Retryable reports whether a write may be retried after this code, by the list
+// of the retryable writes specification.
+func (c Code) Retryable() bool {
+	switch c {
+	case HostUnreachable, HostNotFound, NetworkTimeout, ShutdownInProgress, ReadConcernMajorityNotAvailable,
+		PrimarySteppedDown, ExceededTimeLimit, SocketException, NotWritablePrimary, InterruptedAtShutdown,
+		InterruptedDueToReplStateChange, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,107 @@
+package query
+
+import (
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
+)
+
+// Matcher is a compiled filter. It is safe for concurrent use.
+type Matcher struct {
+	root *And
+	vars expr.Vars
+}
+
+// Compile reads a filter. vars are what $expr may refer to.
+func Compile(filter []byte, vars expr.Vars) (*Matcher, error) {
+	root, err := compileDocument(filter, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Matcher{root: root, vars: vars}, nil
+}
+
+// Conjunction makes a matcher of conditions that all must hold.
+func Conjunction(nodes []Node, vars expr.Vars) *Matcher {
+	return &Matcher{root: &And{Children: nodes}, vars: vars}
+}
+
+// Root is the conjunction of all conditions.
+func (m *Matcher) Root() *And { return m.root }
+
+// All reports whether the filter matches every document.
+func (m *Matcher) All() bool { return len(m.root.Children) == 0 }
+
+// Match reports whether doc satisfies the filter. Only $expr can fail.
+func (m *Matcher) Match(doc []byte) (bool, error) {
+	st := state{vars: m.vars}
+	ok := m.root.match(doc, &st)
+	if st.err != nil {
+		return false, st.err
+	}
+	return ok, nil
+}
+
+// Equality is a field that a filter fixes to one value.
+type Equality struct {
+	Path  Path
+	Value bsonraw.Value
+}
+
+// Equalities are the fields that the filter fixes, in its order: those an
+// upsert starts its document from.
+func (m *Matcher) Equalities() []Equality { return equalities(nil, m.root) }
+
+func equalities(found []Equality, n Node) []Equality {
+	switch n := n.(type) {
+	case *And:
+		for _, c := range n.Children {
+			found = equalities(found, c)
+		}
+	case *Or:
+		if len(n.Children) == 1 {
+			found = equalities(found, n.Children[0])
+		}
+	case *Compare:
+		if n.Op == EQ {
+			found = append(found, Equality{Path: n.Path, Value: n.Operand})
+		}
+	case *In:
+		if len(n.Values) == 1 && len(n.regexes) == 0 {
+			found = append(found, Equality{Path: n.Path, Value: n.Values[0]})
+		}
+	}
+	return found
+}
+
+// MatchValue compiles the condition of a $pull: a value, operators, or a filter
+// over the elements that are documents.
+func MatchValue(condition bsonraw.Value) (func(bsonraw.Value) (bool, error), error) {
+	if condition.Type == bsoncore.TypeRegex || isOperators(condition) {
+		node := &And{}
+		if err := compileField(node, elementKey, condition); err != nil {
+			return nil, err
+		}
+		return func(v bsonraw.Value) (bool, error) {
+			st := state{}
+			ok := node.match(wrap(v), &st)
+			return ok, st.err
+		}, nil
+	}
+	if condition.Type == bsoncore.TypeEmbeddedDocument {
+		node, err := compileDocument(condition.Data, false)
+		if err != nil {
+			return nil, err
+		}
+		return func(v bsonraw.Value) (bool, error) {
+			if v.Type != bsoncore.TypeEmbeddedDocument {
+				return false, nil
+			}
+			st := state{}
+			ok := node.match(v.Data, &st)
+			return ok, st.err
+		}, nil
+	}
+	return func(v bsonraw.Value) (bool, error) { return bsonraw.Equal(v, condition), nil }, nil
+}

@@ -1,0 +1,52 @@
+package session
+
+import (
+	"encoding/hex"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+)
+
+// BeginRetryable makes number the session's newest. A number before the newest
+// is too old; the newest again is a retry.
+func (s *Session) BeginRetryable(number int64) error {
+	switch {
+	case number < s.number:
+		return s.tooOld(number)
+	case number == s.number && s.state != retryable:
+		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "Cannot use a transaction number of a transaction for a retryable write: %d", number)
+	case number > s.number:
+		s.next(number, retryable)
+	}
+	return nil
+}
+
+// next moves the session on; an open transaction is aborted.
+func (s *Session) next(number int64, state txnState) {
+	s.abortNow()
+	s.number, s.state = number, state
+	s.results = nil
+	s.mu.Lock()
+	s.tx, s.expired = nil, false
+	s.mu.Unlock()
+}
+
+func (s *Session) tooOld(number int64) error {
+	return mongoerr.New(mongoerr.TransactionTooOld, "Retryable write with txnNumber %d is prohibited on session %s because a newer retryable write with txnNumber %d has already started on this session.",
+		number, s.name(), s.number)
+}
+
+func (s *Session) name() string { return hex.EncodeToString([]byte(s.id[5:])) }
+
+// Done is the result of a statement that the newest retryable write has done.
+func (s *Session) Done(statement int32) (Result, bool) {
+	r, ok := s.results[statement]
+	return r, ok
+}
+
+// Remember keeps a statement's result for a retry.
+func (s *Session) Remember(statement int32, r Result) {
+	if s.results == nil {
+		s.results = map[int32]Result{}
+	}
+	s.results[statement] = r
+}

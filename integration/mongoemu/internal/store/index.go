@@ -1,0 +1,184 @@
+package store
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/btree"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+)
+
+// KeyPart is one field of an index or of a sort.
+type KeyPart struct {
+	Field string
+	Path  []string
+	Desc  bool
+}
+
+// Index is an ordered tree from encoded keys to record ids. An entry of an index
+// that is not unique ends in the record's id, so that entries differ.
+type Index struct {
+	Name    string
+	Parts   []KeyPart
+	Pattern []byte
+	Unique  bool
+	Sparse  bool
+	// ExpireAfter is the TTL in seconds after the field's date; nil for none.
+	ExpireAfter *int32
+	// Multikey says that a document had an array on an indexed path.
+	Multikey bool
+	tree     *btree.Map[string, uint64]
+}
+
+// ParseKeyPattern reads {a: 1, b: -1}, of an index or of a sort.
+func ParseKeyPattern(pattern []byte) ([]KeyPart, error) {
+	var parts []KeyPart
+	for it := bsonraw.NewIter(pattern); it.Next(); {
+		field := string(it.Key())
+		v := it.Value()
+		if v.Type == bsoncore.TypeString {
+			return nil, mongoerr.Lacking("the index type %q", string(bsonraw.Text(v)))
+		}
+		n := bsonraw.Float64(v)
+		if !bsonraw.IsNumber(v) || n == 0 {
+			return nil, mongoerr.New(mongoerr.CannotCreateIndex, "Values in v:2 index key pattern cannot be of type %s. Only numbers > 0, numbers < 0, and strings are allowed.", bsonraw.TypeName(v.Type))
+		}
+		if err := checkIndexField(field); err != nil {
+			return nil, err
+		}
+		parts = append(parts, KeyPart{Field: field, Path: strings.Split(field, "."), Desc: n < 0})
+	}
+	if len(parts) == 0 {
+		return nil, mongoerr.New(mongoerr.CannotCreateIndex, "Index keys cannot be an empty object")
+	}
+	return parts, nil
+}
+
+func checkIndexField(field string) error {
+	for _, p := range strings.Split(field, ".") {
+		switch {
+		case p == "":
+			return mongoerr.New(mongoerr.CannotCreateIndex, "Index keys cannot be an empty field.")
+		case strings.HasPrefix(p, "$"):
+			return mongoerr.Lacking("the index field %q", field)
+		case p[0] >= '0' && p[0] <= '9':
+			return mongoerr.Lacking("an index on an array position: %q", field)
+		}
+	}
+	return nil
+}
+
+// entries are a document's keys in this index, ordered and each once.
+func (x *Index) entries(doc []byte, rid uint64) ([]string, error) {
+	if len(x.Parts) == 1 && len(x.Parts[0].Path) == 1 {
+		if v, _ := bsonraw.Lookup(doc, x.Parts[0].Field); v.Type != bsoncore.TypeArray {
+			return x.plain(v, rid)
+		}
+	}
+	rows, multi, err := extract(doc, x.Parts)
+	if err != nil {
+		return nil, err
+	}
+	if multi {
+		x.Multikey = true
+	}
+	out := make([]string, 0, len(rows))
+	for _, row := range rows {
+		if x.Sparse && !slices.ContainsFunc(row, func(v bsonraw.Value) bool { return !bsonraw.IsMissing(v) }) {
+			continue
+		}
+		key, err := x.encode(row)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, string(x.finish(key, rid)))
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func (x *Index) plain(v bsonraw.Value, rid uint64) ([]string, error) {
+	if x.Sparse && bsonraw.IsMissing(v) {
+		return nil, nil
+	}
+	var scratch [96]byte
+	key, err := bsonraw.AppendKey(scratch[:0], v)
+	if err != nil {
+		return nil, mongoerr.Lacking("this key of index %s: %v", x.Name, err)
+	}
+	if x.Parts[0].Desc {
+		bsonraw.Invert(key)
+	}
+	return []string{string(x.finish(key, rid))}, nil
+}
+
+func (x *Index) encode(row []bsonraw.Value) ([]byte, error) {
+	key := make([]byte, 0, 64)
+	for i, v := range row {
+		start := len(key)
+		var err error
+		if key, err = bsonraw.AppendKey(key, v); err != nil {
+			return nil, mongoerr.Lacking("this key of index %s: %v", x.Name, err)
+		}
+		if x.Parts[i].Desc {
+			bsonraw.Invert(key[start:])
+		}
+	}
+	return key, nil
+}
+
+func (x *Index) finish(key []byte, rid uint64) []byte {
+	if x.Unique {
+		return key
+	}
+	return binary.BigEndian.AppendUint64(key, rid)
+}
+
+// duplicate describes the entry of doc that another document has.
+func (x *Index) duplicate(ns Namespace, doc []byte, entry string) error {
+	rows, _, err := extract(doc, x.Parts)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		key, err := x.encode(row)
+		if err != nil {
+			return err
+		}
+		if string(key) != entry {
+			continue
+		}
+		value := bsonraw.NewBuilder(64)
+		for i, v := range row {
+			if bsonraw.IsMissing(v) {
+				v = bsonraw.Null
+			}
+			value.Value(x.Parts[i].Field, v)
+		}
+		e := mongoerr.New(mongoerr.DuplicateKey, "E11000 duplicate key error collection: %s index: %s dup key: %s",
+			ns, x.Name, bsonraw.FormatDocument(value.Bytes()))
+		e.KeyPattern, e.KeyValue = x.Pattern, value.Bytes()
+		return e
+	}
+	return mongoerr.New(mongoerr.InternalError, "duplicate key in index %s without its value", x.Name)
+}
+
+// Spec is the index as listIndexes shows it.
+func (x *Index) Spec(ns Namespace) []byte {
+	b := bsonraw.NewBuilder(96).Int32("v", 2)
+	if x.Unique && x.Name != "_id_" {
+		b.Bool("unique", true)
+	}
+	b.Document("key", x.Pattern).String("name", x.Name).String("ns", ns.String())
+	if x.Sparse {
+		b.Bool("sparse", true)
+	}
+	if x.ExpireAfter != nil {
+		b.Int32("expireAfterSeconds", *x.ExpireAfter)
+	}
+	return b.Bytes()
+}

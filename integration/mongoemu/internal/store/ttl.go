@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
+)
+
+// RunExpiry deletes what TTL indexes say is over, at every interval until ctx
+// ends.
+func (s *Store) RunExpiry(ctx context.Context, interval time.Duration) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := s.Expire(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+}
+
+// Expire makes one pass over all TTL indexes. Documents that a transaction holds
+// are left for the next.
+func (s *Store) Expire(ctx context.Context) error {
+	type job struct {
+		ns    Namespace
+		index string
+	}
+	var jobs []job
+	_ = s.View(nil, func(v *Viewer) error {
+		for ns, c := range v.store.collections {
+			for _, x := range c.indexes {
+				if x.ExpireAfter != nil {
+					jobs = append(jobs, job{ns, x.Name})
+				}
+			}
+		}
+		return nil
+	})
+	for _, j := range jobs {
+		if err := s.expireIndex(ctx, j.ns, j.index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expireBatch is how many documents are deleted under one lock.
+const expireBatch = 500
+
+func (s *Store) expireIndex(ctx context.Context, ns Namespace, name string) error {
+	for {
+		n := 0
+		err := s.Do(ctx, nil, func(w *Writer) error {
+			n = 0
+			c := w.Collection(ns)
+			if c == nil || c.index(name) == nil {
+				return nil
+			}
+			expired, err := w.expired(c, c.index(name))
+			if err != nil {
+				return err
+			}
+			for _, r := range expired {
+				if err := w.Remove(c, r); err == nil {
+					n++
+				}
+			}
+			return nil
+		})
+		if err != nil || n < expireBatch {
+			return err
+		}
+	}
+}
+
+// expired are records whose date, or earliest date of an array, is long enough
+// ago.
+func (w *Writer) expired(c *Collection, x *Index) ([]*Record, error) {
+	limit := w.store.now().Add(-time.Duration(*x.ExpireAfter) * time.Second).UnixMilli()
+	dates := query.Path(x.Parts[0].Path)
+	key, err := bsonraw.AppendKey(nil, bsonraw.DateValue(limit))
+	if err != nil {
+		return nil, err
+	}
+	v := interval{string(key[:1]), successor(string(key))}
+	if x.Parts[0].Desc {
+		v = v.invert()
+	}
+	var found []*Record
+	s := scan{plan: Plan{Index: x.Name, intervals: []interval{v}}}
+	s.each(c, func(r *Record) bool {
+		old := dates.Walk(r.Doc, true, func(v bsonraw.Value) bool {
+			return v.Type == bsoncore.TypeDateTime && v.DateTime() <= limit
+		})
+		if old {
+			found = append(found, r)
+		}
+		return len(found) < expireBatch
+	})
+	return found, nil
+}

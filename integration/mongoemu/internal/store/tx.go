@@ -1,0 +1,225 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
+)
+
+// Tx is a transaction. Its session uses it from one goroutine at a time; the
+// store's lock guards what others see of it.
+type Tx struct {
+	store       *Store
+	collections map[Namespace]*Collection
+	created     map[Namespace]*Collection
+	ops         []op
+	claims      map[string]struct{}
+	state       txState
+}
+
+type txState byte
+
+const (
+	txOpen txState = iota
+	txCommitted
+	txAborted
+)
+
+// Begin opens a transaction on a snapshot of all collections.
+func (s *Store) Begin() *Tx {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tx := &Tx{
+		store:       s,
+		collections: make(map[Namespace]*Collection, len(s.collections)),
+		created:     map[Namespace]*Collection{},
+		claims:      map[string]struct{}{},
+	}
+	for ns, c := range s.collections {
+		tx.collections[ns] = c.snapshot()
+	}
+	s.open[tx] = struct{}{}
+	return tx
+}
+
+// usable fails once the transaction has ended; a nil Tx always is.
+func (tx *Tx) usable() error {
+	if tx == nil || tx.state == txOpen {
+		return nil
+	}
+	return mongoerr.New(mongoerr.NoSuchTransaction, "Transaction has been aborted.")
+}
+
+// create makes a collection that others see after the commit.
+func (tx *Tx) create(ns Namespace) (*Collection, error) {
+	if err := checkNamespace(ns); err != nil {
+		return nil, err
+	}
+	name := "\x00" + ns.String()
+	if owner := tx.store.reserved[name]; owner != nil && owner != tx {
+		return nil, errWriteConflict()
+	}
+	if tx.store.collections[ns] != nil {
+		return nil, errWriteConflict()
+	}
+	tx.store.reserved[name] = tx
+	tx.claims[name] = struct{}{}
+	c := newCollection(ns, newUUID(), nil)
+	tx.collections[ns] = c
+	tx.created[ns] = c
+	return c, nil
+}
+
+// unchanged fails where a document has another version than the transaction's
+// snapshot, unless the transaction itself holds it.
+func (tx *Tx) unchanged(c *Collection, old *Record) error {
+	if tx.created[c.NS] != nil {
+		return nil
+	}
+	if slices.ContainsFunc(tx.ops, func(o op) bool { return o.record == old }) {
+		return nil
+	}
+	shared := tx.store.collections[c.NS]
+	if shared == nil || shared.UUID != c.UUID {
+		return errWriteConflict()
+	}
+	key, err := IDKey(old.Doc)
+	if err != nil {
+		return err
+	}
+	id := c.indexes[0]
+	switch owner := tx.store.reserved[claim(c, id, key)]; {
+	case owner == tx:
+	case owner != nil:
+		return errWriteConflict()
+	default:
+		if now, _ := shared.records.Get(old.ID); now != old {
+			return errWriteConflict()
+		}
+	}
+	tx.store.reserved[claim(c, id, key)] = tx
+	tx.claims[claim(c, id, key)] = struct{}{}
+	return nil
+}
+
+// sameHolder fails where a unique key belongs to another document, or to none,
+// than in the transaction's snapshot.
+func (tx *Tx) sameHolder(c *Collection, x *Index, key string) error {
+	if tx.created[c.NS] != nil {
+		return nil
+	}
+	shared := tx.store.collections[c.NS]
+	if shared == nil || shared.UUID != c.UUID {
+		return errWriteConflict()
+	}
+	y := shared.index(x.Name)
+	if y == nil {
+		return nil
+	}
+	mine, here := x.tree.Get(key)
+	theirs, there := y.tree.Get(key)
+	if here != there || mine != theirs {
+		return errWriteConflict()
+	}
+	return nil
+}
+
+// Commit applies the transaction for everybody, under one cluster time. A
+// transaction that wrote nothing leaves no entry.
+func (tx *Tx) Commit(by *oplog.Transaction) error {
+	s := tx.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := tx.usable(); err != nil {
+		return err
+	}
+	for ns, c := range tx.created {
+		fresh := newCollection(ns, c.UUID, nil)
+		s.collections[ns] = fresh
+		s.noop("create " + ns.String())
+	}
+	if len(tx.ops) > 0 {
+		if err := tx.apply(by); err != nil {
+			return err
+		}
+	}
+	tx.end(txCommitted)
+	return nil
+}
+
+func (tx *Tx) apply(by *oplog.Transaction) error {
+	s := tx.store
+	ts := s.clock.Next()
+	entries := make([]*oplog.Entry, len(tx.ops))
+	for i, o := range tx.ops {
+		c := s.collections[o.ns]
+		if err := c.redo(o); err != nil {
+			return err
+		}
+		e := s.entry(c, o)
+		e.TS, e.Index, e.Txn = ts, int32(i), by
+		entries[i] = e
+	}
+	s.log.Append(entries...)
+	return nil
+}
+
+// redo does to the shared collection what the transaction did to its own.
+func (c *Collection) redo(o op) error {
+	var oldKeys, ks keys
+	var err error
+	old := c.Current(o.record)
+	if old != nil {
+		if oldKeys, err = c.keysOf(old.Doc, old.ID); err != nil {
+			return err
+		}
+	}
+	if o.kind == oplog.Delete {
+		if old != nil {
+			c.remove(old, oldKeys)
+		}
+		return nil
+	}
+	if ks, err = c.keysOf(o.record.Doc, o.record.ID); err != nil {
+		return err
+	}
+	c.put(o.record, ks, old, oldKeys)
+	return nil
+}
+
+// Abort throws the transaction away. Of an ended one it does nothing.
+func (tx *Tx) Abort() {
+	tx.store.mu.Lock()
+	defer tx.store.mu.Unlock()
+	if tx.state == txOpen {
+		tx.end(txAborted)
+	}
+}
+
+// end gives back what the transaction held and wakes who waits for it.
+func (tx *Tx) end(state txState) {
+	s := tx.store
+	tx.state = state
+	for k := range tx.claims {
+		delete(s.reserved, k)
+	}
+	delete(s.open, tx)
+	tx.collections, tx.created, tx.ops, tx.claims = nil, nil, nil, nil
+	close(s.ended)
+	s.ended = make(chan struct{})
+}
+
+// Open reports whether the transaction has neither committed nor aborted.
+func (tx *Tx) Open() bool {
+	tx.store.mu.RLock()
+	defer tx.store.mu.RUnlock()
+	return tx.state == txOpen
+}
+
+// Wrote reports whether the transaction has anything to commit.
+func (tx *Tx) Wrote() bool {
+	tx.store.mu.RLock()
+	defer tx.store.mu.RUnlock()
+	return len(tx.ops) > 0
+}

@@ -1,0 +1,173 @@
+package update
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+)
+
+// operation is one operator on one path.
+type operation struct {
+	name     string
+	path     []string
+	operand  bsonraw.Value
+	onInsert bool
+	to       []string // of $rename
+	push     *push    // of $push and $addToSet
+	pull     func(bsonraw.Value) (bool, error)
+	apply    func(*target, operation) error
+}
+
+func compileOperators(doc []byte) ([]operation, error) {
+	var ops []operation
+	for it := bsonraw.NewIter(doc); it.Next(); {
+		name := string(it.Key())
+		if err := known(name); err != nil {
+			return nil, err
+		}
+		if it.Value().Type != bsoncore.TypeEmbeddedDocument {
+			return nil, mongoerr.New(mongoerr.FailedToParse, "Modifiers operate on fields but we found type %s instead. For example: {$mod: {<field>: ...}} not {%s: %s}", bsonraw.TypeName(it.Value().Type), name, bsonraw.Format(it.Value()))
+		}
+		for fields := bsonraw.NewIter(it.Value().Data); fields.Next(); {
+			op, err := compileOperation(name, string(fields.Key()), fields.Value())
+			if err != nil {
+				return nil, err
+			}
+			ops = append(ops, op)
+		}
+	}
+	slices.SortStableFunc(ops, func(a, b operation) int { return comparePaths(a.path, b.path) })
+	return ops, conflicts(ops)
+}
+
+func known(name string) error {
+	switch name {
+	case "$set", "$setOnInsert", "$unset", "$inc", "$mul", "$min", "$max", "$rename", "$currentDate",
+		"$push", "$addToSet", "$pull", "$pullAll", "$pop":
+		return nil
+	case "$bit":
+		return mongoerr.Lacking("the update operator %s", name)
+	}
+	return mongoerr.New(mongoerr.FailedToParse, "Unknown modifier: %s. Expected a valid update modifier or pipeline-style update specified as an array", name)
+}
+
+func splitPath(dotted string) ([]string, error) {
+	path := strings.Split(dotted, ".")
+	for _, p := range path {
+		switch {
+		case p == "":
+			return nil, mongoerr.New(mongoerr.EmptyFieldName, "The update path '%s' contains an empty field name, which is not allowed.", dotted)
+		case p == "$", strings.HasPrefix(p, "$["):
+			return nil, mongoerr.Lacking("the positional update path %q", dotted)
+		case strings.HasPrefix(p, "$"):
+			return nil, mongoerr.New(mongoerr.DollarPrefixedFieldName, "The dollar ($) prefixed field '%s' in '%s' is not valid for storage.", p, dotted)
+		}
+	}
+	return path, nil
+}
+
+func compileOperation(name, dotted string, operand bsonraw.Value) (operation, error) {
+	path, err := splitPath(dotted)
+	if err != nil {
+		return operation{}, err
+	}
+	op := operation{name: name, path: path, operand: operand}
+	switch name {
+	case "$set":
+		op.apply = applySet
+	case "$setOnInsert":
+		op.apply, op.onInsert = applySet, true
+	case "$unset":
+		op.apply = applyUnset
+	case "$inc", "$mul":
+		if !bsonraw.IsNumber(operand) {
+			verb := map[string]string{"$inc": "increment", "$mul": "multiply"}[name]
+			return op, mongoerr.New(mongoerr.TypeMismatch, "Cannot %s with non-numeric argument: {%s: %s}", verb, dotted, bsonraw.Format(operand))
+		}
+		op.apply = applyArithmetic
+	case "$min", "$max":
+		op.apply = applyExtreme
+	case "$currentDate":
+		op.apply = applyCurrentDate
+		err = checkCurrentDate(operand)
+	case "$rename":
+		op.apply = applyRename
+		op.to, err = compileRename(dotted, operand)
+	case "$pop":
+		op.apply = applyPop
+		if n, ok := bsonraw.Int64(operand); !ok || n != 1 && n != -1 {
+			err = mongoerr.New(mongoerr.FailedToParse, "$pop expects 1 or -1, found: %s", bsonraw.Format(operand))
+		}
+	default:
+		err = compileArray(&op)
+	}
+	return op, err
+}
+
+func compileRename(from string, operand bsonraw.Value) ([]string, error) {
+	if operand.Type != bsoncore.TypeString {
+		return nil, mongoerr.New(mongoerr.BadValue, "The 'to' field for $rename must be a string: %s: %s", from, bsonraw.Format(operand))
+	}
+	to := string(bsonraw.Text(operand))
+	if to == from {
+		return nil, mongoerr.New(mongoerr.BadValue, "The source and target field for $rename must differ: %s: %q", from, to)
+	}
+	return splitPath(to)
+}
+
+func checkCurrentDate(operand bsonraw.Value) error {
+	if operand.Type == bsoncore.TypeBoolean {
+		return nil
+	}
+	if operand.Type == bsoncore.TypeEmbeddedDocument && bsonraw.Len(operand.Data) == 1 {
+		if t, ok := bsonraw.Lookup(operand.Data, "$type"); ok && t.Type == bsoncore.TypeString {
+			if s := string(bsonraw.Text(t)); s == "date" || s == "timestamp" {
+				return nil
+			}
+		}
+	}
+	return mongoerr.New(mongoerr.BadValue, "The '$type' string field is required to be 'date' or 'timestamp': {$currentDate: {field : {$type: 'date'}}}")
+}
+
+// comparePaths orders paths as the server applies them: names by their bytes,
+// positions by their number.
+func comparePaths(a, b []string) int {
+	for i := range min(len(a), len(b)) {
+		x, xn := position(a[i])
+		y, yn := position(b[i])
+		if xn && yn {
+			if c := cmp.Compare(x, y); c != 0 {
+				return c
+			}
+			continue
+		}
+		if c := strings.Compare(a[i], b[i]); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// conflicts refuses two operations of which one touches the other's path.
+func conflicts(ops []operation) error {
+	var paths [][]string
+	for _, op := range ops {
+		paths = append(paths, op.path)
+		if op.to != nil {
+			paths = append(paths, op.to)
+		}
+	}
+	slices.SortFunc(paths, comparePaths)
+	for i := 1; i < len(paths); i++ {
+		p, q := paths[i-1], paths[i]
+		if len(p) <= len(q) && slices.Equal(p, q[:len(p)]) {
+			return mongoerr.New(mongoerr.ConflictingUpdateOperators, "Updating the path '%s' would create a conflict at '%s'", strings.Join(q, "."), strings.Join(p, "."))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package mongoemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/command"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/fault"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/session"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
+)
+
+// Server is one single-node replica set in memory.
+type Server struct {
+	config   Config
+	store    *store.Store
+	sessions *session.Manager
+	engine   *command.Engine
+	faults   fault.Set
+
+	listener net.Listener
+	group    *errgroup.Group
+	ctx      context.Context //nolint:containedctx // the lifetime of the server itself
+	stop     context.CancelCauseFunc
+
+	nextConn atomic.Int32
+	mu       sync.Mutex
+	conns    map[*conn]struct{}
+	closed   bool
+}
+
+// New makes a server, not yet listening.
+func New(c Config) (*Server, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Server{config: c.withDefaults(), conns: map[*conn]struct{}{}}, nil
+}
+
+// Start begins to listen and to answer. It may be called once.
+func (s *Server) Start() error {
+	if s.listener != nil {
+		return errors.New("start mongoemu: already started")
+	}
+	l, err := net.Listen("tcp", s.config.Address)
+	if err != nil {
+		return fmt.Errorf("listen for clients: %w", err)
+	}
+	s.listener = l
+	log := oplog.New(oplog.Limits{Entries: s.config.OplogEntries, Bytes: s.config.OplogBytes})
+	s.store = store.New(log, s.config.Now)
+	s.sessions = session.NewManager(s.store, s.config.Now, s.config.TransactionLifetime)
+	s.engine = command.New(command.Config{
+		Store: s.store, Sessions: s.sessions, Faults: &s.faults, Now: s.config.Now,
+		SetName: s.config.ReplicaSet, Host: s.Address(), Version: Version, Wire: wireVersion,
+	})
+	ctx, stop := context.WithCancelCause(context.Background())
+	s.stop = stop
+	s.group, s.ctx = errgroup.WithContext(ctx)
+	s.group.Go(s.accept)
+	s.group.Go(func() error { return s.store.RunExpiry(s.ctx, s.config.TTLInterval) })
+	s.group.Go(func() error { return s.sessions.Run(s.ctx, reapInterval) })
+	s.group.Go(func() error { return s.engine.ExpireCursors(s.ctx, cursorInterval) })
+	s.group.Go(s.writeNoops)
+	return nil
+}
+
+// Address is host:port of the listener.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// URI is the connection string for a driver.
+func (s *Server) URI() string {
+	return fmt.Sprintf("mongodb://%s/?replicaSet=%s", s.Address(), s.config.ReplicaSet)
+}
+
+// Close drops all connections and waits until every goroutine has ended. What
+// was stored is gone.
+func (s *Server) Close() error {
+	if s.listener == nil {
+		return nil
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.stop(mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at shutdown"))
+	err := s.listener.Close()
+	s.DropConnections()
+	if waited := s.group.Wait(); waited != nil {
+		return fmt.Errorf("run mongoemu: %w", waited)
+	}
+	if err != nil {
+		return fmt.Errorf("close the listener: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) accept() error {
+	for {
+		nc, err := s.listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			return fmt.Errorf("accept a connection: %w", err)
+		}
+		c := s.newConn(nc)
+		if !s.track(c) {
+			_ = nc.Close()
+			return nil
+		}
+		s.group.Go(func() error {
+			defer s.forget(c)
+			c.serve(s.ctx)
+			return nil
+		})
+	}
+}
+
+func (s *Server) track(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	return true
+}
+
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	_ = c.net.Close()
+}
+
+// writeNoops moves the oplog on while nobody writes.
+func (s *Server) writeNoops() error {
+	tick := time.NewTicker(s.config.NoopInterval)
+	defer tick.Stop()
+	last := s.store.OperationTime()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return nil
+		case <-tick.C:
+			if now := s.store.OperationTime(); now == last {
+				s.store.Noop("periodic noop")
+			}
+			last = s.store.OperationTime()
+		}
+	}
+}
