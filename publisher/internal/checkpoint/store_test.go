@@ -107,6 +107,17 @@ func TestSaveIsFenced(t *testing.T) {
 	}
 }
 
+// A request of a process's own earlier term must not reach its later one.
+func TestSaveIsFencedWithinAProcess(t *testing.T) {
+	t.Parallel()
+	s, _ := newStore(t, newCollection())
+	old := claim(t, s, "a")
+	claim(t, s, "a")
+	if err := old.Save(t.Context(), checkpoint.Position{Token: token("1")}); !errors.Is(err, checkpoint.ErrFenced) {
+		t.Errorf("save of an old claim returned %v, want ErrFenced", err)
+	}
+}
+
 // Somebody deletes the checkpoint, to start anew: epochs begin at 1 again.
 func TestSaveIsFencedAcrossADeletion(t *testing.T) {
 	t.Parallel()

@@ -78,7 +78,11 @@ func TestWatermarkFollowsTheOldestUnacknowledgedEvent(t *testing.T) {
 	}
 	h := add(t, w, at(1), at(2), at(3), at(4))
 	w.Ack(h[1], h[3])
+	w.Ack(h[3]) // again
 	expectLow(t, w, checkpoint.Position{})
+	if w.Unacknowledged() != 2 || w.Window() != 4 {
+		t.Errorf("%d unacknowledged in a window of %d, want 2 in 4", w.Unacknowledged(), w.Window())
+	}
 	w.Ack(h[0])
 	expectLow(t, w, at(2))
 	w.Ack(h[0], h[1]) // again

@@ -183,7 +183,7 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 }
 
 func (e *Elector) observe(leader string) {
-	if leader != e.identity {
+	if leader != "" && leader != e.identity {
 		e.logger.Info().Str("leader", leader).Msg("observed a change of leader")
 	}
 }

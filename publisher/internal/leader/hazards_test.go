@@ -1,0 +1,265 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/leader"
+)
+
+func TestStuckWorkerEndsRunWithoutARelease(t *testing.T) {
+	t.Parallel()
+	config := leader.DefaultConfig()
+	for name, tc := range map[string]struct {
+		cause  func(c *candidate)
+		within time.Duration
+	}{
+		"after a stop": {
+			cause:  func(c *candidate) { c.stop() },
+			within: config.StopTimeout,
+		},
+		"after a loss": {
+			// Before any other process can lead: counted from the last renewal, which is
+			// up to RetryPeriod ago.
+			cause:  func(c *candidate) { c.link.set(silent) },
+			within: config.LeaseDuration,
+		},
+		"in a drain that loses the lease": {
+			cause:  func(c *candidate) { c.link.set(silent); c.stop() },
+			within: config.LeaseDuration,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, unstick := &lockStore{}, make(chan struct{})
+				c := start(t, store, func(context.Context, *leader.Term) error {
+					<-unstick
+					return nil
+				})
+				pass(20 * time.Second)
+				store.watch(func(record resourcelock.LeaderElectionRecord) {
+					if record.HolderIdentity == "" {
+						t.Error("lease was released while the work ran")
+					}
+				})
+				begun := time.Now()
+				tc.cause(c)
+				if err := <-c.result; !errors.Is(err, leader.ErrWorkerStuck) {
+					t.Errorf("Run returned %v, want ErrWorkerStuck", err)
+				}
+				if took := time.Since(begun); took > tc.within {
+					t.Errorf("Run returned after %v, want at most %v", took, tc.within)
+				}
+				if c.ended(t, "worker_stuck") != 1 {
+					t.Error("metric does not tell of it")
+				}
+				c.link.set(connected)
+				pass(config.RenewDeadline + config.RetryPeriod)
+				close(unstick)
+			})
+		})
+	}
+}
+
+func TestTrustExpiresWhileTheElectorHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		config := leader.DefaultConfig()
+		var ended time.Time
+		store := &lockStore{}
+		c := start(t, store, func(ctx context.Context, term *leader.Term) error {
+			<-ctx.Done()
+			if ended.IsZero() {
+				ended = time.Now()
+				if !errors.Is(context.Cause(ctx), leader.ErrTrustExpired) {
+					t.Errorf("work was told %v, want ErrTrustExpired", context.Cause(ctx))
+				}
+				if term.Held().Err() == nil {
+					t.Error("lease counts as held after its trust expired")
+				}
+			}
+			return nil
+		})
+		var renewed time.Time
+		store.watch(func(resourcelock.LeaderElectionRecord) { renewed = time.Now() })
+		pass(time.Minute)
+		last := renewed
+		c.link.set(silent)
+		pass(time.Minute)
+		if took, want := ended.Sub(last), config.RenewDeadline+config.Margin; took != want {
+			t.Errorf("term ended %v after the last renewal, want %v", took, want)
+		}
+		if c.ended(t, "trust_expired") != 1 {
+			t.Error("metric does not tell of it")
+		}
+		// The contact returns, and with it the leadership, by a new elector.
+		c.link.set(connected)
+		pass(time.Minute)
+		if !c.leads(t) {
+			t.Error("process does not lead again")
+		}
+		c.finish(t)
+	})
+}
+
+func TestTrustCountsFromTheStartOfTheRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		config := leader.DefaultConfig()
+		const slow = 2500 * time.Millisecond
+		var ended time.Time
+		store := &lockStore{}
+		link := newLink(1, 0)
+		lock := &slowLock{memoryLock: memoryLock{store: store, link: link, identity: "a"}, answer: slow}
+		e, err := leader.New(lock, config, leader.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(quiet())
+		result := make(chan error, 1)
+		go func() {
+			result <- e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
+				<-ctx.Done()
+				if ended.IsZero() {
+					ended = time.Now()
+				}
+				return nil
+			})
+		}()
+		var renewed time.Time
+		store.watch(func(resourcelock.LeaderElectionRecord) { renewed = time.Now() })
+		pass(time.Minute)
+		for time.Since(renewed) != slow { // the answer to the last renewal has just arrived
+			pass(time.Millisecond)
+		}
+		last := renewed
+		link.set(silent)
+		pass(time.Minute)
+		if took, want := ended.Sub(last), config.RenewDeadline+config.Margin; took != want {
+			t.Errorf("term ended %v after the last renewal reached the store, want %v", took, want)
+		}
+		cancel()
+		if err := <-result; err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+type slowLock struct {
+	memoryLock
+	answer time.Duration
+}
+
+func (l *slowLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.memoryLock.Update(ctx, record)
+	if err == nil {
+		sleep(l.answer)
+	}
+	return err
+}
+
+func TestAnotherHolderEndsTheTermAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var cause error
+		store := &lockStore{}
+		c := start(t, store, func(ctx context.Context, _ *leader.Term) error {
+			<-ctx.Done()
+			if cause == nil {
+				cause = context.Cause(ctx)
+			}
+			return nil
+		})
+		pass(time.Minute)
+		// As by hand, with kubectl edit.
+		record, version, _ := store.read()
+		record.HolderIdentity = "somebody"
+		if _, err := store.write(record, version); err != nil {
+			t.Fatal(err)
+		}
+		pass(leader.DefaultConfig().RetryPeriod + time.Millisecond)
+		if !errors.Is(cause, leader.ErrLeaseLost) {
+			t.Errorf("work was told %v, want ErrLeaseLost", cause)
+		}
+		if c.leads(t) || c.ended(t, "lease_lost") != 1 {
+			t.Error("metrics do not tell of it")
+		}
+		if store.holder() != "somebody" {
+			t.Errorf("lease is held by %q: a loser must not write to it", store.holder())
+		}
+		c.finish(t)
+	})
+}
+
+type deadlocked struct {
+	memoryLock
+	on      chan struct{} // closed when renewals begin to hang
+	release chan struct{}
+}
+
+func (l *deadlocked) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	select {
+	case <-l.on:
+		<-l.release
+		return errRefused
+	default:
+		return l.memoryLock.Update(ctx, record)
+	}
+}
+
+func TestDeadlockedElectorIsNotAlive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lock := &deadlocked{
+			memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"},
+			on:         make(chan struct{}),
+			release:    make(chan struct{}),
+		}
+		beats := 0
+		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Heartbeat: func() { beats++ }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := make(chan error, 1)
+		go func() { result <- e.Run(quiet(), untilDone) }()
+		pass(time.Minute)
+		if beats < 25 {
+			t.Errorf("heart beat %d times in a minute, want one for every request", beats)
+		}
+		close(lock.on)
+		// The term ends by trust, and then the elector is waited for in vain.
+		if err := <-result; !errors.Is(err, leader.ErrElectorStuck) {
+			t.Errorf("Run returned %v, want ErrElectorStuck", err)
+		}
+		if err := e.Alive(); err != nil {
+			t.Errorf("alive too early: %v", err)
+		}
+		pass(time.Minute)
+		if e.Alive() == nil {
+			t.Error("a deadlocked elector counts as alive")
+		}
+		close(lock.release)
+	})
+}
+
+func TestLivenessAfterALostRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, &lockStore{}, untilDone)
+		pass(time.Minute)
+		c.link.set(silent)
+		for range 300 {
+			pass(time.Second)
+			if err := c.Alive(); err != nil {
+				t.Fatalf("process without contact is not alive: %v", err)
+			}
+		}
+		c.finish(t)
+	})
+}
