@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +74,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	go func() {
 		defer close(served)
 		metrics := promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})
-		if err := health.ServeListener(serving, listener, h, http.Handler(metrics), p.config.Process.PProf); err != nil {
+		if err := health.ServeListener(serving, listener, h, metrics, p.config.Process.PProf); err != nil {
 			fail(err)
 		}
 	}()
@@ -120,10 +119,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 
 	w, err := p.prepare(ctx, stores, h)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
+		return unlessEnded(ctx, err)
 	}
 	elector, err := p.newElector(stores.state, h)
 	if err != nil {
@@ -187,14 +183,6 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	}
 	// What ends a term after its lease is lost must be over before another begins.
 	abort := leaderConfig(c).AbortTimeout()
-	scans := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "penstock_publisher_scans_total",
-		Help: "Scans of the event store that were begun: at the first start from the beginning, or because the oplog no longer had what follows the checkpoint.",
-	}, []string{"reason"})
-	for _, reason := range []string{scanBeginning, scanHistoryLost} {
-		scans.WithLabelValues(reason)
-	}
-	p.registry.MustRegister(scans)
 	stream := h.Loop("stream", loopSilence)
 	return &worker{
 		reader:   reader,
@@ -224,7 +212,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		window:       max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),
 		drainTimeout: c.Process.DrainTimeout,
 		idle:         stream.Idle,
-		scans:        scans,
+		scans:        newScans(p.registry),
 		logger:       p.logger,
 	}, nil
 }

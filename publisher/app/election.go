@@ -43,10 +43,10 @@ func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader
 	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
 	options.Heartbeat = loop.Beat
 	if election.Kind == config.ElectionMongoDB {
-		return leader.New(leader.NewMongoLock(leader.Leases(state), election.LeaseName, identity), timing, options)
+		return leader.New(leader.NewMongoLock(leader.Leases(state), p.config.LeaseName(), identity), timing, options)
 	}
 	lock, err := leader.NewKubernetesLock(leader.KubernetesConfig{
-		Name:           election.LeaseName,
+		Name:           p.config.LeaseName(),
 		Namespace:      election.Namespace,
 		Identity:       identity,
 		Kubeconfig:     election.Kubeconfig,

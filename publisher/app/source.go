@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
@@ -24,6 +25,19 @@ const (
 	scanBeginning   = "beginning"
 	scanHistoryLost = "history_lost"
 )
+
+// newScans is the metric of the scans that were begun.
+func newScans(registerer prometheus.Registerer) *prometheus.CounterVec {
+	scans := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "penstock_publisher_scans_total",
+		Help: "Scans of the event store that were begun: at the first start from the beginning, or because the oplog no longer had what follows the checkpoint.",
+	}, []string{"reason"})
+	for _, reason := range []string{scanBeginning, scanHistoryLost} {
+		scans.WithLabelValues(reason)
+	}
+	registerer.MustRegister(scans)
+	return scans
+}
 
 // startPoint is the position where a stream without a checkpoint starts.
 func (w *worker) startPoint(ctx context.Context) (checkpoint.Position, error) {

@@ -61,10 +61,7 @@ var (
 func (w *worker) lead(ctx, held context.Context, identity string) error {
 	claim, from, err := w.claim(ctx, identity)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
+		return unlessEnded(ctx, err)
 	}
 	logger := w.logger.With().Int64("epoch", claim.Epoch).Logger()
 	t := &term{worker: w, logger: logger, pump: &pump{
@@ -83,7 +80,11 @@ func (w *worker) lead(ctx, held context.Context, identity string) error {
 	t.pump.submit = t.dispatcher.Submit
 	t.saver = checkpoint.NewSaver(claim, t.pump.watermark, w.saving)
 
-	err = t.run(ctx, held, from)
+	return unlessEnded(ctx, t.run(ctx, held, from))
+}
+
+// unlessEnded is err where it says more than that ctx has ended.
+func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !fatal(err) {
 		return nil
 	}

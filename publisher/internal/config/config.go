@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"os"
 	"time"
 
@@ -56,7 +57,7 @@ type Publish struct {
 // Election says how the one publisher is chosen.
 type Election struct {
 	Kind          string        `name:"election" env:"PENSTOCK_ELECTION" enum:"kubernetes,mongodb,none" default:"kubernetes" help:"How the one publisher is chosen: by a Kubernetes Lease (kubernetes), by a document in the database of the state (mongodb), or not at all (none), where only one process is ever run."`
-	LeaseName     string        `name:"lease-name" env:"PENSTOCK_LEASE_NAME" default:"penstock-publisher" placeholder:"NAME" help:"Name of the lease. Publishers of one stream share it."`
+	LeaseName     string        `name:"lease-name" env:"PENSTOCK_LEASE_NAME" placeholder:"NAME" help:"Name of the lease, which the publishers of one stream share; without it, penstock-publisher-STREAM."`
 	Namespace     string        `name:"lease-namespace" env:"PENSTOCK_LEASE_NAMESPACE" placeholder:"NAME" help:"Kubernetes namespace of the lease; without it, the pod's own."`
 	LeaseDuration time.Duration `name:"lease-duration" env:"PENSTOCK_LEASE_DURATION" default:"15s" help:"How long after its last renewal another publisher takes over from a dead one. Whole seconds."`
 	RenewDeadline time.Duration `name:"lease-renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"How long a leader tries to renew the lease before it stops publishing."`
@@ -72,6 +73,11 @@ type Process struct {
 	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are served."`
 	PProf        bool          `name:"pprof" env:"PENSTOCK_PPROF" help:"Serve /debug/pprof on the admin address too."`
 	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop waits for the broker to accept what is in flight. Keep the pod's grace period above it and the lease's renew deadline together."`
+}
+
+// LeaseName is the lease's name, which is the stream's own unless it is set.
+func (c *Config) LeaseName() string {
+	return cmp.Or(c.Election.LeaseName, "penstock-publisher-"+c.Stream.Name)
 }
 
 // Host is the process's name in the lease.

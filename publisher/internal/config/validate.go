@@ -31,7 +31,7 @@ func (c *Config) Validate() error {
 		c.Fields.Validate(),
 		c.Stream.validate(),
 		c.Publish.validate(),
-		c.Election.validate(),
+		c.Election.validate(c.LeaseName()),
 		c.Process.validate(),
 	)
 }
@@ -71,14 +71,13 @@ func (s Publish) validate() error {
 	return errors.Join(p...)
 }
 
-func (e Election) validate() error {
+func (e Election) validate(leaseName string) error {
 	if e.Kind == ElectionNone {
 		return nil
 	}
 	var p problems
-	p.require(e.LeaseName != "", "PENSTOCK_LEASE_NAME is empty: set it to a name that the publishers of this stream share")
 	if e.Kind == ElectionKubernetes {
-		p.require(isDNSName(e.LeaseName), "PENSTOCK_LEASE_NAME is %q, no name of a Kubernetes object: use lower-case letters, digits, - and .", e.LeaseName)
+		p.require(isDNSName(leaseName), "PENSTOCK_LEASE_NAME is %q, no name of a Kubernetes object: use lower-case letters, digits, - and .", leaseName)
 	}
 	p.require(e.LeaseDuration >= time.Second && e.LeaseDuration%time.Second == 0,
 		"PENSTOCK_LEASE_DURATION is %v: use whole seconds, since a Lease holds no fractions", e.LeaseDuration)

@@ -106,7 +106,7 @@ func TestAnEventThatIsReadAgainIsTheSameRecord(t *testing.T) {
 		if err := s.Put(t.Context(), 3, entry, quarantine.Entry{DocumentID: id(t, int32(2)), Reason: event.ReasonTooLarge}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if err := s.Put(t.Context(), 4, entry); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,232 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// eventStore is an event store in memory: a log in the order of commits, an index
+// over it, and an oplog that forgets. It serves change streams and scans.
+type eventStore struct {
+	mu        sync.Mutex
+	log       []storedEvent
+	oplogFrom int // what is before has left the oplog
+	grown     chan struct{}
+	// readFault, where set, fails reads of streams and scans.
+	readFault func() error
+	// trimOnOpen forgets the whole oplog whenever a stream is opened.
+	trimOnOpen bool
+	page       int
+	noops      int
+}
+
+// storedEvent is one event; poison events lack their eventId.
+type storedEvent struct {
+	id        int
+	aggregate string
+	number    int64
+	poison    bool
+	document  bson.Raw
+}
+
+const clusterBase = 1_700_000_000
+
+func newEventStore() *eventStore {
+	return &eventStore{grown: make(chan struct{}), page: 5}
+}
+
+func mustRaw(v any) bson.Raw {
+	raw, err := bson.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func (s *eventStore) insert(aggregate string, number int64, poison bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := storedEvent{id: len(s.log), aggregate: aggregate, number: number, poison: poison}
+	doc := bson.D{{Key: "_id", Value: e.id}, {Key: "aggregateId", Value: aggregate}}
+	if !poison {
+		doc = append(doc, bson.E{Key: "eventId", Value: number})
+	}
+	e.document = mustRaw(append(doc, bson.E{Key: "eventType", Value: "T"}, bson.E{Key: "payload", Value: bson.D{{Key: "n", Value: number}}}))
+	s.log = append(s.log, e)
+	close(s.grown)
+	s.grown = make(chan struct{})
+}
+
+// trim lets the oplog forget all but the last n events; it always has the last.
+func (s *eventStore) trim(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.oplogFrom = max(s.oplogFrom, len(s.log)-max(n, 1))
+}
+
+// timeOf is the cluster time of the i-th event.
+func timeOf(i int) bson.Timestamp { return bson.Timestamp{T: uint32(clusterBase + i + 1), I: 1} }
+
+func positionToken(n, noops int) bson.Raw {
+	return mustRaw(bson.D{{Key: "_data", Value: fmt.Sprintf("%08x.%d", n, noops)}})
+}
+
+func (s *eventStore) OperationTime(context.Context) (bson.Timestamp, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return timeOf(len(s.log) - 1), nil
+}
+
+func (s *eventStore) Fetch(context.Context, bson.Raw) (bson.Raw, error) { return nil, nil }
+
+func (s *eventStore) openStream(from watch.Position) (watch.ChangeStream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trimOnOpen {
+		s.oplogFrom = len(s.log) + 1
+	}
+	at := int(from.Time.T) - clusterBase - 1
+	if from.Token != nil {
+		n, err := strconv.ParseInt(from.Token.Lookup("_data").StringValue()[:8], 16, 32)
+		if err != nil {
+			return nil, err
+		}
+		at = int(n)
+	}
+	if at < s.oplogFrom && s.oplogFrom > 0 {
+		return nil, mongo.CommandError{Code: 286, Name: "ChangeStreamHistoryLost", Message: "resume point may no longer be in the oplog"}
+	}
+	return &storeStream{store: s, at: max(at, 0)}, nil
+}
+
+type storeStream struct {
+	store *eventStore
+	at    int
+}
+
+func (f *storeStream) Next(ctx context.Context) (watch.Chunk, error) {
+	s := f.store
+	s.mu.Lock()
+	grown, have := s.grown, len(s.log) > f.at
+	s.mu.Unlock()
+	if !have {
+		select {
+		case <-grown:
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return watch.Chunk{}, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.readFault != nil {
+		if err := s.readFault(); err != nil {
+			return watch.Chunk{}, err
+		}
+	}
+	var chunk watch.Chunk
+	for len(chunk.Changes) < s.page && f.at < len(s.log) {
+		e := s.log[f.at]
+		f.at++
+		chunk.Changes = append(chunk.Changes, mustRaw(bson.D{
+			{Key: "_id", Value: positionToken(f.at, 0)},
+			{Key: "operationType", Value: "insert"},
+			{Key: "clusterTime", Value: timeOf(f.at - 1)},
+			{Key: "documentKey", Value: bson.D{{Key: "_id", Value: e.id}}},
+			{Key: "fullDocument", Value: e.document},
+		}))
+	}
+	if len(chunk.Changes) == 0 {
+		s.noops++
+	}
+	chunk.Token = positionToken(f.at, s.noops)
+	return chunk, nil
+}
+
+func (f *storeStream) Close(context.Context) error { return nil }
+
+// historySource and streamSource are the two faces of an eventStore.
+type (
+	historySource struct{ *eventStore }
+	streamSource  struct{ *eventStore }
+)
+
+func (s streamSource) Open(_ context.Context, from watch.Position, _ watch.Shape) (watch.ChangeStream, error) {
+	return s.openStream(from)
+}
+
+func (s historySource) Open(_ context.Context, from scan.Position, _ bson.Timestamp) (scan.Cursor, error) {
+	c := &storeCursor{store: s.eventStore}
+	if !from.IsZero() {
+		c.next = storedEvent{aggregate: from.AggregateID.StringValue(), number: from.EventID.AsInt64()}
+	}
+	return c, nil
+}
+
+func (s historySource) Position(document bson.Raw) (scan.Position, bool) {
+	p := scan.Position{AggregateID: document.Lookup("aggregateId"), EventID: document.Lookup("eventId")}
+	if p.EventID.Type == 0 {
+		p.EventID = bson.RawValue{Type: bson.TypeInt64, Value: make([]byte, 8)}
+	}
+	return p, true
+}
+
+// storeCursor walks the index; each page sees what is stored by then.
+type storeCursor struct {
+	store *eventStore
+	next  storedEvent
+}
+
+func byIndex(a, b storedEvent) int {
+	return cmp.Or(cmp.Compare(a.aggregate, b.aggregate), cmp.Compare(a.number, b.number), cmp.Compare(a.id, b.id))
+}
+
+func (c *storeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
+	// A page takes its time, so that events are inserted meanwhile.
+	select {
+	case <-time.After(20 * time.Millisecond):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	s := c.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.readFault != nil {
+		if err := s.readFault(); err != nil {
+			return nil, err
+		}
+	}
+	index := slices.Clone(s.log)
+	for i := range index {
+		if index[i].poison {
+			index[i].number = 0
+		}
+	}
+	slices.SortFunc(index, byIndex)
+	at, _ := slices.BinarySearchFunc(index, c.next, byIndex)
+	index = index[at:]
+	if len(index) == 0 {
+		return nil, scan.ErrEnd
+	}
+	index = index[:min(len(index), s.page)]
+	var page []bson.Raw
+	for _, e := range index {
+		page = append(page, e.document)
+	}
+	c.next = index[len(index)-1]
+	c.next.id++
+	return page, nil
+}
+
+func (c *storeCursor) Close(context.Context) error { return nil }

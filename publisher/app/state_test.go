@@ -1,0 +1,135 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// checkpointDocument is the collection checkpoints in memory, with the one document
+// that a test needs. It understands what package checkpoint asks for.
+type checkpointDocument struct {
+	mu    sync.Mutex
+	doc   bson.M
+	saves int
+	fault func() error
+}
+
+func (c *checkpointDocument) failed() error {
+	if c.fault == nil {
+		return nil
+	}
+	return c.fault()
+}
+
+func (c *checkpointDocument) FindOneAndUpdate(_ context.Context, filter, update any, _ ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.failed(); err != nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
+	}
+	if c.doc == nil {
+		c.doc = bson.M{"_id": asMap(filter)["_id"]}
+	}
+	if err := c.apply(asMap(update)); err != nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
+	}
+	return mongo.NewSingleResultFromDocument(c.doc, nil, nil)
+}
+
+func (c *checkpointDocument) UpdateOne(_ context.Context, filter, update any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.failed(); err != nil {
+		return nil, err
+	}
+	for key, want := range asMap(filter) {
+		have := c.doc[key]
+		if bound, ok := want.(bson.M); ok {
+			if have.(int64) > bound["$lte"].(int64) {
+				return &mongo.UpdateResult{}, nil
+			}
+			continue
+		}
+		if have != want {
+			return &mongo.UpdateResult{}, nil
+		}
+	}
+	c.saves++
+	return &mongo.UpdateResult{MatchedCount: 1}, c.apply(asMap(update))
+}
+
+// apply carries out $set, $unset and $inc.
+func (c *checkpointDocument) apply(update bson.M) error {
+	for operator, fields := range update {
+		if fields == nil {
+			continue
+		}
+		for key, value := range fields.(bson.M) {
+			switch operator {
+			case "$set":
+				c.doc[key] = value
+			case "$unset":
+				delete(c.doc, key)
+			case "$inc":
+				was, _ := c.doc[key].(int64)
+				c.doc[key] = was + value.(int64)
+			default:
+				return fmt.Errorf("operator %s", operator)
+			}
+		}
+	}
+	return nil
+}
+
+// field is what the document holds; nil where it does not.
+func (c *checkpointDocument) field(name string) any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doc[name]
+}
+
+func asMap(v any) bson.M {
+	m := bson.M{}
+	decoder := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(mustRaw(v))))
+	decoder.DefaultDocumentM()
+	if err := decoder.Decode(&m); err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// quarantined is the collection quarantine in memory: how often each document was
+// put into it.
+type quarantined struct {
+	mu   sync.Mutex
+	seen map[int32]int
+}
+
+func (q *quarantined) BulkWrite(_ context.Context, models []mongo.WriteModel, _ ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, model := range models {
+		update, ok := model.(*mongo.UpdateOneModel)
+		if !ok {
+			return nil, errors.New("not an update")
+		}
+		if q.seen == nil {
+			q.seen = map[int32]int{}
+		}
+		q.seen[asMap(update.Filter)["_id"].(bson.M)["document"].(int32)]++
+	}
+	return &mongo.BulkWriteResult{}, nil
+}
+
+func (q *quarantined) has(id int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.seen[int32(id)] > 0
+}

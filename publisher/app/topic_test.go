@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+)
+
+// memoryTopic is a topic in memory, whose broker is slow and, where it has faults,
+// unreliable: it refuses, loses connections before and after it stored what was
+// sent, and stores late.
+type memoryTopic struct {
+	mu       sync.Mutex
+	random   *rand.Rand
+	faults   bool
+	refuse   *publish.SendError // of every send
+	messages []event.Message
+	late     sync.WaitGroup
+	stalled  chan struct{} // sends wait for it, where it is not nil
+}
+
+func (t *memoryTopic) connect(context.Context) (publish.Sender, error) { return memorySender{t}, nil }
+
+type memorySender struct{ topic *memoryTopic }
+
+func (s memorySender) Close(context.Context) error { return nil }
+
+func (s memorySender) Send(ctx context.Context, messages []*event.Message) (int, error) {
+	t := s.topic
+	t.mu.Lock()
+	latency := time.Duration(1+t.random.IntN(20)) * time.Millisecond
+	accepted := 1 + t.random.IntN(len(messages))
+	fate := 0
+	if t.faults {
+		fate = t.random.IntN(12)
+	}
+	refuse, stalled := t.refuse, t.stalled
+	t.mu.Unlock()
+	if refuse != nil {
+		return 0, refuse
+	}
+	if stalled != nil {
+		select {
+		case <-stalled:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	select {
+	case <-time.After(latency):
+	case <-ctx.Done():
+		// What is on the wire when a term is aborted may arrive much later.
+		if fate > 0 && fate%2 == 0 {
+			t.storeLate(messages[:accepted], latency*10)
+		}
+		return 0, ctx.Err()
+	}
+	switch fate {
+	case 1:
+		return 0, failure(publish.FaultTransient)
+	case 2:
+		return 0, failure(publish.FaultDisconnected)
+	case 3:
+		t.store(messages[:accepted])
+		return 0, failure(publish.FaultDisconnected)
+	case 4:
+		t.storeLate(messages[:accepted], latency)
+		return 0, failure(publish.FaultDisconnected)
+	}
+	t.store(messages[:accepted])
+	return accepted, nil
+}
+
+func failure(fault publish.Fault) error {
+	return &publish.SendError{Fault: fault, Err: errors.New("ordered by the test")}
+}
+
+func (t *memoryTopic) store(messages []*event.Message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range messages {
+		t.messages = append(t.messages, *m)
+	}
+}
+
+func (t *memoryTopic) storeLate(messages []*event.Message, after time.Duration) {
+	// The dispatcher may use the messages for something else meanwhile.
+	var copies []*event.Message
+	for _, m := range messages {
+		c := *m
+		copies = append(copies, &c)
+	}
+	t.late.Go(func() {
+		<-time.After(after)
+		t.store(copies)
+	})
+}
+
+func (t *memoryTopic) has(messageID string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.messages {
+		if t.messages[i].MessageID == messageID {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *memoryTopic) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.messages)
+}
+
+// check holds the topic and the quarantine against the store: nothing is lost, and
+// the first occurrences of an aggregate's events are in order.
+func (t *memoryTopic) check(store *eventStore, q *quarantined) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	seen, last := map[string]bool{}, map[string]int64{}
+	for _, m := range t.messages {
+		if seen[m.MessageID] {
+			continue
+		}
+		seen[m.MessageID] = true
+		if m.EventID <= last[m.AggregateID] {
+			return fmt.Errorf("%s comes first after event %d", m.MessageID, last[m.AggregateID])
+		}
+		last[m.AggregateID] = m.EventID
+	}
+	for _, e := range store.log {
+		switch id := event.MessageID(e.aggregate, e.number); {
+		case e.poison && !q.has(e.id):
+			return fmt.Errorf("event %d is not in the quarantine", e.id)
+		case !e.poison && !seen[id]:
+			return fmt.Errorf("%s is lost", id)
+		case e.poison && seen[id]:
+			return fmt.Errorf("%s is published, though it breaks the contract", id)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package config_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+)
+
+// enough is the least environment that is valid.
+func enough() map[string]string {
+	return map[string]string{
+		"MONGODB_URI":                        "mongodb://db/?replicaSet=rs0",
+		"AZURE_SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://bus.example;SharedAccessKeyName=n;SharedAccessKey=secretkey",
+		"AZURE_SERVICEBUS_TOPIC_NAME":        "events",
+	}
+}
+
+func parse(env map[string]string, args ...string) (config.Config, string, error) {
+	var c config.Config
+	var stdout, stderr bytes.Buffer
+	err := cli.Parse(&c, cli.Info{Name: "publisher"}, args, func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	}, &stdout, &stderr)
+	return c, stdout.String() + stderr.String(), err
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	c, text, err := parse(enough())
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if c.Election.Kind != config.ElectionKubernetes || c.LeaseName() != "penstock-publisher-events" || c.Election.Host() == "" {
+		t.Errorf("election %+v", c.Election)
+	}
+	if c.Stream.Silence != time.Minute || c.Publish.MaxInflightEvents != 16384 || !c.Publish.ClaimCheck || c.Process.AdminAddress != ":8080" {
+		t.Errorf("defaults are %+v", c)
+	}
+	if start, err := c.Stream.StartPoint(); err != nil || !start.Beginning() || start.String() != "beginning" {
+		t.Errorf("starts at %v: %v", start, err)
+	}
+}
+
+func TestEveryProblemIsReported(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		env  map[string]string
+		args []string
+		want []string // what each line starts with
+	}{
+		"nothing is set": {map[string]string{}, nil, []string{
+			"MONGODB_URI", "AZURE_SERVICEBUS_CONNECTION_STRING", "AZURE_SERVICEBUS_TOPIC_NAME",
+		}},
+		"everything is wrong": {map[string]string{
+			"MONGODB_URI":                   "http://db",
+			"AZURE_SERVICEBUS_NAMESPACE":    "https://bus/",
+			"PENSTOCK_FIELD_EVENT_ID":       "a.b",
+			"PENSTOCK_STREAM":               "$x",
+			"PENSTOCK_START":                "soon",
+			"PENSTOCK_PREFETCH_BYTES":       "12",
+			"PENSTOCK_STREAM_SILENCE":       "5s",
+			"PENSTOCK_ENCODING":             "xml",
+			"PENSTOCK_SESSION_MODE":         "bucket",
+			"PENSTOCK_SESSION_BUCKETS":      "0",
+			"PENSTOCK_BATCHING":             "some",
+			"PENSTOCK_CONNECTIONS":          "0",
+			"PENSTOCK_MAX_INFLIGHT_EVENTS":  "-1",
+			"PENSTOCK_MAX_INFLIGHT_BYTES":   "1",
+			"PENSTOCK_CHECKPOINT_INTERVAL":  "1h",
+			"PENSTOCK_LEASE_NAME":           "Not_DNS",
+			"PENSTOCK_LEASE_DURATION":       "1500ms",
+			"PENSTOCK_LEASE_RENEW_DEADLINE": "0s",
+			"PENSTOCK_LEASE_RETRY_PERIOD":   "-1s",
+			"PENSTOCK_ADMIN_ADDRESS":        "here",
+			"PENSTOCK_DRAIN_TIMEOUT":        "1ms",
+		}, nil, []string{
+			"PENSTOCK_ENCODING", "PENSTOCK_BATCHING", "MONGODB_URI", "AZURE_SERVICEBUS_NAMESPACE", "AZURE_SERVICEBUS_TOPIC_NAME",
+			"PENSTOCK_FIELD_EVENT_ID", "PENSTOCK_STREAM", "PENSTOCK_START", "PENSTOCK_PREFETCH_BYTES", "PENSTOCK_STREAM_SILENCE",
+			"PENSTOCK_SESSION_BUCKETS", "PENSTOCK_CONNECTIONS", "PENSTOCK_MAX_INFLIGHT_EVENTS", "PENSTOCK_MAX_INFLIGHT_BYTES",
+			"PENSTOCK_CHECKPOINT_INTERVAL", "PENSTOCK_LEASE_NAME", "PENSTOCK_LEASE_DURATION", "PENSTOCK_LEASE_RENEW_DEADLINE",
+			"PENSTOCK_LEASE_RETRY_PERIOD", "PENSTOCK_ADMIN_ADDRESS", "PENSTOCK_DRAIN_TIMEOUT",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, text, err := parse(test.env, test.args...)
+			if !errors.Is(err, cli.ErrUsage) {
+				t.Fatalf("ended with %v", err)
+			}
+			for _, variable := range test.want {
+				if !strings.Contains(text, "\n  - "+variable+" ") {
+					t.Errorf("no line for %s", variable)
+				}
+			}
+			if lines := strings.Count(text, "\n  - "); lines != len(test.want) {
+				t.Errorf("%d lines, want %d:\n%s", lines, len(test.want), text)
+			}
+		})
+	}
+}
+
+func TestDurationsAreCheckedAgainstEachOther(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		env  map[string]string
+		want string // empty: valid
+	}{
+		"as short as the sandbox's":        {map[string]string{"PENSTOCK_LEASE_DURATION": "6s", "PENSTOCK_LEASE_RENEW_DEADLINE": "4s", "PENSTOCK_LEASE_RETRY_PERIOD": "1s"}, ""},
+		"deadline not below the duration":  {map[string]string{"PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, "the leader must give up"},
+		"one attempt only":                 {map[string]string{"PENSTOCK_LEASE_RETRY_PERIOD": "9s"}, "one attempt only"},
+		"none of it counts without others": {map[string]string{"PENSTOCK_ELECTION": "none", "PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, ""},
+		"a name that only MongoDB takes":   {map[string]string{"PENSTOCK_ELECTION": "mongodb", "PENSTOCK_LEASE_NAME": "Not_DNS"}, ""},
+		"a stream whose lease has no name": {map[string]string{"PENSTOCK_STREAM": "my_stream"}, "penstock-publisher-my_stream"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := enough()
+			for k, v := range test.env {
+				env[k] = v
+			}
+			_, text, err := parse(env)
+			if (err == nil) != (test.want == "") || !strings.Contains(text, test.want) {
+				t.Errorf("%v: %s", err, text)
+			}
+		})
+	}
+}
+
+func TestStartPoint(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"beginning":                 "beginning",
+		"now":                       "now",
+		"2026-03-01T00:00:00Z":      "2026-03-01T00:00:00Z",
+		"2026-03-01T00:00:00+01:00": "2026-03-01T00:00:00+01:00",
+		"9999-01-01T00:00:00Z":      "",
+		"1960-01-01T00:00:00Z":      "",
+		"2026-03-01":                "",
+		"":                          "",
+	} {
+		start, err := config.Stream{Start: text}.StartPoint()
+		if (err == nil) != (want != "") || err == nil && start.String() != want {
+			t.Errorf("%q starts at %v: %v", text, start, err)
+		}
+	}
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
+	env := enough()
+	env["MONGODB_URI"] = "mongodb://user:hunter2@/?replicaSet"
+	env["AZURE_SERVICEBUS_CONNECTION_STRING"] = "Endpoint=sb:bus;SharedAccessKey=hunter2"
+	_, text, err := parse(env)
+	if !errors.Is(err, cli.ErrUsage) || strings.Contains(text, "hunter2") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
