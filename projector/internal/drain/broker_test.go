@@ -32,6 +32,7 @@ type fakeBroker struct {
 	waiting  int
 	mostWait int
 	dialled  int
+	released int
 	open     int
 	dead     map[string]string
 	problems []string
@@ -48,15 +49,20 @@ type fakeBroker struct {
 type fakeSession struct {
 	id       string
 	messages []*fakeMessage
-	owner    *fakeReceiver
-	expiry   *time.Timer
-	held     int
+	// byToken are the deliveries; before first, nothing is available, and left are not
+	// settled.
+	byToken     map[[16]byte]*fakeMessage
+	first, left int
+	owner       *fakeReceiver
+	expiry      *time.Timer
+	held        int
 }
 
 // fakeMessage is available where link is nil.
 type fakeMessage struct {
 	id        string
 	body      []byte
+	place     int
 	link      *fakeReceiver
 	token     [16]byte
 	delivered int
@@ -86,11 +92,12 @@ func (b *fakeBroker) sendBody(session, id string, body []byte) {
 	defer b.mu.Unlock()
 	s := b.sessions[session]
 	if s == nil {
-		s = &fakeSession{id: session}
+		s = &fakeSession{id: session, byToken: make(map[[16]byte]*fakeMessage)}
 		b.sessions[session] = s
 		b.order = append(b.order, session)
 	}
-	s.messages = append(s.messages, &fakeMessage{id: id, body: body})
+	s.messages = append(s.messages, &fakeMessage{id: id, body: body, place: len(s.messages)})
+	s.left++
 	b.signal()
 }
 
@@ -106,11 +113,7 @@ func (b *fakeBroker) unsettled() int {
 	defer b.mu.Unlock()
 	n := 0
 	for _, s := range b.sessions {
-		for _, m := range s.messages {
-			if !m.settled {
-				n++
-			}
-		}
+		n += s.left
 	}
 	return n
 }
@@ -161,6 +164,7 @@ func (b *fakeBroker) detach(s *fakeSession) {
 	for _, m := range s.messages {
 		if m.link == link {
 			m.link = nil
+			s.first = min(s.first, m.place)
 		}
 	}
 	if link != nil {
@@ -238,7 +242,7 @@ func (c *fakeConnection) Accept(ctx context.Context) (drain.Accepted, error) {
 		changed := b.changed
 		for _, id := range b.order {
 			s := b.sessions[id]
-			if s.owner == nil && slices.ContainsFunc(s.messages, func(m *fakeMessage) bool { return !m.settled }) {
+			if s.owner == nil && s.left > 0 {
 				link := &fakeReceiver{broker: b, id: id}
 				b.attach(s, link)
 				b.accepts++
@@ -273,7 +277,8 @@ type fakeReceiver struct {
 	credit       int
 	receiving    bool
 	stopReleaser func()
-	released     int
+	// told is set when a call has said that the link is dead.
+	told bool
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -295,10 +300,11 @@ func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 			return nil, false
 		}
 		if r.credit > 0 {
-			for _, m := range r.session.messages {
-				if !m.settled && m.link == nil {
+			for s := r.session; s.first < len(s.messages); s.first++ {
+				if m := s.messages[s.first]; !m.settled && m.link == nil {
 					b.tokens++
 					binary.BigEndian.PutUint64(m.token[:], b.tokens)
+					s.byToken[m.token] = m
 					m.link = r
 					m.delivered++
 					r.credit--
@@ -341,6 +347,9 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservi
 	case r.closed:
 		b.problems = append(b.problems, "ReceiveMessages called after Close")
 	case !r.attached:
+		if r.told {
+			b.problems = append(b.problems, "ReceiveMessages called on a dead link")
+		}
 		s := b.sessions[r.id]
 		if s.owner != nil {
 			b.mu.Unlock()
@@ -376,6 +385,9 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservi
 	case len(messages) > 0:
 		return messages, nil
 	case !alive:
+		b.mu.Lock()
+		r.told = true
+		b.mu.Unlock()
 		return nil, nil
 	default:
 		return nil, ctx.Err()
@@ -407,7 +419,8 @@ func (r *fakeReceiver) startReleaser() {
 			r.broker.mu.Lock()
 			if m.link == r {
 				m.link = nil
-				r.released++
+				r.session.first = min(r.session.first, m.place)
+				r.broker.released++
 				r.broker.signal()
 			}
 			r.broker.mu.Unlock()
@@ -436,13 +449,12 @@ func (r *fakeReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessa
 		}
 	}
 	b.mu.Lock()
-	for _, have := range b.sessions[r.id].messages {
-		if have.token == m.LockToken && have.link == r && !have.settled {
-			have.settled, have.link = true, nil
-			then(have)
-			b.mu.Unlock()
-			return nil
-		}
+	if have := b.sessions[r.id].byToken[m.LockToken]; have != nil && have.token == m.LockToken && have.link == r && !have.settled {
+		have.settled, have.link = true, nil
+		b.sessions[r.id].left--
+		then(have)
+		b.mu.Unlock()
+		return nil
 	}
 	b.mu.Unlock()
 	pause(ctx, 4*time.Second)

@@ -132,13 +132,14 @@ func (g *gate) left(madeRoom bool) {
 	}
 }
 
-// makeRoom tells an idle session to leave, so that some slots are always free for
-// the sessions that wait.
+// makeRoom tells an idle session to leave, so that half of the slots are there for
+// the sessions that wait. Where many short sessions do, half of the slots is what
+// accepting them takes: as long as draining one does.
 func (g *gate) makeRoom() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	free := g.slots - g.active
-	if free+g.leaving >= max(g.slots/4, 1) {
+	if free+g.leaving >= max(g.slots/2, 1) {
 		return false
 	}
 	g.leaving++

@@ -34,9 +34,9 @@ type Options struct {
 	// 64 MiB by default.
 	BufferBytes int
 	// SessionIdle is how long a session has no message before its slot goes on to
-	// another session, where no slot is free; 50 ms by default. Where slots are free,
-	// the session is kept up to SessionHold, since accepting it again costs about 15
-	// round trips.
+	// another session; 30 ms by default. As long as half of the slots are free, the
+	// session is kept up to SessionHold, since accepting it again costs about 15 round
+	// trips.
 	SessionIdle time.Duration
 	// SessionHold is how long an idle session is kept at most; 1 min by default.
 	SessionHold time.Duration
@@ -111,7 +111,7 @@ func (o Options) withDefaults() Options {
 	o.Connections = min(cmp.Or(o.Connections, 4), o.Slots)
 	o.BatchSize = cmp.Or(o.BatchSize, 256)
 	o.BufferBytes = cmp.Or(o.BufferBytes, 64<<20)
-	o.SessionIdle = cmp.Or(o.SessionIdle, 50*time.Millisecond)
+	o.SessionIdle = cmp.Or(o.SessionIdle, 30*time.Millisecond)
 	o.SessionHold = cmp.Or(o.SessionHold, time.Minute)
 	o.SessionTenure = cmp.Or(o.SessionTenure, 2*time.Minute)
 	o.Hold = cmp.Or(o.Hold, 250*time.Millisecond)
