@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/sandbox"
+	"github.com/penstock-cdc/penstock/integration/sandbox/eventlog"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// config is what the command line says.
+type config struct {
+	Events     string        `help:"File of events to run, one JSON object a line, gzipped if it ends in .gz: aggregateId, aggregateType, eventId, eventType, timestamp, payload. Without it a small shop is made up." env:"EVENTS" placeholder:"FILE"`
+	Count      int           `help:"How many events the made-up shop has." default:"20000" placeholder:"N"`
+	Seed       uint64        `help:"Seed of the made-up shop: the same seed makes the same events." default:"1" placeholder:"N"`
+	LoadTime   time.Duration `help:"Spread the storing of the events over this time; 0 stores them as fast as can be." default:"20s"`
+	Stall      time.Duration `help:"Give up after this long without progress." default:"60s"`
+	Publishers int           `help:"Publisher processes; one leads, the others stand by." default:"2" placeholder:"N"`
+	Projectors int           `help:"Projector processes." default:"2" placeholder:"N"`
+	Plain      bool          `help:"Write a line a second instead of a live screen, as without a terminal."`
+	Publisher  string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
+	Projector  string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
+	Logs       string        `help:"Folder that keeps the services' logs; without it they are thrown away where all went well." placeholder:"DIR"`
+}
+
+// Validate joins all that is wrong.
+func (c *config) Validate() error {
+	var errs []error
+	if c.Count < 1 {
+		errs = append(errs, errors.New("--count must be at least 1"))
+	}
+	if c.Publishers < 2 {
+		errs = append(errs, errors.New("--publishers must be at least 2: somebody has to succeed the leader that is killed"))
+	}
+	if c.Projectors < 1 {
+		errs = append(errs, errors.New("--projectors must be at least 1"))
+	}
+	if c.LoadTime < 0 {
+		errs = append(errs, errors.New("--load-time must not be negative"))
+	}
+	for _, path := range []string{c.Publisher, c.Projector} {
+		if _, err := os.Stat(path); err != nil {
+			errs = append(errs, fmt.Errorf("%s is not there: run make build first", path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *config) workload() (*workload.Workload, error) {
+	if c.Events != "" {
+		return eventlog.Open(c.Events)
+	}
+	return shop.New(c.Count, c.Seed), nil
+}
+
+func (c *config) run(ctx context.Context, interrupt func(), terminal bool) (result *sandbox.Result, err error) {
+	w, err := c.workload()
+	if err != nil {
+		return nil, err
+	}
+	dir := c.Logs
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "penstock-sandbox-"); err != nil {
+			return nil, fmt.Errorf("make a folder for the logs: %w", err)
+		}
+		defer func() {
+			if err == nil && result.OK() {
+				_ = os.RemoveAll(dir)
+				return
+			}
+			fmt.Fprintln(os.Stderr, "sandbox: the services' logs are in", dir)
+		}()
+	} else if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("make the folder for the logs: %w", err)
+	}
+
+	backend, err := harness.StartEmbedded(harness.EmbeddedOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+
+	var view sandbox.View = sandbox.NewPlainView(os.Stdout)
+	if terminal && !c.Plain {
+		title := fmt.Sprintf("%s, %d events of %d aggregates", w.Name, len(w.Events), w.Aggregates())
+		view = sandbox.NewScreen(os.Stdin, os.Stdout, title, interrupt)
+	}
+	defer view.Close()
+	return sandbox.Run(ctx, sandbox.Options{
+		Workload: w, Backend: backend, Broker: func() sandbox.BrokerStats {
+			accepted, dropped := backend.TopicCounts()
+			return sandbox.BrokerStats{Accepted: accepted, DuplicatesDropped: dropped}
+		},
+		Binaries:   harness.Binaries{Publisher: c.Publisher, Projector: c.Projector},
+		Publishers: c.Publishers, Projectors: c.Projectors,
+		LoadTime: c.LoadTime, Stall: c.Stall, Dir: dir, View: view,
+	})
+}

@@ -1,0 +1,148 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+)
+
+func TestProjectorKilledUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, shop.New(events, 11), func(_ *harness.PipelineOptions, o *harness.EmbeddedOptions) {
+		// A killed projector's sessions come free when its connections break.
+		o.LockDuration = 5 * time.Second
+	})
+	s.start(1, 2)
+	s.load(4 * time.Second)
+	for n, share := range []float64{0.3, 0.6} {
+		s.awaitPublished(share)
+		s.kill("projector", n)
+		s.startProjector(n)
+	}
+	s.invariants()
+}
+
+func TestEverythingRestarted(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, shop.New(events, 12))
+	s.start(2, 2)
+	s.load(4 * time.Second)
+	s.awaitPublished(0.5)
+	s.Kill()
+	s.start(2, 2)
+	s.invariants()
+}
+
+func TestSessionLocksLost(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, shop.New(events, 13))
+	s.start(1, 2)
+	s.load(4 * time.Second)
+	lost := 0
+	for _, share := range []float64{0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8} {
+		s.awaitPublished(share)
+		lost += s.loseSessionLocks()
+	}
+	if lost == 0 {
+		t.Error("no session was held when its lock was to be lost")
+	}
+	s.invariants()
+}
+
+func TestBrokerThrottles(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, shop.New(events, 14))
+	s.start(1, 2)
+	s.load(3 * time.Second)
+	s.awaitPublished(0.3)
+	s.backend.Broker.Throttle(5 * time.Second)
+	s.invariants()
+}
+
+func TestBrokerDropsConnections(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, shop.New(events, 15))
+	s.start(1, 2)
+	s.load(4 * time.Second)
+	for _, share := range []float64{0.2, 0.4, 0.6, 0.8} {
+		s.awaitPublished(share)
+		if s.backend.Broker.DropConnections(nil) == 0 {
+			t.Error("there was no connection to drop")
+		}
+	}
+	s.invariants()
+}
+
+// A poison event stops its aggregate in its projection and nothing else.
+func TestPoisonEvent(t *testing.T) {
+	t.Parallel()
+	w := shop.New(events, 16)
+	// The order's quantity becomes a word, which no expression can multiply.
+	poisoned, at := "", int64(0)
+	for i := range w.Events {
+		if ev := &w.Events[i]; ev.EventType == "ItemAddedToOrderEvent" && ev.EventID == 3 && poisoned == "" {
+			ev.Payload = bson.D{{Key: "sku", Value: "x"}, {Key: "quantity", Value: "two"}, {Key: "priceCents", Value: int64(1)}}
+			poisoned, at = ev.AggregateID, ev.EventID
+		}
+	}
+	s := newScenario(t, w)
+	s.until[poisoned] = at - 1
+	s.start(1, 2)
+	s.load(2 * time.Second)
+	s.invariants()
+
+	var marker struct {
+		ID struct {
+			Projection  string `bson:"projection"`
+			AggregateID string `bson:"aggregateId"`
+		} `bson:"_id"`
+		EventID int64 `bson:"eventId"`
+		Head    int64 `bson:"head"`
+	}
+	last := int64(0)
+	for _, ev := range w.Events {
+		if ev.AggregateID == poisoned {
+			last = ev.EventID
+		}
+	}
+	s.await("the marker at the aggregate's last event", func() bool {
+		return s.state.Collection("parked").FindOne(t.Context(), bson.D{}).Decode(&marker) == nil && marker.Head == last
+	})
+	if marker.ID.Projection != "orders" || marker.ID.AggregateID != poisoned || marker.EventID != at {
+		t.Errorf("parked %+v, not orders/%s at %d", marker, poisoned, at)
+	}
+	if n, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{}); err != nil || n != 1 {
+		t.Errorf("%d aggregates are parked (%v), not 1", n, err)
+	}
+	s.await("the message in the dead-letter queue and all others settled", func() bool {
+		counts, err := s.backend.Broker.Counts(s.backend.SubscriptionPath())
+		return err == nil && counts.DeadLettered == 1 && counts.Active == 0
+	})
+}
+
+// What is no event at all is dead-lettered, or quarantined where the publisher
+// sees it first, and stops nobody.
+func TestDocumentThatBreaksTheContract(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, shop.New(events/2, 17))
+	s.start(1, 1)
+	s.load(time.Second)
+	s.awaitPublished(0.3)
+	if _, err := s.events.InsertOne(t.Context(), bson.D{
+		{Key: "_id", Value: "broken"}, {Key: "aggregateId", Value: "user-00001"}, {Key: "eventId", Value: "seven"}, {Key: "eventType", Value: "Broken"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.await("the document in the quarantine", func() bool {
+		n, err := s.state.Collection("quarantine").CountDocuments(t.Context(), bson.D{})
+		return err == nil && n == 1
+	})
+	if _, err := s.events.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "broken"}}); err != nil {
+		t.Fatal(err)
+	}
+	s.invariants()
+}

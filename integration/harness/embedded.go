@@ -1,0 +1,137 @@
+package harness
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/integration/verify"
+)
+
+// The entities of the embedded broker.
+const (
+	embeddedTopic        = "events"
+	embeddedSubscription = "projector"
+)
+
+// EmbeddedOptions are what a caller may want otherwise; the zero value is a
+// broker and a store as a small production has them.
+type EmbeddedOptions struct {
+	// Latency is added to every frame to and from the broker, each way.
+	Latency time.Duration
+	// LockDuration is how long a session is locked; 0 means 30 s.
+	LockDuration time.Duration
+	// DuplicateDetectionWindow is how long the topic remembers message ids; 0 means
+	// 10 minutes, a negative one that it does not.
+	DuplicateDetectionWindow time.Duration
+	// Record is how many accepted messages [Embedded.Accepted] can tell.
+	Record int
+	// MoreSubscriptions are session-enabled subscriptions beside the services' own.
+	MoreSubscriptions []string
+	// OplogEvents bounds the store's oplog; 0 means the store's default.
+	OplogEvents int
+}
+
+// Embedded is a backend of the two stand-ins, in this process and on loopback
+// sockets.
+type Embedded struct {
+	// Mongo and Broker are the stand-ins themselves: what breaks them is a method of
+	// theirs.
+	Mongo  *mongoemu.Server
+	Broker *sbemu.Server
+}
+
+var _ Backend = (*Embedded)(nil)
+
+// StartEmbedded starts both stand-ins. The caller closes what it returns.
+func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
+	topic := sbemu.Topic{Name: embeddedTopic, DuplicateDetectionWindow: 10 * time.Minute, Record: o.Record}
+	if o.DuplicateDetectionWindow != 0 {
+		topic.DuplicateDetectionWindow = max(0, o.DuplicateDetectionWindow)
+	}
+	for _, name := range append([]string{embeddedSubscription}, o.MoreSubscriptions...) {
+		topic.Subscriptions = append(topic.Subscriptions, sbemu.Subscription{
+			Name: name, RequiresSession: true, LockDuration: cmp.Or(o.LockDuration, 30*time.Second),
+		})
+	}
+	broker, err := sbemu.New(sbemu.Config{Topics: []sbemu.Topic{topic}})
+	if err != nil {
+		return nil, fmt.Errorf("configure the broker: %w", err)
+	}
+	if err := broker.Start(); err != nil {
+		return nil, fmt.Errorf("start the broker: %w", err)
+	}
+	broker.SetLatency(o.Latency, o.Latency)
+	store, err := mongoemu.New(mongoemu.Config{OplogEntries: o.OplogEvents})
+	if err == nil {
+		err = store.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the event store: %w", err), broker.Close())
+	}
+	return &Embedded{Mongo: store, Broker: broker}, nil
+}
+
+// MongoURI implements [Backend].
+func (e *Embedded) MongoURI() string { return e.Mongo.URI() }
+
+// Bus implements [Backend].
+func (e *Embedded) Bus() Bus {
+	return Bus{
+		ConnectionString: e.Broker.ConnectionString(),
+		Topic:            embeddedTopic, Subscription: embeddedSubscription,
+	}
+}
+
+// Close implements [Backend].
+func (e *Embedded) Close() error { return errors.Join(e.Broker.Close(), e.Mongo.Close()) }
+
+// SubscriptionPath is the name of the subscription among the broker's queues.
+func (e *Embedded) SubscriptionPath() string {
+	return embeddedTopic + "/Subscriptions/" + embeddedSubscription
+}
+
+// TopicCounts are how many distinct messages the topic accepted, and how many it
+// dropped as duplicates.
+func (e *Embedded) TopicCounts() (accepted, duplicates int) {
+	totals, err := e.Broker.Totals(embeddedTopic)
+	if err != nil {
+		return 0, 0
+	}
+	return int(totals.Accepted), int(totals.Duplicates)
+}
+
+// Accepted are the messages that the topic accepted, in its order, those dropped
+// as duplicates among them.
+func (e *Embedded) Accepted() ([]verify.Accepted, error) {
+	recorded, err := e.Broker.Accepted(embeddedTopic)
+	if err != nil {
+		return nil, fmt.Errorf("read what the topic accepted: %w", err)
+	}
+	accepted := make([]verify.Accepted, 0, len(recorded))
+	for _, m := range recorded {
+		aggregate, number, _ := cutLast(m.MessageID, "/")
+		eventID, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read what the topic accepted: MessageId %q is not <aggregateId>/<eventId>", m.MessageID)
+		}
+		accepted = append(accepted, verify.Accepted{
+			MessageID: m.MessageID, SessionID: m.SessionID, AggregateID: aggregate, EventID: eventID, Epoch: m.Epoch,
+		})
+	}
+	return accepted, nil
+}
+
+// cutLast cuts text around the last sep.
+func cutLast(text, sep string) (before, after string, found bool) {
+	at := strings.LastIndex(text, sep)
+	if at < 0 {
+		return text, "", false
+	}
+	return text[:at], text[at+len(sep):], true
+}

@@ -1,0 +1,71 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// Accepted is a message that the broker accepted on the topic.
+type Accepted struct {
+	MessageID, SessionID string
+	AggregateID          string
+	EventID, Epoch       int64
+}
+
+// TopicReport says what the topic shows of the publisher's promises.
+type TopicReport struct {
+	// Repeats counts the messages whose event had been accepted before; Epochs the
+	// distinct terms that published.
+	Repeats, Epochs int
+	// Findings say which promise is broken, at most the first few.
+	Findings []string
+}
+
+// Topic checks the messages that a topic accepted, in the broker's order, against
+// the events: each is there (nothing is lost), the first occurrences of an
+// aggregate's are in eventId order, an aggregate stays in one session, and no
+// message speaks of an event that is not stored.
+func Topic(accepted []Accepted, events []workload.Event) *TopicReport {
+	report := new(TopicReport)
+	find := func(format string, args ...any) {
+		if len(report.Findings) < maxFindings {
+			report.Findings = append(report.Findings, fmt.Sprintf(format, args...))
+		}
+	}
+	highest := make(map[string]int64) // per aggregate, of those published so far
+	sessions := make(map[string]string)
+	epochs := make(map[int64]struct{})
+	for _, m := range accepted {
+		epochs[m.Epoch] = struct{}{}
+		switch before := highest[m.AggregateID]; {
+		case m.EventID <= before:
+			report.Repeats++
+		case m.EventID == before+1:
+			highest[m.AggregateID] = m.EventID
+		default:
+			find("%s: event %d was first published after event %d", m.AggregateID, m.EventID, before)
+			highest[m.AggregateID] = m.EventID
+		}
+		if session, known := sessions[m.AggregateID]; known && session != m.SessionID {
+			find("%s: is in session %s and in session %s", m.AggregateID, session, m.SessionID)
+		}
+		sessions[m.AggregateID] = m.SessionID
+	}
+	stored := make(map[string]int64)
+	for i := range events {
+		stored[events[i].AggregateID] = max(stored[events[i].AggregateID], events[i].EventID)
+	}
+	for _, id := range sortedKeys(stored) {
+		if highest[id] < stored[id] {
+			find("%s: published up to event %d of %d", id, highest[id], stored[id])
+		}
+	}
+	for _, id := range sortedKeys(highest) {
+		if highest[id] > stored[id] {
+			find("%s: event %d was published and is not stored", id, highest[id])
+		}
+	}
+	report.Epochs = len(epochs)
+	return report
+}
