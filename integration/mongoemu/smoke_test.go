@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-func start(t *testing.T, c mongoemu.Config) (*mongoemu.Server, *mongo.Client) {
+func start(t testing.TB, c mongoemu.Config) (*mongoemu.Server, *mongo.Client) {
 	t.Helper()
 	s, err := mongoemu.New(c)
 	if err != nil {

@@ -60,7 +60,7 @@ func collStats(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) err
 		s := e.Store.Log().Stats()
 		number(b, "size", s.Bytes)
 		b.Int32("count", int32(s.Entries))
-		b.Bool("capped", true).Int64("max", -1)
+		b.Bool("capped", true).Int32("max", -1)
 		number(b, "maxSize", s.Limits.Bytes)
 		b.Int32("nindexes", 0).Int32("scaleFactor", 1)
 		return nil

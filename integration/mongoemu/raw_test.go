@@ -1,0 +1,91 @@
+package mongoemu_test
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+)
+
+// rawClient speaks OP_MSG by itself, so that a test sees replies whole.
+type rawClient struct {
+	t    testing.TB
+	conn net.Conn
+	id   uint32
+}
+
+func dialRaw(t testing.TB, s *mongoemu.Server) *rawClient {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return &rawClient{t: t, conn: conn}
+}
+
+// run sends a command to a database and gives the reply, whatever it says.
+func (c *rawClient) run(db string, command bson.D) bson.D {
+	c.t.Helper()
+	command = append(append(bson.D{}, command...), bson.E{Key: "$db", Value: db})
+	body, err := bson.Marshal(command)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.send(body)
+	var reply bson.D
+	if err := bson.Unmarshal(c.receive(), &reply); err != nil {
+		c.t.Fatal(err)
+	}
+	return reply
+}
+
+func (c *rawClient) send(body []byte) {
+	c.t.Helper()
+	c.id++
+	msg := binary.LittleEndian.AppendUint32(nil, uint32(21+len(body)))
+	msg = binary.LittleEndian.AppendUint32(msg, c.id)
+	msg = binary.LittleEndian.AppendUint32(msg, 0)
+	msg = binary.LittleEndian.AppendUint32(msg, 2013)
+	msg = append(msg, 0, 0, 0, 0, 0)
+	if _, err := c.conn.Write(append(msg, body...)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *rawClient) receive() []byte {
+	c.t.Helper()
+	var header [21]byte
+	if _, err := io.ReadFull(c.conn, header[:]); err != nil {
+		c.t.Fatal(err)
+	}
+	if got := binary.LittleEndian.Uint32(header[8:]); got != c.id {
+		c.t.Fatalf("reply to %d, want %d", got, c.id)
+	}
+	body := make([]byte, binary.LittleEndian.Uint32(header[:])-21)
+	if _, err := io.ReadFull(c.conn, body); err != nil {
+		c.t.Fatal(err)
+	}
+	return body
+}
+
+func get(d bson.D, path ...string) any {
+	var v any = d
+	for _, key := range path {
+		inner, ok := v.(bson.D)
+		if !ok {
+			return nil
+		}
+		v = nil
+		for _, e := range inner {
+			if e.Key == key {
+				v = e.Value
+			}
+		}
+	}
+	return v
+}
