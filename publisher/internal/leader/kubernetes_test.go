@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -25,9 +26,11 @@ import (
 // leaseServer is an API server that has one Lease.
 type leaseServer struct {
 	*httptest.Server
-	hang chan struct{} // while open, requests hang
+	// arrived receives for every request.
+	arrived chan struct{}
 
 	mu          sync.Mutex
+	hang        chan struct{} // the next request waits for it; nil: for nothing
 	lease       *coordinationv1.Lease
 	paths       []string
 	protocols   map[int]bool
@@ -36,13 +39,20 @@ type leaseServer struct {
 
 func newLeaseServer(t *testing.T) *leaseServer {
 	t.Helper()
-	s := &leaseServer{hang: make(chan struct{}), protocols: map[int]bool{}, connections: map[string]bool{}}
-	close(s.hang)
+	s := &leaseServer{arrived: make(chan struct{}, 100), protocols: map[int]bool{}, connections: map[string]bool{}}
 	s.Server = httptest.NewUnstartedServer(s)
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
+}
+
+// hangNext makes the next request wait until what it returns is closed.
+func (s *leaseServer) hangNext() chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hang = make(chan struct{})
+	return s.hang
 }
 
 func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -51,8 +61,12 @@ func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.protocols[r.ProtoMajor] = true
 	s.connections[r.RemoteAddr] = true
 	hang := s.hang
+	s.hang = nil
 	s.mu.Unlock()
-	<-hang
+	s.arrived <- struct{}{}
+	if hang != nil {
+		<-hang
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
@@ -143,7 +157,23 @@ func TestKubernetesLock(t *testing.T) {
 	}
 }
 
-// A request that hangs must end by itself, and the next one must not wait behind it.
+func TestKubernetesLockBoundsItsRequests(t *testing.T) {
+	t.Parallel()
+	server := newLeaseServer(t)
+	hang := server.hangNext()
+	defer close(hang)
+	lock, err := leader.NewKubernetesLock(leader.KubernetesConfig{
+		Name: "publisher", Identity: "a", Kubeconfig: server.kubeconfig(t, "prod"), RequestTimeout: 50 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := lock.Get(t.Context()); err == nil || apierrors.IsNotFound(err) {
+		t.Errorf("Get returned %v, want a timeout", err)
+	}
+}
+
+// What follows a request that hung must not wait on its connection.
 func TestKubernetesLockLeavesAHungConnection(t *testing.T) {
 	t.Parallel()
 	server := newLeaseServer(t)
@@ -152,26 +182,24 @@ func TestKubernetesLockLeavesAHungConnection(t *testing.T) {
 		Namespace:      "elsewhere",
 		Identity:       "a",
 		Kubeconfig:     server.kubeconfig(t, "prod"),
-		RequestTimeout: 200 * time.Millisecond,
+		RequestTimeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	hang := make(chan struct{})
-	server.mu.Lock()
-	server.hang = hang
-	server.mu.Unlock()
-	if _, _, err := lock.Get(t.Context()); err == nil || apierrors.IsNotFound(err) {
-		t.Fatalf("Get returned %v, want a timeout", err)
+	hang := server.hangNext()
+	defer close(hang)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-server.arrived
+		cancel()
+	}()
+	if _, _, err := lock.Get(ctx); err == nil || apierrors.IsNotFound(err) {
+		t.Fatalf("Get returned %v, want the context's error", err)
 	}
-	server.mu.Lock()
-	server.hang = make(chan struct{})
-	close(server.hang)
-	server.mu.Unlock()
 	if err := lock.Create(t.Context(), record("a", time.Now())); err != nil {
 		t.Fatalf("Create after a hung request returned %v", err)
 	}
-	close(hang)
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	if len(server.connections) != 2 {
