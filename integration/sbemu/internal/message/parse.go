@@ -88,8 +88,17 @@ func (m *Message) section(d *wire.Decoder, code byte) error {
 		checkApplicationProperties(d)
 	case wire.CodeData:
 		d.Binary()
-	case wire.CodeSequence, wire.CodeValue, wire.CodeFooter:
+	case wire.CodeSequence:
+		whole := *d
 		d.Skip()
+		whole.List()
+		if whole.Err() != nil {
+			d.Fail(whole.Err())
+		}
+	case wire.CodeValue:
+		d.Skip()
+	case wire.CodeFooter:
+		keep(d, ownedNone, nil)
 	default:
 		if d.Err() == nil {
 			return fmt.Errorf("%w: unknown section 0x%02x", ErrMalformed, code)
@@ -115,6 +124,8 @@ func (m *Message) header(d *wire.Decoder) {
 
 // adopt makes d fail if reading its fields failed.
 func adopt(d *wire.Decoder, f *wire.Fields) {
+	f.Done()
+
 	if f.Err() != nil {
 		d.Fail(f.Err())
 	}
@@ -130,7 +141,13 @@ func keep(d *wire.Decoder, owned func(key string) bool, see func(key string, v *
 
 	for i := 0; i < n && in.Err() == nil; i += 2 {
 		entry := in.Rest()
-		key, ok := wire.Text(in.Value())
+		name := in.Value()
+		key, ok := wire.Text(name)
+
+		if _, number := wire.Integer(name); !ok && !number && in.Err() == nil {
+			in.Fail(fmt.Errorf("%w: %T for a key", wire.ErrType, name))
+		}
+
 		value := in
 		in.Skip()
 
@@ -160,7 +177,7 @@ func keep(d *wire.Decoder, owned func(key string) bool, see func(key string, v *
 	}
 
 	if in.Err() == nil && in.Len() > 0 {
-		in.Fail(wire.ErrTruncated)
+		in.Fail(wire.ErrSize)
 	}
 
 	if in.Err() != nil {
@@ -169,6 +186,8 @@ func keep(d *wire.Decoder, owned func(key string) bool, see func(key string, v *
 
 	return out
 }
+
+func ownedNone(string) bool { return false }
 
 func ownedDelivery(key string) bool { return key == annotationLockToken }
 
@@ -258,6 +277,10 @@ func checkApplicationProperties(d *wire.Decoder) {
 
 		in.Text()
 		in.Skip()
+	}
+
+	if in.Err() == nil && in.Len() > 0 {
+		in.Fail(wire.ErrSize)
 	}
 
 	if in.Err() != nil {

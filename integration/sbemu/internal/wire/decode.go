@@ -14,6 +14,7 @@ var (
 	ErrType      = errors.New("unexpected type")
 	ErrDepth     = errors.New("nested too deeply")
 	ErrUTF8      = errors.New("string is not UTF-8")
+	ErrSize      = errors.New("size and count of a list, map or array disagree")
 )
 
 // Decoder reads values one after the other from bytes. The first malformed
@@ -430,11 +431,20 @@ func (f *Fields) Next() *Decoder {
 		return &f.Decoder
 	}
 
-	if f.Decoder.err == nil {
-		f.Decoder.buf = encodedNull
+	f.Done()
+
+	if f.err == nil {
+		f.buf = encodedNull
 	}
 
 	return &f.Decoder
+}
+
+// Done makes the decoder fail if there is more than the fields that were read.
+func (f *Fields) Done() {
+	if f.left > 0 || len(f.buf) > 0 {
+		f.fail(ErrSize)
+	}
 }
 
 // Left returns how many fields are left.

@@ -111,6 +111,8 @@ func (d *Decoder) list() []any {
 		out = append(out, f.Next().Value())
 	}
 
+	f.Done()
+
 	if f.err != nil {
 		d.fail(f.err)
 
@@ -134,6 +136,8 @@ func (d *Decoder) Map() Map {
 		out = append(out, Pair{Key: in.Value(), Value: in.Value()})
 	}
 
+	in.done()
+
 	if in.err != nil {
 		d.fail(in.err)
 
@@ -141,6 +145,13 @@ func (d *Decoder) Map() Map {
 	}
 
 	return out
+}
+
+// done makes the decoder of a compound's content fail if there is more.
+func (d *Decoder) done() {
+	if len(d.buf) > 0 {
+		d.fail(ErrSize)
+	}
 }
 
 // Skip walks over one value of any type and checks all of it: lengths,
@@ -177,6 +188,8 @@ func (d *Decoder) skip(code byte) {
 		for ; n > 0 && in.err == nil; n-- {
 			in.Skip()
 		}
+
+		in.done()
 
 		if in.err != nil {
 			d.fail(in.err)
@@ -227,6 +240,8 @@ func (d *Decoder) skipArray(wide bool) {
 			in.skip(code)
 		}
 	}
+
+	in.done()
 
 	if in.err != nil {
 		d.fail(in.err)
