@@ -18,14 +18,14 @@ type rawClient struct {
 	id   uint32
 }
 
-func dialRaw(t testing.TB, s *mongoemu.Server) *rawClient {
-	t.Helper()
+func dialRaw(tb testing.TB, s *mongoemu.Server) *rawClient {
+	tb.Helper()
 	conn, err := net.Dial("tcp", s.Address())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return &rawClient{t: t, conn: conn}
+	tb.Cleanup(func() { _ = conn.Close() })
+	return &rawClient{t: tb, conn: conn}
 }
 
 // run sends a command to a database and gives the reply, whatever it says.

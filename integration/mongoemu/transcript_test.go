@@ -103,7 +103,6 @@ type replay struct {
 	ids     map[int64]int64   // recorded cursor id to ours
 	tokens  map[string]string // recorded token to ours
 	started bson.Timestamp
-	txn     int64 // the open transaction's session
 }
 
 // transactions gives the session of each exchange that runs in a transaction,

@@ -93,6 +93,8 @@ func serve(ctx context.Context, o options, stdout io.Writer) (err error) {
 	case <-ctx.Done():
 	}
 	err = h.Close()
-	<-failed
+	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
 	return err
 }

@@ -152,10 +152,10 @@ func (s *Stream) Token() []byte { return s.token.Document() }
 // Ended reports whether the stream has given all it ever will.
 func (s *Stream) Ended() bool { return s.ended }
 
-// Wait blocks until the log has something that the stream has not read, or ctx
-// ends.
-func (s *Stream) Wait(ctx context.Context) bool {
-	return s.next < s.have || s.log.Wait(ctx, s.position)
+// Wait blocks until the log has something that the stream has not read, and
+// reports whether it has; it gives up when ctx ends or stop is closed.
+func (s *Stream) Wait(ctx context.Context, stop <-chan struct{}) bool {
+	return s.next < s.have || s.log.Wait(ctx, stop, s.position)
 }
 
 // Next reads the log to its present end, or until a batch of maxDocs events (0:

@@ -26,7 +26,6 @@ func aggregateCommand(ctx context.Context, e *Engine, r *Request, b *bsonraw.Bui
 	}
 	if len(a.stages) > 0 {
 		if name, spec := aggregate.Name(a.stages[0]); name == "$changeStream" {
-			r.changes = true
 			return openStream(e, r, b, a, spec)
 		}
 	}

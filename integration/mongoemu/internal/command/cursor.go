@@ -189,6 +189,30 @@ func (cs *cursors) expire() {
 	}
 }
 
+// ofStream reports whether a command opens or reads a change stream.
+func (e *Engine) ofStream(r *Request) bool {
+	switch r.Name {
+	case "getMore":
+		id, _ := r.value.Int64OK()
+		e.cursors.mu.Lock()
+		defer e.cursors.mu.Unlock()
+		c := e.cursors.byID[id]
+		return c != nil && c.stream != nil
+	case "aggregate":
+		pipeline, _ := bsonraw.Lookup(r.Body, "pipeline")
+		if pipeline.Type != bsoncore.TypeArray {
+			return false
+		}
+		first, ok := bsonraw.Lookup(pipeline.Data, "0")
+		if !ok || first.Type != bsoncore.TypeEmbeddedDocument {
+			return false
+		}
+		_, ok = bsonraw.Lookup(first.Data, "$changeStream")
+		return ok
+	}
+	return false
+}
+
 // InterruptStreams fails every open change stream's getMore with a code and
 // gives how many there were.
 func (e *Engine) InterruptStreams(code int32) int {

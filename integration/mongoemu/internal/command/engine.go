@@ -80,6 +80,7 @@ func (e *Engine) answer(ctx context.Context, r *Request, m *wire.Message) Reply 
 	if err := e.delay(ctx, e.Faults.Latency()); err != nil {
 		return Reply{Close: true}
 	}
+	prepared := e.prepare(r)
 	f := e.Faults.Take(r.Name, r.conn.AppName)
 	if f == nil {
 		f = &fault.Command{}
@@ -92,7 +93,11 @@ func (e *Engine) answer(ctx context.Context, r *Request, m *wire.Message) Reply 
 			return reply
 		}
 	}
-	body, err := e.run(ctx, r)
+	var body *bsonraw.Builder
+	err := prepared
+	if err == nil {
+		body, err = e.run(ctx, r)
+	}
 	if f.AfterExecution {
 		if reply, failed := e.inject(r, f); failed {
 			return reply
@@ -143,19 +148,25 @@ func (e *Engine) delay(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// run finds the command and runs it in its session and transaction.
-func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) {
+// prepare finds the command and reads its generic fields.
+func (e *Engine) prepare(r *Request) error {
 	c, ok := e.commands[r.Name]
 	if !ok {
-		return nil, mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", r.Name)
+		return mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", r.Name)
 	}
 	r.command = c
+	r.changes = e.ofStream(r)
 	if err := r.generic(e); err != nil {
-		return nil, err
+		return err
 	}
 	if c.admin && r.DB != "admin" {
-		return nil, mongoerr.New(mongoerr.Unauthorized, "%s may only be run against the admin database.", r.Name)
+		return mongoerr.New(mongoerr.Unauthorized, "%s may only be run against the admin database.", r.Name)
 	}
+	return nil
+}
+
+// run runs the command in its session and transaction.
+func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) {
 	if r.maxTime > 0 && r.Name != "getMore" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.maxTime)
@@ -167,7 +178,7 @@ func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) 
 	}
 	defer release()
 	b := bsonraw.NewBuilder(512)
-	if err := c.run(ctx, e, r, b); err != nil {
+	if err := r.command.run(ctx, e, r, b); err != nil {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			err = store.Interrupted(ctx)
 		}

@@ -49,6 +49,7 @@ func parseFind(e *Engine, r *Request) (finding, error) {
 	}
 	filter := emptyDocument
 	asked := false
+	var bounds store.Hint
 	err = r.options(func(key string, v bsonraw.Value) (known bool, err error) {
 		switch key {
 		case "filter":
@@ -82,7 +83,11 @@ func parseFind(e *Engine, r *Request) (finding, error) {
 			if bsonraw.Truthy(v) {
 				err = mongoerr.Lacking("the find option %q", key)
 			}
-		case "min", "max", "let":
+		case "min":
+			bounds.Min, err = documentOption(r, key, v)
+		case "max":
+			bounds.Max, err = documentOption(r, key, v)
+		case "let":
 			err = mongoerr.Lacking("the find option %q", key)
 		default:
 			return false, nil
@@ -92,6 +97,7 @@ func parseFind(e *Engine, r *Request) (finding, error) {
 	if err != nil {
 		return f, err
 	}
+	f.query.Hint.Min, f.query.Hint.Max = bounds.Min, bounds.Max
 	if f.single && !asked && f.query.Limit > 0 {
 		f.batch = int(f.query.Limit)
 	}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
@@ -42,7 +41,6 @@ func getMore(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) err
 	}
 	keep := false
 	defer func() { e.cursors.unpin(c, keep) }()
-	r.changes = c.stream != nil
 	if err := r.mayRead(c, coll); err != nil {
 		keep = true
 		return err
@@ -100,18 +98,8 @@ func (e *Engine) moreChanges(ctx context.Context, r *Request, b *bsonraw.Builder
 	if r.maxTime > 0 {
 		await = r.maxTime
 	}
-	deadline := time.NewTimer(await)
-	defer deadline.Stop()
-	waiting, stop := context.WithCancel(ctx)
+	waiting, stop := context.WithTimeout(ctx, await)
 	defer stop()
-	go func() {
-		select {
-		case <-deadline.C:
-		case <-c.killed:
-		case <-waiting.Done():
-		}
-		stop()
-	}()
 	var events [][]byte
 	for {
 		if err := c.gone(); err != nil {
@@ -120,7 +108,7 @@ func (e *Engine) moreChanges(ctx context.Context, r *Request, b *bsonraw.Builder
 		if events, err = c.stream.Next(size, maxBatchBytes); err != nil {
 			return false, err
 		}
-		if len(events) > 0 || c.stream.Ended() || !c.stream.Wait(waiting) {
+		if len(events) > 0 || c.stream.Ended() || !c.stream.Wait(waiting, c.killed) {
 			break
 		}
 	}

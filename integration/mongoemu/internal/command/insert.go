@@ -54,7 +54,7 @@ func insert(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) erro
 func (e *Engine) insertDocs(ctx context.Context, r *Request, w *batch, ns store.Namespace, docs [][]byte, start, end int) (stop bool, err error) {
 	ready := make([][]byte, end-start)
 	for i := range ready {
-		ready[i] = store.WithID(docs[start+i])
+		ready[i] = e.Store.Prepared(docs[start+i])
 	}
 	i := start
 	err = e.Store.Do(ctx, r.tx, func(sw *store.Writer) error {

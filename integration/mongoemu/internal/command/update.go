@@ -259,7 +259,7 @@ func (u *updating) upserted(w *store.Writer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return store.WithID(next.Doc), nil
+	return w.Prepared(next.Doc), nil
 }
 
 func (u *updating) seed() ([]byte, error) {

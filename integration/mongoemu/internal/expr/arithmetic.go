@@ -202,7 +202,7 @@ func rounding(name string) func([]bsonraw.Value) (bsonraw.Value, error) {
 		}
 		abs, ok := Apply(Subtract, bsonraw.Int32Value(0), v[0])
 		if !ok {
-			return bsonraw.Missing, mongoerr.New(28680, "can't take $abs of long long min")
+			return bsonraw.Missing, mongoerr.New(28680, "can't take $abs of the least long")
 		}
 		return abs, nil
 	}

@@ -135,9 +135,9 @@ func (l *Log) Seek(ts bson.Timestamp) (uint64, error) {
 	return l.first + uint64(i), nil
 }
 
-// Wait blocks until there is an entry at position, or ctx ends; it reports
-// whether there is one.
-func (l *Log) Wait(ctx context.Context, position uint64) bool {
+// Wait blocks until there is an entry at position, and reports whether there is;
+// it gives up when ctx ends or stop is closed.
+func (l *Log) Wait(ctx context.Context, stop <-chan struct{}, position uint64) bool {
 	for {
 		l.mu.Lock()
 		if l.end() > position {
@@ -149,6 +149,8 @@ func (l *Log) Wait(ctx context.Context, position uint64) bool {
 		l.mu.Unlock()
 		select {
 		case <-wake:
+		case <-stop:
+			return false
 		case <-ctx.Done():
 			return false
 		}

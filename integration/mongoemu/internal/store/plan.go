@@ -26,6 +26,9 @@ type Hint struct {
 	Pattern []byte
 	// Natural is 1 or -1 for a walk in natural order.
 	Natural int
+	// Min and Max bound the hinted index: the walk is from Min on and ends before
+	// Max. Each names all of the index's fields; nil for no bound.
+	Min, Max []byte
 }
 
 // Set reports whether there is a hint.
@@ -34,6 +37,9 @@ func (h Hint) Set() bool { return h.Name != "" || h.Pattern != nil || h.Natural 
 // plan chooses the walk: by the index that fixes most fields, then by one that
 // gives the order, else in natural order.
 func (c *Collection) plan(m *query.Matcher, order []KeyPart, natural int, hint Hint) (Plan, error) {
+	if (hint.Min != nil || hint.Max != nil) && hint.Name == "" && hint.Pattern == nil {
+		return Plan{}, mongoerr.New(51173, "When using min()/max() a hint of which index to use must be provided")
+	}
 	if natural != 0 || hint.Natural != 0 {
 		return Plan{reverse: natural < 0 || hint.Natural < 0, Sorted: len(order) == 0}, nil
 	}
@@ -43,6 +49,17 @@ func (c *Collection) plan(m *query.Matcher, order []KeyPart, natural int, hint H
 			return Plan{}, err
 		}
 		p, _ := x.planFor(m, order)
+		if hint.Min != nil || hint.Max != nil {
+			v, err := x.between(hint.Min, hint.Max)
+			if err != nil {
+				return Plan{}, err
+			}
+			p.intervals, p.Bounded = []interval{v}, true
+			p.Sorted, p.reverse = len(order) == 0, false
+			if covered, reverse := x.covers(order, 0); covered {
+				p.Sorted, p.reverse = true, reverse
+			}
+		}
 		return p, nil
 	}
 	best, bestScore := Plan{Sorted: len(order) == 0}, 0
@@ -61,6 +78,41 @@ func (c *Collection) hinted(hint Hint) (*Index, error) {
 		}
 	}
 	return nil, mongoerr.New(mongoerr.BadValue, "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index")
+}
+
+// between is the interval from lo on to before hi, each a document of all the
+// index's fields.
+func (x *Index) between(lo, hi []byte) (interval, error) {
+	v := interval{}
+	for i, bound := range [][]byte{lo, hi} {
+		if bound == nil {
+			continue
+		}
+		var row []bsonraw.Value
+		for it := bsonraw.NewIter(bound); it.Next(); {
+			if n := len(row); n >= len(x.Parts) || x.Parts[n].Field != string(it.Key()) {
+				return v, errBounds()
+			}
+			row = append(row, it.Value())
+		}
+		if len(row) != len(x.Parts) {
+			return v, errBounds()
+		}
+		key, err := x.encode(row)
+		if err != nil {
+			return v, err
+		}
+		if i == 0 {
+			v.lo = string(key)
+		} else {
+			v.hi = string(key)
+		}
+	}
+	return v, nil
+}
+
+func errBounds() error {
+	return mongoerr.New(51174, "The index chosen by the hint is not compatible with min/max: they must name all of its fields, in its order")
 }
 
 func (x *Index) planFor(m *query.Matcher, order []KeyPart) (Plan, int) {

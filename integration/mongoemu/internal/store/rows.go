@@ -119,29 +119,29 @@ func (r *Rows) scanSome(ctx context.Context, visit func(*Record) (bool, error)) 
 // no more.
 func (r *Rows) Next(ctx context.Context, maxDocs, maxBytes int) (docs [][]byte, done bool, err error) {
 	size := 0
-	take := func(rec *Record) (bool, error) {
+	take := func(rec *Record) bool {
 		if r.skip > 0 {
 			r.skip--
-			return true, nil
+			return true
 		}
 		if len(docs) > 0 && size+len(rec.Doc) > maxBytes {
 			r.pending = rec
-			return false, nil
+			return false
 		}
 		docs = append(docs, rec.Doc)
 		size += len(rec.Doc)
 		if r.left > 0 {
 			if r.left--; r.left == 0 {
 				r.done = true
-				return false, nil
+				return false
 			}
 		}
-		return maxDocs == 0 || len(docs) < maxDocs, nil
+		return maxDocs == 0 || len(docs) < maxDocs
 	}
 	if r.pending != nil && !r.done {
 		rec := r.pending
 		r.pending = nil
-		if ok, _ := take(rec); !ok {
+		if !take(rec) {
 			return docs, r.done, nil
 		}
 	}
@@ -152,9 +152,8 @@ func (r *Rows) Next(ctx context.Context, maxDocs, maxBytes int) (docs [][]byte, 
 	for !r.done {
 		stopped := false
 		more, err := r.scanSome(ctx, func(rec *Record) (bool, error) {
-			ok, err := take(rec)
-			stopped = !ok
-			return ok, err
+			stopped = !take(rec)
+			return !stopped, nil
 		})
 		if err != nil {
 			return nil, false, err
@@ -169,11 +168,11 @@ func (r *Rows) Next(ctx context.Context, maxDocs, maxBytes int) (docs [][]byte, 
 	return docs, r.done, nil
 }
 
-func (r *Rows) fromSorted(take func(*Record) (bool, error)) {
+func (r *Rows) fromSorted(take func(*Record) bool) {
 	for len(r.sorted) > 0 {
 		rec := r.sorted[0].rec
 		r.sorted = r.sorted[1:]
-		if ok, _ := take(rec); !ok {
+		if !take(rec) {
 			break
 		}
 	}

@@ -103,6 +103,22 @@ func (tx *Tx) unchanged(c *Collection, old *Record) error {
 	return nil
 }
 
+// sameCatalog fails where a collection's indexes have changed since the
+// transaction's snapshot.
+func (tx *Tx) sameCatalog(c *Collection) error {
+	shared := tx.store.collections[c.NS]
+	if tx.created[c.NS] != nil {
+		return nil
+	}
+	same := shared != nil && shared.UUID == c.UUID && slices.EqualFunc(shared.indexes, c.indexes, func(a, b *Index) bool {
+		return a.Name == b.Name && slices.Equal(a.Pattern, b.Pattern)
+	})
+	if same {
+		return nil
+	}
+	return mongoerr.New(mongoerr.SnapshotUnavailable, "Unable to read from a snapshot due to pending collection catalog changes; please retry the operation. Collection: %s", c.NS)
+}
+
 // sameHolder fails where a unique key belongs to another document, or to none,
 // than in the transaction's snapshot.
 func (tx *Tx) sameHolder(c *Collection, x *Index, key string) error {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
@@ -138,6 +139,9 @@ func (w *Writer) admit(c *Collection, r *Record, ks keys, old *Record, oldKeys k
 	if w.tx == nil {
 		return nil
 	}
+	if err := w.tx.sameCatalog(c); err != nil {
+		return err
+	}
 	if old != nil {
 		if err := w.tx.unchanged(c, old); err != nil {
 			return err
@@ -257,11 +261,16 @@ func (c *Collection) Current(r *Record) *Record {
 	return now
 }
 
-// WithID gives a document its _id as the first field: its own, or a new
-// ObjectId.
-func WithID(doc []byte) []byte {
-	it := bsonraw.NewIter(doc)
-	if it.Next() && string(it.Key()) == "_id" {
+// Prepared is a document as it is stored: a copy, with its _id as the first
+// field, its own or a new ObjectId, and with the time in place of empty
+// timestamps among its fields.
+func (s *Store) Prepared(doc []byte) []byte {
+	first, ready := true, true
+	for it := bsonraw.NewIter(doc); it.Next() && ready; first = false {
+		id := string(it.Key()) == "_id"
+		ready = id == first && (id || !emptyTimestamp(it.Value()))
+	}
+	if ready && !first {
 		return append([]byte(nil), doc...)
 	}
 	id, ok := bsonraw.Lookup(doc, "_id")
@@ -271,8 +280,19 @@ func WithID(doc []byte) []byte {
 	b := bsonraw.NewBuilder(len(doc)+17).Value("_id", id)
 	for it := bsonraw.NewIter(doc); it.Next(); {
 		if string(it.Key()) != "_id" {
-			b.Raw(it.Key(), it.Value())
+			v := it.Value()
+			if emptyTimestamp(v) {
+				v = bsonraw.TimestampValue(s.clock.Next())
+			}
+			b.Raw(it.Key(), v)
 		}
 	}
 	return b.Bytes()
+}
+
+// Prepared is [Store.Prepared].
+func (w *Writer) Prepared(doc []byte) []byte { return w.store.Prepared(doc) }
+
+func emptyTimestamp(v bsonraw.Value) bool {
+	return v.Type == bsoncore.TypeTimestamp && string(v.Data) == "\x00\x00\x00\x00\x00\x00\x00\x00"
 }

@@ -1,0 +1,87 @@
+package mongoemu_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.uber.org/goleak"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start runs a server for one test and connects the driver to it.
+func start(tb testing.TB, c mongoemu.Config) (*mongoemu.Server, *mongo.Client) {
+	tb.Helper()
+	s, err := mongoemu.New(c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s, connect(tb, s, nil)
+}
+
+// connect makes another client of a server.
+func connect(tb testing.TB, s *mongoemu.Server, set func(*options.ClientOptions)) *mongo.Client {
+	tb.Helper()
+	o := options.Client().ApplyURI(s.URI()).SetServerSelectionTimeout(10 * time.Second)
+	if set != nil {
+		set(o)
+	}
+	client, err := mongo.Connect(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	return client
+}
+
+// collection gives an empty collection of a server of its own.
+func collection(tb testing.TB) *mongo.Collection {
+	tb.Helper()
+	_, client := start(tb, mongoemu.Config{})
+	return client.Database("db").Collection("c")
+}
+
+func must[T any](tb testing.TB) func(v T, err error) T {
+	return func(v T, err error) T {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return v
+	}
+}
+
+// all reads a cursor to its end.
+func all(tb testing.TB, cursor *mongo.Cursor, err error) []bson.D {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	docs := []bson.D{}
+	if err := cursor.All(context.Background(), &docs); err != nil {
+		tb.Fatal(err)
+	}
+	return docs
+}
+
+func d(pairs ...any) bson.D {
+	out := bson.D{}
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
+	}
+	return out
+}
