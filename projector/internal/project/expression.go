@@ -37,7 +37,8 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.CrossTypeNumericComparisons(true),
 		cel.DefaultUTCTimeZone(true),
 		cel.ParserExpressionSizeLimit(maxExpression),
-		cel.ExtendedValidations(),
+		// Not ExtendedValidations: that wants all values of a map literal alike.
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
 		ext.Strings(ext.StringsVersion(4)),
 		ext.Math(),
 		ext.Lists(ext.ListsMaxRangeSize(10_000)),

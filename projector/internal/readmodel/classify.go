@@ -67,6 +67,15 @@ func judgeAll(err error, n int, rest func(i int) Result) []Result {
 	return results
 }
 
+// unknown answers for operations of which nothing is known.
+func unknown(err error, n int) []Result {
+	results := make([]Result, n)
+	for i := range results {
+		results[i] = Result{Status: Unknown, Err: err}
+	}
+	return results
+}
+
 // concerned says whether the write is there but not on a majority, so that it may
 // be rolled back.
 func concerned(err error) bool {

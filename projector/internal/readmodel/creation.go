@@ -29,7 +29,7 @@ func (w *Writer) fencedInsert(ctx context.Context, collection string, operations
 		return []Result{verdictOnCreation(err)}
 	}
 	if !aborted(err) || ctx.Err() != nil {
-		return judgeAll(err, len(operations), nil)
+		return unknown(err, len(operations))
 	}
 	// One operation has aborted all. The stale ones show; what remains is halved until
 	// the culprit is alone.

@@ -1,0 +1,404 @@
+package project_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+const twoProjections = `
+projections:
+  - name: counts
+    collection: counts
+    on:
+      Add: {inc: {n: 1}, push: {ids: eventId}}
+      Bad: {set: {x: payload.missing}}
+      Gone: {delete: true}
+  - name: things
+    collection: things
+    aggregateType: Thing
+    on:
+      Add: {set: {last: eventId}}
+`
+
+func unitOf(projection, aggregate string) project.Unit {
+	return project.Unit{Projection: projection, Collection: projection, AggregateID: aggregate, Deletes: projection == "counts"}
+}
+
+// events makes events of one aggregate from "1 Add" and the like.
+func events(tb testing.TB, aggregate string, list ...string) []*event.Event {
+	tb.Helper()
+	var made []*event.Event
+	for _, text := range list {
+		var id int64
+		var kind string
+		if _, err := fmt.Sscan(text, &id, &kind); err != nil {
+			tb.Fatal(err)
+		}
+		ev := eventOf(tb, id, kind, `{}`)
+		ev.AggregateID = aggregate
+		made = append(made, ev)
+	}
+	return made
+}
+
+func verdicts(results []project.Result) string {
+	names := map[project.Verdict]string{project.Pending: "pending", project.Done: "done", project.Poison: "poison", project.Held: "held"}
+	var list []string
+	for _, r := range results {
+		name := names[r.Verdict]
+		if r.Verdict == project.Held {
+			name += fmt.Sprint(r.Missing)
+		}
+		list = append(list, name)
+	}
+	return strings.Join(list, " ")
+}
+
+// process expects verdicts and no error.
+func (b *bench) process(t *testing.T, evs []*event.Event, gaps project.Gaps, want string) []project.Result {
+	t.Helper()
+	results, err := b.Process(t.Context(), evs, gaps)
+	if got := verdicts(results); err != nil || got != want {
+		t.Fatalf("got %q, %v; want %q", got, err, want)
+	}
+	return results
+}
+
+func (b *bench) expect(t *testing.T, projection, aggregate string, watermark int64, document string) {
+	t.Helper()
+	u := unitOf(projection, aggregate)
+	if got := jsonOf(t, b.documents[u]); b.marks[u] != watermark || got != document {
+		t.Errorf("%s of %s: watermark %d, document %s; want %d, %s", projection, aggregate, b.marks[u], got, watermark, document)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	b := newBench(t, twoProjections, func(o *project.Options) { o.Registerer = registry })
+	one, two := events(t, "one", "1 Add", "2 Other", "3 Add"), events(t, "two", "1 Add")
+	b.process(t, []*event.Event{one[0], two[0], one[1], one[2]}, project.Hold, "done done done done")
+	b.expect(t, "counts", "one", 3, `{"ids":[1,3],"n":2}`)
+	b.expect(t, "things", "one", 3, `{"last":3}`)
+	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
+	if len(b.loads) != 1 || len(b.writes) != 1 || len(b.writes[0]) != 4 || b.lot.asked != 0 {
+		t.Errorf("%d loads, %d writes, asked for parked %d times", len(b.loads), len(b.writes), b.lot.asked)
+	}
+	// Again, with one more, out of order and one twice.
+	more := events(t, "one", "4 Add", "5 Gone")
+	b.process(t, []*event.Event{more[1], one[0], one[2], more[0], more[0]}, project.Hold, "done done done done done")
+	b.expect(t, "counts", "one", 5, "nil")
+	b.expect(t, "things", "one", 5, `{"last":4}`)
+	const want = `
+		# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired.
+		# TYPE penstock_projector_events_total counter
+		penstock_projector_events_total{outcome="applied",projection="counts"} 5
+		penstock_projector_events_total{outcome="applied",projection="things"} 4
+		penstock_projector_events_total{outcome="duplicate",projection="counts"} 3
+		penstock_projector_events_total{outcome="duplicate",projection="things"} 3
+		penstock_projector_events_total{outcome="ignored",projection="counts"} 1
+		penstock_projector_events_total{outcome="ignored",projection="things"} 2
+	`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_projector_events_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatConcernsNobody holds that an event of another type of aggregate costs
+// nothing.
+func TestWhatConcernsNobody(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `projections: [{name: p, collection: p, aggregateType: Other, on: {Add: {inc: {n: 1}}}}]`)
+	b.process(t, events(t, "one", "7 Add"), project.Hold, "done")
+	if len(b.loads)+len(b.writes) > 0 {
+		t.Error("the store was asked")
+	}
+	b.process(t, nil, project.Hold, "")
+}
+
+func TestGapHeld(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	evs := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
+	results := b.process(t, []*event.Event{evs[0], evs[2], evs[4]}, project.Hold, "done held2 held2")
+	if results[0].Missing != 0 {
+		t.Error("a settled event misses one")
+	}
+	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
+	b.process(t, []*event.Event{evs[2], evs[4], evs[1]}, project.Hold, "done held4 done")
+	b.process(t, evs[2:], project.Hold, "done done done")
+	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
+	if b.history.asked != 0 {
+		t.Error("the event store was asked")
+	}
+}
+
+func TestGapRepaired(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	b := newBench(t, twoProjections, func(o *project.Options) { o.Registerer = registry })
+	const n = 1200
+	var all []*event.Event
+	for i := range int64(n) {
+		ev := eventOf(t, i+1, "Add", `{}`)
+		ev.AggregateID = "one"
+		all = append(all, ev)
+	}
+	b.history.events = all
+	b.process(t, []*event.Event{all[n-1]}, project.Repair, "done")
+	u := unitOf("counts", "one")
+	if b.marks[u] != n || b.documents[u].Lookup("n").AsInt64() != n {
+		t.Errorf("watermark %d, document %.80s", b.marks[u], b.documents[u])
+	}
+	// Both projections miss the same pages.
+	if b.history.asked != 3 {
+		t.Errorf("the event store was asked %d times", b.history.asked)
+	}
+	const want = `
+		# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired.
+		# TYPE penstock_projector_events_total counter
+		penstock_projector_events_total{outcome="applied",projection="counts"} 1
+		penstock_projector_events_total{outcome="applied",projection="things"} 1
+		penstock_projector_events_total{outcome="repaired",projection="counts"} 1199
+		penstock_projector_events_total{outcome="repaired",projection="things"} 1199
+	`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_projector_events_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGapInTheEventStoreToo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
+	b.history.events = []*event.Event{all[0], all[1], all[3]}
+	b.process(t, all[4:], project.Repair, "held3")
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+	b.history.events = all
+	b.process(t, all[4:], project.Repair, "done")
+	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
+}
+
+func TestPoisonParksOneUnit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add", "4 Add"), events(t, "two", "1 Add")...)
+	results := b.process(t, evs, project.Hold, "done poison done done done")
+	if c := results[1].Causes; len(c) != 1 || c[0].Projection != "counts" || c[0].EventID != 2 || c[0].Reason != project.ReasonExpression {
+		t.Errorf("causes %v", c)
+	}
+	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
+	b.expect(t, "things", "one", 4, `{"last":4}`)
+	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
+	u := unitOf("counts", "one")
+	if b.lot.parked[u] == nil || b.lot.heads[u] != 4 || len(b.lot.parked) != 1 {
+		t.Errorf("parked %v", b.lot)
+	}
+	// What follows is acknowledged, and the neighbours go on.
+	b.process(t, events(t, "one", "5 Add", "6 Add"), project.Hold, "done done")
+	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
+	b.expect(t, "things", "one", 6, `{"last":6}`)
+	if b.lot.heads[u] != 6 {
+		t.Errorf("head %d", b.lot.heads[u])
+	}
+	// The message of the poison event may come again, before it was dead-lettered.
+	b.process(t, events(t, "one", "2 Bad"), project.Hold, "poison")
+}
+
+func TestPoisonFromTheEventStore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.history.events = events(t, "one", "1 Add", "2 Bad", "3 Add")
+	b.process(t, events(t, "one", "4 Add"), project.Repair, "done")
+	u := unitOf("counts", "one")
+	if c := b.lot.parked[u]; c == nil || c.EventID != 2 || b.lot.heads[u] != 4 {
+		t.Errorf("parked %v, head %d", c, b.lot.heads[u])
+	}
+	b.expect(t, "things", "one", 4, `{"last":4}`)
+}
+
+func TestIncreasingSequence(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections, func(o *project.Options) { o.Sequence = event.SequenceIncreasing })
+	b.process(t, events(t, "one", "10 Add", "20 Bad", "30 Add"), project.Hold, "done poison done")
+	b.process(t, events(t, "one", "40 Add", "10 Add"), project.Hold, "done done")
+	b.expect(t, "counts", "one", 10, `{"ids":[10],"n":1}`)
+	b.expect(t, "things", "one", 40, `{"last":40}`)
+	if b.lot.heads[unitOf("counts", "one")] != 40 {
+		t.Errorf("head %d", b.lot.heads[unitOf("counts", "one")])
+	}
+}
+
+// TestRejectedEventIsFound holds that of a batch that MongoDB refuses, the event at
+// fault is found, and those before it are applied.
+func TestRejectedEventIsFound(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	refused := errors.New("Document failed validation")
+	b.onWrite = func(_ int, w project.Write) *project.Written {
+		if w.Projection == "counts" && w.To >= 3 {
+			return &project.Written{Status: project.WriteRejected, Err: refused}
+		}
+		return nil
+	}
+	results := b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), project.Hold, "done done poison done")
+	if c := results[2].Causes[0]; c.Reason != project.ReasonRejected || !errors.Is(c, refused) {
+		t.Errorf("cause %v", c)
+	}
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+	b.expect(t, "things", "one", 4, `{"last":4}`)
+}
+
+func TestForeignDocumentParks(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.broken[unitOf("things", "one")] = errTrouble
+	results := b.process(t, events(t, "one", "1 Add", "2 Add"), project.Hold, "poison done")
+	if c := results[0].Causes[0]; c.Projection != "things" || c.Reason != project.ReasonDocument {
+		t.Errorf("cause %v", c)
+	}
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+}
+
+// TestStaleIsFoldedAgain holds that a fold that someone forestalled starts over from
+// what they wrote.
+func TestStaleIsFoldedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, twoProjections)
+		b.onWrite = func(call int, w project.Write) *project.Written {
+			if w.Projection == "counts" && call <= 3 {
+				// Somebody applies one event of this batch.
+				b.documents[w.Unit] = rawOf(t, fmt.Sprintf(`{"n":%d,"ids":[]}`, call))
+				b.marks[w.Unit] = int64(call)
+				return &project.Written{Status: project.WriteStale}
+			}
+			return nil
+		}
+		b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), project.Hold, "done done done done")
+		b.expect(t, "counts", "one", 4, `{"ids":[4],"n":4}`)
+
+		b.onWrite = func(_ int, w project.Write) *project.Written {
+			if w.Projection == "counts" {
+				return &project.Written{Status: project.WriteStale}
+			}
+			return nil
+		}
+		results, err := b.Process(t.Context(), append(events(t, "one", "5 Add"), events(t, "two", "1 Other")...), project.Hold)
+		if !errors.Is(err, project.ErrContended) || verdicts(results) != "pending pending" {
+			t.Errorf("%v, %s", err, verdicts(results))
+		}
+		b.expect(t, "things", "one", 5, `{"last":5}`)
+	})
+}
+
+// TestTroubleIsRetried holds that transient errors of all that the engine asks are
+// survived with backoff.
+func TestTroubleIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewPedanticRegistry()
+		b := newBench(t, twoProjections, func(o *project.Options) { o.Registerer = registry })
+		start := time.Now()
+		b.onLoad = func(call int) error {
+			if call <= 5 {
+				return errTrouble
+			}
+			return nil
+		}
+		b.onWrite = func(call int, w project.Write) *project.Written {
+			if call == 1 && w.Projection == "counts" {
+				b.apply(w) // it happens, but nobody hears of it
+				return &project.Written{Err: errTrouble}
+			}
+			return nil
+		}
+		b.history.fail, b.lot.fail = errTrouble, errTrouble
+		b.history.events = events(t, "one", "1 Add", "2 Add")
+		b.process(t, events(t, "one", "3 Add", "4 Bad"), project.Repair, "done poison")
+		b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
+		b.expect(t, "things", "one", 4, `{"last":3}`)
+		if d := time.Since(start); d < time.Second || d > time.Minute {
+			t.Errorf("took %s", d)
+		}
+	})
+}
+
+// TestEndOfContext holds that what is not durable by then is pending, and the rest
+// stands.
+func TestEndOfContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, twoProjections)
+		lockLost := errors.New("lock lost")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(10*time.Second, func() { cancel(lockLost) })
+		b.onWrite = func(_ int, w project.Write) *project.Written {
+			if w.AggregateID == "two" {
+				return &project.Written{Err: errTrouble}
+			}
+			return nil
+		}
+		results, err := b.Process(ctx, append(events(t, "one", "1 Add"), events(t, "two", "1 Add")...), project.Hold)
+		if !errors.Is(err, lockLost) || verdicts(results) != "done pending" {
+			t.Errorf("%v, %s", err, verdicts(results))
+		}
+	})
+}
+
+// TestUnheardSuccessCounts holds that a write whose reply was lost counts as
+// applied, not as a duplicate.
+func TestUnheardSuccessCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewPedanticRegistry()
+		b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`, func(o *project.Options) { o.Registerer = registry })
+		b.onWrite = func(call int, w project.Write) *project.Written {
+			if call > 1 {
+				return nil
+			}
+			b.apply(w)
+			return &project.Written{Err: errTrouble}
+		}
+		b.process(t, events(t, "one", "1 Add", "2 Add"), project.Hold, "done done")
+		const want = `
+			# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired.
+			# TYPE penstock_projector_events_total counter
+			penstock_projector_events_total{outcome="applied",projection="p"} 2
+		`
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_projector_events_total"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNewEngine(t *testing.T) {
+	t.Parallel()
+	p := on(t, `{set: {a: "1"}}`)
+	q, err := project.New(project.Declaration{Name: "q", Collection: "c", Apply: func(s project.State, _ *event.Event) (project.State, error) { return s, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]project.Options{
+		"none":       {Store: newMemory(), Parking: newLot()},
+		"twice":      {Projections: []*project.Projection{p, p}, Store: newMemory(), Parking: newLot()},
+		"collection": {Projections: []*project.Projection{p, q}, Store: newMemory(), Parking: newLot()},
+		"store":      {Projections: []*project.Projection{p}, Parking: newLot()},
+		"sequence":   {Projections: []*project.Projection{p}, Store: newMemory(), Parking: newLot(), Sequence: "odd"},
+	} {
+		if _, err := project.NewEngine(o); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}

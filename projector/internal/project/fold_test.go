@@ -1,0 +1,479 @@
+package project_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// TestOperators pins what each word of the vocabulary does with each kind of value.
+func TestOperators(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, handler, before, payload string
+		// after is the state, or "error: " and a part of the message.
+		after string
+	}{
+		{"set on nothing", `{set: {a: "1"}}`, "", `{}`, `{"a":1}`},
+		{"set keeps other fields", `{set: {a: "'x'"}}`, `{"b":2,"a":1}`, `{}`, `{"b":2,"a":"x"}`},
+		{"set nested makes documents", `{set: {a.b.c: "true"}}`, "", `{}`, `{"a":{"b":{"c":true}}}`},
+		{"set nested keeps neighbours", `{set: {a.b: "2"}}`, `{"a":{"x":1,"b":1}}`, `{}`, `{"a":{"x":1,"b":2}}`},
+		{"set two of one document", `{set: {a.b: "2", a.c: "3"}}`, `{"a":{"x":1}}`, `{}`, `{"a":{"x":1,"b":2,"c":3}}`},
+		{"set through a text", `{set: {a.b: "2"}}`, `{"a":"text"}`, `{}`, "error: set a.b: a is string: no document"},
+		{"set through null", `{set: {a.b: "2"}}`, `{"a":null}`, `{}`, "error: a is null: no document"},
+		{"set through an array", `{set: {a.0: "2"}}`, `{"a":[1]}`, `{}`, "error: a is array: no document"},
+		{"set an absent optional", `{set: {a: "payload.?x", b: "payload.?y"}}`, `{"a":1}`, `{"y":5}`, `{"a":1,"b":5}`},
+		{"set only absent optionals", `{set: {a: "payload.?x"}}`, "", `{}`, "nil"},
+		{"set null", `{set: {a: "null"}}`, "", `{}`, `{"a":null}`},
+		{"set a map, by its keys' order", `{set: {a: "{'z': 1, 'a': [1, 2.5]}"}}`, "", `{}`, `{"a":{"a":[1,2.5],"z":1}}`},
+		{"set a document as it is", `{set: {a: "payload.d"}}`, "", `{"d":{"z":1,"a":{"$numberLong":"5"}}}`, `{"a":{"z":1,"a":5}}`},
+		{"set with optional entries", `{set: {a: "{?'x': payload.?x, ?'y': payload.?y}"}}`, "", `{"y":1}`, `{"a":{"y":1}}`},
+		{"set a duration", `{set: {a: "payload.x ? duration('1s') : dyn(1)"}}`, "", `{"x":true}`, "error: Duration has no form in BSON"},
+		{"set a type", `{set: {a: "[type(1)]"}}`, "", `{}`, "error: type has no form"},
+		{"set keys that are no strings", `{set: {a: "{1: 2}"}}`, "", `{}`, "error: map key 1 is int"},
+		{"set uint", `{set: {a: "5u"}}`, "", `{}`, `{"a":5}`},
+		{"set a huge uint", `{set: {a: "18446744073709551615u"}}`, "", `{}`, "error: exceeds a 64-bit integer"},
+		{"unset", `{unset: [a, x.y, z.q]}`, `{"a":1,"b":2,"x":{"y":1,"z":2},"z":3}`, `{}`, `{"b":2,"z":3,"x":{"z":2}}`},
+		{"unset absent", `{unset: a}`, `{"b":2}`, `{}`, `{"b":2}`},
+		{"unset on nothing", `{unset: a}`, "", `{}`, "nil"},
+		{"inc from nothing", `{inc: {n: payload.q}}`, "", `{"q":5}`, `{"n":5}`},
+		{"inc int32 gives int64", `{inc: {n: "2"}}`, `{"n":{"$numberInt":"5"}}`, `{}`, `{"n":7}`},
+		{"inc by a double", `{inc: {n: "0.5"}}`, `{"n":5}`, `{}`, `{"n":5.5}`},
+		{"inc a double", `{inc: {n: "1"}}`, `{"n":0.5}`, `{}`, `{"n":1.5}`},
+		{"inc nested", `{inc: {a.n: "1"}}`, "", `{}`, `{"a":{"n":1}}`},
+		{"inc a text", `{inc: {n: "1"}}`, `{"n":"5"}`, `{}`, "error: inc n: the field is string, no int or double"},
+		{"inc null", `{inc: {n: "1"}}`, `{"n":null}`, `{}`, "error: the field is null"},
+		{"inc by a text", `{inc: {n: payload.q}}`, "", `{"q":"5"}`, "error: the value is string"},
+		{"inc over the top", `{inc: {n: "1"}}`, `{"n":{"$numberLong":"9223372036854775807"}}`, `{}`, "error: exceeds a 64-bit integer"},
+		{"inc below the bottom", `{inc: {n: "-1"}}`, `{"n":{"$numberLong":"-9223372036854775808"}}`, `{}`, "error: exceeds a 64-bit integer"},
+		{"push makes an array", `{push: {a: payload}}`, "", `{"x":1}`, `{"a":[{"x":1}]}`},
+		{"push appends", `{push: {a: "3"}}`, `{"a":[1,2]}`, `{}`, `{"a":[1,2,3]}`},
+		{"push a list as one element", `{push: {a: "[3, 4]"}}`, `{"a":[1]}`, `{}`, `{"a":[1,[3,4]]}`},
+		{"push nested", `{push: {x.a: "3"}}`, `{"x":{"a":[1]}}`, `{}`, `{"x":{"a":[1,3]}}`},
+		{"push to a text", `{push: {a: "3"}}`, `{"a":"b"}`, `{}`, "error: push a: the field is string, no array"},
+		{"push to null", `{push: {a: "3"}}`, `{"a":null}`, `{}`, "error: the field is null, no array"},
+		{"pull every equal", `{pull: {a: "1"}}`, `{"a":[1,2,1.0,"1",{"$numberLong":"1"}]}`, `{}`, `{"a":[2,"1"]}`},
+		{"pull documents in any order of fields", `{pull: {a: "{'x': 1, 'y': 2}"}}`, `{"a":[{"y":2,"x":1},{"x":1},3]}`, `{}`, `{"a":[{"x":1},3]}`},
+		{"pull from nothing", `{pull: {a: "1"}}`, "", `{}`, "nil"},
+		{"pull from an absent field", `{pull: {a: "1"}}`, `{"b":1}`, `{}`, `{"b":1}`},
+		{"pull from a text", `{pull: {a: "1"}}`, `{"a":"b"}`, `{}`, "error: no array"},
+		{"addToSet", `{addToSet: {a: "2"}}`, `{"a":[1]}`, `{}`, `{"a":[1,2]}`},
+		{"addToSet equal", `{addToSet: {a: "1"}}`, `{"a":[1.0]}`, `{}`, `{"a":[1.0]}`},
+		{"addToSet makes an array", `{addToSet: {a: "1"}}`, "", `{}`, `{"a":[1]}`},
+		{"addToSet to a text", `{addToSet: {a: "1"}}`, `{"a":"b"}`, `{}`, "error: no array"},
+		{"min less", `{min: {a: "1"}}`, `{"a":2}`, `{}`, `{"a":1}`},
+		{"min greater", `{min: {a: "3"}}`, `{"a":2}`, `{}`, `{"a":2}`},
+		{"min absent", `{min: {a: "3"}}`, "", `{}`, `{"a":3}`},
+		{"max across number types", `{max: {a: "2.5"}}`, `{"a":2}`, `{}`, `{"a":2.5}`},
+		{"max beyond a double's digits", `{max: {a: "9007199254740993"}}`, `{"a":9007199254740992.0}`, `{}`, `{"a":9007199254740993}`},
+		{"max of texts", `{max: {a: "'b'"}}`, `{"a":"a"}`, `{}`, `{"a":"b"}`},
+		{"max of dates", `{max: {a: "timestamp('2026-01-01T00:00:00Z')"}}`, `{"a":{"$date":"2025-01-01T00:00:00Z"}}`, `{}`, `{"a":{"$date":"2026-01-01T00:00:00Z"}}`},
+		{"max of a text and a number", `{max: {a: "1"}}`, `{"a":"a"}`, `{}`, "error: long and string have no order"},
+		{"max of a document", `{max: {a: payload}}`, "", `{}`, "error: object has no order"},
+		{"when false", `{when: payload.x > 1, set: {a: "1"}}`, `{"b":1}`, `{"x":1}`, `{"b":1}`},
+		{"when true", `{when: payload.x > 1, set: {a: "1"}}`, `{"b":1}`, `{"x":2}`, `{"b":1,"a":1}`},
+		{"when no bool", `{when: payload.x, set: {a: "1"}}`, `{"b":1}`, `{"x":2}`, "error: when: payload.x: the result is no bool"},
+		{"delete", `{delete: true}`, `{"b":1}`, `{}`, "nil"},
+		{"delete when", `{when: state.b == 1, delete: true}`, `{"b":2}`, `{}`, `{"b":2}`},
+		{"delete nothing", `{delete: true}`, "", `{}`, "nil"},
+		{"all or nothing", `{set: {a: "1"}, push: {l: "1"}, inc: {t: "1"}}`, `{"l":[0],"t":"text"}`, `{}`, "error: inc t"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := on(t, test.handler)
+			var before bson.Raw
+			if test.before != "" {
+				before = rawOf(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},`, 1))
+			}
+			f := p.Fold(before, []*event.Event{eventOf(t, 8, "E", test.payload)})
+			if want, isError := strings.CutPrefix(test.after, "error: "); isError {
+				if f.Err == nil || !strings.Contains(f.Err.Error(), want) {
+					t.Fatalf("error is %v, want %s", f.Err, want)
+				}
+				if f.Folded != 0 || f.Kind != 0 {
+					t.Errorf("the failed event was folded: %+v", f)
+				}
+				if test.before == "" {
+					test.before = "nil"
+				}
+				test.after = test.before
+			} else if f.Err != nil {
+				t.Fatal(f.Err)
+			}
+			want := test.after
+			if want != "nil" {
+				want = jsonOf(t, rawOf(t, want))
+			}
+			if got := jsonOf(t, f.State()); got != want {
+				t.Errorf("state is %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestExpressions pins what expressions see and give.
+func TestExpressions(t *testing.T) {
+	t.Parallel()
+	const payload = `{"n":{"$numberInt":"3"},"l":{"$numberLong":"4"},"d":2.0,"s":"text","b":true,"z":null,
+		"id":{"$oid":"64b7f8a2c9e77a0001234567"},"uuid":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"},
+		"dec":{"$numberDecimal":"12.50"},"bin":{"$binary":{"base64":"AQI=","subType":"00"}},"at":{"$date":"2026-05-06T07:08:09.010Z"},
+		"doc":{"x":1,"y":{"z":[1,2,3]}},"list":[1,"a",{"k":1}],"re":{"$regularExpression":{"pattern":"a","options":""}}}`
+	tests := []struct{ expression, want string }{
+		{"payload.n * 2 + 1", `{"v":{"$numberLong":"7"}}`},
+		{"payload.n * payload.l", `{"v":{"$numberLong":"12"}}`},
+		{"payload.n < payload.d", `{"v":false}`},
+		{"payload.l == 4.0", `{"v":true}`},
+		{"payload.d * 2.0", `{"v":4.0}`},
+		{"payload.d * 2", "error: these types do not go together; an int and a double need int() or double()"},
+		{"int(payload.d) * 2", `{"v":{"$numberLong":"4"}}`},
+		{"payload.nothing", "error: no such key: nothing (where a field may be absent, ask for it as .?field"},
+		{"payload.?nothing.orValue('none')", `{"v":"none"}`},
+		{"payload.?doc.?nothing.?more.orValue(1)", `{"v":{"$numberLong":"1"}}`},
+		{"has(payload.doc.x) && !has(payload.doc.q)", `{"v":true}`},
+		{"payload.doc.y.z[1]", `{"v":{"$numberLong":"2"}}`},
+		{"payload.doc.y.z[3]", "error: index out of bounds: 3"},
+		{"payload.doc['x']", `{"v":{"$numberLong":"1"}}`},
+		{"payload.doc", `{"v":{"x":{"$numberInt":"1"},"y":{"z":[1,2,3]}}}`},
+		{"payload.list + [payload.n]", `{"v":[{"$numberLong":"1"},"a",{"k":{"$numberInt":"1"}},{"$numberLong":"3"}]}`},
+		{"payload.list", `{"v":[1,"a",{"k":1}]}`},
+		{"payload.list.filter(e, type(e) == int)", `{"v":[{"$numberLong":"1"}]}`},
+		{"size(payload.list) + size(payload.doc) + size(payload.s)", `{"v":{"$numberLong":"9"}}`},
+		{"'a' in payload.list && 'x' in payload.doc", `{"v":true}`},
+		{"payload.doc.map(k, k)", `{"v":["x","y"]}`},
+		{"payload.doc == {'y': {'z': [1, 2, 3]}, 'x': 1.0}", `{"v":true}`},
+		{"{'y': {'z': [1, 2, 3]}, 'x': 1.0} == payload.doc", `{"v":true}`},
+		{"payload.doc.y.z == [1, 2, 3] && [1, 2, 3] == payload.doc.y.z", `{"v":true}`},
+		{"payload.doc == payload.doc.y", `{"v":false}`},
+		{"payload.id", `{"v":{"$oid":"64b7f8a2c9e77a0001234567"}}`},
+		{"string(payload.id)", `{"v":"64b7f8a2c9e77a0001234567"}`},
+		{"payload.id == payload.id && payload.id != payload.uuid", `{"v":true}`},
+		{"payload.id == string(payload.id)", `{"v":false}`},
+		{"[payload.uuid]", `{"v":[{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"}]}`},
+		{"string(payload.uuid)", `{"v":"00112233-4455-6677-8899-aabbccddeeff"}`},
+		{"payload.dec", `{"v":{"$numberDecimal":"12.50"}}`},
+		{"double(payload.dec) * 2.0", `{"v":25.0}`},
+		{"string(payload.dec)", `{"v":"12.50"}`},
+		{"payload.dec + 1", "error: no such overload"},
+		{"payload.re", `{"v":{"$regularExpression":{"pattern":"a","options":""}}}`},
+		{"payload.bin", `{"v":{"$binary":{"base64":"AQI=","subType":"00"}}}`},
+		{"payload.bin + b'\\x03'", `{"v":{"$binary":{"base64":"AQID","subType":"00"}}}`},
+		{"payload.at", `{"v":{"$date":"2026-05-06T07:08:09.010Z"}}`},
+		{"payload.at + duration('1h')", `{"v":{"$date":"2026-05-06T08:08:09.010Z"}}`},
+		{"payload.at.getHours()", `{"v":{"$numberLong":"7"}}`},
+		{"payload.at < timestamp", `{"v":false}`},
+		{"string(payload.at)", `{"v":"2026-05-06T07:08:09.01Z"}`},
+		{"payload.z == null", `{"v":true}`},
+		{"payload.z", `{"v":null}`},
+		{"timestamp", `{"v":{"$date":"2026-01-02T03:04:05.006Z"}}`},
+		{"event.timestamp == timestamp && event.payload.n == 3 && event.eventId == eventId", `{"v":true}`},
+		{"aggregateId + '/' + string(eventId) + ' ' + eventType + ' ' + aggregateType", `{"v":"a-1/9 E Thing"}`},
+		{"size(metadata)", `{"v":{"$numberLong":"0"}}`},
+		{"state.old + 1", `{"v":{"$numberLong":"42"}}`},
+		{"has(state._id) || has(state.lastEventId) || has(state.lastUpdatedAt)", `{"v":false}`},
+		{"size(state)", `{"v":{"$numberLong":"2"}}`},
+		{"size(state.items)", `{"v":{"$numberLong":"2"}}`},
+		{"state.items.exists(i, i.sku == 'b')", `{"v":true}`},
+		{"state.map(k, k)", `{"v":["items","old"]}`},
+		{"1 / 0", "error: division by zero"},
+		{"payload.n / (payload.l - 4)", "error: division by zero"},
+		{"9223372036854775807 + payload.n", "error: overflow"},
+		{"payload.s + payload.n", "error: these types do not go together"},
+		{"payload.s.upperAscii().split('')", `{"v":["T","E","X","T"]}`},
+		{"math.greatest(payload.n, 7)", `{"v":{"$numberLong":"7"}}`},
+		{"lists.range(3)", `{"v":[{"$numberLong":"0"},{"$numberLong":"1"},{"$numberLong":"2"}]}`},
+		{"lists.range(9000).map(a, lists.range(9000).map(b, a * b).size()).size()", "error: evaluation took too long"},
+		{"lists.range(payload.l * 1000000)", "error: exceeds maximum allowed"},
+		{"sets.contains(payload.list, ['a'])", `{"v":true}`},
+		{"cel.bind(x, payload.n, x + x)", `{"v":{"$numberLong":"6"}}`},
+		{"payload.doc.transformMap(k, v, k == 'x', 5)", `{"v":{"x":{"$numberLong":"5"}}}`},
+		{"'%d of %s'.format([payload.n, payload.s])", `{"v":"3 of text"}`},
+		{"string(event.extra.more)", `{"v":"yes"}`},
+		{"payload.s.matches('^t.*t$')", `{"v":true}`},
+		{"optional.of(payload.n)", `{"v":{"$numberLong":"3"}}`},
+		{"[payload.?n]", "error: optional value inside another"},
+		{"timestamp('2026-01-01T00:00:00Z') - payload.at", "error: has no form in BSON"},
+		{"NaN", "compile"},
+	}
+	state := rawOf(t, `{"_id":"a-1","lastEventId":8,"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"old":41,"items":[{"sku":"a"},{"sku":"b"}]}`)
+	for _, test := range tests {
+		t.Run(test.expression, func(t *testing.T) {
+			t.Parallel()
+			projections, err := project.Parse("test.yaml", []byte("projections: [{name: p, collection: c, on: {E: {set: {v: \""+
+				strings.ReplaceAll(test.expression, `\`, `\\`)+"\"}}}}]"))
+			if test.want == "compile" {
+				if err == nil {
+					t.Fatal("compiled")
+				}
+				return
+			}
+			if err != nil {
+				if want, ok := strings.CutPrefix(test.want, "error: "); ok && strings.Contains(err.Error(), want) {
+					return
+				}
+				t.Fatal(err)
+			}
+			ev := eventOf(t, 9, "E", payload)
+			ev.Document = rawOf(t, `{"extra":{"more":"yes"}}`)
+			f := projections[0].Fold(state, []*event.Event{ev})
+			if want, ok := strings.CutPrefix(test.want, "error: "); ok {
+				if f.Err == nil || !strings.Contains(f.Err.Error(), want) {
+					t.Fatalf("error is %v, want %s", f.Err, want)
+				}
+				return
+			}
+			if f.Err != nil {
+				t.Fatal(f.Err)
+			}
+			got, want := f.State().Lookup("v"), rawOf(t, test.want).Lookup("v")
+			if !got.Equal(want) {
+				t.Errorf("got %s (%s), want %s (%s)", got, got.Type, want, want.Type)
+			}
+		})
+	}
+}
+
+// TestAbsentParts holds what expressions see of an event without the optional
+// fields.
+func TestAbsentParts(t *testing.T) {
+	t.Parallel()
+	p := on(t, `{set: {a: "size(payload) + size(metadata)", b: "aggregateType", c: "event.?timestamp", d: "has(event.timestamp)"}}`)
+	ev := &event.Event{Keys: event.Keys{AggregateID: "a", EventID: 1, EventType: "E"}}
+	f := p.Fold(nil, []*event.Event{ev})
+	if f.Err != nil || jsonOf(t, f.State()) != `{"a":0,"b":"","d":false}` {
+		t.Errorf("got %s, %v", jsonOf(t, f.State()), f.Err)
+	}
+	f = on(t, `{set: {a: timestamp}}`).Fold(nil, []*event.Event{ev})
+	if f.Err == nil || f.Err.Reason != project.ReasonExpression {
+		t.Errorf("an absent timestamp gave %v", f.Err)
+	}
+}
+
+// TestPayloadThatIsNoDocument holds that a payload may be any value.
+func TestPayloadThatIsNoDocument(t *testing.T) {
+	t.Parallel()
+	p := on(t, `{set: {a: payload}}`)
+	ev := eventOf(t, 1, "E", "")
+	ev.Payload = rawOf(t, `{"v":[1,{"a":2}]}`).Lookup("v")
+	if f := p.Fold(nil, []*event.Event{ev}); f.Err != nil || jsonOf(t, f.State()) != `{"a":[1,{"a":2}]}` {
+		t.Errorf("got %s, %v", jsonOf(t, f.State()), f.Err)
+	}
+}
+
+// TestWhatIsWritten holds for every way through existence what the store is asked.
+func TestWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	p := parseOne(t, `
+projections:
+  - name: p
+    collection: c
+    aggregateType: Thing
+    on:
+      Set: {set: {a: payload.a}}
+      Push: {push: {list: payload.a}}
+      Replace: {set: {list: "state.?list.orValue([]) + [payload.a]"}}
+      Pull: {pull: {list: payload.a}}
+      Unset: {unset: [a, b]}
+      Delete: {delete: true}
+`)
+	if !p.Deletes() || p.Name() != "p" || p.Collection() != "c" || p.AggregateType() != "Thing" {
+		t.Errorf("declared as %+v", p)
+	}
+	tests := []struct {
+		name, before, events string
+		kind                 project.WriteKind
+		written              string
+	}{
+		{"nothing concerns it", "", "Other Other", project.WriteWatermark, ""},
+		{"nothing concerns its document", `{"a":1}`, "Other", project.WriteUpdate, "nil"},
+		{"created", "", "Set Push Push", project.WriteCreate, `{"a":1,"list":[2,3]}`},
+		{"changed", `{"a":5,"b":1}`, "Set", project.WriteUpdate, `{"$set":{"a":1}}`},
+		{"changed to the same", `{"a":{"$numberLong":"3"},"b":1}`, "Set Set Set", project.WriteUpdate, `nil`},
+		{"appended", `{"list":[9]}`, "Push Other Push", project.WriteUpdate, `{"$push":{"list":{"$each":[1,3]}}}`},
+		{"appended to nothing", `{"b":1}`, "Push Push", project.WriteUpdate, `{"$set":{"list":[1,2]}}`},
+		{"replaced by more", `{"list":[{"$numberLong":"9"},{"n":1}]}`, "Replace Replace", project.WriteUpdate, `{"$push":{"list":{"$each":[1,2]}}}`},
+		{"appended and pulled again", `{"list":[9]}`, "Push Pull", project.WriteUpdate, `{"$push":{"list":{"$each":[1]}}}`},
+		{"shortened", `{"list":[2,9]}`, "Push Pull", project.WriteUpdate, `{"$set":{"list":[9,1]}}`},
+		{"several operators", `{"a":1,"b":1,"list":[]}`, "Unset Push", project.WriteUpdate, `{"$unset":{"a":"","b":""},"$push":{"list":{"$each":[2]}}}`},
+		{"deleted", `{"a":1}`, "Set Delete", project.WriteDelete, ""},
+		{"deleted and made again", `{"a":1,"b":2,"list":[7]}`, "Delete Push", project.WriteUpdate, `{"$set":{"list":[2]},"$unset":{"a":"","b":""}}`},
+		{"deleted and made the same again", `{"a":{"$numberLong":"2"}}`, "Delete Set", project.WriteUpdate, `nil`},
+		{"made and deleted", "", "Set Delete", project.WriteErase, ""},
+		{"deleted what is not there", "", "Delete", project.WriteWatermark, ""},
+		{"made, deleted and made", "", "Set Delete Push", project.WriteCreate, `{"list":[3]}`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var before bson.Raw
+			if test.before != "" {
+				before = rawOf(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"0"},`, 1))
+			}
+			var events []*event.Event
+			for i, kind := range strings.Fields(test.events) {
+				payload := `{"a":{"$numberLong":"` + string(rune('1'+i)) + `"}}`
+				if kind == "Pull" {
+					payload = `{"a":2}`
+				}
+				events = append(events, eventOf(t, int64(i+1), kind, payload))
+			}
+			f := p.Fold(before, events)
+			if f.Err != nil || f.Folded != len(events) {
+				t.Fatalf("%+v", f)
+			}
+			got := f.Update
+			if f.Kind == project.WriteCreate {
+				got = f.Document
+			}
+			if f.Kind != test.kind || test.written != "" && normal(t, got) != normal(t, expectedRaw(t, test.written)) {
+				t.Errorf("got %d %s, want %d %s", f.Kind, jsonOf(t, got), test.kind, test.written)
+			}
+		})
+	}
+}
+
+func expectedRaw(t *testing.T, text string) bson.Raw {
+	t.Helper()
+	if text == "nil" {
+		return nil
+	}
+	return rawOf(t, text)
+}
+
+// normal writes a document without the widths of integers.
+func normal(t *testing.T, raw bson.Raw) string {
+	t.Helper()
+	if raw == nil {
+		return "nil"
+	}
+	text, err := bson.MarshalExtJSON(raw, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestFailureKeepsThePrefix holds that a fold stops right before the event that
+// fails, with nothing of it in the result.
+func TestFailureKeepsThePrefix(t *testing.T) {
+	t.Parallel()
+	p := parseOne(t, `
+projections:
+  - name: p
+    collection: c
+    on:
+      Good: {push: {list: eventId}, inc: {n: 1}}
+      Bad: {push: {list: eventId}, inc: {n: "'x' == payload.x ? dyn(1) : dyn('no')"}}
+`)
+	events := []*event.Event{
+		eventOf(t, 1, "Good", `{}`), eventOf(t, 2, "Good", `{}`), eventOf(t, 3, "Bad", `{"x":"y"}`), eventOf(t, 4, "Good", `{}`),
+	}
+	f := p.Fold(rawOf(t, `{"_id":"a-1","lastEventId":0,"list":[0]}`), events)
+	if f.Folded != 2 || len(f.Applied) != 2 || jsonOf(t, f.State()) != `{"list":[0,1,2],"n":2}` {
+		t.Errorf("%+v, state %s", f, jsonOf(t, f.State()))
+	}
+	if f.Err == nil || f.Err.EventID != 3 || f.Err.EventType != "Bad" || f.Err.AggregateID != "a-1" || f.Err.Projection != "p" || f.Err.Reason != project.ReasonOperation {
+		t.Errorf("error %#v", f.Err)
+	}
+	if got := normal(t, f.Update); got != `{"$set":{"n":2},"$push":{"list":{"$each":[1,2]}}}` {
+		t.Errorf("update %s", got)
+	}
+}
+
+// TestFunc holds projections in Go to their contract.
+func TestFunc(t *testing.T) {
+	t.Parallel()
+	apply := func(state project.State, ev *event.Event) (project.State, error) {
+		switch ev.EventType {
+		case "Keep":
+			return state, nil
+		case "Fail":
+			return nil, errors.New("no")
+		case "Panic":
+			panic("oh")
+		case "Delete":
+			return nil, nil
+		case "Dots":
+			return rawOf(t, `{"a.b":1}`), nil
+		case "Malformed":
+			return project.State{9, 0, 0, 0, 1}, nil
+		}
+		n, _ := state.Lookup("n").AsInt64OK()
+		return bson.Marshal(bson.D{{Key: "_id", Value: "mine"}, {Key: "n", Value: n + 1}})
+	}
+	forever, err := project.New(project.Declaration{Name: "go", Collection: "g", AggregateType: "Thing", Apply: apply})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mortal, err := project.New(project.Declaration{Name: "go", Collection: "g", Deletes: true, Apply: apply})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, before, events string
+		p                    *project.Projection
+		kind                 project.WriteKind
+		written, failure     string
+	}{
+		{"created", "", "Up Keep Up", forever, project.WriteCreate, `{"n":2}`, ""},
+		{"changed", `{"n":{"$numberLong":"1"}}`, "Up", forever, project.WriteUpdate, `{"$set":{"n":2}}`, ""},
+		{"kept", `{"n":1}`, "Keep", forever, project.WriteUpdate, "nil", ""},
+		{"kept nothing", "", "Keep", forever, project.WriteWatermark, "nil", ""},
+		{"failed", `{"n":1}`, "Up Fail Up", forever, project.WriteUpdate, `{"$set":{"n":2}}`, "no"},
+		{"failed at once", `{"n":1}`, "Fail", forever, 0, "nil", "no"},
+		{"panicked", `{"n":1}`, "Panic", forever, 0, "nil", "panic: oh"},
+		{"gone without leave", `{"n":1}`, "Delete", forever, 0, "nil", "does not declare Deletes"},
+		{"odd names", "", "Dots", forever, 0, "nil", `field "a.b" is no name`},
+		{"malformed", "", "Malformed", forever, 0, "nil", "no BSON document"},
+		{"deleted", `{"n":1}`, "Delete", mortal, project.WriteDelete, "nil", ""},
+		{"deleted and made", `{"n":1,"x":1}`, "Delete Up", mortal, project.WriteUpdate, `{"$set":{"n":1},"$unset":{"x":""}}`, ""},
+		{"made and deleted", "", "Up Delete", mortal, project.WriteErase, "nil", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var before bson.Raw
+			if test.before != "" {
+				before = rawOf(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":0,`, 1))
+			}
+			var events []*event.Event
+			for i, kind := range strings.Fields(test.events) {
+				events = append(events, eventOf(t, int64(i+1), kind, ""))
+			}
+			f := test.p.Fold(before, events)
+			if test.failure == "" && f.Err != nil || test.failure != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), test.failure) || f.Err.Reason != project.ReasonFunction) {
+				t.Fatalf("error %v, want %q", f.Err, test.failure)
+			}
+			got := f.Update
+			if f.Kind == project.WriteCreate {
+				got = f.Document
+			}
+			if f.Kind != test.kind || normal(t, got) != normal(t, expectedRaw(t, test.written)) {
+				t.Errorf("got %d %s, want %d %s", f.Kind, jsonOf(t, got), test.kind, test.written)
+			}
+		})
+	}
+	if _, err := project.New(project.Declaration{Name: "a b", Collection: "watermarks"}); err == nil {
+		t.Error("a wrong declaration was taken")
+	}
+}
+
+// TestOtherTypesOfAggregate holds that events of other types are passed over.
+func TestOtherTypesOfAggregate(t *testing.T) {
+	t.Parallel()
+	p := parseOne(t, `projections: [{name: p, collection: c, aggregateType: Other, on: {E: {inc: {n: 1}}}}]`)
+	mine := eventOf(t, 2, "E", "")
+	mine.AggregateType = "Other"
+	f := p.Fold(nil, []*event.Event{eventOf(t, 1, "E", ""), mine})
+	if f.Err != nil || jsonOf(t, f.State()) != `{"n":1}` || f.Applied[0] || !f.Applied[1] {
+		t.Errorf("%+v, state %s", f, jsonOf(t, f.State()))
+	}
+	if p.Concerns(eventOf(t, 1, "E", "")) || !p.Concerns(mine) {
+		t.Error("Concerns is wrong")
+	}
+}

@@ -1,0 +1,573 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// The projections under test: one with every operator, deletes and failures, one
+// that never deletes, one in Go.
+const declarations = `
+projections:
+  - name: orders
+    collection: orders
+    on:
+      Created:
+        set: {status: "'new'", customer: payload.customer, address: "{'zip': payload.zip}"}
+        inc: {created: 1}
+      ItemAdded:
+        inc: {items: payload.quantity, totals.quantity: payload.quantity}
+        push: {lines: "{'sku': payload.sku, 'quantity': payload.quantity}"}
+        addToSet: {skus: payload.sku}
+        max: {most: payload.quantity}
+        min: {least: payload.quantity}
+      ItemRemoved:
+        when: payload.sku in state.?skus.orValue([])
+        pull: {skus: payload.sku}
+        unset: [address]
+        set: {status: state.status + "-"}
+      Cancelled:
+        delete: true
+      Broken:
+        when: state.?items.orValue(0) > 3
+        set: {never: 1 / payload.zero}
+  - name: journal
+    collection: journal
+    on:
+      ItemAdded:
+        inc: {count: 1}
+        push: {ids: eventId}
+      Cancelled:
+        set: {cancelled: eventId}
+`
+
+// kinds are the types of events, with weights that let documents live a while.
+var kinds = []string{"Created", "ItemAdded", "ItemAdded", "ItemAdded", "ItemRemoved", "Cancelled", "Noted", "Broken"}
+
+// scenario is a history and how badly the world treats its delivery.
+type scenario struct {
+	seed       uint64
+	histories  [][]*event.Event
+	pods       int
+	lost       float64
+	unanswered float64
+	crash      bool
+	sequence   event.Sequence
+	step       int64
+}
+
+func drawScenario(t *rapid.T) scenario {
+	s := scenario{
+		seed:       rapid.Uint64().Draw(t, "seed"),
+		pods:       rapid.IntRange(1, 3).Draw(t, "pods"),
+		lost:       rapid.SampledFrom([]float64{0, 0, 0.05, 0.2}).Draw(t, "lost"),
+		unanswered: rapid.SampledFrom([]float64{0, 0, 0.05, 0.2}).Draw(t, "unanswered"),
+		crash:      rapid.Bool().Draw(t, "crash"),
+		sequence:   rapid.SampledFrom([]event.Sequence{event.SequenceStrict, event.SequenceIncreasing}).Draw(t, "sequence"),
+		step:       1,
+	}
+	if s.sequence == event.SequenceIncreasing {
+		s.step = 3
+	}
+	for a := range rapid.IntRange(1, 3).Draw(t, "aggregates") {
+		var history []*event.Event
+		for i := range rapid.IntRange(1, 14).Draw(t, "events") {
+			history = append(history, newEvent(fmt.Sprintf("a%d", a), int64(i+1)*s.step,
+				rapid.SampledFrom(kinds).Draw(t, "kind"),
+				rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "sku"),
+				rapid.Int64Range(1, 4).Draw(t, "quantity")))
+		}
+		s.histories = append(s.histories, history)
+	}
+	return s
+}
+
+func newEvent(aggregate string, id int64, kind, sku string, quantity int64) *event.Event {
+	payload, err := bson.Marshal(bson.D{
+		{Key: "customer", Value: "c" + aggregate}, {Key: "zip", Value: "z" + sku}, {Key: "sku", Value: sku},
+		{Key: "quantity", Value: quantity}, {Key: "zero", Value: 0},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return &event.Event{
+		Keys:    event.Keys{AggregateID: aggregate, AggregateType: "Order", EventID: id, EventType: kind},
+		Payload: bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: payload},
+	}
+}
+
+// expected is what a projection must come to.
+type expected struct {
+	document  map[string]any
+	watermark int64
+	parked    int64
+}
+
+// foldOrders is the projection orders once more, written by hand.
+func foldOrders(history []*event.Event) expected {
+	var e expected
+	for _, ev := range history {
+		sku := ev.Payload.Document().Lookup("sku").StringValue()
+		quantity := ev.Payload.Document().Lookup("quantity").Int64()
+		d := e.document
+		switch ev.EventType {
+		case "Created", "ItemAdded":
+			if d == nil {
+				d = map[string]any{}
+				e.document = d
+			}
+		}
+		number := func(key string) int64 { n, _ := d[key].(int64); return n }
+		skus, _ := d["skus"].([]any)
+		switch ev.EventType {
+		case "Created":
+			d["status"], d["customer"], d["address"] = "new", "c"+ev.AggregateID, map[string]any{"zip": "z" + sku}
+			d["created"] = number("created") + 1
+		case "ItemAdded":
+			d["items"] = number("items") + quantity
+			total, _ := d["totals"].(map[string]any)
+			before, _ := total["quantity"].(int64)
+			d["totals"] = map[string]any{"quantity": before + quantity}
+			lines, _ := d["lines"].([]any)
+			d["lines"] = append(lines, map[string]any{"sku": sku, "quantity": quantity})
+			has := false
+			for _, s := range skus {
+				has = has || s == sku
+			}
+			if !has {
+				d["skus"] = append(skus, sku)
+			}
+			if most, ok := d["most"].(int64); !ok || quantity > most {
+				d["most"] = quantity
+			}
+			if least, ok := d["least"].(int64); !ok || quantity < least {
+				d["least"] = quantity
+			}
+		case "ItemRemoved":
+			kept, has := []any{}, false
+			for _, s := range skus {
+				if s == sku {
+					has = true
+				} else {
+					kept = append(kept, s)
+				}
+			}
+			if has {
+				status, ok := d["status"].(string)
+				if !ok {
+					e.parked = ev.EventID
+					return e
+				}
+				d["status"] = status + "-"
+				d["skus"] = kept
+				delete(d, "address")
+			}
+		case "Cancelled":
+			e.document = nil
+		case "Broken":
+			if number("items") > 3 {
+				e.parked = ev.EventID
+				return e
+			}
+		}
+		e.watermark = ev.EventID
+	}
+	return e
+}
+
+func foldJournal(history []*event.Event) expected {
+	var e expected
+	for _, ev := range history {
+		e.watermark = ev.EventID
+		switch ev.EventType {
+		case "ItemAdded", "Cancelled":
+			if e.document == nil {
+				e.document = map[string]any{}
+			}
+		}
+		switch ev.EventType {
+		case "ItemAdded":
+			n, _ := e.document["count"].(int64)
+			ids, _ := e.document["ids"].([]any)
+			e.document["count"], e.document["ids"] = n+1, append(ids, ev.EventID)
+		case "Cancelled":
+			e.document["cancelled"] = ev.EventID
+		}
+	}
+	return e
+}
+
+// totals is the state of the projection in Go: it comes and goes with every second
+// event of a kind.
+type totals struct {
+	Events int64   `bson:"events"`
+	IDs    []int64 `bson:"ids"`
+}
+
+func applyTotals(state project.State, ev *event.Event) (project.State, error) {
+	var t totals
+	if state != nil {
+		if err := bson.Unmarshal(state, &t); err != nil {
+			return nil, err
+		}
+	}
+	switch ev.EventType {
+	case "Cancelled":
+		return nil, nil
+	case "Noted":
+		return state, nil
+	}
+	t.Events++
+	t.IDs = append(t.IDs, ev.EventID)
+	return bson.Marshal(t)
+}
+
+func foldTotals(history []*event.Event) expected {
+	var e expected
+	for _, ev := range history {
+		e.watermark = ev.EventID
+		switch ev.EventType {
+		case "Cancelled":
+			e.document = nil
+		case "Noted":
+		default:
+			if e.document == nil {
+				e.document = map[string]any{"events": int64(0), "ids": []any(nil)}
+			}
+			e.document["events"] = e.document["events"].(int64) + 1
+			e.document["ids"] = append(e.document["ids"].([]any), ev.EventID)
+		}
+	}
+	return e
+}
+
+func testProjections() ([]*project.Projection, error) {
+	declared, err := project.Parse("test.yaml", []byte(declarations))
+	if err != nil {
+		return nil, err
+	}
+	inGo, err := project.New(project.Declaration{Name: "totals", Collection: "totals", Deletes: true, Apply: applyTotals})
+	return append(declared, inGo), err
+}
+
+// TestAnyDeliveryComesToTheFold is the promise of the read models: whatever batches
+// events come in, however often, on however many pods that do not know of each
+// other, with commands lost and replies lost and pods crashing with writes under
+// way, each read model is what the events make of it one by one.
+func TestAnyDeliveryComesToTheFold(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		s := drawScenario(rt)
+		var err error
+		synctest.Test(t, func(*testing.T) { err = s.play() })
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// topic keeps what is not acknowledged yet.
+type topic struct {
+	mu     sync.Mutex
+	acked  []map[int64]bool
+	random *rand.Rand
+}
+
+// take gives a batch of an aggregate: from its first open event on, some of the
+// done ones again, and sometimes with a hole.
+func (q *topic) take(s *scenario) []*event.Event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var batch []*event.Event
+	for a, history := range s.histories {
+		open := 0
+		for open < len(history) && q.acked[a][history[open].EventID] {
+			open++
+		}
+		if open == len(history) && q.random.IntN(4) > 0 {
+			continue
+		}
+		from := max(0, open-q.random.IntN(4))
+		to := min(len(history), open+1+q.random.IntN(6))
+		part := append([]*event.Event(nil), history[from:to]...)
+		if len(part) > 1 && q.random.IntN(5) == 0 && s.sequence == event.SequenceStrict {
+			at := q.random.IntN(len(part))
+			part = append(part[:at], part[at+1:]...)
+		}
+		if len(part) > 0 && q.random.IntN(6) == 0 {
+			part = append(part, part[q.random.IntN(len(part))])
+		}
+		batch = append(batch, part...)
+		if q.random.IntN(2) == 0 {
+			break
+		}
+	}
+	return batch
+}
+
+func (q *topic) empty(s *scenario) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for a, history := range s.histories {
+		if len(q.acked[a]) < len(history) {
+			return false
+		}
+	}
+	return true
+}
+
+func (q *topic) acknowledge(s *scenario, events []*event.Event, results []project.Result) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, ev := range events {
+		if v := results[i].Verdict; v == project.Done || v == project.Poison {
+			for a, history := range s.histories {
+				if history[0].AggregateID == ev.AggregateID {
+					q.acked[a][ev.EventID] = true
+				}
+			}
+		}
+	}
+}
+
+// parkingLot is the list of parked units, durable at once.
+type parkingLot struct {
+	mu     sync.Mutex
+	parked map[project.Unit]int64
+}
+
+func (p *parkingLot) Parked(_ context.Context, units []project.Unit) ([]bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	parked := make([]bool, len(units))
+	for i, u := range units {
+		_, parked[i] = p.parked[u]
+	}
+	return parked, nil
+}
+
+func (p *parkingLot) Park(_ context.Context, u project.Unit, cause *project.Error, _ int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, ok := p.parked[u]; ok && at != cause.EventID {
+		return fmt.Errorf("parked at %d and %d", at, cause.EventID)
+	}
+	p.parked[u] = cause.EventID
+	return nil
+}
+
+func (p *parkingLot) Advance(context.Context, project.Unit, int64) error { return nil }
+
+// Missing makes the history the event store.
+func (s *scenario) Missing(_ context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
+	var found []*event.Event
+	for _, history := range s.histories {
+		for _, stored := range history {
+			if stored.AggregateID == ev.AggregateID && stored.EventID >= from && stored.EventID <= to && len(found) < min(limit, 2) {
+				found = append(found, stored)
+			}
+		}
+	}
+	return found, nil
+}
+
+// adapter is what the app puts between the engine and this package.
+type adapter struct {
+	*Loader
+	*Writer
+}
+
+func (a adapter) Load(ctx context.Context, units []project.Unit) ([]project.Loaded, error) {
+	keys := make([]Key, len(units))
+	for i, u := range units {
+		keys[i] = Key(u)
+	}
+	states, err := a.Loader.Load(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	loaded := make([]project.Loaded, len(states))
+	for i, s := range states {
+		loaded[i] = project.Loaded(s)
+	}
+	return loaded, nil
+}
+
+func (a adapter) Write(ctx context.Context, writes []project.Write) ([]project.Written, error) {
+	operations := make([]Operation, len(writes))
+	for i, w := range writes {
+		operations[i] = Operation{Key: Key(w.Unit), Kind: Kind(w.Kind), From: w.From, To: w.To, Document: w.Document, Update: w.Update}
+	}
+	results, err := a.Apply(ctx, operations)
+	if err != nil {
+		return nil, err
+	}
+	written := make([]project.Written, len(results))
+	for i, r := range results {
+		written[i] = project.Written{Status: project.WriteStatus(r.Status), Err: r.Err}
+	}
+	return written, nil
+}
+
+var errCrash = errors.New("the pod crashes")
+
+// play delivers until everything is acknowledged, and compares.
+func (s *scenario) play() error {
+	db := newFakeDatabase(s.seed)
+	db.latency = 5 * time.Millisecond
+	db.lost, db.unanswered = s.lost, s.unanswered
+	lot := &parkingLot{parked: make(map[project.Unit]int64)}
+	queue := &topic{random: rand.New(rand.NewPCG(s.seed, 2))}
+	for range s.histories {
+		queue.acked = append(queue.acked, make(map[int64]bool))
+	}
+	var pods sync.WaitGroup
+	failures := make(chan error, s.pods)
+	for range s.pods {
+		pods.Go(func() {
+			for !queue.empty(s) {
+				if err := s.pod(db, lot, queue); err != nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	pods.Wait()
+	<-time.After(time.Minute) // what crashed pods have sent arrives
+	close(failures)
+	for err := range failures {
+		return err
+	}
+	return s.compare(db, lot)
+}
+
+// pod is a projector's life, which may end early.
+func (s *scenario) pod(db *fakeDatabase, lot *parkingLot, queue *topic) error {
+	projections, err := testProjections()
+	if err != nil {
+		return err
+	}
+	ctx, crash := context.WithCancelCause(context.Background())
+	defer crash(nil)
+	w, l := newWriter(db, WriterOptions{}), newLoader(db, LoaderOptions{})
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = w.Run(ctx) })
+	loops.Go(func() { _ = l.Run(ctx) })
+	defer loops.Wait()
+	defer crash(nil)
+	engine, err := project.NewEngine(project.Options{
+		Projections: projections, Store: adapter{l, w}, Parking: lot, Repairer: s, Sequence: s.sequence,
+	})
+	if err != nil {
+		return err
+	}
+	if s.crash {
+		queue.mu.Lock()
+		life := time.Duration(queue.random.Int64N(int64(200 * time.Millisecond)))
+		queue.mu.Unlock()
+		timer := time.AfterFunc(life, func() { crash(errCrash) })
+		defer timer.Stop()
+	}
+	var sessions sync.WaitGroup
+	for range 2 {
+		sessions.Go(func() {
+			for ctx.Err() == nil && !queue.empty(s) {
+				batch := queue.take(s)
+				if len(batch) == 0 {
+					<-time.After(time.Millisecond)
+					continue
+				}
+				queue.mu.Lock()
+				gaps := project.Gaps(queue.random.IntN(2))
+				queue.mu.Unlock()
+				results, err := engine.Process(ctx, batch, gaps)
+				if err != nil && ctx.Err() == nil && !errors.Is(err, project.ErrContended) {
+					panic(err)
+				}
+				queue.acknowledge(s, batch, results)
+			}
+		})
+	}
+	sessions.Wait()
+	return nil
+}
+
+// compare holds every read model and watermark against the expected.
+func (s *scenario) compare(db *fakeDatabase, lot *parkingLot) error {
+	for name, fold := range map[string]func([]*event.Event) expected{"orders": foldOrders, "journal": foldJournal, "totals": foldTotals} {
+		documents, sides := db.documents(name), db.documents(watermarksCollection)
+		for _, history := range s.histories {
+			id := history[0].AggregateID
+			want := fold(history)
+			unit := project.Unit{Projection: name, Collection: name, AggregateID: id, Deletes: name != "journal"}
+			if at := lot.parked[unit]; at != want.parked {
+				return fmt.Errorf("%s of %s is parked at %d, not at %d", name, id, at, want.parked)
+			}
+			document, exists := documents[id]
+			if !exists {
+				document = sides[name+"/"+id]
+			}
+			if exists != (want.document != nil) {
+				return fmt.Errorf("%s of %s: got %s, want %v", name, id, document, want.document)
+			}
+			if watermark, ok := watermarkOf(document); watermark != want.watermark || !ok && want.watermark > 0 {
+				return fmt.Errorf("%s of %s has watermark %d, not %d: %s", name, id, watermark, want.watermark, document)
+			}
+			if exists {
+				got := plain(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}).(map[string]any)
+				delete(got, fieldID)
+				delete(got, fieldLastEventID)
+				delete(got, fieldLastUpdatedAt)
+				if !reflect.DeepEqual(got, want.document) {
+					return fmt.Errorf("%s of %s:\ngot  %v\nwant %v", name, id, got, want.document)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// plain turns BSON into maps and slices.
+func plain(v bson.RawValue) any {
+	if document, ok := v.DocumentOK(); ok {
+		m := map[string]any{}
+		elements, err := document.Elements()
+		if err != nil {
+			panic(err)
+		}
+		for _, e := range elements {
+			m[e.Key()] = plain(e.Value())
+		}
+		return m
+	}
+	if array, ok := v.ArrayOK(); ok {
+		values, err := array.Values()
+		if err != nil {
+			panic(err)
+		}
+		a := []any{}
+		for _, e := range values {
+			a = append(a, plain(e))
+		}
+		return a
+	}
+	var value any
+	if err := v.Unmarshal(&value); err != nil {
+		panic(err)
+	}
+	return value
+}
