@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
@@ -115,7 +116,7 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pu
 		options: o, accepted: accepted, gate: a.gate, pulse: pulse, metrics: a.metrics,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
 		inbox: newInbox(2*o.BatchSize, o.BufferBytes/o.Slots, &a.sizes),
-		lanes: newLanes(o, a.metrics.gaps.Inc),
+		lanes: newLanes(o),
 	}
 	a.metrics.sessionsActive.Inc()
 	s.log.Debug().Time("lockedUntil", accepted.LockedUntil).Msg("session accepted")
@@ -123,11 +124,11 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pu
 	a.metrics.sessionsActive.Dec()
 	a.metrics.ends.WithLabelValues(string(end)).Inc()
 	a.gate.left(s.madeRoom)
-	event := s.log.Debug()
+	level := zerolog.DebugLevel
 	if end == endGap {
-		event = s.log.Warn()
+		level = zerolog.WarnLevel
 	}
-	event.Str("reason", string(end)).Dur("held", time.Since(s.started)).Msg("session released")
+	s.log.WithLevel(level).Str("reason", string(end)).Dur("held", time.Since(s.started)).Msg("session released")
 	return end
 }
 

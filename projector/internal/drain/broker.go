@@ -74,8 +74,8 @@ func (c *clientConnection) Close(ctx context.Context) error { return c.client.Cl
 // needs its way back. With an honest deadline both would be lost, and the absence
 // of an answer could not be told from the absence of a session.
 type patientContext struct {
-	context.Context
-	deadline time.Time
+	context.Context //nolint:containedctx // it is a context
+	deadline        time.Time
 }
 
 func (c patientContext) Deadline() (time.Time, bool) { return c.deadline, true }

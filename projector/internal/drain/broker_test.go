@@ -583,7 +583,7 @@ func (m *model) apply(key string, id int64, repair bool) drain.Verdict {
 	switch v := m.watermark[key]; {
 	case m.parked[key], id <= v:
 		return drain.Verdict{Outcome: drain.Done}
-	case id > v+1 && !(repair && m.store[key] >= id-1):
+	case id > v+1 && (!repair || m.store[key] < id-1):
 		return drain.Verdict{Outcome: drain.Gap}
 	default:
 		for v++; v <= id; v++ {

@@ -28,16 +28,17 @@ func newInbox(capacity, budget int, sizes *sizeEstimate) *inbox {
 }
 
 // room waits until there is room for at least one more delivery and says for how
-// many. Deliveries that credit is out for count as if they were here.
-func (b *inbox) room(ctx context.Context, credit int) (int, error) {
+// many; 0 where ctx has ended. Where credit is out, there is no waiting: what comes
+// has to be taken.
+func (b *inbox) room(ctx context.Context, credit int) int {
 	for {
-		if n := b.free(); n > 0 || credit > 0 {
-			return max(n, credit), nil
+		if n := max(b.free(), credit); n > 0 {
+			return n
 		}
 		select {
 		case <-b.emptied:
 		case <-ctx.Done():
-			return 0, context.Cause(ctx)
+			return 0
 		}
 	}
 }

@@ -30,8 +30,6 @@ type lanes struct {
 	// together. Beyond it deliveries are forgotten: they stay locked, unsettled, and
 	// come again when the session has been released.
 	mostInGap, mostInGaps int
-	// gapFound is called for each new gap.
-	gapFound func()
 
 	byKey   map[string]*lane
 	queue   []*lane
@@ -42,12 +40,11 @@ type lanes struct {
 	forgotten int
 }
 
-func newLanes(o *Options, gapFound func()) *lanes {
+func newLanes(o *Options) *lanes {
 	return &lanes{
 		hold: o.Hold, patience: o.GapPatience,
 		mostInGap: o.BatchSize, mostInGaps: 2 * o.BatchSize,
-		gapFound: gapFound,
-		byKey:    make(map[string]*lane),
+		byKey: make(map[string]*lane),
 	}
 }
 
@@ -108,7 +105,8 @@ func (s *lanes) wake(l *lane) {
 }
 
 // batch gives what is to be handled next, and whether gaps in it are to be
-// repaired: whole lanes as far as most allows, first come first served.
+// repaired: whole lanes of one kind as far as most allows, first come first
+// served.
 func (s *lanes) batch(now time.Time, most int) (batch []*Delivery, repair bool) {
 	for _, l := range slices.Clone(s.waiting) {
 		if !l.due.After(now) {
@@ -118,21 +116,37 @@ func (s *lanes) batch(now time.Time, most int) (batch []*Delivery, repair bool) 
 	if len(s.queue) == 0 {
 		return nil, false
 	}
-	repair = s.repairs(s.queue[0], now)
+	kind := s.kind(s.queue[0], now)
 	batch = make([]*Delivery, 0, min(most, s.count))
 	for _, l := range s.queue {
 		if len(batch) == most {
 			break
 		}
-		if s.repairs(l, now) == repair {
+		if s.kind(l, now) == kind {
 			batch = append(batch, l.deliveries[:min(len(l.deliveries), most-len(batch))]...)
 		}
 	}
-	return batch, repair
+	return batch, kind == repairing
 }
 
-func (s *lanes) repairs(l *lane, now time.Time) bool {
-	return l.gapAt != 0 && now.Sub(l.gapSince) >= s.hold
+// kind is what a lane shares batches with. A lane in trouble has company of its
+// own, so that it does not hold up the others more often than its backoff allows.
+type kind uint8
+
+const (
+	fresh kind = iota
+	retrying
+	repairing
+)
+
+func (s *lanes) kind(l *lane, now time.Time) kind {
+	switch {
+	case l.gapAt != 0 && now.Sub(l.gapSince) >= s.hold:
+		return repairing
+	case l.gapAt == 0 && l.attempts > 0:
+		return retrying
+	}
+	return fresh
 }
 
 // settlement is what is to be done with a delivery's message.
@@ -201,7 +215,6 @@ func (s *lanes) applyLane(settled []settlement, l *lane, batch []*Delivery, verd
 func (s *lanes) gap(l *lane, repaired bool, now time.Time) {
 	if head := l.deliveries[0].Event.EventID; l.gapAt != head {
 		l.gapAt, l.gapSince, l.attempts = head, now, 0
-		s.gapFound()
 	}
 	due := l.gapSince.Add(s.hold)
 	if repaired || !due.After(now) {

@@ -11,7 +11,6 @@ type metrics struct {
 	sessionsActive prometheus.Gauge
 	accepts        *prometheus.CounterVec
 	ends           *prometheus.CounterVec
-	gaps           prometheus.Counter
 	settlements    *prometheus.CounterVec
 	invalid        prometheus.Counter
 	reconnects     prometheus.Counter
@@ -27,13 +26,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		sessionsActive: prometheus.NewGauge(prometheus.GaugeOpts(name("sessions_active", "Sessions that this process holds."))),
 		accepts:        prometheus.NewCounterVec(prometheus.CounterOpts(name("session_accepts_total", "Attempts to accept a session: accepted, none (no session was free), busy (the broker throttles) or failed.")), []string{"result"}),
 		ends:           prometheus.NewCounterVec(prometheus.CounterOpts(name("session_ends_total", "Sessions that were given up, by reason: idle, tenure (others shall have a turn), gap (an event is missing), lost (lock or link), stopped.")), []string{"reason"}),
-		gaps:           prometheus.NewCounter(prometheus.CounterOpts(name("gaps_total", "Times that an event came before its predecessor."))),
 		settlements:    prometheus.NewCounterVec(prometheus.CounterOpts(name("settlements_total", "Attempts to settle a message, by operation and result.")), []string{"operation", "result"}),
 		invalid:        prometheus.NewCounter(prometheus.CounterOpts(name("invalid_messages_total", "Messages that are no event; they are in the dead-letter queue."))),
 		reconnects:     prometheus.NewCounter(prometheus.CounterOpts(name("connections_replaced_total", "Connections to the broker that were given up for new ones."))),
 	}
 	if r != nil {
-		r.MustRegister(m.sessionsActive, m.accepts, m.ends, m.gaps, m.settlements, m.invalid, m.reconnects)
+		r.MustRegister(m.sessionsActive, m.accepts, m.ends, m.settlements, m.invalid, m.reconnects)
 	}
 	return m
 }

@@ -52,6 +52,7 @@ func drawChaos(t *rapid.T) chaos {
 // run drains under chaos with two processes, and says what is wrong with what
 // came out of it.
 func (c chaos) run(t *testing.T) error {
+	t.Helper()
 	random := rand.New(rand.NewPCG(c.seed, 1))
 	percent := func(n int) bool { return random.IntN(100) < n }
 	broker := newFakeBroker(c.rtt, c.lock)
@@ -118,19 +119,18 @@ func (c chaos) run(t *testing.T) error {
 		}
 	}
 	begin := time.Now()
-	for broker.unsettled() > 0 {
-		if time.Since(begin) > 30*time.Minute {
-			return fmt.Errorf("%d messages are not settled", broker.unsettled())
-		}
+	for broker.unsettled() > 0 && time.Since(begin) < 30*time.Minute {
 		pause(t.Context(), 10*time.Millisecond)
+	}
+	problems := []error{m.check(want)}
+	if n := broker.unsettled(); n > 0 {
+		problems = append(problems, fmt.Errorf("%d messages are not settled", n))
 	}
 	for _, s := range running {
 		s.stop()
-		if err := <-s.done; err != nil {
-			return fmt.Errorf("run: %w", err)
-		}
+		problems = append(problems, <-s.done)
 	}
-	return errors.Join(broker.left(), m.check(want))
+	return errors.Join(append(problems, broker.left())...)
 }
 
 // Whatever is delivered twice, released, taken away in the middle of a write or

@@ -43,8 +43,8 @@ func (p *pump) run(ctx context.Context) error {
 	// releaser uses it up, too.
 	credit := 0
 	for ctx.Err() == nil {
-		room, err := p.inbox.room(ctx, credit)
-		if err != nil {
+		room := p.inbox.room(ctx, credit)
+		if room == 0 {
 			return nil
 		}
 		ask := max(min(room, p.most), credit)
@@ -55,13 +55,8 @@ func (p *pump) run(ctx context.Context) error {
 		if len(messages) >= min(burstSize, ask) {
 			options.TimeAfterFirstMessage = burstWait
 		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if ctx.Err() == nil && len(messages) == 0 {
 			return errors.Join(ErrLinkLost, err)
-		case len(messages) == 0:
-			return ErrLinkLost
 		}
 	}
 	return nil

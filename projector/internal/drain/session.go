@@ -19,9 +19,10 @@ const (
 	endStopped ending = "stopped"
 )
 
-// handleTimeout bounds one Handle call. The handler retries within it; a call that
-// ends with it is one that is tried again, and shows that the slot is alive.
-const handleTimeout = 30 * time.Second
+// handleTimeout bounds one Handle call: the handler retries within it, and the rest
+// of the session waits for it. What it ends is tried again, and a call that heeds it
+// shows that the slot is alive.
+const handleTimeout = 10 * time.Second
 
 // session drains one accepted session.
 type session struct {
@@ -39,8 +40,14 @@ type session struct {
 	// active is when something last came or was handled, ended when the session was
 	// told to end.
 	active, ended time.Time
-	madeRoom      bool
+	// idle is how long the session may have nothing to do.
+	idle     time.Duration
+	madeRoom bool
 }
+
+// firstMessage is how long a session's first message may take. It is on its way
+// when the session is accepted.
+const firstMessage = time.Second
 
 // run drains until the session is over: for one of the reasons of its own, or
 // because stop ends, after which what is here is finished, or hard, after which
@@ -54,6 +61,7 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 
 	s.started = time.Now()
 	s.active = s.started
+	s.idle = max(s.options.SessionIdle, firstMessage)
 	k := newKeeper(s.accepted.LockedUntil, s.started, func(ctx context.Context) error {
 		return s.accepted.RenewSessionLock(ctx, nil)
 	}, s.log)
@@ -138,6 +146,10 @@ func (s *session) process(work, stop context.Context, stopReceiving func(), pump
 func (s *session) admit(work context.Context, now time.Time) {
 	room := 4*s.options.BatchSize - s.lanes.count
 	for _, d := range s.inbox.take(room) {
+		if s.active == s.started {
+			// It took a round trip to come, and so will the next after a pause for credit.
+			s.idle = max(s.options.SessionIdle, 3*now.Sub(s.started))
+		}
 		s.active = now
 		if d.invalid == nil {
 			s.lanes.add(d)
@@ -181,9 +193,10 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 		return endGap
 	case quiet && s.lanes.forgotten > 0:
 		return endGap
-	case now.Sub(s.started) >= s.options.SessionTenure && !(quiet && idle >= s.options.SessionIdle):
-		return endTenure
-	case !quiet || idle < s.options.SessionIdle:
+	case !quiet || idle < s.idle:
+		if now.Sub(s.started) >= s.options.SessionTenure {
+			return endTenure
+		}
 		return ""
 	case idle >= s.options.SessionHold:
 		return endIdle
@@ -207,7 +220,7 @@ const maxIdleCheck = 200 * time.Millisecond
 // await waits for something to do.
 func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now time.Time) {
 	idle := now.Sub(s.active)
-	wait := max(s.options.SessionIdle-idle, min(idle/2, maxIdleCheck))
+	wait := max(s.idle-idle, min(idle/2, maxIdleCheck))
 	if due, ok := s.lanes.nextDue(); ok {
 		wait = min(wait, due.Sub(now))
 	}
