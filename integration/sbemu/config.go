@@ -148,7 +148,8 @@ func (c *Config) Validate() error {
 
 		for _, s := range t.Subscriptions {
 			where := "subscription of topic " + t.Name
-			errs = append(errs, checkName(where, s.Name), checkLock(where+" "+s.Name, s.LockDuration))
+			_, err := compile(s.Rules)
+			errs = append(errs, err, checkName(where, s.Name), checkLock(where+" "+s.Name, s.LockDuration))
 		}
 	}
 

@@ -151,8 +151,8 @@ func TestRights(t *testing.T) {
 		must(t, listen(cfg.Policies[1]))
 
 		for err, words := range map[error]string{
-			send(cfg.Policies[1]):                            "Unauthorized access. 'Send' claim(s) are required to perform this operation",
-			listen(cfg.Policies[2]):                          "Unauthorized access. 'Listen' claim(s) are required to perform this operation",
+			send(cfg.Policies[1]):                             "Unauthorized access. 'Send' claim(s) are required to perform this operation",
+			listen(cfg.Policies[2]):                           "Unauthorized access. 'Listen' claim(s) are required to perform this operation",
 			send(sbemu.Policy{Name: "all", Key: "wrong"}):     "InvalidSignature",
 			send(sbemu.Policy{Name: "unknown", Key: "wrong"}): "InvalidSignature",
 		} {

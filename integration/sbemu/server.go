@@ -97,6 +97,11 @@ func (s *Server) CreateTopic(t Topic) error {
 	}
 
 	for _, sub := range t.Subscriptions {
+		rules, err := compile(sub.Rules)
+		if err != nil {
+			return fmt.Errorf("create subscription %q of topic %q: %w", sub.Name, t.Name, err)
+		}
+
 		cfg.Subscriptions = append(cfg.Subscriptions, broker.SubscriptionConfig{
 			Name: sub.Name,
 			QueueConfig: broker.QueueConfig{
@@ -107,6 +112,7 @@ func (s *Server) CreateTopic(t Topic) error {
 				DeadLetterExpired: sub.DeadLetterExpired,
 				Disabled:          sub.Disabled,
 			},
+			Rules: rules,
 		})
 	}
 

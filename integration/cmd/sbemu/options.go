@@ -24,7 +24,7 @@ var info = cli.Info{
 type options struct {
 	Address        string   `help:"Where to listen for AMQP." env:"SBEMU_ADDRESS" default:"127.0.0.1:5672"`
 	ControlAddress string   `help:"Where to serve the control API for faults and inspection, empty: nowhere (see package integration/sbemu/control)." env:"SBEMU_CONTROL_ADDRESS"`
-	Topic          []string `help:"A topic: NAME with dedup=DURATION partitioned=BOOL max-message=BYTES max-batch=BYTES ttl=DURATION record=COUNT disabled=BOOL, then for each subscription subscription=NAME with sessions=BOOL lock=DURATION max-deliveries=COUNT ttl=DURATION dead-letter-expired=BOOL disabled=BOOL." placeholder:"SPEC" sep:"none"`
+	Topic          []string `help:"A topic: NAME with dedup=DURATION partitioned=BOOL max-message=BYTES max-batch=BYTES ttl=DURATION record=COUNT disabled=BOOL, then for each subscription subscription=NAME with sessions=BOOL lock=DURATION max-deliveries=COUNT ttl=DURATION dead-letter-expired=BOOL disabled=BOOL; at the very end filter=SQL selects messages for the last subscription." placeholder:"SPEC" sep:"none"`
 	Queue          []string `help:"A queue: NAME with the keys of topics and of subscriptions." placeholder:"SPEC" sep:"none"`
 	Record         int      `help:"How many of the last accepted messages of each topic and queue the control API shows, unless record= says otherwise." env:"SBEMU_RECORD" default:"0"`
 }
@@ -83,6 +83,8 @@ func parseTopic(spec string, record int) (sbemu.Topic, error) {
 
 	var errs []error
 
+	settings, expression, filtered := strings.Cut(settings, ":filter=")
+
 	for setting := range strings.SplitSeq(settings, ":") {
 		if setting == "" {
 			continue
@@ -104,6 +106,13 @@ func parseTopic(spec string, record int) (sbemu.Topic, error) {
 		}
 
 		errs = append(errs, known.set("--topic", spec, setting))
+	}
+
+	switch last := len(t.Subscriptions) - 1; {
+	case filtered && last < 0:
+		errs = append(errs, fmt.Errorf("--topic %q: filter needs a subscription before it: %w", spec, errDeclaration))
+	case filtered:
+		t.Subscriptions[last].Rules = []sbemu.Rule{{Name: "filter", SQL: expression}}
 	}
 
 	return t, errors.Join(errs...)

@@ -17,19 +17,19 @@ type View struct {
 // NewView returns a view of m.
 func NewView(m *Message) *View { return &View{m: m} }
 
-// Application returns an application property, by its exact name.
+// Application returns an application property by its name, in any case.
 func (v *View) Application(name string) (any, bool) {
 	if v.application == nil {
 		v.application = make(map[string]any)
 
 		for _, p := range v.m.ApplicationProperties() {
 			if key, ok := wire.Text(p.Key); ok {
-				v.application[key] = p.Value
+				v.application[strings.ToLower(key)] = p.Value
 			}
 		}
 	}
 
-	value, ok := v.application[name]
+	value, ok := v.application[strings.ToLower(name)]
 
 	return value, ok && value != nil
 }

@@ -1,0 +1,40 @@
+package filter
+
+import (
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
+)
+
+// Correlation matches messages whose properties have given values. The zero
+// value matches all.
+type Correlation struct {
+	System      map[string]string // by the names of filters, such as "MessageId"
+	Application map[string]any
+}
+
+// Match reports whether all properties have their values.
+func (f *Correlation) Match(v *message.View) bool {
+	for name, want := range f.System {
+		if got, ok := v.System(name); !ok || got != any(want) {
+			return false
+		}
+	}
+
+	for name, want := range f.Application {
+		got, ok := v.Application(name)
+		if !ok {
+			return false
+		}
+
+		if _, _, equal := compare(normal(got), normal(want)); !equal {
+			return false
+		}
+	}
+
+	return true
+}
+
+// Boolean matches all messages, or none.
+type Boolean bool
+
+// Match returns what the filter is.
+func (f Boolean) Match(*message.View) bool { return bool(f) }

@@ -1,0 +1,152 @@
+package filter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// ErrSyntax says that an expression cannot be used.
+var ErrSyntax = errors.New("invalid filter expression")
+
+type kind int
+
+const (
+	end kind = iota
+	word
+	quoted // a name in [] or ""
+	text
+	number
+	symbol
+)
+
+type token struct {
+	kind kind
+	text string
+}
+
+// lex splits an expression into tokens.
+func lex(s string) ([]token, error) {
+	var out []token
+
+	for {
+		s = strings.TrimLeftFunc(s, unicode.IsSpace)
+		if s == "" {
+			return append(out, token{}), nil
+		}
+
+		t, n, err := next(s)
+		if err != nil {
+			return nil, err
+		}
+
+		out = append(out, t)
+		s = s[n:]
+	}
+}
+
+func next(s string) (token, int, error) {
+	switch c := s[0]; {
+	case c == '\'':
+		t, n, err := delimited(s, '\'')
+
+		return token{text, t}, n, err
+	case c == '"':
+		t, n, err := delimited(s, '"')
+
+		return token{quoted, t}, n, err
+	case c == '[':
+		t, n, err := delimited(s, ']')
+
+		return token{quoted, t}, n, err
+	case c >= '0' && c <= '9' || c == '.' && len(s) > 1 && s[1] >= '0' && s[1] <= '9':
+		n := numberLength(s)
+
+		return token{number, s[:n]}, n, nil
+	case isWord(c):
+		n := 0
+		for n < len(s) && (isWord(s[n]) || s[n] >= '0' && s[n] <= '9' || s[n] == '$') {
+			n++
+		}
+
+		return token{word, s[:n]}, n, nil
+	}
+
+	for _, op := range []string{"<>", "!=", "<=", ">=", "=", "<", ">", "(", ")", ",", ".", "+", "-", "*", "/", "%"} {
+		if strings.HasPrefix(s, op) {
+			return token{symbol, op}, len(op), nil
+		}
+	}
+
+	return token{}, 0, fmt.Errorf("%w: unexpected %q", ErrSyntax, s[:1])
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+// delimited reads what begins with a delimiter and ends with close, which
+// doubled stands for itself.
+func delimited(s string, closing byte) (string, int, error) {
+	var b strings.Builder
+
+	for i := 1; i < len(s); i++ {
+		if s[i] != closing {
+			b.WriteByte(s[i])
+
+			continue
+		}
+
+		if i+1 < len(s) && s[i+1] == closing {
+			b.WriteByte(closing)
+
+			i++
+
+			continue
+		}
+
+		return b.String(), i + 1, nil
+	}
+
+	return "", 0, fmt.Errorf("%w: %q is not closed", ErrSyntax, s)
+}
+
+// numberLength returns the length of the number that s begins with: digits,
+// maybe a fraction, maybe an exponent.
+func numberLength(s string) int {
+	n := 0
+
+	digits := func() {
+		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+			n++
+		}
+	}
+
+	digits()
+
+	if n < len(s) && s[n] == '.' {
+		n++
+
+		digits()
+	}
+
+	if n < len(s) && (s[n] == 'e' || s[n] == 'E') {
+		mark := n
+		n++
+
+		if n < len(s) && (s[n] == '+' || s[n] == '-') {
+			n++
+		}
+
+		if from := n; from < len(s) {
+			digits()
+		}
+
+		if c := s[n-1]; c < '0' || c > '9' {
+			n = mark
+		}
+	}
+
+	return n
+}
