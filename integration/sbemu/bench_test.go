@@ -34,6 +34,8 @@ func BenchmarkRaw(b *testing.B) {
 }
 
 func benchmarkRaw(b *testing.B, sessions int) {
+	b.Helper()
+
 	srv, err := sbemu.New(sbemu.Default())
 	if err != nil {
 		b.Fatal(err)

@@ -1,3 +1,67 @@
-// Package sbemu is a stand-in for Azure Service Bus: an AMQP 1.0 server, in
-// memory, that the unmodified SDKs connect to. It is for development and tests.
+// Package sbemu is a stand-in for Azure Service Bus: an AMQP 1.0 server in
+// pure Go, in memory, that the unmodified SDKs connect to (the connection
+// string sets UseDevelopmentEmulator, so they speak plain AMQP). It is for
+// development and tests, and has no other purpose: nothing is durable, and
+// one process is all there is.
+//
+//	srv, err := sbemu.New(sbemu.Default())
+//	err = srv.Start()
+//	client, err := azservicebus.NewClientFromConnectionString(srv.ConnectionString(), nil)
+//
+// Where the service refuses, it refuses with the same error condition. What
+// the service is known to do stands in the facts that this project keeps
+// about it, and in the SDKs' own live tests; what is not known for sure is
+// marked below.
+//
+// # What is covered
+//
+//   - SASL ANONYMOUS, PLAIN and EXTERNAL; $cbs with shared access signatures
+//     (checked: key, expiry, audience, rights to listen and send) and JSON web
+//     tokens (not checked, no one could).
+//   - Topics, subscriptions and queues: in-order delivery, peek-lock and
+//     receive-and-delete, several receivers in turn, credit and session
+//     windows, drain.
+//   - Sessions: accept by id or next available (with the client's timeout),
+//     exclusive locks, renewal, expiry, takeover, state, listing; released on
+//     detach, end, close and a broken connection.
+//   - Settlement over the link and over $management: complete, abandon, defer
+//     and dead-letter, with changes to application properties, and release;
+//     delivery counts, which release and the end of a session do not raise;
+//     the maximum delivery count; dead-letter queues, which do not count.
+//   - $management: renew-lock, renew-session-lock, get- and set-session-state,
+//     update-disposition, receive-by-sequence-number, peek-message,
+//     schedule-message, cancel-scheduled-message, get-message-sessions.
+//   - Batches (message format 0x80013700), all or nothing, up to 4,500
+//     messages; maximum message and batch size; ids of up to 128 characters;
+//     SessionId = PartitionKey; duplicate detection by message id, and by
+//     partition key too where partitioned; scheduled messages; time to live.
+//   - Partitioned entities: 16 partitions, numbered in the upper 16 bits of
+//     sequence numbers; a batch of one key only, none with duplicate detection.
+//   - Rules on subscriptions: correlation and SQL (see [Rule]).
+//   - Throttling with error code 50009, ordered or by credits per second.
+//   - Faults ([Server.SetLatency] and the methods beside it) and inspection
+//     ([Server.Accepted] and those beside it), over HTTP too: package control.
+//
+// # What is not
+//
+// Transactions; forwarding between entities (the transfer dead-letter queue is
+// there and empty); AMQP over WebSockets; the functions of SQL rules; the
+// actions of rules; automatic deletion when idle; quotas on the size of
+// entities and the number of connections. Links that idle are not detached.
+//
+// # What is assumed
+//
+// Not verified against Azure: that a batch of one session is refused by a
+// partitioned topic with duplicate detection; the conditions of ids that are
+// too long (com.microsoft:argument-error) and of a PartitionKey that is not
+// the SessionId (amqp:not-allowed); that a message without a session is
+// dead-lettered by a subscription that requires one; that a dead-lettered
+// message keeps its sequence number.
+//
+// # How it works
+//
+// internal/wire is the codec, internal/message reads and stamps messages
+// without decoding them, internal/broker keeps them (it draws the states of
+// messages and sessions), internal/filter selects them, and internal/front
+// serves it all as AMQP.
 package sbemu

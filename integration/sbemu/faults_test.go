@@ -16,7 +16,9 @@ import (
 )
 
 func TestThrottle(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		s := e.sender(c, "events")
 		e.send(s, "a", "1")
@@ -38,14 +40,16 @@ func TestThrottle(t *testing.T) {
 		_, err = c.AcceptSessionForSubscription(e.ctx, "events", "projector", "b", nil)
 		condition(t, err, "com.microsoft:server-busy")
 
-		time.Sleep(5 * time.Second)
+		wait(5 * time.Second)
 		e.send(s, "a", "2")
 		equal(t, "order", fmt.Sprint(ids(e.receive(r, 2))), "[1 2]")
 	})
 }
 
 func TestCredits(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		s := e.sender(e.client(), "events")
 		e.send(s, "a", "first")
 		e.LimitCredits(100)
@@ -60,14 +64,16 @@ func TestCredits(t *testing.T) {
 		}
 
 		equal(t, "sent in a second", sent, 100)
-		time.Sleep(time.Second)
+		wait(time.Second)
 		e.send(s, "a", "next")
 		e.ClearFaults()
 	})
 }
 
 func TestRefuseSends(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		s := e.sender(e.client(), "events")
 		e.RefuseSends("other", 1, "amqp:internal-error")
 		e.RefuseSends("events", 2, "amqp:resource-limit-exceeded")
@@ -79,7 +85,9 @@ func TestRefuseSends(t *testing.T) {
 }
 
 func TestDetachLinks(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		s := e.sender(c, "events")
 		e.send(s, "a", "1")
@@ -100,7 +108,9 @@ func TestDetachLinks(t *testing.T) {
 }
 
 func TestLatency(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		s := e.sender(e.client(), "events")
 		e.send(s, "a", "0")
 
@@ -119,7 +129,7 @@ func TestLatency(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- s.SendMessage(e.ctx, message("slow", "b"), nil) }()
 
-		time.Sleep(5 * time.Millisecond)
+		wait(5 * time.Millisecond)
 		e.ClearFaults()
 		e.send(s, "b", "fast")
 		must(t, <-done)
@@ -136,7 +146,9 @@ func TestRights(t *testing.T) {
 		{Name: "send", Key: "k2", Send: true},
 	}
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		send := func(p sbemu.Policy) error {
 			return e.sender(e.clientFor(e.ConnectionStringFor(p)), "events").SendMessage(e.ctx, message("1", "a"), nil)
 		}
@@ -166,7 +178,9 @@ func TestRights(t *testing.T) {
 }
 
 func TestUnknownEntities(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		condition(t, e.sender(e.client(), "nothing").SendMessage(e.ctx, message("1", "a"), nil), "amqp:not-found")
 
 		_, err := e.client().AcceptNextSessionForSubscription(e.ctx, "events", "nothing", nil)
@@ -182,7 +196,9 @@ func TestDisabled(t *testing.T) {
 	cfg.Topics[0].Disabled = true
 	cfg.Topics[0].Subscriptions[0].Disabled = true
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		condition(t, e.sender(e.client(), "events").SendMessage(e.ctx, message("1", "a"), nil), "com.microsoft:entity-disabled")
 
 		_, err := e.client().AcceptSessionForSubscription(e.ctx, "events", "projector", "a", nil)

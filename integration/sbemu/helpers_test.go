@@ -70,13 +70,13 @@ type env struct {
 }
 
 // virtual runs a test in virtual time, against a server in memory.
-func virtual(t *testing.T, cfg sbemu.Config, test func(t *testing.T, e *env)) {
+func virtual(t *testing.T, cfg sbemu.Config, test func(e *env)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newMemory()
 		cfg.Listener = l
-		test(t, serve(t, cfg, l.dial))
+		test(serve(t, cfg, l.dial))
 		synctest.Wait()
 	})
 }
@@ -174,7 +174,7 @@ func (e *env) send(s *azservicebus.Sender, session string, ids ...string) {
 
 // receiver is what the SDK's receivers have in common.
 type receiver interface {
-	ReceiveMessages(ctx context.Context, max int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
+	ReceiveMessages(ctx context.Context, limit int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
 	CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.CompleteMessageOptions) error
 	AbandonMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.AbandonMessageOptions) error
 	DeferMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.DeferMessageOptions) error
@@ -272,3 +272,6 @@ func condition(t *testing.T, err error, want amqp.ErrCond) {
 		t.Fatalf("error is %v, want condition %s", err, want)
 	}
 }
+
+// wait lets virtual time pass.
+func wait(d time.Duration) { <-time.After(d) }

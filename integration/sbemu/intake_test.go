@@ -16,13 +16,15 @@ func TestDuplicateDetection(t *testing.T) {
 	cfg := sbemu.Default()
 	cfg.Topics[0].Record = 10
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		c := e.client()
 		s := e.sender(c, "events")
 
 		e.send(s, "a", "1", "2", "1")
 		e.send(s, "b", "2") // the message id alone tells duplicates
-		time.Sleep(10*time.Minute + time.Second)
+		wait(10*time.Minute + time.Second)
 		e.send(s, "a", "1")
 
 		totals, err := e.Totals("events")
@@ -46,7 +48,9 @@ func TestRecordIsBounded(t *testing.T) {
 	cfg := sbemu.Default()
 	cfg.Topics[0].Record = 3
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		s := e.sender(e.client(), "events")
 
 		for i := range 5 {
@@ -82,7 +86,9 @@ func (e *env) batch(s *azservicebus.Sender, idsAndSessions ...string) error {
 }
 
 func TestBatch(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		must(t, e.batch(e.sender(c, "events"), "1", "a", "2", "b", "3", "a", "1", "a"))
 		equal(t, "session a", fmt.Sprint(ids(e.receive(e.accept(c, "a"), 2))), "[1 3]")
@@ -91,7 +97,9 @@ func TestBatch(t *testing.T) {
 }
 
 func TestBatchIsAllOrNothing(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		err := e.batch(e.sender(c, "events"), "1", "a", strings.Repeat("x", 129), "a")
 		condition(t, err, "com.microsoft:argument-error")
@@ -106,7 +114,9 @@ func TestBatchCountIsLimited(t *testing.T) {
 	cfg := sbemu.Default()
 	cfg.Topics[0].MaxMessageSize = 1 << 20
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		fill := func(n int) error {
 			s := e.sender(e.client(), "events")
 
@@ -132,7 +142,9 @@ func TestSizes(t *testing.T) {
 		Subscriptions: []sbemu.Subscription{{Name: "s", RequiresSession: true}},
 	})
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		c := e.client()
 		s := e.sender(c, "events")
 
@@ -160,7 +172,9 @@ func TestSizes(t *testing.T) {
 }
 
 func TestMessageIDAndSessionIDAreLimited(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		long := strings.Repeat("x", 129)
 
 		for _, m := range []*azservicebus.Message{message(long, "a"), message("1", long)} {
@@ -173,7 +187,9 @@ func TestMessageIDAndSessionIDAreLimited(t *testing.T) {
 }
 
 func TestPartitionKeyMustBeTheSession(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		m := message("1", "a")
 		m.PartitionKey = pointer("b")
 		condition(t, e.sender(e.client(), "events").SendMessage(e.ctx, m, nil), "amqp:not-allowed")
@@ -189,7 +205,9 @@ func TestPartitionedBatches(t *testing.T) {
 		{Name: "dedup", Partitioned: true, DuplicateDetectionWindow: time.Minute, Subscriptions: []sbemu.Subscription{{Name: "s", RequiresSession: true}}},
 	}}
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		refused := func(err error, words string) {
 			t.Helper()
 			condition(t, err, "amqp:not-allowed")
@@ -224,7 +242,9 @@ func TestPartitionedOrderAndSequenceNumbers(t *testing.T) {
 		{Name: "events", Partitioned: true, Subscriptions: []sbemu.Subscription{{Name: "projector", RequiresSession: true}}},
 	}}
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		c := e.client()
 		s := e.sender(c, "events")
 		partitions := make(map[int64]bool)
@@ -254,7 +274,9 @@ func TestSessionlessMessages(t *testing.T) {
 	cfg := sbemu.Default()
 	cfg.Queues = []sbemu.Queue{{Name: "sessions", RequiresSession: true}}
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		c := e.client()
 
 		// A subscription with sessions dead-letters a message without one.
@@ -276,7 +298,9 @@ func TestScheduleAndCancel(t *testing.T) {
 
 	for _, entity := range []string{"q", "events"} {
 		t.Run(entity, func(t *testing.T) {
-			virtual(t, cfg, func(t *testing.T, e *env) {
+			virtual(t, cfg, func(e *env) {
+				t := e.t
+
 				c := e.client()
 				s := e.sender(c, entity)
 				at := time.Now().Add(time.Hour)
@@ -307,7 +331,7 @@ func TestScheduleAndCancel(t *testing.T) {
 				}
 
 				e.empty(r)
-				time.Sleep(61 * time.Minute)
+				wait(61 * time.Minute)
 
 				if entity != "q" {
 					r = e.accept(e.client(), "a") // the lock has expired
@@ -325,7 +349,9 @@ func TestScheduleAndCancel(t *testing.T) {
 }
 
 func TestPeek(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		s := e.sender(c, "events")
 		e.send(s, "a", "1", "2", "3")
@@ -353,7 +379,9 @@ func TestTimeToLive(t *testing.T) {
 	cfg := sbemu.Default()
 	cfg.Queues = []sbemu.Queue{{Name: "q", DeadLetterExpired: true, DefaultTTL: time.Hour}}
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		c := e.client()
 		short := message("1", "a")
 		short.TimeToLive = pointer(time.Minute)
@@ -362,14 +390,14 @@ func TestTimeToLive(t *testing.T) {
 		e.send(e.sender(c, "events"), "a", "2")
 		must(t, e.sender(c, "q").SendMessage(e.ctx, short, nil))
 		e.send(e.sender(c, "q"), "", "2")
-		time.Sleep(61 * time.Second)
+		wait(61 * time.Second)
 
 		equal(t, "left in the session", e.receive(e.acceptNext(c), 1)[0].MessageID, "2")
 
 		dead := e.receive(e.deadLetters(c), 1)[0]
 		equal(t, "reason", *dead.DeadLetterReason, "TTLExpiredException")
 
-		time.Sleep(time.Hour)
+		wait(time.Hour)
 
 		counts, err := e.Counts("q")
 		must(t, err)
@@ -378,7 +406,9 @@ func TestTimeToLive(t *testing.T) {
 }
 
 func TestTypesSurvive(t *testing.T) {
-	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+	virtual(t, plainQueue(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		sent := &azservicebus.Message{
 			Body:                  []byte("body"),

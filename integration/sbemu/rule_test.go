@@ -25,7 +25,9 @@ func TestRules(t *testing.T) {
 		},
 	}}}
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		c := e.client()
 		s := e.sender(c, "events")
 

@@ -15,7 +15,9 @@ import (
 )
 
 func TestSessionsInOrder(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		s := e.sender(c, "events")
 
@@ -51,7 +53,9 @@ func TestSessionsInOrder(t *testing.T) {
 }
 
 func TestSessionAcceptTimesOut(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		start := time.Now()
 
@@ -74,7 +78,9 @@ func TestSessionAcceptTimesOut(t *testing.T) {
 }
 
 func TestSessionAcceptWaitsForAMessage(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		accepted := make(chan *azservicebus.SessionReceiver)
 
@@ -87,14 +93,16 @@ func TestSessionAcceptWaitsForAMessage(t *testing.T) {
 			accepted <- r
 		}()
 
-		time.Sleep(5 * time.Second)
+		wait(5 * time.Second)
 		e.send(e.sender(e.client(), "events"), "late", "1")
 		equal(t, "session", (<-accepted).SessionID(), "late")
 	})
 }
 
 func TestSessionAcceptCancelledReleasesItsPlace(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		impatient, c := e.client(), e.client()
 		ctx, cancel := context.WithCancel(e.ctx)
 		done := make(chan error)
@@ -104,7 +112,7 @@ func TestSessionAcceptCancelledReleasesItsPlace(t *testing.T) {
 			done <- err
 		}()
 
-		time.Sleep(time.Second)
+		wait(time.Second)
 		cancel()
 
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -117,7 +125,9 @@ func TestSessionAcceptCancelledReleasesItsPlace(t *testing.T) {
 }
 
 func TestSessionLockedIsRefused(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		first, second := e.client(), e.client()
 		r := e.accept(first, "a")
 
@@ -133,7 +143,9 @@ func TestSessionNeedsASessionReceiver(t *testing.T) {
 	cfg := sbemu.Default()
 	cfg.Queues = []sbemu.Queue{{Name: "plain"}}
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		c := e.client()
 
 		r, err := c.NewReceiverForSubscription("events", "projector", nil)
@@ -152,7 +164,9 @@ func TestSessionNeedsASessionReceiver(t *testing.T) {
 }
 
 func TestSessionEmptyIDIsASession(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		empty := ""
 		m := message("1", "")
@@ -166,7 +180,9 @@ func TestSessionEmptyIDIsASession(t *testing.T) {
 }
 
 func TestSessionState(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		r := e.accept(c, "a")
 
@@ -194,7 +210,9 @@ func TestSessionState(t *testing.T) {
 }
 
 func TestSessionLockExpires(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		slow, other := e.client(), e.client()
 		s := e.sender(other, "events")
 		e.send(s, "a", "1", "2", "3")
@@ -229,7 +247,9 @@ func TestSessionLockExpires(t *testing.T) {
 }
 
 func TestSessionLockIsRenewed(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		e.send(e.sender(c, "events"), "a", "1")
 
@@ -237,7 +257,7 @@ func TestSessionLockIsRenewed(t *testing.T) {
 		m := e.receive(r, 1)[0]
 
 		for range 10 {
-			time.Sleep(15 * time.Second)
+			wait(15 * time.Second)
 			must(t, r.RenewSessionLock(e.ctx, nil))
 
 			if left := time.Until(r.LockedUntil()); left < 29*time.Second || left > 30*time.Second {
@@ -251,7 +271,9 @@ func TestSessionLockIsRenewed(t *testing.T) {
 }
 
 func TestSessionCloseDoesNotCount(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		e.send(e.sender(c, "events"), "a", "1", "2")
 
@@ -266,7 +288,9 @@ func TestSessionCloseDoesNotCount(t *testing.T) {
 }
 
 func TestSessionIsReleasedByADroppedConnection(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		dropped, other := e.client(), e.client()
 		e.send(e.sender(other, "events"), "a", "1", "2")
 
@@ -282,7 +306,9 @@ func TestSessionIsReleasedByADroppedConnection(t *testing.T) {
 }
 
 func TestSessionLockLostByOrder(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		e.send(e.sender(c, "events"), "a", "1")
 
@@ -310,7 +336,9 @@ func TestSessionLockLostByOrder(t *testing.T) {
 func TestSessionsAreListed(t *testing.T) {
 	cfg := sbemu.Config{Queues: []sbemu.Queue{{Name: "q", RequiresSession: true}}}
 
-	virtual(t, cfg, func(t *testing.T, e *env) {
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
 		c := e.client()
 		s := e.sender(c, "q")
 

@@ -32,7 +32,9 @@ func (e *env) deadLetters(c *azservicebus.Client) *azservicebus.Receiver {
 }
 
 func TestAbandonKeepsTheOrder(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		e.send(e.sender(c, "events"), "a", "1", "2", "3")
 
@@ -55,7 +57,9 @@ func TestAbandonKeepsTheOrder(t *testing.T) {
 // is received in the background is released, which does not count, and comes
 // again in order.
 func TestLeftoverCredit(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		s := e.sender(c, "events")
 		e.send(s, "a", "1")
@@ -67,7 +71,7 @@ func TestLeftoverCredit(t *testing.T) {
 		equal(t, "received", fmt.Sprint(ids(got)), "[1]")
 
 		e.send(s, "a", "2", "3")
-		time.Sleep(time.Second)
+		wait(time.Second)
 
 		msgs := e.receive(r, 2)
 		equal(t, "order", fmt.Sprint(ids(msgs)), "[2 3]")
@@ -76,7 +80,9 @@ func TestLeftoverCredit(t *testing.T) {
 }
 
 func TestMaxDeliveryCount(t *testing.T) {
-	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+	virtual(t, plainQueue(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		e.send(e.sender(c, "q"), "", "1")
 
@@ -105,7 +111,9 @@ func TestMaxDeliveryCount(t *testing.T) {
 }
 
 func TestDeadLetter(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		e.send(e.sender(c, "events"), "a", "1", "2")
 
@@ -138,7 +146,9 @@ func TestDeadLetter(t *testing.T) {
 }
 
 func TestDefer(t *testing.T) {
-	virtual(t, sbemu.Default(), func(t *testing.T, e *env) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		e.send(e.sender(c, "events"), "a", "1", "2")
 
@@ -171,19 +181,21 @@ func TestDefer(t *testing.T) {
 }
 
 func TestMessageLockExpires(t *testing.T) {
-	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+	virtual(t, plainQueue(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		e.send(e.sender(c, "q"), "", "1")
 
 		r := e.queueReceiver(c, nil)
 		m := e.receive(r, 1)[0]
 
-		time.Sleep(20 * time.Second)
+		wait(20 * time.Second)
 		must(t, r.RenewMessageLock(e.ctx, m, nil))
-		time.Sleep(20 * time.Second)
+		wait(20 * time.Second)
 		e.empty(r)
 
-		time.Sleep(10 * time.Second)
+		wait(10 * time.Second)
 		code(t, r.CompleteMessage(e.ctx, m, nil), azservicebus.CodeLockLost)
 		code(t, r.RenewMessageLock(e.ctx, m, nil), azservicebus.CodeLockLost)
 
@@ -196,7 +208,9 @@ func TestMessageLockExpires(t *testing.T) {
 // TestLocksOutliveTheirReceiver: without sessions a closed receiver's
 // messages stay locked, and can be settled by their lock token.
 func TestLocksOutliveTheirReceiver(t *testing.T) {
-	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+	virtual(t, plainQueue(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		e.send(e.sender(c, "q"), "", "1", "2", "3", "4")
 
@@ -227,7 +241,9 @@ func TestLocksOutliveTheirReceiver(t *testing.T) {
 }
 
 func TestReceiveAndDelete(t *testing.T) {
-	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+	virtual(t, plainQueue(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		e.send(e.sender(c, "q"), "", "1", "2")
 
@@ -241,7 +257,9 @@ func TestReceiveAndDelete(t *testing.T) {
 }
 
 func TestReceiversTakeTurns(t *testing.T) {
-	virtual(t, plainQueue(), func(t *testing.T, e *env) {
+	virtual(t, plainQueue(), func(e *env) {
+		t := e.t
+
 		c := e.client()
 		results := make(chan int)
 
@@ -274,7 +292,7 @@ func TestReceiversTakeTurns(t *testing.T) {
 		s := e.sender(c, "q")
 
 		for i := range 20 {
-			time.Sleep(100 * time.Millisecond)
+			wait(100 * time.Millisecond)
 			e.send(s, "", fmt.Sprint(i))
 		}
 

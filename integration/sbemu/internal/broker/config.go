@@ -93,13 +93,13 @@ type StandaloneConfig struct {
 	QueueConfig
 }
 
-func (c *IntakeConfig) setDefaults() {
+func (c *IntakeConfig) setIntakeDefaults() {
 	if c.MaxMessageSize == 0 {
 		c.MaxMessageSize = DefaultMaxMessageSize
 	}
 }
 
-func (c *QueueConfig) setDefaults() {
+func (c *QueueConfig) setQueueDefaults() {
 	if c.LockDuration == 0 {
 		c.LockDuration = DefaultLockDuration
 	}

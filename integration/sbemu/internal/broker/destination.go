@@ -40,7 +40,7 @@ type Subscription struct {
 func (s *Subscription) Name() string { return s.name }
 
 func newTopic(cfg TopicConfig) *Destination {
-	cfg.IntakeConfig.setDefaults()
+	cfg.setIntakeDefaults()
 
 	t := &Destination{path: cfg.Name, intake: newIntake(cfg.Name, cfg.IntakeConfig)}
 	t.sequence.partitioned = cfg.Partitioned
@@ -56,8 +56,8 @@ func newTopic(cfg TopicConfig) *Destination {
 }
 
 func newStandalone(cfg StandaloneConfig) *Destination {
-	cfg.IntakeConfig.setDefaults()
-	cfg.QueueConfig.setDefaults()
+	cfg.setIntakeDefaults()
+	cfg.setQueueDefaults()
 	cfg.QueueConfig.DefaultTTL = cfg.IntakeConfig.DefaultTTL
 
 	return &Destination{
@@ -68,7 +68,7 @@ func newStandalone(cfg StandaloneConfig) *Destination {
 }
 
 func (d *Destination) subscribe(cfg SubscriptionConfig) {
-	cfg.QueueConfig.setDefaults()
+	cfg.setQueueDefaults()
 	cfg.DefaultTTL = shortest(cfg.DefaultTTL, d.intake.cfg.DefaultTTL)
 
 	d.subs = append(d.subs, &Subscription{

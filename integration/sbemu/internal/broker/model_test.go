@@ -80,7 +80,7 @@ type holder struct {
 	until    time.Time
 }
 
-func (m *model) holder(session string) *holder {
+func (m *model) holderOf(session string) *holder {
 	for _, h := range m.holders {
 		if h.session == session {
 			return h
@@ -144,7 +144,7 @@ func (m *model) accept(t *rapid.T) {
 			return
 		}
 
-		if m.holder(g.SessionID) != nil {
+		if m.holderOf(g.SessionID) != nil {
 			t.Fatalf("session %s is locked twice", g.SessionID)
 		}
 
@@ -154,7 +154,7 @@ func (m *model) accept(t *rapid.T) {
 
 	if rapid.Bool().Draw(t, "named") {
 		session := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "session")
-		free := m.holder(session) == nil
+		free := m.holderOf(session) == nil
 		g := m.queue.Direct().AcceptSession(session, h, broker.PeekLock)
 
 		if (g.Err == nil) != free {
@@ -169,7 +169,7 @@ func (m *model) accept(t *rapid.T) {
 	var want bool
 
 	for session, entries := range m.sessions {
-		want = want || m.holder(session) == nil && slices.ContainsFunc(entries, func(e *entry) bool { return !e.deferred })
+		want = want || m.holderOf(session) == nil && slices.ContainsFunc(entries, func(e *entry) bool { return !e.deferred })
 	}
 
 	before := len(m.holders)
@@ -193,7 +193,7 @@ func (m *model) pick(t *rapid.T) *holder {
 
 func (m *model) credit(t *rapid.T) {
 	h := m.pick(t)
-	h.consumer.credit = rapid.IntRange(1, 5).Draw(t, "credit")
+	h.credit = rapid.IntRange(1, 5).Draw(t, "credit")
 	h.receiver.Resume()
 	m.delivered()
 }
@@ -224,7 +224,7 @@ func (m *model) delivered() {
 			e.locked, e.seq = true, d.Stamp.SequenceNumber
 		}
 
-		if first := m.first(h.session); first != nil && h.consumer.credit > 0 {
+		if first := m.first(h.session); first != nil && h.credit > 0 {
 			m.t.Fatalf("session %s has credit and was not given %s", h.session, first.id)
 		}
 	}
@@ -386,7 +386,7 @@ func (m *model) lose(t *rapid.T) {
 }
 
 func (m *model) advance(t *rapid.T) {
-	time.Sleep(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
+	<-time.After(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
 	synctest.Wait()
 
 	for _, h := range slices.Clone(m.holders) {

@@ -110,7 +110,7 @@ func (n *comparison) eval(v *message.View) any {
 		return nil
 	}
 
-	order, comparable, equal := compare(left, right)
+	order, ordered, equal := compare(left, right)
 
 	switch n.op {
 	case "=":
@@ -119,7 +119,7 @@ func (n *comparison) eval(v *message.View) any {
 		return !equal
 	}
 
-	if !comparable {
+	if !ordered {
 		return nil
 	}
 
@@ -138,7 +138,7 @@ func (n *comparison) eval(v *message.View) any {
 // compare returns the order of two values, whether they have one, and whether
 // they are equal. Numbers of all types compare with each other; values of
 // different kinds are not equal.
-func compare(a, b any) (order int, comparable, equal bool) {
+func compare(a, b any) (order int, ordered, equal bool) {
 	switch a := a.(type) {
 	case int64:
 		switch b := b.(type) {

@@ -57,7 +57,7 @@ func (d *delayLine) run(c *conn) {
 	for f := range d.frames {
 		if wait := time.Until(f.due); wait > 0 {
 			c.flush()
-			time.Sleep(wait)
+			<-time.After(wait)
 		}
 
 		if d.failure.Load() == nil {

@@ -30,10 +30,10 @@ func FuzzConnection(f *testing.F) {
 		Source: &wire.Terminus{Address: subscription, Filter: rawclient.AnySession()}}
 	management := &wire.Attach{Name: "m", Handle: 3, Role: wire.RoleSender, Target: &wire.Terminus{Address: "q/$management"}}
 
-	f.Add(frames(sender, rawclient.Transfer(0, 0, encode("x", nil)), receiver, rawclient.CreditFlow(1, 0, 10),
+	f.Add(frames(sender, rawclient.Transfer(0, 0, encode("x")), receiver, rawclient.CreditFlow(1, 0, 10),
 		&wire.Disposition{Role: wire.RoleReceiver, First: 0, Last: 5, State: wire.Accepted}))
 	f.Add(frames(session, &wire.Detach{Handle: 2, Closed: true}, &wire.End{}))
-	f.Add(frames(management, rawclient.Transfer(3, 0, encode("x", nil)), &wire.Flow{Echo: true}, &wire.Close{}))
+	f.Add(frames(management, rawclient.Transfer(3, 0, encode("x")), &wire.Flow{Echo: true}, &wire.Close{}))
 	f.Add([]byte{0, 0, 0, 8, 2, 0, 0, 0})
 
 	s := start(f)

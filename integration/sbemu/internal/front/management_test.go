@@ -11,22 +11,22 @@ import (
 type node struct {
 	*rawclient.Client
 
-	t    *testing.T
+	t    testing.TB
 	sent uint32
 }
 
 // manage attaches to a management node on handles 10 and 11.
-func (s *server) manage(t *testing.T, c *rawclient.Client, entity string) *node {
-	t.Helper()
+func (s *server) manage(c *rawclient.Client, entity string) *node {
+	s.t.Helper()
 
 	_, err := c.AttachSender(0, 10, entity+"/$management")
-	check(t, err)
-	check(t, c.AttachReceiver(rawclient.Receiver{Handle: 11, Address: entity + "/$management", Target: "replies", Settled: true}))
+	check(s.t, err)
+	check(s.t, c.AttachReceiver(rawclient.Receiver{Handle: 11, Address: entity + "/$management", Target: "replies", Settled: true}))
 	_, err = rawclient.Expect[*wire.Attach](c)
-	check(t, err)
-	check(t, c.Credit(0, 11, 0, 100))
+	check(s.t, err)
+	check(s.t, c.Credit(0, 11, 0, 100))
 
-	return &node{Client: c, t: t}
+	return &node{Client: c, t: s.t}
 }
 
 // call sends a request and returns the status and body of the response.
@@ -73,15 +73,17 @@ func (n *node) call(operation string, properties wire.Map, body wire.Map) (int32
 }
 
 func TestManagementStatusCodes(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *server) {
-		fill(t, s, 2)
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		fill(s, 2)
 
 		c := s.dial()
 		check(t, c.AttachReceiver(rawclient.Receiver{Name: "held", Handle: 0, Address: subscription, Filter: rawclient.NamedSession("a")}))
 		_, err := rawclient.Expect[*wire.Attach](c)
 		check(t, err)
 
-		sub := s.manage(t, c, subscription)
+		sub := s.manage(c, subscription)
 		link := wire.Map{{Key: "associated-link-name", Value: "held"}}
 		gone := wire.Map{{Key: "associated-link-name", Value: "gone"}}
 		session := wire.Map{{Key: "session-id", Value: "a"}}
@@ -120,7 +122,7 @@ func TestManagementStatusCodes(t *testing.T) {
 
 		check(t, c.Close())
 
-		queue := s.manage(t, s.dial(), "q")
+		queue := s.manage(s.dial(), "q")
 
 		for _, call := range []struct {
 			operation string
@@ -132,7 +134,7 @@ func TestManagementStatusCodes(t *testing.T) {
 			{"cancel-scheduled-message", wire.Map{{Key: "sequence-numbers", Value: []any{int64(7)}}}, 404},
 			{"schedule-message", nil, 400},
 			{"schedule-message", wire.Map{{Key: "messages", Value: []any{wire.Map{{Key: "message", Value: []byte("nonsense")}}}}}, 400},
-			{"schedule-message", wire.Map{{Key: "messages", Value: []any{wire.Map{{Key: "message", Value: encode("s", nil)}}}}}, 200},
+			{"schedule-message", wire.Map{{Key: "messages", Value: []any{wire.Map{{Key: "message", Value: encode("s")}}}}}, 200},
 		} {
 			if got, _ := queue.call(call.operation, nil, call.body); got != call.want {
 				t.Errorf("status of %s with %v is %d, want %d", call.operation, call.body, got, call.want)

@@ -42,8 +42,8 @@ type server struct {
 	pipes pipes
 }
 
-func start(t testing.TB) *server {
-	t.Helper()
+func start(tb testing.TB) *server {
+	tb.Helper()
 
 	ns := broker.NewNamespace()
 
@@ -54,7 +54,7 @@ func start(t testing.TB) *server {
 		ns.CreateQueue(broker.StandaloneConfig{Name: "q"}),
 	} {
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 
@@ -64,7 +64,7 @@ func start(t testing.TB) *server {
 			Policies:      []front.Policy{{Name: "p", Key: "k", Rights: front.AllRights}},
 			AcceptTimeout: time.Minute,
 		}),
-		t:     t,
+		t:     tb,
 		pipes: make(pipes),
 	}
 	done := make(chan struct{})
@@ -75,9 +75,9 @@ func start(t testing.TB) *server {
 		_ = s.Serve(s.pipes)
 	}()
 
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 
 		ns.Close()
@@ -116,11 +116,11 @@ func (s *server) dial() *rawclient.Client {
 	return c
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
+func check(tb testing.TB, err error) {
+	tb.Helper()
 
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
@@ -131,7 +131,7 @@ func (s *server) works() {
 	c := s.dial()
 	_, err := c.AttachSender(0, 0, "q")
 	check(s.t, err)
-	check(s.t, c.Send(0, rawclient.Transfer(0, 0, encode("x", nil))))
+	check(s.t, c.Send(0, rawclient.Transfer(0, 0, encode("x"))))
 
 	d, err := rawclient.Expect[*wire.Disposition](c)
 	check(s.t, err)
@@ -143,20 +143,18 @@ func (s *server) works() {
 	check(s.t, c.Close())
 }
 
-// encode encodes a message with an id, in a session if it is not nil.
-func encode(id string, session any) []byte {
-	properties := []any{id, nil, nil, nil, nil, nil, nil, nil, nil, nil, session}
-	b := wire.AppendValue(wire.AppendDescriptor(nil, wire.CodeProperties), properties)
+// encode encodes a message with an id.
+func encode(id string) []byte {
+	b := wire.AppendValue(wire.AppendDescriptor(nil, wire.CodeProperties), []any{id})
 
 	return wire.AppendBinary(wire.AppendDescriptor(b, wire.CodeData), []byte("body"))
 }
 
-func inBubble(t *testing.T, test func(t *testing.T, s *server)) {
+func inBubble(t *testing.T, test func(s *server)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t)
-		test(t, s)
+		test(start(t))
 	})
 }
 
@@ -182,7 +180,9 @@ func TestMalformedPeersLoseTheirConnection(t *testing.T) {
 		"handle over the limit": frame((&wire.Attach{Name: "x", Handle: 300, Target: &wire.Terminus{}}).Append(nil)...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, s *server) {
+			inBubble(t, func(s *server) {
+				t := s.t
+
 				c := s.dial()
 				_, err := c.Net.Write(bytes)
 				check(t, err)
@@ -207,7 +207,9 @@ func TestHandshakeRefusals(t *testing.T) {
 		"another version":  {'A', 'M', 'Q', 'P', 3, 0, 9, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, s *server) {
+			inBubble(t, func(s *server) {
+				t := s.t
+
 				nc := s.pipe()
 				_, err := nc.Write(hello)
 				check(t, err)
@@ -229,7 +231,9 @@ func TestHandshakeRefusals(t *testing.T) {
 func TestPlainAuthentication(t *testing.T) {
 	for response, ok := range map[string]bool{"\x00p\x00k": true, "\x00p\x00wrong": false, "nonsense": false} {
 		t.Run(fmt.Sprintf("%q", response), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, s *server) {
+			inBubble(t, func(s *server) {
+				t := s.t
+
 				c := rawclient.New(s.pipe())
 				check(t, c.Protocol(wire.ProtocolSASL))
 
@@ -263,7 +267,9 @@ func TestPlainAuthentication(t *testing.T) {
 }
 
 func TestRefusedAttach(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *server) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
 		c := s.dial()
 
 		reply, err := c.AttachSender(0, 0, "nothing")
@@ -303,7 +309,9 @@ func TestRefusedAttach(t *testing.T) {
 }
 
 func TestUnauthorizedAttach(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *server) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
 		c, err := rawclient.Open(s.pipe())
 		check(t, err)
 
@@ -344,7 +352,7 @@ func TestUnauthorizedAttach(t *testing.T) {
 		}
 
 		// A token that expired grants nothing.
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 
 		_, err = c.AttachSender(0, 2, "q")
 		check(t, err)
@@ -358,12 +366,14 @@ func TestUnauthorizedAttach(t *testing.T) {
 // TestTransferInPieces: a message over several frames, one that is aborted,
 // and one that is too large.
 func TestTransferInPieces(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *server) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
 		c := s.dial()
 		_, err := c.AttachSender(0, 0, "q")
 		check(t, err)
 
-		payload := encode("pieces", nil)
+		payload := encode("pieces")
 
 		part := rawclient.Transfer(0, 0, payload[:10])
 		part.More = true
@@ -408,15 +418,17 @@ func TestTransferInPieces(t *testing.T) {
 }
 
 func TestSettledTransferIsNotAnswered(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *server) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
 		c := s.dial()
 		_, err := c.AttachSender(0, 0, "q")
 		check(t, err)
 
-		settled := rawclient.Transfer(0, 0, encode("1", nil))
+		settled := rawclient.Transfer(0, 0, encode("1"))
 		settled.Settled = true
 		c.Queue(wire.FrameAMQP, 0, settled)
-		c.Queue(wire.FrameAMQP, 0, rawclient.Transfer(0, 1, encode("2", nil)))
+		c.Queue(wire.FrameAMQP, 0, rawclient.Transfer(0, 1, encode("2")))
 		check(t, c.Flush())
 
 		d, err := rawclient.Expect[*wire.Disposition](c)
@@ -429,7 +441,8 @@ func TestSettledTransferIsNotAnswered(t *testing.T) {
 }
 
 // fill sends n messages to the queue q.
-func fill(t *testing.T, s *server, n int) {
+func fill(s *server, n int) {
+	t := s.t
 	t.Helper()
 
 	c := s.dial()
@@ -437,7 +450,7 @@ func fill(t *testing.T, s *server, n int) {
 	check(t, err)
 
 	for i := range n {
-		c.Queue(wire.FrameAMQP, 0, rawclient.Transfer(0, uint32(i), encode(fmt.Sprint(i), nil)))
+		c.Queue(wire.FrameAMQP, 0, rawclient.Transfer(0, uint32(i), encode(fmt.Sprint(i))))
 	}
 
 	check(t, c.Flush())
@@ -453,8 +466,10 @@ func fill(t *testing.T, s *server, n int) {
 }
 
 func TestRangesAreSettled(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *server) {
-		fill(t, s, 10)
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		fill(s, 10)
 
 		c := s.dial()
 		check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
@@ -488,8 +503,10 @@ func TestRangesAreSettled(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *server) {
-		fill(t, s, 3)
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		fill(s, 3)
 
 		c := s.dial()
 		check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
@@ -516,8 +533,10 @@ func TestDrain(t *testing.T) {
 
 // TestSessionWindow: a client's window of transfers holds its messages back.
 func TestSessionWindow(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *server) {
-		fill(t, s, 5)
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		fill(s, 5)
 
 		c := s.dial()
 		check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
@@ -551,7 +570,9 @@ func TestSessionWindow(t *testing.T) {
 }
 
 func TestKeepAlive(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *server) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
 		c := rawclient.New(s.pipe())
 		check(t, c.Protocol(wire.ProtocolAMQP)) // without SASL
 		check(t, c.Send(0, &wire.Open{ContainerID: "idle", IdleTimeout: 30_000}))
@@ -571,7 +592,9 @@ func TestKeepAlive(t *testing.T) {
 }
 
 func TestServerClosesPolitely(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *server) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
 		c := s.dial()
 
 		go func() { _ = s.Close() }()
