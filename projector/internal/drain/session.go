@@ -146,7 +146,7 @@ func (s *session) process(work, stop context.Context, stopReceiving func(), pump
 func (s *session) admit(work context.Context, now time.Time) {
 	room := 4*s.options.BatchSize - s.lanes.count
 	for _, d := range s.inbox.take(room) {
-		if s.active == s.started {
+		if s.active.Equal(s.started) {
 			// It took a round trip to come, and so will the next after a pause for credit.
 			s.idle = max(s.options.SessionIdle, 3*now.Sub(s.started))
 		}

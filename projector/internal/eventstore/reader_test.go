@@ -1,0 +1,134 @@
+package eventstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
+)
+
+// collection answers with what it is given and keeps what it was asked.
+type collection struct {
+	documents []any
+	err       error
+	filter    bson.Raw
+	options   options.FindOptions
+}
+
+func (c *collection) Find(_ context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	raw, err := bson.Marshal(filter)
+	if err != nil {
+		return nil, err
+	}
+	c.filter = raw
+	for _, o := range opts {
+		for _, set := range o.List() {
+			if err := set(&c.options); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return mongo.NewCursorFromDocuments(c.documents, nil, nil)
+}
+
+func stored(aggregate any, id int64) bson.D {
+	return bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: bson.D{{Key: "n", Value: id}}}}
+}
+
+func read(t *testing.T, document bson.D) *event.Event {
+	t.Helper()
+	raw, err := bson.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := event.NewReader(event.DefaultFields())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := r.Read(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &ev
+}
+
+func reader(t *testing.T, c *collection) *eventstore.Reader {
+	t.Helper()
+	r, err := eventstore.NewReader(c, event.DefaultFields(), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestMissingAsksForTheSourceType(t *testing.T) {
+	t.Parallel()
+	id := bson.NewObjectID()
+	c := &collection{documents: []any{stored(id, 3), stored(id, 4)}}
+	events, err := reader(t, c).Missing(t.Context(), read(t, stored(id, 5)), 3, 4, 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != 2 || events[0].EventID != 3 || events[1].EventID != 4 {
+		t.Errorf("read %v", events)
+	}
+	if n := events[1].Payload.Document().Lookup("n").Int64(); n != 4 {
+		t.Errorf("the second payload holds %d", n)
+	}
+	want := `{"aggregateId": {"$oid":"` + id.Hex() + `"},"eventId": {"$gte": {"$numberLong":"3"},"$lte": {"$numberLong":"4"}}}`
+	if got := c.filter.String(); got != want {
+		t.Errorf("asked %s, want %s", got, want)
+	}
+	if *c.options.Limit != 500 {
+		t.Errorf("limit %d", *c.options.Limit)
+	}
+}
+
+func TestMissingStopsBeforeAnEventThatBreaksTheContract(t *testing.T) {
+	t.Parallel()
+	c := &collection{documents: []any{stored("a", 1), bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: 2}}, stored("a", 3)}}
+	events, err := reader(t, c).Missing(t.Context(), read(t, stored("a", 4)), 1, 3, 500)
+	if err != nil || len(events) != 1 {
+		t.Errorf("read %d events, %v", len(events), err)
+	}
+}
+
+func TestMissingIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	c := &collection{}
+	for id := range int64(20) {
+		c.documents = append(c.documents, append(stored("a", id+1), bson.E{Key: "metadata", Value: strings.Repeat("x", 4<<20)}))
+	}
+	events, err := reader(t, c).Missing(t.Context(), read(t, stored("a", 21)), 1, 20, 500)
+	if err != nil || len(events) != 4 {
+		t.Errorf("read %d events, %v", len(events), err)
+	}
+}
+
+func TestWhole(t *testing.T) {
+	t.Parallel()
+	c := &collection{documents: []any{stored("a", 7)}}
+	ev, err := reader(t, c).Whole(t.Context(), read(t, stored("a", 7)[:3]))
+	if err != nil || ev.Payload.Type != bson.TypeEmbeddedDocument {
+		t.Errorf("read %v, %v", ev, err)
+	}
+	c.documents = nil
+	if _, err := reader(t, c).Whole(t.Context(), ev); !errors.Is(err, eventstore.ErrNotFound) {
+		t.Errorf("error %v", err)
+	}
+	c.err = errors.New("no primary")
+	if _, err := reader(t, c).Whole(t.Context(), ev); !errors.Is(err, c.err) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package park
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// countTimeout bounds one count.
+const countTimeout = 10 * time.Second
+
+// afterChange is how long Run waits after a change: aggregates are often parked in
+// bursts.
+const afterChange = time.Second
+
+// Count gives the number of parked aggregates by projection.
+func (s *Store) Count(ctx context.Context) (map[string]int64, error) {
+	cursor, err := s.collection.Aggregate(ctx, bson.A{
+		bson.D{{Key: "$group", Value: bson.D{
+			{Key: "_id", Value: "$_id.projection"},
+			{Key: "count", Value: bson.D{{Key: "$sum", Value: int64(1)}}},
+		}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count parked aggregates: %w", err)
+	}
+	var groups []struct {
+		Projection string `bson:"_id"`
+		Count      int64  `bson:"count"`
+	}
+	if err := cursor.All(ctx, &groups); err != nil {
+		return nil, fmt.Errorf("count parked aggregates: %w", err)
+	}
+	counts := make(map[string]int64, len(groups))
+	for _, g := range groups {
+		counts[g.Projection] = g.Count
+	}
+	return counts, nil
+}
+
+// Run keeps the metric up to date until ctx ends.
+func (s *Store) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	soon := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.changed:
+			if !soon {
+				timer.Reset(afterChange)
+				soon = true
+			}
+			continue
+		case <-timer.C:
+			soon = false
+		}
+		timer.Reset(s.options.Refresh)
+		counting, cancel := context.WithTimeout(ctx, countTimeout)
+		counts, err := s.Count(counting)
+		cancel()
+		if err != nil {
+			if ctx.Err() == nil {
+				s.options.Logger.Warn().Err(err).Msg("parked aggregates were not counted")
+			}
+			continue
+		}
+		s.publish(counts)
+	}
+}
+
+// publish shows the counts of the projections of this process.
+func (s *Store) publish(counts map[string]int64) {
+	for _, projection := range s.options.Projections {
+		s.parked.WithLabelValues(projection).Set(float64(counts[projection]))
+	}
+}
