@@ -1,9 +1,16 @@
 package sbemu_test
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/rawclient"
@@ -33,7 +40,53 @@ func BenchmarkRaw(b *testing.B) {
 	}
 }
 
+// BenchmarkLoad sends, receives and completes a million messages over ten
+// thousand sessions and reports the largest heap that was seen, the client's
+// included.
+func BenchmarkLoad(b *testing.B) {
+	for b.Loop() {
+		stop := make(chan struct{})
+		peak := make(chan uint64)
+
+		go func() {
+			var most uint64
+
+			for ticker := time.NewTicker(50 * time.Millisecond); ; {
+				select {
+				case <-ticker.C:
+					var m runtime.MemStats
+
+					runtime.ReadMemStats(&m)
+					most = max(most, m.HeapAlloc)
+				case <-stop:
+					ticker.Stop()
+					peak <- most
+
+					return
+				}
+			}
+		}()
+
+		elapsed := load(b, 10_000, 1_000_000)
+
+		close(stop)
+		b.ReportMetric(1_000_000/elapsed.Seconds(), "messages/s")
+		b.ReportMetric(float64(<-peak)/(1<<20), "peak-heap-MiB")
+	}
+}
+
 func benchmarkRaw(b *testing.B, sessions int) {
+	b.Helper()
+	b.ReportAllocs()
+
+	elapsed := load(b, sessions, b.N)
+
+	b.ReportMetric(float64(b.N)/elapsed.Seconds(), "messages/s")
+}
+
+// load sends n messages and has them received and completed, and returns how
+// long that took.
+func load(b *testing.B, sessions, n int) time.Duration {
 	b.Helper()
 
 	srv, err := sbemu.New(sbemu.Default())
@@ -50,13 +103,19 @@ func benchmarkRaw(b *testing.B, sessions int) {
 	ready := make(chan struct{})
 	errs := make(chan error, 2)
 
-	go func() { errs <- drain(srv, sessions, b.N, ready) }()
+	go func() { errs <- drain(srv, sessions, n, ready) }()
 
-	<-ready
-	b.ReportAllocs()
+	select {
+	case <-ready:
+	case err := <-errs:
+		b.Fatal(err)
+	}
+
 	b.ResetTimer()
 
-	go func() { errs <- publish(srv, sessions, b.N) }()
+	start := time.Now()
+
+	go func() { errs <- publish(srv, sessions, n) }()
 
 	for range 2 {
 		if err := <-errs; err != nil {
@@ -64,7 +123,14 @@ func benchmarkRaw(b *testing.B, sessions int) {
 		}
 	}
 
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+	elapsed := time.Since(start)
+
+	totals, err := srv.Totals("events")
+	if err != nil || totals.Accepted != int64(n) {
+		b.Fatalf("%+v were taken in of %d: %v", totals, n, err)
+	}
+
+	return elapsed
 }
 
 func connect(srv *sbemu.Server) (*rawclient.Client, error) {
@@ -211,4 +277,109 @@ func drain(srv *sbemu.Server, sessions, n int, ready chan<- struct{}) error {
 	}
 
 	return c.Close()
+}
+
+// BenchmarkSDK sends messages through the SDK over 64 sessions, one at a time
+// each, and receives and completes them through the SDK.
+func BenchmarkSDK(b *testing.B) {
+	srv, err := sbemu.New(sbemu.Default())
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	if err := srv.Start(); err != nil {
+		b.Fatal(err)
+	}
+
+	defer func() { _ = srv.Close() }()
+
+	const lanes = 64
+
+	ctx := b.Context()
+	per := b.N/lanes + 1
+
+	client := func() *azservicebus.Client {
+		c, err := azservicebus.NewClientFromConnectionString(srv.ConnectionString(), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+
+		return c
+	}
+
+	out, in := client(), client()
+
+	sender, err := out.NewSender("events", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	var (
+		group errgroup.Group
+		ready sync.WaitGroup
+		start = make(chan struct{})
+	)
+
+	ready.Add(lanes)
+
+	for lane := range lanes {
+		session := fmt.Sprint("s", lane)
+
+		group.Go(func() error {
+			r, err := in.AcceptSessionForSubscription(ctx, "events", "projector", session, nil)
+			ready.Done()
+
+			if err != nil {
+				return err
+			}
+
+			for n := 0; n < per; {
+				msgs, err := r.ReceiveMessages(ctx, 1, nil)
+				if err != nil {
+					return err
+				}
+
+				for _, m := range msgs {
+					if err := r.CompleteMessage(ctx, m, nil); err != nil {
+						return err
+					}
+
+					n++
+				}
+			}
+
+			return r.Close(ctx)
+		})
+		group.Go(func() error {
+			<-start
+
+			for i := range per {
+				id := fmt.Sprint(lane, "/", i)
+				m := &azservicebus.Message{MessageID: &id, SessionID: &session, Body: make([]byte, 512)}
+
+				if err := sender.SendMessage(ctx, m, nil); err != nil {
+					return err
+				}
+			}
+
+			return nil
+		})
+	}
+
+	ready.Wait()
+	b.ResetTimer()
+	close(start)
+
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+
+	b.ReportMetric(float64(per*lanes)/b.Elapsed().Seconds(), "messages/s")
+	b.StopTimer()
+
+	for _, c := range []*azservicebus.Client{out, in} {
+		if err := c.Close(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
