@@ -190,7 +190,7 @@ func (p place) declaration(node *yaml.Node) {
 	}
 	p.unique(node, projection)
 	if len(p.problems) == before {
-		p.loader.projections = append(p.loader.projections, projection)
+		p.projections = append(p.projections, projection)
 	}
 }
 
@@ -219,7 +219,7 @@ func (p place) text(node *yaml.Node, check func(string) error) string {
 // unique notes the projection's name and collection.
 func (p place) unique(node *yaml.Node, projection *Projection) {
 	if p.names == nil {
-		p.loader.names, p.loader.collections = map[string]string{}, map[string]string{}
+		p.names, p.collections = map[string]string{}, map[string]string{}
 	}
 	here := fmt.Sprintf("%s:%d", p.file, node.Line)
 	if first, taken := p.names[projection.name]; taken && projection.name != "" {

@@ -21,14 +21,12 @@ const maxDepth = 90
 
 // encodeValue turns the result of an expression into BSON:
 //
-//	int, uint    int64 (an uint beyond it is an error)
-//	double       double
-//	string       string
-//	bool, null   bool, null
-//	timestamp    date, to the millisecond below
-//	bytes        binary, subtype 0
-//	list, map    array, document; the keys of a map are strings, and it is stored in
-//	             their order, since CEL knows none
+//   - int and uint become int64; a uint beyond it is an error;
+//   - double, string, bool and null become what BSON calls so too;
+//   - timestamp becomes a date, cut to the millisecond;
+//   - bytes become binary of subtype 0;
+//   - list and map become array and document; the keys of a map are strings, and it
+//     is stored in their order, since CEL knows none.
 //
 // Documents, arrays and values of other BSON types that come from the event or the
 // state pass through byte for byte. Durations, types and functions have no form.

@@ -62,7 +62,7 @@ func verdicts(results []project.Result) string {
 		}
 		list = append(list, name)
 	}
-	return strings.Join(list, " ")
+	return strings.Join(list, "/")
 }
 
 // process expects verdicts and no error.
@@ -88,7 +88,7 @@ func TestProcess(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	b := newBench(t, twoProjections, func(o *project.Options) { o.Registerer = registry })
 	one, two := events(t, "one", "1 Add", "2 Other", "3 Add"), events(t, "two", "1 Add")
-	b.process(t, []*event.Event{one[0], two[0], one[1], one[2]}, project.Hold, "done done done done")
+	b.process(t, []*event.Event{one[0], two[0], one[1], one[2]}, project.Hold, "done/done/done/done")
 	b.expect(t, "counts", "one", 3, `{"ids":[1,3],"n":2}`)
 	b.expect(t, "things", "one", 3, `{"last":3}`)
 	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
@@ -97,7 +97,7 @@ func TestProcess(t *testing.T) {
 	}
 	// Again, with one more, out of order and one twice.
 	more := events(t, "one", "4 Add", "5 Gone")
-	b.process(t, []*event.Event{more[1], one[0], one[2], more[0], more[0]}, project.Hold, "done done done done done")
+	b.process(t, []*event.Event{more[1], one[0], one[2], more[0], more[0]}, project.Hold, "done/done/done/done/done")
 	b.expect(t, "counts", "one", 5, "nil")
 	b.expect(t, "things", "one", 5, `{"last":4}`)
 	const want = `
@@ -131,13 +131,13 @@ func TestGapHeld(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	evs := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
-	results := b.process(t, []*event.Event{evs[0], evs[2], evs[4]}, project.Hold, "done held2 held2")
+	results := b.process(t, []*event.Event{evs[0], evs[2], evs[4]}, project.Hold, "done/held2/held2")
 	if results[0].Missing != 0 {
 		t.Error("a settled event misses one")
 	}
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
-	b.process(t, []*event.Event{evs[2], evs[4], evs[1]}, project.Hold, "done held4 done")
-	b.process(t, evs[2:], project.Hold, "done done done")
+	b.process(t, []*event.Event{evs[2], evs[4], evs[1]}, project.Hold, "done/held4/done")
+	b.process(t, evs[2:], project.Hold, "done/done/done")
 	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
 	if b.history.asked != 0 {
 		t.Error("the event store was asked")
@@ -194,7 +194,7 @@ func TestPoisonParksOneUnit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add", "4 Add"), events(t, "two", "1 Add")...)
-	results := b.process(t, evs, project.Hold, "done poison done done done")
+	results := b.process(t, evs, project.Hold, "done/poison/done/done/done")
 	if c := results[1].Causes; len(c) != 1 || c[0].Projection != "counts" || c[0].EventID != 2 || c[0].Reason != project.ReasonExpression {
 		t.Errorf("causes %v", c)
 	}
@@ -206,7 +206,7 @@ func TestPoisonParksOneUnit(t *testing.T) {
 		t.Errorf("parked %v", b.lot)
 	}
 	// What follows is acknowledged, and the neighbours go on.
-	b.process(t, events(t, "one", "5 Add", "6 Add"), project.Hold, "done done")
+	b.process(t, events(t, "one", "5 Add", "6 Add"), project.Hold, "done/done")
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
 	b.expect(t, "things", "one", 6, `{"last":6}`)
 	if b.lot.heads[u] != 6 {
@@ -231,8 +231,8 @@ func TestPoisonFromTheEventStore(t *testing.T) {
 func TestIncreasingSequence(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections, func(o *project.Options) { o.Sequence = event.SequenceIncreasing })
-	b.process(t, events(t, "one", "10 Add", "20 Bad", "30 Add"), project.Hold, "done poison done")
-	b.process(t, events(t, "one", "40 Add", "10 Add"), project.Hold, "done done")
+	b.process(t, events(t, "one", "10 Add", "20 Bad", "30 Add"), project.Hold, "done/poison/done")
+	b.process(t, events(t, "one", "40 Add", "10 Add"), project.Hold, "done/done")
 	b.expect(t, "counts", "one", 10, `{"ids":[10],"n":1}`)
 	b.expect(t, "things", "one", 40, `{"last":40}`)
 	if b.lot.heads[unitOf("counts", "one")] != 40 {
@@ -252,7 +252,7 @@ func TestRejectedEventIsFound(t *testing.T) {
 		}
 		return nil
 	}
-	results := b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), project.Hold, "done done poison done")
+	results := b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), project.Hold, "done/done/poison/done")
 	if c := results[2].Causes[0]; c.Reason != project.ReasonRejected || !errors.Is(c, refused) {
 		t.Errorf("cause %v", c)
 	}
@@ -264,7 +264,7 @@ func TestForeignDocumentParks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.broken[unitOf("things", "one")] = errTrouble
-	results := b.process(t, events(t, "one", "1 Add", "2 Add"), project.Hold, "poison done")
+	results := b.process(t, events(t, "one", "1 Add", "2 Add"), project.Hold, "poison/done")
 	if c := results[0].Causes[0]; c.Projection != "things" || c.Reason != project.ReasonDocument {
 		t.Errorf("cause %v", c)
 	}
@@ -286,7 +286,7 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 			}
 			return nil
 		}
-		b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), project.Hold, "done done done done")
+		b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), project.Hold, "done/done/done/done")
 		b.expect(t, "counts", "one", 4, `{"ids":[4],"n":4}`)
 
 		b.onWrite = func(_ int, w project.Write) *project.Written {
@@ -296,7 +296,7 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 			return nil
 		}
 		results, err := b.Process(t.Context(), append(events(t, "one", "5 Add"), events(t, "two", "1 Other")...), project.Hold)
-		if !errors.Is(err, project.ErrContended) || verdicts(results) != "pending pending" {
+		if !errors.Is(err, project.ErrContended) || verdicts(results) != "pending/pending" {
 			t.Errorf("%v, %s", err, verdicts(results))
 		}
 		b.expect(t, "things", "one", 5, `{"last":5}`)
@@ -326,7 +326,7 @@ func TestTroubleIsRetried(t *testing.T) {
 		}
 		b.history.fail, b.lot.fail = errTrouble, errTrouble
 		b.history.events = events(t, "one", "1 Add", "2 Add")
-		b.process(t, events(t, "one", "3 Add", "4 Bad"), project.Repair, "done poison")
+		b.process(t, events(t, "one", "3 Add", "4 Bad"), project.Repair, "done/poison")
 		b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
 		b.expect(t, "things", "one", 4, `{"last":3}`)
 		if d := time.Since(start); d < time.Second || d > time.Minute {
@@ -351,7 +351,7 @@ func TestEndOfContext(t *testing.T) {
 			return nil
 		}
 		results, err := b.Process(ctx, append(events(t, "one", "1 Add"), events(t, "two", "1 Add")...), project.Hold)
-		if !errors.Is(err, lockLost) || verdicts(results) != "done pending" {
+		if !errors.Is(err, lockLost) || verdicts(results) != "done/pending" {
 			t.Errorf("%v, %s", err, verdicts(results))
 		}
 	})
@@ -371,7 +371,7 @@ func TestUnheardSuccessCounts(t *testing.T) {
 			b.apply(w)
 			return &project.Written{Err: errTrouble}
 		}
-		b.process(t, events(t, "one", "1 Add", "2 Add"), project.Hold, "done done")
+		b.process(t, events(t, "one", "1 Add", "2 Add"), project.Hold, "done/done")
 		const want = `
 			# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired.
 			# TYPE penstock_projector_events_total counter

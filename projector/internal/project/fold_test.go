@@ -289,23 +289,23 @@ projections:
 		kind                 project.WriteKind
 		written              string
 	}{
-		{"nothing concerns it", "", "Other Other", project.WriteWatermark, ""},
+		{"nothing concerns it", "", "Other,Other", project.WriteWatermark, ""},
 		{"nothing concerns its document", `{"a":1}`, "Other", project.WriteUpdate, "nil"},
-		{"created", "", "Set Push Push", project.WriteCreate, `{"a":1,"list":[2,3]}`},
+		{"created", "", "Set,Push,Push", project.WriteCreate, `{"a":1,"list":[2,3]}`},
 		{"changed", `{"a":5,"b":1}`, "Set", project.WriteUpdate, `{"$set":{"a":1}}`},
-		{"changed to the same", `{"a":{"$numberLong":"3"},"b":1}`, "Set Set Set", project.WriteUpdate, `nil`},
-		{"appended", `{"list":[9]}`, "Push Other Push", project.WriteUpdate, `{"$push":{"list":{"$each":[1,3]}}}`},
-		{"appended to nothing", `{"b":1}`, "Push Push", project.WriteUpdate, `{"$set":{"list":[1,2]}}`},
-		{"replaced by more", `{"list":[{"$numberLong":"9"},{"n":1}]}`, "Replace Replace", project.WriteUpdate, `{"$push":{"list":{"$each":[1,2]}}}`},
-		{"appended and pulled again", `{"list":[9]}`, "Push Pull", project.WriteUpdate, `{"$push":{"list":{"$each":[1]}}}`},
-		{"shortened", `{"list":[2,9]}`, "Push Pull", project.WriteUpdate, `{"$set":{"list":[9,1]}}`},
-		{"several operators", `{"a":1,"b":1,"list":[]}`, "Unset Push", project.WriteUpdate, `{"$unset":{"a":"","b":""},"$push":{"list":{"$each":[2]}}}`},
-		{"deleted", `{"a":1}`, "Set Delete", project.WriteDelete, ""},
-		{"deleted and made again", `{"a":1,"b":2,"list":[7]}`, "Delete Push", project.WriteUpdate, `{"$set":{"list":[2]},"$unset":{"a":"","b":""}}`},
-		{"deleted and made the same again", `{"a":{"$numberLong":"2"}}`, "Delete Set", project.WriteUpdate, `nil`},
-		{"made and deleted", "", "Set Delete", project.WriteErase, ""},
+		{"changed to the same", `{"a":{"$numberLong":"3"},"b":1}`, "Set,Set,Set", project.WriteUpdate, `nil`},
+		{"appended", `{"list":[9]}`, "Push,Other,Push", project.WriteUpdate, `{"$push":{"list":{"$each":[1,3]}}}`},
+		{"appended to nothing", `{"b":1}`, "Push,Push", project.WriteUpdate, `{"$set":{"list":[1,2]}}`},
+		{"replaced by more", `{"list":[{"$numberLong":"9"},{"n":1}]}`, "Replace,Replace", project.WriteUpdate, `{"$push":{"list":{"$each":[1,2]}}}`},
+		{"appended and pulled again", `{"list":[9]}`, "Push,Pull", project.WriteUpdate, `{"$push":{"list":{"$each":[1]}}}`},
+		{"shortened", `{"list":[2,9]}`, "Push,Pull", project.WriteUpdate, `{"$set":{"list":[9,1]}}`},
+		{"several operators", `{"a":1,"b":1,"list":[]}`, "Unset,Push", project.WriteUpdate, `{"$unset":{"a":"","b":""},"$push":{"list":{"$each":[2]}}}`},
+		{"deleted", `{"a":1}`, "Set,Delete", project.WriteDelete, ""},
+		{"deleted and made again", `{"a":1,"b":2,"list":[7]}`, "Delete,Push", project.WriteUpdate, `{"$set":{"list":[2]},"$unset":{"a":"","b":""}}`},
+		{"deleted and made the same again", `{"a":{"$numberLong":"2"}}`, "Delete,Set", project.WriteUpdate, `nil`},
+		{"made and deleted", "", "Set,Delete", project.WriteErase, ""},
 		{"deleted what is not there", "", "Delete", project.WriteWatermark, ""},
-		{"made, deleted and made", "", "Set Delete Push", project.WriteCreate, `{"list":[3]}`},
+		{"made, deleted and made", "", "Set,Delete,Push", project.WriteCreate, `{"list":[3]}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -315,7 +315,7 @@ projections:
 				before = rawOf(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"0"},`, 1))
 			}
 			var events []*event.Event
-			for i, kind := range strings.Fields(test.events) {
+			for i, kind := range strings.Split(test.events, ",") {
 				payload := `{"a":{"$numberLong":"` + string(rune('1'+i)) + `"}}`
 				if kind == "Pull" {
 					payload = `{"a":2}`
@@ -420,19 +420,19 @@ func TestFunc(t *testing.T) {
 		kind                 project.WriteKind
 		written, failure     string
 	}{
-		{"created", "", "Up Keep Up", forever, project.WriteCreate, `{"n":2}`, ""},
+		{"created", "", "Up,Keep,Up", forever, project.WriteCreate, `{"n":2}`, ""},
 		{"changed", `{"n":{"$numberLong":"1"}}`, "Up", forever, project.WriteUpdate, `{"$set":{"n":2}}`, ""},
 		{"kept", `{"n":1}`, "Keep", forever, project.WriteUpdate, "nil", ""},
 		{"kept nothing", "", "Keep", forever, project.WriteWatermark, "nil", ""},
-		{"failed", `{"n":1}`, "Up Fail Up", forever, project.WriteUpdate, `{"$set":{"n":2}}`, "no"},
+		{"failed", `{"n":1}`, "Up,Fail,Up", forever, project.WriteUpdate, `{"$set":{"n":2}}`, "no"},
 		{"failed at once", `{"n":1}`, "Fail", forever, 0, "nil", "no"},
 		{"panicked", `{"n":1}`, "Panic", forever, 0, "nil", "panic: oh"},
 		{"gone without leave", `{"n":1}`, "Delete", forever, 0, "nil", "does not declare Deletes"},
 		{"odd names", "", "Dots", forever, 0, "nil", `field "a.b" is no name`},
 		{"malformed", "", "Malformed", forever, 0, "nil", "no BSON document"},
 		{"deleted", `{"n":1}`, "Delete", mortal, project.WriteDelete, "nil", ""},
-		{"deleted and made", `{"n":1,"x":1}`, "Delete Up", mortal, project.WriteUpdate, `{"$set":{"n":1},"$unset":{"x":""}}`, ""},
-		{"made and deleted", "", "Up Delete", mortal, project.WriteErase, "nil", ""},
+		{"deleted and made", `{"n":1,"x":1}`, "Delete,Up", mortal, project.WriteUpdate, `{"$set":{"n":1},"$unset":{"x":""}}`, ""},
+		{"made and deleted", "", "Up,Delete", mortal, project.WriteErase, "nil", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -442,7 +442,7 @@ func TestFunc(t *testing.T) {
 				before = rawOf(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":0,`, 1))
 			}
 			var events []*event.Event
-			for i, kind := range strings.Fields(test.events) {
+			for i, kind := range strings.Split(test.events, ",") {
 				events = append(events, eventOf(t, int64(i+1), kind, ""))
 			}
 			f := test.p.Fold(before, events)

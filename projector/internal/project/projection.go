@@ -61,7 +61,7 @@ func New(d Declaration) (*Projection, error) {
 		problems = append(problems, err)
 	}
 	if d.Apply == nil {
-		problems = append(problems, errors.New("Apply is nil"))
+		problems = append(problems, errors.New("its function Apply is nil"))
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("declare projection %q: %w", d.Name, errors.Join(problems...))
@@ -81,7 +81,7 @@ func checkName(name string) error {
 	for _, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.", r)
 		if !letter || len(name) > maxName {
-			return fmt.Errorf("name %q is not 1 to %d letters, digits, - _ and .", name, maxName)
+			return fmt.Errorf("name %q has something else than 1 to %d letters, digits, dots, - and _", name, maxName)
 		}
 	}
 	return nil

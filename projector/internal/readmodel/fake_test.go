@@ -29,6 +29,8 @@ type fakeDatabase struct {
 	lost, unanswered float64
 	// refuse gives the server's verdict on a document that is about to be stored.
 	refuse func(collection string, document bson.Raw) error
+	// onArrival runs before a command does.
+	onArrival func(command, collection string)
 	// calls counts commands by name.
 	calls map[string]int
 }
@@ -72,7 +74,7 @@ var (
 type transactionKey struct{}
 
 // arrive is the way to the server: a delay and what may be lost.
-func (f *fakeDatabase) arrive(ctx context.Context, command string) error {
+func (f *fakeDatabase) arrive(ctx context.Context, command, collection string) error {
 	f.mu.Lock()
 	f.calls[command]++
 	lost := f.random.Float64() < f.lost
@@ -82,6 +84,9 @@ func (f *fakeDatabase) arrive(ctx context.Context, command string) error {
 	}
 	if lost {
 		return errLost
+	}
+	if f.onArrival != nil {
+		f.onArrival(command, collection)
 	}
 	return nil
 }
@@ -140,7 +145,7 @@ func (f *fakeDatabase) find(ctx context.Context, collection string, filter, proj
 }
 
 func (f *fakeDatabase) findNow(ctx context.Context, collection string, filter, projection bson.Raw) ([]bson.Raw, error) {
-	if err := f.arrive(ctx, "find"); err != nil {
+	if err := f.arrive(ctx, "find", collection); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -225,7 +230,7 @@ func (f *fakeDatabase) remove(ctx context.Context, collection string, filters []
 // found.
 func (f *fakeDatabase) write(ctx context.Context, command, collection string, n int, one func(t *fakeTransaction, i int) (int, error)) (int, error) {
 	return send(ctx, func(ctx context.Context) (int, error) {
-		if err := f.arrive(ctx, command); err != nil {
+		if err := f.arrive(ctx, command, collection); err != nil {
 			return 0, err
 		}
 		total, err := f.writeNow(ctx, collection, n, one)
@@ -303,9 +308,6 @@ func (f *fakeDatabase) change(t *fakeTransaction, collection string, id bson.Raw
 			old = own
 		}
 	}
-	if r.owner != nil && r.owner != t && t == nil {
-		return errBusy
-	}
 	next, err := do(old)
 	if err != nil {
 		return err
@@ -319,6 +321,9 @@ func (f *fakeDatabase) change(t *fakeTransaction, collection string, id bson.Raw
 		}
 	}
 	if t == nil {
+		if r.owner != nil {
+			return errBusy
+		}
 		r.document, r.version = next, r.version+1
 		return nil
 	}
@@ -351,7 +356,7 @@ func (f *fakeDatabase) transaction(ctx context.Context, do func(context.Context)
 		return err
 	}
 	_, err := send(ctx, func(ctx context.Context) (bool, error) {
-		if err := f.arrive(ctx, "commit"); err != nil {
+		if err := f.arrive(ctx, "commit", ""); err != nil {
 			f.end(t, false)
 			return false, err
 		}

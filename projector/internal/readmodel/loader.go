@@ -29,8 +29,8 @@ type LoaderOptions struct {
 // of a group, and one more for the watermarks of all whose document is not there.
 // Run must be running for Load to return.
 type Loader struct {
-	db database
-	gatherer[Key, answer]
+	db     database
+	groups gatherer[Key, answer]
 }
 
 // answer is a state, or a transient error.
@@ -44,7 +44,7 @@ func NewLoader(db *mongo.Database, o LoaderOptions) *Loader { return newLoader(o
 
 func newLoader(db database, o LoaderOptions) *Loader {
 	l := &Loader{db: db}
-	l.gatherer = gatherer[Key, answer]{
+	l.groups = gatherer[Key, answer]{
 		lane:     func(Key) string { return "" },
 		size:     func(Key) int { return 1 },
 		carryOut: l.load,
@@ -55,18 +55,18 @@ func newLoader(db database, o LoaderOptions) *Loader {
 
 		maxWaiting: cmp.Or(o.Queue, 10_000),
 	}
-	l.init()
+	l.groups.init()
 	return l
 }
 
 // Run answers until ctx ends, and returns its cause when all it started has ended.
 // It may run once.
-func (l *Loader) Run(ctx context.Context) error { return l.run(ctx) }
+func (l *Loader) Run(ctx context.Context) error { return l.groups.run(ctx) }
 
 // Load gives the state of each key, in the order given. An error is the context's
 // cause, [ErrClosed], or MongoDB's; the last is worth another try.
 func (l *Loader) Load(ctx context.Context, keys []Key) ([]State, error) {
-	answers, err := l.do(ctx, keys)
+	answers, err := l.groups.do(ctx, keys)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ type WriterOptions struct {
 type Writer struct {
 	db      database
 	metrics *metrics
-	gatherer[Operation, Result]
+	groups  gatherer[Operation, Result]
 }
 
 // NewWriter makes a writer into that database, whose concerns it sets itself.
@@ -44,7 +44,7 @@ func NewWriter(db *mongo.Database, o WriterOptions) *Writer { return newWriter(o
 
 func newWriter(db database, o WriterOptions) *Writer {
 	w := &Writer{db: db, metrics: newMetrics(o.Registerer)}
-	w.gatherer = gatherer[Operation, Result]{
+	w.groups = gatherer[Operation, Result]{
 		lane:     func(o Operation) string { return o.Collection },
 		key:      func(o Operation) string { return o.AggregateID },
 		size:     func(o Operation) int { return len(o.Document) + len(o.Update) + 2*len(o.AggregateID) + 128 },
@@ -56,19 +56,19 @@ func newWriter(db database, o WriterOptions) *Writer {
 
 		maxWaiting: cmp.Or(o.Queue, 10_000),
 	}
-	w.init()
+	w.groups.init()
 	return w
 }
 
 // Run commits until ctx ends, and returns its cause when all it started has ended.
 // It may run once.
-func (w *Writer) Run(ctx context.Context) error { return w.run(ctx) }
+func (w *Writer) Run(ctx context.Context) error { return w.groups.run(ctx) }
 
 // Apply carries out operations and answers for each in the order given. An error
 // is the context's cause, or [ErrClosed]: the operations may or may not have
 // happened then. Their bytes must stay untouched for good.
 func (w *Writer) Apply(ctx context.Context, operations []Operation) ([]Result, error) {
-	return w.do(ctx, operations)
+	return w.groups.do(ctx, operations)
 }
 
 // commit is a group commit: operations on distinct documents of one collection.

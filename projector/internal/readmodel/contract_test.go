@@ -1,0 +1,329 @@
+package readmodel
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// stand is a writer and a loader on one database.
+type stand struct {
+	*Writer
+	*Loader
+}
+
+func newStand(t *testing.T, db database) stand {
+	t.Helper()
+	s := stand{newWriter(db, WriterOptions{}), newLoader(db, LoaderOptions{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = s.Writer.Run(ctx) })
+	loops.Go(func() { _ = s.Loader.Run(ctx) })
+	t.Cleanup(func() { cancel(); loops.Wait() })
+	return s
+}
+
+func keyOf(aggregate string) Key {
+	return Key{Projection: "p", Collection: "things", AggregateID: aggregate}
+}
+
+// mortal is a key of a projection that deletes.
+func mortal(aggregate string) Key {
+	k := keyOf(aggregate)
+	k.Deletes = true
+	return k
+}
+
+func rawOf(t *testing.T, json string) bson.Raw {
+	t.Helper()
+	var d bson.D
+	if err := bson.UnmarshalExtJSON([]byte(json), false, &d); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := bson.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func (s stand) apply(t *testing.T, want Status, operations ...Operation) {
+	t.Helper()
+	results, err := s.Apply(t.Context(), operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.Status != want {
+			t.Errorf("%+v: status %d, %v; want %d", operations[i].Key, r.Status, r.Err, want)
+		}
+	}
+}
+
+// expect loads a key and compares its watermark and own fields; "" for no document.
+func (s stand) expect(t *testing.T, k Key, watermark int64, document string) bson.Raw {
+	t.Helper()
+	states, err := s.Load(t.Context(), []Key{k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := states[0]
+	if state.Err != nil {
+		t.Fatal(state.Err)
+	}
+	got := ""
+	if state.Document != nil {
+		var d, own bson.D
+		if err := bson.Unmarshal(state.Document, &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range d {
+			if e.Key != fieldID && e.Key != fieldLastEventID && e.Key != fieldLastUpdatedAt {
+				own = append(own, e)
+			}
+		}
+		text, err := bson.MarshalExtJSON(append(bson.D{}, own...), false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = string(text)
+	}
+	if state.Watermark != watermark || got != document {
+		t.Errorf("%s has watermark %d and %s; want %d and %s", k.AggregateID, state.Watermark, got, watermark, document)
+	}
+	return state.Document
+}
+
+// testContract holds a database to what the guards rest on.
+func testContract(t *testing.T, db database) {
+	t.Run("Update", func(t *testing.T) {
+		s, k := newStand(t, db), keyOf("update")
+		s.expect(t, k, 0, "")
+		before := time.Now().Add(-time.Second)
+		s.apply(t, Applied, Operation{Key: k, Kind: Create, To: 3, Document: rawOf(t, `{"a":1,"b":2,"list":[1]}`)})
+		raw := s.expect(t, k, 3, `{"a":1,"b":2,"list":[1]}`)
+		created := raw.Lookup(fieldLastUpdatedAt).Time()
+		if created.Before(before) || created.After(time.Now().Add(time.Second)) {
+			t.Errorf("created at %s", created)
+		}
+		s.apply(t, Applied, Operation{Key: k, Kind: Update, From: 3, To: 5, Update: rawOf(t, `{"$set":{"c":3},"$unset":{"b":""},"$push":{"list":{"$each":[2,3]}}}`)})
+		s.expect(t, k, 5, `{"a":1,"list":[1,2,3],"c":3}`)
+		s.apply(t, Applied, Operation{Key: k, Kind: Update, From: 5, To: 6, Update: rawOf(t, `{"$push":{"list":{"$each":[4]}}}`)})
+		changed := s.expect(t, k, 6, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(fieldLastUpdatedAt).Time()
+		s.apply(t, Applied, Operation{Key: k, Kind: Update, From: 6, To: 9})
+		if ignored := s.expect(t, k, 9, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(fieldLastUpdatedAt).Time(); !ignored.Equal(changed) {
+			t.Errorf("an ignored event moved the time of the last change from %s to %s", changed, ignored)
+		}
+		// Too old, too new, and from nothing.
+		s.apply(t, Stale,
+			Operation{Key: k, Kind: Update, From: 6, To: 8, Update: rawOf(t, `{"$set":{"a":8}}`)})
+		s.apply(t, Stale,
+			Operation{Key: k, Kind: Update, From: 11, To: 12, Update: rawOf(t, `{"$set":{"a":8}}`)})
+		s.apply(t, Stale, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"a":8}`)})
+		s.apply(t, Stale, Operation{Key: keyOf("nowhere"), Kind: Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":8}}`)})
+		s.expect(t, k, 9, `{"a":1,"list":[1,2,3,4],"c":3}`)
+		// To the same watermark by someone else: the same events.
+		s.apply(t, Applied, Operation{Key: k, Kind: Update, From: 8, To: 9, Update: rawOf(t, `{"$set":{"a":8}}`)})
+	})
+	t.Run("Mixed", func(t *testing.T) {
+		s := newStand(t, db)
+		var create, next []Operation
+		for i := range 40 {
+			k := keyOf(fmt.Sprintf("mixed-%d", i))
+			create = append(create, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, fmt.Sprintf(`{"i":%d}`, i))})
+			next = append(next, Operation{Key: k, Kind: Update, From: int64(1 + i%4/3), To: 7, Update: rawOf(t, `{"$set":{"n":1}}`)})
+		}
+		s.apply(t, Applied, create...)
+		results, err := s.Apply(t.Context(), next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			want := Applied
+			if i%4 == 3 {
+				want = Stale
+			}
+			if r.Status != want {
+				t.Errorf("%d: %v", i, r)
+			}
+		}
+		s.expect(t, keyOf("mixed-2"), 7, `{"i":2,"n":1}`)
+		s.expect(t, keyOf("mixed-3"), 1, `{"i":3}`)
+		// Half of these are there already.
+		for i := range create {
+			if i%2 == 0 {
+				create[i].AggregateID = fmt.Sprintf("mixed-new-%d", i)
+			}
+		}
+		results, err = s.Apply(t.Context(), create)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			if (i%2 == 0) != (r.Status == Applied) || i%2 == 1 && r.Status != Stale {
+				t.Errorf("%d: %v", i, r)
+			}
+		}
+	})
+	t.Run("Watermark", func(t *testing.T) {
+		s, k := newStand(t, db), keyOf("watermark")
+		s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 4})
+		s.expect(t, k, 4, "")
+		s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, From: 4, To: 6})
+		s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 5})
+		s.expect(t, k, 6, "")
+		s.apply(t, Applied, Operation{Key: k, Kind: Create, From: 6, To: 7, Document: rawOf(t, `{}`)})
+		s.expect(t, k, 7, "{}")
+		// Of two projections, each has its own.
+		other := k
+		other.Projection, other.Collection = "q", "others"
+		s.expect(t, other, 0, "")
+	})
+	t.Run("Delete", func(t *testing.T) {
+		s, k := newStand(t, db), mortal("delete")
+		s.apply(t, Applied, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"a":1}`)})
+		s.expect(t, k, 1, `{"a":1}`)
+		s.apply(t, Stale, Operation{Key: k, Kind: Delete, From: 2, To: 3})
+		s.expect(t, k, 1, `{"a":1}`)
+		s.apply(t, Applied, Operation{Key: k, Kind: Delete, From: 1, To: 3})
+		s.expect(t, k, 3, "")
+		s.apply(t, Applied, Operation{Key: k, Kind: Delete, From: 1, To: 3})
+		// A writer from before the delete cannot bring the document back.
+		s.apply(t, Stale, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"a":1}`)})
+		s.apply(t, Stale, Operation{Key: k, Kind: Create, From: 2, To: 3, Document: rawOf(t, `{"a":1}`)})
+		s.apply(t, Stale, Operation{Key: k, Kind: Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":1}}`)})
+		s.expect(t, k, 3, "")
+		s.apply(t, Applied, Operation{Key: k, Kind: Create, From: 3, To: 5, Document: rawOf(t, `{"a":5}`)})
+		s.apply(t, Stale, Operation{Key: k, Kind: Create, From: 3, To: 5, Document: rawOf(t, `{"a":5}`)})
+		s.expect(t, k, 5, `{"a":5}`)
+	})
+	t.Run("Creations", func(t *testing.T) {
+		// Among many creations in one transaction, some are stale in either way.
+		s := newStand(t, db)
+		var operations []Operation
+		want := map[int]Status{}
+		for i := range 30 {
+			k := mortal(fmt.Sprintf("creation-%d", i))
+			from := int64(0)
+			want[i] = Applied
+			switch i {
+			case 3, 17:
+				s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 9})
+				want[i] = Stale
+			case 8:
+				s.apply(t, Applied, Operation{Key: k, Kind: Create, To: 2, Document: rawOf(t, `{}`)})
+				want[i] = Stale
+			case 20:
+				s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 9})
+				from = 9
+			}
+			operations = append(operations, Operation{Key: k, Kind: Create, From: from, To: from + 1, Document: rawOf(t, fmt.Sprintf(`{"i":%d}`, i))})
+		}
+		results, err := s.Apply(t.Context(), operations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			if r.Status != want[i] {
+				t.Errorf("%d: %v, want %d", i, r, want[i])
+			}
+		}
+		s.expect(t, mortal("creation-29"), 1, `{"i":29}`)
+		s.expect(t, mortal("creation-20"), 10, `{"i":20}`)
+		s.expect(t, mortal("creation-8"), 2, `{}`)
+		s.expect(t, mortal("creation-3"), 9, "")
+	})
+	t.Run("Erase", func(t *testing.T) {
+		s, k := newStand(t, db), mortal("erase")
+		s.apply(t, Applied, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"a":1}`)})
+		s.apply(t, Applied, Operation{Key: k, Kind: Erase, To: 3})
+		s.expect(t, k, 3, "")
+		s.apply(t, Applied, Operation{Key: k, Kind: Create, From: 3, To: 4, Document: rawOf(t, `{"a":4}`)})
+		s.apply(t, Applied, Operation{Key: k, Kind: Erase, To: 3})
+		s.expect(t, k, 4, `{"a":4}`)
+	})
+	t.Run("ManyKeys", func(t *testing.T) {
+		s := newStand(t, db)
+		var operations []Operation
+		var keys []Key
+		for i := range 250 {
+			k := keyOf(fmt.Sprintf("many-%d", i))
+			k.Collection = fmt.Sprintf("many%d", i%3)
+			if i%2 == 0 {
+				operations = append(operations, Operation{Key: k, Kind: Create, To: int64(i + 1), Document: rawOf(t, `{"pad":"`+strings.Repeat("x", 300)+`"}`)})
+			} else {
+				operations = append(operations, Operation{Key: k, Kind: MoveWatermark, To: int64(i + 1)})
+			}
+			keys = append(keys, k, k)
+		}
+		s.apply(t, Applied, operations...)
+		states, err := s.Load(t.Context(), keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, state := range states {
+			if n := i / 2; state.Err != nil || state.Watermark != int64(n+1) || (state.Document != nil) != (n%2 == 0) {
+				t.Errorf("%d: %+v", n, state)
+			}
+		}
+	})
+	t.Run("TooLarge", func(t *testing.T) {
+		s := newStand(t, db)
+		huge, err := bson.Marshal(bson.D{{Key: "a", Value: strings.Repeat("x", 16<<20)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := keyOf("large")
+		s.apply(t, Rejected, Operation{Key: k, Kind: Create, To: 1, Document: huge})
+		s.expect(t, k, 0, "")
+	})
+	t.Run("Race", func(t *testing.T) {
+		// Many writers that do not know of each other, on one key, over its life.
+		k := mortal("race")
+		var writers sync.WaitGroup
+		for range 8 {
+			s := newStand(t, db)
+			writers.Go(func() {
+				for {
+					states, err := s.Load(t.Context(), []Key{k})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					state := states[0]
+					n := state.Watermark + 1
+					if n > 60 {
+						return
+					}
+					o := Operation{Key: k, From: state.Watermark, To: n}
+					switch {
+					case n%5 == 0 && state.Document != nil:
+						o.Kind = Delete
+					case state.Document == nil:
+						o.Kind, o.Document = Create, rawOf(t, fmt.Sprintf(`{"first":%d,"n":[%d]}`, n, n))
+					default:
+						o.Kind, o.Update = Update, rawOf(t, fmt.Sprintf(`{"$push":{"n":{"$each":[%d]}}}`, n))
+					}
+					if _, err := s.Apply(t.Context(), []Operation{o}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		writers.Wait()
+		newStand(t, db).expect(t, k, 60, "")
+	})
+}
+
+func TestContractOnFake(t *testing.T) {
+	t.Parallel()
+	db := newFakeDatabase(1)
+	db.latency = time.Millisecond
+	testContract(t, db)
+}

@@ -1,0 +1,225 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// groups records what a gatherer carries out.
+type groups struct {
+	mu    sync.Mutex
+	start time.Time
+	took  time.Duration
+	list  []string
+	busy  int
+	peak  int
+}
+
+func (g *groups) carryOut(ctx context.Context, lane string, items []string) []string {
+	g.mu.Lock()
+	g.list = append(g.list, fmt.Sprintf("%s %s %v", time.Since(g.start), lane, items))
+	g.busy++
+	g.peak = max(g.peak, g.busy)
+	g.mu.Unlock()
+	select {
+	case <-time.After(g.took):
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	g.busy--
+	g.mu.Unlock()
+	answers := make([]string, len(items))
+	for i, item := range items {
+		answers[i] = "re " + item
+	}
+	return answers
+}
+
+func newGroups(took time.Duration) (*groups, *gatherer[string, string]) {
+	seen := &groups{start: time.Now(), took: took}
+	g := &gatherer[string, string]{
+		lane:     func(s string) string { return s[:1] },
+		key:      func(s string) string { return s },
+		size:     func(s string) int { return len(s) },
+		carryOut: seen.carryOut,
+		window:   2 * time.Millisecond, maxItems: 5, maxBytes: 100, maxWaiting: 8, maxBusy: 1,
+	}
+	g.init()
+	return seen, g
+}
+
+// gathering runs a test with a gatherer in virtual time.
+func gathering(t *testing.T, took time.Duration, test func(t *testing.T, seen *groups, g *gatherer[string, string])) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		seen, g := newGroups(took)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- g.run(ctx) }()
+		test(t, seen, g)
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("run ended with %v", err)
+		}
+	})
+}
+
+// ask has one call a moment after another.
+func ask(t *testing.T, g *gatherer[string, string], after time.Duration, items ...string) func() {
+	t.Helper()
+	var call sync.WaitGroup
+	call.Go(func() {
+		<-time.After(after)
+		got, err := g.do(t.Context(), items)
+		want := make([]string, len(items))
+		for i, item := range items {
+			want[i] = "re " + item
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v: got %v, %v", items, got, err)
+		}
+	})
+	return call.Wait
+}
+
+func TestLoneItemGoesAtOnce(t *testing.T) {
+	t.Parallel()
+	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		for range 3 {
+			ask(t, g, 0, "a1")()
+		}
+		if want := []string{"0s a [a1]", "10ms a [a1]", "20ms a [a1]"}; !slices.Equal(seen.list, want) {
+			t.Errorf("%v", seen.list)
+		}
+	})
+}
+
+func TestCompanyGathers(t *testing.T) {
+	t.Parallel()
+	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		// The first goes alone, the rest gathers behind it and goes as soon as it can.
+		waits := []func(){ask(t, g, 0, "a1")}
+		for i := 2; i <= 5; i++ {
+			waits = append(waits, ask(t, g, time.Duration(i)*time.Millisecond, fmt.Sprintf("a%d", i)))
+		}
+		// Four were together: three wait the window for a fourth.
+		waits = append(waits, ask(t, g, 25*time.Millisecond, "a6"), ask(t, g, 25*time.Millisecond+100, "a7"), ask(t, g, 26*time.Millisecond, "a8"))
+		// Three now: as soon as they are here, they go.
+		for i := range 3 {
+			waits = append(waits, ask(t, g, 50*time.Millisecond+time.Duration(i)*time.Microsecond, fmt.Sprintf("a%d", 10+i)))
+		}
+		for _, wait := range waits {
+			wait()
+		}
+		if want := []string{"0s a [a1]", "10ms a [a2 a3 a4 a5]", "27ms a [a6 a7 a8]", "50.002ms a [a10 a11 a12]"}; !slices.Equal(seen.list, want) {
+			t.Errorf("%v", seen.list)
+		}
+	})
+}
+
+func TestGroupsAreBounded(t *testing.T) {
+	t.Parallel()
+	gathering(t, time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		g.maxBytes = 10
+		wait := ask(t, g, 0, "a1", "a2", "a3", "a4", "a5", "a6", "along-long-long", "ashort")
+		wait()
+		if want := []string{"0s a [a1 a2 a3 a4 a5]", "1ms a [a6]", "2ms a [along-long-long]", "3ms a [ashort]"}; !slices.Equal(seen.list, want) {
+			t.Errorf("%v", seen.list)
+		}
+	})
+}
+
+func TestNoKeyTwiceInAGroup(t *testing.T) {
+	t.Parallel()
+	gathering(t, time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		ask(t, g, 0, "a1", "a1", "a2", "a1", "b1")()
+		a := slices.DeleteFunc(slices.Clone(seen.list), func(s string) bool { return s == "0s b [b1]" })
+		if want := []string{"0s a [a1 a2]", "1ms a [a1]", "2ms a [a1]"}; !slices.Equal(a, want) || len(a) == len(seen.list) {
+			t.Errorf("%v", seen.list)
+		}
+	})
+}
+
+func TestLanesAreIndependent(t *testing.T) {
+	t.Parallel()
+	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		g.maxBusy = 2
+		waits := []func(){ask(t, g, 0, "a1"), ask(t, g, time.Millisecond, "a2"), ask(t, g, 2*time.Millisecond, "a3"), ask(t, g, 3*time.Millisecond, "b1")}
+		for _, wait := range waits {
+			wait()
+		}
+		if want := []string{"0s a [a1]", "1ms a [a2]", "3ms b [b1]", "10ms a [a3]"}; !slices.Equal(seen.list, want) {
+			t.Errorf("%v", seen.list)
+		}
+	})
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	t.Parallel()
+	gathering(t, 10*time.Millisecond, func(t *testing.T, _ *groups, g *gatherer[string, string]) {
+		waits := []func(){ask(t, g, 0, "a0")}
+		for i := range 8 {
+			waits = append(waits, ask(t, g, time.Millisecond, fmt.Sprintf("a%d", i+1)))
+		}
+		<-time.After(2 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := g.do(ctx, []string{"a9"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a full queue gave %v", err)
+		}
+		for _, wait := range waits {
+			wait()
+		}
+	})
+}
+
+func TestEndOfGatherer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, g := newGroups(time.Hour)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error)
+		go func() { ended <- g.run(ctx) }()
+		calls := make(chan error)
+		for _, item := range []string{"a1", "a2", "a3"} {
+			go func() {
+				_, err := g.do(t.Context(), []string{item})
+				calls <- err
+			}()
+			synctest.Wait()
+		}
+		impatient, giveUp := context.WithTimeout(t.Context(), time.Second)
+		defer giveUp()
+		if _, err := g.do(impatient, []string{"a4"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("gave up with %v", err)
+		}
+		stopped := errors.New("stopped")
+		cancel(stopped)
+		if err := <-ended; !errors.Is(err, stopped) {
+			t.Errorf("run ended with %v", err)
+		}
+		closed := 0
+		for range 3 {
+			if err := <-calls; errors.Is(err, ErrClosed) {
+				closed++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if closed != 2 {
+			t.Errorf("%d calls were closed", closed)
+		}
+		if _, err := g.do(t.Context(), []string{"a5"}); !errors.Is(err, ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+		if got, err := g.do(t.Context(), nil); got != nil || err != nil {
+			t.Errorf("nothing gave %v, %v", got, err)
+		}
+	})
+}

@@ -1,0 +1,195 @@
+package readmodel
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// TestCreationUnderAnErase is the race that the write to the watermark in a
+// creation's transaction is for: the creation has begun before the erase, and
+// commits after it. Merely reading the watermark would let both through.
+func TestCreationUnderAnErase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newFakeDatabase(1)
+		late, owner := newStand(t, db), newStand(t, db)
+		k := mortal("a")
+		owner.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 2})
+		var erase sync.WaitGroup
+		db.onArrival = func(command, _ string) {
+			if command != "commit" {
+				return
+			}
+			db.onArrival = nil
+			erase.Go(func() { owner.apply(t, Applied, Operation{Key: k, Kind: Erase, From: 2, To: 4}) })
+			<-time.After(time.Second)
+		}
+		late.apply(t, Applied, Operation{Key: k, Kind: Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)})
+		erase.Wait()
+		owner.expect(t, k, 4, "")
+	})
+}
+
+// TestLoadUnderADelete is the race that the second look of the loader is for: the
+// document is not there yet when it is looked for, and its delete has raised the
+// watermark and then died when that is looked for.
+func TestLoadUnderADelete(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newFakeDatabase(1)
+		s := newStand(t, db)
+		k := mortal("a")
+		s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 2})
+		db.onArrival = func(command, collection string) {
+			if command != "find" || collection != watermarksCollection {
+				return
+			}
+			db.onArrival = nil
+			s.apply(t, Applied, Operation{Key: k, Kind: Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)})
+			s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, From: 3, To: 5})
+		}
+		s.expect(t, k, 3, `{"a":3}`)
+	})
+}
+
+// writeError makes an error of the server about one operation.
+func writeError(code int, message, keyPattern string) mongo.WriteError {
+	e := mongo.WriteError{Code: code, Message: message}
+	if keyPattern != "" {
+		raw, err := bson.Marshal(bson.D{{Key: "keyPattern", Value: bson.D{{Key: keyPattern, Value: 1}}}})
+		if err != nil {
+			panic(err)
+		}
+		e.Raw = raw
+	}
+	return e
+}
+
+// TestRefusedDocuments holds that what the server refuses for good is rejected
+// alone, in every way of writing.
+func TestRefusedDocuments(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newFakeDatabase(1)
+		db.refuse = func(collection string, document bson.Raw) error {
+			if collection == watermarksCollection {
+				return nil
+			}
+			switch v, _ := document.Lookup("v").StringValueOK(); v {
+			case "invalid":
+				return writeError(121, "Document failed validation", "")
+			case "taken":
+				return writeError(11000, "E11000 duplicate key error collection: db.things index: email_1 dup key: { email: 1 }", "email")
+			case "crowded":
+				return writeError(112, "WriteConflict", "")
+			}
+			return nil
+		}
+		s := newStand(t, db)
+		for _, deletes := range []bool{false, true} {
+			values := []string{"good", "invalid", "taken", "crowded", "fine", "fine", "fine"}
+			want := []Status{Applied, Rejected, Rejected, Unknown, Applied, Applied, Applied}
+			if deletes {
+				want[3] = Stale // a transaction that conflicts has not happened
+			}
+			var create, change []Operation
+			for i, v := range values {
+				k := keyOf(fmt.Sprintf("%v-%d", deletes, i))
+				k.Deletes = deletes
+				create = append(create, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"v":"`+v+`"}`)})
+				k.AggregateID = fmt.Sprintf("%v-0", deletes)
+				change = append(change, Operation{Key: k, Kind: Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"v":"`+v+`"}}`)})
+			}
+			results, err := s.Apply(t.Context(), create)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range results {
+				if r.Status != want[i] || (r.Err != nil) != (want[i] == Rejected || want[i] == Unknown) {
+					t.Errorf("create %s (deletes: %v): %v, want %d", values[i], deletes, r, want[i])
+				}
+			}
+			for i, o := range change[1:4] {
+				results, err := s.Apply(t.Context(), []Operation{o})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if results[0].Status != []Status{Rejected, Rejected, Unknown}[i] {
+					t.Errorf("change to %s: %v, want %d", values[i+1], results[0], want[i+1])
+				}
+			}
+		}
+	})
+}
+
+// TestUnheardReplies holds that an operation whose fate is unknown says so, and
+// that loading tells.
+func TestUnheardReplies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newFakeDatabase(1)
+		s := newStand(t, db)
+		s.apply(t, Applied, Operation{Key: keyOf("old"), Kind: Create, To: 1, Document: rawOf(t, `{}`)},
+			Operation{Key: mortal("gone"), Kind: Create, To: 1, Document: rawOf(t, `{}`)})
+		db.unanswered = 1
+		operations := []Operation{
+			{Key: keyOf("old"), Kind: Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":2}}`)},
+			{Key: keyOf("new"), Kind: Create, To: 1, Document: rawOf(t, `{"a":1}`)},
+			{Key: keyOf("none"), Kind: MoveWatermark, To: 1},
+			{Key: mortal("made"), Kind: Create, To: 1, Document: rawOf(t, `{"a":1}`)},
+			{Key: mortal("gone"), Kind: Delete, From: 1, To: 2},
+		}
+		results, err := s.Apply(t.Context(), operations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range results {
+			if r.Status != Unknown || r.Err == nil {
+				t.Errorf("%s: %v", operations[i].AggregateID, r)
+			}
+		}
+		if _, err := s.Load(t.Context(), []Key{keyOf("old")}); !errors.As(err, new(mongo.CommandError)) {
+			t.Errorf("a lost reply gave %v", err)
+		}
+		db.unanswered = 0
+		s.expect(t, keyOf("old"), 2, `{"a":2}`)
+		s.expect(t, keyOf("new"), 1, `{"a":1}`)
+		s.expect(t, keyOf("none"), 1, "")
+		s.expect(t, mortal("made"), 0, "")
+		s.expect(t, mortal("gone"), 1, "{}")
+	})
+}
+
+// TestForeignDocument holds that a document without a watermark is no read model.
+func TestForeignDocument(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newFakeDatabase(1)
+		s := newStand(t, db)
+		for i, lastEventID := range []string{``, `,"lastEventId":"5"`, `,"lastEventId":1.5`, `,"lastEventId":-1`} {
+			k := keyOf(fmt.Sprintf("foreign-%d", i))
+			if err := db.insert(t.Context(), k.Collection, []bson.Raw{rawOf(t, `{"_id":"`+k.AggregateID+`"`+lastEventID+`}`)}); err != nil {
+				t.Fatal(err)
+			}
+			states, err := s.Load(t.Context(), []Key{k})
+			if err != nil || !errors.Is(states[0].Err, errForeign) {
+				t.Errorf("%s: %+v, %v", lastEventID, states, err)
+			}
+			s.apply(t, Stale, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{}`)})
+		}
+		for i, lastEventID := range []string{`5.0`, `{"$numberInt":"5"}`} {
+			k := keyOf(fmt.Sprintf("odd-%d", i))
+			if err := db.insert(t.Context(), k.Collection, []bson.Raw{rawOf(t, `{"_id":"`+k.AggregateID+`","lastEventId":`+lastEventID+`}`)}); err != nil {
+				t.Fatal(err)
+			}
+			s.expect(t, k, 5, "{}")
+		}
+	})
+}
