@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
 // The databases that a pipeline's services are told to use.
@@ -29,6 +31,9 @@ type PipelineOptions struct {
 	// PublisherEnv and ProjectorEnv are variables beyond those that the pipeline
 	// sets, and win over them.
 	PublisherEnv, ProjectorEnv []string
+	// ProcessEnv are variables of single processes, by their names, and win over all
+	// others.
+	ProcessEnv map[string][]string
 }
 
 // Pipeline runs publishers and projectors over a backend, as processes. It is not
@@ -91,7 +96,8 @@ func (p *Pipeline) start(name, binary string, env []string) (*Process, error) {
 	if before := p.processes[name]; before != nil && before.Running() {
 		return nil, fmt.Errorf("start %s: it runs already", name)
 	}
-	process, err := Start(Spec{Name: name, Binary: binary, Env: env, LogDir: p.opts.Dir})
+	env = append(env, p.opts.ProcessEnv[name]...)
+	process, err := Start(proc.Spec{Name: name, Binary: binary, Env: env, LogDir: p.opts.Dir})
 	if err != nil {
 		return nil, err
 	}

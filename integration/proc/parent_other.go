@@ -1,6 +1,6 @@
 //go:build !linux
 
-package harness
+package proc
 
 import "syscall"
 

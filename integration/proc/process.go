@@ -1,0 +1,125 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// stopSignal asks a program to end cleanly, as Kubernetes does.
+const stopSignal = syscall.SIGTERM
+
+// Spec says how to start a program.
+type Spec struct {
+	// Name tells the process from others, in errors and in its log's name.
+	Name   string
+	Binary string
+	Args   []string
+	// Env are the program's own variables; of this process's environment it gets
+	// nothing but PATH and HOME.
+	Env []string
+	// LogDir receives <Name>.log, appended to when the name starts again.
+	LogDir string
+}
+
+// Process is a running program.
+type Process struct {
+	// Name is the Spec's.
+	Name string
+	// Log is the path of its log.
+	Log string
+
+	cmd    *exec.Cmd
+	exited chan struct{}
+	err    error
+}
+
+// Start starts the program and returns at once. The owner ends it with Stop or
+// Kill.
+func Start(spec Spec) (*Process, error) {
+	p := &Process{
+		Name:   spec.Name,
+		Log:    filepath.Join(spec.LogDir, spec.Name+".log"),
+		exited: make(chan struct{}),
+	}
+	out, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of %s: %w", p.Name, err)
+	}
+	defer out.Close()
+
+	p.cmd = exec.Command(spec.Binary, spec.Args...)
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, spec.Env...)
+	// A parent that is killed itself must not leave its children behind.
+	p.cmd.SysProcAttr = dieWithParent()
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// Exited is closed when the process has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Err is how the process ended, nil for the exit status 0. It is meant for after
+// [Process.Exited].
+func (p *Process) Err() error {
+	<-p.exited
+	return p.err
+}
+
+// Running says whether the process has not ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill ends the process with SIGKILL and waits for its end.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// Signal sends a signal; to an ended process it does nothing.
+func (p *Process) Signal(signal syscall.Signal) error {
+	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Stop asks the process to end and awaits it as [Process.AwaitExit] does.
+func (p *Process) Stop(ctx context.Context) error {
+	if err := p.Signal(stopSignal); err != nil {
+		return err
+	}
+	return p.AwaitExit(ctx)
+}
+
+// AwaitExit waits for the end of the process. An exit status other than 0 is an
+// error; where ctx ends first, the process is killed, an error too.
+func (p *Process) AwaitExit(ctx context.Context) error {
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		p.Kill()
+		return fmt.Errorf("stop %s: it did not end in time (log: %s): %w", p.Name, p.Log, context.Cause(ctx))
+	}
+	if p.err != nil {
+		return fmt.Errorf("stop %s (log: %s): %w", p.Name, p.Log, p.err)
+	}
+	return nil
+}
