@@ -126,7 +126,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 		return err
 	}
 	ready.Store(true)
-	return elect(ctx, elector, w)
+	return explainTopic(elect(ctx, elector, w), p.config.ServiceBus)
 }
 
 // prepare checks the surroundings and makes the worker.
@@ -145,7 +145,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 		return nil, err
 	}
 	connect := publish.ServiceBus(c.ServiceBus)
-	if err := checkTopic(ctx, connect, c.ServiceBus.Host(), c.ServiceBus.Topic, p.logger); err != nil {
+	if err := checkTopic(ctx, connect, c.ServiceBus, p.logger); err != nil {
 		return nil, err
 	}
 	policy, err := batching(ctx, c.Publish.Batching, topicAdmin{c.ServiceBus}, p.logger)

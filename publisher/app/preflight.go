@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
@@ -105,7 +106,7 @@ func checkEvents(ctx context.Context, history *scan.Collection, store mongox.Sto
 // checkTopic opens one connection to the topic, so that a wrong name or missing
 // rights show at the start and on every process, not only on the one that leads. A
 // broker that cannot be reached is no reason not to start.
-func checkTopic(ctx context.Context, connect publish.Connect, namespace, topic string, logger zerolog.Logger) error {
+func checkTopic(ctx context.Context, connect publish.Connect, config sbus.Config, logger zerolog.Logger) error {
 	checking, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()
 	sender, err := connect(checking)
@@ -118,9 +119,9 @@ func checkTopic(ctx context.Context, connect publish.Connect, namespace, topic s
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
-		return fmt.Errorf("topic %s of %s refuses this publisher: check that the topic exists (AZURE_SERVICEBUS_TOPIC_NAME) and is enabled, and that the credentials have the right to send: %w", topic, namespace, err)
+	if fatal(err) {
+		return explainTopic(err, config)
 	}
-	logger.Warn().Err(err).Str("namespace", namespace).Str("topic", topic).Msg("the topic cannot be reached yet")
+	logger.Warn().Err(err).Str("namespace", config.Host()).Str("topic", config.Topic).Msg("the topic cannot be reached yet")
 	return nil
 }

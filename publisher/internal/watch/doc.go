@@ -14,11 +14,11 @@
 //
 // # States of the reader
 //
-//	            open                       reply
-//	opening ───────────▶ catching up ───────────────▶ following ─┐
-//	   ▲                     │                           │       │ reply
-//	   │                     │ error, silence, invalidate│       │
-//	   ├──── wait, backoff ◀─┴───────────────────────────┘◀──────┘
+//	               open                    reply
+//	opening ────────────────▶ following ◀─────────┐
+//	   ▲                          │ └─────────────┘
+//	   │ wait, after errors       │ error, silence, invalidate
+//	   ├──────────────────────────┘
 //	   │
 //	   └──▶ ended: history lost ([ErrHistoryLost]), refused ([ErrRefused]), or the
 //	        context has ended
@@ -34,7 +34,7 @@
 // reply is empty, and its post-batch token stands still. Even an idle replica set
 // writes to its oplog every 10 s (periodicNoopIntervalSecs), so that the token of
 // a live stream moves. Where it has not moved for [Options.Silence] the stream is
-// reopened, and after twice that the beats for the liveness probe end. A stream
-// that was just opened may first have to scan a long oplog for its position: until
-// its first reply it has [Options.CatchUp].
+// reopened, and after twice that the beats for the liveness probe end. At the start
+// the position may be old, and the server has to scan a long oplog for it: until the
+// first reply it has [Options.CatchUp].
 package watch

@@ -17,11 +17,10 @@ type progress struct {
 	// moved is when the position last moved, reopened when the stream was last
 	// opened, whatever came of it.
 	moved, reopened time.Time
-	// replied says that the stream has answered since it was opened.
+	// replied says that a stream has answered. Before that the position may be old,
+	// and the server has to scan a long oplog for it; after that it is as young as the
+	// last interruption.
 	replied bool
-	// mute says that the stream was reopened because it answered without moving, and
-	// has not moved since: it gets no time to catch up.
-	mute bool
 	// held says that the reader waits for the handler.
 	held bool
 }
@@ -34,7 +33,7 @@ func newProgress(silence, catchUp time.Duration, now time.Time) *progress {
 func (p *progress) opening(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reopened, p.replied = now, false
+	p.reopened = now
 }
 
 // reply notes an answer of the stream and tells whether the position has moved.
@@ -45,7 +44,7 @@ func (p *progress) reply(token bson.Raw, changes int, now time.Time) (moved bool
 	p.replied = true
 	moved = changes > 0 || !bytes.Equal(token, p.token)
 	if moved {
-		p.token, p.moved, p.mute = token, now, false
+		p.token, p.moved = token, now
 	}
 	return moved
 }
@@ -74,7 +73,6 @@ func (p *progress) silent(now time.Time) bool {
 	if p.reopened.After(since) {
 		since = p.reopened
 	}
-	p.mute = p.mute || now.Sub(since) >= p.silence
 	return now.Sub(since) >= p.silence
 }
 
@@ -91,7 +89,7 @@ func (p *progress) alive(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	allowed := 2 * p.silence
-	if !p.replied && !p.mute {
+	if !p.replied {
 		allowed = max(allowed, p.catchUp)
 	}
 	return p.held || now.Sub(p.moved) < allowed

@@ -23,8 +23,7 @@ type Options struct {
 	// Silence is how long the position of an open stream may stand still. It must
 	// exceed the 10 s at which an idle replica set writes to its oplog. Default 60 s.
 	Silence time.Duration
-	// CatchUp is how long opening a stream and its first reply may take. Default
-	// 10 min.
+	// CatchUp is how long the first reply may take. Default 10 min.
 	CatchUp time.Duration
 	// Beat is called about every second while the stream is alive.
 	Beat func()
@@ -233,7 +232,6 @@ func (r *reader) session(ctx context.Context) (Phase, error) {
 
 // read takes one chunk of the stream to the queue.
 func (r *reader) read(ctx context.Context, stream ChangeStream) error {
-	asked := time.Now()
 	patient, cancel := context.WithTimeout(ctx, r.progress.patience())
 	chunk, err := stream.Next(patient)
 	cancel()
@@ -246,15 +244,15 @@ func (r *reader) read(ctx context.Context, stream ChangeStream) error {
 		r.backoff.reset()
 	}
 	if len(chunk.Changes) == 0 {
-		return r.idle(chunk.Token, moved, asked, now)
+		return r.idle(chunk.Token, moved, now)
 	}
 	return r.take(ctx, chunk)
 }
 
-// idle handles a reply without changes.
-func (r *reader) idle(token bson.Raw, moved bool, asked, now time.Time) error {
+// idle handles a reply without changes: the server has waited for one in vain.
+func (r *reader) idle(token bson.Raw, moved bool, now time.Time) error {
 	if r.progress.fresh(now) {
-		r.options.Metrics.upTo(asked)
+		r.options.Metrics.upTo(now)
 	}
 	if moved && token != nil {
 		r.position = Position{Token: token}

@@ -1,0 +1,191 @@
+package scan_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	mongoevent "go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/drivertest"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+)
+
+// server answers the real driver with replies in the shape of those recorded from
+// a real replica set, and keeps the commands.
+type server struct {
+	collection *mongo.Collection
+	mu         sync.Mutex
+	commands   []bson.Raw
+}
+
+func newServer(t *testing.T, replies ...bson.D) *server {
+	t.Helper()
+	s := &server{}
+	deployment := drivertest.NewMockDeployment(replies...)
+	opts := options.Client().SetMonitor(&mongoevent.CommandMonitor{
+		Started: func(_ context.Context, e *mongoevent.CommandStartedEvent) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.commands = append(s.commands, append(bson.Raw(nil), e.Command...))
+		},
+	})
+	opts.Deployment = deployment
+	client, err := mongo.Connect(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		deployment.AddResponses(bson.D{{Key: "ok", Value: 1}}) // endSessions
+		if err := client.Disconnect(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	s.collection = client.Database("shop").Collection("events")
+	return s
+}
+
+// command gives the i-th command as relaxed JSON, without what every command has.
+func (s *server) command(t *testing.T, i int) string {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i >= len(s.commands) {
+		t.Fatalf("only %d commands", len(s.commands))
+	}
+	var d, kept bson.D
+	if err := bson.Unmarshal(s.commands[i], &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range d {
+		switch e.Key {
+		case "lsid", "$db", "$clusterTime", "$readPreference":
+			continue
+		}
+		kept = append(kept, e)
+	}
+	text, err := bson.MarshalExtJSON(kept, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func reply(batch string, id int64, documents ...any) bson.D {
+	return bson.D{
+		{Key: "ok", Value: 1},
+		{Key: "cursor", Value: bson.D{
+			{Key: "id", Value: id},
+			{Key: "ns", Value: "shop.events"},
+			{Key: batch, Value: append(bson.A{}, documents...)},
+		}},
+		{Key: "operationTime", Value: bson.Timestamp{T: 77, I: 3}},
+	}
+}
+
+func eventOf(aggregate any, number int64) bson.D {
+	return bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: number}}
+}
+
+var (
+	indexID = bson.D{{Key: "v", Value: 2}, {Key: "key", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "name", Value: "_id_"}}
+	index   = bson.D{{Key: "v", Value: 2}, {Key: "key", Value: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}}, {Key: "name", Value: "byAggregate"}}
+)
+
+func TestNotesTheMajoritysOperationTime(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, reply("firstBatch", 0), bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: bson.A{}}}}})
+	source := scan.NewCollection(s.collection, "aggregateId", "eventId")
+	at, err := source.OperationTime(t.Context())
+	if err != nil || at != (bson.Timestamp{T: 77, I: 3}) {
+		t.Errorf("%v: %v", at, err)
+	}
+	want := `{"find":"events","filter":{},"limit":1,"projection":{"_id":1},"singleBatch":true,"readConcern":{"level":"majority"}}`
+	if got := s.command(t, 0); got != want {
+		t.Errorf("asked by %s, want %s", got, want)
+	}
+	if _, err := source.OperationTime(t.Context()); !errors.Is(err, scan.ErrRefused) {
+		t.Errorf("a server without operation times: %v", err)
+	}
+}
+
+func TestWalksTheIndexFromAPosition(t *testing.T) {
+	t.Parallel()
+	s := newServer(t,
+		reply("firstBatch", 0, indexID, index),
+		reply("firstBatch", 9, eventOf("b", 4), eventOf("b", 5)),
+		reply("nextBatch", 0, eventOf("c", 1)),
+	)
+	source := scan.NewCollection(s.collection, "aggregateId", "eventId")
+	from, ok := source.Position(mustMarshal(t, eventOf("b", 4)))
+	if !ok {
+		t.Fatal("no position")
+	}
+	cursor, err := source.Open(t.Context(), from, bson.Timestamp{T: 70, I: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{2, 1} {
+		page, err := cursor.Next(t.Context())
+		if err != nil || len(page) != want {
+			t.Fatalf("page of %d, want %d: %v", len(page), want, err)
+		}
+	}
+	if _, err := cursor.Next(t.Context()); !errors.Is(err, scan.ErrEnd) {
+		t.Errorf("ended with %v", err)
+	}
+	if err := cursor.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	want := `{"find":"events","batchSize":4096,"filter":{},"hint":"byAggregate","min":{"aggregateId":"b","eventId":4},` +
+		`"sort":{"aggregateId":1,"eventId":1},"readConcern":{"level":"majority","afterClusterTime":{"$timestamp":{"t":70,"i":1}}}}`
+	if got := s.command(t, 1); got != want {
+		t.Errorf("scanned by\n%s, want\n%s", got, want)
+	}
+}
+
+func TestWalksTheIndexFromItsBeginning(t *testing.T) {
+	t.Parallel()
+	var documents []any
+	for n := range int64(600) {
+		documents = append(documents, eventOf("a", n+1))
+	}
+	s := newServer(t, reply("firstBatch", 0, indexID, index), reply("firstBatch", 0, documents...))
+	cursor, err := scan.NewCollection(s.collection, "aggregateId", "eventId").Open(t.Context(), scan.Position{}, bson.Timestamp{T: 70})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{512, 88} {
+		if page, err := cursor.Next(t.Context()); err != nil || len(page) != want {
+			t.Errorf("page of %d, want %d: %v", len(page), want, err)
+		}
+	}
+	if err := cursor.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWithoutItsIndexItRefuses(t *testing.T) {
+	t.Parallel()
+	nothing := bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 26}, {Key: "codeName", Value: "NamespaceNotFound"}, {Key: "errmsg", Value: "ns does not exist: shop.events"}}
+	s := newServer(t, reply("firstBatch", 0, indexID), nothing, nothing)
+	source := scan.NewCollection(s.collection, "aggregateId", "eventId")
+	exists, err := source.CheckIndex(t.Context())
+	if !exists || !errors.Is(err, scan.ErrIndex) {
+		t.Errorf("exists: %v, %v", exists, err)
+	}
+	want := `event store lacks the index that a scan needs: create it with db.getSiblingDB("shop").getCollection("events").createIndex({"aggregateId": 1, "eventId": 1}, {unique: true})`
+	if err != nil && err.Error() != want {
+		t.Errorf("says %q", err)
+	}
+	if exists, err := source.CheckIndex(t.Context()); exists || err != nil {
+		t.Errorf("a collection that does not exist: %v, %v", exists, err)
+	}
+	if cursor, err := source.Open(t.Context(), scan.Position{}, bson.Timestamp{T: 1}); cursor != nil || err != nil {
+		t.Errorf("a collection that does not exist: %v, %v", cursor, err)
+	}
+}

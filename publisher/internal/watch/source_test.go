@@ -1,0 +1,244 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	mongoevent "go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/drivertest"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// server answers the real driver with replies in the shape of those recorded from
+// a real replica set, and keeps the commands.
+type server struct {
+	deployment *drivertest.MockDeployment
+	collection *mongo.Collection
+	mu         sync.Mutex
+	commands   []bson.Raw
+}
+
+func newServer(t *testing.T, replies ...bson.D) *server {
+	t.Helper()
+	s := &server{deployment: drivertest.NewMockDeployment(replies...)}
+	opts := options.Client().SetMonitor(&mongoevent.CommandMonitor{
+		Started: func(_ context.Context, e *mongoevent.CommandStartedEvent) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.commands = append(s.commands, append(bson.Raw(nil), e.Command...))
+		},
+	})
+	opts.Deployment = s.deployment
+	client, err := mongo.Connect(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.deployment.AddResponses(bson.D{{Key: "ok", Value: 1}}) // endSessions
+		if err := client.Disconnect(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	s.collection = client.Database("shop").Collection("events")
+	return s
+}
+
+// command gives the i-th command as relaxed JSON, without what every command has.
+func (s *server) command(t *testing.T, i int) string {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i >= len(s.commands) {
+		t.Fatalf("only %d commands", len(s.commands))
+	}
+	var d, kept bson.D
+	if err := bson.Unmarshal(s.commands[i], &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range d {
+		switch e.Key {
+		case "lsid", "$db", "$clusterTime", "$readPreference":
+			continue
+		}
+		kept = append(kept, e)
+	}
+	text, err := bson.MarshalExtJSON(kept, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func reply(batch string, id int64, postBatchToken string, documents ...any) bson.D {
+	return bson.D{
+		{Key: "ok", Value: 1},
+		{Key: "cursor", Value: bson.D{
+			{Key: "id", Value: id},
+			{Key: "ns", Value: "shop.events"},
+			{Key: batch, Value: append(bson.A{}, documents...)},
+			{Key: "postBatchResumeToken", Value: bson.D{{Key: "_data", Value: postBatchToken}}},
+		}},
+	}
+}
+
+func insertOf(token string, n int32) bson.D {
+	return bson.D{
+		{Key: "_id", Value: bson.D{{Key: "_data", Value: token}}},
+		{Key: "operationType", Value: "insert"},
+		{Key: "clusterTime", Value: bson.Timestamp{T: 100, I: uint32(n)}},
+		{Key: "fullDocument", Value: bson.D{{Key: "_id", Value: n}}},
+		{Key: "documentKey", Value: bson.D{{Key: "_id", Value: n}}},
+	}
+}
+
+func tokenIn(raw bson.Raw) string { s, _ := raw.Lookup("_data").StringValueOK(); return s }
+
+func TestReadsTheDriversBatchesAsChunks(t *testing.T) {
+	t.Parallel()
+	s := newServer(t,
+		reply("firstBatch", 7, "82A9"),
+		reply("nextBatch", 7, "82B9", insertOf("82B1", 1), insertOf("82B2", 2)),
+		reply("nextBatch", 7, "82C9"),
+		reply("nextBatch", 0, "82D9", bson.D{{Key: "_id", Value: bson.D{{Key: "_data", Value: "82D9"}}}, {Key: "operationType", Value: "invalidate"}}),
+	)
+	token := bson.Raw(mustMarshal(t, bson.D{{Key: "_data", Value: "8201"}}))
+	stream, err := watch.NewCollection(s.collection).Open(t.Context(), watch.Position{Token: token}, watch.Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chunks []watch.Chunk
+	for range 4 {
+		chunk, err := stream.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks = append(chunks, chunk)
+	}
+	for i, want := range []struct {
+		changes int
+		token   string
+	}{{0, "82A9"}, {2, "82B9"}, {0, "82C9"}, {1, "82D9"}} {
+		if got := chunks[i]; len(got.Changes) != want.changes || tokenIn(got.Token) != want.token {
+			t.Errorf("chunk %d has %d changes up to %s, want %d up to %s", i, len(got.Changes), tokenIn(got.Token), want.changes, want.token)
+		}
+	}
+	if n := chunks[1].Changes[1].Lookup("fullDocument", "_id").Int32(); n != 2 {
+		t.Errorf("second change is of %d", n)
+	}
+	if _, err := stream.Next(t.Context()); err == nil {
+		t.Error("a cursor that the server has closed gives no error")
+	}
+	if err := stream.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	open := `{"aggregate":"events","pipeline":[` +
+		`{"$changeStream":{"startAfter":{"_data":"8201"}}},` +
+		`{"$match":{"operationType":{"$in":["insert","update","replace","delete","drop","rename","dropDatabase","invalidate"]}}},` +
+		`{"$project":{"_id":1,"operationType":1,"clusterTime":1,"wallTime":1,"documentKey":1,"fullDocument":1}}],` +
+		`"cursor":{"batchSize":4096},"readConcern":{"level":"majority"}}`
+	if got := s.command(t, 0); got != open {
+		t.Errorf("opened by\n%s, want\n%s", got, open)
+	}
+	if got, want := s.command(t, 1), `{"getMore":7,"collection":"events","batchSize":4096,"maxTimeMS":1000}`; got != want {
+		t.Errorf("read by\n%s, want\n%s", got, want)
+	}
+}
+
+func mustMarshal(t *testing.T, v any) []byte {
+	t.Helper()
+	raw, err := bson.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestOpensAtATimeAndByKeysAlone(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, reply("firstBatch", 0, "82A9"))
+	source := watch.NewCollection(s.collection)
+	if _, err := source.Open(t.Context(), watch.Position{}, watch.Whole); err == nil {
+		t.Error("opens at no position, which would be now")
+	}
+	stream, err := source.Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 5, I: 6}}, watch.KeysOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	want := `{"aggregate":"events","pipeline":[` +
+		`{"$changeStream":{"startAtOperationTime":{"$timestamp":{"t":5,"i":6}}}},` +
+		`{"$match":{"operationType":{"$in":["insert","update","replace","delete","drop","rename","dropDatabase","invalidate"]}}},` +
+		`{"$project":{"_id":1,"operationType":1,"clusterTime":1,"wallTime":1,"documentKey":1}}],` +
+		`"cursor":{"batchSize":64},"readConcern":{"level":"majority"}}`
+	if got := s.command(t, 0); got != want {
+		t.Errorf("opened by\n%s, want\n%s", got, want)
+	}
+}
+
+func TestALargeReplyIsCutIntoChunks(t *testing.T) {
+	t.Parallel()
+	var documents []any
+	for n := range int32(1200) {
+		documents = append(documents, insertOf("82", n))
+	}
+	s := newServer(t, reply("firstBatch", 7, "82FF", documents...), bson.D{{Key: "ok", Value: 1}})
+	stream, err := watch.NewCollection(s.collection).Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 1}}, watch.Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := int32(0)
+	for _, want := range []int{512, 512, 176} {
+		chunk, err := stream.Next(t.Context())
+		if err != nil || len(chunk.Changes) != want {
+			t.Fatalf("chunk of %d, want %d: %v", len(chunk.Changes), want, err)
+		}
+		for _, change := range chunk.Changes {
+			if n := change.Lookup("fullDocument", "_id").Int32(); n != next {
+				t.Fatalf("change of %d, want %d", n, next)
+			}
+			next++
+		}
+	}
+	if err := stream.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAServersErrorIsClassified(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, bson.D{
+		{Key: "ok", Value: 0}, {Key: "code", Value: 286}, {Key: "codeName", Value: "ChangeStreamHistoryLost"},
+		{Key: "errmsg", Value: "resume point may no longer be in the oplog"},
+		{Key: "errorLabels", Value: bson.A{"NonResumableChangeStreamError"}},
+	})
+	_, err := watch.NewCollection(s.collection).Open(t.Context(), atStart, watch.Whole)
+	if class, _ := watch.Classify(err, watch.Opening); class != watch.HistoryLost {
+		t.Errorf("%v is %v", err, class)
+	}
+}
+
+func TestFetchesADocument(t *testing.T) {
+	t.Parallel()
+	found := reply("firstBatch", 0, "", bson.D{{Key: "_id", Value: 3}, {Key: "a", Value: 1}})
+	s := newServer(t, found, reply("firstBatch", 0, ""), bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "no"}})
+	source := watch.NewCollection(s.collection)
+	key := bson.Raw(mustMarshal(t, bson.D{{Key: "_id", Value: 3}}))
+	if doc, err := source.Fetch(t.Context(), key); err != nil || doc.Lookup("a").Int32() != 1 {
+		t.Errorf("%v: %v", doc, err)
+	}
+	if doc, err := source.Fetch(t.Context(), key); err != nil || doc != nil {
+		t.Errorf("a document that is gone: %v: %v", doc, err)
+	}
+	var command mongo.CommandError
+	if _, err := source.Fetch(t.Context(), key); !errors.As(err, &command) || command.Code != 13 {
+		t.Errorf("a refusal: %v", err)
+	}
+}
