@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -17,6 +18,11 @@ import (
 // not settled comes again.
 var ErrDrainTimeout = errors.New("drain timeout exceeded")
 
+// ErrRefused says that the broker has refused to let this process accept a session,
+// from the beginning and for a reason that does not pass: an entity that is missing
+// or disabled, credentials, a subscription without sessions.
+var ErrRefused = errors.New("the broker refuses sessions")
+
 // Acceptor drains a subscription. Make it with [New].
 type Acceptor struct {
 	options Options
@@ -25,8 +31,10 @@ type Acceptor struct {
 	sizes   sizeEstimate
 	metrics *metrics
 	// closing are the sessions whose close outlasts them.
-	closing   sync.WaitGroup
-	connected sync.Once
+	closing sync.WaitGroup
+	// reached says that the broker has answered once, as it should.
+	reached atomic.Bool
+	refuse  context.CancelCauseFunc
 }
 
 // New makes an acceptor; it registers its metrics and connects to nothing yet.
@@ -46,9 +54,12 @@ func New(o Options) (*Acceptor, error) {
 
 // Run drains until ctx ends. Then it accepts nothing more, finishes and settles
 // what it has received, releases its sessions and returns nil; or, where that takes
-// longer than the drain timeout, leaves it and returns [ErrDrainTimeout]. It is
-// called once.
+// longer than the drain timeout, leaves it and returns [ErrDrainTimeout]. It ends by
+// itself with [ErrRefused] only, before anything was accepted: what the broker
+// refuses later is tried again, since someone is changing things. It is called once.
 func (a *Acceptor) Run(ctx context.Context) error {
+	ctx, a.refuse = context.WithCancelCause(ctx)
+	defer a.refuse(nil)
 	hard, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
 
@@ -69,6 +80,9 @@ func (a *Acceptor) Run(ctx context.Context) error {
 	a.pool.shutdown(time.Second)
 	if !drained {
 		return ErrDrainTimeout
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, ErrRefused) {
+		return cause
 	}
 	return nil
 }
@@ -146,7 +160,7 @@ func (a *Acceptor) accept(stop context.Context) (Accepted, *pooled, bool) {
 	defer cancel()
 	accepted, err := conn.Accept(ctx)
 	if err == nil {
-		a.connected.Do(a.tellConnected)
+		a.tellConnected()
 		a.metrics.accepts.WithLabelValues("accepted").Inc()
 		a.pool.answered(conn)
 		a.gate.granted()
@@ -168,7 +182,7 @@ func (a *Acceptor) missed(stop, ctx context.Context, conn *pooled, err error) {
 		return
 	case noSession(err):
 		result = "none"
-		a.connected.Do(a.tellConnected)
+		a.tellConnected()
 		a.pool.answered(conn)
 		a.gate.none()
 	case class == sbus.ClassBusy:
@@ -176,6 +190,9 @@ func (a *Acceptor) missed(stop, ctx context.Context, conn *pooled, err error) {
 		a.pool.answered(conn)
 		a.gate.failed(busyWait)
 	default:
+		if (class == sbus.ClassFatal || class == sbus.ClassRefused) && !a.reached.Load() {
+			a.refuse(fmt.Errorf("%w: %w", ErrRefused, err))
+		}
 		a.pool.failed(conn, ctx.Err() != nil)
 		a.gate.failed(0)
 	}
@@ -192,7 +209,7 @@ func noSession(err error) bool {
 }
 
 func (a *Acceptor) tellConnected() {
-	if a.options.Connected != nil {
+	if !a.reached.Swap(true) && a.options.Connected != nil {
 		a.options.Connected()
 	}
 }

@@ -439,6 +439,34 @@ func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 	})
 }
 
+func TestRefusalEndsAStartAndNothingLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refusal := func() error { return &azservicebus.Error{Code: azservicebus.CodeUnauthorizedAccess} }
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.acceptErr = refusal
+		s := start(t, broker, newModel(0), nil)
+		if err := <-s.done; !errors.Is(err, drain.ErrRefused) {
+			t.Errorf("Run: %v", err)
+		}
+
+		broker = newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.send("a", "a", 1)
+		s = start(t, broker, newModel(0), nil)
+		s.settled(t, time.Second)
+		broker.mu.Lock()
+		broker.acceptErr = refusal
+		broker.mu.Unlock()
+		pause(t.Context(), 10*time.Minute)
+		select {
+		case err := <-s.done:
+			t.Errorf("Run: %v", err)
+		default:
+		}
+		s.end(t)
+	})
+}
+
 func TestSlowSettlingIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,9 +15,6 @@ type Delivery struct {
 	MessageID, SessionID string
 	// ClaimCheck says that the whole event has to be read from the event store.
 	ClaimCheck bool
-	// TraceParent and TraceState are the W3C trace context, empty where there is
-	// none.
-	TraceParent, TraceState string
 
 	message *azservicebus.ReceivedMessage
 	// invalid is why the message is no event; nothing else is set then.
@@ -40,7 +37,5 @@ func decode(reader *event.Reader, sessionID string, m *azservicebus.ReceivedMess
 	}
 	d.invalid = err
 	d.ClaimCheck, _ = m.ApplicationProperties[event.PropertyClaimCheck].(bool)
-	d.TraceParent, _ = m.ApplicationProperties[event.PropertyTraceParent].(string)
-	d.TraceState, _ = m.ApplicationProperties[event.PropertyTraceState].(string)
 	return d
 }

@@ -52,8 +52,6 @@ type Options struct {
 	// DrainTimeout bounds how long Run goes on after its context has ended; 20 s by
 	// default.
 	DrainTimeout time.Duration
-	// Sequence says whether a hole in the eventIds is a gap; strict by default.
-	Sequence event.Sequence
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
@@ -117,7 +115,6 @@ func (o Options) withDefaults() Options {
 	o.Hold = cmp.Or(o.Hold, 250*time.Millisecond)
 	o.GapPatience = cmp.Or(o.GapPatience, 10*time.Second)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 20*time.Second)
-	o.Sequence = cmp.Or(o.Sequence, event.SequenceStrict)
 	return o
 }
 

@@ -1,0 +1,248 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+)
+
+// stopTimeout bounds the end of what serves draining, once draining is over.
+const stopTimeout = 2 * time.Second
+
+// Projector is a projector process. Make it with [New].
+type Projector struct {
+	config      config.Config
+	projections []*Projection
+	logger      zerolog.Logger
+	registry    *prometheus.Registry
+	listener    net.Listener
+}
+
+// New makes a projector; nothing is opened before Run.
+func New(o Options) *Projector {
+	if o.Registry == nil {
+		o.Registry = obs.NewRegistry()
+	}
+	return &Projector{config: o.Config, projections: o.Projections, logger: o.Logger, registry: o.Registry, listener: o.Listener}
+}
+
+// Run projects until ctx ends: then it finishes what it has received, releases its
+// sessions and returns nil. An error says what an operator has to do, or that
+// finishing took too long. It is called once.
+func (p *Projector) Run(ctx context.Context) error {
+	listener := p.listener
+	if listener == nil {
+		var lc net.ListenConfig
+		var err error
+		if listener, err = lc.Listen(ctx, "tcp", p.config.Process.AdminAddress); err != nil {
+			return fmt.Errorf("listen on the admin address (PENSTOCK_ADMIN_ADDRESS): %w", err)
+		}
+	}
+	running, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	h := health.New()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		metrics := promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})
+		if err := health.ServeListener(serving, listener, h, metrics, p.config.Process.PProf); err != nil {
+			fail(err)
+		}
+	}()
+	p.logger.Info().Stringer("admin", listener.Addr()).Int("projections", len(p.projections)).
+		Str("subscription", p.config.ServiceBus.Topic+"/"+p.config.ServiceBus.Subscription).Msg("projector starts")
+
+	err := p.run(running, fail, h)
+	stopServing()
+	<-served
+	if err == nil && ctx.Err() == nil {
+		err = context.Cause(running)
+	}
+	if err == nil {
+		p.logger.Info().Msg("projector has stopped")
+	}
+	return err
+}
+
+// run opens the stores, waits for them, and drains.
+func (p *Projector) run(ctx context.Context, fail context.CancelCauseFunc, h *health.Health) error {
+	var prepared, connected atomic.Bool
+	h.Ready("startup", isSet(&prepared, "the stores have not been prepared yet"))
+	h.Ready("servicebus", isSet(&connected, "the broker has not been reached yet"))
+	s, err := open(p.config)
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx, p.logger)
+	h.Ready("mongodb", s.ping)
+	if err := p.prepare(ctx, s); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	prepared.Store(true)
+
+	// What serves draining ends after it.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, background := errgroup.WithContext(background)
+	acceptor, err := p.compose(background, group, s, h, func() { connected.Store(true) })
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(background, func() { fail(errBackgroundEnded) })
+	err = p.explain(acceptor.Run(ctx))
+	stop()
+	ended := make(chan error, 1)
+	go func() { ended <- group.Wait() }()
+	select {
+	case e := <-ended:
+		return errors.Join(err, e)
+	case <-time.After(stopTimeout):
+		// A write that hangs ends with its client.
+		return err
+	}
+}
+
+// explain adds the remedy to an error of draining.
+func (p *Projector) explain(err error) error {
+	sb := p.config.ServiceBus
+	switch {
+	case errors.Is(err, drain.ErrRefused):
+		return fmt.Errorf("subscription %s of topic %s at %s: %w; check that both exist (AZURE_SERVICEBUS_TOPIC_NAME, AZURE_SERVICEBUS_SUBSCRIPTION_NAME) and are enabled, that the subscription requires sessions, and that the credentials have the right to listen",
+			sb.Subscription, sb.Topic, sb.Host(), err)
+	case errors.Is(err, drain.ErrDrainTimeout):
+		return fmt.Errorf("stop: %w (PENSTOCK_DRAIN_TIMEOUT is %v); nothing is lost, the unfinished events come again", err, p.config.Process.DrainTimeout)
+	}
+	return err
+}
+
+// errBackgroundEnded says that something that draining rests on has ended by
+// itself; what that was says its own error.
+var errBackgroundEnded = errors.New("the reading and writing of read models has ended")
+
+func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
+	return func(context.Context) error {
+		if !flag.Load() {
+			return errors.New(otherwise)
+		}
+		return nil
+	}
+}
+
+// prepare waits for the stores and makes the collections. Trouble that passes is
+// waited for.
+func (p *Projector) prepare(ctx context.Context, s *stores) error {
+	if err := s.await(ctx, p.logger); err != nil {
+		return err
+	}
+	collections := make([]string, len(p.projections))
+	for i, projection := range p.projections {
+		collections[i] = projection.Collection()
+	}
+	for {
+		err := readmodel.Prepare(ctx, s.readModels, collections)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !mongox.Transient(err) {
+			return fmt.Errorf("prepare the read models in %s: %w; the user needs the role readWrite on that database", p.config.MongoDB.ReadModels(), err)
+		}
+		p.logger.Warn().Err(err).Msg("the read models' collections cannot be created; trying again")
+		select {
+		case <-time.After(attemptPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// compose makes the parts and starts those that run beside draining in group.
+func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, connected func()) (*drain.Acceptor, error) {
+	c := p.config
+	names := make([]string, len(p.projections))
+	for i, projection := range p.projections {
+		names[i] = projection.Name()
+	}
+	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{})
+	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry})
+	parked := park.NewStore(s.parked, park.Options{Projections: names, Registerer: p.registry, Logger: p.logger})
+	events, err := eventstore.NewReader(s.events, c.Fields, p.logger)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := project.NewEngine(project.Options{
+		Projections: p.projections,
+		Store:       readModels{loader, writer},
+		Parking:     parking{parked},
+		Repairer:    events,
+		Sequence:    event.Sequence(c.Projections.Sequence),
+		Registerer:  p.registry,
+		Log:         p.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	reader, err := event.NewReader(c.Fields)
+	if err != nil {
+		return nil, err
+	}
+	subscription := drain.Subscription{
+		Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription,
+		NewClient: func() (*azservicebus.Client, error) { return sbus.NewClient(c.ServiceBus.Config) },
+	}
+	acceptor, err := drain.New(drain.Options{
+		Dial:          subscription.Dial,
+		Handler:       &handler{engine: engine, events: events, log: p.logger},
+		Reader:        reader,
+		Slots:         c.Sessions.Slots,
+		Connections:   c.ServiceBus.Connections,
+		BatchSize:     c.Projections.BatchSize,
+		BufferBytes:   c.Sessions.BufferBytes,
+		SessionIdle:   c.Sessions.Idle,
+		SessionHold:   c.Sessions.Hold,
+		SessionTenure: c.Sessions.Tenure,
+		Hold:          c.Sessions.GapHold,
+		GapPatience:   c.Sessions.GapPatience,
+		DrainTimeout:  c.Process.DrainTimeout,
+		Registerer:    p.registry,
+		Logger:        p.logger,
+		Pulse: func(slot int) drain.Pulse {
+			return h.Loop(fmt.Sprintf("slot-%d", slot), drain.MaxSilence)
+		},
+		Connected: connected,
+	})
+	if err != nil {
+		return nil, err
+	}
+	group.Go(func() error { return loader.Run(ctx) })
+	group.Go(func() error { return writer.Run(ctx) })
+	group.Go(func() error { return parked.Run(ctx) })
+	return acceptor, nil
+}

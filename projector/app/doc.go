@@ -1,0 +1,24 @@
+// Package app composes the projector: it makes its parts of the configuration, and
+// runs them.
+//
+//	topic ──▶ drain.Acceptor ──▶ project.Engine ──▶ readmodel.Loader, Writer ──▶ MongoDB
+//	          sessions, order     pure fold            groups of all sessions
+//	                                 │  │
+//	                     park.Store ◀┘  └▶ eventstore.Reader
+//	                     parked list        gaps, claim checks
+//
+// A program of one's own can bring projections written in Go, beside those in YAML
+// or instead of them:
+//
+//	users, err := app.NewProjection(app.Declaration{Name: "users", Collection: "users", Apply: apply})
+//	…
+//	options, err := app.ParseOptions(os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr, users)
+//	…
+//	err = app.New(options).Run(ctx)
+//
+// # How it ends
+//
+// When the context of Run ends, nothing more is accepted; what has been received is
+// projected and settled, the sessions are released, and only then the writer, the
+// MongoDB clients and the admin server end.
+package app

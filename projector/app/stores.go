@@ -1,0 +1,160 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+)
+
+const (
+	// attemptTimeout bounds one attempt to reach MongoDB at the start.
+	attemptTimeout = 10 * time.Second
+	// attemptPause is between two attempts.
+	attemptPause = 2 * time.Second
+	// disconnectTimeout bounds the end of a MongoDB client.
+	disconnectTimeout = 2 * time.Second
+)
+
+// Codes of MongoDB that no waiting cures.
+const (
+	codeUnauthorized         = 13
+	codeAuthenticationFailed = 18
+	codeAtlasError           = 8000
+)
+
+// stores are the MongoDB databases in use, over one client for each URI.
+type stores struct {
+	readModels *mongo.Database
+	parked     *mongo.Collection
+	events     *mongo.Collection
+	// needed are the clients of the read models and the state, without which nothing
+	// can be projected.
+	needed []namedClient
+	all    map[string]*mongo.Client
+}
+
+type namedClient struct {
+	*mongo.Client
+	what  string
+	store mongox.Store
+}
+
+// open makes the clients. They connect in the background.
+func open(c config.Config) (*stores, error) {
+	s := &stores{all: make(map[string]*mongo.Client)}
+	readModels, err := s.client("read models", c.MongoDB.ReadModels())
+	if err != nil {
+		return nil, err
+	}
+	state, err := s.client("state", c.MongoDB.State())
+	if err != nil {
+		return nil, err
+	}
+	events, err := s.client("event store", c.MongoDB.Events())
+	if err != nil {
+		return nil, err
+	}
+	s.needed = []namedClient{{readModels, "read models", c.MongoDB.ReadModels()}}
+	if state != readModels {
+		s.needed = append(s.needed, namedClient{state, "state", c.MongoDB.State()})
+	}
+	majority := options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary())
+	s.readModels = readModels.Database(c.MongoDB.ReadModels().Database)
+	s.parked = state.Database(c.MongoDB.State().Database).Collection(park.CollectionName, majority)
+	s.events = events.Database(c.MongoDB.Events().Database).Collection(c.MongoDB.Events().Collection, majority)
+	return s, nil
+}
+
+func (s *stores) client(what string, store mongox.Store) (*mongo.Client, error) {
+	if client := s.all[store.URI]; client != nil {
+		return client, nil
+	}
+	client, err := mongox.Open(store.URI, mongox.Options{AppName: "penstock-projector"})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	s.all[store.URI] = client
+	return client, nil
+}
+
+// ping is the readiness check.
+func (s *stores) ping(ctx context.Context) error {
+	for _, client := range s.needed {
+		if err := client.Ping(ctx, readpref.Primary()); err != nil {
+			return fmt.Errorf("reach the %s: %w", client.what, err)
+		}
+	}
+	return nil
+}
+
+func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
+	defer cancel()
+	for _, client := range s.all {
+		if err := client.Disconnect(ctx); err != nil {
+			logger.Debug().Err(err).Msg("disconnect from MongoDB")
+		}
+	}
+}
+
+// await waits until the stores that are needed can be reached, and fails where one
+// of them is no replica set or refuses the credentials.
+func (s *stores) await(ctx context.Context, logger zerolog.Logger) error {
+	for _, client := range s.needed {
+		for {
+			err := check(ctx, client.Client)
+			if err == nil {
+				break
+			}
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case errors.Is(err, errNoReplicaSet):
+				return fmt.Errorf("MongoDB at %s (%s): %w", client.store, client.what, err)
+			case mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError):
+				return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", client.store, client.what, err)
+			}
+			logger.Warn().Err(err).Stringer("store", client.store).Msg("MongoDB cannot be reached; trying again")
+			select {
+			case <-time.After(attemptPause):
+			case <-ctx.Done():
+			}
+		}
+	}
+	return nil
+}
+
+// errNoReplicaSet says so, with the remedy.
+var errNoReplicaSet = errors.New("it is no replica set, whose transactions and majority the read models rest on; start mongod with --replSet and run rs.initiate(), one node is enough")
+
+// check asks the primary what it is.
+func check(ctx context.Context, client *mongo.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	// Unlike hello, a ping is authenticated.
+	if err := client.Ping(ctx, readpref.Primary()); err != nil {
+		return err
+	}
+	hello, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
+	if err != nil {
+		return err
+	}
+	_, isReplicaSet := hello.Lookup("setName").StringValueOK()
+	message, _ := hello.Lookup("msg").StringValueOK()
+	if !isReplicaSet && message != "isdbgrid" {
+		return errNoReplicaSet
+	}
+	return nil
+}

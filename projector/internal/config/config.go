@@ -1,0 +1,59 @@
+package config
+
+import (
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+)
+
+// Config is everything that an operator can set. The tags are kong's; the zero
+// value is invalid, pkg/cli fills in the defaults.
+type Config struct {
+	MongoDB     mongox.ReadModelsConfig `embed:"" group:"MongoDB"`
+	ServiceBus  ServiceBus              `embed:"" group:"Azure Service Bus"`
+	Projections Projections             `embed:"" group:"Projections"`
+	Fields      event.Fields            `embed:"" group:"Event documents"`
+	Sessions    Sessions                `embed:"" group:"Sessions"`
+	Process     Process                 `embed:"" group:"Process"`
+}
+
+// ServiceBus says where the events come from.
+type ServiceBus struct {
+	sbus.Config `embed:""`
+
+	Subscription string `name:"servicebus-subscription" env:"AZURE_SERVICEBUS_SUBSCRIPTION_NAME" placeholder:"NAME" help:"Subscription of the topic. It must require sessions, which is set when it is created."`
+	Connections  int    `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"4" help:"Connections to Service Bus that the sessions spread over. A connection accepts one session after the other, each in about ten round trips."`
+}
+
+// Projections says what is made of the events.
+type Projections struct {
+	Path          string        `name:"projections" env:"PENSTOCK_PROJECTIONS" placeholder:"PATH" help:"The projections: a YAML file, or a folder whose *.yaml and *.yml files are all read."`
+	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises of the event ids of an aggregate: 1, 2, 3 and so on, so that a hole is a gap (strict), or only that they rise (increasing)."`
+	BatchSize     int           `name:"batch-size" env:"PENSTOCK_BATCH_SIZE" default:"256" help:"Events of a session that are projected together. A session holds up to a few times as many in memory."`
+	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for those of other sessions, to share a round trip with them. A lone one does not wait."`
+
+	// InCode says that projections in Go are registered: then Path may be empty.
+	InCode bool `kong:"-"`
+}
+
+// Sessions says how sessions are drained.
+type Sessions struct {
+	Slots       int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"32" help:"Sessions that this process drains at the same time."`
+	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"30ms" help:"How long a session may have no message before its slot goes on to another; at least three round trips to the broker. Half of the slots are kept free so; as long as they are, a session is kept for --session-hold."`
+	Hold        time.Duration `name:"session-hold" env:"PENSTOCK_SESSION_HOLD" default:"1m" help:"How long a session without messages is kept at most. Accepting it again takes about 15 round trips."`
+	Tenure      time.Duration `name:"session-tenure" env:"PENSTOCK_SESSION_TENURE" default:"2m" help:"How long a busy session is kept at most, so that others have a turn and new pods get their share."`
+	GapHold     time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before what is missing is read from the event store."`
+	GapPatience time.Duration `name:"gap-patience" env:"PENSTOCK_GAP_PATIENCE" default:"10s" help:"How long an event whose predecessor is not in the event store either waits in memory, before it goes back to the broker with its session."`
+	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"About how many bytes of messages all sessions together take in ahead of projecting. What is being projected comes in addition."`
+}
+
+// Process says how the process behaves as one.
+type Process struct {
+	Log          obs.Config    `embed:""`
+	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are served."`
+	PProf        bool          `name:"pprof" env:"PENSTOCK_PPROF" help:"Serve /debug/pprof on the admin address too."`
+	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop may take to finish what has been received and to release the sessions. Keep the pod's grace period 5s above it."`
+}

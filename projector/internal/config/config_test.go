@@ -1,0 +1,107 @@
+package config_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+)
+
+// minimal is the environment that every deployment has.
+func minimal() map[string]string {
+	return map[string]string{
+		"MONGODB_URI":                        "mongodb://127.0.0.1:27017/?replicaSet=rs0",
+		"AZURE_SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://127.0.0.1:5672;SharedAccessKeyName=k;SharedAccessKey=c2VjcmV0;UseDevelopmentEmulator=true",
+		"AZURE_SERVICEBUS_TOPIC_NAME":        "events",
+		"AZURE_SERVICEBUS_SUBSCRIPTION_NAME": "projector",
+		"PENSTOCK_PROJECTIONS":               "projections.yaml",
+	}
+}
+
+func parse(env map[string]string) (config.Config, string, error) {
+	var c config.Config
+	var stderr bytes.Buffer
+	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	err := cli.Parse(&c, cli.Info{Name: "projector"}, nil, lookup, io.Discard, &stderr)
+	return c, stderr.String(), err
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	t.Parallel()
+	c, problems, err := parse(minimal())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, problems)
+	}
+	if c.Sessions.Slots != 32 || c.ServiceBus.Connections != 4 || c.MongoDB.ReadModels().Database != "penstock" || c.Fields.Payload != "payload" {
+		t.Errorf("config is %+v", c)
+	}
+}
+
+func TestEveryProblemAtOnce(t *testing.T) {
+	t.Parallel()
+	_, problems, err := parse(map[string]string{
+		"PENSTOCK_SESSIONS":          "0",
+		"PENSTOCK_CONNECTIONS":       "many",
+		"PENSTOCK_SESSION_IDLE":      "2m",
+		"PENSTOCK_SEQUENCE":          "random",
+		"PENSTOCK_BATCH_SIZE":        "5000",
+		"PENSTOCK_FLUSH_INTERVAL":    "0s",
+		"PENSTOCK_GAP_PATIENCE":      "1ms",
+		"PENSTOCK_BUFFER_BYTES":      "1",
+		"PENSTOCK_SESSION_TENURE":    "1ms",
+		"PENSTOCK_ADMIN_ADDRESS":     "nowhere",
+		"PENSTOCK_DRAIN_TIMEOUT":     "1ms",
+		"PENSTOCK_FIELD_EVENT_ID":    "a.b",
+		"PENSTOCK_STATE_DATABASE":    "a b",
+		"AZURE_SERVICEBUS_NAMESPACE": "sb://host",
+	})
+	if !errors.Is(err, cli.ErrUsage) {
+		t.Fatalf("error %v", err)
+	}
+	for _, variable := range []string{
+		"MONGODB_URI", "AZURE_SERVICEBUS_NAMESPACE", "AZURE_SERVICEBUS_TOPIC_NAME", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME",
+		"PENSTOCK_PROJECTIONS", "PENSTOCK_SESSIONS", "PENSTOCK_CONNECTIONS", "PENSTOCK_SESSION_HOLD", "PENSTOCK_SEQUENCE",
+		"PENSTOCK_BATCH_SIZE", "PENSTOCK_FLUSH_INTERVAL", "PENSTOCK_GAP_PATIENCE", "PENSTOCK_BUFFER_BYTES",
+		"PENSTOCK_SESSION_TENURE", "PENSTOCK_ADMIN_ADDRESS", "PENSTOCK_DRAIN_TIMEOUT", "PENSTOCK_FIELD_EVENT_ID", "PENSTOCK_STATE_DATABASE",
+	} {
+		if !strings.Contains(problems, "- "+variable+" ") {
+			t.Errorf("%s is not among the problems", variable)
+		}
+	}
+	if t.Failed() {
+		t.Log(problems)
+	}
+}
+
+func TestProjectionsInCodeNeedNoFile(t *testing.T) {
+	t.Parallel()
+	env := minimal()
+	delete(env, "PENSTOCK_PROJECTIONS")
+	if _, _, err := parse(env); !errors.Is(err, cli.ErrUsage) {
+		t.Errorf("error %v", err)
+	}
+	c, _, _ := parse(minimal())
+	c.Projections.Path, c.Projections.InCode = "", true
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHelpExplainsEverything(t *testing.T) {
+	t.Parallel()
+	var c config.Config
+	var help bytes.Buffer
+	err := cli.Parse(&c, cli.Info{Name: "projector"}, []string{"--help"}, func(string) (string, bool) { return "", false }, &help, io.Discard)
+	if !errors.Is(err, cli.ErrHelp) {
+		t.Fatalf("error %v", err)
+	}
+	for _, word := range []string{"PENSTOCK_SESSION_TENURE", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME", "PENSTOCK_READMODELS_DATABASE", "PENSTOCK_LOG_LEVEL"} {
+		if !strings.Contains(help.String(), word) {
+			t.Errorf("%s is not in the help", word)
+		}
+	}
+}

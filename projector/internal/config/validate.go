@@ -1,0 +1,77 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Bounds of what makes sense.
+const (
+	// maxConnections bounds the connections: a namespace has 5,000 of them, and the
+	// emulator of Microsoft 10.
+	maxConnections = 64
+	// maxSessions bounds the sessions of a process: an entity takes 5,000 receivers.
+	maxSessions = 4096
+	// maxBatchSize bounds a batch: the SDK takes 5,000 messages at once at most, and
+	// more than a few hundred only cost memory.
+	maxBatchSize = 2048
+)
+
+// Validate reports every problem at once: each is a line that starts with its
+// variable and ends with the remedy.
+func (c *Config) Validate() error {
+	return errors.Join(
+		c.MongoDB.Validate(),
+		c.ServiceBus.validate(),
+		c.Projections.validate(),
+		c.Fields.Validate(),
+		c.Sessions.validate(),
+		c.Process.validate(),
+	)
+}
+
+// problems collects what is wrong.
+type problems []error
+
+func (p *problems) require(ok bool, format string, args ...any) {
+	if !ok {
+		*p = append(*p, fmt.Errorf(format, args...))
+	}
+}
+
+func (s ServiceBus) validate() error {
+	p := problems{s.Validate()}
+	p.require(s.Subscription != "", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME is not set: set it to the name of a subscription that requires sessions")
+	p.require(s.Connections >= 1 && s.Connections <= maxConnections, "PENSTOCK_CONNECTIONS is %d: use 1 to %d", s.Connections, maxConnections)
+	return errors.Join(p...)
+}
+
+func (s Projections) validate() error {
+	var p problems
+	p.require(s.Path != "" || s.InCode, "PENSTOCK_PROJECTIONS is not set: set it to the YAML file of the projections, or to the folder of several")
+	p.require(s.BatchSize >= 1 && s.BatchSize <= maxBatchSize, "PENSTOCK_BATCH_SIZE is %d: use 1 to %d", s.BatchSize, maxBatchSize)
+	p.require(s.FlushInterval > 0 && s.FlushInterval <= time.Second, "PENSTOCK_FLUSH_INTERVAL is %v: use more than 0 and at most 1s", s.FlushInterval)
+	return errors.Join(p...)
+}
+
+func (s Sessions) validate() error {
+	var p problems
+	p.require(s.Slots >= 1 && s.Slots <= maxSessions, "PENSTOCK_SESSIONS is %d: use 1 to %d", s.Slots, maxSessions)
+	p.require(s.Idle > 0, "PENSTOCK_SESSION_IDLE is %v: use a positive duration", s.Idle)
+	p.require(s.Hold >= s.Idle, "PENSTOCK_SESSION_HOLD is %v, less than PENSTOCK_SESSION_IDLE (%v): use at least as much", s.Hold, s.Idle)
+	p.require(s.Tenure >= time.Second, "PENSTOCK_SESSION_TENURE is %v: use at least 1s", s.Tenure)
+	p.require(s.GapHold > 0, "PENSTOCK_GAP_HOLD is %v: use a positive duration", s.GapHold)
+	p.require(s.GapPatience >= s.GapHold, "PENSTOCK_GAP_PATIENCE is %v, less than PENSTOCK_GAP_HOLD (%v): use more", s.GapPatience, s.GapHold)
+	p.require(s.BufferBytes >= 1<<20, "PENSTOCK_BUFFER_BYTES is %d: use at least 1048576", s.BufferBytes)
+	return errors.Join(p...)
+}
+
+func (s Process) validate() error {
+	var p problems
+	_, port, err := net.SplitHostPort(s.AdminAddress)
+	p.require(err == nil && port != "", "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
+	p.require(s.DrainTimeout >= time.Second, "PENSTOCK_DRAIN_TIMEOUT is %v: use at least 1s", s.DrainTimeout)
+	return errors.Join(p...)
+}
