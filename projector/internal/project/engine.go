@@ -230,7 +230,7 @@ func NewEngine(o Options) (*Engine, error) {
 // Transient errors are retried with backoff until ctx ends; then the error is the
 // context's cause. It is [ErrContended] where writes stay stale. Either way the
 // results stand: what is not Pending is durable. The events' bytes must stay
-// untouched until Process returns.
+// untouched for good: a write may still be under way when ctx ends.
 func (e *Engine) Process(ctx context.Context, events []*event.Event, gaps Gaps) ([]Result, error) {
 	b := e.newBatch(events, gaps)
 	err := b.run(ctx)

@@ -463,6 +463,42 @@ func TestFunc(t *testing.T) {
 	}
 }
 
+// TestTyped holds the convenience to the same contract.
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	type counter struct {
+		N    int64  `bson:"n"`
+		Last string `bson:"last"`
+	}
+	p, err := project.New(project.Declaration{Name: "p", Collection: "c", Deletes: true,
+		Apply: project.Typed(func(c *counter, ev *event.Event) (*counter, error) {
+			switch {
+			case ev.EventType == "Delete":
+				return nil, nil
+			case ev.EventType == "Fail":
+				return nil, errors.New("no")
+			case c == nil:
+				return &counter{N: 1}, nil
+			}
+			c.N++
+			c.Last = ev.EventType
+			return c, nil
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	evs := []*event.Event{eventOf(t, 1, "Up", ""), eventOf(t, 2, "Up", ""), eventOf(t, 3, "Delete", ""), eventOf(t, 4, "Fail", "")}
+	if f := p.Fold(nil, evs[:2]); f.Err != nil || jsonOf(t, f.State()) != `{"n":2,"last":"Up"}` {
+		t.Errorf("%s, %v", jsonOf(t, f.State()), f.Err)
+	}
+	if f := p.Fold(rawOf(t, `{"_id":"a-1","lastEventId":1,"n":1,"last":""}`), evs[1:]); f.Kind != project.WriteDelete || f.Err == nil || f.Err.EventID != 4 {
+		t.Errorf("%+v", f)
+	}
+	if f := p.Fold(rawOf(t, `{"_id":"a-1","lastEventId":1,"n":"text"}`), evs[:1]); f.Err == nil || f.Folded != 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestOtherTypesOfAggregate holds that events of other types are passed over.
 func TestOtherTypesOfAggregate(t *testing.T) {
 	t.Parallel()

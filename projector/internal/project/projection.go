@@ -3,6 +3,7 @@ package project
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -22,6 +23,30 @@ type State = bson.Raw
 // may). The result may share memory with both arguments. An error parks the
 // aggregate in this projection, and so does a panic.
 type Func func(state State, ev *event.Event) (State, error)
+
+// Typed makes a [Func] of a function on a struct, by the driver's codecs: more
+// convenient and slower. state is nil where there is no document; so is the result
+// where there is to be none. T holds no maps, whose order is random.
+func Typed[T any](apply func(state *T, ev *event.Event) (*T, error)) Func {
+	return func(state State, ev *event.Event) (State, error) {
+		var before *T
+		if state != nil {
+			before = new(T)
+			if err := bson.Unmarshal(state, before); err != nil {
+				return nil, fmt.Errorf("read state: %w", err)
+			}
+		}
+		after, err := apply(before, ev)
+		if err != nil || after == nil {
+			return nil, err
+		}
+		next, err := bson.Marshal(after)
+		if err != nil {
+			return nil, fmt.Errorf("encode state: %w", err)
+		}
+		return next, nil
+	}
+}
 
 // Declaration describes a projection in Go.
 type Declaration struct {
@@ -87,8 +112,9 @@ func checkName(name string) error {
 	return nil
 }
 
-// watermarks is the collection of the same database that the engine needs itself.
-const watermarks = "watermarks"
+// reserved are the collections that Penstock itself has, and the usual one of the
+// events: all stores may share a database.
+var reserved = []string{"watermarks", "events", "checkpoints", "leader_leases", "quarantine", "parked"}
 
 // checkCollection holds a name against the server's rules:
 // https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-Restriction-on-Collection-Names
@@ -96,8 +122,8 @@ func checkCollection(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the projection has no collection")
-	case name == watermarks:
-		return fmt.Errorf("collection %s belongs to the engine", watermarks)
+	case slices.Contains(reserved, name):
+		return fmt.Errorf("collection %s is not for read models: Penstock uses it", name)
 	case len(name) > 200 || strings.HasPrefix(name, "system.") || strings.ContainsAny(name, "$\x00"):
 		return fmt.Errorf("collection %q is no name that MongoDB takes: at most 200 bytes, no $, not system.…", name)
 	}

@@ -101,6 +101,7 @@ func (s stand) expect(t *testing.T, k Key, watermark int64, document string) bso
 
 // testContract holds a database to what the guards rest on.
 func testContract(t *testing.T, db database) {
+	t.Helper()
 	t.Run("Update", func(t *testing.T) {
 		s, k := newStand(t, db), keyOf("update")
 		s.expect(t, k, 0, "")

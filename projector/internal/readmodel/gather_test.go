@@ -91,6 +91,7 @@ func ask(t *testing.T, g *gatherer[string, string], after time.Duration, items .
 func TestLoneItemGoesAtOnce(t *testing.T) {
 	t.Parallel()
 	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		t.Helper()
 		for range 3 {
 			ask(t, g, 0, "a1")()
 		}
@@ -103,6 +104,7 @@ func TestLoneItemGoesAtOnce(t *testing.T) {
 func TestCompanyGathers(t *testing.T) {
 	t.Parallel()
 	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		t.Helper()
 		// The first goes alone, the rest gathers behind it and goes as soon as it can.
 		waits := []func(){ask(t, g, 0, "a1")}
 		for i := 2; i <= 5; i++ {
@@ -126,6 +128,7 @@ func TestCompanyGathers(t *testing.T) {
 func TestGroupsAreBounded(t *testing.T) {
 	t.Parallel()
 	gathering(t, time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		t.Helper()
 		g.maxBytes = 10
 		wait := ask(t, g, 0, "a1", "a2", "a3", "a4", "a5", "a6", "along-long-long", "ashort")
 		wait()
@@ -138,6 +141,7 @@ func TestGroupsAreBounded(t *testing.T) {
 func TestNoKeyTwiceInAGroup(t *testing.T) {
 	t.Parallel()
 	gathering(t, time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		t.Helper()
 		ask(t, g, 0, "a1", "a1", "a2", "a1", "b1")()
 		a := slices.DeleteFunc(slices.Clone(seen.list), func(s string) bool { return s == "0s b [b1]" })
 		if want := []string{"0s a [a1 a2]", "1ms a [a1]", "2ms a [a1]"}; !slices.Equal(a, want) || len(a) == len(seen.list) {
@@ -149,6 +153,7 @@ func TestNoKeyTwiceInAGroup(t *testing.T) {
 func TestLanesAreIndependent(t *testing.T) {
 	t.Parallel()
 	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		t.Helper()
 		g.maxBusy = 2
 		waits := []func(){ask(t, g, 0, "a1"), ask(t, g, time.Millisecond, "a2"), ask(t, g, 2*time.Millisecond, "a3"), ask(t, g, 3*time.Millisecond, "b1")}
 		for _, wait := range waits {
@@ -163,6 +168,7 @@ func TestLanesAreIndependent(t *testing.T) {
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	gathering(t, 10*time.Millisecond, func(t *testing.T, _ *groups, g *gatherer[string, string]) {
+		t.Helper()
 		waits := []func(){ask(t, g, 0, "a0")}
 		for i := range 8 {
 			waits = append(waits, ask(t, g, time.Millisecond, fmt.Sprintf("a%d", i+1)))

@@ -429,6 +429,16 @@ func (s *scenario) play() error {
 	db := newFakeDatabase(s.seed)
 	db.latency = 5 * time.Millisecond
 	db.lost, db.unanswered = s.lost, s.unanswered
+	lot, err := s.deliver(db)
+	if err != nil {
+		return err
+	}
+	<-time.After(time.Minute) // what crashed pods have sent arrives
+	return s.compare(db.documents, lot)
+}
+
+// deliver has pods work until everything is acknowledged.
+func (s *scenario) deliver(db database) (*parkingLot, error) {
 	lot := &parkingLot{parked: make(map[project.Unit]int64)}
 	queue := &topic{random: rand.New(rand.NewPCG(s.seed, 2))}
 	for range s.histories {
@@ -447,16 +457,12 @@ func (s *scenario) play() error {
 		})
 	}
 	pods.Wait()
-	<-time.After(time.Minute) // what crashed pods have sent arrives
 	close(failures)
-	for err := range failures {
-		return err
-	}
-	return s.compare(db, lot)
+	return lot, <-failures
 }
 
 // pod is a projector's life, which may end early.
-func (s *scenario) pod(db *fakeDatabase, lot *parkingLot, queue *topic) error {
+func (s *scenario) pod(db database, lot *parkingLot, queue *topic) error {
 	projections, err := testProjections()
 	if err != nil {
 		return err
@@ -507,9 +513,9 @@ func (s *scenario) pod(db *fakeDatabase, lot *parkingLot, queue *topic) error {
 }
 
 // compare holds every read model and watermark against the expected.
-func (s *scenario) compare(db *fakeDatabase, lot *parkingLot) error {
+func (s *scenario) compare(documentsOf func(collection string) map[string]bson.Raw, lot *parkingLot) error {
 	for name, fold := range map[string]func([]*event.Event) expected{"orders": foldOrders, "journal": foldJournal, "totals": foldTotals} {
-		documents, sides := db.documents(name), db.documents(watermarksCollection)
+		documents, sides := documentsOf(name), documentsOf(watermarksCollection)
 		for _, history := range s.histories {
 			id := history[0].AggregateID
 			want := fold(history)
