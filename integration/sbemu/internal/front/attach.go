@@ -29,6 +29,8 @@ func (s *session) attach(p *wire.Attach) error {
 		return wire.Errorf(broker.CondHandleInUse, "handle %d is in use", p.Handle)
 	}
 
+	s.conn.linked(1) // also of one that is refused: it is detached in time
+
 	if p.Role == wire.RoleSender {
 		s.attachSender(p)
 	} else {
@@ -125,6 +127,7 @@ func (s *session) attachSender(p *wire.Attach) {
 	if l.destination != nil {
 		s.conn.mu.Lock()
 		s.conn.senders[l] = struct{}{}
+		l.usedAt = time.Now()
 		s.conn.mu.Unlock()
 	}
 

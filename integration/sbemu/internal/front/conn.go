@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,12 @@ type conn struct {
 	names   map[string]*outgoing // receiving links by name
 	senders map[*incoming]struct{}
 
+	// Of the watch for idleness.
+	watcher       *time.Timer
+	links         int
+	hadLinks      bool
+	linklessSince time.Time
+
 	wake chan struct{}
 }
 
@@ -79,6 +86,13 @@ func (c *conn) run() {
 	if err := c.handshake(); err != nil {
 		return
 	}
+
+	c.mu.Lock()
+	c.linklessSince = time.Now()
+	c.watcher = time.AfterFunc(watchInterval, c.watch)
+	c.mu.Unlock()
+
+	defer c.watcher.Stop()
 
 	written := make(chan struct{})
 
@@ -150,11 +164,14 @@ func (c *conn) read() error {
 // readError tells a frame that makes no sense, which the client is told about,
 // from a connection that ended.
 func readError(err error) error {
-	if errors.Is(err, wire.ErrFrame) {
+	switch {
+	case errors.Is(err, wire.ErrFrame):
 		return wire.Errorf(broker.CondFramingError, "%s", err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return wire.Errorf(broker.CondConnectionForced, "The connection was idle for longer than the idle timeout of %s.", idleTimeout)
+	default:
+		return io.EOF
 	}
-
-	return io.EOF
 }
 
 // handle handles the body of a frame.
@@ -275,10 +292,15 @@ func (c *conn) flush() {
 	}
 }
 
-// link returns the attached receiving link of a name, or nil.
+// link returns the attached receiving link that a request names, or nil.
 func (c *conn) link(name string) *outgoing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	return c.names[name]
+	l := c.names[name]
+	if l != nil {
+		l.usedAt = time.Now() // requests for a link keep it in use
+	}
+
+	return l
 }

@@ -3,6 +3,7 @@ package front
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
@@ -31,6 +32,7 @@ type incoming struct {
 	used          uint32 // credit since the last grant
 	deliveryCount uint32
 	gone          atomic.Bool // detached by the server
+	usedAt        time.Time   // guarded by the connection's lock
 
 	// Of a message whose frames are arriving.
 	partial bool
@@ -208,6 +210,8 @@ func (l *incoming) answer(state wire.State) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
+	l.usedAt = time.Now()
 
 	if state.Code == wire.CodeAccepted {
 		c.accepted(s, wire.RoleReceiver, id, id)

@@ -29,6 +29,7 @@ type outgoing struct {
 	gone          bool // detached by either side
 	detachSent    bool
 	blocked       bool // on the connection's list
+	usedAt        time.Time
 	drain         bool
 	credit        uint32
 	deliveryCount uint32
@@ -64,6 +65,7 @@ func (l *outgoing) accept(g broker.Grant, session bool) {
 	}
 
 	l.attached = true
+	l.usedAt = time.Now()
 	c.names[l.attach.Name] = l
 
 	if session {
@@ -291,6 +293,7 @@ func (l *outgoing) flow(p *wire.Flow) {
 
 		l.credit = credit
 		l.drain = p.Drain
+		l.usedAt = time.Now()
 		c.mu.Unlock()
 
 		l.resume()

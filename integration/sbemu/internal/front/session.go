@@ -1,6 +1,8 @@
 package front
 
 import (
+	"time"
+
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
@@ -182,6 +184,7 @@ func (s *session) detach(p *wire.Detach) {
 	}
 
 	delete(s.links, p.Handle)
+	s.conn.linked(-1)
 
 	answer := l.answerDetach()
 	l.detached()
@@ -208,6 +211,7 @@ func (s *session) release() {
 
 	for _, l := range s.links {
 		l.detached()
+		c.linked(-1)
 	}
 
 	clear(s.links)
@@ -268,6 +272,11 @@ func (s *session) settle(p *wire.Disposition, id uint32) {
 	c.mu.Lock()
 	d, ok := s.unsettled[id]
 	delete(s.unsettled, id)
+
+	if ok {
+		d.link.usedAt = time.Now()
+	}
+
 	c.mu.Unlock()
 
 	if !ok {
