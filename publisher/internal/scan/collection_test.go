@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/drivertest"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/xoptions"
 
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
@@ -34,7 +35,9 @@ func newServer(t *testing.T, replies ...bson.D) *server {
 			s.commands = append(s.commands, append(bson.Raw(nil), e.Command...))
 		},
 	})
-	opts.Deployment = deployment
+	if err := xoptions.SetInternalClientOptions(opts, "deployment", deployment); err != nil {
+		t.Fatal(err)
+	}
 	client, err := mongo.Connect(opts)
 	if err != nil {
 		t.Fatal(err)

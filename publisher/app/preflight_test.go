@@ -1,0 +1,177 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/Azure/go-amqp"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/drivertest"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/xoptions"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/scan"
+)
+
+var ok = bson.D{{Key: "ok", Value: 1}}
+
+// clientOf is the real driver with a server that gives these replies.
+func clientOf(t *testing.T, replies ...bson.D) *mongo.Client {
+	t.Helper()
+	deployment := drivertest.NewMockDeployment(replies...)
+	opts := options.Client()
+	if err := xoptions.SetInternalClientOptions(opts, "deployment", deployment); err != nil {
+		t.Fatal(err)
+	}
+	client, err := mongo.Connect(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		deployment.ClearResponses()
+		deployment.AddResponses(ok) // endSessions
+		if err := client.Disconnect(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return client
+}
+
+func TestMongoDBIsCheckedAtTheStart(t *testing.T) {
+	t.Parallel()
+	store := mongox.Store{URI: "mongodb://user:hunter2@db", Database: "shop", Collection: "events"}
+	refusal := bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 18}, {Key: "errmsg", Value: "Authentication failed."}}
+	for name, test := range map[string]struct {
+		replies []bson.D
+		want    string
+	}{
+		"replica set": {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}}}, ""},
+		"sharded":     {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "msg", Value: "isdbgrid"}}}, ""},
+		"standalone":  {[]bson.D{ok, ok}, "run rs.initiate()"},
+		"password":    {[]bson.D{refusal}, "check the user, the password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := awaitMongoDB(t.Context(), clientOf(t, test.replies...), store, "event store", zerolog.Nop())
+			switch {
+			case test.want == "" && err != nil:
+				t.Error(err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2")):
+				t.Errorf("says %v", err)
+			}
+		})
+	}
+}
+
+func TestAwaitingMongoDBEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	stop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(stop)
+	if err := awaitMongoDB(ctx, clientOf(t), mongox.Store{}, "state", zerolog.Nop()); !errors.Is(err, stop) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestTheEventStoreIsCheckedAtTheStart(t *testing.T) {
+	t.Parallel()
+	indexes := func(names ...string) bson.D {
+		var batch bson.A
+		for _, name := range names {
+			key := bson.D{{Key: "_id", Value: 1}}
+			if name != "_id_" {
+				key = bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}
+			}
+			batch = append(batch, bson.D{{Key: "v", Value: 2}, {Key: "key", Value: key}, {Key: "name", Value: name}})
+		}
+		return bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{
+			{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: batch},
+		}}}
+	}
+	for name, test := range map[string]struct {
+		reply bson.D
+		want  string
+	}{
+		"as it should be":  {indexes("_id_", "byAggregate"), ""},
+		"without its own":  {indexes("_id_"), "createIndex"},
+		"does not exist":   {bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 26}}, ""},
+		"unauthorized":     {bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}}, "grant the user"},
+		"cannot be listed": {bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 2}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			history := scan.NewCollection(clientOf(t, test.reply).Database("shop").Collection("events"), "aggregateId", "eventId")
+			err := checkEvents(t.Context(), history, mongox.Store{}, zerolog.Nop())
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("says %v", err)
+			}
+		})
+	}
+}
+
+func TestTheTopicIsCheckedAtTheStart(t *testing.T) {
+	t.Parallel()
+	config := sbus.Config{Namespace: "orders", Topic: "events"}
+	connect := func(err error) publish.Connect {
+		return func(context.Context) (publish.Sender, error) { return memorySender{}, err }
+	}
+	if err := checkTopic(t.Context(), connect(nil), config, zerolog.Nop()); err != nil {
+		t.Error(err)
+	}
+	down := &publish.SendError{Fault: publish.FaultDisconnected, Err: errors.New("connection refused")}
+	if err := checkTopic(t.Context(), connect(down), config, zerolog.Nop()); err != nil {
+		t.Errorf("a broker that is down keeps it from starting: %v", err)
+	}
+	missing := &publish.SendError{Fault: publish.FaultFatal, Err: &amqp.Error{Condition: amqp.ErrCondNotFound}}
+	if err := checkTopic(t.Context(), connect(missing), config, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "create it") {
+		t.Errorf("says %v", err)
+	}
+}
+
+// properties is a topic's administration.
+type properties struct {
+	are publish.TopicProperties
+	err error
+}
+
+func (p properties) TopicProperties(context.Context) (publish.TopicProperties, error) {
+	return p.are, p.err
+}
+
+func TestBatchingIsResolvedOnce(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		configured string
+		topic      properties
+		want       publish.Batching
+	}{
+		"as configured":           {"off", properties{err: errors.New("not asked")}, publish.BatchingOff},
+		"partitioned":             {"auto", properties{publish.TopicProperties{Partitioned: true}, nil}, publish.BatchingSession},
+		"partitioned, duplicates": {"auto", properties{publish.TopicProperties{Partitioned: true, DuplicateDetection: true}, nil}, publish.BatchingOff},
+		"neither":                 {"auto", properties{}, publish.BatchingMixed},
+		"not allowed to know":     {"auto", properties{err: errors.New("401")}, publish.BatchingMixed},
+	} {
+		got, err := batching(t.Context(), test.configured, test.topic, zerolog.Nop())
+		if err != nil || got != test.want {
+			t.Errorf("%s: %s, want %s: %v", name, got, test.want, err)
+		}
+	}
+	if _, err := batching(t.Context(), "some", properties{}, zerolog.Nop()); err == nil {
+		t.Error("takes an unknown policy")
+	}
+}
+
+func TestTheEmulatorIsNotAskedForProperties(t *testing.T) {
+	t.Parallel()
+	topic := topicAdmin{sbus.Config{ConnectionString: "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true", Topic: "events"}}
+	if _, err := topic.TopicProperties(t.Context()); !errors.Is(err, errNoAdministration) {
+		t.Errorf("says %v", err)
+	}
+}
