@@ -78,7 +78,7 @@ func (e *Engine) describe(r *Request, b *bsonraw.Builder, helloOK bool) {
 	if helloOK {
 		b.Bool("helloOk", true)
 	}
-	b.Start("topologyVersion").ObjectID("processId", e.processID).Int64("counter", e.topology.Load()).End()
+	e.topologyVersion(b)
 	b.Strings("hosts", e.Host).String("setName", e.SetName).Int32("setVersion", 1)
 	if r.Name == "hello" {
 		b.Bool("isWritablePrimary", true)
@@ -96,6 +96,10 @@ func (e *Engine) describe(r *Request, b *bsonraw.Builder, helloOK bool) {
 	b.Int32("maxWriteBatchSize", maxWriteBatch).Time("localTime", e.Now())
 	b.Int32("logicalSessionTimeoutMinutes", 30).Int32("connectionId", r.conn.ID)
 	b.Int32("minWireVersion", 0).Int32("maxWireVersion", e.Wire).Bool("readOnly", false)
+}
+
+func (e *Engine) topologyVersion(b *bsonraw.Builder) {
+	b.Start("topologyVersion").ObjectID("processId", e.processID).Int64("counter", e.topology.Load()).End()
 }
 
 func ping(_ context.Context, _ *Engine, r *Request, _ *bsonraw.Builder) error { return r.noOptions() }

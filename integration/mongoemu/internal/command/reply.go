@@ -34,6 +34,9 @@ func (e *Engine) failure(r *Request, err *mongoerr.Error, labels []string) []byt
 	if err.KeyPattern != nil {
 		b.Document("keyPattern", err.KeyPattern).Document("keyValue", err.KeyValue)
 	}
+	if err.Code.StateChange() {
+		e.topologyVersion(b)
+	}
 	e.times(b)
 	return b.Bytes()
 }

@@ -209,6 +209,18 @@ func (c Code) Resumable() bool {
 	return false
 }
 
+// StateChange reports whether the code says that a node is not primary or shuts
+// down: such an error carries the topology's version, so that a driver can tell
+// news from what it knows already.
+func (c Code) StateChange() bool {
+	switch c {
+	case NotWritablePrimary, NotPrimaryNoSecondaryOk, 10058, InterruptedDueToReplStateChange, NotPrimaryOrSecondary,
+		PrimarySteppedDown, ShutdownInProgress, InterruptedAtShutdown:
+		return true
+	}
+	return false
+}
+
 // Retryable reports whether a write may be retried after this code, by the list
 // of the retryable writes specification.
 func (c Code) Retryable() bool {
