@@ -1,0 +1,184 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/penstock-cdc/penstock/integration/proc"
+)
+
+// startTimeout bounds the start of one program until it is ready.
+const startTimeout = 90 * time.Second
+
+// Options say what a control plane is made of.
+type Options struct {
+	// Tools is the folder of binaries: see [Tools].
+	Tools string
+	// Dir takes certificates, keys, data and logs. It must exist and be empty, and is
+	// the caller's to remove, after Stop.
+	Dir string
+	// Controllers runs kube-controller-manager, so that a workload gets its pods and
+	// an autoscaler its attention.
+	Controllers bool
+	// Nodes is how many nodes kwok plays, in three zones. With any, the controllers
+	// and the scheduler run too, and pods become ready without running anything.
+	Nodes int
+}
+
+// ControlPlane is a running control plane. It is not safe for concurrent use,
+// except for what talks to the API server.
+type ControlPlane struct {
+	opts    Options
+	cluster *authority
+	// front signs the API server's certificate towards extension API servers.
+	front *authority
+	admin pair
+	// etcdURL and address outlive the processes that listen there.
+	etcdURL, address string
+	client           *rest.Config
+	// args are the API server's, nil before its first start.
+	args []string
+
+	etcd, api *proc.Process
+	// components run on top of the API server, in the order of their start.
+	components []*proc.Process
+}
+
+// Start starts a control plane and waits until it is ready. ctx bounds the start
+// alone; the caller stops what it returns.
+func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
+	c := &ControlPlane{opts: opts}
+	if err := c.start(ctx); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *ControlPlane) start(ctx context.Context) error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	if err := c.startEtcd(ctx); err != nil {
+		return err
+	}
+	if err := c.StartAPIServer(ctx); err != nil {
+		return err
+	}
+	if c.opts.Controllers || c.opts.Nodes > 0 {
+		if err := c.startControllers(ctx); err != nil {
+			return err
+		}
+	}
+	if c.opts.Nodes > 0 {
+		if err := c.startScheduler(); err != nil {
+			return err
+		}
+		return c.startNodes(ctx)
+	}
+	return nil
+}
+
+// prepare finds addresses and makes the certificates.
+func (c *ControlPlane) prepare() error {
+	entries, err := os.ReadDir(c.opts.Dir)
+	if err != nil {
+		return fmt.Errorf("look at the control plane's folder: %w", err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: a control plane needs a folder of its own", c.opts.Dir)
+	}
+	for _, address := range []*string{&c.etcdURL, &c.address} {
+		if *address, err = proc.FreeAddress(); err != nil {
+			return err
+		}
+	}
+	c.etcdURL = "https://" + c.etcdURL
+	if c.cluster, err = newAuthority(c.opts.Dir, "cluster-ca"); err != nil {
+		return err
+	}
+	if c.front, err = newAuthority(c.opts.Dir, "front-proxy-ca"); err != nil {
+		return err
+	}
+	if c.admin, err = c.cluster.issue("admin", "admin", "system:masters"); err != nil {
+		return err
+	}
+	c.client = &rest.Config{
+		Host: c.URL(),
+		TLSClientConfig: rest.TLSClientConfig{
+			CAFile: c.cluster.path(), CertFile: c.admin.certificate, KeyFile: c.admin.key,
+		},
+		QPS: -1,
+	}
+	return nil
+}
+
+// URL is where the API server listens.
+func (c *ControlPlane) URL() string { return "https://" + c.address }
+
+// Address is the host and port in [ControlPlane.URL].
+func (c *ControlPlane) Address() string { return c.address }
+
+// Admin configures a client that may do everything, without a limit of its own.
+func (c *ControlPlane) Admin() *rest.Config { return rest.CopyConfig(c.client) }
+
+// APIServer is the process of the API server: for signals to it, and to kill it.
+// [ControlPlane.StartAPIServer] starts another one.
+func (c *ControlPlane) APIServer() *proc.Process { return c.api }
+
+// Stop kills every process and waits for its end. What they wrote stays.
+func (c *ControlPlane) Stop() {
+	processes := append([]*proc.Process{c.etcd, c.api}, c.components...)
+	for _, process := range slices.Backward(processes) {
+		if process != nil {
+			process.Kill()
+		}
+	}
+}
+
+// run starts one of the programs.
+func (c *ControlPlane) run(name string, args ...string) (*proc.Process, error) {
+	return proc.Start(proc.Spec{
+		Name: name, Binary: filepath.Join(c.opts.Tools, name), Args: args,
+		// None of them shall find a configuration of the user's.
+		Env: []string{"HOME=" + c.opts.Dir}, LogDir: c.opts.Dir,
+	})
+}
+
+// runComponent starts a program that lives on the API server.
+func (c *ControlPlane) runComponent(name string, args ...string) (*proc.Process, error) {
+	process, err := c.run(name, args...)
+	if err != nil {
+		return nil, err
+	}
+	c.components = append(c.components, process)
+	return process, nil
+}
+
+// await polls until ready succeeds. It fails with the last error where the process
+// ends before, or startTimeout or ctx does.
+func await(ctx context.Context, process *proc.Process, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready within %s", startTimeout))
+	defer cancel()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-process.Exited():
+			return fmt.Errorf("start %s: it ended (%w); see %s", process.Name, process.Err(), process.Log)
+		case <-ctx.Done():
+			return fmt.Errorf("start %s: %w (%w); see %s", process.Name, context.Cause(ctx), err, process.Log)
+		}
+	}
+}

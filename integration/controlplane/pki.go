@@ -1,0 +1,128 @@
+package controlplane
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// validity is how long certificates last: longer than any run of tests.
+const validity = 24 * time.Hour
+
+// authority issues the certificates of one control plane.
+type authority struct {
+	dir         string
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	serial      int64
+}
+
+// newAuthority makes an authority and writes <name>.crt into dir.
+func newAuthority(dir, name string) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the key of %s: %w", name, err)
+	}
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(validity),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate of %s: %w", name, err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate of %s: %w", name, err)
+	}
+	a := &authority{dir: dir, certificate: certificate, key: key, serial: 1}
+	return a, writePEM(a.path(), "CERTIFICATE", der)
+}
+
+// path is the file of the authority's own certificate.
+func (a *authority) path() string {
+	return filepath.Join(a.dir, a.certificate.Subject.CommonName+".crt")
+}
+
+// pair are the files of a certificate and its key.
+type pair struct{ certificate, key string }
+
+// issue makes a certificate for user, a member of those groups, to show as a client
+// or as a server on the loopback interface, and writes it as <file>.crt and
+// <file>.key.
+func (a *authority) issue(file, user string, groups ...string) (pair, error) {
+	files := pair{
+		certificate: filepath.Join(a.dir, file+".crt"),
+		key:         filepath.Join(a.dir, file+".key"),
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return files, fmt.Errorf("make the key of %s: %w", user, err)
+	}
+	a.serial++
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(a.serial),
+		Subject:      pkix.Name{CommonName: user, Organization: groups},
+		NotBefore:    a.certificate.NotBefore,
+		NotAfter:     a.certificate.NotAfter,
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames:     []string{"localhost", "kubernetes.default.svc"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	if err != nil {
+		return files, fmt.Errorf("make the certificate of %s: %w", user, err)
+	}
+	if err := writePEM(files.certificate, "CERTIFICATE", der); err != nil {
+		return files, err
+	}
+	return files, writeKey(files.key, key)
+}
+
+// signingKey makes the key pair that signs service accounts' tokens.
+func (a *authority) signingKey(file string) (public, private string, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", "", fmt.Errorf("make the key of the tokens: %w", err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return "", "", fmt.Errorf("encode the key of the tokens: %w", err)
+	}
+	public, private = filepath.Join(a.dir, file+".pub"), filepath.Join(a.dir, file+".key")
+	if err := writePEM(public, "PUBLIC KEY", der); err != nil {
+		return "", "", err
+	}
+	return public, private, writeKey(private, key)
+}
+
+func writeKey(path string, key *ecdsa.PrivateKey) error {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	return writePEM(path, "EC PRIVATE KEY", der)
+}
+
+func writePEM(path, kind string, der []byte) error {
+	content := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

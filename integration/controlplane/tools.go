@@ -1,0 +1,44 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// ToolsVariable is the environment variable that names the folder of binaries.
+const ToolsVariable = "PENSTOCK_KUBE_TOOLS"
+
+// The programs, by the names of their binaries, and kwok's configuration.
+const (
+	etcd              = "etcd"
+	apiServer         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
+	kwok              = "kwok"
+	kwokStages        = "kwok-stages.yaml"
+)
+
+// ErrNoTools says that no folder of binaries is named; its text says what to do.
+var ErrNoTools = errors.New("no Kubernetes binaries: make test-kube builds them and names their folder in " + ToolsVariable)
+
+// Tools is the folder of binaries that the environment names. It fails with
+// [ErrNoTools] where it names none, and otherwise where etcd or kube-apiserver is
+// not in it.
+func Tools() (string, error) {
+	named := os.Getenv(ToolsVariable)
+	if named == "" {
+		return "", ErrNoTools
+	}
+	dir, err := filepath.Abs(named)
+	if err != nil {
+		return "", fmt.Errorf("find the Kubernetes binaries: %w", err)
+	}
+	for _, name := range []string{etcd, apiServer} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return "", fmt.Errorf("find the Kubernetes binaries in %s: %w", ToolsVariable, err)
+		}
+	}
+	return dir, nil
+}
