@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -97,7 +98,10 @@ func (w *worker) claim(ctx context.Context, identity string) (*checkpoint.Claim,
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	claim, err := w.checkpoints.Claim(ctx, identity)
-	if err != nil {
+	switch {
+	case mongox.HasCode(err, codeUnauthorized):
+		return nil, checkpoint.Position{}, fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", errSetup, err)
+	case err != nil:
 		return nil, checkpoint.Position{}, err
 	}
 	from := claim.Position
@@ -185,7 +189,7 @@ func fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{watch.ErrRefused, scan.ErrRefused, scan.ErrIndex, errOplogTooShort} {
+	for _, target := range []error{watch.ErrRefused, scan.ErrRefused, scan.ErrIndex, errOplogTooShort, errSetup} {
 		if errors.Is(err, target) {
 			return true
 		}

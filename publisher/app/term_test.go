@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -315,6 +316,13 @@ func TestAClaimThatFailsEndsTheTerm(t *testing.T) {
 		s.checkpoint.fault = func() error { return io.ErrUnexpectedEOF }
 		term := s.lead(t)
 		if err := <-term.result; !errors.Is(err, io.ErrUnexpectedEOF) || fatal(err) {
+			t.Errorf("ended with %v", err)
+		}
+		term.abort()
+
+		s.checkpoint.fault = func() error { return mongo.CommandError{Code: codeUnauthorized} }
+		term = s.lead(t)
+		if err := <-term.result; !fatal(err) || !strings.Contains(err.Error(), "grant the user readWrite") {
 			t.Errorf("ended with %v", err)
 		}
 		term.abort()

@@ -146,8 +146,9 @@ func (s *Scanner) read(ctx context.Context, from Position, since bson.Timestamp,
 // query runs one query from the position on, which it moves along, and tells
 // whether it got anything. Its error is never nil.
 func (s *Scanner) query(ctx context.Context, from *Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) (moved bool, err error) {
-	opening, cancel := context.WithTimeout(ctx, s.options.Patience)
+	opening, cancel := patient(ctx, s.options.Patience)
 	cursor, err := s.source.Open(opening, *from, since)
+	err = explain(opening, err)
 	cancel()
 	switch {
 	case err != nil:
@@ -163,8 +164,9 @@ func (s *Scanner) query(ctx context.Context, from *Position, since bson.Timestam
 		}
 	}()
 	for {
-		patient, cancel := context.WithTimeout(ctx, s.options.Patience)
-		page, err := cursor.Next(patient)
+		reading, cancel := patient(ctx, s.options.Patience)
+		page, err := cursor.Next(reading)
+		err = explain(reading, err)
 		cancel()
 		if err != nil {
 			return moved, err

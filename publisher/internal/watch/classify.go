@@ -146,7 +146,7 @@ const labelNonResumable = "NonResumableChangeStreamError"
 // what to do about it.
 func Classify(err error, phase Phase) (class Class, remedy string) {
 	var command mongo.CommandError
-	if !errors.As(err, &command) || errors.Is(err, context.DeadlineExceeded) {
+	if !errors.As(err, &command) || errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
 		return Reopen, ""
 	}
 	if command.Code == codeFailedToParse && strings.Contains(command.Message, "resume token") {

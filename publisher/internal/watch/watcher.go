@@ -208,8 +208,9 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 // session opens the stream and reads it until an error, which it returns.
 func (r *reader) session(ctx context.Context) (Phase, error) {
 	r.progress.opening(time.Now())
-	opening, cancel := context.WithTimeout(ctx, r.progress.patience())
+	opening, cancel := patient(ctx, r.progress.patience())
 	stream, err := r.source.Open(opening, r.position, r.shape)
+	err = explain(opening, err)
 	cancel()
 	if err != nil {
 		return Opening, err
@@ -232,8 +233,9 @@ func (r *reader) session(ctx context.Context) (Phase, error) {
 
 // read takes one chunk of the stream to the queue.
 func (r *reader) read(ctx context.Context, stream ChangeStream) error {
-	patient, cancel := context.WithTimeout(ctx, r.progress.patience())
-	chunk, err := stream.Next(patient)
+	reading, cancel := patient(ctx, r.progress.patience())
+	chunk, err := stream.Next(reading)
+	err = explain(reading, err)
 	cancel()
 	if err != nil {
 		return err
@@ -325,9 +327,10 @@ func (r *reader) documentOf(ctx context.Context, c change) (bson.Raw, error) {
 	if c.document != nil || r.shape == Whole {
 		return c.document, nil
 	}
-	patient, cancel := context.WithTimeout(ctx, r.options.Silence)
+	fetching, cancel := patient(ctx, r.options.Silence)
 	defer cancel()
-	return r.source.Fetch(patient, c.documentKey)
+	document, err := r.source.Fetch(fetching, c.documentKey)
+	return document, explain(fetching, err)
 }
 
 // breach accounts for a change that an append-only collection never has.
