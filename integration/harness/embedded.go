@@ -121,7 +121,7 @@ func (e *Embedded) Accepted() ([]verify.Accepted, error) {
 			return nil, fmt.Errorf("read what the topic accepted: MessageId %q is not <aggregateId>/<eventId>", m.MessageID)
 		}
 		accepted = append(accepted, verify.Accepted{
-			MessageID: m.MessageID, SessionID: m.SessionID, AggregateID: aggregate, EventID: eventID, Epoch: m.Epoch,
+			MessageID: m.MessageID, SessionID: m.SessionID, AggregateID: aggregate, EventID: eventID, Epoch: m.Epoch, At: m.AcceptedAt,
 		})
 	}
 	return accepted, nil

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -11,6 +12,8 @@ type Accepted struct {
 	MessageID, SessionID string
 	AggregateID          string
 	EventID, Epoch       int64
+	// At is when the broker accepted it.
+	At time.Time
 }
 
 // TopicReport says what the topic shows of the publisher's promises.
