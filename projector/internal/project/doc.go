@@ -25,6 +25,9 @@
 // fields and with values of other types stands at its constant. A handler is
 // carried out whole or not at all.
 //
+// A projection without an aggregateType concerns every aggregate of the store, and
+// keeps a watermark for each, even where it never has a document.
+//
 // A document comes into being with the first value that an operator stores in it,
 // and goes with delete; it may come again.
 //

@@ -49,3 +49,67 @@ func TestProblems(t *testing.T) {
 		})
 	}
 }
+
+// TestLoad holds how files are found.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := project.Load(folder); err == nil || !strings.Contains(err.Error(), "no *.yaml") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if _, err := project.Load(filepath.Join(folder, "missing.yaml")); err == nil || !strings.Contains(err.Error(), "missing.yaml: stat: no such file") {
+		t.Errorf("a missing file: %v", err)
+	}
+	write("b.yaml", "projections: [{name: b, collection: b, on: {E: {set: {a: \"1\"}}}}]")
+	write("a.yml", "projections: [{name: a1, collection: a1, on: {E: {set: {a: 1}}}}]\n---\nprojections: [{name: a2, collection: a2, on: {E: {delete: true}}}]")
+	write(".hidden.yaml", "not one")
+	write("notes.txt", "not one")
+	projections, err := project.Load(folder)
+	if err != nil || len(projections) != 3 {
+		t.Fatalf("%v, %v", projections, err)
+	}
+	for i, want := range []string{"a1", "a2", "b"} {
+		if projections[i].Name() != want || projections[i].Deletes() != (want == "a2") {
+			t.Errorf("%d is %s", i, projections[i].Name())
+		}
+	}
+	write("c.yaml", "projections: [{name: a1, collection: c, on: {E: {set: {a: b}}}}]")
+	_, err = project.Load(folder)
+	if err == nil || !strings.Contains(err.Error(), "c.yaml:1:15: projection a1: the name is taken by the projection at "+filepath.Join(folder, "a.yml")+":1") ||
+		!strings.Contains(err.Error(), "2 problems") {
+		t.Errorf("a name taken in another file: %v", err)
+	}
+	write("c.yaml", strings.Repeat("#", 9<<20))
+	if _, err = project.Load(folder); err == nil || !strings.Contains(err.Error(), "more than the") {
+		t.Errorf("a huge file: %v", err)
+	}
+}
+
+// FuzzParse holds that no declaration, however odd, does worse than an error.
+func FuzzParse(f *testing.F) {
+	inputs, err := filepath.Glob("testdata/problems/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, input := range inputs {
+		data, err := os.ReadFile(input)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(data))
+	}
+	f.Add("a: &a [*a]")
+	f.Add("projections: &p [{name: a, collection: b, on: &o {E: *o}}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		projections, err := project.Parse("fuzz.yaml", []byte(text))
+		if err != nil && err.Error() == "" || err == nil && len(projections) == 0 {
+			t.Errorf("%v, %v", projections, err)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package project_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// TestFunc holds projections in Go to their contract.
+func TestFunc(t *testing.T) {
+	t.Parallel()
+	apply := func(state project.State, ev *event.Event) (project.State, error) {
+		switch ev.EventType {
+		case "Keep":
+			return state, nil
+		case "Fail":
+			return nil, errors.New("no")
+		case "Panic":
+			panic("oh")
+		case "Delete":
+			return nil, nil
+		case "Dots":
+			return rawOf(t, `{"a.b":1}`), nil
+		case "Malformed":
+			return project.State{9, 0, 0, 0, 1}, nil
+		}
+		n, _ := state.Lookup("n").AsInt64OK()
+		return bson.Marshal(bson.D{{Key: "_id", Value: "mine"}, {Key: "n", Value: n + 1}})
+	}
+	forever, err := project.New(project.Declaration{Name: "go", Collection: "g", AggregateType: "Thing", Apply: apply})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mortal, err := project.New(project.Declaration{Name: "go", Collection: "g", Deletes: true, Apply: apply})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, before, events string
+		p                    *project.Projection
+		kind                 project.WriteKind
+		written, failure     string
+	}{
+		{"created", "", "Up,Keep,Up", forever, project.WriteCreate, `{"n":2}`, ""},
+		{"changed", `{"n":{"$numberLong":"1"}}`, "Up", forever, project.WriteUpdate, `{"$set":{"n":2}}`, ""},
+		{"kept", `{"n":1}`, "Keep", forever, project.WriteUpdate, "nil", ""},
+		{"kept nothing", "", "Keep", forever, project.WriteWatermark, "nil", ""},
+		{"failed", `{"n":1}`, "Up,Fail,Up", forever, project.WriteUpdate, `{"$set":{"n":2}}`, "no"},
+		{"failed at once", `{"n":1}`, "Fail", forever, 0, "nil", "no"},
+		{"panicked", `{"n":1}`, "Panic", forever, 0, "nil", "panic: oh"},
+		{"gone without leave", `{"n":1}`, "Delete", forever, 0, "nil", "does not declare Deletes"},
+		{"odd names", "", "Dots", forever, 0, "nil", `field "a.b" is no name`},
+		{"malformed", "", "Malformed", forever, 0, "nil", "no BSON document"},
+		{"deleted", `{"n":1}`, "Delete", mortal, project.WriteDelete, "nil", ""},
+		{"deleted and made", `{"n":1,"x":1}`, "Delete,Up", mortal, project.WriteUpdate, `{"$set":{"n":1},"$unset":{"x":""}}`, ""},
+		{"made and deleted", "", "Up,Delete", mortal, project.WriteErase, "nil", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var before bson.Raw
+			if test.before != "" {
+				before = rawOf(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":0,`, 1))
+			}
+			var events []*event.Event
+			for i, kind := range strings.Split(test.events, ",") {
+				events = append(events, eventOf(t, int64(i+1), kind, ""))
+			}
+			f := test.p.Fold(before, events)
+			if test.failure == "" && f.Err != nil || test.failure != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), test.failure) || f.Err.Reason != project.ReasonFunction) {
+				t.Fatalf("error %v, want %q", f.Err, test.failure)
+			}
+			got := f.Update
+			if f.Kind == project.WriteCreate {
+				got = f.Document
+			}
+			if f.Kind != test.kind || normal(t, got) != normal(t, expectedRaw(t, test.written)) {
+				t.Errorf("got %d %s, want %d %s", f.Kind, jsonOf(t, got), test.kind, test.written)
+			}
+		})
+	}
+	if _, err := project.New(project.Declaration{Name: "a b", Collection: "watermarks"}); err == nil {
+		t.Error("a wrong declaration was taken")
+	}
+}
+
+// TestTyped holds the convenience to the same contract.
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	type counter struct {
+		N    int64  `bson:"n"`
+		Last string `bson:"last"`
+	}
+	p, err := project.New(project.Declaration{Name: "p", Collection: "c", Deletes: true,
+		Apply: project.Typed(func(c *counter, ev *event.Event) (*counter, error) {
+			switch {
+			case ev.EventType == "Delete":
+				return nil, nil
+			case ev.EventType == "Fail":
+				return nil, errors.New("no")
+			case c == nil:
+				return &counter{N: 1}, nil
+			}
+			c.N++
+			c.Last = ev.EventType
+			return c, nil
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	evs := []*event.Event{eventOf(t, 1, "Up", ""), eventOf(t, 2, "Up", ""), eventOf(t, 3, "Delete", ""), eventOf(t, 4, "Fail", "")}
+	if f := p.Fold(nil, evs[:2]); f.Err != nil || jsonOf(t, f.State()) != `{"n":2,"last":"Up"}` {
+		t.Errorf("%s, %v", jsonOf(t, f.State()), f.Err)
+	}
+	if f := p.Fold(rawOf(t, `{"_id":"a-1","lastEventId":1,"n":1,"last":""}`), evs[1:]); f.Kind != project.WriteDelete || f.Err == nil || f.Err.EventID != 4 {
+		t.Errorf("%+v", f)
+	}
+	if f := p.Fold(rawOf(t, `{"_id":"a-1","lastEventId":1,"n":"text"}`), evs[:1]); f.Err == nil || f.Folded != 0 {
+		t.Errorf("%+v", f)
+	}
+}
