@@ -244,6 +244,8 @@ func refusal(err error) error {
 		return fmt.Errorf("%w: %w; grant the user find and listIndexes on the events collection (the role read on its database)", ErrRefused, err)
 	case 18, 8000: // AuthenticationFailed, AtlasError
 		return fmt.Errorf("%w: %w; check the user, the password and authSource in the connection string", ErrRefused, err)
+	case 9, 59, 115, 238, 40415: // FailedToParse, CommandNotFound, CommandNotSupported, NotImplemented, unknown field
+		return fmt.Errorf("%w: %w; a scan needs find with min and hint, as MongoDB 4.4 and later have it", ErrRefused, err)
 	case 148: // ReadConcernMajorityNotEnabled
 		return fmt.Errorf("%w: %w; start mongod with majority read concern enabled", ErrRefused, err)
 	}

@@ -247,6 +247,7 @@ func TestEndsWhereItCannotGoOn(t *testing.T) {
 		"no index":              {fmt.Errorf("%w: create it", scan.ErrIndex), scan.ErrIndex, "create it"},
 		"unauthorized":          {mongo.CommandError{Code: 13}, scan.ErrRefused, "grant the user"},
 		"wrong password":        {mongo.CommandError{Code: 18}, scan.ErrRefused, "check the user"},
+		"no min in find":        {mongo.CommandError{Code: 238}, scan.ErrRefused, "min and hint"},
 		"no majority":           {mongo.CommandError{Code: 148}, scan.ErrRefused, "majority"},
 		"nothing at all exists": {scan.ErrEnd, nil, ""},
 	} {
