@@ -1,0 +1,218 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// reader is the goroutine that reads, with its state.
+type reader struct {
+	*Watcher
+	queue    *prefetch
+	progress *progress
+	backoff  backoff
+
+	position Position
+	shape    Shape
+	// keysLeft is how many more changes are read by their keys alone.
+	keysLeft int
+}
+
+// run reads until the stream cannot go on or ctx ends; its error says which.
+func (r *reader) run(ctx context.Context) error {
+	for {
+		phase, err := r.session(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		wait, err := r.judge(err, phase)
+		if err != nil {
+			return err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// judge says how long to wait before the stream is opened again, or why it is not.
+func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
+	log, counted := r.options.Logger, r.options.Metrics.reopened
+	switch {
+	case errors.Is(cause, errReshape):
+		return 0, nil
+	case errors.Is(cause, ErrRefused):
+		return 0, cause
+	case errors.Is(cause, errInvalidated):
+		counted.WithLabelValues("invalidated").Inc()
+		log.Warn().Msg("events collection was dropped or renamed; following the collection of its name")
+		return 0, nil
+	case errors.Is(cause, errSilent):
+		counted.WithLabelValues("silent").Inc()
+		log.Warn().Stringer("silence", r.options.Silence).
+			Msg("change stream answers but does not move; check that a majority of the replica set is up")
+		return 0, nil
+	}
+	class, remedy := Classify(cause, phase)
+	switch {
+	case class == HistoryLost:
+		return 0, fmt.Errorf("%w: %w", ErrHistoryLost, cause)
+	case class == Refused:
+		return 0, fmt.Errorf("%w: %w; %s", ErrRefused, cause, remedy)
+	case class == EventTooLarge && r.shape == KeysOnly:
+		return 0, fmt.Errorf("%w: even without its document, a change exceeds 16 MiB: %w", ErrRefused, cause)
+	}
+	wait := r.backoff.delay()
+	if class == EventTooLarge {
+		r.shape, r.keysLeft = KeysOnly, 2*keysBatchSize
+		counted.WithLabelValues(class.String()).Inc()
+		log.Warn().Err(cause).Msg("a change exceeds 16 MiB; reading the next documents from the event store instead")
+	} else {
+		counted.WithLabelValues("error").Inc()
+		log.Warn().Err(cause).Stringer("wait", wait.Round(time.Millisecond)).
+			Msg("change stream is interrupted; reopening it where it was")
+	}
+	return wait, nil
+}
+
+// session opens the stream and reads it until an error, which it returns.
+func (r *reader) session(ctx context.Context) (Phase, error) {
+	r.progress.opening(time.Now())
+	opening, cancel := patient(ctx, r.progress.patience())
+	stream, err := r.source.Open(opening, r.position, r.shape)
+	err = explain(opening, err)
+	cancel()
+	if err != nil {
+		return Opening, err
+	}
+	defer func() {
+		// Closing spares the server a cursor for some minutes; it may not delay the end.
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if err := stream.Close(closing); err != nil {
+			r.options.Logger.Debug().Err(err).Msg("close change stream")
+		}
+	}()
+	r.options.Logger.Debug().Msg("change stream is open")
+	for {
+		if err := r.read(ctx, stream); err != nil {
+			return Following, err
+		}
+	}
+}
+
+// read takes one chunk of the stream to the queue.
+func (r *reader) read(ctx context.Context, stream ChangeStream) error {
+	reading, cancel := patient(ctx, r.progress.patience())
+	chunk, err := stream.Next(reading)
+	err = explain(reading, err)
+	cancel()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	moved := r.progress.reply(chunk.Token, len(chunk.Changes), now)
+	if moved {
+		r.backoff.reset()
+	}
+	if len(chunk.Changes) == 0 {
+		return r.idle(chunk.Token, moved, now)
+	}
+	return r.take(ctx, chunk)
+}
+
+// idle handles a reply without changes: the server has waited for one in vain.
+func (r *reader) idle(token bson.Raw, moved bool, now time.Time) error {
+	if r.progress.fresh(now) {
+		r.options.Metrics.upTo(now)
+	}
+	if moved && token != nil {
+		r.position = Position{Token: token}
+		r.queue.mark(Batch{Token: token})
+	}
+	switch {
+	case r.shape == KeysOnly:
+		r.shape = Whole
+		return errReshape
+	case !moved && r.progress.silent(now):
+		return errSilent
+	}
+	return nil
+}
+
+// take hands on the inserts of a chunk and accounts for its other changes.
+func (r *reader) take(ctx context.Context, chunk Chunk) error {
+	batch := Batch{Inserts: make([]Insert, 0, len(chunk.Changes)), Token: chunk.Token}
+	var bytes int64
+	var wall time.Time
+	invalidated := false
+	for _, raw := range chunk.Changes {
+		c, err := parseChange(raw)
+		if err != nil {
+			return fmt.Errorf("%w: read change: %w", ErrRefused, err)
+		}
+		if c.time.T != 0 {
+			batch.Time, wall = c.time, c.wall
+		}
+		switch c.operation {
+		case opInsert:
+			document, err := r.documentOf(ctx, c)
+			if err != nil {
+				return err
+			}
+			bytes += int64(len(raw)) + overheadBytes
+			batch.Inserts = append(batch.Inserts, Insert{Document: document, DocumentKey: c.documentKey, Token: c.token, Time: c.time})
+		case opInvalidate:
+			invalidated = true
+			r.options.Metrics.mutations.WithLabelValues(c.operation).Inc()
+		default:
+			r.breach(c)
+		}
+	}
+	r.options.Metrics.read.Add(float64(len(batch.Inserts)))
+	err := r.queue.put(ctx, batch, bytes, func() { r.progress.hold(time.Now()) })
+	r.progress.release()
+	if err != nil {
+		return err
+	}
+	if !wall.IsZero() {
+		r.options.Metrics.upTo(wall)
+	}
+	r.position = Position{Token: batch.Token}
+	if invalidated {
+		return errInvalidated
+	}
+	if r.shape == KeysOnly {
+		if r.keysLeft -= len(chunk.Changes); r.keysLeft <= 0 {
+			r.shape = Whole
+			return errReshape
+		}
+	}
+	return nil
+}
+
+// documentOf is the inserted document, read from the store where the stream
+// carries keys alone. Nil means that it is gone.
+func (r *reader) documentOf(ctx context.Context, c change) (bson.Raw, error) {
+	if c.document != nil || r.shape == Whole {
+		return c.document, nil
+	}
+	fetching, cancel := patient(ctx, r.options.Silence)
+	defer cancel()
+	document, err := r.source.Fetch(fetching, c.documentKey)
+	return document, explain(fetching, err)
+}
+
+// breach accounts for a change that an append-only collection never has.
+func (r *reader) breach(c change) {
+	r.options.Metrics.mutations.WithLabelValues(c.operation).Inc()
+	event := r.breaches.Warn().Str("operation", c.operation)
+	if c.documentKey != nil {
+		event = event.Stringer("documentKey", c.documentKey)
+	}
+	event.Msg("events are immutable, yet this change was made; it is not published")
+}
