@@ -4,8 +4,6 @@
 MODULES  := pkg publisher projector integration
 PACKAGES := $(MODULES:%=./%/...)
 BIN      := $(CURDIR)/bin
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
-LDFLAGS  := -s -w -X github.com/penstock-cdc/penstock/pkg/cli.version=$(VERSION)
 
 .DEFAULT_GOAL := help
 
@@ -22,7 +20,7 @@ demo: build ## Run events through the whole pipeline and kill its leader halfway
 .PHONY: build
 build: ## Build the services and the sandbox into bin/
 	@mkdir -p $(BIN)
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./publisher ./projector ./integration/cmd/sandbox
+	@CGO_ENABLED=0 go build -o $(BIN)/ ./publisher ./projector ./integration/cmd/sandbox
 
 ##@ Check
 

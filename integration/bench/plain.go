@@ -129,9 +129,9 @@ func plainSession(ctx context.Context, session *azservicebus.SessionReceiver, mo
 }
 
 // ignoreEnd forgets an error that comes of the measurement's own end.
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+func ignoreEnd(measurement context.Context, err error) error {
+	if measurement.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }

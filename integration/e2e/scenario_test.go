@@ -48,18 +48,6 @@ type scenario struct {
 // setting changes how a scenario is set up.
 type setting func(*harness.PipelineOptions, *harness.EmbeddedOptions)
 
-func publisherEnv(env ...string) setting {
-	return func(p *harness.PipelineOptions, _ *harness.EmbeddedOptions) {
-		p.PublisherEnv = append(p.PublisherEnv, env...)
-	}
-}
-
-func projectorEnv(env ...string) setting {
-	return func(p *harness.PipelineOptions, _ *harness.EmbeddedOptions) {
-		p.ProjectorEnv = append(p.ProjectorEnv, env...)
-	}
-}
-
 // newScenario sets up stand-ins and an empty event store; no service runs yet.
 func newScenario(t *testing.T, w *workload.Workload, settings ...setting) *scenario {
 	t.Helper()

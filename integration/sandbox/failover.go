@@ -13,8 +13,10 @@ const failoverPoll = 20 * time.Millisecond
 
 // killLeader kills the leading publisher with SIGKILL and waits until its
 // successor has had its first event accepted. It returns the time from the one
-// to the other.
-func killLeader(ctx context.Context, pipeline *harness.Pipeline, view View) (time.Duration, error) {
+// to the other, and fails where that takes longer than patience.
+func killLeader(ctx context.Context, pipeline *harness.Pipeline, view View, patience time.Duration) (time.Duration, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
+	defer cancel()
 	leader, err := pipeline.AwaitLeader(ctx)
 	if err != nil {
 		return 0, err
@@ -28,7 +30,7 @@ func killLeader(ctx context.Context, pipeline *harness.Pipeline, view View) (tim
 	for {
 		if successor, err := pipeline.Leader(ctx); err == nil {
 			metrics, err := successor.Metrics(ctx)
-			if err == nil && metrics.Sum("penstock_publisher_events_published_total", "result", "accepted") > 0 {
+			if err == nil && metrics.Sum("penstock_publisher_events_published_total", "result", "published") > 0 {
 				took := time.Since(killed)
 				view.Note(fmt.Sprintf("%s leads and publishes, %s later", successor.Name, took.Round(time.Millisecond)))
 				return took, nil

@@ -141,7 +141,7 @@ func (r *run) scenario(ctx context.Context, result *Result) error {
 			return err
 		}
 		r.monitor.setPhase(PhaseFailover)
-		took, err := killLeader(ctx, r.pipeline, r.opts.View)
+		took, err := killLeader(ctx, r.pipeline, r.opts.View, r.opts.Stall)
 		if err != nil {
 			return err
 		}
