@@ -233,8 +233,8 @@ func TestResumeFromEveryToken(t *testing.T) {
 	}
 	for i, token := range tokens {
 		for _, o := range []*options.ChangeStreamOptionsBuilder{
-			options.ChangeStream().SetResumeAfter(token).SetBatchSize(1),
-			options.ChangeStream().SetStartAfter(token),
+			options.ChangeStream().SetResumeAfter(token).SetBatchSize(1).SetMaxAwaitTime(time.Millisecond),
+			options.ChangeStream().SetStartAfter(token).SetMaxAwaitTime(time.Millisecond),
 		} {
 			again := watch(t, c, inserts, o)
 			for j := i; j < 5; j++ {
