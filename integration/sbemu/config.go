@@ -1,6 +1,7 @@
 package sbemu
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -26,6 +27,13 @@ type Config struct {
 	// network behind it: the SDK takes a dialer (ClientOptions.NewWebSocketConn).
 	Listener net.Listener
 
+	// TLS serves AMQP and the management API over TLS, if set.
+	TLS *TLS
+
+	// Premium makes the namespace one of the Premium tier: its management API
+	// takes messages of up to 100 MB and no partitioned entities.
+	Premium bool
+
 	Topics []Topic
 	Queues []Queue
 
@@ -36,6 +44,18 @@ type Config struct {
 	// AcceptTimeout is how long an accept of the next available session waits
 	// if the client does not say, default [DefaultAcceptTimeout].
 	AcceptTimeout time.Duration
+}
+
+// TLS says where to listen with a certificate. SDKs that connect without
+// UseDevelopmentEmulator want AMQP on port 5671 and the management API on 443.
+type TLS struct {
+	Config *tls.Config
+
+	// Address is where to listen for AMQP over TLS, "": nowhere.
+	Address string
+
+	// AdminAddress is where to serve the management API, "": nowhere.
+	AdminAddress string
 }
 
 // Policy is a shared access key and what it allows.
@@ -106,6 +126,11 @@ type Subscription struct {
 
 	// Rules select messages: one that matches suffices. None: all messages.
 	Rules []Rule
+
+	// ForwardTo is a topic or queue that messages are handed on to instead of
+	// being kept; ForwardDeadLettersTo is it for dead letters.
+	ForwardTo            string
+	ForwardDeadLettersTo string
 }
 
 // Queue declares a queue. See [Topic] and [Subscription].
@@ -122,6 +147,8 @@ type Queue struct {
 	DeadLetterExpired        bool
 	Disabled                 bool
 	Record                   int
+	ForwardTo                string
+	ForwardDeadLettersTo     string
 }
 
 // Default returns the configuration that the command runs without arguments:

@@ -45,7 +45,7 @@ func compile(rules []Rule) ([]broker.Rule, error) {
 
 		switch {
 		case r.SQL != "":
-			expression, err := filter.Parse(r.SQL)
+			expression, err := filter.Parse(r.SQL, nil)
 			if err != nil {
 				return nil, fmt.Errorf("rule %q: %w", r.Name, err)
 			}

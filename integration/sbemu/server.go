@@ -2,14 +2,20 @@ package sbemu
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/access"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/atom"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/front"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
 // Server is an emulated namespace. Its methods are safe for concurrent use.
@@ -18,8 +24,11 @@ type Server struct {
 	namespace *broker.Namespace
 	front     *front.Server
 
+	admin *atom.Handler
+
 	mu       sync.Mutex
 	listener net.Listener
+	http     *http.Server
 	serving  sync.WaitGroup
 }
 
@@ -55,27 +64,39 @@ func New(cfg Config) (*Server, error) {
 
 	opts := front.Options{Namespace: s.namespace, AcceptTimeout: cfg.AcceptTimeout}
 	for _, p := range cfg.Policies {
-		opts.Policies = append(opts.Policies, front.Policy{Name: p.Name, Key: p.Key, Rights: p.rights()})
+		opts.Policies = append(opts.Policies, access.Policy{Name: p.Name, Key: p.Key, Rights: p.rights()})
 	}
 
 	s.front = front.NewServer(opts)
+	s.admin = atom.NewHandler(atom.Options{
+		Namespace: s.namespace,
+		Policies:  opts.Policies,
+		Premium:   cfg.Premium,
+		DetachSenders: func(entity string, reason *wire.Error) {
+			s.front.DetachSenders(entity, reason)
+		},
+	})
 
 	return s, nil
 }
 
-func (p Policy) rights() front.Rights {
-	var r front.Rights
+// AdminHandler returns the handler of the namespace's management API, which
+// SDKs' administration clients use over HTTPS.
+func (s *Server) AdminHandler() http.Handler { return s.admin }
+
+func (p Policy) rights() access.Rights {
+	var r access.Rights
 
 	if p.Listen {
-		r |= front.Listen
+		r |= access.Listen
 	}
 
 	if p.Send {
-		r |= front.Send
+		r |= access.Send
 	}
 
 	if p.Manage {
-		r = front.AllRights
+		r = access.All
 	}
 
 	return r
@@ -111,6 +132,9 @@ func (s *Server) CreateTopic(t Topic) error {
 				DefaultTTL:        sub.DefaultTTL,
 				DeadLetterExpired: sub.DeadLetterExpired,
 				Disabled:          sub.Disabled,
+
+				ForwardTo:            sub.ForwardTo,
+				ForwardDeadLettersTo: sub.ForwardDeadLettersTo,
 			},
 			Rules: rules,
 		})
@@ -142,6 +166,9 @@ func (s *Server) CreateQueue(q Queue) error {
 			MaxDeliveryCount:  q.MaxDeliveryCount,
 			DeadLetterExpired: q.DeadLetterExpired,
 			Disabled:          q.Disabled,
+
+			ForwardTo:            q.ForwardTo,
+			ForwardDeadLettersTo: q.ForwardDeadLettersTo,
 		},
 	})
 	if err != nil {
@@ -171,12 +198,52 @@ func (s *Server) Start() error {
 	s.listener = l
 	s.serving.Go(func() { _ = s.front.Serve(l) })
 
+	if s.cfg.TLS != nil {
+		return s.startTLS(s.cfg.TLS)
+	}
+
+	return nil
+}
+
+// startTLS begins to serve AMQP and the management API over TLS. The caller
+// holds the lock.
+func (s *Server) startTLS(cfg *TLS) error {
+	if cfg.Address != "" {
+		l, err := tls.Listen("tcp", cfg.Address, cfg.Config)
+		if err != nil {
+			return fmt.Errorf("listen for AMQP over TLS: %w", err)
+		}
+
+		s.serving.Go(func() { _ = s.front.Serve(l) })
+	}
+
+	if cfg.AdminAddress != "" {
+		l, err := tls.Listen("tcp", cfg.AdminAddress, cfg.Config)
+		if err != nil {
+			return fmt.Errorf("listen for management: %w", err)
+		}
+
+		s.http = &http.Server{Handler: s.admin, ReadHeaderTimeout: time.Minute}
+		s.serving.Go(func() { _ = s.http.Serve(l) })
+	}
+
 	return nil
 }
 
 // Close ends all connections and stops to serve. It waits until all is done.
 func (s *Server) Close() error {
-	err := s.front.Close()
+	s.mu.Lock()
+	h := s.http
+	s.mu.Unlock()
+
+	var stop error
+	if h != nil {
+		stop = h.Close()
+	}
+
+	s.admin.Close()
+
+	err := errors.Join(stop, s.front.Close())
 	s.namespace.Close()
 	s.serving.Wait()
 

@@ -213,6 +213,7 @@ func (q *Queue) hold(msg *message.Message) int64 {
 	it := &Item{msg: msg, scheduled: true, dueIndex: -1, enqueuedAt: time.Now()}
 	it.seq = q.sequence.next(partitionKey(msg))
 	q.counts.Scheduled++
+	q.bytes += int64(msg.Size)
 	q.schedule.add(it)
 	q.rearm(time.Now())
 
@@ -239,6 +240,7 @@ func (q *Queue) cancel(seqs []int64) *wire.Error {
 		if it := bySeq[seq]; it.dueIndex >= 0 {
 			q.schedule.remove(it)
 			q.counts.Scheduled--
+			q.bytes -= int64(it.msg.Size)
 		}
 	}
 

@@ -61,6 +61,11 @@ type QueueConfig struct {
 
 	// Disabled refuses all receivers.
 	Disabled bool
+
+	// ForwardTo is the queue or topic that messages are handed on to instead
+	// of being kept, "": none. ForwardDeadLettersTo is it for dead letters.
+	ForwardTo            string
+	ForwardDeadLettersTo string
 }
 
 // TopicConfig declares a topic.
@@ -76,14 +81,16 @@ type SubscriptionConfig struct {
 	Name string
 	QueueConfig
 
-	// Rules select messages, none: all of them.
+	// Rules select messages: nil all of them, none no message.
 	Rules []Rule
 }
 
-// Rule selects messages for a subscription.
+// Rule selects messages for a subscription. One with an action selects a copy
+// of its own.
 type Rule struct {
 	Name   string
 	Filter Filter
+	Action Action // nil: none
 }
 
 // StandaloneConfig declares a queue that messages are sent to directly.

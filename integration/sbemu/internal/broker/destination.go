@@ -15,11 +15,18 @@ type Filter interface {
 	Match(v *message.View) bool
 }
 
+// Action changes what a rule selected.
+type Action interface {
+	Apply(m *message.Message) *message.Message
+}
+
 // Destination is what messages are sent to: a topic, or a queue.
 type Destination struct {
 	path string
+	send func(target string, m *message.Message) *wire.Error // to another one
 
 	mu     sync.Mutex
+	used   time.Time // of the last message
 	intake intake
 	direct *Queue // of a queue, nil: a topic
 
@@ -39,10 +46,10 @@ type Subscription struct {
 // Name returns the subscription's name.
 func (s *Subscription) Name() string { return s.name }
 
-func newTopic(cfg TopicConfig) *Destination {
+func newTopic(cfg TopicConfig, send func(string, *message.Message) *wire.Error) *Destination {
 	cfg.setIntakeDefaults()
 
-	t := &Destination{path: cfg.Name, intake: newIntake(cfg.Name, cfg.IntakeConfig)}
+	t := &Destination{path: cfg.Name, send: send, intake: newIntake(cfg.Name, cfg.IntakeConfig)}
 	t.sequence.partitioned = cfg.Partitioned
 	t.pending = bareQueue(cfg.Name, QueueConfig{})
 	t.pending.sequence.partitioned = cfg.Partitioned
@@ -55,24 +62,26 @@ func newTopic(cfg TopicConfig) *Destination {
 	return t
 }
 
-func newStandalone(cfg StandaloneConfig) *Destination {
+func newStandalone(cfg StandaloneConfig, send func(string, *message.Message) *wire.Error) *Destination {
 	cfg.setIntakeDefaults()
 	cfg.setQueueDefaults()
 	cfg.QueueConfig.DefaultTTL = cfg.IntakeConfig.DefaultTTL
 
 	return &Destination{
 		path:   cfg.Name,
+		send:   send,
 		intake: newIntake(cfg.Name, cfg.IntakeConfig),
-		direct: newQueue(cfg.Name, cfg.QueueConfig, cfg.Partitioned),
+		direct: newQueue(cfg.Name, cfg.QueueConfig, cfg.Partitioned, send),
 	}
 }
 
+// subscribe adds a subscription. The caller holds the lock, if it is needed.
 func (d *Destination) subscribe(cfg SubscriptionConfig) {
 	cfg.setQueueDefaults()
 	cfg.DefaultTTL = shortest(cfg.DefaultTTL, d.intake.cfg.DefaultTTL)
 
 	d.subs = append(d.subs, &Subscription{
-		Queue: newQueue(d.path+"/Subscriptions/"+cfg.Name, cfg.QueueConfig, d.intake.cfg.Partitioned),
+		Queue: newQueue(d.path+"/Subscriptions/"+cfg.Name, cfg.QueueConfig, d.intake.cfg.Partitioned, d.send),
 		name:  cfg.Name,
 		rules: cfg.Rules,
 	})
@@ -128,6 +137,7 @@ func (d *Destination) Send(msgs []*message.Message) *wire.Error {
 	}
 
 	now := time.Now()
+	d.used = now
 
 	for _, m := range msgs {
 		if d.intake.duplicate(m, now) {
@@ -155,6 +165,7 @@ func (d *Destination) Schedule(msgs []*message.Message) ([]int64, *wire.Error) {
 	}
 
 	now := time.Now()
+	d.used = now
 	out := make([]int64, len(msgs))
 
 	for i, m := range msgs {
@@ -202,9 +213,9 @@ func (d *Destination) publish(m *message.Message, now time.Time) int64 {
 				view = message.NewView(m)
 			}
 
-			if !s.matches(view) {
-				continue
-			}
+			s.selected(view, m, seq, now)
+
+			continue
 		}
 
 		s.enqueue(m, seq, now)
@@ -213,14 +224,22 @@ func (d *Destination) publish(m *message.Message, now time.Time) int64 {
 	return seq
 }
 
-func (s *Subscription) matches(v *message.View) bool {
+// selected enqueues what the subscription's rules select: one copy of the
+// message for all rules without an action, and one for each that has one.
+func (s *Subscription) selected(v *message.View, m *message.Message, seq int64, now time.Time) {
+	plain := false
+
 	for _, r := range s.rules {
-		if r.Filter.Match(v) {
-			return true
+		switch {
+		case r.Action == nil && plain, !r.Filter.Match(v):
+		case r.Action == nil:
+			plain = true
+
+			s.enqueue(m, seq, now)
+		default:
+			s.enqueue(r.Action.Apply(m), seq, now)
 		}
 	}
-
-	return false
 }
 
 // publishDue enqueues a topic's scheduled messages whose time has come.
@@ -262,9 +281,6 @@ func (d *Destination) Pending() int {
 
 // Close closes the destination's queues for a reason.
 func (d *Destination) Close(reason *wire.Error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-
 	if d.direct != nil {
 		d.direct.Close(reason)
 
@@ -273,7 +289,9 @@ func (d *Destination) Close(reason *wire.Error) {
 
 	d.pending.Close(reason)
 
-	for _, s := range d.subs {
+	// Without the lock: closing waits for what is being forwarded, maybe to
+	// here.
+	for _, s := range d.Subscriptions() {
 		s.Close(reason)
 	}
 }

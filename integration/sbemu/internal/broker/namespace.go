@@ -2,9 +2,11 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
@@ -21,10 +23,12 @@ func NewNamespace() *Namespace {
 }
 
 // CreateTopic adds a topic with its subscriptions.
-func (n *Namespace) CreateTopic(cfg TopicConfig) error { return n.add(newTopic(cfg)) }
+func (n *Namespace) CreateTopic(cfg TopicConfig) error { return n.add(newTopic(cfg, n.forward)) }
 
 // CreateQueue adds a queue.
-func (n *Namespace) CreateQueue(cfg StandaloneConfig) error { return n.add(newStandalone(cfg)) }
+func (n *Namespace) CreateQueue(cfg StandaloneConfig) error {
+	return n.add(newStandalone(cfg, n.forward))
+}
 
 func (n *Namespace) add(d *Destination) error {
 	n.mu.Lock()
@@ -110,4 +114,35 @@ func (n *Namespace) Close() {
 	for _, d := range n.Destinations() {
 		d.Close(wire.Errorf(CondConnectionForced, "The service is closing."))
 	}
+}
+
+// forward sends a message to another entity.
+func (n *Namespace) forward(target string, m *message.Message) *wire.Error {
+	d := n.Destination(target)
+	if d == nil {
+		return errDeleted(target)
+	}
+
+	return d.Send([]*message.Message{m})
+}
+
+// Delete removes a topic or queue and reports whether there was one. Its
+// receivers are detached; its senders are the caller's to detach.
+func (n *Namespace) Delete(name string) bool {
+	key := strings.ToLower(name)
+
+	n.mu.Lock()
+
+	d := n.byName[key]
+	delete(n.byName, key)
+	n.order = slices.DeleteFunc(n.order, func(o *Destination) bool { return o == d })
+	n.mu.Unlock()
+
+	if d == nil {
+		return false
+	}
+
+	d.Close(errDeleted(d.path))
+
+	return true
 }

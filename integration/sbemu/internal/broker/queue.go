@@ -20,7 +20,8 @@ import (
 type Queue struct {
 	path       string
 	deadLetter *Queue // nil in a dead-letter queue
-	transfer   *Queue // transfer dead-letter queue: always empty, forwarding is not covered
+	transfer   *Queue // transfer dead-letter queue: what could not be forwarded
+	forward    *forwarder
 
 	mu       sync.Mutex
 	cfg      QueueConfig
@@ -43,6 +44,7 @@ type Queue struct {
 	expiry   dueHeap
 	alarm    alarm
 	counts   Counts
+	bytes    int64 // of all messages
 	random   *rand.ChaCha8
 	scratch  Delivery
 	onDue    func([]*Item) // takes scheduled items over, nil: the queue itself
@@ -55,6 +57,9 @@ type Counts struct {
 	Deferred     int `json:"deferred"`  // locked or not
 	Scheduled    int `json:"scheduled"` // waiting for their time
 	DeadLettered int `json:"deadLettered"`
+
+	// TransferDeadLettered are those that could not be forwarded.
+	TransferDeadLettered int `json:"transferDeadLettered"`
 }
 
 // sequence numbers the messages of an entity.
@@ -92,7 +97,7 @@ func partitionOf(key string) int {
 	return int(h % partitions)
 }
 
-func newQueue(path string, cfg QueueConfig, partitioned bool) *Queue {
+func newQueue(path string, cfg QueueConfig, partitioned bool, send func(string, *message.Message) *wire.Error) *Queue {
 	q := bareQueue(path, cfg)
 	q.sequence.partitioned = partitioned
 
@@ -104,8 +109,22 @@ func newQueue(path string, cfg QueueConfig, partitioned bool) *Queue {
 	sub := QueueConfig{LockDuration: cfg.LockDuration, MaxDeliveryCount: math.MaxUint32}
 	q.deadLetter = bareQueue(path+"/$DeadLetterQueue", sub)
 	q.transfer = bareQueue(path+"/$Transfer/$DeadLetterQueue", sub)
+	q.forward = q.forwarder(cfg.ForwardTo, send)
+	q.deadLetter.forward = q.forwarder(cfg.ForwardDeadLettersTo, send)
 
 	return q
+}
+
+// forwarder returns what forwards to a target, nil without one.
+func (q *Queue) forwarder(target string, send func(string, *message.Message) *wire.Error) *forwarder {
+	if target == "" {
+		return nil
+	}
+
+	return newForwarder(target, send, func(m *message.Message, reason *wire.Error) {
+		m = m.WithApplicationProperties(deadLetterProperties(string(reason.Condition), reason.Description))
+		q.transfer.adopt(&Item{msg: m, seq: 0, enqueuedAt: time.Now()})
+	})
 }
 
 func bareQueue(path string, cfg QueueConfig) *Queue {
@@ -142,9 +161,42 @@ func (q *Queue) Counts() Counts {
 	if q.deadLetter != nil {
 		d := q.deadLetter.Counts()
 		c.DeadLettered = d.Active + d.Deferred
+		c.TransferDeadLettered = q.transfer.Counts().Active
 	}
 
 	return c
+}
+
+// Size returns how many bytes all messages are, dead letters included.
+func (q *Queue) Size() int64 {
+	q.mu.Lock()
+	n := q.bytes
+	q.mu.Unlock()
+
+	if q.deadLetter != nil {
+		n += q.deadLetter.Size() + q.transfer.Size()
+	}
+
+	return n
+}
+
+// Config returns how the queue keeps and hands out messages.
+func (q *Queue) Config() QueueConfig {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	return q.cfg
+}
+
+// update changes how the queue keeps and hands out messages, but for sessions
+// and forwarding. What is locked stays so for as long as it was.
+func (q *Queue) update(cfg QueueConfig) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	cfg.RequiresSession = q.cfg.RequiresSession
+	cfg.ForwardTo, cfg.ForwardDeadLettersTo = q.cfg.ForwardTo, q.cfg.ForwardDeadLettersTo
+	q.cfg = cfg
 }
 
 // enqueue appends a message. Only the entity's intake calls it, one message
@@ -169,6 +221,12 @@ func (q *Queue) accept(it *Item, now time.Time) {
 	it.enqueuedAt = now
 	it.scheduled = false
 
+	if q.forward != nil {
+		q.forward.push(it.msg.Forwarded(""))
+
+		return
+	}
+
 	if q.sessions != nil && !it.msg.HasSession {
 		// facts: only a subscription gets here, a queue refuses the send.
 		it.msg = it.msg.WithApplicationProperties(deadLetterProperties("Session ID is null.",
@@ -184,6 +242,7 @@ func (q *Queue) accept(it *Item, now time.Time) {
 	}
 
 	q.counts.Active++
+	q.bytes += int64(it.msg.Size)
 	q.place(it)
 
 	if it.session != nil {
@@ -218,6 +277,13 @@ func (q *Queue) adopt(it *Item) {
 		return
 	}
 
+	if q.forward != nil {
+		source, _ := cutSuffixFold(q.path, "/$DeadLetterQueue")
+		q.forward.push(it.msg.Forwarded(source))
+
+		return
+	}
+
 	moved := &Item{
 		msg:           it.msg,
 		seq:           it.seq,
@@ -227,7 +293,12 @@ func (q *Queue) adopt(it *Item) {
 		dueIndex:      -1,
 	}
 
+	if moved.seq == 0 {
+		moved.seq = q.sequence.next("", false)
+	}
+
 	q.counts.Active++
+	q.bytes += int64(moved.msg.Size)
 	q.fifo.push(moved)
 	q.pump(time.Now())
 	q.rearm(time.Now())
@@ -236,6 +307,7 @@ func (q *Queue) adopt(it *Item) {
 // drop takes an item out of the queue for good. It must not be locked.
 func (q *Queue) drop(it *Item) {
 	it.gone = true
+	q.bytes -= int64(it.msg.Size)
 	q.expiry.remove(it)
 
 	switch {
@@ -324,6 +396,7 @@ func (q *Queue) wake() {
 
 	for it := q.schedule.due(now); it != nil; it = q.schedule.due(now) {
 		q.counts.Scheduled--
+		q.bytes -= int64(it.msg.Size)
 
 		if q.onDue != nil {
 			due = append(due, it)
@@ -363,6 +436,10 @@ func (q *Queue) Close(reason *wire.Error) {
 	q.alarm.stop()
 	q.detachAll(reason)
 	q.mu.Unlock()
+
+	if q.forward != nil {
+		q.forward.wait()
+	}
 
 	if q.deadLetter != nil {
 		q.deadLetter.Close(reason)

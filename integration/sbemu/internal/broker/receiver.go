@@ -73,6 +73,8 @@ func (q *Queue) refuse(session bool) *wire.Error {
 		return errDeleted(q.path)
 	case q.cfg.Disabled:
 		return wire.Errorf(CondEntityDisabled, "Messaging entity '%s' is currently disabled.", q.path)
+	case q.forward != nil:
+		return wire.Errorf(CondNotAllowed, "Cannot create a message receiver on an entity with auto-forwarding enabled.")
 	case session && q.sessions == nil:
 		return wire.Errorf(CondNotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions. "+
 			"Ensure RequiresSession is set to true when creating a Queue or Subscription to enable sessionful behavior.")

@@ -10,6 +10,8 @@
 // The grammar and its semantics are those of the documentation's page on the
 // syntax of SQL filters.
 //
-// Functions (newid, property) and parameters are not covered; an expression
-// that uses them is refused, never ignored.
+// An [Action] changes the application properties of what a rule selects.
+//
+// Functions (newid, property), and actions on system properties, are not
+// covered; an expression that uses them is refused, never ignored.
 package filter

@@ -2,6 +2,8 @@ package filter_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,7 +116,7 @@ func TestSQL(t *testing.T) {
 		"flag > FALSE":                          false,
 		"type > 'A' AND type < 'Z'":             true,
 	} {
-		f, err := filter.Parse(expression)
+		f, err := filter.Parse(expression, nil)
 		if err != nil {
 			t.Errorf("%s: %v", expression, err)
 
@@ -134,7 +136,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"", "a =", "= 1", "a = 'x", "a b", "(a = 1", "a = 1)", "a IN ()", "a IN 1", "a LIKE 5", "a LIKE 'x' ESCAPE 'xy'",
 		"a NOT 5", "a IS 5", "EXISTS(5)", "newid() = 1", "other.a = 1", "sys.Nonsense = 1", "a = 99999999999999999999", "a = #", "AND", "a = 1 AND", "@p = 1",
 	} {
-		if _, err := filter.Parse(expression); !errors.Is(err, filter.ErrSyntax) {
+		if _, err := filter.Parse(expression, nil); !errors.Is(err, filter.ErrSyntax) {
 			t.Errorf("%q: %v", expression, err)
 		}
 	}
@@ -165,12 +167,56 @@ func TestCorrelation(t *testing.T) {
 	}
 }
 
+func TestParametersAndActions(t *testing.T) {
+	t.Parallel()
+
+	f, err := filter.Parse("n = @n AND type = @type AND when <= @when", filter.Parameters{
+		"@n": int64(5), "@type": "UserRegistered", "@when": time.UnixMilli(1000),
+	})
+	if err != nil || !f.Match(view(t)) {
+		t.Fatal(err)
+	}
+
+	if _, err := filter.Parse("n = @n", nil); !errors.Is(err, filter.ErrSyntax) {
+		t.Fatal(err)
+	}
+
+	encoded, err := (&amqp.Message{Value: "v", ApplicationProperties: map[string]any{"n": int64(5), "gone": "x"}}).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	m, err := message.Parse(encoded, func() string { return "id" })
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	a, err := filter.ParseAction("SET N = n + 1; REMOVE gone SET added = @value", filter.Parameters{"@value": "y"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if got := fmt.Sprint(a.Apply(m).ApplicationProperties()); got != "[{N 6} {added y}]" {
+		t.Fatal(got)
+	}
+
+	if got := fmt.Sprint(m.ApplicationProperties()); !strings.Contains(got, "gone") {
+		t.Fatal("the original changed")
+	}
+
+	for _, action := range []string{"", "n = 1", "SET n", "SET = 1", "SET sys.Label = 'x'", "REMOVE 5", "SET n = 1 nonsense"} {
+		if _, err := filter.ParseAction(action, nil); !errors.Is(err, filter.ErrSyntax) {
+			t.Errorf("%q: %v", action, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("type = 'a' AND n IN (1, 2.5) OR NOT sys.Label LIKE 'x%' ESCAPE '!'")
 	f.Add("EXISTS([a b]) AND -n * 2 % 3 <> 1e5")
 
 	f.Fuzz(func(_ *testing.T, s string) {
-		if e, err := filter.Parse(s); err == nil {
+		if e, err := filter.Parse(s, nil); err == nil {
 			b, _ := (&amqp.Message{Value: "v", ApplicationProperties: map[string]any{"n": int64(0)}}).MarshalBinary()
 			m, _ := message.Parse(b, func() string { return "x" })
 			e.Match(message.NewView(m))

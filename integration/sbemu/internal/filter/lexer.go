@@ -18,6 +18,7 @@ const (
 	quoted // a name in [] or ""
 	text
 	number
+	parameter // a name with @ before it
 	symbol
 )
 
@@ -65,21 +66,31 @@ func next(s string) (token, int, error) {
 
 		return token{number, s[:n]}, n, nil
 	case isWord(c):
-		n := 0
-		for n < len(s) && (isWord(s[n]) || s[n] >= '0' && s[n] <= '9' || s[n] == '$') {
-			n++
-		}
+		n := wordLength(s)
 
 		return token{word, s[:n]}, n, nil
+	case c == '@' && len(s) > 1 && isWord(s[1]):
+		n := 1 + wordLength(s[1:])
+
+		return token{parameter, s[:n]}, n, nil
 	}
 
-	for _, op := range []string{"<>", "!=", "<=", ">=", "=", "<", ">", "(", ")", ",", ".", "+", "-", "*", "/", "%"} {
+	for _, op := range []string{"<>", "!=", "<=", ">=", "=", "<", ">", "(", ")", ",", ".", ";", "+", "-", "*", "/", "%"} {
 		if strings.HasPrefix(s, op) {
 			return token{symbol, op}, len(op), nil
 		}
 	}
 
 	return token{}, 0, fmt.Errorf("%w: unexpected %q", ErrSyntax, s[:1])
+}
+
+func wordLength(s string) int {
+	n := 0
+	for n < len(s) && (isWord(s[n]) || s[n] >= '0' && s[n] <= '9' || s[n] == '$') {
+		n++
+	}
+
+	return n
 }
 
 func isWord(c byte) bool {

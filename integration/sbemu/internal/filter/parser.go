@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
 // SQL is a compiled expression.
@@ -18,14 +20,16 @@ type SQL struct {
 // exhaust the stack.
 const maxNesting = 200
 
+// Parameters are the values of an expression's parameters, by their names
+// with the @: strings, booleans, int64, float64 and [time.Time].
+type Parameters map[string]any
+
 // Parse compiles an expression.
-func Parse(source string) (*SQL, error) {
-	tokens, err := lex(source)
+func Parse(source string, parameters Parameters) (*SQL, error) {
+	p, err := newParser(source, parameters)
 	if err != nil {
 		return nil, err
 	}
-
-	p := &parser{tokens: tokens}
 
 	root, err := p.or()
 	if err != nil {
@@ -50,9 +54,19 @@ func (f *SQL) Match(v *message.View) bool {
 }
 
 type parser struct {
-	tokens []token
-	at     int
-	depth  int
+	tokens     []token
+	parameters Parameters
+	at         int
+	depth      int
+}
+
+func newParser(source string, parameters Parameters) (*parser, error) {
+	tokens, err := lex(source)
+	if err != nil {
+		return nil, err
+	}
+
+	return &parser{tokens: tokens, parameters: parameters}, nil
 }
 
 func (p *parser) peek() token { return p.tokens[p.at] }
@@ -323,6 +337,17 @@ func (p *parser) primary() (node, error) {
 		return literal{t.text}, nil
 	case number:
 		return numberLiteral(t.text)
+	case parameter:
+		value, given := p.parameters[t.text]
+		if !given {
+			return nil, fmt.Errorf("%w: parameter %s has no value", ErrSyntax, t.text)
+		}
+
+		if at, ok := value.(time.Time); ok {
+			value = wire.Timestamp(at.UnixMilli())
+		}
+
+		return literal{normal(value)}, nil
 	case quoted:
 		return p.property(t)
 	case word:

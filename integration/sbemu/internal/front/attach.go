@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/access"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
@@ -139,7 +140,7 @@ func (s *session) attachSender(p *wire.Attach) {
 func (s *session) prepareSend(l *incoming, address string) *wire.Error {
 	c := s.conn
 
-	if err := c.authorize(address, Send); err != nil {
+	if err := c.authorize(address, access.Send); err != nil {
 		return err
 	}
 
@@ -190,7 +191,7 @@ func (s *session) attachReceiver(p *wire.Attach) {
 
 	c := s.conn
 
-	if err := c.authorize(address, Listen); err != nil {
+	if err := c.authorize(address, access.Listen); err != nil {
 		s.refuse(p, err)
 
 		return

@@ -1,49 +1,14 @@
 package front
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/access"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
-
-// Rights are what a policy allows, as a set of bits.
-type Rights uint8
-
-// The rights.
-const (
-	Listen Rights = 1 << iota
-	Send
-	Manage
-
-	AllRights = Listen | Send | Manage
-)
-
-func (r Rights) String() string {
-	switch r {
-	case Listen:
-		return "Listen"
-	case Send:
-		return "Send"
-	case Manage:
-		return "Manage"
-	default:
-		return "Listen, Send or Manage"
-	}
-}
-
-// Policy is a shared access key with its rights.
-type Policy struct {
-	Name   string
-	Key    string
-	Rights Rights
-}
 
 // grants are the rights that tokens gave a connection, by path. Only the
 // goroutine that handles frames uses them.
@@ -52,11 +17,11 @@ type grants struct {
 }
 
 type grant struct {
-	rights Rights
+	rights access.Rights
 	until  time.Time // zero: forever
 }
 
-func (g *grants) add(path string, rights Rights, until time.Time) {
+func (g *grants) add(path string, rights access.Rights, until time.Time) {
 	if g.byPath == nil {
 		g.byPath = make(map[string]grant)
 	}
@@ -65,7 +30,7 @@ func (g *grants) add(path string, rights Rights, until time.Time) {
 }
 
 // allows reports whether a path, or one above it, has one of the rights.
-func (g *grants) allows(path string, rights Rights) bool {
+func (g *grants) allows(path string, rights access.Rights) bool {
 	now := time.Now()
 	path = strings.ToLower(path)
 
@@ -83,7 +48,7 @@ func (g *grants) allows(path string, rights Rights) bool {
 }
 
 // authorize says why the connection may not do something on a path.
-func (c *conn) authorize(path string, rights Rights) *wire.Error {
+func (c *conn) authorize(path string, rights access.Rights) *wire.Error {
 	if c.grants.allows(path, rights) {
 		return nil
 	}
@@ -109,91 +74,24 @@ func (c *conn) cbs(req *request) {
 		return
 	}
 
-	var (
-		g   grant
-		err *wire.Error
-	)
-
 	switch typ := req.text("type"); typ {
 	case "servicebus.windows.net:sastoken":
-		g, err = c.srv.sas(token, audience)
+		rights, until, err := access.Check(c.srv.opts.Policies, token, audience)
+		if err != nil {
+			c.respond(req, failure(wire.Errorf(broker.CondUnauthorized, "%s", access.Reason(err))))
+
+			return
+		}
+
+		c.grants.add(audience, rights, until)
 	case "jwt":
 		// Nobody can check an identity here, so all tokens do.
-		g = grant{rights: AllRights}
+		c.grants.add(audience, access.All, time.Time{})
 	default:
-		err = wire.Errorf(broker.CondUnauthorized, "UnknownTokenType: The token type '%s' is not supported.", typ)
-	}
-
-	if err != nil {
-		c.respond(req, failure(err))
+		c.respond(req, failure(wire.Errorf(broker.CondUnauthorized, "UnknownTokenType: The token type '%s' is not supported.", typ)))
 
 		return
 	}
 
-	c.grants.add(audience, g.rights, g.until)
 	c.respond(req, response{code: 202, description: "Accepted"})
-}
-
-// sas checks a shared access signature for an audience.
-func (s *Server) sas(token, audience string) (grant, *wire.Error) {
-	fields, found := strings.CutPrefix(token, "SharedAccessSignature ")
-	parts := make(map[string]string)
-
-	for field := range strings.SplitSeq(fields, "&") {
-		key, value, _ := strings.Cut(field, "=")
-		parts[key] = value
-	}
-
-	seconds, numErr := strconv.ParseInt(parts["se"], 10, 64)
-	resource, urlErr := url.QueryUnescape(parts["sr"])
-	signature, sigErr := url.QueryUnescape(parts["sig"])
-
-	if !found || numErr != nil || urlErr != nil || sigErr != nil || parts["skn"] == "" {
-		return grant{}, wire.Errorf(broker.CondUnauthorized, "MalformedToken: The token is malformed.")
-	}
-
-	until := time.Unix(seconds, 0)
-	if !until.After(time.Now()) {
-		return grant{}, wire.Errorf(broker.CondUnauthorized, "ExpiredToken: The token is expired. Expiration time: '%s'.",
-			until.UTC().Format(time.RFC3339))
-	}
-
-	for _, p := range s.opts.Policies {
-		if p.Name != parts["skn"] {
-			continue
-		}
-
-		mac := hmac.New(sha256.New, []byte(p.Key))
-		mac.Write([]byte(parts["sr"] + "\n" + parts["se"]))
-
-		if !hmac.Equal([]byte(base64.StdEncoding.EncodeToString(mac.Sum(nil))), []byte(signature)) {
-			break
-		}
-
-		if !covers(resource, audience) {
-			return grant{}, wire.Errorf(broker.CondUnauthorized, "InvalidAudience: The token does not cover the resource '%s'.", audience)
-		}
-
-		return grant{rights: p.Rights, until: until}, nil
-	}
-
-	return grant{}, wire.Errorf(broker.CondUnauthorized, "InvalidSignature: The token has an invalid signature.")
-}
-
-// covers reports whether a token's resource, which may be a whole namespace
-// with or without a scheme, is the audience or above it.
-func covers(resource, audience string) bool {
-	path := ""
-
-	if _, rest, found := strings.Cut(resource, "://"); found {
-		resource = rest
-	}
-
-	if _, rest, found := strings.Cut(resource, "/"); found {
-		path = strings.Trim(rest, "/")
-	}
-
-	audience = strings.ToLower(audience)
-
-	return path == "" || audience == path || strings.HasPrefix(audience, path+"/")
 }

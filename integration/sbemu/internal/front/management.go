@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/access"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
@@ -19,7 +20,7 @@ type management struct {
 
 // managementNode returns the management node at an address.
 func (c *conn) managementNode(address, entity string) (*management, *wire.Error) {
-	if err := c.authorize(address, AllRights); err != nil {
+	if err := c.authorize(address, access.All); err != nil {
 		return nil, err
 	}
 
@@ -36,22 +37,22 @@ func (c *conn) managementNode(address, entity string) (*management, *wire.Error)
 
 // operation is an operation of a management node.
 type operation struct {
-	rights  Rights
+	rights  access.Rights
 	onQueue bool // of what is received from, otherwise of what is sent to
 	run     func(m *management, c *conn, req *request) response
 }
 
 var operations = map[string]operation{
-	"com.microsoft:renew-session-lock":         {Listen, true, (*management).renewSession},
-	"com.microsoft:get-session-state":          {Listen, true, (*management).sessionState},
-	"com.microsoft:set-session-state":          {Listen, true, (*management).setSessionState},
-	"com.microsoft:renew-lock":                 {Listen, true, (*management).renewLocks},
-	"com.microsoft:update-disposition":         {Listen, true, (*management).settle},
-	"com.microsoft:receive-by-sequence-number": {Listen, true, (*management).receiveDeferred},
-	"com.microsoft:peek-message":               {Listen, true, (*management).peek},
-	"com.microsoft:get-message-sessions":       {Listen, true, (*management).sessions},
-	"com.microsoft:schedule-message":           {Send, false, (*management).schedule},
-	"com.microsoft:cancel-scheduled-message":   {Send, false, (*management).cancel},
+	"com.microsoft:renew-session-lock":         {access.Listen, true, (*management).renewSession},
+	"com.microsoft:get-session-state":          {access.Listen, true, (*management).sessionState},
+	"com.microsoft:set-session-state":          {access.Listen, true, (*management).setSessionState},
+	"com.microsoft:renew-lock":                 {access.Listen, true, (*management).renewLocks},
+	"com.microsoft:update-disposition":         {access.Listen, true, (*management).settle},
+	"com.microsoft:receive-by-sequence-number": {access.Listen, true, (*management).receiveDeferred},
+	"com.microsoft:peek-message":               {access.Listen, true, (*management).peek},
+	"com.microsoft:get-message-sessions":       {access.Listen, true, (*management).sessions},
+	"com.microsoft:schedule-message":           {access.Send, false, (*management).schedule},
+	"com.microsoft:cancel-scheduled-message":   {access.Send, false, (*management).cancel},
 }
 
 // request handles a request to the node.

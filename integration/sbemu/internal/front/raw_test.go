@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/access"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/front"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/rawclient"
@@ -61,7 +62,7 @@ func start(tb testing.TB) *server {
 	s := &server{
 		Server: front.NewServer(front.Options{
 			Namespace:     ns,
-			Policies:      []front.Policy{{Name: "p", Key: "k", Rights: front.AllRights}},
+			Policies:      []access.Policy{{Name: "p", Key: "k", Rights: access.All}},
 			AcceptTimeout: time.Minute,
 		}),
 		t:     tb,

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/access"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
@@ -19,7 +20,7 @@ type Options struct {
 	Namespace *broker.Namespace
 
 	// Policies are the shared access keys that tokens may be signed with.
-	Policies []Policy
+	Policies []access.Policy
 
 	// AcceptTimeout is how long an accept of the next available session waits
 	// when the client does not say.

@@ -53,6 +53,9 @@ type Message struct {
 	// Size is the size of the encoding that was sent.
 	Size int
 
+	// Hops is how often the message was forwarded.
+	Hops int
+
 	durable        bool
 	priority       uint8
 	hasPriority    bool
@@ -194,8 +197,34 @@ func (m *Message) WithApplicationProperties(set wire.Map) *Message {
 		merged = replace(merged, key, p.Value)
 	}
 
+	return m.ReplaceApplicationProperties(merged)
+}
+
+// ReplaceApplicationProperties returns a message with other application
+// properties.
+func (m *Message) ReplaceApplicationProperties(properties wire.Map) *Message {
 	out := *m
-	out.applicationRaw = wire.AppendMap(wire.AppendDescriptor(nil, wire.CodeApplicationProperties), merged)
+	out.applicationRaw = nil
+
+	if len(properties) > 0 {
+		out.applicationRaw = wire.AppendMap(wire.AppendDescriptor(nil, wire.CodeApplicationProperties), properties)
+	}
+
+	return &out
+}
+
+// Forwarded returns the message on its way from one entity to another. From a
+// dead-letter queue it tells the queue that it was in, "" otherwise.
+func (m *Message) Forwarded(deadLetterSource string) *Message {
+	out := *m
+	out.Hops++
+	out.ScheduledAt = time.Time{}
+
+	if deadLetterSource != "" {
+		raw := append([]byte(nil), m.annotations.raw...)
+		raw = wire.AppendString(wire.AppendSymbol(raw, annotationDeadLetter), deadLetterSource)
+		out.annotations = entries{raw: raw, count: m.annotations.count + 2}
+	}
 
 	return &out
 }

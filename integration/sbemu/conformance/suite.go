@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const sdk = "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+// copySDK copies the SDK's module, at the version that this module uses.
+func copySDK(ctx context.Context, to string) error {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", sdk).Output()
+	if err != nil {
+		return fmt.Errorf("find the SDK's module: %w", err)
+	}
+
+	from := strings.TrimSpace(string(out))
+	if from == "" {
+		return errors.New("the SDK's module is not in the module cache: run go mod download")
+	}
+
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return fmt.Errorf("copy the SDK: %w", err)
+		}
+
+		target := filepath.Join(to, rel)
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o750)
+		}
+
+		content, err := os.ReadFile(path) //nolint:gosec // a path in the module cache
+		if err != nil {
+			return fmt.Errorf("copy the SDK: %w", err)
+		}
+
+		return os.WriteFile(target, content, 0o600)
+	})
+}
+
+// suite is a package of the SDK with live tests.
+type suite struct {
+	name string
+	pkg  string
+	want int // how many of the live tests must pass
+}
+
+// event is a line of the output of go test -json.
+type event struct {
+	Action string
+	Test   string
+	Output string
+}
+
+// result is what became of a test.
+type result struct {
+	name   string
+	action string // pass, fail or skip; "": it did not end
+	reason string
+	output []string
+}
+
+// goTest runs tests of the suite and returns what became of each.
+func (s suite) goTest(ctx context.Context, module string, env []string, args ...string) (map[string]*result, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-count=1"}, append(args, s.pkg)...)...)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), append([]string{"GOWORK=off", "GOFLAGS=-mod=mod"}, env...)...)
+
+	var stderr bytes.Buffer
+
+	cmd.Stderr = &stderr
+
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("run tests of %s: %w", s.name, err)
+	}
+
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("run tests of %s: %w", s.name, err)
+	}
+
+	results := make(map[string]*result)
+
+	var loose []string
+
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			loose = append(loose, lines.Text())
+
+			continue
+		}
+
+		if e.Test == "" {
+			loose = append(loose, e.Output)
+
+			continue
+		}
+
+		top, _, sub := strings.Cut(e.Test, "/")
+
+		r := results[top]
+		if r == nil {
+			r = &result{name: top}
+			results[top] = r
+		}
+
+		switch e.Action {
+		case "output":
+			r.output = append(r.output, e.Output)
+		case "pass", "fail", "skip":
+			if !sub {
+				r.action = e.Action
+			}
+		}
+	}
+
+	// Failed tests are no failure to run them; nothing at all is.
+	if err := cmd.Wait(); err != nil && len(results) == 0 {
+		return nil, fmt.Errorf("run tests of %s: %w\n%s%s", s.name, err, strings.Join(loose, ""), stderr.String())
+	}
+
+	return results, nil
+}
+
+// liveTests returns the names of the suite's live tests: those that are
+// skipped when recordings are played back.
+func (s suite) liveTests(ctx context.Context, module string) ([]string, error) {
+	results, err := s.goTest(ctx, module, []string{"AZURE_RECORD_MODE=playback"})
+	if err != nil {
+		return nil, err
+	}
+
+	var names []string
+
+	for name, r := range results {
+		if r.action == "skip" {
+			names = append(names, name)
+		}
+	}
+
+	slices.Sort(names)
+
+	return names, nil
+}
+
+// run runs live tests.
+func (s suite) run(ctx context.Context, module string, env, live []string, o options) (*table, error) {
+	if o.tests != "" {
+		only, err := regexp.Compile(o.tests)
+		if err != nil {
+			return nil, fmt.Errorf("parse -run: %w", err)
+		}
+
+		live = slices.DeleteFunc(live, func(name string) bool { return !only.MatchString(name) })
+	}
+
+	t := &table{suite: s}
+	if len(live) == 0 {
+		return t, nil
+	}
+
+	results, err := s.goTest(ctx, module, env, "-timeout", o.timeout.String(), "-run", "^("+strings.Join(live, "|")+")$")
+	if err != nil {
+		return nil, err
+	}
+
+	for _, name := range live {
+		r := results[name]
+		if r == nil {
+			r = &result{name: name}
+		}
+
+		r.reason = reason(r)
+		t.results = append(t.results, r)
+	}
+
+	return t, nil
+}
