@@ -1,0 +1,124 @@
+{{/*
+The alerts, each with its heading in RUNBOOK.md. critical: events stand still or
+order is at risk, now; warning: look at it in working hours.
+*/}}
+
+{{- define "penstock.alerts.publisher" -}}
+{{- $thresholds := .root.Values.metrics.prometheusRule.thresholds }}
+{{- $pods := include "penstock.promSelector" . -}}
+- alert: PenstockPublisherNoLeader
+  expr: sum(penstock_publisher_leader{ {{- $pods -}} }) < 1 or absent(penstock_publisher_leader{ {{- $pods -}} })
+  for: 2m
+  labels: {severity: critical}
+  annotations:
+    summary: Nobody publishes.
+    description: No publisher has led for 2 minutes. New events wait in the event store.
+- alert: PenstockPublisherTwoLeaders
+  expr: sum(penstock_publisher_leader{ {{- $pods -}} }) > 1
+  for: 2m
+  labels: {severity: critical}
+  annotations:
+    summary: More than one publisher leads.
+    description: {{ `{{ $value }} publishers have led at once for 2 minutes. Epochs keep their checkpoints apart; find out why the lease does not.` | quote }}
+- alert: PenstockPublisherTermsChange
+  expr: sum(increase(penstock_publisher_terms_total{ {{- $pods }}, reason!="stopping"}[15m])) > 3
+  labels: {severity: warning}
+  annotations:
+    summary: Leadership changes hands too often.
+    description: {{ `{{ $value | humanize }} terms have ended in 15 minutes other than by a stop.` | quote }}
+- alert: PenstockPublisherStreamLag
+  expr: max(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.streamLagSeconds }}
+  for: 5m
+  labels: {severity: critical}
+  annotations:
+    summary: The publisher is behind the event store.
+    description: {{ `The change stream is read {{ $value | humanizeDuration }} behind the event store.` | quote }}
+- alert: PenstockPublisherCheckpointOld
+  expr: max(penstock_publisher_checkpoint_age_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.checkpointAgeSeconds }}
+  for: 5m
+  labels: {severity: critical}
+  annotations:
+    summary: The checkpoint does not move.
+    description: {{ `The checkpoint has stood for {{ $value | humanizeDuration }}: saves fail, an event is not accepted, or the stream stands still.` | quote }}
+- alert: PenstockPublisherSendErrors
+  expr: sum by (fault) (rate(penstock_publisher_send_errors_total{ {{- $pods }}, fault!="busy"}[5m])) > 0.1
+  for: 15m
+  labels: {severity: warning}
+  annotations:
+    summary: Sends to Service Bus fail.
+    description: {{ `Sends have failed for 15 minutes ({{ $labels.fault }}), {{ $value | humanize }} a second.` | quote }}
+- alert: PenstockPublisherThrottled
+  expr: sum(rate(penstock_publisher_throttled_total{ {{- $pods -}} }[5m])) > 0
+  for: 15m
+  labels: {severity: warning}
+  annotations:
+    summary: Service Bus throttles the publisher.
+    description: {{ `The namespace has refused sends as busy for 15 minutes, {{ $value | humanize }} a second.` | quote }}
+- alert: PenstockPublisherQuarantined
+  expr: sum by (reason) (increase(penstock_publisher_quarantined_total{ {{- $pods -}} }[15m])) > 0
+  labels: {severity: warning}
+  annotations:
+    summary: Events break the contract.
+    description: {{ `Events went to the quarantine within 15 minutes ({{ $labels.reason }}): {{ $value | humanize }}.` | quote }}
+- alert: PenstockPublisherSourceChanged
+  expr: sum by (operation) (increase(penstock_publisher_source_mutations_total{ {{- $pods -}} }[15m])) > 0
+  labels: {severity: warning}
+  annotations:
+    summary: Events were changed after the fact.
+    description: {{ `Somebody has changed events in place within 15 minutes ({{ $labels.operation }}): {{ $value | humanize }}. Such changes are not published.` | quote }}
+- alert: PenstockPublisherHistoryLost
+  expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"}[1h])) > 0
+  labels: {severity: critical}
+  annotations:
+    summary: The oplog no longer had what follows the checkpoint.
+    description: The publisher scans the event store and publishes it again. Nothing is lost, but the oplog is too short for the outage that it had to bridge.
+{{- end }}
+
+{{- define "penstock.alerts.projector" -}}
+{{- $thresholds := .root.Values.metrics.prometheusRule.thresholds }}
+{{- $autoscaling := .root.Values.projector.autoscaling }}
+{{- $pods := include "penstock.promSelector" . -}}
+{{- if not (and (eq $autoscaling.mode "keda") (lt (int64 $autoscaling.minReplicas) 1)) -}}
+- alert: PenstockProjectorDown
+  expr: absent(penstock_projector_sessions_active{ {{- $pods -}} })
+  for: 5m
+  labels: {severity: critical}
+  annotations:
+    summary: No projector runs.
+    description: No projector has been seen for 5 minutes. Events wait in the subscription.
+{{- end }}
+- alert: PenstockProjectorStandsStill
+  expr: max(penstock_projector_backlog_sessions{ {{- $pods -}} }) > 0 and sum(rate(penstock_projector_events_total{ {{- $pods -}} }[10m])) == 0
+  for: 10m
+  labels: {severity: critical}
+  annotations:
+    summary: The projector stands still.
+    description: {{ `Sessions wait ({{ $value | humanize }}), and no event has been projected for 10 minutes.` | quote }}
+- alert: PenstockProjectorLate
+  expr: histogram_quantile(0.99, sum by (le) (rate(penstock_projector_event_age_seconds_bucket{ {{- $pods -}} }[5m]))) > {{ int64 $thresholds.eventAgeSeconds }}
+  for: 10m
+  labels: {severity: warning}
+  annotations:
+    summary: Read models are late.
+    description: {{ `The 99th percentile from an event to its read models has been above the threshold for 10 minutes, now {{ $value | humanizeDuration }}.` | quote }}
+- alert: PenstockProjectorParked
+  expr: max by (projection) (penstock_projector_parked_aggregates{ {{- $pods -}} }) > 0
+  for: 5m
+  labels: {severity: warning}
+  annotations:
+    summary: Aggregates are parked.
+    description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} wait for somebody to deal with an event that cannot be applied.` | quote }}
+- alert: PenstockProjectorInvalidMessages
+  expr: sum(increase(penstock_projector_invalid_messages_total{ {{- $pods -}} }[15m])) > 0
+  labels: {severity: warning}
+  annotations:
+    summary: Messages on the topic are no events.
+    description: {{ `{{ $value | humanize }} messages went to the dead-letter queue within 15 minutes, because they are no events.` | quote }}
+- alert: PenstockProjectorEventsMissing
+  expr: sum(increase(penstock_projector_gaps_total{ {{- $pods }}, result="missing"}[15m])) > 0
+  for: 15m
+  labels: {severity: critical}
+  annotations:
+    summary: The event store has holes.
+    description: Events of an aggregate are neither on the topic nor in the event store. The aggregate waits for them.
+{{- end }}

@@ -1,0 +1,152 @@
+{{/*
+Environment variables. Every list is YAML, for include and fromYamlArray; a value
+that is null or empty leaves its variable to the service's default.
+*/}}
+
+{{/* A list of pairs [name, value] as variables. */}}
+{{- define "penstock.env.plain" -}}
+{{- range . }}
+{{- $value := index . 1 }}
+{{- if kindIs "float64" $value }}{{ $value = int64 $value }}{{ end }}
+{{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}
+- name: {{ index . 0 }}
+  value: {{ toString $value | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A variable out of a Secret, where one is named: name, secret, key. */}}
+{{- define "penstock.env.secret" -}}
+{{- if .secret }}
+- name: {{ .name }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .secret | quote }}
+      key: {{ .key | quote }}
+{{- end }}
+{{- end }}
+
+{{/* What both services read. */}}
+{{- define "penstock.env.common" -}}
+{{- $values := .root.Values }}
+{{- $own := index $values .component }}
+{{- $mongodb := $values.mongodb }}
+{{- include "penstock.env.secret" (dict "name" "MONGODB_URI" "secret" $mongodb.existingSecret "key" $mongodb.existingSecretKey) }}
+{{- include "penstock.env.secret" (dict "name" "PENSTOCK_EVENTS_MONGODB_URI" "secret" $mongodb.events.existingSecret "key" $mongodb.events.existingSecretKey) }}
+{{- include "penstock.env.secret" (dict "name" "PENSTOCK_STATE_MONGODB_URI" "secret" $mongodb.state.existingSecret "key" $mongodb.state.existingSecretKey) }}
+{{- include "penstock.env.secret" (dict "name" "AZURE_SERVICEBUS_CONNECTION_STRING" "secret" $values.serviceBus.existingSecret "key" $values.serviceBus.existingSecretKey) }}
+{{- include "penstock.env.plain" (list
+  (list "PENSTOCK_EVENTS_DATABASE" $mongodb.events.database)
+  (list "PENSTOCK_EVENTS_COLLECTION" $mongodb.events.collection)
+  (list "PENSTOCK_STATE_DATABASE" $mongodb.state.database)
+  (list "AZURE_SERVICEBUS_NAMESPACE" $values.serviceBus.namespace)
+  (list "AZURE_SERVICEBUS_TOPIC_NAME" $values.serviceBus.topic)
+  (list "PENSTOCK_FIELD_AGGREGATE_ID" $values.events.fields.aggregateId)
+  (list "PENSTOCK_FIELD_AGGREGATE_TYPE" $values.events.fields.aggregateType)
+  (list "PENSTOCK_FIELD_EVENT_ID" $values.events.fields.eventId)
+  (list "PENSTOCK_FIELD_EVENT_TYPE" $values.events.fields.eventType)
+  (list "PENSTOCK_FIELD_TIMESTAMP" $values.events.fields.timestamp)
+  (list "PENSTOCK_FIELD_PAYLOAD" $values.events.fields.payload)
+  (list "PENSTOCK_FIELD_METADATA" $values.events.fields.metadata)
+  (list "PENSTOCK_LOG_LEVEL" $own.log.level)
+  (list "PENSTOCK_LOG_FORMAT" $own.log.format)
+  (list "PENSTOCK_ADMIN_ADDRESS" (printf ":%d" (int64 $own.adminPort)))
+  (list "PENSTOCK_PPROF" (ternary "true" "" $own.pprof))
+  (list "PENSTOCK_DRAIN_TIMEOUT" (printf "%ds" (int64 $own.drainTimeoutSeconds)))
+) }}
+{{- if not (has "GOMEMLIMIT" (include "penstock.env.extraNames" . | fromYamlArray)) }}
+{{- include "penstock.env.plain" (list (list "GOMEMLIMIT" (include "penstock.goMemLimit" .))) }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.env.publisher" -}}
+{{- $own := .Values.publisher }}
+{{- $election := $own.election.kind }}
+{{- include "penstock.env.common" (dict "root" . "component" "publisher") }}
+{{- include "penstock.env.plain" (list
+  (list "PENSTOCK_STREAM" $own.stream.name)
+  (list "PENSTOCK_START" $own.stream.start)
+  (list "PENSTOCK_PREFETCH_BYTES" $own.stream.prefetchBytes)
+  (list "PENSTOCK_STREAM_SILENCE" $own.stream.silence)
+  (list "PENSTOCK_ENCODING" $own.publish.encoding)
+  (list "PENSTOCK_SESSION_MODE" $own.publish.sessionMode)
+  (list "PENSTOCK_SESSION_BUCKETS" $own.publish.sessionBuckets)
+  (list "PENSTOCK_CLAIM_CHECK" $own.publish.claimCheck)
+  (list "PENSTOCK_BATCHING" $own.publish.batching)
+  (list "PENSTOCK_CONNECTIONS" $own.publish.connections)
+  (list "PENSTOCK_MAX_INFLIGHT_EVENTS" $own.publish.maxInflightEvents)
+  (list "PENSTOCK_MAX_INFLIGHT_BYTES" $own.publish.maxInflightBytes)
+  (list "PENSTOCK_CHECKPOINT_INTERVAL" $own.publish.checkpointInterval)
+  (list "PENSTOCK_ELECTION" $election)
+) }}
+- name: PENSTOCK_IDENTITY
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+{{- if ne $election "none" }}
+{{- include "penstock.env.plain" (list
+  (list "PENSTOCK_LEASE_NAME" (include "penstock.leaseName" .))
+  (list "PENSTOCK_LEASE_DURATION" (printf "%ds" (int64 $own.lease.durationSeconds)))
+  (list "PENSTOCK_LEASE_RENEW_DEADLINE" (printf "%ds" (int64 $own.lease.renewDeadlineSeconds)))
+  (list "PENSTOCK_LEASE_RETRY_PERIOD" (printf "%ds" (int64 $own.lease.retryPeriodSeconds)))
+) }}
+{{- end }}
+{{- if eq $election "kubernetes" }}
+- name: PENSTOCK_LEASE_NAMESPACE
+{{- if $own.lease.namespace }}
+  value: {{ $own.lease.namespace | quote }}
+{{- else }}
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.env.projector" -}}
+{{- $own := .Values.projector }}
+{{- $readModels := .Values.mongodb.readModels }}
+{{- include "penstock.env.common" (dict "root" . "component" "projector") }}
+{{- include "penstock.env.secret" (dict "name" "PENSTOCK_READMODELS_MONGODB_URI" "secret" $readModels.existingSecret "key" $readModels.existingSecretKey) }}
+{{- include "penstock.env.plain" (list
+  (list "PENSTOCK_READMODELS_DATABASE" $readModels.database)
+  (list "AZURE_SERVICEBUS_SUBSCRIPTION_NAME" .Values.serviceBus.subscription)
+  (list "PENSTOCK_PROJECTIONS" (ternary "/etc/penstock/projections" "" (ne (include "penstock.hasProjectionFiles" .) "")))
+  (list "PENSTOCK_SEQUENCE" .Values.events.sequence)
+  (list "PENSTOCK_BATCH_SIZE" $own.batchSize)
+  (list "PENSTOCK_FLUSH_INTERVAL" $own.flushInterval)
+  (list "PENSTOCK_CONNECTIONS" $own.connections)
+  (list "PENSTOCK_SESSIONS" $own.sessions.slots)
+  (list "PENSTOCK_SESSION_IDLE" $own.sessions.idle)
+  (list "PENSTOCK_SESSION_HOLD" $own.sessions.hold)
+  (list "PENSTOCK_SESSION_TENURE" $own.sessions.tenure)
+  (list "PENSTOCK_GAP_HOLD" $own.sessions.gapHold)
+  (list "PENSTOCK_GAP_PATIENCE" $own.sessions.gapPatience)
+  (list "PENSTOCK_BUFFER_BYTES" $own.sessions.bufferBytes)
+) }}
+{{- end }}
+
+{{/* The names in a component's extraEnv. */}}
+{{- define "penstock.env.extraNames" -}}
+{{- $names := list }}
+{{- range (index .root.Values .component).extraEnv }}{{ $names = append $names .name }}{{ end }}
+{{- toYaml $names }}
+{{- end }}
+
+{{/*
+GOMEMLIMIT in MiB, as a part of the container's memory limit; empty where there is no
+limit, or none that is written in one of the usual units.
+*/}}
+{{- define "penstock.goMemLimit" -}}
+{{- $own := index .root.Values .component }}
+{{- $limit := dig "limits" "memory" "" ($own.resources | default dict) }}
+{{- if kindIs "float64" $limit }}{{ $limit = int64 $limit }}{{ end }}
+{{- $limit = toString $limit }}
+{{- $number := regexFind "^[0-9]+([.][0-9]+)?" $limit }}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $unit := trimPrefix $number $limit }}
+{{- if and $number (hasKey $units $unit) (gt (int64 $own.goMemLimitPercent) 0) }}
+{{- $mebibytes := divf (mulf (float64 $number) (float64 (get $units $unit)) (float64 $own.goMemLimitPercent)) 100 1048576 | floor | int64 }}
+{{- if gt $mebibytes 0 }}{{ printf "%dMiB" $mebibytes }}{{ end }}
+{{- end }}
+{{- end }}

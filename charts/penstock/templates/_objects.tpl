@@ -1,0 +1,100 @@
+{{/* Objects that both services have. The context is as in _pod.tpl. */}}
+
+{{- define "penstock.serviceAccount" -}}
+{{- $annotations := (index .root.Values .component).serviceAccount.annotations }}
+{{- if .root.Values.azure.workloadIdentity.enabled }}
+{{- $identity := dict }}
+{{- with include "penstock.clientId" . }}{{ $_ := set $identity "azure.workload.identity/client-id" . }}{{ end }}
+{{- with .root.Values.azure.workloadIdentity.tenantId }}{{ $_ := set $identity "azure.workload.identity/tenant-id" . }}{{ end }}
+{{- $annotations = merge (dict) $annotations $identity }}
+{{- end -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "penstock.serviceAccountName" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "penstock.componentLabels" . | nindent 4 }}
+  {{- with $annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false
+{{- end }}
+
+{{- define "penstock.podDisruptionBudget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "penstock.componentName" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "penstock.componentLabels" . | nindent 4 }}
+spec:
+  {{- $most := (index .root.Values .component).podDisruptionBudget.maxUnavailable }}
+  maxUnavailable: {{ kindIs "string" $most | ternary $most (int64 $most) }}
+  # A pod that is not ready protects nothing, and must not hold up the drain of its
+  # node.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "penstock.selectorLabels" . | nindent 6 }}
+{{- end }}
+
+{{- define "penstock.networkPolicy" -}}
+{{- $policy := .root.Values.networkPolicy -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ include "penstock.componentName" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "penstock.componentLabels" . | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "penstock.selectorLabels" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress:
+    - ports:
+        - port: admin
+          protocol: TCP
+      {{- with $policy.metrics.from }}
+      from:
+        {{- toYaml . | nindent 8 }}
+        {{- if $.root.Values.tests.enabled }}
+        - podSelector:
+            matchLabels:
+              {{- include "penstock.selectorLabels" (dict "root" $.root "component" "test") | nindent 14 }}
+        {{- end }}
+      {{- end }}
+    {{- with $policy.extraIngress }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  egress:
+    {{- include "penstock.egressRule" (dict "to" $policy.dns.to "ports" (list 53) "protocols" (list "UDP" "TCP")) | nindent 4 }}
+    {{- include "penstock.egressRule" (dict "to" $policy.https.to "ports" (list 443)) | nindent 4 }}
+    {{- include "penstock.egressRule" (dict "to" $policy.serviceBus.to "ports" $policy.serviceBus.ports) | nindent 4 }}
+    {{- include "penstock.egressRule" (dict "to" $policy.mongodb.to "ports" $policy.mongodb.ports) | nindent 4 }}
+    {{- if and (eq .component "publisher") (eq (include "penstock.electsByLease" .root) "true") }}
+    {{- include "penstock.egressRule" (dict "to" $policy.apiServer.to "ports" $policy.apiServer.ports) | nindent 4 }}
+    {{- end }}
+    {{- with $policy.extraEgress }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{- define "penstock.egressRule" -}}
+{{- $protocols := default (list "TCP") .protocols -}}
+- ports:
+    {{- range $port := .ports }}
+    {{- range $protocol := $protocols }}
+    - port: {{ int64 $port }}
+      protocol: {{ $protocol }}
+    {{- end }}
+    {{- end }}
+  {{- with .to }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}

@@ -1,0 +1,149 @@
+{{/*
+What the schema cannot say. Every problem is one line that names a value and ends with
+the remedy; all of them are told at once.
+*/}}
+
+{{- define "penstock.validate" -}}
+{{- $problems := "" }}
+{{- if not (or .Values.publisher.enabled .Values.projector.enabled) }}
+{{- $problems = "publisher.enabled and projector.enabled are both false: enable at least one of them\n" }}
+{{- end }}
+{{- $problems = printf "%s%s" $problems (include "penstock.problems.stores" .) }}
+{{- $problems = printf "%s%s" $problems (include "penstock.problems.serviceBus" .) }}
+{{- if .Values.publisher.enabled }}
+{{- $problems = printf "%s%s%s" $problems (include "penstock.problems.pods" (dict "root" . "component" "publisher")) (include "penstock.problems.publisher" .) }}
+{{- end }}
+{{- if .Values.projector.enabled }}
+{{- $problems = printf "%s%s%s" $problems (include "penstock.problems.pods" (dict "root" . "component" "projector")) (include "penstock.problems.projector" .) }}
+{{- $problems = printf "%s%s" $problems (include "penstock.problems.autoscaling" .) }}
+{{- end }}
+{{- $lines := list }}
+{{- range splitList "\n" $problems }}{{ with trim . }}{{ $lines = append $lines (printf "  - %s" .) }}{{ end }}{{ end }}
+{{- if $lines }}
+{{- fail (printf "\n\nPenstock cannot be installed with these values:\n%s\n" (join "\n" $lines)) }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.problems.stores" -}}
+{{- $mongodb := .Values.mongodb }}
+{{- if not $mongodb.existingSecret }}
+{{- $missing := list }}
+{{- if not $mongodb.events.existingSecret }}{{ $missing = append $missing "events" }}{{ end }}
+{{- if not $mongodb.state.existingSecret }}{{ $missing = append $missing "state" }}{{ end }}
+{{- if and .Values.projector.enabled (not $mongodb.readModels.existingSecret) }}{{ $missing = append $missing "readModels" }}{{ end }}
+{{- if $missing }}
+mongodb.existingSecret is not set: name a Secret whose key {{ $mongodb.existingSecretKey }} holds the connection string of MongoDB, or one each in mongodb.{ {{- join "," $missing -}} }.existingSecret
+{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.problems.serviceBus" -}}
+{{- $serviceBus := .Values.serviceBus }}
+{{- if and $serviceBus.namespace $serviceBus.existingSecret }}
+serviceBus.namespace and serviceBus.existingSecret are both set: keep the namespace to use an Azure identity, or the Secret to use its connection string
+{{ else if not (or $serviceBus.namespace $serviceBus.existingSecret) }}
+serviceBus.namespace and serviceBus.existingSecret are both empty: set the namespace to use an Azure identity, or name a Secret whose key {{ $serviceBus.existingSecretKey }} holds a connection string
+{{ end }}
+{{- if not $serviceBus.topic }}
+serviceBus.topic is not set: set it to the name of the topic
+{{ end }}
+{{- if and .Values.projector.enabled (not $serviceBus.subscription) }}
+serviceBus.subscription is not set: set it to the name of a subscription that requires sessions
+{{ end }}
+{{- end }}
+
+{{- define "penstock.problems.pods" -}}
+{{- $component := .component }}
+{{- $own := index .root.Values $component }}
+{{- $identity := .root.Values.azure.workloadIdentity }}
+{{- if and $identity.enabled $own.serviceAccount.create (not (include "penstock.clientId" .)) (not (hasKey $own.serviceAccount.annotations "azure.workload.identity/client-id")) }}
+azure.workloadIdentity.clientId is not set: set it, or {{ $component }}.workloadIdentity.clientId, to the client id of the identity
+{{ end }}
+{{- if and (not $identity.enabled) (or $identity.clientId $own.workloadIdentity.clientId) }}
+azure.workloadIdentity.enabled is false though there is a client id for the {{ $component }}: set it to true
+{{ end }}
+{{- $least := include "penstock.leastGracePeriod" . | int64 }}
+{{- if lt (include "penstock.gracePeriod" . | int64) $least }}
+{{ $component }}.terminationGracePeriodSeconds is less than a stop may take: use at least {{ $least }}, or null to have it computed
+{{ end }}
+{{- $set := list }}
+{{- range include (printf "penstock.env.%s" $component) .root | fromYamlArray }}{{ $set = append $set .name }}{{ end }}
+{{- range include "penstock.env.extraNames" . | fromYamlArray }}
+{{- if has . $set }}
+{{ $component }}.extraEnv sets {{ . }}, which the chart sets: use the value that it stands for
+{{ end }}
+{{- end }}
+{{- range $labels := list "commonLabels" (printf "%s.podLabels" $component) }}
+{{- $given := ternary $.root.Values.commonLabels $own.podLabels (eq $labels "commonLabels") }}
+{{- range $name := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" }}
+{{- if hasKey $given $name }}
+{{ $labels }} sets {{ $name }}, by which the chart selects its pods: choose another label
+{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.problems.publisher" -}}
+{{- $own := .Values.publisher }}
+{{- $lease := $own.lease }}
+{{- if and (eq $own.election.kind "none") (gt (int64 $own.replicas) 1) }}
+publisher.election.kind is none and publisher.replicas {{ int64 $own.replicas }}: without an election run one pod only
+{{ end }}
+{{- if ne $own.election.kind "none" }}
+{{- if le (int64 $lease.durationSeconds) (int64 $lease.renewDeadlineSeconds) }}
+publisher.lease.renewDeadlineSeconds is not less than publisher.lease.durationSeconds: the leader must give up before another takes over
+{{ end }}
+{{- if le (mul 10 (int64 $lease.renewDeadlineSeconds)) (mul 12 (int64 $lease.retryPeriodSeconds)) }}
+publisher.lease.renewDeadlineSeconds is not more than 1.2 times publisher.lease.retryPeriodSeconds: there would be one attempt to renew only
+{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.problems.projector" -}}
+{{- $projections := .Values.projector.projections }}
+{{- if and $projections.files $projections.existingConfigMap }}
+projector.projections.files and projector.projections.existingConfigMap are both set: keep one of them
+{{ else if not (or $projections.files $projections.existingConfigMap $projections.inCode) }}
+projector.projections has neither files nor existingConfigMap: give the YAML of the projections in files, or name a ConfigMap that holds it
+{{ end }}
+{{- $size := 0 }}
+{{- range $name, $text := $projections.files }}{{ $size = add $size (len $name) (len $text) }}{{ end }}
+{{- if gt $size 1000000 }}
+projector.projections.files has {{ $size }} bytes, and a ConfigMap takes 1 MiB: leave some out
+{{ end }}
+{{- end }}
+
+{{- define "penstock.problems.autoscaling" -}}
+{{- $autoscaling := .Values.projector.autoscaling }}
+{{- $keda := $autoscaling.keda }}
+{{- if ne $autoscaling.mode "none" }}
+{{- if gt (int64 $autoscaling.minReplicas) (int64 $autoscaling.maxReplicas) }}
+projector.autoscaling.minReplicas is greater than projector.autoscaling.maxReplicas: make it the lesser one
+{{ end }}
+{{- end }}
+{{- if eq $autoscaling.mode "hpa" }}
+{{- if lt (int64 $autoscaling.minReplicas) 1 }}
+projector.autoscaling.minReplicas is 0, which mode hpa cannot do: use at least 1, or mode keda
+{{ end }}
+{{- if and (not $autoscaling.hpa.metrics) (not (dig "requests" "cpu" "" (.Values.projector.resources | default dict))) }}
+projector.resources.requests.cpu is not set, and mode hpa measures CPU use against it: set it, or projector.autoscaling.hpa.metrics
+{{ end }}
+{{- end }}
+{{- if eq $autoscaling.mode "keda" }}
+{{- if not (or $keda.messages.enabled $keda.sessions.enabled) }}
+projector.autoscaling.keda has no trigger: enable messages, sessions or both
+{{ end }}
+{{- if and (lt (int64 $autoscaling.minReplicas) 1) (not $keda.messages.enabled) }}
+projector.autoscaling.minReplicas is 0 without projector.autoscaling.keda.messages.enabled: no pod would be there to count the sessions that shall wake one
+{{ end }}
+{{- if and $keda.sessions.enabled (not $keda.sessions.serverAddress) }}
+projector.autoscaling.keda.sessions.serverAddress is not set: set it to the address of Prometheus
+{{ end }}
+{{- if and $keda.sessions.azureIdentity .Values.serviceBus.existingSecret $keda.messages.enabled }}
+projector.autoscaling.keda.sessions.azureIdentity is true though messages are read by a connection string: set serviceBus.namespace instead of serviceBus.existingSecret, or disable one of the triggers
+{{ end }}
+{{- if and $keda.existingSecret .Values.serviceBus.namespace }}
+projector.autoscaling.keda.existingSecret is set though serviceBus.namespace makes KEDA use an Azure identity: remove it
+{{ end }}
+{{- end }}
+{{- end }}
