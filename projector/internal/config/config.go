@@ -25,7 +25,7 @@ type ServiceBus struct {
 	sbus.Config `embed:""`
 
 	Subscription string `name:"servicebus-subscription" env:"AZURE_SERVICEBUS_SUBSCRIPTION_NAME" placeholder:"NAME" help:"Subscription of the topic. It must require sessions, which is set when it is created."`
-	Connections  int    `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"4" help:"Connections to Service Bus that the sessions spread over. A connection accepts one session after the other, each in about ten round trips."`
+	Connections  int    `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"8" help:"Connections to Service Bus that the sessions spread over. A connection accepts one session after the other, each in about ten round trips."`
 }
 
 // Projections says what is made of the events.

@@ -156,7 +156,11 @@ func (a *Acceptor) accept(stop context.Context) (Accepted, *pooled, bool) {
 		a.gate.failed(0)
 		return Accepted{}, nil, false
 	}
-	ctx, cancel := patient(stop, acceptWait, acceptGrace)
+	wait := acceptWait
+	if !a.reached.Load() {
+		wait = firstAcceptWait
+	}
+	ctx, cancel := patient(stop, wait, acceptGrace)
 	defer cancel()
 	accepted, err := conn.Accept(ctx)
 	if err == nil {

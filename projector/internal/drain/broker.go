@@ -68,21 +68,30 @@ func (c *clientConnection) Accept(ctx context.Context) (Accepted, error) {
 
 func (c *clientConnection) Close(ctx context.Context) error { return c.client.Close(ctx) }
 
-// patientContext ends later than its deadline says. The SDK tells the broker to
-// wait for a session until the deadline; a session granted in the last moment
-// still needs some round trips to become usable, and an answer that there is none
-// needs its way back. With an honest deadline both would be lost, and the absence
-// of an answer could not be told from the absence of a session.
+// patientContext says at first that it ends earlier than it does. The SDK tells the
+// broker to wait for a session until the deadline that it finds when it attaches; a
+// session granted in the last moment still needs some round trips to become usable,
+// and an answer that there is none needs its way back. With an honest deadline both
+// would be lost, and the absence of an answer could not be told from the absence of
+// a session. Worse, go-amqp makes the deadline that of a write to the socket, and a
+// write that misses it by a little closes the connection (conn.go, connWriter): so
+// from some time before the first deadline on, only the second one shows.
 type patientContext struct {
 	context.Context //nolint:containedctx // it is a context
-	deadline        time.Time
+	first           time.Time
+	until           time.Time
 }
 
-func (c patientContext) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c patientContext) Deadline() (time.Time, bool) {
+	if time.Now().Before(c.until) {
+		return c.first, true
+	}
+	return c.Context.Deadline()
+}
 
-// patient gives a context whose deadline is in wait and that ends after grace
-// more.
+// patient gives a context with a deadline in wait, which ends after grace more.
 func patient(ctx context.Context, wait, grace time.Duration) (context.Context, context.CancelFunc) {
+	now := time.Now()
 	inner, cancel := context.WithTimeout(ctx, wait+grace)
-	return patientContext{inner, time.Now().Add(wait)}, cancel
+	return patientContext{inner, now.Add(wait), now.Add(wait - wait/4)}, cancel
 }

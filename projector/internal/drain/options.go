@@ -22,7 +22,7 @@ type Options struct {
 	Reader *event.Reader
 	// Slots is how many sessions are drained at the same time; 32 by default.
 	Slots int
-	// Connections is over how many AMQP connections the slots spread; 4 by default.
+	// Connections is over how many AMQP connections the slots spread; 8 by default.
 	// The SDK serialises the accepts of a connection to one in about ten round trips.
 	Connections int
 	// BatchSize bounds the events of one Handle call, and with it the credit given
@@ -84,6 +84,9 @@ const (
 	// acceptWait is how long the broker is asked to wait for a session. It is below
 	// the service's own default of about 65 s, and below MaxSilence.
 	acceptWait = 30 * time.Second
+	// firstAcceptWait is how long it is asked to wait before it has ever answered, so
+	// that a projector with nothing to do shows soon that it could.
+	firstAcceptWait = time.Second
 	// acceptGrace is what accepting may take beyond that: the round trips of a late
 	// grant, and the wait behind other accepts of the connection.
 	acceptGrace = 15 * time.Second
@@ -106,7 +109,7 @@ const (
 
 func (o Options) withDefaults() Options {
 	o.Slots = cmp.Or(o.Slots, 32)
-	o.Connections = min(cmp.Or(o.Connections, 4), o.Slots)
+	o.Connections = min(cmp.Or(o.Connections, 8), o.Slots)
 	o.BatchSize = cmp.Or(o.BatchSize, 256)
 	o.BufferBytes = cmp.Or(o.BufferBytes, 64<<20)
 	o.SessionIdle = cmp.Or(o.SessionIdle, 30*time.Millisecond)
