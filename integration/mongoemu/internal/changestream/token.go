@@ -28,6 +28,8 @@ type Token struct {
 	// UUID is the collection's; Key the document key, both of events only.
 	UUID [16]byte
 	Key  []byte
+	// encodedKey is Key in the token's own form, of a token that was read.
+	encodedKey []byte
 }
 
 // Compare orders tokens by the position that they stand for.
@@ -82,6 +84,7 @@ func (t Token) appendData(dst []byte) []byte {
 		raw = append(raw, kind)
 		raw = binary.BigEndian.AppendUint32(raw, uint32(t.Index))
 		raw = append(raw, t.UUID[:]...)
+		raw = append(raw, t.encodedKey...)
 		if t.Key != nil {
 			id, _ := bsonraw.Lookup(t.Key, "_id")
 			if key, err := bsonraw.AppendKey(raw, id); err == nil {
@@ -145,7 +148,7 @@ func decode(raw []byte) (t Token, ok bool) {
 		t.Event, t.Invalidate = true, raw[9] == invalidateKind
 		t.Index = int32(binary.BigEndian.Uint32(raw[10:]))
 		t.UUID = [16]byte(raw[14:30])
-		t.Key = bytes.Clone(raw[30 : len(raw)-1])
+		t.encodedKey = bytes.Clone(raw[30 : len(raw)-1])
 		return t, true
 	}
 	return Token{}, false
