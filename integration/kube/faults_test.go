@@ -1,0 +1,252 @@
+package kube_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/penstock-cdc/penstock/integration/controlplane"
+	"github.com/penstock-cdc/penstock/integration/verify"
+)
+
+// thaw is how long after it goes on a leader that was frozen may still have
+// messages accepted: it learns of the time at once, and ends what it is doing.
+const thaw = time.Second
+
+// A leader that is frozen for longer than its lease is succeeded. When it thaws it
+// notices, stops, and is a candidate like any other.
+func TestLeaderFrozen(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, short)
+	row := suite.results.of("SIGSTOP beyond the lease, SIGCONT", s.lease)
+	first := s.awaitTermAfter(0)
+	frozen := time.Now()
+	must(t, first.leader.Signal(syscall.SIGSTOP))
+	second := s.awaitTermAfter(first.epoch)
+	row.add(second.first.Sub(frozen))
+	thawed := time.Now()
+	must(t, first.leader.Signal(syscall.SIGCONT))
+	s.await("the end of the frozen leader's term", func() bool { return s.ended(first.leader.Name) == 1 })
+
+	// It takes its turn: it is the only one left to.
+	for _, process := range s.Running() {
+		if process.Name != first.leader.Name && process.Name != "projector-0" {
+			process.Kill()
+		}
+	}
+	third := s.awaitTermAfter(second.epoch)
+	if third.leader.Name != first.leader.Name {
+		t.Errorf("%s leads, not %s, which alone is left", third.leader.Name, first.leader.Name)
+	}
+	_, late := s.invariants()
+	row.addLate(len(late))
+	for _, m := range late {
+		if m.Epoch != first.epoch || m.At.Before(thawed) || m.At.Sub(thawed) > thaw {
+			t.Errorf("%s of epoch %d is late, and was accepted %v after the thaw", m.MessageID, m.Epoch, m.At.Sub(thawed))
+		}
+	}
+}
+
+// A restart of the API server that takes less than the leader's renew deadline
+// changes nothing: the same term publishes on, while and after.
+func TestAPIServerStoppedBriefly(t *testing.T) {
+	t.Parallel()
+	s := newLonelyScenario(t, patient)
+	first := s.awaitTermAfter(0)
+	stopped := time.Now()
+	s.control.APIServer().Kill()
+	must(t, s.control.StartAPIServer(t.Context()))
+	back := time.Now()
+	if away := back.Sub(stopped); away >= s.lease.deadline {
+		t.Fatalf("the API server took %v to restart: this test needs less than the renew deadline, %v", away, s.lease.deadline)
+	}
+	s.awaitRenewal(back)
+	topic, late := s.invariants()
+	s.neverLate(late)
+	if topic.Epochs != 1 {
+		t.Errorf("%d terms published: one of %s should have outlasted %v without an API server", topic.Epochs, first.leader.Name, back.Sub(stopped))
+	}
+	if pause := longestPause(s.accepted(), stopped, back); pause > time.Second {
+		t.Errorf("publishing paused for %v while the API server was away", pause)
+	}
+}
+
+// Without an API server for longer than the lease nobody publishes: the leader has
+// stopped before its lease can have run out. When it is back, one leads again, and
+// no process had to be restarted.
+func TestAPIServerStoppedForLong(t *testing.T) {
+	t.Parallel()
+	s := newLonelyScenario(t, short)
+	row := suite.results.of("API server away beyond the lease (from its start)", s.lease)
+	first := s.awaitTermAfter(0)
+	stopped := time.Now()
+	s.control.APIServer().Kill()
+	s.await("the end of the term", func() bool { return s.ended(first.leader.Name) == 1 })
+	s.checkTrust(first, stopped)
+	count := len(s.accepted())
+	// Beyond the moment at which a candidate would take over, could it reach the
+	// API server.
+	s.keeps("nobody publishes", s.lease.crashMax(), func() bool { return len(s.accepted()) == count })
+
+	started := time.Now()
+	must(t, s.control.StartAPIServer(t.Context()))
+	row.add(s.awaitTermAfter(first.epoch).first.Sub(started))
+	if running := len(s.Running()); running != publishers+1 {
+		t.Errorf("%d processes run, not %d", running, publishers+1)
+	}
+	_, late := s.invariants()
+	s.neverLate(late)
+}
+
+// A leader that alone is cut off from the API server stops before another begins.
+func TestLeaderCutOff(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]func(*controlplane.Proxy){
+		"silently": (*controlplane.Proxy).Cut,
+		"refused":  (*controlplane.Proxy).Refuse,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScenario(t, short)
+			row := suite.results.of("leader cut off from the API server, "+name, s.lease)
+			first := s.awaitTermAfter(0)
+			proxy := s.proxies[first.leader.Name]
+			started := time.Now()
+			cut(proxy)
+			second := s.awaitTermAfter(first.epoch)
+			row.add(second.first.Sub(started))
+			s.checkTrust(first, started)
+			proxy.Heal()
+			s.await("the end of the first term", func() bool { return s.ended(first.leader.Name) == 1 })
+
+			// It is a candidate again: the others leave it the lease.
+			for _, process := range s.Running() {
+				if process.Name != first.leader.Name && process.Name != "projector-0" {
+					must(t, process.Signal(syscall.SIGTERM))
+				}
+			}
+			third := s.awaitTermAfter(second.epoch)
+			if third.leader.Name != first.leader.Name {
+				t.Errorf("%s leads, not %s, which alone is left", third.leader.Name, first.leader.Name)
+			}
+			_, late := s.invariants()
+			s.neverLate(late)
+		})
+	}
+}
+
+// deletions are how often the Lease is deleted.
+const deletions = 6
+
+// A Lease that is deleted is made anew, and one publisher leads. A candidate may be
+// faster than the leader, which then learns of it at its next renewal, or at its
+// next save of the checkpoint.
+func TestLeaseDeleted(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, defaults)
+	row := suite.results.of("Lease deleted (where another took it)", s.lease)
+	leases, err := coordinationv1client.NewForConfig(s.control.Admin())
+	must(t, err)
+	s.awaitTermAfter(0)
+	for range deletions {
+		s.atAnyMoment()
+		epoch, _ := s.claimed()
+		deleted := time.Now()
+		must(t, leases.Leases(s.account.Namespace).Delete(t.Context(), leaseName, metav1.DeleteOptions{}))
+		s.await("a Lease that the holder of the checkpoint holds", func() bool {
+			lease, err := leases.Leases(s.account.Namespace).Get(t.Context(), leaseName, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return false
+			}
+			must(t, err)
+			now, identity := s.checkpoint()
+			holder := lease.Spec.HolderIdentity
+			return holder != nil && *holder == identity && s.publishedSince(now, deleted.Add(s.lease.period))
+		})
+		if now, _ := s.claimed(); now != epoch {
+			row.add(s.awaitTermAfter(epoch).first.Sub(deleted))
+		}
+	}
+	_, late := s.invariants()
+	row.addLate(len(late))
+	tolerance := s.lease.period + time.Second
+	firsts := firstOfTerms(s.accepted())
+	for _, m := range late {
+		if behind := m.At.Sub(firsts[m.Epoch+1]); behind > tolerance {
+			t.Errorf("%s of epoch %d was accepted %v after the first of the next term: %v are excused",
+				m.MessageID, m.Epoch, behind, tolerance)
+		}
+	}
+}
+
+// checkTrust fails where a term that lost the API server at that time published on
+// until its lease could have run out.
+func (s *scenario) checkTrust(term reign, lost time.Time) {
+	s.t.Helper()
+	var last time.Time
+	for _, m := range s.accepted() {
+		if m.Epoch == term.epoch {
+			last = m.At
+		}
+	}
+	if went := last.Sub(lost); went >= s.lease.duration {
+		s.t.Errorf("the leader published for %v without the API server, its lease lasts %v", went, s.lease.duration)
+	}
+}
+
+// ended is how many terms have ended in a process.
+func (s *scenario) ended(name string) int {
+	s.t.Helper()
+	metrics, err := s.process(name).Metrics(s.t.Context())
+	must(s.t, err)
+	return int(metrics.Sum("penstock_publisher_terms_total"))
+}
+
+// publishedSince says whether a term had a message accepted after that time.
+func (s *scenario) publishedSince(epoch int64, since time.Time) bool {
+	accepted := s.accepted()
+	if len(accepted) == 0 {
+		return false
+	}
+	last := accepted[len(accepted)-1]
+	return last.Epoch == epoch && last.At.After(since)
+}
+
+// awaitRenewal waits until the Lease was renewed after that time.
+func (s *scenario) awaitRenewal(after time.Time) {
+	s.t.Helper()
+	leases, err := coordinationv1client.NewForConfig(s.control.Admin())
+	must(s.t, err)
+	s.await("a renewal of the Lease", func() bool {
+		lease, err := leases.Leases(s.account.Namespace).Get(s.t.Context(), leaseName, metav1.GetOptions{})
+		return err == nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(after)
+	})
+}
+
+// longestPause is the longest time between two messages that reaches into those
+// bounds.
+func longestPause(accepted []verify.Accepted, from, to time.Time) time.Duration {
+	var longest time.Duration
+	for n := 1; n < len(accepted); n++ {
+		before, at := accepted[n-1].At, accepted[n].At
+		if at.After(from) && before.Before(to) {
+			longest = max(longest, at.Sub(before))
+		}
+	}
+	return longest
+}
+
+// firstOfTerms is when each term's first message was accepted, by epoch.
+func firstOfTerms(accepted []verify.Accepted) map[int64]time.Time {
+	firsts := make(map[int64]time.Time)
+	for _, m := range accepted {
+		if _, known := firsts[m.Epoch]; !known {
+			firsts[m.Epoch] = m.At
+		}
+	}
+	return firsts
+}

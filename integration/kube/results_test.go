@@ -1,0 +1,124 @@
+package kube_test
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+)
+
+// timing is the configuration of a lease.
+type timing struct {
+	duration, deadline, period time.Duration
+}
+
+var (
+	// defaults are the publisher's.
+	defaults = timing{duration: 15 * time.Second, deadline: 10 * time.Second, period: 2 * time.Second}
+	// short is for tests that wait for a lease to run out.
+	short = timing{duration: 6 * time.Second, deadline: 4 * time.Second, period: time.Second}
+	// patient rides out a restart of the API server.
+	patient = timing{duration: 30 * time.Second, deadline: 20 * time.Second, period: 2 * time.Second}
+)
+
+func (l timing) String() string {
+	return fmt.Sprintf("%v/%v/%v", l.duration, l.deadline, l.period)
+}
+
+// name is fit for a test.
+func (l timing) name() string { return strings.ReplaceAll(l.String(), "/", "-") }
+
+// env are the publisher's variables.
+func (l timing) env() []string {
+	return []string{
+		"PENSTOCK_LEASE_DURATION=" + l.duration.String(),
+		"PENSTOCK_LEASE_RENEW_DEADLINE=" + l.deadline.String(),
+		"PENSTOCK_LEASE_RETRY_PERIOD=" + l.period.String(),
+	}
+}
+
+// crashMean and crashMax are what a takeover after a crash may take.
+func (l timing) crashMean() time.Duration { return l.duration + l.period }
+func (l timing) crashMax() time.Duration  { return l.duration + 3*l.period }
+
+// What a takeover after a clean stop may take, whatever the lease.
+const handoverMean, handoverMax = time.Second, 4 * time.Second
+
+// results are the takeovers that were measured, safe for concurrent use.
+type results struct {
+	mu   sync.Mutex
+	rows []*row
+}
+
+// row is one line of the table.
+type row struct {
+	fault string
+	lease timing
+
+	mu   sync.Mutex
+	took []time.Duration
+	late int
+}
+
+// of is the row of a fault, the same one when asked again.
+func (r *results) of(fault string, lease timing) *row {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, known := range r.rows {
+		if known.fault == fault && known.lease == lease {
+			return known
+		}
+	}
+	added := &row{fault: fault, lease: lease}
+	r.rows = append(r.rows, added)
+	return added
+}
+
+// add takes note of one takeover.
+func (r *row) add(took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.took = append(r.took, took)
+}
+
+// addLate takes note of late messages.
+func (r *row) addLate(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late += n
+}
+
+// bounds are the shortest, the mean and the longest takeover, 0 without any.
+func (r *row) bounds() (least, mean, most time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.took) == 0 {
+		return 0, 0, 0
+	}
+	var sum time.Duration
+	for _, took := range r.took {
+		sum += took
+	}
+	return slices.Min(r.took), sum / time.Duration(len(r.took)), slices.Max(r.took)
+}
+
+// print writes the table.
+func (r *results) print(to io.Writer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.rows) == 0 {
+		return
+	}
+	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "fault\tlease/renew/retry\truns\tmin s\tmean s\tmax s\tlate messages\t")
+	for _, row := range r.rows {
+		least, mean, most := row.bounds()
+		fmt.Fprintf(table, "%s\t%v\t%d\t%.2f\t%.2f\t%.2f\t%d\t\n", row.fault, row.lease, len(row.took),
+			least.Seconds(), mean.Seconds(), most.Seconds(), row.late)
+	}
+	fmt.Fprintln(to, "\nfrom the fault to the successor's first accepted event:")
+	_ = table.Flush()
+}

@@ -1,0 +1,315 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/penstock-cdc/penstock/integration/controlplane"
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/verify"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+const (
+	// leaseName is the Lease that the publishers share.
+	leaseName = "penstock-publisher"
+	// publishers are how many processes compete.
+	publishers = 3
+	// settleTimeout bounds each wait for what must come to be.
+	settleTimeout = 90 * time.Second
+	// poll is how often a condition is looked at.
+	poll = 20 * time.Millisecond
+	// maxEvents is more than any test stores.
+	maxEvents = 100_000
+)
+
+// role is what the chart's Role allows a publisher.
+func role() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{leaseName}, Verbs: []string{"get", "update"}},
+		// A name cannot restrict what does not exist yet.
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	}
+}
+
+// scenario is one test's publishers, over stand-ins and in a namespace of its own.
+type scenario struct {
+	*harness.Pipeline
+	t       *testing.T
+	control *controlplane.ControlPlane
+	account controlplane.Account
+	// proxies lead each publisher, by its name, to the API server.
+	proxies  map[string]*controlplane.Proxy
+	lease    timing
+	backend  *harness.Embedded
+	workload *workload.Workload
+	events   *mongo.Collection
+	models   *mongo.Database
+	state    *mongo.Database
+	load     *load
+}
+
+// newScenario starts three publishers and a projector under load, and returns when
+// one leads and publishes.
+func newScenario(t *testing.T, lease timing) *scenario {
+	t.Helper()
+	return newScenarioOn(t, lease, shared)
+}
+
+// newLonelyScenario has a control plane of its own, which it may stop.
+func newLonelyScenario(t *testing.T, lease timing) *scenario {
+	t.Helper()
+	dir := t.TempDir()
+	return newScenarioOn(t, lease, func() (*controlplane.ControlPlane, error) {
+		cp, err := newControlPlane(t.Context(), filepath.Join(dir, "control"))
+		if err == nil {
+			t.Cleanup(cp.Stop)
+		}
+		return cp, err
+	})
+}
+
+func newScenarioOn(t *testing.T, lease timing, control func() (*controlplane.ControlPlane, error)) *scenario {
+	t.Helper()
+	cp, err := control()
+	if errors.Is(err, controlplane.ErrNoTools) {
+		t.Skip(err)
+	}
+	must(t, err)
+	s := &scenario{
+		t: t, control: cp, lease: lease, proxies: make(map[string]*controlplane.Proxy),
+		workload: shop.New(maxEvents, 1),
+	}
+	s.backend, err = harness.StartEmbedded(harness.EmbeddedOptions{Record: 2 * maxEvents})
+	must(t, err)
+	t.Cleanup(func() {
+		if err := s.backend.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.openStore()
+	s.openPipeline()
+	t.Cleanup(s.end)
+	for n := range publishers {
+		s.startPublisher(publisher(n))
+	}
+	_, err = s.StartProjector("projector-0")
+	must(t, err)
+	s.ready()
+	s.load = startLoad(t, s.events, s.workload.Events)
+	s.awaitTermAfter(0)
+	return s
+}
+
+// openStore makes the event store, with the index that it needs.
+func (s *scenario) openStore() {
+	s.t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(s.backend.MongoURI()))
+	must(s.t, err)
+	s.t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	s.events = client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
+	s.models = client.Database(harness.ReadModelsDatabase)
+	s.state = client.Database(harness.StateDatabase)
+	_, err = s.events.Indexes().CreateOne(s.t.Context(), mongo.IndexModel{
+		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
+		Options: options.Index().SetUnique(true),
+	})
+	must(s.t, err)
+}
+
+// openPipeline gives each publisher its way to the API server. They share one
+// service account, as the pods of a StatefulSet do.
+func (s *scenario) openPipeline() {
+	s.t.Helper()
+	binaries, err := services()
+	must(s.t, err)
+	namespace := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(s.t.Name()))
+	s.account, err = s.control.ServiceAccount(s.t.Context(), namespace, "penstock-publisher", role()...)
+	must(s.t, err)
+	dir := s.t.TempDir()
+	env := make(map[string][]string)
+	for n := range publishers {
+		name := publisher(n)
+		proxy, err := controlplane.NewProxy(s.control.Address())
+		must(s.t, err)
+		s.t.Cleanup(func() { _ = proxy.Close() })
+		s.proxies[name] = proxy
+		kubeconfig := filepath.Join(dir, name+".kubeconfig")
+		must(s.t, s.control.WriteKubeconfig(kubeconfig, "https://"+proxy.Address(), s.account))
+		env[name] = []string{"KUBECONFIG=" + kubeconfig}
+	}
+	s.Pipeline, err = harness.NewPipeline(s.backend, harness.PipelineOptions{
+		Binaries: binaries, Dir: dir, Projections: s.workload.Projections, ProcessEnv: env,
+		PublisherEnv: append(s.lease.env(), "PENSTOCK_ELECTION=kubernetes", "PENSTOCK_LEASE_NAME="+leaseName),
+	})
+	must(s.t, err)
+}
+
+// end kills what still runs and, where the test has failed, shows the logs' ends.
+func (s *scenario) end() {
+	processes := s.Running()
+	s.Kill()
+	if !s.t.Failed() {
+		return
+	}
+	for _, process := range processes {
+		s.t.Logf("%s:\n%s", process.Name, tail(process.Log))
+	}
+}
+
+// tail is the end of a log.
+func tail(path string) string {
+	log, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := slices.DeleteFunc(strings.Split(string(log), "\n"), func(line string) bool {
+		return strings.Contains(line, "Feature gate default state")
+	})
+	return strings.Join(lines[max(0, len(lines)-20):], "\n")
+}
+
+func publisher(n int) string { return fmt.Sprintf("publisher-%d", n) }
+
+func (s *scenario) startPublisher(name string) *harness.Process {
+	s.t.Helper()
+	process, err := s.StartPublisher(name)
+	must(s.t, err)
+	return process
+}
+
+// process is the running process of that name.
+func (s *scenario) process(name string) *harness.Process {
+	s.t.Helper()
+	for _, process := range s.Running() {
+		if process.Name == name {
+			return process
+		}
+	}
+	s.t.Fatalf("%s does not run", name)
+	return nil
+}
+
+func (s *scenario) ready() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
+	defer cancel()
+	must(s.t, s.AwaitReady(ctx))
+}
+
+// await polls until the condition holds.
+func (s *scenario) await(what string, holds func() bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.t.Fatalf("%s: not within %s", what, settleTimeout)
+		}
+	}
+}
+
+// keeps polls for that long, and fails where the condition does not hold all the
+// time.
+func (s *scenario) keeps(what string, d time.Duration, holds func() bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), d)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if !holds() {
+			s.t.Errorf("%s: not for %s", what, d)
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// accepted is what the topic accepted so far.
+func (s *scenario) accepted() []verify.Accepted {
+	s.t.Helper()
+	accepted, err := s.backend.Accepted()
+	must(s.t, err)
+	return accepted
+}
+
+// invariants ends the load, waits until all that was stored is in the read models,
+// and checks the topic. It is the end of every test, and returns the late messages,
+// which the caller excuses or not.
+func (s *scenario) invariants() (topic *verify.TopicReport, late []verify.Accepted) {
+	s.t.Helper()
+	stored := s.load.end()
+	var report *verify.Report
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
+	defer cancel()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for report == nil || !report.OK() {
+		var err error
+		report, err = verify.ReadModels(s.t.Context(), s.events, s.models, s.workload.Fold, verify.Options{})
+		must(s.t, err)
+		if report.OK() {
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.t.Fatalf("%d of %d read models are right after %s:\n%s",
+				report.Right, report.Expected, settleTimeout, strings.Join(report.Findings, "\n"))
+		}
+	}
+	if report.Events != len(stored) {
+		s.t.Errorf("the store holds %d events, not the %d that were stored", report.Events, len(stored))
+	}
+	all := s.accepted()
+	current, late := verify.Terms(all)
+	topic = verify.Topic(all, stored)
+	for _, finding := range topic.Findings {
+		s.t.Errorf("on the topic: %s", finding)
+	}
+	for _, finding := range verify.Topic(current, stored).Findings {
+		s.t.Errorf("on the topic, without %d late messages: %s", len(late), finding)
+	}
+	s.t.Logf("%d read models of %d events are right; %d terms, %d repeats, %d late",
+		report.Right, report.Events, topic.Epochs, topic.Repeats, len(late))
+	return topic, late
+}
+
+// neverLate fails where a message was accepted after one of a later term.
+func (s *scenario) neverLate(late []verify.Accepted) {
+	s.t.Helper()
+	if len(late) > 0 {
+		s.t.Errorf("terms overlapped: %d messages are late, the first %s of epoch %d",
+			len(late), late[0].MessageID, late[0].Epoch)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,141 @@
+package kube_test
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The takeovers that are measured, each over at least 20 runs.
+const (
+	handovers = 20
+	// Crashes are mostly a wait, so several pipelines crash at a time.
+	crashPipelines, crashesEach = 4, 5
+	// In each roll the leader hands over at least once.
+	rolls = 3
+)
+
+// A leader that is asked to stop hands over at once, publishes nothing twice and
+// loses nothing.
+func TestHandover(t *testing.T) {
+	s := newScenario(t, defaults)
+	row := suite.results.of("SIGTERM", s.lease)
+	now := s.awaitTermAfter(0)
+	for range handovers {
+		s.atAnyMoment()
+		stopped := time.Now()
+		must(t, now.leader.Signal(syscall.SIGTERM))
+		next := s.awaitTermAfter(now.epoch)
+		row.add(next.first.Sub(stopped))
+		s.exits(now.leader)
+		s.startPublisher(now.leader.Name)
+		s.ready()
+		now = next
+	}
+	topic, late := s.invariants()
+	s.neverLate(late)
+	if topic.Repeats != 0 {
+		t.Errorf("%d clean handovers published %d events twice", handovers, topic.Repeats)
+	}
+	if topic.Epochs != handovers+1 {
+		t.Errorf("%d terms published, not %d", topic.Epochs, handovers+1)
+	}
+	row.check(t, handoverMean, handoverMax)
+}
+
+// A leader that dies is succeeded when its lease has run out.
+func TestCrash(t *testing.T) {
+	for _, lease := range []timing{short, defaults} {
+		row := suite.results.of("SIGKILL", lease)
+		t.Run(lease.name(), func(t *testing.T) {
+			for range crashPipelines {
+				t.Run("pipeline", func(t *testing.T) {
+					t.Parallel()
+					crash(t, lease, row)
+				})
+			}
+		})
+		row.check(t, lease.crashMean(), lease.crashMax())
+	}
+}
+
+func crash(t *testing.T, lease timing, row *row) {
+	t.Helper()
+	s := newScenario(t, lease)
+	now := s.awaitTermAfter(0)
+	for range crashesEach {
+		s.atAnyMoment()
+		killed := time.Now()
+		now.leader.Kill()
+		next := s.awaitTermAfter(now.epoch)
+		row.add(next.first.Sub(killed))
+		s.startPublisher(now.leader.Name)
+		s.ready()
+		now = next
+	}
+	topic, late := s.invariants()
+	s.neverLate(late)
+	if topic.Epochs != crashesEach+1 {
+		t.Errorf("%d terms published, not %d", topic.Epochs, crashesEach+1)
+	}
+}
+
+// Three publishers are rolled as a StatefulSet rolls its pods: the highest ordinal
+// first, each when the one before is ready again.
+func TestRolled(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, defaults)
+	row := suite.results.of("rolled one by one", s.lease)
+	for range rolls {
+		s.atAnyMoment()
+		for n := publishers - 1; n >= 0; n-- {
+			epoch, leader := s.claimed()
+			process := s.process(publisher(n))
+			stopped := time.Now()
+			must(t, process.Signal(syscall.SIGTERM))
+			s.exits(process)
+			s.startPublisher(process.Name)
+			s.ready()
+			if process.Name == leader {
+				row.add(s.awaitTermAfter(epoch).first.Sub(stopped))
+			}
+		}
+	}
+	topic, late := s.invariants()
+	s.neverLate(late)
+	if topic.Repeats != 0 {
+		t.Errorf("%d rolls published %d events twice", rolls, topic.Repeats)
+	}
+	_, _, most := row.bounds()
+	if most == 0 || most > handoverMax {
+		t.Errorf("the longest handover of the roll took %v, and may take %v", most, handoverMax)
+	}
+}
+
+// check fails where the takeovers took too long.
+func (r *row) check(t *testing.T, mean, most time.Duration) {
+	t.Helper()
+	if t.Failed() {
+		return
+	}
+	_, gotMean, gotMost := r.bounds()
+	if gotMean >= mean {
+		t.Errorf("%s with %v took %v on average: it must be less than %v", r.fault, r.lease, gotMean, mean)
+	}
+	if gotMost > most {
+		t.Errorf("%s with %v took %v at most: %v is allowed", r.fault, r.lease, gotMost, most)
+	}
+}
+
+// atAnyMoment lets a random part of the leader's time between two renewals pass, so
+// that faults do not come in step with them.
+func (s *scenario) atAnyMoment() {
+	s.t.Helper()
+	timer := time.NewTimer(rand.N(s.lease.period))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.t.Context().Done():
+	}
+}
