@@ -118,7 +118,7 @@ func compileCount(spec bsonraw.Value) (stage, error) {
 		return nil, mongoerr.New(40156, "the count field must be a non-empty string")
 	}
 	name := string(bsonraw.Text(spec))
-	if name == "" || strings.HasPrefix(name, "$") || strings.Contains(name, ".") {
+	if name == "" || strings.HasPrefix(name, "$") || strings.ContainsAny(name, ".\x00") {
 		return nil, mongoerr.New(40158, "the count field must be a non-empty string that is no field path: %q", name)
 	}
 	return &counting{name: name}, nil
@@ -165,6 +165,9 @@ func compileUnwind(spec bsonraw.Value) (stage, error) {
 					return nil, mongoerr.New(28810, "expected a non-empty string for the includeArrayIndex option to $unwind stage")
 				}
 				s.index = string(bsonraw.Text(it.Value()))
+				if s.index == "" || strings.HasPrefix(s.index, "$") || strings.ContainsRune(s.index, 0) {
+					return nil, mongoerr.New(28822, "includeArrayIndex option to $unwind stage should not be prefixed with a '$' or be empty: %q", s.index)
+				}
 			default:
 				return nil, mongoerr.New(28811, "unrecognized option to $unwind stage: %s", key)
 			}

@@ -114,6 +114,9 @@ func compileRename(from string, operand bsonraw.Value) ([]string, error) {
 		return nil, mongoerr.New(mongoerr.BadValue, "The 'to' field for $rename must be a string: %s: %s", from, bsonraw.Format(operand))
 	}
 	to := string(bsonraw.Text(operand))
+	if strings.ContainsRune(to, 0) {
+		return nil, mongoerr.New(mongoerr.BadValue, "The 'to' field for $rename cannot contain an embedded null byte")
+	}
 	if to == from {
 		return nil, mongoerr.New(mongoerr.BadValue, "The source and target field for $rename must differ: %s: %q", from, to)
 	}
