@@ -277,7 +277,7 @@ func TestResumeOverDroppedConnections(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
 	c := client.Database("db").Collection("c")
-	reader := connect(t, s, func(o *options.ClientOptions) { o.SetAppName("reader") })
+	reader := connect(t, s, appName("reader"))
 	from := watch(t, c, inserts).ResumeToken()
 	var cs *mongo.ChangeStream
 	read := func() bson.D {

@@ -86,3 +86,11 @@ func d(pairs ...any) bson.D {
 	}
 	return out
 }
+
+func appName(name string) func(*options.ClientOptions) {
+	return func(o *options.ClientOptions) { o.SetAppName(name) }
+}
+
+func resumeAfter(token bson.Raw) *options.ChangeStreamOptionsBuilder {
+	return options.ChangeStream().SetResumeAfter(token)
+}

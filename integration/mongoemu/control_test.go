@@ -1,0 +1,153 @@
+package mongoemu_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+)
+
+// order sends one order to a control endpoint.
+func order(t *testing.T, url, method, path, body string) (int, map[string]any) {
+	t.Helper()
+	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body)))
+	resp := must[*http.Response](t)(http.DefaultClient.Do(req))
+	defer func() { _ = resp.Body.Close() }()
+	var out map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, out
+}
+
+func TestControl(t *testing.T) {
+	t.Parallel()
+	s, client := start(t, mongoemu.Config{})
+	web := httptest.NewServer(s.Handler())
+	defer web.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	c := client.Database("db").Collection("c")
+	insertOne(t, c, "_id", 1)
+	good := func(method, path, body string) map[string]any {
+		t.Helper()
+		code, out := order(t, web.URL, method, path, body)
+		if code != http.StatusOK {
+			t.Errorf("%s %s: %d %v", method, path, code, out)
+		}
+		return out
+	}
+	good("POST", "/faults/command", `{"commands": ["insert"], "code": 8000, "message": "no", "times": 2}`)
+	for range 2 {
+		_, err := c.InsertOne(t.Context(), d("_id", 2))
+		wantCode(t, err, 8000, "no")
+	}
+	insertOne(t, c, "_id", 2)
+
+	good("POST", "/faults/command", `{"commands": ["ping"], "block": "30ms"}`)
+	started := time.Now()
+	if err := client.Ping(t.Context(), nil); err != nil || time.Since(started) < 30*time.Millisecond {
+		t.Errorf("ping took %s, %v", time.Since(started), err)
+	}
+	good("POST", "/latency", `{"latency": "20ms"}`)
+	started = time.Now()
+	if err := client.Ping(t.Context(), nil); err != nil || time.Since(started) < 20*time.Millisecond {
+		t.Errorf("ping took %s, %v", time.Since(started), err)
+	}
+	good("POST", "/faults/command", `{"commands": ["drop"], "code": 8000}`)
+	good("DELETE", "/faults", "")
+
+	cs := watch(t, c, mongo.Pipeline{})
+	if out := good("GET", "/status", ""); out["uri"] != s.URI() || out["changeStreams"] != 1.0 || out["pendingFaults"] != 0.0 || out["connections"].(float64) < 1 {
+		t.Errorf("%v", out)
+	}
+	if out := good("POST", "/streams/interrupt", `{"code": 189}`); out["count"] != 1.0 {
+		t.Errorf("%v", out)
+	}
+	insertOne(t, c, "_id", 3)
+	next(t, cs) // the driver has resumed
+	if out := good("POST", "/cursors/kill", ""); out["count"] != 1.0 {
+		t.Errorf("%v", out)
+	}
+	insertOne(t, c, "_id", 4)
+	next(t, cs)
+	good("POST", "/streams/interrupt", `{"code": 280}`)
+	insertOne(t, c, "_id", 5)
+	if cs.Next(t.Context()) {
+		t.Errorf("resumed after 280: %v", cs.Current)
+	}
+
+	token := cs.ResumeToken()
+	good("POST", "/oplog/noop", "")
+	good("POST", "/oplog/truncate", `{"keep": 1}`)
+	if n := s.OplogEntries(); n != 1 {
+		t.Errorf("%d entries", n)
+	}
+	_, err := c.Watch(t.Context(), mongo.Pipeline{}, resumeAfter(token))
+	wantCode(t, err, 286, "")
+	good("POST", "/ttl/expire", "")
+	if out := good("POST", "/connections/drop", `{"appNames": ["nobody"]}`); out["count"] != 0.0 {
+		t.Errorf("%v", out)
+	}
+	if out := good("POST", "/connections/drop", ""); out["count"].(float64) < 1 {
+		t.Errorf("%v", out)
+	}
+
+	for path, body := range map[string]string{
+		"/latency": `{"latency": "soon"}`, "/faults/command": `{"unknown": 1}`, "/oplog/truncate": `{`,
+	} {
+		if code, out := order(t, web.URL, "POST", path, body); code != http.StatusBadRequest || out["error"] == "" {
+			t.Errorf("%s %s: %d %v", path, body, code, out)
+		}
+	}
+}
+
+// A fault can be for one application only, begin late, and last.
+func TestFaultsAreAimed(t *testing.T) {
+	t.Parallel()
+	s, client := start(t, mongoemu.Config{})
+	other := connect(t, s, appName("other"))
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"ping"}, Code: 8000, AppName: "other", Skip: 1, Times: -1})
+	for range 3 {
+		if err := client.Ping(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := other.Ping(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	for range 3 {
+		wantCode(t, other.Ping(t.Context(), nil), 8000, "")
+	}
+	s.ClearFaults()
+	if err := other.Ping(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A getMore that is waiting when its stream is interrupted ends at once.
+func TestInterruptWakesAWaitingStream(t *testing.T) {
+	t.Parallel()
+	s, _ := start(t, mongoemu.Config{})
+	c := dialRaw(t, s)
+	r := c.run("db", d("aggregate", "c", "pipeline", bson.A{d("$changeStream", d())}, "cursor", d()))
+	id := get(r, "cursor", "id")
+	waiting := make(chan bson.D)
+	go func() { waiting <- c.run("db", d("getMore", id, "collection", "c", "maxTimeMS", 60000)) }()
+	for s.InterruptStreams(0) == 0 {
+		t.Fatal("no open stream")
+	}
+	r = <-waiting
+	if get(r, "code") != int32(11602) || len(get(r, "errorLabels").(bson.A)) != 1 || get(r, "errorLabels").(bson.A)[0] != "ResumableChangeStreamError" || get(r, "topologyVersion") == nil {
+		t.Errorf("%v", r)
+	}
+	if r := c.run("db", d("getMore", id, "collection", "c")); get(r, "code") != int32(43) {
+		t.Errorf("%v", r)
+	}
+}
