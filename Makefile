@@ -59,7 +59,6 @@ fmt: $(BIN)/golangci-lint ## Format the code
 .PHONY: tidy
 tidy: ## Tidy every module
 	@for module in $(MODULES) hack/tools; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
-	@go work sync
 
 $(BIN)/golangci-lint: hack/tools/go.mod
 	@mkdir -p $(BIN)
