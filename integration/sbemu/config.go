@@ -54,7 +54,8 @@ type TLS struct {
 	// Address is where to listen for AMQP over TLS, "": nowhere.
 	Address string
 
-	// AdminAddress is where to serve the management API, "": nowhere.
+	// AdminAddress is where to serve the management API, and AMQP over
+	// WebSockets, "": nowhere.
 	AdminAddress string
 }
 

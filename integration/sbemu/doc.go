@@ -37,17 +37,23 @@
 //     partition key too where partitioned; scheduled messages; time to live.
 //   - Partitioned entities: 16 partitions, numbered in the upper 16 bits of
 //     sequence numbers; a batch of one key only, none with duplicate detection.
-//   - Rules on subscriptions: correlation and SQL (see [Rule]).
+//   - Rules on subscriptions: correlation and SQL (see [Rule]), and SQL actions
+//     on application properties through the management API.
+//   - Forwarding of messages and of dead letters, up to 4 hops.
+//   - TLS, AMQP over WebSockets, and the management API over HTTPS (entities and
+//     rules: create, update, which detaches links, list, delete; [TLS]).
+//   - Idleness: connections without links are closed after 1 minute, or 5 if
+//     they had some, and unused links are detached after 10.
 //   - Throttling with error code 50009, ordered or by credits per second.
 //   - Faults ([Server.SetLatency] and the methods beside it) and inspection
 //     ([Server.Accepted] and those beside it), over HTTP too: package control.
 //
 // # What is not
 //
-// Transactions; forwarding between entities (the transfer dead-letter queue is
-// there and empty); AMQP over WebSockets; the functions of SQL rules; the
-// actions of rules; automatic deletion when idle; quotas on the size of
-// entities and the number of connections. Links that idle are not detached.
+// Transactions; the functions of SQL rules, and their actions on system
+// properties; automatic deletion when idle; quotas on the size of entities and
+// the number of connections; disaster recovery, capture, authorization rules
+// of single entities, and all else that is management of the namespace only.
 //
 // # What is assumed
 //

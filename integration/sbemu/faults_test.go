@@ -181,10 +181,10 @@ func TestUnknownEntities(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
 
-		condition(t, e.sender(e.client(), "nothing").SendMessage(e.ctx, message("1", "a"), nil), "amqp:not-found")
+		code(t, e.sender(e.client(), "nothing").SendMessage(e.ctx, message("1", "a"), nil), azservicebus.CodeNotFound)
 
 		_, err := e.client().AcceptNextSessionForSubscription(e.ctx, "events", "nothing", nil)
-		condition(t, err, "amqp:not-found")
+		code(t, err, azservicebus.CodeNotFound)
 
 		// Names are not case-sensitive.
 		must(t, e.sender(e.client(), "EVENTS").SendMessage(e.ctx, message("1", "a"), nil))

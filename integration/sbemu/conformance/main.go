@@ -3,7 +3,7 @@
 //
 // It copies the SDK's module from the module cache to a temporary folder,
 // unchanged, and serves two namespaces on the ports that SDKs expect: one of
-// the Standard tier on 127.0.0.1 and one of the Premium tier on 127.0.0.2,
+// the Standard tier on 127.0.0.2 and one of the Premium tier on 127.0.0.3,
 // each with AMQP on 5672, AMQP over TLS on 5671 and the management API on 443,
 // under a certificate of its own, and beside them an endpoint that gives out
 // identity tokens. Port 443 needs the right to listen there.

@@ -24,9 +24,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
+// The hosts are not 127.0.0.1: a test of the SDK relies on nobody there.
 const (
-	standardHost = "127.0.0.1"
-	premiumHost  = "127.0.0.2"
+	standardHost = "127.0.0.2"
+	premiumHost  = "127.0.0.3"
 )
 
 // serve starts the namespaces and the identity endpoint. It returns the

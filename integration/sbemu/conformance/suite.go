@@ -176,20 +176,36 @@ func (s suite) run(ctx context.Context, module string, env, live []string, o opt
 		return t, nil
 	}
 
-	results, err := s.goTest(ctx, module, env, "-timeout", o.timeout.String(), "-run", "^("+strings.Join(live, "|")+")$")
-	if err != nil {
-		return nil, err
-	}
-
-	for _, name := range live {
-		r := results[name]
-		if r == nil {
-			r = &result{name: name}
+	// A test that panics ends all others: those that did not end run again.
+	for left := live; len(left) > 0; {
+		results, err := s.goTest(ctx, module, env, "-timeout", o.timeout.String(), "-run", "^("+strings.Join(left, "|")+")$")
+		if err != nil {
+			return nil, err
 		}
 
-		r.reason = reason(r)
-		t.results = append(t.results, r)
+		var again []string
+
+		for _, name := range left {
+			if r := results[name]; r != nil && r.action != "" {
+				r.reason = reason(r)
+				t.results = append(t.results, r)
+			} else {
+				again = append(again, name)
+			}
+		}
+
+		if len(again) == len(left) || ctx.Err() != nil {
+			for _, name := range again {
+				t.results = append(t.results, &result{name: name, reason: "did not end"})
+			}
+
+			break
+		}
+
+		left = again
 	}
+
+	slices.SortFunc(t.results, func(a, b *result) int { return strings.Compare(a.name, b.name) })
 
 	return t, nil
 }

@@ -45,7 +45,7 @@ func (t *table) print(verbose bool) {
 
 // known are the reasons of tests that are known not to pass.
 var known = map[string]string{
-	"TestNewClientWithWebsockets": "AMQP over WebSockets is not covered",
+	"TestReceiveWithDifferentWaitTime": "takes for granted that 1,000 messages of 1 kB need longer than 20 ms; here they do not",
 }
 
 // reason returns why a test did not pass, in a line.
@@ -56,10 +56,6 @@ func reason(r *result) string {
 
 	if why, ok := known[r.name]; ok {
 		return why
-	}
-
-	if r.action == "" {
-		return "did not end"
 	}
 
 	// What testify says, or else the first line that says anything.

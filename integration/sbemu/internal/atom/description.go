@@ -224,10 +224,8 @@ func (d *description) duration(name string) (time.Duration, error) {
 }
 
 // escape returns text as XML.
-func escape(s string) string {
-	var b strings.Builder
+func escape(s string) string { return escaper.Replace(s) }
 
-	_ = xml.EscapeText(&b, []byte(s))
-
-	return b.String()
-}
+// escaper leaves apostrophes as they are, as the service does: its errors are
+// looked for in the raw text.
+var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")

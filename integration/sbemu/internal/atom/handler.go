@@ -119,7 +119,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	if p != nil {
 		status = p.status
-		body = fmt.Sprintf("<Error><Code>%d</Code><Detail>%s</Detail></Error>", p.status, escape(p.detail))
+		body = fmt.Sprintf("<Error><Code>%d</Code><Detail>%s To know more visit https://aka.ms/sbResourceMgrExceptions.</Detail></Error>",
+			p.status, escape(p.detail))
 	}
 
 	w.Header().Set("Content-Type", "application/atom+xml;type=entry;charset=utf-8")

@@ -315,9 +315,17 @@ func ruleEntry(r *http.Request, sub *broker.Subscription, rule *rule) string {
 }
 
 // write returns a filter or action as XML: its type, and what is in it as it
-// came.
+// came, with the namespaces that were declared for it.
 func write(e *element) string {
-	return fmt.Sprintf(`<%s i:type="%s">%s</%s>`, e.XMLName.Local, escape(typeOf(e)), e.Inner, e.XMLName.Local)
+	var namespaces strings.Builder
+
+	for _, a := range e.Attrs {
+		if a.Name.Space == "xmlns" && a.Name.Local != "i" {
+			fmt.Fprintf(&namespaces, ` xmlns:%s="%s"`, a.Name.Local, escape(a.Value))
+		}
+	}
+
+	return fmt.Sprintf(`<%s i:type="%s"%s>%s</%s>`, e.XMLName.Local, escape(typeOf(e)), namespaces.String(), e.Inner, e.XMLName.Local)
 }
 
 // filterCounts returns how many SQL and correlation filters a topic's

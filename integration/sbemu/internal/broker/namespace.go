@@ -53,6 +53,18 @@ func (n *Namespace) Destination(name string) *Destination {
 	return n.byName[strings.ToLower(name)]
 }
 
+// Exists reports whether there is something to send to, or to receive from, at
+// a path.
+func (n *Namespace) Exists(path string) bool {
+	if n.Destination(path) != nil {
+		return true
+	}
+
+	_, err := n.Queue(path)
+
+	return err == nil
+}
+
 // Destinations returns all topics and queues in the order of their creation.
 func (n *Namespace) Destinations() []*Destination {
 	n.mu.RLock()

@@ -103,6 +103,12 @@ func (s *session) attachSender(p *wire.Attach) {
 
 	switch {
 	case strings.EqualFold(address, cbsAddress):
+		if err := s.conn.takeCBS(0, l); err != nil {
+			s.refuse(p, err)
+
+			return
+		}
+
 		l.request = (*conn).cbs
 	case hasSuffixFold(address, managementSuffix):
 		if err := s.prepareManagement(l, address); err != nil {
@@ -242,6 +248,10 @@ func (s *session) attachReplies(p *wire.Attach, l *outgoing, address string) {
 
 			return
 		}
+	} else if err := c.takeCBS(1, l); err != nil {
+		s.refuse(p, err)
+
+		return
 	}
 
 	if p.Target == nil || p.Target.Address == "" {
@@ -260,6 +270,26 @@ func (s *session) attachReplies(p *wire.Attach, l *outgoing, address string) {
 	c.append(s.channel, attachReply(p))
 	c.mu.Unlock()
 	c.signal()
+}
+
+// takeCBS takes the connection's only place for a link to $cbs in a role.
+func (c *conn) takeCBS(role int, l link) *wire.Error {
+	if c.cbsLinks[role] != nil {
+		return wire.Errorf(broker.CondNotAllowed, "A link to connection '%d' $cbs node has already been opened.", c.id)
+	}
+
+	c.cbsLinks[role] = l
+
+	return nil
+}
+
+// leaveCBS gives that place back.
+func (c *conn) leaveCBS(l link) {
+	for role := range c.cbsLinks {
+		if c.cbsLinks[role] == l {
+			c.cbsLinks[role] = nil
+		}
+	}
 }
 
 type filterKind int

@@ -74,24 +74,34 @@ func (c *conn) cbs(req *request) {
 		return
 	}
 
+	var (
+		rights = access.All // of an identity's token, which nobody can check here
+		until  time.Time
+	)
+
 	switch typ := req.text("type"); typ {
 	case "servicebus.windows.net:sastoken":
-		rights, until, err := access.Check(c.srv.opts.Policies, token, audience)
-		if err != nil {
+		var err error
+		if rights, until, err = access.Check(c.srv.opts.Policies, token, audience); err != nil {
 			c.respond(req, failure(wire.Errorf(broker.CondUnauthorized, "%s", access.Reason(err))))
 
 			return
 		}
-
-		c.grants.add(audience, rights, until)
 	case "jwt":
-		// Nobody can check an identity here, so all tokens do.
-		c.grants.add(audience, access.All, time.Time{})
 	default:
 		c.respond(req, failure(wire.Errorf(broker.CondUnauthorized, "UnknownTokenType: The token type '%s' is not supported.", typ)))
 
 		return
 	}
 
+	// A token for an entity that is not there is refused as well (shown by the
+	// SDK's tests).
+	if entity, _ := cutSuffixFold(audience, managementSuffix); entity != "" && !c.srv.opts.Namespace.Exists(entity) {
+		c.respond(req, failure(errNotFound(entity)))
+
+		return
+	}
+
+	c.grants.add(audience, rights, until)
 	c.respond(req, response{code: 202, description: "Accepted"})
 }

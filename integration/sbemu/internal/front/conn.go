@@ -37,6 +37,7 @@ type conn struct {
 	// Of the goroutine that handles frames.
 	sessions  map[uint16]*session
 	replies   map[string]*outgoing // by reply-to address
+	cbsLinks  [2]link              // the links to $cbs, by the client's role
 	container string
 	peerFrame int // largest frame that the client takes
 	peerIdle  time.Duration

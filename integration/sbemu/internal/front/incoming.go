@@ -65,6 +65,7 @@ func (l *incoming) flow(p *wire.Flow) {
 
 func (l *incoming) detached() {
 	c := l.session.conn
+	c.leaveCBS(l)
 
 	c.mu.Lock()
 	delete(c.senders, l)

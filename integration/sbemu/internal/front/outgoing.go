@@ -253,6 +253,8 @@ func (l *outgoing) detached() {
 			delete(c.replies, l.replyTo)
 		}
 
+		c.leaveCBS(l)
+
 		return
 	}
 

@@ -96,27 +96,47 @@ func (s *Server) register(l net.Listener) error {
 	return nil
 }
 
-// start serves one connection.
+// start serves one connection on a goroutine of its own.
 func (s *Server) start(nc net.Conn) {
+	if c := s.accept(nc); c != nil {
+		go s.serveConn(c)
+	}
+}
+
+// ServeConn serves one connection until it ends.
+func (s *Server) ServeConn(nc net.Conn) {
+	if c := s.accept(nc); c != nil {
+		s.serveConn(c)
+	}
+}
+
+// accept takes a connection on, unless the server is closed. What it returns
+// must be served.
+func (s *Server) accept(nc net.Conn) *conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	if s.closed {
 		_ = nc.Close()
 
-		return
+		return nil
 	}
 
 	c := newConn(s, nc, s.nextConn.Add(1))
 	s.conns[c] = struct{}{}
+	s.group.Add(1)
 
-	s.group.Go(func() {
-		c.run()
+	return c
+}
 
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-	})
+func (s *Server) serveConn(c *conn) {
+	defer s.group.Done()
+
+	c.run()
+
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
 }
 
 // Close closes the listeners and all connections, and waits until all is
