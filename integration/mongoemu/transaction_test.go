@@ -98,7 +98,9 @@ func TestAbort(t *testing.T) {
 func TestWriteConflicts(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	for name, tt := range map[string]struct{ first, second func(context.Context, *mongo.Collection) error }{
+	for name, tt := range map[string]struct {
+		first, second func(context.Context, *mongo.Collection) error
+	}{
 		"two updates":         {update(1), update(1)},
 		"update and delete":   {update(1), remove(1)},
 		"delete and update":   {remove(1), update(1)},

@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// options are the flags and the environment.
-type options struct {
+// settings are the flags and the environment.
+type settings struct {
 	Address        string        `help:"Host and port to listen on; port 0 takes a free one." env:"MONGOEMU_ADDRESS" default:"127.0.0.1:27017"`
 	ReplicaSet     string        `help:"Name of the replica set." env:"MONGOEMU_REPLICA_SET" default:"rs0"`
 	OplogSize      int64         `help:"Bound of the oplog in MiB." env:"MONGOEMU_OPLOG_SIZE" default:"256"`
@@ -32,7 +32,7 @@ type options struct {
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	var o options
+	var o settings
 	exit := -1
 	parser, err := kong.New(&o,
 		kong.Name("mongoemu"),
@@ -62,7 +62,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // serve runs the server, and the control endpoint beside it, until ctx ends.
-func serve(ctx context.Context, o options, stdout io.Writer) (err error) {
+func serve(ctx context.Context, o settings, stdout io.Writer) (err error) {
 	s, err := mongoemu.New(mongoemu.Config{
 		Address: o.Address, ReplicaSet: o.ReplicaSet, OplogBytes: o.OplogSize << 20,
 		TTLInterval: o.TTLInterval, NoopInterval: o.NoopInterval,

@@ -74,7 +74,7 @@ func word(depth int) *rapid.Generator[any] {
 		}
 		d := bson.D{}
 		for range rapid.IntRange(0, 3).Draw(t, "size") {
-			d = append(d, bson.E{Key: rapid.SampledFrom(words).Draw(t, "key"), Value: word(depth - 1).Draw(t, "value")})
+			d = append(d, bson.E{Key: rapid.SampledFrom(words).Draw(t, "key"), Value: word(depth-1).Draw(t, "value")})
 		}
 		return d
 	})

@@ -58,9 +58,9 @@ const expireBatch = 500
 
 func (s *Store) expireIndex(ctx context.Context, ns Namespace, name string) error {
 	for {
-		n := 0
+		more := false
 		err := s.Do(ctx, nil, func(w *Writer) error {
-			n = 0
+			more = false
 			c := w.Collection(ns)
 			if c == nil || c.index(name) == nil {
 				return nil
@@ -69,14 +69,19 @@ func (s *Store) expireIndex(ctx context.Context, ns Namespace, name string) erro
 			if err != nil {
 				return err
 			}
+			deleted := 0
 			for _, r := range expired {
-				if err := w.Remove(c, r); err == nil {
-					n++
+				switch err := w.Remove(c, r); {
+				case err == nil:
+					deleted++
+				case !Blocked(err):
+					return err
 				}
 			}
+			more = deleted > 0 && len(expired) == expireBatch
 			return nil
 		})
-		if err != nil || n < expireBatch {
+		if err != nil || !more {
 			return err
 		}
 	}

@@ -1,0 +1,192 @@
+package session_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/session"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
+)
+
+func lsid(n byte) []byte {
+	id := [16]byte{15: n}
+	return bsonraw.NewBuilder(32).Binary("id", 4, id[:]).Bytes()
+}
+
+func newManager() (*session.Manager, *store.Store) {
+	s := store.New(oplog.New(oplog.Limits{}), time.Now)
+	return session.NewManager(s, time.Now, time.Minute), s
+}
+
+func get(t *testing.T, m *session.Manager, n byte) *session.Session {
+	t.Helper()
+	s, err := m.Get(lsid(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func wantCode(t *testing.T, err error, code mongoerr.Code) {
+	t.Helper()
+	if !mongoerr.Has(err, code) {
+		t.Errorf("%v, want code %d", err, code)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	m, _ := newManager()
+	s := get(t, m, 1)
+	if err := s.BeginRetryable(5); err != nil {
+		t.Fatal(err)
+	}
+	s.Remember(0, session.Result{N: 1})
+	if err := s.BeginRetryable(5); err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := s.Done(0); !ok || r.N != 1 {
+		t.Errorf("%+v, %v", r, ok)
+	}
+	wantCode(t, s.BeginRetryable(4), mongoerr.TransactionTooOld)
+	if err := s.BeginRetryable(6); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := s.Done(0); ok {
+		t.Error("a newer number knows the older one's results")
+	}
+	_, err := s.Continue(6)
+	wantCode(t, err, mongoerr.NoSuchTransaction)
+	_, err = s.Start(6)
+	wantCode(t, err, mongoerr.ConflictingOperationInProgress)
+	tx, err := s.Start(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, s.BeginRetryable(7), mongoerr.ConflictingOperationInProgress)
+	_, err = s.Continue(8)
+	wantCode(t, err, mongoerr.NoSuchTransaction)
+	_, err = s.Continue(6)
+	wantCode(t, err, mongoerr.TransactionTooOld)
+	// A newer number ends the transaction that was open.
+	if err := s.BeginRetryable(8); err != nil {
+		t.Fatal(err)
+	}
+	if tx.Open() {
+		t.Error("the transaction is still open")
+	}
+}
+
+func TestCommitAndAbortAgain(t *testing.T) {
+	t.Parallel()
+	m, _ := newManager()
+	s := get(t, m, 1)
+	if _, err := s.Start(1); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Commit(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.Continue(1)
+	wantCode(t, err, mongoerr.TransactionCommitted)
+	wantCode(t, s.Abort(1), mongoerr.TransactionCommitted)
+	if _, err := s.Start(2); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Abort(2); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, s.Abort(2), mongoerr.NoSuchTransaction)
+	wantCode(t, s.Commit(2), mongoerr.NoSuchTransaction)
+}
+
+func TestLsidsThatAreNone(t *testing.T) {
+	t.Parallel()
+	m, _ := newManager()
+	_, err := m.Get(bsonraw.MustMarshal(bson.D{}))
+	wantCode(t, err, 40414)
+	_, err = m.Get(bsonraw.NewBuilder(32).Binary("id", 0, make([]byte, 16)).Bytes())
+	wantCode(t, err, mongoerr.InvalidUUID)
+}
+
+// A transaction ends when it is a minute old, one that commits in time does not;
+// ended sessions and unused ones are forgotten.
+func TestLifetime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := newManager()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Run(ctx, time.Second) }()
+		old, young := get(t, m, 1), get(t, m, 2)
+		tx, err := old.Start(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+		if _, err := young.Start(1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(29 * time.Second) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if !tx.Open() {
+			t.Error("aborted too early")
+		}
+		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if tx.Open() {
+			t.Error("still open after a minute")
+		}
+		_, err = old.Continue(1)
+		wantCode(t, err, mongoerr.NoSuchTransaction)
+		if err := young.Commit(1); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(session.Timeout + time.Second) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if get(t, m, 2) == young {
+			t.Error("an unused session was kept")
+		}
+		fresh := get(t, m, 3)
+		tx, err = fresh.Start(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.End([][]byte{lsid(3)})
+		if tx.Open() {
+			t.Error("an ended session's transaction is open")
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The commands of one session take turns.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := newManager()
+		s := get(t, m, 1)
+		if err := s.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantCode(t, s.Acquire(ctx), mongoerr.MaxTimeMSExpired)
+		s.Release()
+		if err := s.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

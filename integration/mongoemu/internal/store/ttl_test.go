@@ -1,0 +1,86 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
+)
+
+func count(t *testing.T, s *store.Store) int {
+	t.Helper()
+	n := 0
+	_ = s.View(nil, func(v *store.Viewer) error { n = v.Collection(ns).Len(); return nil })
+	return n
+}
+
+// Documents go at the first pass after their time, many at once, and those that
+// a transaction holds at the first after it.
+func TestRunExpiry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.RunExpiry(ctx, time.Minute) }()
+		seconds := int32(90)
+		insert := func(id any, at time.Time) error {
+			return s.Do(ctx, nil, func(w *store.Writer) error {
+				return w.Insert(ns, bsonraw.MustMarshal(bson.D{{Key: "_id", Value: id}, {Key: "at", Value: at}}))
+			})
+		}
+		for i := range 1200 {
+			if err := insert(i, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := insert("later", time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		err := s.Do(ctx, nil, func(w *store.Writer) error {
+			_, err := w.CreateIndex(w.Collection(ns), store.IndexSpec{Name: "ttl", Pattern: bsonraw.MustMarshal(bson.D{{Key: "at", Value: -1}}), ExpireAfter: &seconds})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx := s.Begin()
+		err = s.Do(ctx, tx, func(w *store.Writer) error {
+			c := w.Collection(ns)
+			found, err := w.Select(c, matcher(t, bson.D{{Key: "_id", Value: 7}}), nil, store.Hint{}, 1)
+			if err != nil || len(found) != 1 {
+				return fmt.Errorf("found %d, %w", len(found), err)
+			}
+			return w.Replace(c, found[0], bsonraw.MustMarshal(bson.D{{Key: "_id", Value: 7}, {Key: "x", Value: 1}, {Key: "at", Value: time.Now()}}), nil)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			wait time.Duration
+			left int
+		}{{61 * time.Second, 1201}, {time.Minute, 2}, {time.Minute, 2}} {
+			time.Sleep(step.wait) //nolint:forbidigo // virtual time
+			synctest.Wait()
+			if n := count(t, s); n != step.left {
+				t.Errorf("%d documents left, want %d", n, step.left)
+			}
+		}
+		tx.Abort()
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if n := count(t, s); n != 1 {
+			t.Errorf("%d documents left, want the one of later", n)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
