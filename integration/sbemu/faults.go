@@ -25,9 +25,11 @@ func (s *Server) SetLatency(toServer, toClient time.Duration) {
 func (s *Server) Throttle(d time.Duration) { s.front.Faults.Throttle(d) }
 
 // LimitCredits throttles as the Standard tier does: every second grants so
-// many credits. A message sent costs 1, accepting a session or opening a
-// receiver 1, a management request 10; what is over is answered with
-// com.microsoft:server-busy. The tier grants 1,000. Zero lifts the limit.
+// many credits. A message sent costs 1 and 1 more for each filter that it is
+// evaluated by, a message received 1, accepting a session or opening a receiver
+// 1, a management request 10. What is over is answered with
+// com.microsoft:server-busy; messages to be received wait for the next second.
+// The tier grants 1,000. Zero lifts the limit.
 func (s *Server) LimitCredits(perSecond int) { s.front.Faults.LimitCredits(perSecond) }
 
 // RefuseSends refuses the next n sends (a batch is one) to a topic or queue,

@@ -65,7 +65,19 @@ func TestCredits(t *testing.T) {
 
 		equal(t, "sent in a second", sent, 100)
 		wait(time.Second)
-		e.send(s, "a", "next")
+
+		// What is received waits for credits, and is never refused.
+		r := e.accept(e.client(), "a")
+		start := time.Now()
+
+		for _, m := range e.receive(r, 101) {
+			must(t, r.CompleteMessage(e.ctx, m, nil))
+		}
+
+		if took := time.Since(start); took < time.Second/2 || took > 2*time.Second {
+			t.Fatalf("received 101 messages in %s", took)
+		}
+
 		e.ClearFaults()
 	})
 }

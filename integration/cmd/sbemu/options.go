@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strconv"
@@ -26,6 +27,10 @@ type options struct {
 	ControlAddress string   `help:"Where to serve the control API for faults and inspection, empty: nowhere (see package integration/sbemu/control)." env:"SBEMU_CONTROL_ADDRESS"`
 	Topic          []string `help:"A topic: NAME with dedup=DURATION partitioned=BOOL max-message=BYTES max-batch=BYTES ttl=DURATION record=COUNT disabled=BOOL, then for each subscription subscription=NAME with sessions=BOOL lock=DURATION max-deliveries=COUNT ttl=DURATION dead-letter-expired=BOOL disabled=BOOL; at the very end filter=SQL selects messages for the last subscription." placeholder:"SPEC" sep:"none"`
 	Queue          []string `help:"A queue: NAME with the keys of topics and of subscriptions." placeholder:"SPEC" sep:"none"`
+	TLSAddress     string   `help:"Where to listen for AMQP over TLS, empty: nowhere. SDKs want port 5671." env:"SBEMU_TLS_ADDRESS"`
+	AdminAddress   string   `help:"Where to serve the management API and AMQP over WebSockets, over TLS, empty: nowhere. SDKs want port 443." env:"SBEMU_ADMIN_ADDRESS"`
+	TLSCertificate string   `help:"File with the certificate, for both." env:"SBEMU_TLS_CERTIFICATE" placeholder:"FILE"`
+	TLSKey         string   `help:"File with its key." env:"SBEMU_TLS_KEY" placeholder:"FILE"`
 	Record         int      `help:"How many of the last accepted messages of each topic and queue the control API shows, unless record= says otherwise." env:"SBEMU_RECORD" default:"0"`
 }
 
@@ -49,6 +54,19 @@ func (o *options) config() (sbemu.Config, error) {
 	}
 
 	cfg.Address = o.Address
+
+	if o.TLSAddress != "" || o.AdminAddress != "" {
+		certificate, err := tls.LoadX509KeyPair(o.TLSCertificate, o.TLSKey)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--tls-certificate and --tls-key: %w: both files are needed", err))
+		}
+
+		cfg.TLS = &sbemu.TLS{
+			Config:       &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+			Address:      o.TLSAddress,
+			AdminAddress: o.AdminAddress,
+		}
+	}
 
 	for _, spec := range o.Topic {
 		t, err := parseTopic(spec, o.Record)
@@ -83,7 +101,7 @@ func parseTopic(spec string, record int) (sbemu.Topic, error) {
 
 	var errs []error
 
-	settings, expression, filtered := strings.Cut(settings, ":filter=")
+	settings, expression, filtered := strings.Cut(":"+settings, ":filter=")
 
 	for setting := range strings.SplitSeq(settings, ":") {
 		if setting == "" {

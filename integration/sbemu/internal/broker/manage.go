@@ -84,6 +84,20 @@ func (d *Destination) SetRules(name string, rules []Rule) {
 	s.rules = rules
 }
 
+// Filters returns how many rules of a topic's subscriptions a message is
+// evaluated by.
+func (d *Destination) Filters() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	n := 0
+	for _, s := range d.subs {
+		n += len(s.rules)
+	}
+
+	return n
+}
+
 // UsedAt returns when the last message was sent, zero: none was.
 func (d *Destination) UsedAt() time.Time {
 	d.mu.Lock()

@@ -52,7 +52,8 @@ type conn struct {
 	waiting int // bytes handed to the writer, not yet written
 	stopped bool
 	settled settledRange
-	blocked []*outgoing          // links that wait for room in the output or a window
+	blocked []*outgoing          // links that wait for room in the output, a window or throttling
+	retry   *time.Timer          // to resume those
 	names   map[string]*outgoing // receiving links by name
 	senders map[*incoming]struct{}
 
@@ -119,6 +120,11 @@ func (c *conn) run() {
 
 	c.mu.Lock()
 	c.stopped = true
+
+	if c.retry != nil {
+		c.retry.Stop()
+	}
+
 	c.mu.Unlock()
 	c.signal()
 	<-written

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,8 +64,10 @@ func (f *Faults) Throttle(d time.Duration) {
 }
 
 // LimitCredits grants only so many credits a second, as the Standard tier
-// does: a message sent costs 1, a management request 10 (facts). What is over
-// is answered with server-busy. Zero lifts the limit.
+// does: a message sent costs 1 and as much for each filter that it is
+// evaluated by, one received 1, a management request 10 (facts). What is over
+// is answered with server-busy; messages to be received wait. Zero lifts the
+// limit.
 func (f *Faults) LimitCredits(perSecond int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +95,8 @@ func (f *Faults) update(now time.Time) {
 }
 
 // refuseSend says why messages that are sent together are refused, or nothing.
-func (f *Faults) refuseSend(entity string, messages int) *wire.Error {
+// Each is evaluated by so many filters.
+func (f *Faults) refuseSend(entity string, messages, filters int) *wire.Error {
 	if !f.active.Load() {
 		return nil
 	}
@@ -115,7 +117,7 @@ func (f *Faults) refuseSend(entity string, messages int) *wire.Error {
 		return r.reason
 	}
 
-	return f.throttled(messages)
+	return f.throttled(messages * (1 + filters))
 }
 
 // refuseRequest says why a management request is refused, or nothing.
@@ -157,17 +159,45 @@ func (f *Faults) throttled(cost int) *wire.Error {
 		return nil
 	}
 
-	if second := now.Unix(); second != f.credits.window {
-		f.credits.window, f.credits.left = second, f.credits.perSecond
-	}
-
-	if f.credits.left <= 0 {
+	if !f.credits.take(now, cost) {
 		return errBusy()
 	}
 
-	f.credits.left -= min(cost, math.MaxInt32)
-
 	return nil
+}
+
+// takeDelivery takes the credit for a message that is received, or returns how
+// long it has to wait for one.
+func (f *Faults) takeDelivery() (wait time.Duration) {
+	if !f.active.Load() {
+		return 0
+	}
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	if f.credits.perSecond == 0 || f.credits.take(time.Now(), 1) {
+		return 0
+	}
+
+	now := time.Now()
+
+	return now.Truncate(time.Second).Add(time.Second).Sub(now)
+}
+
+// take takes credits of the current second, if there are any left.
+func (c *credits) take(now time.Time, cost int) bool {
+	if second := now.Unix(); second != c.window {
+		c.window, c.left = second, c.perSecond
+	}
+
+	if c.left <= 0 {
+		return false
+	}
+
+	c.left -= cost
+
+	return true
 }
 
 func errBusy() *wire.Error {

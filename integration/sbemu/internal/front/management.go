@@ -339,7 +339,7 @@ func (m *management) schedule(c *conn, req *request) response {
 		}
 	}
 
-	if err := c.srv.Faults.refuseSend(m.destination.Path(), len(msgs)); err != nil {
+	if err := c.srv.Faults.refuseSend(m.destination.Path(), len(msgs), m.destination.Filters()); err != nil {
 		return failure(err)
 	}
 

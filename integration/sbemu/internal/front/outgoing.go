@@ -93,7 +93,7 @@ func (l *outgoing) Deliver(d *broker.Delivery) bool {
 	c.mu.Lock()
 
 	size := d.Message.Size + stampOverhead
-	if !l.room(size) {
+	if !l.room(size) || !l.credited() {
 		c.mu.Unlock()
 
 		return false
@@ -150,6 +150,22 @@ func (l *outgoing) room(size int) bool {
 	}
 
 	return true
+}
+
+// credited reports whether throttling lets a message be received now; if not,
+// the link is resumed when it does. The caller holds the lock.
+func (l *outgoing) credited() bool {
+	c := l.session.conn
+
+	wait := c.srv.Faults.takeDelivery()
+	if wait == 0 {
+		return true
+	}
+
+	c.block(l)
+	c.retryIn(wait)
+
+	return false
 }
 
 // take uses up one credit and returns the id of the delivery that it is for.

@@ -49,6 +49,16 @@ func (c *conn) signal() {
 // full reports whether links must wait. The caller holds the lock.
 func (c *conn) full() bool { return c.stopped || len(c.output)+c.waiting > outputHigh }
 
+// retryIn has the links that wait resumed after a while. The caller holds the
+// lock.
+func (c *conn) retryIn(d time.Duration) {
+	if c.retry == nil {
+		c.retry = time.AfterFunc(d, c.signal)
+	} else {
+		c.retry.Reset(d)
+	}
+}
+
 // block puts a link on the list of those that wait. The caller holds the lock.
 func (c *conn) block(l *outgoing) {
 	if !l.blocked {
