@@ -18,7 +18,10 @@ import (
 func order(t *testing.T, url, method, path, body string) (int, map[string]any) {
 	t.Helper()
 	req := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body)))
-	resp := must[*http.Response](t)(http.DefaultClient.Do(req))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer func() { _ = resp.Body.Close() }()
 	var out map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {

@@ -57,6 +57,7 @@ func collection(tb testing.TB) *mongo.Collection {
 }
 
 func must[T any](tb testing.TB) func(v T, err error) T {
+	tb.Helper()
 	return func(v T, err error) T {
 		tb.Helper()
 		if err != nil {

@@ -131,7 +131,7 @@ func TestValidateRefuses(t *testing.T) {
 	if err := bsonraw.Validate(good); err != nil {
 		t.Fatal(err)
 	}
-	for cut := range len(good) {
+	for cut := range good {
 		if bsonraw.Validate(good[:cut]) == nil {
 			t.Errorf("accepted the first %d bytes", cut)
 		}

@@ -20,9 +20,9 @@ func lsid(n byte) []byte {
 	return bsonraw.NewBuilder(32).Binary("id", 4, id[:]).Bytes()
 }
 
-func newManager() (*session.Manager, *store.Store) {
+func newManager() *session.Manager {
 	s := store.New(oplog.New(oplog.Limits{}), time.Now)
-	return session.NewManager(s, time.Now, time.Minute), s
+	return session.NewManager(s, time.Now, time.Minute)
 }
 
 func get(t *testing.T, m *session.Manager, n byte) *session.Session {
@@ -43,7 +43,7 @@ func wantCode(t *testing.T, err error, code mongoerr.Code) {
 
 func TestNumbers(t *testing.T) {
 	t.Parallel()
-	m, _ := newManager()
+	m := newManager()
 	s := get(t, m, 1)
 	if err := s.BeginRetryable(5); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestNumbers(t *testing.T) {
 
 func TestCommitAndAbortAgain(t *testing.T) {
 	t.Parallel()
-	m, _ := newManager()
+	m := newManager()
 	s := get(t, m, 1)
 	if _, err := s.Start(1); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestCommitAndAbortAgain(t *testing.T) {
 
 func TestLsidsThatAreNone(t *testing.T) {
 	t.Parallel()
-	m, _ := newManager()
+	m := newManager()
 	_, err := m.Get(bsonraw.MustMarshal(bson.D{}))
 	wantCode(t, err, 40414)
 	_, err = m.Get(bsonraw.NewBuilder(32).Binary("id", 0, make([]byte, 16)).Bytes())
@@ -123,7 +123,7 @@ func TestLsidsThatAreNone(t *testing.T) {
 func TestLifetime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m, _ := newManager()
+		m := newManager()
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- m.Run(ctx, time.Second) }()
@@ -176,7 +176,7 @@ func TestLifetime(t *testing.T) {
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m, _ := newManager()
+		m := newManager()
 		s := get(t, m, 1)
 		if err := s.Acquire(t.Context()); err != nil {
 			t.Fatal(err)

@@ -70,12 +70,11 @@ func place(v any, path []string, change func(old any, present bool) any) any {
 	case object:
 		old, present := v[path[0]]
 		if !present {
-			if len(path) > 1 {
-				old = object{}
-			} else {
+			if len(path) == 1 {
 				v[path[0]] = change(nil, false)
 				return v
 			}
+			old = object{}
 		}
 		v[path[0]] = place(old, path[1:], change)
 		return v

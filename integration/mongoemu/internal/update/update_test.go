@@ -48,7 +48,7 @@ func TestApply(t *testing.T) {
 		{"nested new", `{"_id": 1}`, `{"$set": {"a.b.c": 1, "a.b.d": 2}}`, `{ _id: 1, a: { b: { c: 1, d: 2 } } }`, `{ updatedFields: { a: { b: { c: 1, d: 2 } } }, removedFields: [] }`},
 		{"nested", `{"_id": 1, "a": {"b": 1}}`, `{"$set": {"a.b": 2}, "$unset": {"a.c": ""}}`, `{ _id: 1, a: { b: 2 } }`, `{ updatedFields: { a.b: 2 }, removedFields: [] }`},
 		{"array position", `{"_id": 1, "a": [1, 2]}`, `{"$set": {"a.1": 9}}`, `{ _id: 1, a: [ 1, 9 ] }`, `{ updatedFields: { a.1: 9 }, removedFields: [] }`},
-		{"array padding", `{"_id": 1, "a": [1]}`, `{"$set": {"a.3": 9}}`, `{ _id: 1, a: [ 1, null, null, 9 ] }`, `{ updatedFields: { a.3: 9 }, removedFields: [] }`},
+		{"array padding", `{"_id": 1, "a": [1]}`, `{"$set": {"a.2": 9}}`, `{ _id: 1, a: [ 1, null, 9 ] }`, `{ updatedFields: { a.2: 9 }, removedFields: [] }`},
 		{"unset", `{"_id": 1, "a": 1, "b": {"c": 1}}`, `{"$unset": {"a": "", "b.c": "", "x.y": ""}}`, `{ _id: 1, b: {} }`, `{ updatedFields: {}, removedFields: [ "a", "b.c" ] }`},
 		{"unset in an array", `{"_id": 1, "a": [1, 2]}`, `{"$unset": {"a.0": ""}}`, `{ _id: 1, a: [ null, 2 ] }`, `{ updatedFields: { a.0: null }, removedFields: [] }`},
 		{"inc", `{"_id": 1, "a": 1}`, `{"$inc": {"a": 2, "b": 5}}`, `{ _id: 1, a: 3, b: 5 }`, `{ updatedFields: { a: 3, b: 5 }, removedFields: [] }`},

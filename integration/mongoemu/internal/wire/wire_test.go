@@ -96,7 +96,7 @@ func TestReadRefuses(t *testing.T) {
 		}
 	}
 	whole := message(wire.OpMsg, u32(0), []byte{0}, ping)
-	for n := range len(whole) {
+	for n := range whole {
 		want := io.ErrUnexpectedEOF
 		if n == 0 {
 			want = io.EOF
@@ -112,6 +112,7 @@ func TestAnnouncedLengthIsNotAllocated(t *testing.T) {
 	t.Parallel()
 	m := append(header(wire.MaxMessage, wire.OpMsg), make([]byte, 100)...)
 	r := testing.Benchmark(func(b *testing.B) {
+		b.Helper()
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := wire.Read(bytes.NewReader(m)); err == nil {
