@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
 )
 
@@ -14,7 +15,8 @@ func (r *Result) Print(out io.Writer) {
 	if r.Took > 0 {
 		rate = float64(r.Status.Projected) / r.Took.Seconds()
 	}
-	summary := table.New().Rows(
+	cell := lipgloss.NewStyle().Padding(0, 1)
+	summary := table.New().StyleFunc(func(int, int) lipgloss.Style { return cell }).Rows(
 		[]string{"events", fmt.Sprint(r.Report.Events)},
 		[]string{"aggregates", fmt.Sprint(r.Report.Aggregates)},
 		[]string{"read models right", fmt.Sprintf("%d of %d", r.Report.Right, r.Report.Expected)},

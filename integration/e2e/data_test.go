@@ -1,0 +1,48 @@
+package e2e_test
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sandbox/eventlog"
+)
+
+// dataDir holds public event logs beside a checkout; a clone by itself has none.
+const dataDir = "../../../shared/data"
+
+// Real histories: long aggregates beside short ones, and hundreds of them alive
+// at once. The leader and a projector are killed on the way.
+func TestPublicEventLogs(t *testing.T) {
+	t.Parallel()
+	for _, log := range []struct {
+		file string
+		over time.Duration
+	}{
+		{"permits.ndjson.gz", 3 * time.Second},
+		{"incidents.ndjson.gz", 15 * time.Second},
+	} {
+		t.Run(log.file, func(t *testing.T) {
+			t.Parallel()
+			w, err := eventlog.Open(filepath.Join(dataDir, log.file))
+			if errors.Is(err, fs.ErrNotExist) {
+				t.Skipf("%s is not beside this checkout", filepath.Join("../shared/data", log.file))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newScenario(t, w)
+			s.start(2, 2)
+			s.load(log.over)
+			s.awaitPublished(0.4)
+			s.leader().Kill()
+			s.kill("projector", 0)
+			s.startProjector(0)
+			if topic := s.invariants(); topic.Epochs != 2 {
+				t.Errorf("%d terms published, not 2", topic.Epochs)
+			}
+		})
+	}
+}
