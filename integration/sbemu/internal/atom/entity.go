@@ -150,7 +150,7 @@ func (h *Handler) updateEntity(r *http.Request, t target, d *broker.Destination,
 	d.Update(in, q)
 
 	h.detachLater(func() {
-		reason := broker.ErrUpdated(t.entity)
+		reason := broker.Updated(t.entity)
 		h.opts.DetachSenders(t.entity, reason)
 
 		if d.Direct() != nil {

@@ -114,7 +114,7 @@ func (h *Handler) updateSubscription(r *http.Request, topic *broker.Destination,
 	}
 
 	topic.UpdateSubscription(sub.Name(), q)
-	h.detachLater(func() { sub.Detach(broker.ErrUpdated(sub.Path())) })
+	h.detachLater(func() { sub.Detach(broker.Updated(sub.Path())) })
 
 	return http.StatusOK, h.subscriptionEntry(r, topic, sub), nil
 }

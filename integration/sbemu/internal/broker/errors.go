@@ -49,7 +49,7 @@ func errDeleted(path string) *wire.Error {
 	return wire.Errorf(CondNotFound, "The messaging entity '%s' could not be found.", path)
 }
 
-// ErrUpdated is the reason for which links of a changed entity are detached.
-func ErrUpdated(path string) *wire.Error {
+// Updated returns the reason for which links of a changed entity are detached.
+func Updated(path string) *wire.Error {
 	return wire.Errorf(CondDetachForced, "The link is force detached by the broker because the entity '%s' was updated.", path)
 }

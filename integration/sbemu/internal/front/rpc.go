@@ -117,7 +117,11 @@ func (c *conn) respond(req *request, res response) {
 
 	b := wire.AppendDescriptor(nil, wire.CodeProperties)
 	b, at := wire.BeginList(b)
-	b = append(b, encodedNulls[:5]...)
+
+	for range 5 {
+		b = wire.AppendNull(b)
+	}
+
 	b = wire.AppendValue(b, req.id) // correlation-id
 	b = wire.EndCompound(b, at, 6)
 
@@ -138,12 +142,3 @@ func (c *conn) respond(req *request, res response) {
 
 	link.reply(b)
 }
-
-var encodedNulls = func() []byte {
-	var b []byte
-	for range 5 {
-		b = wire.AppendNull(b)
-	}
-
-	return b
-}()

@@ -1,0 +1,198 @@
+package front_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/rawclient"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+func TestMalformedPeersLoseTheirConnection(t *testing.T) {
+	frame := func(body ...byte) []byte {
+		b, at := wire.BeginFrame(nil, wire.FrameAMQP, 0)
+
+		return wire.EndFrame(append(b, body...), at)
+	}
+
+	for name, bytes := range map[string][]byte{
+		"garbage":               []byte("GET / HTTP/1.1\r\n\r\n"),
+		"size below the header": {0, 0, 0, 1, 2, 0, 0, 0},
+		"size over the limit":   {0x7f, 0xff, 0xff, 0xff, 2, 0, 0, 0},
+		"offset over the size":  {0, 0, 0, 8, 9, 0, 0, 0},
+		"unknown frame type":    {0, 0, 0, 9, 2, 7, 0, 0, 0},
+		"empty composite":       frame(0),
+		"unknown performative":  frame(0, 0x53, 0x99, 0x45),
+		"deep nesting":          frame(append([]byte{0, 0x53, 0x10, 0xc0, 250, 1}, make([]byte, 249)...)...),
+		"huge list":             frame(0, 0x53, 0x11, 0xd0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff),
+		"transfer without link": frame((&wire.Transfer{Handle: 9}).Append(nil)...),
+		"second begin":          frame((&wire.Begin{}).Append(nil)...),
+		"handle over the limit": frame((&wire.Attach{Name: "x", Handle: 300, Target: &wire.Terminus{}}).Append(nil)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(s *server) {
+				t := s.t
+
+				c := s.dial()
+				_, err := c.Net.Write(bytes)
+				check(t, err)
+
+				closed, err := rawclient.Expect[*wire.Close](c)
+				check(t, err)
+
+				if closed.Error == nil {
+					t.Fatal("closed without an error")
+				}
+
+				s.works()
+			})
+		})
+	}
+}
+
+func TestHandshakeRefusals(t *testing.T) {
+	for name, hello := range map[string][]byte{
+		"another protocol": []byte("GET / HTTP/1.1\r\n\r\n"),
+		"TLS":              wire.ProtocolHeader(wire.ProtocolTLS),
+		"another version":  {'A', 'M', 'Q', 'P', 3, 0, 9, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(s *server) {
+				t := s.t
+
+				nc := s.pipe()
+				_, err := nc.Write(hello)
+				check(t, err)
+
+				// The server says what it speaks, and closes.
+				got, err := io.ReadAll(nc)
+				check(t, err)
+
+				if !bytes.Equal(got, wire.ProtocolHeader(wire.ProtocolSASL)) {
+					t.Fatalf("answer is % x", got)
+				}
+
+				s.works()
+			})
+		})
+	}
+}
+
+func TestPlainAuthentication(t *testing.T) {
+	for response, ok := range map[string]bool{"\x00p\x00k": true, "\x00p\x00wrong": false, "nonsense": false} {
+		t.Run(fmt.Sprintf("%q", response), func(t *testing.T) {
+			inBubble(t, func(s *server) {
+				t := s.t
+
+				c := rawclient.New(s.pipe())
+				check(t, c.Protocol(wire.ProtocolSASL))
+
+				_, err := rawclient.Expect[*wire.SASLMechanisms](c)
+				check(t, err)
+				c.Queue(wire.FrameSASL, 0, &wire.SASLInit{Mechanism: "PLAIN", Response: []byte(response)})
+				check(t, c.Flush())
+
+				outcome, err := rawclient.Expect[*wire.SASLOutcome](c)
+				check(t, err)
+
+				if (outcome.Code == 0) != ok {
+					t.Fatalf("outcome is %d", outcome.Code)
+				}
+
+				if !ok {
+					return
+				}
+
+				// The key grants its rights without a token.
+				check(t, c.Protocol(wire.ProtocolAMQP))
+				check(t, c.Send(0, &wire.Open{ContainerID: "raw"}))
+				_, err = rawclient.Expect[*wire.Open](c)
+				check(t, err)
+				check(t, c.Begin(0))
+				_, err = c.AttachSender(0, 0, "q")
+				check(t, err)
+			})
+		})
+	}
+}
+
+func TestUnauthorizedAttach(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		c, err := rawclient.Open(s.pipe())
+		check(t, err)
+
+		token := func(resource string, until time.Duration) string {
+			return rawclient.Token("p", "k", resource, time.Now().Add(until))
+		}
+
+		for i, put := range []struct {
+			token string
+			want  int32
+		}{
+			{token("amqp://localhost/q", time.Minute), 202},
+			{token("amqp://localhost/q", -time.Minute), 401},
+			{token("amqp://localhost/other", time.Minute), 401},
+			{rawclient.Token("p", "wrong", "amqp://localhost/q", time.Now().Add(time.Minute)), 401},
+			{"nonsense", 401},
+		} {
+			code, err := c.PutToken(0, "amqp://localhost/q", put.token)
+			check(t, err)
+
+			if code != put.want {
+				t.Errorf("status of token %d is %d, want %d", i, code, put.want)
+			}
+		}
+
+		check(t, c.Begin(0))
+		_, err = c.AttachSender(0, 0, "q")
+		check(t, err)
+
+		reply, err := c.AttachSender(0, 1, "events")
+		check(t, err)
+
+		detach, err := rawclient.Expect[*wire.Detach](c)
+		check(t, err)
+
+		if reply.Target != nil || detach.Error.Condition != broker.CondUnauthorized {
+			t.Fatalf("reply %+v, detach %+v", reply, detach)
+		}
+
+		// A token that expired grants nothing.
+		<-time.After(2 * time.Minute)
+
+		_, err = c.AttachSender(0, 2, "q")
+		check(t, err)
+
+		if detach, err = rawclient.Expect[*wire.Detach](c); err != nil || detach.Error.Condition != broker.CondUnauthorized {
+			t.Fatal(detach, err)
+		}
+	})
+}
+
+func TestServerClosesPolitely(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		c := s.dial()
+
+		go func() { _ = s.Close() }()
+
+		closed, err := rawclient.Expect[*wire.Close](c)
+		check(t, err)
+
+		if closed.Error.Condition != broker.CondConnectionForced {
+			t.Fatalf("close %+v", closed)
+		}
+
+		if _, err := c.Receive(); !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+	})
+}

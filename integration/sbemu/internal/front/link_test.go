@@ -1,0 +1,258 @@
+package front_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/rawclient"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+func TestRefusedAttach(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		c := s.dial()
+
+		reply, err := c.AttachSender(0, 0, "nothing")
+		check(t, err)
+
+		detach, err := rawclient.Expect[*wire.Detach](c)
+		check(t, err)
+
+		if reply.Target != nil || !detach.Closed || detach.Error.Condition != broker.CondNotFound {
+			t.Fatalf("reply %+v, detach %+v", reply, detach)
+		}
+
+		check(t, c.Send(0, &wire.Detach{Handle: 0, Closed: true}))
+		check(t, c.AttachReceiver(rawclient.Receiver{Handle: 0, Address: subscription}))
+
+		attach, err := rawclient.Expect[*wire.Attach](c)
+		check(t, err)
+
+		detach, err = rawclient.Expect[*wire.Detach](c)
+		check(t, err)
+
+		if attach.Source != nil || detach.Error.Condition != broker.CondNotAllowed {
+			t.Fatalf("reply %+v, detach %+v", attach, detach)
+		}
+
+		check(t, c.Send(0, &wire.Attach{Name: "tx", Handle: 1, Role: wire.RoleSender, Target: &wire.Terminus{Coordinator: true}}))
+		_, err = rawclient.Expect[*wire.Attach](c)
+		check(t, err)
+
+		detach, err = rawclient.Expect[*wire.Detach](c)
+		check(t, err)
+
+		if detach.Error.Condition != broker.CondNotImplemented {
+			t.Fatalf("detach %+v", detach)
+		}
+	})
+}
+
+// TestTransferInPieces: a message over several frames, one that is aborted,
+// and one that is too large.
+func TestTransferInPieces(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		c := s.dial()
+		_, err := c.AttachSender(0, 0, "q")
+		check(t, err)
+
+		payload := encode("pieces")
+
+		part := rawclient.Transfer(0, 0, payload[:10])
+		part.More = true
+		c.Queue(wire.FrameAMQP, 0, part)
+		c.Queue(wire.FrameAMQP, 0, &wire.Transfer{Payload: payload[10:20], More: true})
+		c.Queue(wire.FrameAMQP, 0, &wire.Transfer{Payload: payload[20:]})
+
+		aborted := rawclient.Transfer(0, 1, payload[:10])
+		aborted.More = true
+		c.Queue(wire.FrameAMQP, 0, aborted)
+		c.Queue(wire.FrameAMQP, 0, &wire.Transfer{Aborted: true})
+		c.Queue(wire.FrameAMQP, 0, rawclient.Transfer(0, 2, payload))
+		check(t, c.Flush())
+
+		for _, want := range []uint32{0, 2} {
+			d, err := rawclient.Expect[*wire.Disposition](c)
+			check(t, err)
+
+			if d.First != want || d.Last != want || !d.Settled || d.State.Code != wire.CodeAccepted {
+				t.Fatalf("disposition %+v of delivery %d", d, want)
+			}
+		}
+
+		big := rawclient.Transfer(0, 3, make([]byte, 60<<10))
+		big.More = true
+
+		for range 5 {
+			c.Queue(wire.FrameAMQP, 0, big)
+
+			big = &wire.Transfer{More: true, Payload: big.Payload}
+		}
+
+		check(t, c.Flush())
+
+		detach, err := rawclient.Expect[*wire.Detach](c)
+		check(t, err)
+
+		if detach.Error.Condition != broker.CondMessageSize {
+			t.Fatalf("detach %+v", detach)
+		}
+	})
+}
+
+func TestSettledTransferIsNotAnswered(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		c := s.dial()
+		_, err := c.AttachSender(0, 0, "q")
+		check(t, err)
+
+		settled := rawclient.Transfer(0, 0, encode("1"))
+		settled.Settled = true
+		c.Queue(wire.FrameAMQP, 0, settled)
+		c.Queue(wire.FrameAMQP, 0, rawclient.Transfer(0, 1, encode("2")))
+		check(t, c.Flush())
+
+		d, err := rawclient.Expect[*wire.Disposition](c)
+		check(t, err)
+
+		if d.First != 1 {
+			t.Fatalf("disposition %+v", d)
+		}
+	})
+}
+
+// fill sends n messages to the queue q.
+func fill(s *server, n int) {
+	t := s.t
+	t.Helper()
+
+	c := s.dial()
+	_, err := c.AttachSender(0, 0, "q")
+	check(t, err)
+
+	for i := range n {
+		c.Queue(wire.FrameAMQP, 0, rawclient.Transfer(0, uint32(i), encode(fmt.Sprint(i))))
+	}
+
+	check(t, c.Flush())
+
+	for acked := 0; acked < n; {
+		d, err := rawclient.Expect[*wire.Disposition](c)
+		check(t, err)
+
+		acked += int(d.Last-d.First) + 1
+	}
+
+	check(t, c.Close())
+}
+
+func TestRangesAreSettled(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		fill(s, 10)
+
+		c := s.dial()
+		check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
+		_, err := rawclient.Expect[*wire.Attach](c)
+		check(t, err)
+		check(t, c.Credit(0, 0, 0, 10))
+
+		for i := range 10 {
+			tr, err := rawclient.Expect[*wire.Transfer](c)
+			check(t, err)
+
+			if tr.DeliveryID != uint32(i) || len(tr.DeliveryTag) != 16 {
+				t.Fatalf("transfer %+v", tr)
+			}
+		}
+
+		// Far more than there are must not be more work.
+		check(t, c.Send(0, &wire.Disposition{Role: wire.RoleReceiver, First: 0, Last: 1 << 31, State: wire.Accepted}))
+
+		for settled := 0; settled < 10; {
+			d, err := rawclient.Expect[*wire.Disposition](c)
+			check(t, err)
+
+			if d.Role != wire.RoleSender || !d.Settled {
+				t.Fatalf("disposition %+v", d)
+			}
+
+			settled += int(d.Last-d.First) + 1
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		fill(s, 3)
+
+		c := s.dial()
+		check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
+		_, err := rawclient.Expect[*wire.Attach](c)
+		check(t, err)
+
+		flow := rawclient.CreditFlow(0, 0, 10)
+		flow.Drain = true
+		check(t, c.Send(0, flow))
+
+		for range 3 {
+			_, err := rawclient.Expect[*wire.Transfer](c)
+			check(t, err)
+		}
+
+		f, err := rawclient.Expect[*wire.Flow](c)
+		check(t, err)
+
+		if f.LinkCredit != 0 || f.DeliveryCount != 10 || !f.Drain {
+			t.Fatalf("flow %+v", f)
+		}
+	})
+}
+
+// TestSessionWindow: a client's window of transfers holds its messages back.
+func TestSessionWindow(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		fill(s, 5)
+
+		c := s.dial()
+		check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
+		_, err := rawclient.Expect[*wire.Attach](c)
+		check(t, err)
+
+		flow := rawclient.CreditFlow(0, 0, 5)
+		flow.IncomingWindow = 2
+		flow.Echo = true
+		check(t, c.Send(0, flow))
+
+		for range 2 {
+			_, err := rawclient.Expect[*wire.Transfer](c)
+			check(t, err)
+		}
+
+		echo, err := rawclient.Expect[*wire.Flow](c)
+		check(t, err)
+
+		if echo.NextOutgoingID != 2 || echo.LinkCredit != 3 {
+			t.Fatalf("flow %+v", echo)
+		}
+
+		check(t, c.Send(0, &wire.Flow{HasNextIncomingID: true, NextIncomingID: 2, IncomingWindow: 100}))
+
+		for range 3 {
+			_, err := rawclient.Expect[*wire.Transfer](c)
+			check(t, err)
+		}
+	})
+}
