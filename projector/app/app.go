@@ -121,6 +121,9 @@ func (p *Projector) run(ctx context.Context, fail context.CancelCauseFunc, h *he
 	go func() { ended <- group.Wait() }()
 	select {
 	case e := <-ended:
+		if errors.Is(e, context.Canceled) {
+			e = nil
+		}
 		return errors.Join(err, e)
 	case <-time.After(stopTimeout):
 		// A write that hangs ends with its client.

@@ -78,11 +78,12 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, repair bo
 
 // unredeemed is the verdict on a claim check that could not be redeemed.
 func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error) drain.Verdict {
+	if errors.Is(err, eventstore.ErrNotFound) {
+		// Draining says so, where it lasts.
+		return drain.Verdict{Outcome: drain.Gap, Err: err}
+	}
 	if ctx.Err() == nil {
 		h.log.Warn().Err(err).Str("messageId", d.MessageID).Msg("claim check not redeemed, trying again")
-	}
-	if errors.Is(err, eventstore.ErrNotFound) {
-		return drain.Verdict{Outcome: drain.Gap, Err: err}
 	}
 	return drain.Verdict{Outcome: drain.Retry, Err: err}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
@@ -33,9 +32,14 @@ type Acceptor struct {
 	// closing are the sessions whose close outlasts them.
 	closing sync.WaitGroup
 	// reached says that the broker has answered once, as it should.
-	reached atomic.Bool
-	refuse  context.CancelCauseFunc
+	reached  atomic.Bool
+	refusals atomic.Int32
+	refuse   context.CancelCauseFunc
 }
+
+// refusalsOut is how many refusals at the start are no accident: a connection that
+// breaks can look like one.
+const refusalsOut = 3
 
 // New makes an acceptor; it registers its metrics and connects to nothing yet.
 func New(o Options) (*Acceptor, error) {
@@ -138,11 +142,7 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pu
 	a.metrics.sessionsActive.Dec()
 	a.metrics.ends.WithLabelValues(string(end)).Inc()
 	a.gate.left(s.madeRoom)
-	level := zerolog.DebugLevel
-	if end == endGap {
-		level = zerolog.WarnLevel
-	}
-	s.log.WithLevel(level).Str("reason", string(end)).Dur("held", time.Since(s.started)).Msg("session released")
+	s.log.Debug().Str("reason", string(end)).Dur("held", time.Since(s.started)).Msg("session released")
 	return end
 }
 
@@ -194,11 +194,11 @@ func (a *Acceptor) missed(stop, ctx context.Context, conn *pooled, err error) {
 		a.pool.answered(conn)
 		a.gate.failed(busyWait)
 	default:
-		if (class == sbus.ClassFatal || class == sbus.ClassRefused) && !a.reached.Load() {
-			a.refuse(fmt.Errorf("%w: %w", ErrRefused, err))
-		}
 		a.pool.failed(conn, ctx.Err() != nil)
 		a.gate.failed(0)
+		if (class == sbus.ClassFatal || class == sbus.ClassRefused) && !a.reached.Load() && a.refusals.Add(1) == refusalsOut {
+			a.refuse(fmt.Errorf("%w: %w", ErrRefused, err))
+		}
 	}
 	a.metrics.accepts.WithLabelValues(result).Inc()
 	if result != "none" {

@@ -18,6 +18,8 @@ type lane struct {
 	// does.
 	gapAt    int64
 	gapSince time.Time
+	// cause is what the handler last said about it.
+	cause error
 }
 
 func (l *lane) ready() bool { return l.due.IsZero() }
@@ -177,14 +179,14 @@ func (s *lanes) applyLane(settled []settlement, l *lane, batch []*Delivery, verd
 		s.inGaps -= len(l.deliveries)
 	}
 	rest := l.deliveries[:0:0]
-	first := Done
+	var first Verdict
 	for i, d := range batch {
 		if v := verdicts[i]; v.Outcome == Done || v.Outcome == Poison {
 			settled = append(settled, settlement{d, v})
 			continue
 		}
 		if len(rest) == 0 {
-			first = verdicts[i].Outcome
+			first = verdicts[i]
 		}
 		rest = append(rest, d)
 	}
@@ -200,7 +202,8 @@ func (s *lanes) applyLane(settled []settlement, l *lane, batch []*Delivery, verd
 	case len(rest) == 0:
 		// Only the batch was full.
 		l.gapAt = 0
-	case first == Gap:
+	case first.Outcome == Gap:
+		l.cause = first.Err
 		s.gap(l, repaired, now)
 		s.inGaps += len(l.deliveries)
 	default:
@@ -240,11 +243,14 @@ func (s *lanes) nextDue() (time.Time, bool) {
 	return first, !first.IsZero()
 }
 
-// stuck tells whether a gap has outlasted the patience.
-func (s *lanes) stuck(now time.Time) bool {
-	return slices.ContainsFunc(s.waiting, func(l *lane) bool {
-		return l.gapAt != 0 && now.Sub(l.gapSince) >= s.patience
-	})
+// stuck gives a lane whose gap has outlasted the patience, if there is one.
+func (s *lanes) stuck(now time.Time) *lane {
+	for _, l := range s.waiting {
+		if l.gapAt != 0 && now.Sub(l.gapSince) >= s.patience {
+			return l
+		}
+	}
+	return nil
 }
 
 // onlyGaps tells whether nothing is left but what waits for a predecessor.

@@ -189,7 +189,7 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 	switch {
 	case stop.Err() != nil:
 		return endStopped
-	case s.lanes.stuck(now):
+	case s.stuck(now):
 		return endGap
 	case quiet && s.lanes.forgotten > 0:
 		return endGap
@@ -205,6 +205,18 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 		return endIdle
 	}
 	return ""
+}
+
+// stuck tells whether the session has waited for an event long enough, and says for
+// which.
+func (s *session) stuck(now time.Time) bool {
+	l := s.lanes.stuck(now)
+	if l == nil {
+		return false
+	}
+	s.log.Warn().AnErr("cause", l.cause).Str("aggregateId", l.key).Int64("eventId", l.gapAt).
+		Msg("event waits for one that neither came nor is in the event store, the session goes back")
+	return true
 }
 
 // finished tells whether a session that ends has nothing left to do. A pump that

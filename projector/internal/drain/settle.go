@@ -105,7 +105,7 @@ func (s *settler) run(ctx context.Context, operation string, m *azservicebus.Rec
 		default:
 		}
 		if pause == 0 || attempt == settleAttempts {
-			s.log.Warn().Err(err).Str("operation", operation).Str("messageId", m.MessageID).
+			s.log.Debug().Err(err).Str("operation", operation).Str("messageId", m.MessageID).
 				Msg("message not settled, it will come again as a duplicate")
 			return
 		}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// fakeEngine answers with results by event id; what it has none for is done.
+type fakeEngine struct {
+	results map[int64]project.Result
+	err     error
+	seen    []*event.Event
+	gaps    project.Gaps
+}
+
+func (e *fakeEngine) Process(_ context.Context, events []*event.Event, gaps project.Gaps) ([]project.Result, error) {
+	e.seen, e.gaps = events, gaps
+	results := make([]project.Result, len(events))
+	for i, ev := range events {
+		result, ok := e.results[ev.EventID]
+		if !ok {
+			result.Verdict = project.Done
+		}
+		results[i] = result
+	}
+	return results, e.err
+}
+
+// fakeStore has the events with these ids.
+type fakeStore map[int64]error
+
+func (s fakeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error) {
+	if err := s[ev.EventID]; err != nil {
+		return nil, err
+	}
+	whole := *ev
+	whole.EventType = "Whole"
+	return &whole, nil
+}
+
+func delivery(aggregate string, id int64, claim bool) *drain.Delivery {
+	d := &drain.Delivery{ClaimCheck: claim}
+	d.Event.AggregateID, d.Event.EventID = aggregate, id
+	return d
+}
+
+func outcomes(verdicts []drain.Verdict) []drain.Outcome {
+	var all []drain.Outcome
+	for _, v := range verdicts {
+		all = append(all, v.Outcome)
+	}
+	return all
+}
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	cause := &project.Error{Projection: "users", AggregateID: "a", EventID: 3, Reason: project.ReasonExpression, Err: errors.New("no such key")}
+	engine := &fakeEngine{
+		err: errors.New("no primary"),
+		results: map[int64]project.Result{
+			1: {Verdict: project.Done},
+			2: {Verdict: project.Pending},
+			3: {Verdict: project.Poison, Causes: []*project.Error{cause}},
+			4: {Verdict: project.Held, Missing: 2},
+		},
+	}
+	h := &handler{engine: engine, log: zerolog.Nop()}
+	verdicts := h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false), delivery("b", 2, false), delivery("c", 3, false), delivery("d", 4, false)}, true)
+	want := []drain.Outcome{drain.Done, drain.Retry, drain.Poison, drain.Gap}
+	if got := outcomes(verdicts); !slices.Equal(got, want) {
+		t.Fatalf("outcomes %v, want %v", got, want)
+	}
+	if !errors.Is(verdicts[1].Err, engine.err) || verdicts[2].Reason != "expression" || !errors.Is(verdicts[2].Err, cause) || verdicts[3].Err == nil {
+		t.Errorf("verdicts %+v", verdicts)
+	}
+	if engine.gaps != project.Repair {
+		t.Error("the engine was not asked to repair")
+	}
+}
+
+func TestClaimChecks(t *testing.T) {
+	t.Parallel()
+	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary")}
+	engine := &fakeEngine{}
+	h := &handler{engine: engine, events: store, log: zerolog.Nop()}
+	batch := []*drain.Delivery{
+		delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, false),
+		delivery("b", 12, true), delivery("b", 13, true),
+		delivery("c", 20, false), delivery("c", 21, true),
+	}
+	verdicts := h.Handle(t.Context(), batch, false)
+	want := []drain.Outcome{drain.Done, drain.Gap, drain.Gap, drain.Retry, drain.Retry, drain.Done, drain.Done}
+	if got := outcomes(verdicts); !slices.Equal(got, want) {
+		t.Errorf("outcomes %v, want %v", got, want)
+	}
+	var seen []int64
+	for _, ev := range engine.seen {
+		seen = append(seen, ev.EventID)
+	}
+	if !slices.Equal(seen, []int64{1, 20, 21}) || engine.seen[0].EventType != "Whole" || engine.seen[1].EventType == "Whole" {
+		t.Errorf("the engine saw %v", seen)
+	}
+	engine.seen = nil
+	h.Handle(t.Context(), batch[1:3], false)
+	if engine.seen != nil {
+		t.Error("the engine was asked for nothing")
+	}
+}
