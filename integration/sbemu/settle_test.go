@@ -3,6 +3,7 @@ package sbemu_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +143,27 @@ func TestDeadLetter(t *testing.T) {
 		transfer, err := c.NewReceiverForSubscription("events", "projector", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueTransfer})
 		must(t, err)
 		e.empty(transfer)
+	})
+}
+
+// TestSettlementGrowsMessages: what settlement adds may take a message over
+// the size of a frame.
+func TestSettlementGrowsMessages(t *testing.T) {
+	virtual(t, plainQueue(), func(e *env) {
+		t := e.t
+		c := e.client()
+		large := message("1", "")
+		large.Body = make([]byte, 60<<10)
+		must(t, e.sender(c, "q").SendMessage(e.ctx, large, nil))
+
+		r := e.queueReceiver(c, nil)
+		must(t, r.DeadLetterMessage(e.ctx, e.receive(r, 1)[0], &azservicebus.DeadLetterOptions{
+			ErrorDescription: pointer(strings.Repeat("why ", 10_000)),
+		}))
+
+		dead := e.receive(e.deadLetters(c), 1)[0]
+		equal(t, "body", len(dead.Body), 60<<10)
+		equal(t, "description", len(*dead.DeadLetterErrorDescription), 40_000)
 	})
 }
 

@@ -283,7 +283,10 @@ func (m *model) settle(t *rapid.T) {
 		e.deferred = true
 	}
 
-	if err := h.receiver.Settle(d.Item, d.Stamp.LockToken, broker.Outcome{Verdict: verdict}); err != nil {
+	if err := h.receiver.Settle(d.Item, d.Stamp.LockToken, broker.Outcome{
+		Verdict:    verdict,
+		Properties: wire.Map{{Key: "settled", Value: "so"}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -423,6 +426,10 @@ func (m *model) check(t *rapid.T) {
 
 	if left := want.Active + want.Deferred; m.sent != m.done+m.dead+left {
 		t.Fatalf("%d were sent, %d are done, %d dead and %d left", m.sent, m.done, m.dead, left)
+	}
+
+	if left := want.Active + want.Deferred + want.DeadLettered; (left == 0) != (m.queue.Size() == 0) {
+		t.Fatalf("%d messages are %d bytes", left, m.queue.Size())
 	}
 
 	// No session is kept without a reason.

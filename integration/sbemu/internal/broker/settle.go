@@ -75,10 +75,10 @@ func (q *Queue) settle(it *Item, o Outcome) *wire.Error {
 		q.unlock(it)
 		q.reopen(it)
 	case Abandon:
-		it.msg = it.msg.WithApplicationProperties(o.Properties)
+		q.modify(it, o.Properties)
 		q.failed(it)
 	case Defer:
-		it.msg = it.msg.WithApplicationProperties(o.Properties)
+		q.modify(it, o.Properties)
 		q.unlock(it)
 		q.setAside(it)
 	case DeadLetter:
@@ -97,6 +97,13 @@ func (q *Queue) settle(it *Item, o Outcome) *wire.Error {
 	q.rearm(now)
 
 	return nil
+}
+
+// modify sets application properties of an item's message.
+func (q *Queue) modify(it *Item, properties wire.Map) {
+	before := it.msg.Size
+	it.msg = it.msg.WithApplicationProperties(properties)
+	q.bytes += int64(it.msg.Size - before)
 }
 
 // failed ends a delivery that did not succeed: it counts, and once too often

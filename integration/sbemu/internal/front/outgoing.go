@@ -5,14 +5,12 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
 // frameOverhead is more than a transfer frame needs beside its payload.
 const frameOverhead = 64
-
-// stampOverhead is more than the broker adds to a message it hands out.
-const stampOverhead = 256
 
 // outgoing is a link on which the client receives: messages of a queue, or
 // the replies of a node. It is the consumer of a broker's receiver.
@@ -92,7 +90,7 @@ func (l *outgoing) Deliver(d *broker.Delivery) bool {
 
 	c.mu.Lock()
 
-	size := d.Message.Size + stampOverhead
+	size := d.Message.Size + message.StampSize
 	if !l.room(size) || !l.credited() {
 		c.mu.Unlock()
 

@@ -50,7 +50,8 @@ type Message struct {
 	// TTL is the time to live that the sender set, zero: none.
 	TTL time.Duration
 
-	// Size is the size of the encoding that was sent.
+	// Size is the size of the encoding that was sent, or would have been for
+	// what the message became. With a stamp it is up to [StampSize] larger.
 	Size int
 
 	// Hops is how often the message was forwarded.
@@ -65,6 +66,9 @@ type Message struct {
 	applicationRaw []byte  // likewise
 	body           []byte  // body sections and footer
 }
+
+// StampSize is more than [Message.Append] adds to a message's size.
+const StampSize = 384
 
 // entries are the encoded entries of a map.
 type entries struct {
@@ -210,6 +214,8 @@ func (m *Message) ReplaceApplicationProperties(properties wire.Map) *Message {
 		out.applicationRaw = wire.AppendMap(wire.AppendDescriptor(nil, wire.CodeApplicationProperties), properties)
 	}
 
+	out.Size += len(out.applicationRaw) - len(m.applicationRaw)
+
 	return &out
 }
 
@@ -224,6 +230,7 @@ func (m *Message) Forwarded(deadLetterSource string) *Message {
 		raw := append([]byte(nil), m.annotations.raw...)
 		raw = wire.AppendString(wire.AppendSymbol(raw, annotationDeadLetter), deadLetterSource)
 		out.annotations = entries{raw: raw, count: m.annotations.count + 2}
+		out.Size += len(raw) - len(m.annotations.raw)
 	}
 
 	return &out

@@ -96,8 +96,13 @@ func TestRoundTrip(t *testing.T) {
 			LockToken: wire.UUID{1, 2}, State: message.Deferred,
 		}
 
+		stamped := m.Append(nil, &stamp)
+		if len(stamped) > m.Size+message.StampSize {
+			t.Fatalf("%d bytes were stamped to %d", m.Size, len(stamped))
+		}
+
 		var got amqp.Message
-		if err := got.UnmarshalBinary(m.Append(nil, &stamp)); err != nil {
+		if err := got.UnmarshalBinary(stamped); err != nil {
 			t.Fatal(err)
 		}
 

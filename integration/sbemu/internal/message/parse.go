@@ -307,7 +307,9 @@ func (m *Message) assignID(id string) {
 		b = append(b, f.Rest()...)
 	}
 
-	m.properties = wire.EndCompound(b, at, count)
+	b = wire.EndCompound(b, at, count)
+	m.Size += len(b) - len(m.properties)
+	m.properties = b
 }
 
 // Batch returns the messages of a batch: its data sections, each of which is
