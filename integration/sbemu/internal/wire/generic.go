@@ -125,12 +125,12 @@ func (d *Decoder) list() []any {
 // Map reads a map; a null is the empty map.
 func (d *Decoder) Map() Map {
 	body, n := d.MapBody()
-	if n == 0 {
-		return nil
-	}
-
 	in := Decoder{buf: body, depth: d.depth}
-	out := make(Map, 0, n/2)
+
+	var out Map
+	if n > 0 {
+		out = make(Map, 0, n/2)
+	}
 
 	for ; n > 0 && in.err == nil; n -= 2 {
 		out = append(out, Pair{Key: in.Value(), Value: in.Value()})

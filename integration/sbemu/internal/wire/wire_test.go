@@ -263,6 +263,7 @@ func FuzzDecode(f *testing.F) {
 func FuzzValue(f *testing.F) {
 	f.Add(wire.AppendValue(nil, wire.Map{{Key: "a", Value: []any{int64(1), "x", wire.Described{Descriptor: uint64(1)}}}}))
 	f.Add(wire.AppendLongs(nil, []int64{1, 2}))
+	f.Add([]byte{0xd1, 0, 0, 0, 5, 0, 0, 0, 0, 0x40}) // an empty map with something in it
 	f.Add([]byte{0xf0, 0, 0, 0, 5, 0x7f, 0xff, 0xff, 0xff, 0x40})
 
 	f.Fuzz(func(t *testing.T, b []byte) {
