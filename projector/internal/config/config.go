@@ -42,7 +42,7 @@ type Projections struct {
 // Sessions says how sessions are drained.
 type Sessions struct {
 	Slots       int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"32" help:"Sessions that this process drains at the same time."`
-	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"30ms" help:"How long a session may have no message before its slot goes on to another; at least three round trips to the broker. Half of the slots are kept free so; as long as they are, a session is kept for --session-hold."`
+	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"30ms" help:"How long a session may have no message before its slot goes on to another, where some wait; at least three round trips to the broker. Where none does, a session is kept for --session-hold."`
 	Hold        time.Duration `name:"session-hold" env:"PENSTOCK_SESSION_HOLD" default:"1m" help:"How long a session without messages is kept at most. Accepting it again takes about 15 round trips."`
 	Tenure      time.Duration `name:"session-tenure" env:"PENSTOCK_SESSION_TENURE" default:"2m" help:"How long a busy session is kept at most, so that others have a turn and new pods get their share."`
 	GapHold     time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before what is missing is read from the event store."`

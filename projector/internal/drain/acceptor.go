@@ -105,9 +105,13 @@ func (a *Acceptor) slot(stop, hard context.Context, index int) {
 	}
 	defer pulse.Idle()
 	gaps := 0
-	for a.gate.enter(stop) == nil {
+	for {
+		t, err := a.gate.enter(stop)
+		if err != nil {
+			return
+		}
 		pulse.Beat()
-		accepted, conn, ok := a.accept(stop)
+		accepted, conn, ok := a.accept(stop, t)
 		if !ok {
 			pulse.Idle()
 			continue
@@ -146,14 +150,14 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pu
 	return end
 }
 
-// accept tries once to get a session. Where it does, conn is in use until it is
+// accept uses a ticket to get a session. Where it does, conn is in use until it is
 // released.
-func (a *Acceptor) accept(stop context.Context) (Accepted, *pooled, bool) {
+func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bool) {
 	conn, err := a.pool.take()
 	if err != nil {
 		a.options.Logger.Error().Err(err).Msg("connection not opened")
 		a.metrics.accepts.WithLabelValues("failed").Inc()
-		a.gate.failed(0)
+		a.gate.failed(t, 0)
 		return Accepted{}, nil, false
 	}
 	wait := acceptWait
@@ -167,35 +171,35 @@ func (a *Acceptor) accept(stop context.Context) (Accepted, *pooled, bool) {
 		a.tellConnected()
 		a.metrics.accepts.WithLabelValues("accepted").Inc()
 		a.pool.answered(conn)
-		a.gate.granted()
+		a.gate.granted(t)
 		return accepted, conn, true
 	}
-	a.missed(stop, ctx, conn, err)
+	a.missed(stop, ctx, t, conn, err)
 	a.pool.release(conn)
 	return Accepted{}, nil, false
 }
 
 // missed sorts out why there is no session.
-func (a *Acceptor) missed(stop, ctx context.Context, conn *pooled, err error) {
+func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err error) {
 	class := sbus.Classify(err)
 	result := "failed"
 	switch {
 	case stop.Err() != nil:
 		a.pool.stopped(conn)
-		a.gate.stopped()
+		a.gate.stopped(t)
 		return
 	case noSession(err):
 		result = "none"
 		a.tellConnected()
 		a.pool.answered(conn)
-		a.gate.none()
+		a.gate.none(t)
 	case class == sbus.ClassBusy:
 		result = "busy"
 		a.pool.answered(conn)
-		a.gate.failed(busyWait)
+		a.gate.failed(t, busyWait)
 	default:
 		a.pool.failed(conn, ctx.Err() != nil)
-		a.gate.failed(0)
+		a.gate.failed(t, 0)
 		if (class == sbus.ClassFatal || class == sbus.ClassRefused) && !a.reached.Load() && a.refusals.Add(1) == refusalsOut {
 			a.refuse(fmt.Errorf("%w: %w", ErrRefused, err))
 		}

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -13,18 +14,29 @@ import (
 type gate struct {
 	mu    sync.Mutex
 	slots int
-	// limit bounds pending, which are the accepts that wait; active are the sessions
-	// held, and leaving those of them that have been told to make room.
-	limit, pending, active, leaving int
-	failures                        int
-	notBefore                       time.Time
+	// limit bounds the accepts that wait.
+	limit int
+	// pending are the times at which they began, the oldest first.
+	pending *list.List
+	// active are the sessions held, and leaving those of them that have been told to
+	// make room.
+	active, leaving int
+	failures        int
+	notBefore       time.Time
 	// changed is closed and replaced at each change that lets someone in.
 	changed chan struct{}
 }
 
+// ticket is the leave to accept once.
+type ticket *list.Element
+
 // idleAccepts is how many accepts wait where there is no work: two, so that one
 // connection that hangs does not stop a pod.
 const idleAccepts = 2
+
+// inVain is how long an accept waits where no session is free, at the least: longer
+// than the round trips that it takes to get one.
+const inVain = 250 * time.Millisecond
 
 // Bounds of the pause after failed accepts.
 const (
@@ -33,19 +45,19 @@ const (
 )
 
 func newGate(slots int) *gate {
-	return &gate{slots: slots, limit: min(idleAccepts, slots), changed: make(chan struct{})}
+	return &gate{slots: slots, limit: min(idleAccepts, slots), pending: list.New(), changed: make(chan struct{})}
 }
 
-// enter waits for leave to accept. Each enter that returns nil is followed by one
-// of granted, none and failed.
-func (g *gate) enter(ctx context.Context) error {
+// enter waits for leave to accept. The ticket goes to one of granted, none, stopped
+// and failed.
+func (g *gate) enter(ctx context.Context) (ticket, error) {
 	for {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
-		wait, changed := g.try()
-		if changed == nil {
-			return nil
+		t, wait, changed := g.try()
+		if t != nil {
+			return t, nil
 		}
 		var timer <-chan time.Time
 		if wait > 0 {
@@ -60,15 +72,15 @@ func (g *gate) enter(ctx context.Context) error {
 }
 
 // try enters, or gives what to wait for.
-func (g *gate) try() (time.Duration, <-chan struct{}) {
+func (g *gate) try() (ticket, time.Duration, <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	wait := time.Until(g.notBefore)
-	if wait <= 0 && g.pending < g.limit {
-		g.pending++
-		return 0, nil
+	now := time.Now()
+	wait := g.notBefore.Sub(now)
+	if wait <= 0 && g.pending.Len() < g.limit {
+		return g.pending.PushBack(now), 0, nil
 	}
-	return wait, g.changed
+	return nil, wait, g.changed
 }
 
 func (g *gate) wake() {
@@ -77,10 +89,10 @@ func (g *gate) wake() {
 }
 
 // granted says that an accept got a session. It is followed by one left.
-func (g *gate) granted() {
+func (g *gate) granted(t ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pending--
+	g.pending.Remove(t)
 	g.active++
 	g.failures = 0
 	g.limit = min(g.limit+1, g.slots)
@@ -88,29 +100,29 @@ func (g *gate) granted() {
 }
 
 // none says that there was no session.
-func (g *gate) none() {
+func (g *gate) none(t ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pending--
+	g.pending.Remove(t)
 	g.failures = 0
 	g.limit = max(g.limit/2, min(idleAccepts, g.slots))
 	g.wake()
 }
 
 // stopped says that an accept was cancelled.
-func (g *gate) stopped() {
+func (g *gate) stopped(t ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pending--
+	g.pending.Remove(t)
 	g.wake()
 }
 
 // failed says that an accept failed, and lets nobody in for a while, at least for
 // atLeast.
-func (g *gate) failed(atLeast time.Duration) {
+func (g *gate) failed(t ticket, atLeast time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pending--
+	g.pending.Remove(t)
 	g.limit = max(g.limit/2, 1)
 	now := time.Now()
 	if now.Before(g.notBefore) {
@@ -132,14 +144,20 @@ func (g *gate) left(madeRoom bool) {
 	}
 }
 
-// makeRoom tells an idle session to leave, so that half of the slots are there for
-// the sessions that wait. Where many short sessions do, half of the slots is what
-// accepting them takes: as long as draining one does.
-func (g *gate) makeRoom() bool {
+// makeRoom tells an idle session to leave, so that there are slots for the sessions
+// that wait. Where many short sessions do, half of the slots is what accepting them
+// takes: as long as draining one does. Where an accept waits in vain, no session
+// does, and a few free slots are enough.
+func (g *gate) makeRoom(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	free := g.slots - g.active
-	if free+g.leaving >= max(g.slots/2, 1) {
+	reserve := g.slots / 2
+	if oldest := g.pending.Front(); oldest != nil {
+		if since, ok := oldest.Value.(time.Time); ok && now.Sub(since) >= inVain {
+			reserve = g.slots / 8
+		}
+	}
+	if g.slots-g.active+g.leaving >= max(reserve, 1) {
 		return false
 	}
 	g.leaving++

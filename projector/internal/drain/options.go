@@ -34,9 +34,9 @@ type Options struct {
 	// 64 MiB by default.
 	BufferBytes int
 	// SessionIdle is how long a session has no message before its slot goes on to
-	// another session; 30 ms by default, and at least three round trips. As long as
-	// half of the slots are free, the session is kept up to SessionHold, since
-	// accepting it again costs about 15 round trips.
+	// another session, where some wait; 30 ms by default, and at least three round
+	// trips. Where none does, the session is kept up to SessionHold, since accepting it
+	// again costs about 15 round trips.
 	SessionIdle time.Duration
 	// SessionHold is how long an idle session is kept at most; 1 min by default.
 	SessionHold time.Duration

@@ -201,7 +201,7 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 	case idle >= s.options.SessionHold:
 		return endIdle
 	}
-	if s.madeRoom = s.gate.makeRoom(); s.madeRoom {
+	if s.madeRoom = s.gate.makeRoom(now); s.madeRoom {
 		return endIdle
 	}
 	return ""
