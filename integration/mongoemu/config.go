@@ -19,6 +19,10 @@ type Config struct {
 	OplogBytes int64
 	// OplogEntries bounds the number of the oplog's entries; 0 for no bound.
 	OplogEntries int
+	// DataDir is a directory to keep everything in, so that it survives the
+	// process, though not a crash of the machine; empty to keep all in memory only.
+	// What sessions know, of retryable writes and open transactions, is not kept.
+	DataDir string
 	// TransactionLifetime is how old a transaction may get before it is aborted;
 	// 0 for the server's default of 60 s.
 	TransactionLifetime time.Duration

@@ -86,7 +86,7 @@ func (s *Server) Handler() http.Handler {
 		s.TruncateOplog(in.Keep)
 		return done{}, nil
 	}))
-	mux.HandleFunc("POST /oplog/noop", order(func(done) (any, error) { s.WriteNoop(); return done{}, nil }))
+	mux.HandleFunc("POST /oplog/noop", order(func(done) (any, error) { return done{}, s.WriteNoop() }))
 	mux.HandleFunc("POST /ttl/expire", order(func(done) (any, error) { return done{}, s.ExpireDocuments() }))
 	return mux
 }

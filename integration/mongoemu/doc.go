@@ -1,6 +1,7 @@
 // Package mongoemu is a stand-in for MongoDB, for development and tests only: the
 // wire protocol of a single-node replica set on a real port, so that the
-// unmodified driver connects to it. Everything is kept in memory.
+// unmodified driver connects to it. Everything is kept in memory, and where
+// [Config.DataDir] says so in a journal beside it.
 //
 // It presents itself as MongoDB 7.0 and is strict: an operator, an option or a
 // command that it lacks is an error that names it, never ignored.

@@ -95,3 +95,10 @@ func appName(name string) func(*options.ClientOptions) {
 func resumeAfter(token bson.Raw) *options.ChangeStreamOptionsBuilder {
 	return options.ChangeStream().SetResumeAfter(token)
 }
+
+func noop(t *testing.T, s *mongoemu.Server) {
+	t.Helper()
+	if err := s.WriteNoop(); err != nil {
+		t.Fatal(err)
+	}
+}

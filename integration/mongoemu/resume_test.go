@@ -211,7 +211,7 @@ func TestIdleTokenAdvances(t *testing.T) {
 	first := cs.ResumeToken()
 	for range 5 {
 		for range 10 {
-			s.WriteNoop()
+			noop(t, s)
 		}
 		idle(t, cs)
 	}

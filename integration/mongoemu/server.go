@@ -55,9 +55,11 @@ func (s *Server) Start() error {
 	if err != nil {
 		return fmt.Errorf("listen for clients: %w", err)
 	}
-	s.listener = l
 	log := oplog.New(oplog.Limits{Entries: s.config.OplogEntries, Bytes: s.config.OplogBytes})
-	s.store = store.New(log, s.config.Now)
+	if s.store, err = s.openStore(log); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	s.listener = l
 	s.sessions = session.NewManager(s.store, s.config.Now, s.config.TransactionLifetime)
 	s.engine = command.New(command.Config{
 		Store: s.store, Sessions: s.sessions, Faults: &s.faults, Now: s.config.Now,
@@ -74,6 +76,13 @@ func (s *Server) Start() error {
 	return nil
 }
 
+func (s *Server) openStore(log *oplog.Log) (*store.Store, error) {
+	if s.config.DataDir == "" {
+		return store.New(log, s.config.Now), nil
+	}
+	return store.Open(log, s.config.Now, s.config.DataDir)
+}
+
 // Address is host:port of the listener.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
@@ -83,7 +92,7 @@ func (s *Server) URI() string {
 }
 
 // Close drops all connections and waits until every goroutine has ended. What
-// was stored is gone.
+// was stored is gone, unless it is kept in a directory.
 func (s *Server) Close() error {
 	if s.listener == nil {
 		return nil
@@ -98,13 +107,13 @@ func (s *Server) Close() error {
 	s.stop(mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at shutdown"))
 	err := s.listener.Close()
 	s.DropConnections()
-	if waited := s.group.Wait(); waited != nil {
-		return fmt.Errorf("run mongoemu: %w", waited)
-	}
 	if err != nil {
-		return fmt.Errorf("close the listener: %w", err)
+		err = fmt.Errorf("close the listener: %w", err)
 	}
-	return nil
+	if waited := s.group.Wait(); waited != nil {
+		err = errors.Join(err, fmt.Errorf("run mongoemu: %w", waited))
+	}
+	return errors.Join(err, s.store.Close())
 }
 
 func (s *Server) accept() error {
@@ -157,7 +166,9 @@ func (s *Server) writeNoops() error {
 			return nil
 		case <-tick.C:
 			if now := s.store.OperationTime(); now == last {
-				s.store.Noop("periodic noop")
+				if err := s.store.Noop("periodic noop"); err != nil {
+					return err
+				}
 			}
 			last = s.store.OperationTime()
 		}

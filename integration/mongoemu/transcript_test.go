@@ -61,7 +61,7 @@ func TestTranscript(t *testing.T) {
 	t.Parallel()
 	exchanges := readTranscript(t)
 	s, _ := start(t, mongoemu.Config{})
-	s.WriteNoop()
+	noop(t, s)
 	s.TruncateOplog(1) // as the recorded server's oplog had lost its beginning
 	r := &replay{t: t, plain: dialRaw(t, s), ids: map[int64]int64{}, tokens: map[string]string{}}
 	for _, x := range exchanges {

@@ -23,6 +23,7 @@ import (
 type settings struct {
 	Address        string        `help:"Host and port to listen on; port 0 takes a free one." env:"MONGOEMU_ADDRESS" default:"127.0.0.1:27017"`
 	ReplicaSet     string        `help:"Name of the replica set." env:"MONGOEMU_REPLICA_SET" default:"rs0"`
+	DataDir        string        `help:"Directory to keep everything in, so that it survives a restart; in memory only if empty." env:"MONGOEMU_DATA_DIR"`
 	OplogSize      int64         `help:"Bound of the oplog in MiB." env:"MONGOEMU_OPLOG_SIZE" default:"256"`
 	ControlAddress string        `help:"Host and port of the HTTP endpoint that orders faults (see package mongoemu, Server.Handler); none if empty." env:"MONGOEMU_CONTROL_ADDRESS"`
 	TTLInterval    time.Duration `help:"Time between two passes over TTL indexes." env:"MONGOEMU_TTL_INTERVAL" default:"60s"`
@@ -36,7 +37,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	exit := -1
 	parser, err := kong.New(&o,
 		kong.Name("mongoemu"),
-		kong.Description("A stand-in for MongoDB, for development and tests: a single-node replica set in memory. Prints its connection string and runs until SIGINT or SIGTERM."),
+		kong.Description("A stand-in for MongoDB, for development and tests: a single-node replica set. Prints its connection string and runs until SIGINT or SIGTERM."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 	)
@@ -64,7 +65,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 // serve runs the server, and the control endpoint beside it, until ctx ends.
 func serve(ctx context.Context, o settings, stdout io.Writer) (err error) {
 	s, err := mongoemu.New(mongoemu.Config{
-		Address: o.Address, ReplicaSet: o.ReplicaSet, OplogBytes: o.OplogSize << 20,
+		Address: o.Address, ReplicaSet: o.ReplicaSet, OplogBytes: o.OplogSize << 20, DataDir: o.DataDir,
 		TTLInterval: o.TTLInterval, NoopInterval: o.NoopInterval,
 	})
 	if err != nil {

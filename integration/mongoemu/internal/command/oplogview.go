@@ -3,8 +3,6 @@ package command
 import (
 	"slices"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
@@ -26,10 +24,7 @@ func (e *Engine) openOplog(q store.Query) (source, error) {
 	if q.Order != nil || q.Hint.Name != "" || q.Hint.Pattern != nil {
 		return nil, mongoerr.Lacking("an order other than $natural on %s", oplogNamespace)
 	}
-	entries, err := e.allEntries()
-	if err != nil {
-		return nil, err
-	}
+	entries := e.Store.Log().All()
 	if q.Natural < 0 || q.Hint.Natural < 0 {
 		slices.Reverse(entries)
 	}
@@ -53,21 +48,6 @@ func (e *Engine) openOplog(q store.Query) (source, error) {
 		}
 	}
 	return newList(docs), nil
-}
-
-func (e *Engine) allEntries() ([]*oplog.Entry, error) {
-	log := e.Store.Log()
-	stats := log.Stats()
-	entries := make([]*oplog.Entry, stats.Entries)
-	first, err := log.Seek(bson.Timestamp{})
-	if err != nil {
-		first = log.End() - uint64(stats.Entries)
-	}
-	n, err := log.Read(first, entries)
-	if err != nil {
-		return nil, mongoerr.New(mongoerr.CappedPositionLost, "CollectionScan died due to position in capped collection being deleted.")
-	}
-	return entries[:n], nil
 }
 
 func oplogDocument(e *oplog.Entry) []byte {

@@ -94,7 +94,9 @@ func (r *Request) generic(e *Engine) error {
 		if r.after.After(e.Store.Clock().Last()) {
 			return mongoerr.New(mongoerr.InvalidOptions, "readConcern afterClusterTime value must not be greater than the current clusterTime. Requested clusterTime: %v; current clusterTime: %v", *r.after, e.Store.Clock().Last())
 		}
-		e.Store.Reach(*r.after)
+		if err := e.Store.Reach(*r.after); err != nil {
+			return err
+		}
 	}
 	if r.lsid != nil {
 		s, err := e.Sessions.Get(r.lsid)

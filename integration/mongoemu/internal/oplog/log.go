@@ -157,6 +157,13 @@ func (l *Log) Wait(ctx context.Context, stop <-chan struct{}, position uint64) b
 	}
 }
 
+// All are the entries that the log holds.
+func (l *Log) All() []*Entry {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return append([]*Entry(nil), l.entries[l.head:]...)
+}
+
 // Stats describes the log.
 type Stats struct {
 	Entries int

@@ -36,9 +36,15 @@ func (w *Writer) Create(ns Namespace, options []byte) (*Collection, error) {
 		return nil, mongoerr.New(mongoerr.NamespaceExists, "Collection %s already exists.", ns)
 	}
 	c := newCollection(ns, newUUID(), options)
-	w.store.collections[ns] = c
-	w.store.noop("create " + ns.String())
+	w.store.add(c)
 	return c, nil
+}
+
+// add enters a new collection.
+func (s *Store) add(c *Collection) {
+	s.collections[c.NS] = c
+	s.keep(frameCollection, func(b *bsonraw.Builder) { writeCollection(b, c) })
+	s.noop("create " + c.NS.String())
 }
 
 // untouched waits for the transactions that have written to a collection, before
@@ -69,12 +75,6 @@ func (w *Writer) Drop(ns Namespace) (*Collection, error) {
 	delete(w.store.collections, ns)
 	w.store.append(&oplog.Entry{Kind: oplog.Drop, DB: ns.DB, Coll: ns.Coll, UUID: c.UUID})
 	return c, nil
-}
-
-func (s *Store) append(e *oplog.Entry) {
-	e.TS = s.clock.Next()
-	e.Wall = s.now().UnixMilli()
-	s.log.Append(e)
 }
 
 // DropDatabase removes all collections of a database.
@@ -121,12 +121,16 @@ func (w *Writer) Rename(from, to Namespace, dropTarget bool) error {
 	if target != nil {
 		e.DropTarget = &target.UUID
 	}
-	renamed := *c
-	renamed.NS = to
-	delete(w.store.collections, from)
-	w.store.collections[to] = &renamed
+	w.store.rename(from, to)
 	w.store.append(e)
 	return nil
+}
+
+func (s *Store) rename(from, to Namespace) {
+	renamed := *s.collections[from]
+	renamed.NS = to
+	delete(s.collections, from)
+	s.collections[to] = &renamed
 }
 
 // IndexSpec asks for an index.
@@ -162,6 +166,22 @@ func (w *Writer) CreateIndex(c *Collection, spec IndexSpec) (created bool, err e
 	if err := w.untouched(c.NS); err != nil {
 		return false, err
 	}
+	next, err := c.with(spec)
+	if err != nil {
+		return false, err
+	}
+	w.store.collections[c.NS] = next
+	w.store.keep(frameIndex, func(b *bsonraw.Builder) { writeIndex(b, c.NS, next.index(spec.Name)) })
+	w.store.noop("createIndexes " + c.NS.String())
+	return true, nil
+}
+
+// with is the collection with one more index, built over what is there.
+func (c *Collection) with(spec IndexSpec) (*Collection, error) {
+	parts, err := ParseKeyPattern(spec.Pattern)
+	if err != nil {
+		return nil, err
+	}
 	x := &Index{
 		Name: spec.Name, Parts: parts, Pattern: bytes.Clone(spec.Pattern),
 		Unique: spec.Unique, Sparse: spec.Sparse, ExpireAfter: spec.ExpireAfter,
@@ -174,20 +194,30 @@ func (w *Writer) CreateIndex(c *Collection, spec IndexSpec) (created bool, err e
 		r := it.Value()
 		ks, err := x.entries(r.Doc, r.ID)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		for _, k := range ks {
 			if _, taken := x.tree.Get(k); taken {
-				return false, x.duplicate(c.NS, r.Doc, k)
+				return nil, x.duplicate(c.NS, r.Doc, k)
 			}
 			x.tree.Set(k, r.ID)
 		}
 	}
 	next := *c
 	next.indexes = append(append([]*Index(nil), c.indexes...), x)
-	w.store.collections[c.NS] = &next
-	w.store.noop("createIndexes " + c.NS.String())
-	return true, nil
+	return &next, nil
+}
+
+// without is the collection without an index.
+func (c *Collection) without(name string) *Collection {
+	next := *c
+	next.indexes = nil
+	for _, x := range c.indexes {
+		if x.Name != name {
+			next.indexes = append(next.indexes, x)
+		}
+	}
+	return &next
 }
 
 // compatible looks for the index among those that exist.
@@ -222,14 +252,10 @@ func (w *Writer) DropIndex(c *Collection, name string) error {
 	if err := w.untouched(c.NS); err != nil {
 		return err
 	}
-	next := *c
-	next.indexes = nil
-	for _, x := range c.indexes {
-		if x.Name != name {
-			next.indexes = append(next.indexes, x)
-		}
-	}
-	w.store.collections[c.NS] = &next
+	w.store.collections[c.NS] = c.without(name)
+	w.store.keep(frameUnindex, func(b *bsonraw.Builder) {
+		b.String("db", c.NS.DB).String("coll", c.NS.Coll).String("name", name)
+	})
 	w.store.noop("dropIndexes " + c.NS.String())
 	return nil
 }

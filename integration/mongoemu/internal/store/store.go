@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/journal"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
 )
@@ -25,19 +26,30 @@ type Store struct {
 	open        map[*Tx]struct{}
 	ended       chan struct{} // closed when a transaction ends
 	nextRecord  uint64
+	journal     *journal.Journal // nil for a store in memory only
 }
 
-// New makes an empty store that writes to log and reads time from now.
+// New makes an empty store, in memory only, that writes to log and reads time from
+// now.
 func New(log *oplog.Log, now func() time.Time) *Store {
-	s := &Store{
+	s := empty(log, now)
+	s.initiate()
+	return s
+}
+
+// initiate begins the log.
+func (s *Store) initiate() {
+	s.publish([]*oplog.Entry{{TS: s.clock.Next(), First: true, Wall: s.now().UnixMilli(), Message: "initiating set"}}, nil)
+}
+
+func empty(log *oplog.Log, now func() time.Time) *Store {
+	return &Store{
 		now: now, log: log, clock: newClock(now),
 		collections: map[Namespace]*Collection{},
 		reserved:    map[string]*Tx{},
 		open:        map[*Tx]struct{}{},
 		ended:       make(chan struct{}),
 	}
-	log.Append(&oplog.Entry{TS: s.clock.Next(), First: true, Wall: now().UnixMilli(), Message: "initiating set"})
-	return s
 }
 
 // Log is the store's oplog.
@@ -51,25 +63,32 @@ func (s *Store) OperationTime() bson.Timestamp { return s.log.Newest() }
 
 // Noop appends an entry that changes nothing, which moves time on for idle
 // change streams.
-func (s *Store) Noop(message string) {
+func (s *Store) Noop(message string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noop(message)
+	return s.flush()
 }
 
-func (s *Store) noop(message string) {
-	s.log.Append(&oplog.Entry{TS: s.clock.Next(), Wall: s.now().UnixMilli(), Message: message})
+func (s *Store) noop(message string) { s.append(&oplog.Entry{Message: message}) }
+
+func (s *Store) append(e *oplog.Entry) {
+	e.TS = s.clock.Next()
+	e.Wall = s.now().UnixMilli()
+	s.publish([]*oplog.Entry{e}, nil)
 }
 
 // Reach makes the newest write at least as late as ts, for a read that must come
 // after it.
-func (s *Store) Reach(ts bson.Timestamp) {
+func (s *Store) Reach(ts bson.Timestamp) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ts.After(s.log.Newest()) {
-		s.clock.Observe(ts)
-		s.noop("read concern")
+	if !ts.After(s.log.Newest()) {
+		return nil
 	}
+	s.clock.Observe(ts)
+	s.noop("read concern")
+	return s.flush()
 }
 
 // Viewer reads with the shared lock held.
@@ -152,10 +171,11 @@ func (s *Store) Do(ctx context.Context, tx *Tx, fn func(*Writer) error) error {
 			return err
 		}
 		err := fn(&Writer{store: s, tx: tx})
+		flushed := s.flush()
 		ended := s.ended
 		s.mu.Unlock()
 		if !errors.Is(err, errBlocked) {
-			return err
+			return errors.Join(err, flushed)
 		}
 		select {
 		case <-ended:

@@ -151,9 +151,7 @@ func (tx *Tx) Commit(by *oplog.Transaction) error {
 		return err
 	}
 	for ns, c := range tx.created {
-		fresh := newCollection(ns, c.UUID, nil)
-		s.collections[ns] = fresh
-		s.noop("create " + ns.String())
+		s.add(newCollection(ns, c.UUID, nil))
 	}
 	if len(tx.ops) > 0 {
 		if err := tx.apply(by); err != nil {
@@ -161,7 +159,7 @@ func (tx *Tx) Commit(by *oplog.Transaction) error {
 		}
 	}
 	tx.end(txCommitted)
-	return nil
+	return s.flush()
 }
 
 func (tx *Tx) apply(by *oplog.Transaction) error {
@@ -177,7 +175,7 @@ func (tx *Tx) apply(by *oplog.Transaction) error {
 		e.TS, e.Index, e.Txn = ts, int32(i), by
 		entries[i] = e
 	}
-	s.log.Append(entries...)
+	s.publish(entries, tx.ops)
 	return nil
 }
 

@@ -200,7 +200,7 @@ func (w *Writer) record(c *Collection, o op) {
 	}
 	e := w.store.entry(c, o)
 	e.TS = w.store.clock.Next()
-	w.store.log.Append(e)
+	w.store.publish([]*oplog.Entry{e}, []op{o})
 }
 
 func (s *Store) entry(c *Collection, o op) *oplog.Entry {

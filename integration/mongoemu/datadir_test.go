@@ -1,0 +1,66 @@
+package mongoemu_test
+
+import (
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+)
+
+// A server that is started again on its directory has everything, and change
+// streams go on where they were.
+func TestDataDirSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	dir := t.TempDir()
+	s, _ := start(t, mongoemu.Config{DataDir: dir})
+	client := connect(t, s, func(o *options.ClientOptions) { o.SetServerSelectionTimeout(100 * time.Millisecond) })
+	c := client.Database("db").Collection("c")
+	createIndex(t, c, d("n", 1), options.Index().SetUnique(true))
+	cs := watch(t, c, mongo.Pipeline{})
+	insertOne(t, c, "_id", 1, "n", 1)
+	next(t, cs)
+	token := cs.ResumeToken()
+	must[*mongo.UpdateResult](t)(c.UpdateOne(ctx, d("_id", 1), d("$set", d("a", "x"))))
+	insertOne(t, c, "_id", 2, "n", 2)
+	must[*mongo.DeleteResult](t)(c.DeleteOne(ctx, d("_id", 2)))
+	in, session := begin(t, client)
+	must[*mongo.InsertManyResult](t)(c.InsertMany(in, []any{d("_id", 3, "n", 3), d("_id", 4, "n", 4)}))
+	if err := session.CommitTransaction(ctx); err != nil {
+		t.Fatal(err)
+	}
+	lost, _ := begin(t, client)
+	must[*mongo.InsertOneResult](t)(c.InsertOne(lost, d("_id", 9, "n", 9)))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	_, client = start(t, mongoemu.Config{DataDir: dir})
+	c = client.Database("db").Collection("c")
+	docs := all(t, must[*mongo.Cursor](t)(c.Find(ctx, d(), options.Find().SetSort(d("_id", 1)))), nil)
+	if got, want := relaxed(t, docs), `[{"_id":1,"n":1,"a":"x"} {"_id":3,"n":3} {"_id":4,"n":4}]`; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	_, err := c.InsertOne(ctx, d("_id", 5, "n", 3))
+	wantCode(t, err, 11000, "n_1")
+	cs = watch(t, c, mongo.Pipeline{}, resumeAfter(token))
+	insertOne(t, c, "_id", 6, "n", 6)
+	for _, want := range []struct {
+		operation string
+		id        int32
+	}{{"update", 1}, {"insert", 2}, {"delete", 2}, {"insert", 3}, {"insert", 4}, {"insert", 6}} {
+		if e := next(t, cs); get(e, "operationType") != want.operation || get(e, "documentKey", "_id") != want.id {
+			t.Errorf("%v, want %v", e, want)
+		}
+	}
+	other, err := mongoemu.New(mongoemu.Config{DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err == nil {
+		t.Error("two servers may use one directory")
+	}
+}

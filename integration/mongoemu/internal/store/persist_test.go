@@ -1,0 +1,200 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsongen"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
+)
+
+// content is all that clients can see of a store: collections with their
+// indexes and documents in order, and the log.
+type content struct {
+	collections []string
+	log         []*oplog.Entry
+}
+
+func contentOf(t fataler, s *store.Store) content {
+	t.Helper()
+	var c content
+	_ = s.View(nil, func(v *store.Viewer) error {
+		for _, db := range v.Databases() {
+			for _, name := range v.Names(db) {
+				coll := v.Collection(store.Namespace{DB: db, Coll: name})
+				text := coll.NS.String() + string(coll.UUID[:])
+				for _, x := range coll.Indexes() {
+					text += bsonraw.FormatDocument(x.Spec(coll.NS))
+				}
+				c.collections = append(c.collections, text)
+			}
+		}
+		return nil
+	})
+	for i, text := range c.collections {
+		rows, err := s.Open(context.Background(), nil, store.Query{NS: named(text), Filter: matcher(t, bson.D{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs, err := rows.All(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range docs {
+			c.collections[i] += bsonraw.FormatDocument(doc)
+		}
+	}
+	c.log = s.Log().All()
+	return c
+}
+
+func named(text string) store.Namespace {
+	return store.Namespace{DB: text[:2], Coll: text[3:4]}
+}
+
+func (c content) equal(other content) bool {
+	return slices.Equal(c.collections, other.collections) && slices.EqualFunc(c.log, other.log, func(a, b *oplog.Entry) bool {
+		return a.TS == b.TS && a.Index == b.Index && a.Kind == b.Kind && a.DB == b.DB && a.Coll == b.Coll && a.UUID == b.UUID &&
+			a.First == b.First && a.ToColl == b.ToColl && a.Wall == b.Wall && a.Message == b.Message && (a.Txn == nil) == (b.Txn == nil) &&
+			bytes.Equal(a.Doc, b.Doc) && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Description, b.Description)
+	})
+}
+
+func openStore(t fataler, dir string) *store.Store {
+	t.Helper()
+	s, err := store.Open(oplog.New(oplog.Limits{Entries: 60}), time.Now, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// writing makes random changes to collections of one letter.
+type writing struct {
+	t     *rapid.T
+	store *store.Store
+	next  int32
+}
+
+func (w *writing) namespace() store.Namespace {
+	return store.Namespace{DB: "db", Coll: rapid.SampledFrom([]string{"c", "d"}).Draw(w.t, "collection")}
+}
+
+func (w *writing) step() {
+	ns, tx := w.namespace(), (*store.Tx)(nil)
+	inside := rapid.IntRange(0, 3).Draw(w.t, "transaction") == 0
+	if inside {
+		tx = w.store.Begin()
+	}
+	kind := rapid.IntRange(0, 11).Draw(w.t, "kind")
+	for range rapid.IntRange(1, 3).Draw(w.t, "times") {
+		// Whether it can be done does not matter here.
+		_ = w.store.Do(context.Background(), tx, func(sw *store.Writer) error { return w.change(sw, ns, kind, inside) })
+	}
+	if !inside {
+		return
+	}
+	if rapid.Bool().Draw(w.t, "commit") {
+		_ = tx.Commit(&oplog.Transaction{Session: bsonraw.MustMarshal(bson.D{{Key: "id", Value: 1}}), Number: 1})
+	} else {
+		tx.Abort()
+	}
+}
+
+func (w *writing) change(sw *store.Writer, ns store.Namespace, kind int, inside bool) error {
+	c := sw.Collection(ns)
+	if kind < 6 || c == nil {
+		w.next++
+		doc := append(bson.D{{Key: "_id", Value: w.next}}, bsongen.Document(1, bsongen.Names).Draw(w.t, "doc")...)
+		return sw.Insert(ns, bsonraw.MustMarshal(doc))
+	}
+	found, err := sw.Select(c, matcher(w.t, bson.D{}), []store.KeyPart{{Field: "_id", Path: query.Path{"_id"}, Desc: true}}, store.Hint{}, 1)
+	switch {
+	case err != nil:
+		return err
+	case kind < 8 && len(found) > 0:
+		id, _ := bsonraw.Lookup(found[0].Doc, "_id")
+		doc := bsonraw.NewBuilder(32).Value("_id", id).Int32("x", rapid.Int32().Draw(w.t, "x")).Bytes()
+		var description []byte
+		if kind == 6 {
+			description = bsonraw.MustMarshal(bson.D{{Key: "updatedFields", Value: bson.D{}}})
+		}
+		return sw.Replace(c, found[0], doc, description)
+	case kind == 8 && len(found) > 0:
+		return sw.Remove(c, found[0])
+	case inside:
+		return nil
+	case kind == 9:
+		_, err := sw.CreateIndex(c, store.IndexSpec{Name: "a", Pattern: bsonraw.MustMarshal(bson.D{{Key: "a", Value: -1}}), Unique: rapid.Bool().Draw(w.t, "unique")})
+		return err
+	case kind == 10 && rapid.Bool().Draw(w.t, "drop"):
+		_, err := sw.Drop(ns)
+		return err
+	case kind == 10:
+		return sw.DropIndex(c, "a")
+	}
+	return sw.Rename(ns, w.namespace(), true)
+}
+
+// What a store held when its process ended, cleanly or not, is what it holds
+// when it is opened again, and after that once more.
+func TestStoreSurvives(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		dir := newDir(t, base)
+		w := &writing{t: t, store: openStore(t, dir)}
+		for range rapid.IntRange(1, 3).Draw(t, "lives") {
+			for range rapid.IntRange(0, 30).Draw(t, "steps") {
+				w.step()
+			}
+			want := contentOf(t, w.store)
+			if rapid.Bool().Draw(t, "crash") {
+				dir = crash(t, base, dir)
+			} else if err := w.store.Close(); err != nil {
+				t.Fatal(err)
+			}
+			w.store = openStore(t, dir)
+			if got := contentOf(t, w.store); !got.equal(want) {
+				t.Fatalf("got\n%q\n%d entries, want\n%q\n%d entries", got.collections, len(got.log), want.collections, len(want.log))
+			}
+			if last := w.store.Log().Newest(); !w.store.Clock().Next().After(last) {
+				t.Fatal("time went back")
+			}
+		}
+		_ = w.store.Close()
+	})
+}
+
+// crash leaves a store's directory as the end of its process would, under
+// another name, with a write that was cut short.
+func crash(t *rapid.T, base, dir string) string {
+	journal, err := os.ReadFile(filepath.Join(dir, "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := newDir(t, base)
+	if err := os.WriteFile(filepath.Join(next, "journal"), append(journal, 100, 0, 0, 0, 1, 2, 3), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func newDir(t *rapid.T, base string) string {
+	dir, err := os.MkdirTemp(base, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
