@@ -109,9 +109,10 @@ type sizeEstimate struct {
 	bytes atomic.Int64
 }
 
-// The first guess, and a part of every message that a body's size leaves out.
+// The first guess, which is soon corrected, and a part of every message that a
+// body's size leaves out.
 const (
-	firstSizeGuess  = 4 << 10
+	firstSizeGuess  = 64 << 10
 	messageOverhead = 1 << 10
 )
 
@@ -125,7 +126,7 @@ func (e *sizeEstimate) get() int {
 func (e *sizeEstimate) add(size int) {
 	size += messageOverhead
 	old := e.bytes.Load()
-	next := old - old/64 + int64(size)/64
+	next := old - old/512 + int64(size)/512
 	if int64(size) > old {
 		next = int64(size)
 	}

@@ -1,0 +1,122 @@
+package drain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+)
+
+var errStore = errors.New("store is not able to")
+
+type model struct {
+	latency time.Duration
+	// store holds how many events each aggregate has in the event store.
+	store map[string]int64
+	// poison are the events that park their aggregate.
+	poison map[string]int64
+	// transient, where set, may fail an event.
+	transient func() bool
+
+	mu        sync.Mutex
+	watermark map[string]int64
+	applied   map[string][]int64
+	parked    map[string]bool
+	calls     int
+	largest   int
+	busy      map[string]bool
+	problems  []string
+	// deaf makes it write on when its context has ended, as a writer does that has
+	// begun.
+	deaf bool
+}
+
+func newModel(latency time.Duration) *model {
+	return &model{
+		latency: latency, store: make(map[string]int64), poison: make(map[string]int64),
+		watermark: make(map[string]int64), applied: make(map[string][]int64), parked: make(map[string]bool), busy: make(map[string]bool),
+	}
+}
+
+func (m *model) Handle(ctx context.Context, batch []*drain.Delivery, repair bool) []drain.Verdict {
+	m.mu.Lock()
+	m.calls++
+	m.largest = max(m.largest, len(batch))
+	from := make(map[string]int64)
+	for i, d := range batch {
+		from[d.Event.AggregateID] = m.watermark[d.Event.AggregateID]
+		if i > 0 && batch[i-1].Event.AggregateID == d.Event.AggregateID && batch[i-1].Event.EventID >= d.Event.EventID {
+			m.problems = append(m.problems, "batch not ascending")
+		}
+	}
+	m.mu.Unlock()
+	if m.deaf {
+		pause(context.Background(), m.latency)
+	} else if pause(ctx, m.latency); ctx.Err() != nil {
+		return make([]drain.Verdict, len(batch))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	verdicts := make([]drain.Verdict, len(batch))
+	stale := make(map[string]bool)
+	for key, v := range from {
+		// The guard: what was read is what is there.
+		stale[key] = m.watermark[key] != v
+	}
+	for i, d := range batch {
+		key, id := d.Event.AggregateID, d.Event.EventID
+		switch {
+		case stale[key] || m.transient != nil && m.transient():
+			stale[key] = true
+			verdicts[i] = drain.Verdict{Outcome: drain.Retry, Err: errStore}
+		default:
+			verdicts[i] = m.apply(key, id, repair)
+		}
+	}
+	return verdicts
+}
+
+func (m *model) apply(key string, id int64, repair bool) drain.Verdict {
+	switch v := m.watermark[key]; {
+	case m.parked[key], id <= v:
+		return drain.Verdict{Outcome: drain.Done}
+	case id > v+1 && (!repair || m.store[key] < id-1):
+		return drain.Verdict{Outcome: drain.Gap}
+	default:
+		for v++; v <= id; v++ {
+			if m.poison[key] == v {
+				m.parked[key] = true
+				if v < id {
+					return drain.Verdict{Outcome: drain.Done}
+				}
+				return drain.Verdict{Outcome: drain.Poison, Reason: "expression", Err: errors.New("no such key")}
+			}
+			m.applied[key] = append(m.applied[key], v)
+			m.watermark[key] = v
+		}
+		return drain.Verdict{Outcome: drain.Done}
+	}
+}
+
+func (m *model) check(want map[string]int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.problems {
+		return errors.New(p)
+	}
+	for key, n := range want {
+		applied := m.applied[key]
+		for i, id := range applied {
+			if id != int64(i)+1 {
+				return fmt.Errorf("%s: event %d applied at place %d: %v", key, id, i+1, applied)
+			}
+		}
+		if int64(len(applied)) != n {
+			return fmt.Errorf("%s: %d events applied, want %d", key, len(applied), n)
+		}
+	}
+	return nil
+}

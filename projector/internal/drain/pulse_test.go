@@ -1,0 +1,87 @@
+package drain_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+)
+
+func TestPulse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, 10*time.Minute)
+		pulse := &pulse{}
+		h := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
+		s := start(t, broker, newModel(0), func(o *drain.Options) {
+			o.Slots, o.Handler = 1, h
+			o.Pulse = func(int) drain.Pulse { return pulse }
+		})
+		pause(t.Context(), 20*time.Minute)
+		if silence := pulse.mostSilent(); silence > drain.MaxSilence {
+			t.Errorf("an idle slot was silent for %s", silence)
+		}
+		broker.send("a", "a", 1)
+		<-h.begun
+		beats := pulse.beats
+		pause(t.Context(), 5*time.Minute)
+		if pulse.beats != beats {
+			t.Error("a slot whose handler is stuck beats")
+		}
+		close(h.release)
+		s.settled(t, time.Minute)
+		s.end(t)
+	})
+}
+
+type stuck struct{ begun, release chan struct{} }
+
+func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ bool) []drain.Verdict {
+	close(h.begun)
+	<-h.release
+	verdicts := make([]drain.Verdict, len(batch))
+	for i := range verdicts {
+		verdicts[i].Outcome = drain.Done
+	}
+	return verdicts
+}
+
+type pulse struct {
+	mu    sync.Mutex
+	beats int
+	last  time.Time
+	most  time.Duration
+	idle  bool
+}
+
+func (p *pulse) Beat() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note()
+	p.beats++
+	p.idle = false
+}
+
+func (p *pulse) Idle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note()
+	p.idle = true
+}
+
+func (p *pulse) note() {
+	now := time.Now()
+	if p.beats > 0 && !p.idle {
+		p.most = max(p.most, now.Sub(p.last))
+	}
+	p.last = now
+}
+
+func (p *pulse) mostSilent() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.most
+}

@@ -1,0 +1,251 @@
+package drain_test
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+type fakeReceiver struct {
+	broker      *fakeBroker
+	id          string
+	session     *fakeSession
+	attached    bool
+	closed      bool
+	lockedUntil time.Time
+	epoch       int
+	// credit is what the broker may still send.
+	credit       int
+	receiving    bool
+	stopReleaser func()
+	// told is set when a call has said that the link is dead.
+	told bool
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
+	b := r.broker
+	for {
+		b.mu.Lock()
+		changed := b.changed
+		if !r.attached {
+			b.mu.Unlock()
+			return nil, false
+		}
+		if r.credit > 0 {
+			for s := r.session; s.first < len(s.messages); s.first++ {
+				if m := s.messages[s.first]; !m.settled && m.link == nil {
+					b.tokens++
+					binary.BigEndian.PutUint64(m.token[:], b.tokens)
+					s.byToken[m.token] = m
+					m.link = r
+					b.out += len(m.body)
+					b.mostOut = max(b.mostOut, b.out)
+					r.credit--
+					b.mu.Unlock()
+					return m, true
+				}
+			}
+		}
+		b.mu.Unlock()
+		// Like go-amqp, what is there comes before the end of the context.
+		if ctx.Err() != nil {
+			return nil, true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
+	b := r.broker
+	b.mu.Lock()
+	if r.receiving {
+		b.problems = append(b.problems, "ReceiveMessages called concurrently")
+	}
+	r.receiving = true
+	stop := r.stopReleaser
+	r.stopReleaser = nil
+	b.mu.Unlock()
+	defer func() { b.mu.Lock(); r.receiving = false; b.mu.Unlock() }()
+	if stop != nil {
+		stop()
+	}
+	b.mu.Lock()
+	switch {
+	case r.closed:
+		b.problems = append(b.problems, "ReceiveMessages called after Close")
+	case !r.attached:
+		if r.told {
+			b.problems = append(b.problems, "ReceiveMessages called on a dead link")
+		}
+		s := b.sessions[r.id]
+		if s.owner != nil {
+			b.mu.Unlock()
+			return nil, &amqp.Error{Condition: "com.microsoft:session-cannot-be-locked"}
+		}
+		b.attach(s, r)
+	}
+	fresh := most > r.credit
+	r.credit = max(r.credit, most)
+	b.mu.Unlock()
+	if fresh {
+		pause(ctx, b.rtt)
+	}
+
+	var messages []*azservicebus.ReceivedMessage
+	m, alive := r.next(ctx)
+	if m != nil {
+		messages = append(messages, r.received(m))
+		more, cancel := context.WithTimeout(ctx, o.TimeAfterFirstMessage)
+		for len(messages) < most {
+			m, alive = r.next(more)
+			if m == nil {
+				break
+			}
+			messages = append(messages, r.received(m))
+		}
+		cancel()
+	}
+	if alive {
+		r.startReleaser()
+	}
+	switch {
+	case len(messages) > 0:
+		return messages, nil
+	case !alive:
+		b.mu.Lock()
+		r.told = true
+		b.mu.Unlock()
+		return nil, nil
+	default:
+		return nil, ctx.Err()
+	}
+}
+
+func (r *fakeReceiver) received(m *fakeMessage) *azservicebus.ReceivedMessage {
+	contentType := event.ContentTypeBSON
+	r.broker.mu.Lock()
+	defer r.broker.mu.Unlock()
+	return &azservicebus.ReceivedMessage{MessageID: m.id, Body: m.body, ContentType: &contentType, LockToken: m.token, SessionID: &r.id}
+}
+
+func (r *fakeReceiver) startReleaser() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	r.broker.mu.Lock()
+	r.stopReleaser = func() { cancel(); <-done }
+	r.broker.mu.Unlock()
+	go func() {
+		defer close(done)
+		for {
+			m, alive := r.next(ctx)
+			if m == nil {
+				return
+			}
+			pause(context.Background(), r.broker.rtt)
+			r.broker.mu.Lock()
+			if m.link == r {
+				m.link = nil
+				r.broker.out -= len(m.body)
+				r.session.first = min(r.session.first, m.place)
+				r.broker.released++
+				r.broker.signal()
+			}
+			r.broker.mu.Unlock()
+			if ctx.Err() != nil || !alive {
+				return
+			}
+		}
+	}()
+}
+
+func (r *fakeReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessage, then func(*fakeMessage)) error {
+	b := r.broker
+	if _, bounded := ctx.Deadline(); !bounded {
+		b.mu.Lock()
+		b.problems = append(b.problems, "settled without a deadline")
+		b.mu.Unlock()
+	}
+	pause(ctx, b.rtt+b.settleDelay)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if b.settleErr != nil {
+		if err := b.settleErr(); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	if have := b.sessions[r.id].byToken[m.LockToken]; have != nil && have.token == m.LockToken && have.link == r && !have.settled {
+		have.settled, have.link = true, nil
+		b.out -= len(have.body)
+		b.sessions[r.id].left--
+		then(have)
+		b.mu.Unlock()
+		return nil
+	}
+	b.mu.Unlock()
+	pause(ctx, 4*time.Second)
+	return ctx.Err()
+}
+
+func (r *fakeReceiver) CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, _ *azservicebus.CompleteMessageOptions) error {
+	return r.settle(ctx, m, func(*fakeMessage) {})
+}
+
+func (r *fakeReceiver) DeadLetterMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.DeadLetterOptions) error {
+	return r.settle(ctx, m, func(m *fakeMessage) { r.broker.dead[m.id] = *o.Reason })
+}
+
+func (r *fakeReceiver) RenewSessionLock(ctx context.Context, _ *azservicebus.RenewSessionLockOptions) error {
+	b := r.broker
+	pause(ctx, b.rtt)
+	if b.renewErr != nil {
+		if err := b.renewErr(); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !r.attached {
+		return &azservicebus.Error{Code: azservicebus.CodeLockLost}
+	}
+	r.session.expiry.Reset(b.lockFor)
+	return nil
+}
+
+func (r *fakeReceiver) Close(ctx context.Context) error {
+	b := r.broker
+	b.mu.Lock()
+	if r.receiving {
+		b.problems = append(b.problems, "closed while receiving")
+	}
+	stop := r.stopReleaser
+	r.stopReleaser = nil
+	b.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	pause(ctx, 3*b.rtt)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.closed = true
+	if r.attached {
+		b.detach(r.session)
+	}
+	return nil
+}

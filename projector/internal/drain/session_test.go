@@ -1,0 +1,262 @@
+package drain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+)
+
+func TestRenewsTheLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, 30*time.Second)
+		var renewals atomic.Int64
+		broker.renewErr = func() error {
+			// Two of three fail.
+			if renewals.Add(1)%3 != 0 {
+				return errors.New("somehow")
+			}
+			return nil
+		}
+		broker.send("a", "a", 1)
+		var failing atomic.Bool
+		failing.Store(true)
+		m := newModel(time.Millisecond)
+		m.transient = failing.Load
+		s := start(t, broker, m, nil)
+		pause(t.Context(), 10*time.Minute)
+		if n := broker.sessions["a"].held; n != 1 {
+			t.Errorf("the session was accepted %d times while the store was down", n)
+		}
+		failing.Store(false)
+		s.settled(t, 10*time.Second)
+		s.end(t)
+	})
+}
+
+func TestLostLockEndsTheWork(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*fakeBroker){
+		"broker says so": func(b *fakeBroker) {
+			b.renewErr = func() error { return &azservicebus.Error{Code: azservicebus.CodeLockLost} }
+		},
+		"not renewed": func(b *fakeBroker) { b.renewErr = func() error { return errors.New("somehow") } },
+		"renewal hangs": func(b *fakeBroker) {
+			b.renewErr = func() error { pause(context.Background(), time.Minute); return nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				broker := newFakeBroker(2*time.Millisecond, 30*time.Second)
+				lose(broker)
+				broker.send("a", "a", 1)
+				h := &blocked{began: make(chan time.Time, 1), ended: make(chan error, 1)}
+				s := start(t, broker, newModel(0), func(o *drain.Options) { o.Handler = h })
+				began := <-h.began
+				if err := <-h.ended; !errors.Is(err, drain.ErrLockLost) {
+					t.Errorf("the work ended with %v", err)
+				}
+				if after := time.Since(began); after > 26*time.Second {
+					t.Errorf("the work went on for %s of a lock of 30s", after)
+				}
+				s.stop()
+				if err := <-s.done; err != nil {
+					t.Error(err)
+				}
+				pause(t.Context(), time.Minute)
+			})
+		})
+	}
+}
+
+type blocked struct {
+	began chan time.Time
+	ended chan error
+}
+
+func (h *blocked) Handle(ctx context.Context, batch []*drain.Delivery, _ bool) []drain.Verdict {
+	select {
+	case h.began <- time.Now():
+	default:
+	}
+	<-ctx.Done()
+	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		select {
+		case h.ended <- err:
+		default:
+		}
+	}
+	return make([]drain.Verdict, len(batch))
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.sendBody("bucket", "no event", []byte("{}"))
+		broker.send("bucket", "a", ids(1, 6)...)
+		broker.send("bucket", "b", ids(1, 6)...)
+		m := newModel(time.Millisecond)
+		m.poison["a"] = 3
+		s := start(t, broker, m, nil)
+		s.settled(t, time.Second)
+		if err := m.check(map[string]int64{"a": 2, "b": 6}); err != nil {
+			t.Error(err)
+		}
+		want := map[string]string{"no event": drain.ReasonInvalidMessageFormat, "a/3": "expression"}
+		if fmt.Sprint(broker.dead) != fmt.Sprint(want) {
+			t.Errorf("dead letters %v, want %v", broker.dead, want)
+		}
+		s.end(t)
+	})
+}
+
+func TestGapIsRepaired(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		m.store["a"] = 9
+		broker.send("bucket", "a", 4, 5, 9)
+		broker.send("bucket", "b", ids(1, 5)...)
+		s := start(t, broker, m, nil)
+		took := s.settled(t, 5*time.Second)
+		if took < 250*time.Millisecond || took > time.Second {
+			t.Errorf("the gap was closed after %s", took)
+		}
+		if err := m.check(map[string]int64{"a": 9, "b": 5}); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+	})
+}
+
+func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		// More than a session holds, before and after what can be applied.
+		broker.send("bucket", "stuck", ids(2, 1500)...)
+		broker.send("bucket", "free", ids(1, 500)...)
+		s := start(t, broker, m, func(o *drain.Options) { o.BatchSize = 64 })
+		pause(t.Context(), 3*time.Second)
+		if err := m.check(map[string]int64{"free": 500, "stuck": 0}); err != nil {
+			t.Error(err)
+		}
+		pause(t.Context(), 5*time.Minute)
+		broker.mu.Lock()
+		held := broker.sessions["bucket"].held
+		broker.mu.Unlock()
+		if held < 3 || held > 40 {
+			t.Errorf("the session was accepted %d times in 5 min", held)
+		}
+		broker.send("bucket", "stuck", 1)
+		s.settled(t, 2*time.Minute)
+		if err := m.check(map[string]int64{"free": 500, "stuck": 1500}); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+	})
+}
+
+func TestSlowSettlingIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.settleDelay = time.Minute
+		broker.send("a", "a", ids(1, 20)...)
+		s := start(t, broker, newModel(time.Millisecond), nil)
+		pause(t.Context(), time.Second)
+		begin := time.Now()
+		s.end(t)
+		if took := time.Since(begin); took > 4*time.Second {
+			t.Errorf("stopping took %s", took)
+		}
+		if err := s.model.check(map[string]int64{"a": 20}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		for range 3 {
+			broker.send("a", "a", ids(1, 20)...)
+		}
+		s := start(t, broker, newModel(time.Millisecond), nil)
+		if took := s.settled(t, time.Second); took > 200*time.Millisecond {
+			t.Errorf("settling took %s", took)
+		}
+		if err := s.model.check(map[string]int64{"a": 20}); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+	})
+}
+
+func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		s := start(t, broker, newModel(time.Second), func(o *drain.Options) { o.BatchSize = 8 })
+		broker.send("a", "a", ids(1, 400)...)
+		s.settled(t, time.Minute)
+		if err := s.model.check(map[string]int64{"a": 400}); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+		if broker.released > 0 {
+			t.Errorf("%d messages released", broker.released)
+		}
+	})
+}
+
+func TestBuffersAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) { o.Slots, o.BufferBytes = 1, 4<<20 })
+		send := func(from, to int64, size int) {
+			for id := from; id <= to; id++ {
+				body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, size)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				broker.sendBody("a", fmt.Sprint("a/", id), body)
+			}
+		}
+		send(1, 1000, 100)
+		s.settled(t, time.Minute)
+		send(1001, 1100, 1<<20)
+		s.settled(t, time.Minute)
+		send(1101, 2000, 100)
+		s.settled(t, time.Minute)
+		broker.mu.Lock()
+		broker.mostOut = 0
+		broker.mu.Unlock()
+		send(2001, 2100, 1<<20)
+		s.settled(t, time.Minute)
+		if err := s.model.check(map[string]int64{"a": 2100}); err != nil {
+			t.Error(err)
+		}
+		// The first large ones were a surprise. What is being handled and settled comes on
+		// top of the inbox.
+		if most := broker.mostOut; most > 32<<20 {
+			t.Errorf("%d MiB were out at once", most>>20)
+		}
+		s.end(t)
+	})
+}
