@@ -257,7 +257,6 @@ func TestBusySessionsTakeTurns(t *testing.T) {
 	})
 }
 
-// blocked is a handler whose first call waits for the end of its context.
 func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -312,11 +311,6 @@ func TestRefusalEndsAStartAndNothingLater(t *testing.T) {
 	})
 }
 
-// A handler slower than the broker must not make the SDK release what the inbox
-// has no room for, over and over.
-// A slot shows life only where its handler's calls return.
-// stuck is a handler that heeds no context until it is released.
-// pulse counts beats and measures the silence between them.
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	_, err := drain.New(drain.Options{Slots: -1, BatchSize: 5000, Hold: time.Minute, SessionHold: time.Millisecond})

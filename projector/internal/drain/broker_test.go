@@ -262,16 +262,3 @@ func (c *fakeConnection) Accept(ctx context.Context) (drain.Accepted, error) {
 		}
 	}
 }
-
-// fakeReceiver is a session receiver. Its fields are under the broker's lock.
-// next takes the next message that the broker sends, within its credit. A nil
-// message and a nil error say that ctx has ended.
-// ReceiveMessages leaves credit behind, lets a releaser take what comes then,
-// reports a dead link as (0, nil), and attaches the session again when it is
-// called once more.
-// startReleaser gives back what comes while nobody receives.
-// settle reports success after 4 s where the lock is lost, if it is let to.
-// model applies events to a watermark per aggregate, in the way of a guarded
-// write: it reads, takes its time, and writes only what still fits.
-// check says what is wrong with the effects, where each aggregate should have its
-// events 1 to want.

@@ -12,6 +12,8 @@ import (
 
 var errStore = errors.New("store is not able to")
 
+// model applies events to a watermark per aggregate, in the way of a guarded
+// write: it reads, takes its time, and writes only what still fits.
 type model struct {
 	latency time.Duration
 	// store holds how many events each aggregate has in the event store.
@@ -25,9 +27,6 @@ type model struct {
 	watermark map[string]int64
 	applied   map[string][]int64
 	parked    map[string]bool
-	calls     int
-	largest   int
-	busy      map[string]bool
 	problems  []string
 	// deaf makes it write on when its context has ended, as a writer does that has
 	// begun.
@@ -37,14 +36,12 @@ type model struct {
 func newModel(latency time.Duration) *model {
 	return &model{
 		latency: latency, store: make(map[string]int64), poison: make(map[string]int64),
-		watermark: make(map[string]int64), applied: make(map[string][]int64), parked: make(map[string]bool), busy: make(map[string]bool),
+		watermark: make(map[string]int64), applied: make(map[string][]int64), parked: make(map[string]bool),
 	}
 }
 
 func (m *model) Handle(ctx context.Context, batch []*drain.Delivery, repair bool) []drain.Verdict {
 	m.mu.Lock()
-	m.calls++
-	m.largest = max(m.largest, len(batch))
 	from := make(map[string]int64)
 	for i, d := range batch {
 		from[d.Event.AggregateID] = m.watermark[d.Event.AggregateID]
@@ -101,6 +98,8 @@ func (m *model) apply(key string, id int64, repair bool) drain.Verdict {
 	}
 }
 
+// check says what is wrong with the effects, where each aggregate should have its
+// events 1 to want.
 func (m *model) check(want map[string]int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

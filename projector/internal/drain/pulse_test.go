@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
+// A slot shows life only where its handler's calls return.
 func TestPulse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,6 +38,7 @@ func TestPulse(t *testing.T) {
 	})
 }
 
+// stuck is a handler that heeds no context until it is released.
 type stuck struct{ begun, release chan struct{} }
 
 func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ bool) []drain.Verdict {
@@ -49,6 +51,7 @@ func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ bool) []dra
 	return verdicts
 }
 
+// pulse counts beats and measures the silence between them.
 type pulse struct {
 	mu    sync.Mutex
 	beats int

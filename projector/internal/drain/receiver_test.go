@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
+// fakeReceiver is a session receiver. Its fields are under the broker's lock.
 type fakeReceiver struct {
 	broker      *fakeBroker
 	id          string
@@ -34,6 +35,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// next takes the next message that the broker sends, within its credit. Without one
+// it says whether the link is alive: then ctx has ended.
 func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 	b := r.broker
 	for {
@@ -70,6 +73,9 @@ func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 	}
 }
 
+// ReceiveMessages leaves credit behind, lets a releaser take what comes then,
+// reports a dead link as (0, nil), and attaches the session again when it is
+// called once more.
 func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
 	b := r.broker
 	b.mu.Lock()
@@ -143,6 +149,7 @@ func (r *fakeReceiver) received(m *fakeMessage) *azservicebus.ReceivedMessage {
 	return &azservicebus.ReceivedMessage{MessageID: m.id, Body: m.body, ContentType: &contentType, LockToken: m.token, SessionID: &r.id}
 }
 
+// startReleaser gives back what comes while nobody receives.
 func (r *fakeReceiver) startReleaser() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -173,6 +180,7 @@ func (r *fakeReceiver) startReleaser() {
 	}()
 }
 
+// settle reports success after 4 s where the lock is lost, if it is let to.
 func (r *fakeReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessage, then func(*fakeMessage)) error {
 	b := r.broker
 	if _, bounded := ctx.Deadline(); !bounded {

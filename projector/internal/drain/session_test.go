@@ -79,6 +79,7 @@ func TestLostLockEndsTheWork(t *testing.T) {
 	}
 }
 
+// blocked is a handler whose first call waits for the end of its context.
 type blocked struct {
 	began chan time.Time
 	ended chan error
@@ -207,6 +208,8 @@ func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
 	})
 }
 
+// A handler slower than the broker must not make the SDK release what the inbox
+// has no room for, over and over.
 func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
