@@ -156,3 +156,33 @@ func TestLabelsOfOrderedFaults(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The label that nothing was written is given where the server can be sure: the
+// connection has written before, and nothing since.
+func TestNoWritesPerformed(t *testing.T) {
+	t.Parallel()
+	s, _ := start(t, mongoemu.Config{})
+	c := dialRaw(t, s)
+	write := func(id int) bson.D {
+		return c.run("db", d("insert", "c", "documents", bson.A{d("_id", id)}, "lsid", lsid(1), "txnNumber", int64(id)))
+	}
+	want := func(r bson.D, labels ...any) {
+		t.Helper()
+		if got, _ := get(r, "errorLabels").(bson.A); len(got) != len(labels) || !equalValues(got, bson.A(labels)) && len(labels) > 0 {
+			t.Errorf("labels %v, want %v: %v", got, labels, r)
+		}
+	}
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"insert"}, Code: 91})
+	want(write(1), "RetryableWriteError")
+	want(write(2))
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"insert"}, Code: 91})
+	want(write(3), "RetryableWriteError", "NoWritesPerformed")
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"insert"}, Code: 91, AfterExecution: true})
+	want(write(4), "RetryableWriteError")
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"insert"}, WriteConcernCode: 91})
+	want(write(5), "RetryableWriteError")
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"find"}, Code: 286})
+	want(c.run("db", d("find", "c")), "NonResumableChangeStreamError")
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"find"}, Code: 91})
+	want(c.run("db", d("find", "c")))
+}

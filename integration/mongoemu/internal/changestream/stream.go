@@ -97,14 +97,12 @@ func (s *Stream) resume(t Token) error {
 
 func lost() error {
 	return mongoerr.New(mongoerr.ChangeStreamHistoryLost,
-		"PlanExecutor error during aggregation :: caused by :: Resume of change stream was not possible, as the resume point may no longer be in the oplog.").
-		WithLabels(mongoerr.LabelNonResumableChange)
+		"PlanExecutor error during aggregation :: caused by :: Resume of change stream was not possible, as the resume point may no longer be in the oplog.")
 }
 
 func notFound(t Token) error {
 	return mongoerr.New(mongoerr.ChangeStreamFatalError,
-		"cannot resume stream; the resume token was not found. %s", bsonraw.FormatDocument(t.Document())).
-		WithLabels(mongoerr.LabelNonResumableChange)
+		"cannot resume stream; the resume token was not found. %s", bsonraw.FormatDocument(t.Document()))
 }
 
 // shownOperations asks the conditions on operationType alone of the first filter
@@ -292,7 +290,7 @@ func (s *Stream) emit(out [][]byte, event, token []byte, t Token) ([][]byte, err
 	if id, _ := bsonraw.Lookup(event, "_id"); id.Type != bsoncore.TypeEmbeddedDocument || !bytes.Equal(id.Data, token) {
 		return nil, mongoerr.New(mongoerr.ChangeStreamFatalError,
 			"Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. Modifying the _id field of an event makes it impossible to resume the stream from that point. Only transformations that retain the unmodified _id field are allowed. Expected: { _id: %s } but found: { _id: %s }",
-			bsonraw.FormatDocument(token), bsonraw.Format(id)).WithLabels(mongoerr.LabelNonResumableChange)
+			bsonraw.FormatDocument(token), bsonraw.Format(id))
 	}
 	if len(event) > MaxEvent {
 		return nil, mongoerr.New(mongoerr.BSONObjectTooLarge, "BSONObj size: %d is invalid. Size must be between 0 and %d(16MB)", len(event), MaxEvent)

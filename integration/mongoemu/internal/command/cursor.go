@@ -90,7 +90,7 @@ func (cs *cursors) pin(id int64) (*cursor, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.inUse {
-		return nil, mongoerr.New(12051, "cursor id %d is already in use", id)
+		return nil, mongoerr.New(143, "cursor id %d is already in use", id)
 	}
 	if c.why != nil {
 		delete(cs.byID, id)

@@ -54,6 +54,8 @@ func New(c Config) *Engine {
 type Conn struct {
 	ID      int32
 	AppName string
+	// wrote says that a command of this connection has written something.
+	wrote bool
 }
 
 // Reply is the answer to a message.
@@ -81,6 +83,7 @@ func (e *Engine) answer(ctx context.Context, r *Request, m *wire.Message) Reply 
 		return Reply{Close: true}
 	}
 	prepared := e.prepare(r)
+	defer r.note(e)
 	f := e.Faults.Take(r.Name, r.conn.AppName)
 	if f == nil {
 		f = &fault.Command{}
@@ -108,7 +111,11 @@ func (e *Engine) answer(ctx context.Context, r *Request, m *wire.Message) Reply 
 		reply.Body = e.failure(r, mongoerr.As(err), nil)
 	} else {
 		if f.WriteConcernCode != 0 {
-			writeConcernError(body, mongoerr.New(mongoerr.Code(f.WriteConcernCode), "write concern error by order of a test"), f.Labels)
+			labels := f.Labels
+			if labels == nil {
+				labels = r.labels(mongoerr.Code(f.WriteConcernCode))
+			}
+			writeConcernError(body, mongoerr.New(mongoerr.Code(f.WriteConcernCode), "write concern error by order of a test"), labels)
 		}
 		reply.Body = e.success(r, body)
 		reply.Again = r.exhaust && m.Flags&wire.FlagExhaustAllowed != 0
@@ -156,6 +163,7 @@ func (e *Engine) prepare(r *Request) error {
 	}
 	r.command = c
 	r.changes = e.ofStream(r)
+	r.engine, r.before = e, e.Store.Log().End()
 	if err := r.generic(e); err != nil {
 		return err
 	}

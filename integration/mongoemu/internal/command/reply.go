@@ -1,8 +1,6 @@
 package command
 
 import (
-	"slices"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
@@ -21,7 +19,7 @@ func (e *Engine) success(_ *Request, b *bsonraw.Builder) []byte {
 // the server would give, unless nil.
 func (e *Engine) failure(r *Request, err *mongoerr.Error, labels []string) []byte {
 	if labels == nil {
-		labels = r.labels(err)
+		labels = r.labels(err.Code)
 	}
 	b := bsonraw.NewBuilder(256)
 	if len(labels) > 0 {
@@ -55,44 +53,36 @@ func (e *Engine) times(b *bsonraw.Builder) {
 	b.Timestamp("operationTime", operation)
 }
 
-// labels are an error's own and those that its place gives it.
-func (r *Request) labels(err *mongoerr.Error) []string {
-	labels := slices.Clone(err.Labels)
-	add := func(l string) {
-		if !slices.Contains(labels, l) {
-			labels = append(labels, l)
-		}
-	}
+// labels are those that an error's code has in its place.
+func (r *Request) labels(code mongoerr.Code) []string {
+	var labels []string
+	inTransaction := r.number != nil && r.autocommit != nil
 	switch {
-	case r.autocommit != nil && !r.command.ends:
-		if transient(err.Code) {
-			add(mongoerr.LabelTransientTransaction)
+	case inTransaction && transient(code, r.command.ends):
+		return []string{mongoerr.LabelTransientTransaction}
+	case r.number != nil && (!inTransaction || r.command.ends) && code.Retryable():
+		labels = append(labels, mongoerr.LabelRetryableWrite)
+		if r.unwritten() {
+			labels = append(labels, mongoerr.LabelNoWritesPerformed)
 		}
-	case r.autocommit != nil:
-		if err.Code == mongoerr.NoSuchTransaction || err.Code == mongoerr.WriteConflict {
-			add(mongoerr.LabelTransientTransaction)
-		}
-		if err.Code.Retryable() {
-			add(mongoerr.LabelRetryableWrite)
-		}
-	case r.number != nil && err.Code.Retryable():
-		add(mongoerr.LabelRetryableWrite)
-	}
-	if r.changes && err.Code.Resumable() && !slices.Contains(labels, mongoerr.LabelNonResumableChange) {
-		add(mongoerr.LabelResumableChangeStream)
+		return labels
+	case r.changes && code.Resumable():
+		return []string{mongoerr.LabelResumableChangeStream}
+	case code.EndsStreams():
+		return []string{mongoerr.LabelNonResumableChange}
 	}
 	return labels
 }
 
 // transient reports whether a transaction that failed with this code may succeed
-// when it is run again from its start.
-func transient(c mongoerr.Code) bool {
+// when it is run again from its start; ends says that it failed at its end.
+func transient(c mongoerr.Code, ends bool) bool {
 	switch c {
-	case mongoerr.WriteConflict, mongoerr.SnapshotUnavailable, mongoerr.LockTimeout,
+	case mongoerr.WriteConflict, mongoerr.SnapshotUnavailable, mongoerr.LockTimeout, 239, 250,
 		mongoerr.NoSuchTransaction, mongoerr.PreparedTransactionInProgress:
 		return true
 	}
-	return c.Retryable()
+	return !ends && c.Retryable()
 }
 
 // writeConcern is how a client wants its write to be acknowledged. This server

@@ -39,6 +39,20 @@ type Request struct {
 	readLevel  string
 	after      *bson.Timestamp
 	changes    bool // the command is of a change stream
+	engine     *Engine
+	before     uint64 // the log's end before the command
+}
+
+// note remembers whether the command's connection has written.
+func (r *Request) note(e *Engine) {
+	r.conn.wrote = r.conn.wrote || r.command.retryable && e.Store.Log().End() > r.before
+}
+
+// unwritten reports whether it is certain that the command wrote nothing: the
+// server knows where the connection wrote before, and nothing is newer than when
+// the command came.
+func (r *Request) unwritten() bool {
+	return r.engine != nil && r.conn.wrote && r.engine.Store.Log().End() == r.before
 }
 
 // parseRequest finds the command's name and database. The request is never nil.
@@ -163,7 +177,7 @@ const maxDrift = 365 * 24 * 3600
 func observe(e *Engine, v bsonraw.Value) error {
 	t, i := v.Timestamp()
 	if int64(t) > e.Now().Unix()+maxDrift {
-		return mongoerr.New(209, "New cluster time, %d, is too far from this node's wall clock time, %d.", t, e.Now().Unix())
+		return mongoerr.New(mongoerr.ClusterTimeFailsRateLimiter, "New cluster time, %d, is too far from this node's wall clock time, %d.", t, e.Now().Unix())
 	}
 	e.Store.Clock().Observe(bson.Timestamp{T: t, I: i})
 	return nil

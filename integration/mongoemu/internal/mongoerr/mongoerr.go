@@ -3,7 +3,6 @@ package mongoerr
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -58,7 +57,9 @@ const (
 	CappedPositionLost              Code = 136
 	CannotIndexParallelArrays       Code = 171
 	InvalidPipelineOperator         Code = 168
+	QueryPlanKilled                 Code = 175
 	PrimarySteppedDown              Code = 189
+	ClusterTimeFailsRateLimiter     Code = 205
 	InvalidIndexSpecificationOption Code = 197
 	InvalidUUID                     Code = 207
 	TransactionTooOld               Code = 225
@@ -119,6 +120,15 @@ var names = map[Code]string{
 	InterruptedAtShutdown: "InterruptedAtShutdown", Interrupted: "Interrupted",
 	InterruptedDueToReplStateChange: "InterruptedDueToReplStateChange",
 	NotPrimaryNoSecondaryOk:         "NotPrimaryNoSecondaryOk", NotPrimaryOrSecondary: "NotPrimaryOrSecondary",
+	// Codes that only faults and rare paths give.
+	18: "AuthenticationFailed", 63: "StaleShardVersion", 64: "WriteConcernTimeout", 79: "UnknownReplWriteConcern",
+	96: "OperationFailed", 121: "DocumentValidationFailure", 125: "CommandFailed", 143: "CursorInUse", 146: "ExceededMemoryLimit",
+	150: "StaleEpoch", QueryPlanKilled: "QueryPlanKilled", ClusterTimeFailsRateLimiter: "ClusterTimeFailsRateLimiter",
+	206: "NoSuchSession", 239: "SnapshotTooOld", 241: "ConversionFailure", 257: "TransactionTooLarge", 276: "IndexBuildAborted",
+	290: "TransactionExceededLifetimeLimitSeconds", 292: "QueryExceededMemoryLimitNoDiskUseAllowed", 322: "APIVersionError",
+	352: "UnsupportedOpQueryCommand", 365: "TemporarilyUnavailable", 371: "UserWritesBlocked", 391: "ReauthenticationRequired",
+	402: "ResourceExhausted", 433: "AdmissionQueueOverflow", 462: "IngressRequestRateLimitExceeded", 10058: "LegacyNotPrimary",
+	13388: "StaleConfig", 14031: "OutOfDiskSpace",
 }
 
 // Name is the code's name; a code without one is "Location" and its number, as
@@ -133,13 +143,10 @@ func (c Code) Name() string {
 // Error labels of the driver specifications.
 const (
 	LabelTransientTransaction   = "TransientTransactionError"
-	LabelUnknownCommitResult    = "UnknownTransactionCommitResult"
 	LabelRetryableWrite         = "RetryableWriteError"
 	LabelResumableChangeStream  = "ResumableChangeStreamError"
 	LabelNonResumableChange     = "NonResumableChangeStreamError"
 	LabelNoWritesPerformed      = "NoWritesPerformed"
-	LabelSystemOverloaded       = "SystemOverloadedError"
-	LabelRetryable              = "RetryableError"
 	notImplementedMessagePrefix = "mongoemu does not support "
 )
 
@@ -147,9 +154,6 @@ const (
 type Error struct {
 	Code    Code
 	Message string
-	// Labels are those known where the error arises; the dispatcher adds those
-	// that depend on the command.
-	Labels []string
 	// KeyPattern and KeyValue describe a duplicate key; nil otherwise.
 	KeyPattern, KeyValue []byte
 }
@@ -170,18 +174,6 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("(%s) %s", e.Code.Name(), e.Message)
 }
 
-// WithLabels is the error with labels added.
-func (e *Error) WithLabels(labels ...string) *Error {
-	c := *e
-	c.Labels = slices.Clone(e.Labels)
-	for _, l := range labels {
-		if !slices.Contains(c.Labels, l) {
-			c.Labels = append(c.Labels, l)
-		}
-	}
-	return &c
-}
-
 // As is the server error in err, or one of code InternalError around it.
 func As(err error) *Error {
 	var e *Error
@@ -197,17 +189,18 @@ func Has(err error, code Code) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// Resumable reports whether a change stream may be resumed after this code, by
-// the list of the change streams specification.
+// Resumable reports whether a change stream may be resumed after this code: after
+// the retryable ones, and where another node may do better.
 func (c Code) Resumable() bool {
 	switch c {
-	case HostUnreachable, HostNotFound, NetworkTimeout, ShutdownInProgress, FailedToSatisfyReadPreference,
-		PrimarySteppedDown, RetryChangeStream, ExceededTimeLimit, SocketException, NotWritablePrimary,
-		InterruptedAtShutdown, InterruptedDueToReplStateChange, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary:
+	case FailedToSatisfyReadPreference, RetryChangeStream, 150, 13388:
 		return true
 	}
-	return false
+	return c.Retryable()
 }
+
+// EndsStreams reports whether a change stream is over for good after this code.
+func (c Code) EndsStreams() bool { return c == ChangeStreamFatalError || c == ChangeStreamHistoryLost }
 
 // StateChange reports whether the code says that a node is not primary or shuts
 // down: such an error carries the topology's version, so that a driver can tell
@@ -221,13 +214,13 @@ func (c Code) StateChange() bool {
 	return false
 }
 
-// Retryable reports whether a write may be retried after this code, by the list
-// of the retryable writes specification.
+// Retryable reports whether the same command may be sent again after this code:
+// the server's category RetriableError.
 func (c Code) Retryable() bool {
 	switch c {
 	case HostUnreachable, HostNotFound, NetworkTimeout, ShutdownInProgress, ReadConcernMajorityNotAvailable,
 		PrimarySteppedDown, ExceededTimeLimit, SocketException, NotWritablePrimary, InterruptedAtShutdown,
-		InterruptedDueToReplStateChange, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary:
+		InterruptedDueToReplStateChange, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary, 402, 462:
 		return true
 	}
 	return false

@@ -198,7 +198,7 @@ func Interrupted(ctx context.Context) error {
 }
 
 func errCollectionGone(ns Namespace) error {
-	return mongoerr.New(175, "collection dropped. UUID of %s no longer exists", ns)
+	return mongoerr.New(mongoerr.QueryPlanKilled, "collection dropped. UUID of %s no longer exists", ns)
 }
 
 func newUUID() (id [16]byte) {
