@@ -231,7 +231,7 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broker := newFakeBroker(2*time.Millisecond, time.Minute)
-		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) { o.Slots, o.BufferBytes = 1, 4<<20 })
+		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) { o.Slots, o.BufferBytes = 1, 1<<20 })
 		send := func(from, to int64, size int) {
 			for id := from; id <= to; id++ {
 				body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, size)}})
@@ -243,22 +243,22 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 		}
 		send(1, 1000, 100)
 		s.settled(t, time.Minute)
-		send(1001, 1100, 1<<20)
+		send(1001, 1100, 1<<18)
 		s.settled(t, time.Minute)
 		send(1101, 2000, 100)
 		s.settled(t, time.Minute)
 		broker.mu.Lock()
 		broker.mostOut = 0
 		broker.mu.Unlock()
-		send(2001, 2100, 1<<20)
+		send(2001, 2100, 1<<18)
 		s.settled(t, time.Minute)
 		if err := s.model.check(map[string]int64{"a": 2100}); err != nil {
 			t.Error(err)
 		}
 		// The first large ones were a surprise. What is being handled and settled comes on
 		// top of the inbox.
-		if most := broker.mostOut; most > 32<<20 {
-			t.Errorf("%d MiB were out at once", most>>20)
+		if most := broker.mostOut; most > 8<<20 {
+			t.Errorf("%d KiB were out at once", most>>10)
 		}
 		s.end(t)
 	})

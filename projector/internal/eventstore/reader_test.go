@@ -107,10 +107,10 @@ func TestMissingStopsBeforeAnEventThatBreaksTheContract(t *testing.T) {
 func TestMissingIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	c := &collection{}
-	for id := range int64(20) {
+	for id := range int64(8) {
 		c.documents = append(c.documents, append(stored("a", id+1), bson.E{Key: "metadata", Value: strings.Repeat("x", 4<<20)}))
 	}
-	events, err := reader(t, c).Missing(t.Context(), read(t, stored("a", 21)), 1, 20, 500)
+	events, err := reader(t, c).Missing(t.Context(), read(t, stored("a", 9)), 1, 8, 500)
 	if err != nil || len(events) != 4 {
 		t.Errorf("read %d events, %v", len(events), err)
 	}
