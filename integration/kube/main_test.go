@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/penstock-cdc/penstock/integration/controlplane"
@@ -16,6 +17,8 @@ import (
 var suite struct {
 	dir     string
 	results results
+	// namespaces counts those that were given out.
+	namespaces atomic.Int64
 	// stopShared stops the shared control plane, where there is one.
 	stopShared func()
 }

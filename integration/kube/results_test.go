@@ -115,6 +115,10 @@ func (r *results) print(to io.Writer) {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "fault\tlease/renew/retry\truns\tmin s\tmean s\tmax s\tlate messages\t")
 	for _, row := range r.rows {
+		if len(row.took) == 0 {
+			fmt.Fprintf(table, "%s\t%v\t0\t-\t-\t-\t%d\t\n", row.fault, row.lease, row.late)
+			continue
+		}
 		least, mean, most := row.bounds()
 		fmt.Fprintf(table, "%s\t%v\t%d\t%.2f\t%.2f\t%.2f\t%d\t\n", row.fault, row.lease, len(row.took),
 			least.Seconds(), mean.Seconds(), most.Seconds(), row.late)

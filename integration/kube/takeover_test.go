@@ -1,7 +1,6 @@
 package kube_test
 
 import (
-	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +22,6 @@ func TestHandover(t *testing.T) {
 	row := suite.results.of("SIGTERM", s.lease)
 	now := s.awaitTermAfter(0)
 	for range handovers {
-		s.atAnyMoment()
 		stopped := time.Now()
 		must(t, now.leader.Signal(syscall.SIGTERM))
 		next := s.awaitTermAfter(now.epoch)
@@ -31,6 +29,7 @@ func TestHandover(t *testing.T) {
 		s.exits(now.leader)
 		s.startPublisher(now.leader.Name)
 		s.ready()
+		s.atAnyMoment()
 		now = next
 	}
 	topic, late := s.invariants()
@@ -65,13 +64,13 @@ func crash(t *testing.T, lease timing, row *row) {
 	s := newScenario(t, lease)
 	now := s.awaitTermAfter(0)
 	for range crashesEach {
-		s.atAnyMoment()
 		killed := time.Now()
 		now.leader.Kill()
 		next := s.awaitTermAfter(now.epoch)
 		row.add(next.first.Sub(killed))
 		s.startPublisher(now.leader.Name)
 		s.ready()
+		s.atAnyMoment()
 		now = next
 	}
 	topic, late := s.invariants()
@@ -88,7 +87,6 @@ func TestRolled(t *testing.T) {
 	s := newScenario(t, defaults)
 	row := suite.results.of("rolled one by one", s.lease)
 	for range rolls {
-		s.atAnyMoment()
 		for n := publishers - 1; n >= 0; n-- {
 			epoch, leader := s.claimed()
 			process := s.process(publisher(n))
@@ -101,6 +99,7 @@ func TestRolled(t *testing.T) {
 				row.add(s.awaitTermAfter(epoch).first.Sub(stopped))
 			}
 		}
+		s.atAnyMoment()
 	}
 	topic, late := s.invariants()
 	s.neverLate(late)
@@ -125,17 +124,5 @@ func (r *row) check(t *testing.T, mean, most time.Duration) {
 	}
 	if gotMost > most {
 		t.Errorf("%s with %v took %v at most: %v is allowed", r.fault, r.lease, gotMost, most)
-	}
-}
-
-// atAnyMoment lets a random part of the leader's time between two renewals pass, so
-// that faults do not come in step with them.
-func (s *scenario) atAnyMoment() {
-	s.t.Helper()
-	timer := time.NewTimer(rand.N(s.lease.period))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.t.Context().Done():
 	}
 }

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -29,6 +30,16 @@ func (s *scenario) checkpoint() (epoch int64, identity string) {
 	epoch, _ = checkpoint.Lookup("epoch").AsInt64OK()
 	identity, _ = checkpoint.Lookup("holder").StringValueOK()
 	return epoch, identity
+}
+
+// saved is when the checkpoint was written last.
+func (s *scenario) saved() time.Time {
+	checkpoint, err := s.state.Collection("checkpoints").FindOne(s.t.Context(), bson.D{}).Raw()
+	if err != nil {
+		return time.Time{}
+	}
+	at, _ := checkpoint.Lookup("updatedAt").TimeOK()
+	return at
 }
 
 // claimed is the epoch that holds the checkpoint, 0 for none, and the name of the
@@ -65,4 +76,19 @@ func (s *scenario) exits(process *harness.Process) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
 	defer cancel()
 	must(s.t, process.AwaitExit(ctx))
+}
+
+// atAnyMoment lets a random part of the time between two looks at the Lease pass, so
+// that faults do not come in step with them. By then the term is a settled one: it
+// has saved a checkpoint of its own.
+func (s *scenario) atAnyMoment() {
+	s.t.Helper()
+	was := s.saved()
+	s.await("a checkpoint of the term", func() bool { return !s.saved().Equal(was) })
+	timer := time.NewTimer(rand.N(2 * s.lease.period))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.t.Context().Done():
+	}
 }

@@ -1,0 +1,105 @@
+package kube_test
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/verify"
+)
+
+// await polls until the condition holds.
+func (s *scenario) await(what string, holds func() bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.t.Fatalf("%s: not within %s", what, settleTimeout)
+		}
+	}
+}
+
+// keeps polls for that long, and fails where the condition does not hold all the
+// time.
+func (s *scenario) keeps(what string, d time.Duration, holds func() bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), d)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if !holds() {
+			s.t.Errorf("%s: not for %s", what, d)
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// accepted is what the topic accepted so far.
+func (s *scenario) accepted() []verify.Accepted {
+	s.t.Helper()
+	accepted, err := s.backend.Accepted()
+	must(s.t, err)
+	return accepted
+}
+
+// invariants ends the load, waits until all that was stored is in the read models,
+// and checks the topic. It is the end of every test, and returns the late messages,
+// which the caller excuses or not.
+func (s *scenario) invariants() (topic *verify.TopicReport, late []verify.Accepted) {
+	s.t.Helper()
+	stored := s.load.end()
+	var report *verify.Report
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
+	defer cancel()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for report == nil || !report.OK() {
+		var err error
+		report, err = verify.ReadModels(s.t.Context(), s.events, s.models, s.workload.Fold, verify.Options{})
+		must(s.t, err)
+		if report.OK() {
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.t.Fatalf("%d of %d read models are right after %s:\n%s",
+				report.Right, report.Expected, settleTimeout, strings.Join(report.Findings, "\n"))
+		}
+	}
+	if report.Events != len(stored) {
+		s.t.Errorf("the store holds %d events, not the %d that were stored", report.Events, len(stored))
+	}
+	all := s.accepted()
+	current, late := verify.Terms(all)
+	topic = verify.Topic(all, stored)
+	for _, finding := range topic.Findings {
+		s.t.Errorf("on the topic: %s", finding)
+	}
+	for _, finding := range verify.Topic(current, stored).Findings {
+		s.t.Errorf("on the topic, without %d late messages: %s", len(late), finding)
+	}
+	s.t.Logf("%d read models of %d events are right; %d terms, %d repeats, %d late",
+		report.Right, report.Events, topic.Epochs, topic.Repeats, len(late))
+	return topic, late
+}
+
+// neverLate fails where a message was accepted after one of a later term.
+func (s *scenario) neverLate(late []verify.Accepted) {
+	s.t.Helper()
+	if len(late) > 0 {
+		s.t.Errorf("terms overlapped: %d messages are late, the first %s of epoch %d",
+			len(late), late[0].MessageID, late[0].Epoch)
+	}
+}
