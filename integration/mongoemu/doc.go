@@ -51,5 +51,6 @@
 //
 // A test orders failing commands, lost answers, latency, dropped connections,
 // interrupted change streams, killed cursors and a truncated oplog through
-// [Server]'s methods, or of another process through [Server.Handler].
+// [Server]'s methods, or of another process through [Server.Handler], for which
+// package control has a client.
 package mongoemu

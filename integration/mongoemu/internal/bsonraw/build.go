@@ -36,9 +36,6 @@ func (b *Builder) open() *Builder {
 	return b
 }
 
-// Len is the number of bytes written so far.
-func (b *Builder) Len() int { return len(b.buf) }
-
 // Value adds an element of any type; an absent value adds nothing.
 func (b *Builder) Value(key string, v Value) *Builder {
 	if IsMissing(v) {

@@ -3,8 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -36,17 +34,13 @@ type Engine struct {
 	commands  map[string]spec
 	cursors   *cursors
 	processID bson.ObjectID
-	topology  atomic.Int64
-	changed   chan struct{}
-	changedMu sync.Mutex
 	started   time.Time
 }
 
 // New makes an engine.
 func New(c Config) *Engine {
 	return &Engine{
-		Config: c, commands: commandTable(), cursors: newCursors(c.Now), processID: bson.NewObjectID(),
-		changed: make(chan struct{}), started: c.Now(),
+		Config: c, commands: commandTable(), cursors: newCursors(c.Now), processID: bson.NewObjectID(), started: c.Now(),
 	}
 }
 
@@ -194,19 +188,4 @@ func (e *Engine) run(ctx context.Context, r *Request) (*bsonraw.Builder, error) 
 		return nil, err
 	}
 	return b, nil
-}
-
-// Advance tells streaming clients that the topology has changed.
-func (e *Engine) Advance() {
-	e.changedMu.Lock()
-	defer e.changedMu.Unlock()
-	e.topology.Add(1)
-	close(e.changed)
-	e.changed = make(chan struct{})
-}
-
-func (e *Engine) topologyChanged() <-chan struct{} {
-	e.changedMu.Lock()
-	defer e.changedMu.Unlock()
-	return e.changed
 }

@@ -20,8 +20,8 @@ const maxWriteBatch = 100_000
 // waits for a change of the topology, and may be answered over and over.
 func hello(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
 	var await time.Duration
-	var version int64 = -1
-	helloOK := false
+	var version int64
+	helloOK, known := false, false
 	for it := bsonraw.NewIter(r.Body); it.Next(); {
 		switch v := it.Value(); string(it.Key()) {
 		case "client":
@@ -45,11 +45,11 @@ func hello(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 			counter, _ := bsonraw.Lookup(v.Data, "counter")
 			process, _ := bsonraw.Lookup(v.Data, "processId")
 			if n, ok := counter.Int64OK(); ok && string(process.Data) == string(e.processID[:]) {
-				version = n
+				version, known = n, true
 			}
 		}
 	}
-	if await > 0 && version >= 0 {
+	if await > 0 && known {
 		r.exhaust = true
 		e.awaitTopology(ctx, version, await, r.repeat)
 	}
@@ -57,21 +57,16 @@ func hello(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 	return nil
 }
 
-// awaitTopology waits until the topology is another than the client knows. A
-// repeated answer waits even though the client's first version may be stale: the
-// answers since have told it.
-func (e *Engine) awaitTopology(ctx context.Context, known int64, await time.Duration, repeat int) {
-	changed := e.topologyChanged()
-	if repeat == 0 && e.topology.Load() != known {
+// topologyCounter is the topology's version: this one never changes.
+const topologyCounter = 0
+
+// awaitTopology waits as long as the client allows for a change that never comes.
+// A client that knows another version is told of this one at once.
+func (e *Engine) awaitTopology(ctx context.Context, version int64, await time.Duration, repeat int) {
+	if repeat == 0 && version != topologyCounter {
 		return
 	}
-	t := time.NewTimer(await)
-	defer t.Stop()
-	select {
-	case <-changed:
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	_ = e.delay(ctx, await)
 }
 
 func (e *Engine) describe(r *Request, b *bsonraw.Builder, helloOK bool) {
@@ -99,7 +94,7 @@ func (e *Engine) describe(r *Request, b *bsonraw.Builder, helloOK bool) {
 }
 
 func (e *Engine) topologyVersion(b *bsonraw.Builder) {
-	b.Start("topologyVersion").ObjectID("processId", e.processID).Int64("counter", e.topology.Load()).End()
+	b.Start("topologyVersion").ObjectID("processId", e.processID).Int64("counter", topologyCounter).End()
 }
 
 func ping(_ context.Context, _ *Engine, r *Request, _ *bsonraw.Builder) error { return r.noOptions() }

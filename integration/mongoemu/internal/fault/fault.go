@@ -17,7 +17,7 @@ type Command struct {
 	Message string `json:"message,omitempty"`
 	// Labels replace the labels that the server would give; nil leaves those, an
 	// empty list gives none.
-	Labels []string `json:"labels,omitempty"`
+	Labels []string `json:"labels,omitzero"`
 	// Times is how often the fault happens; 0 once, negative for ever.
 	Times int `json:"times,omitempty"`
 	// Skip is how many matching commands pass before the first that fails.

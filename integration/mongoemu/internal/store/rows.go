@@ -198,18 +198,3 @@ func (r *Rows) All(ctx context.Context) ([][]byte, error) {
 		}
 	}
 }
-
-// Count counts the documents that are left.
-func (r *Rows) Count(ctx context.Context) (int64, error) {
-	n := int64(0)
-	for {
-		docs, done, err := r.Next(ctx, 4096, 1<<40)
-		if err != nil {
-			return 0, err
-		}
-		n += int64(len(docs))
-		if done {
-			return n, nil
-		}
-	}
-}

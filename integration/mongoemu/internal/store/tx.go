@@ -230,10 +230,3 @@ func (tx *Tx) Open() bool {
 	defer tx.store.mu.RUnlock()
 	return tx.state == txOpen
 }
-
-// Wrote reports whether the transaction has anything to commit.
-func (tx *Tx) Wrote() bool {
-	tx.store.mu.RLock()
-	defer tx.store.mu.RUnlock()
-	return len(tx.ops) > 0
-}

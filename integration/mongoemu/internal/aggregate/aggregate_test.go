@@ -1,0 +1,154 @@
+package aggregate_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/aggregate"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+)
+
+func parse(t *testing.T, json string) []byte {
+	t.Helper()
+	var d bson.D
+	if err := bson.UnmarshalExtJSON([]byte(json), false, &d); err != nil {
+		t.Fatalf("%s: %v", json, err)
+	}
+	return bsonraw.MustMarshal(d)
+}
+
+// batches gives documents a few at a time, whatever is asked for.
+type batches struct{ docs [][]byte }
+
+func (b *batches) Next(context.Context, int, int) ([][]byte, bool, error) {
+	n := min(2, len(b.docs))
+	docs := b.docs[:n]
+	b.docs = b.docs[n:]
+	return docs, len(b.docs) == 0, nil
+}
+
+func compile(t *testing.T, pipeline string) (*aggregate.Pipeline, error) {
+	t.Helper()
+	v, _ := bsonraw.Lookup(parse(t, `{"p": `+pipeline+`}`), "p")
+	stages, err := aggregate.Stages(v)
+	if err != nil {
+		return nil, err
+	}
+	return aggregate.Compile(stages, expr.Vars{})
+}
+
+func run(t *testing.T, p *aggregate.Pipeline, batch, maxBytes int, docs ...string) (string, error) {
+	t.Helper()
+	src := &batches{}
+	for _, d := range docs {
+		src.docs = append(src.docs, parse(t, d))
+	}
+	out := p.Run(src)
+	var got []string
+	for {
+		docs, done, err := out.Next(t.Context(), batch, maxBytes)
+		if err != nil {
+			return "", err
+		}
+		for _, d := range docs {
+			got = append(got, bsonraw.FormatDocument(d))
+		}
+		if done {
+			return strings.Join(got, " "), nil
+		}
+	}
+}
+
+// The stages stand behind a $skip, so that none is taken into the query.
+func TestStages(t *testing.T) {
+	t.Parallel()
+	docs := []string{
+		`{"_id": 1, "g": "x", "n": 1, "a": [1, 2], "o": {"k": 1}}`, `{"_id": 2, "g": "y", "n": 2.5, "a": [], "o": {"l": 2}}`,
+		`{"_id": 3, "g": "x", "n": "text", "a": null}`, `{"_id": 4, "n": 4, "a": 7, "o": {"k": 9}}`,
+		`{"_id": 5, "g": null, "n": {"$numberLong": "5"}}`,
+	}
+	for pipeline, want := range map[string]string{
+		`[{"$match": {"n": {"$gt": 2}}}, {"$project": {"n": 1}}]`:           `{ _id: 2, n: 2.5 } { _id: 4, n: 4 } { _id: 5, n: 5 }`,
+		`[{"$sort": {"g": -1, "_id": 1}}, {"$project": {"g": 1}}]`:          `{ _id: 2, g: "y" } { _id: 1, g: "x" } { _id: 3, g: "x" } { _id: 4 } { _id: 5, g: null }`,
+		`[{"$limit": 3}, {"$skip": 1}, {"$project": {"_id": 1}}]`:           `{ _id: 2 } { _id: 3 }`,
+		`[{"$limit": 2}, {"$sort": {"_id": -1}}, {"$project": {"_id": 1}}]`: `{ _id: 2 } { _id: 1 }`,
+		`[{"$sort": {"_id": -1}}, {"$limit": 2}, {"$project": {"_id": 1}}]`: `{ _id: 5 } { _id: 4 }`,
+		`[{"$count": "n"}]`:                             `{ n: 5 }`,
+		`[{"$match": {"_id": 0}}, {"$count": "n"}]`:     ``,
+		`[{"$limit": 1}, {"$count": "n"}]`:              `{ n: 1 }`,
+		`[{"$group": {"_id": "$g", "n": {"$sum": 1}}}]`: `{ _id: "x", n: 2 } { _id: "y", n: 1 } { _id: null, n: 2 }`,
+		`[{"$group": {"_id": null, "sum": {"$sum": "$n"}, "avg": {"$avg": "$n"}, "c": {"$count": {}}}}]`:                                `{ _id: null, sum: 12.5, avg: 3.125, c: 5 }`,
+		`[{"$group": {"_id": null, "min": {"$min": "$n"}, "max": {"$max": "$n"}, "first": {"$first": "$g"}, "last": {"$last": "$g"}}}]`: `{ _id: null, min: 1, max: "text", first: "x", last: null }`,
+		`[{"$group": {"_id": {"g": "$g"}, "ids": {"$push": "$_id"}}}, {"$match": {"_id.g": "x"}}]`:                                      `{ _id: { g: "x" }, ids: [ 1, 3 ] }`,
+		`[{"$group": {"_id": null, "s": {"$addToSet": "$g"}, "m": {"$mergeObjects": "$o"}}}]`:                                           `{ _id: null, s: [ "x", "y", null ], m: { l: 2, k: 9 } }`,
+		`[{"$group": {"_id": null, "avg": {"$avg": "$none"}, "p": {"$push": "$none"}, "m": {"$mergeObjects": "$none"}}}]`:               `{ _id: null, avg: null, p: [], m: {} }`,
+		`[{"$sortByCount": {"$type": "$n"}}]`:         `{ _id: "int", count: 2 } { _id: "double", count: 1 } { _id: "string", count: 1 } { _id: "long", count: 1 }`,
+		`[{"$unwind": "$a"}, {"$project": {"a": 1}}]`: `{ _id: 1, a: 1 } { _id: 1, a: 2 } { _id: 4, a: 7 }`,
+		`[{"$unwind": {"path": "$a", "includeArrayIndex": "i", "preserveNullAndEmptyArrays": true}}, {"$project": {"a": 1, "i": 1}}]`: `{ _id: 1, a: 1, i: 0 } { _id: 1, a: 2, i: 1 } { _id: 2, i: null } { _id: 3, a: null, i: null } { _id: 4, a: 7, i: null } { _id: 5, i: null }`,
+		`[{"$limit": 1}, {"$set": {"o.list": ["p", "q"]}}, {"$unwind": "$o.list"}, {"$project": {"o": 1}}]`:                           `{ _id: 1, o: { k: 1, list: "p" } } { _id: 1, o: { k: 1, list: "q" } }`,
+	} {
+		p, err := compile(t, `[{"$skip": 0}, `+pipeline[1:])
+		if err != nil {
+			t.Errorf("%s: %v", pipeline, err)
+			continue
+		}
+		for _, batch := range []int{0, 1, 100} {
+			if p, err = compile(t, `[{"$skip": 0}, `+pipeline[1:]); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := run(t, p, batch, 1<<20, docs...); err != nil || got != want {
+				t.Errorf("%s by %d: %v\n got %s\nwant %s", pipeline, batch, err, got, want)
+			}
+		}
+		if p, err = compile(t, `[{"$skip": 0}, `+pipeline[1:]); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := run(t, p, 100, 10, docs...); err != nil || got != want {
+			t.Errorf("%s in small batches: %v\n got %s\nwant %s", pipeline, err, got, want)
+		}
+	}
+}
+
+func TestBeginningsGoIntoTheQuery(t *testing.T) {
+	t.Parallel()
+	p, err := compile(t, `[{"$match": {"a": 1}}, {"$sort": {"b": -1}}, {"$limit": 3}, {"$match": {"c": 1}}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Match.All() || len(p.Order) != 1 || p.Limit != 3 {
+		t.Errorf("%+v", p)
+	}
+	if got, err := run(t, p, 10, 1<<20, `{"a": 1, "c": 1}`, `{"a": 1, "c": 2}`); err != nil || got != `{ a: 1, c: 1 }` {
+		t.Errorf("%s, %v", got, err)
+	}
+	// After a limit, an order is of what the limit left.
+	if p, err = compile(t, `[{"$limit": 3}, {"$sort": {"b": -1}}]`); err != nil || p.Order != nil || p.Limit != 3 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for pipeline, code := range map[string]mongoerr.Code{
+		`1`: mongoerr.TypeMismatch, `[1]`: mongoerr.TypeMismatch, `[{}]`: 40323, `[{"$a": 1, "$b": 1}]`: 40323, `[{"$strange": 1}]`: 40324,
+		`[{"$facet": {}}]`: mongoerr.NotImplemented, `[{"$out": "x"}]`: mongoerr.NotImplemented, `[{"$limit": 1}, {"$changeStream": {}}]`: 40602, `[{"$match": 1}]`: 15959,
+		`[{"$sort": {}}]`: 15976, `[{"$skip": 0}, {"$sort": {"a": 2}}]`: 15975, `[{"$sort": {"$natural": 1}}]`: mongoerr.NotImplemented, `[{"$limit": 0}]`: 5107201, `[{"$skip": -1}]`: 5107201,
+		`[{"$count": ""}]`: 40158, `[{"$count": 1}]`: 40156, `[{"$group": 1}]`: 15947, `[{"$group": {"a": {"$sum": 1}}}]`: 15955, `[{"$group": {"_id": 1, "a.b": {"$sum": 1}}}]`: 40235,
+		`[{"$group": {"_id": 1, "a": 1}}]`: 40234, `[{"$group": {"_id": 1, "a": {"$strange": 1}}}]`: 15952, `[{"$group": {"_id": 1, "a": {"$median": 1}}}]`: mongoerr.NotImplemented,
+		`[{"$group": {"_id": 1, "a": {"$count": 1}}}]`: mongoerr.TypeMismatch, `[{"$unwind": "a"}]`: 28818, `[{"$unwind": {"path": "$a", "x": 1}}]`: 28811,
+		`[{"$group": {"_id": 1, "a": {"$sum": "$d"}}}]`: mongoerr.NotImplemented, `[{"$group": {"_id": 1, "a": {"$mergeObjects": "$d"}}}]`: 40400, `[{"$unwind": {"path": "$a", "includeArrayIndex": ""}}]`: 28822,
+	} {
+		p, err := compile(t, pipeline)
+		if err == nil {
+			_, err = run(t, p, 1, 1, `{"_id": 1, "d": {"$numberDecimal": "1"}}`)
+		}
+		if !mongoerr.Has(err, code) {
+			t.Errorf("%s: %v, want code %d", pipeline, err, code)
+		}
+	}
+}
