@@ -92,24 +92,15 @@ func TestStages(t *testing.T) {
 		`[{"$unwind": {"path": "$a", "includeArrayIndex": "i", "preserveNullAndEmptyArrays": true}}, {"$project": {"a": 1, "i": 1}}]`: `{ _id: 1, a: 1, i: 0 } { _id: 1, a: 2, i: 1 } { _id: 2, i: null } { _id: 3, a: null, i: null } { _id: 4, a: 7, i: null } { _id: 5, i: null }`,
 		`[{"$limit": 1}, {"$set": {"o.list": ["p", "q"]}}, {"$unwind": "$o.list"}, {"$project": {"o": 1}}]`:                           `{ _id: 1, o: { k: 1, list: "p" } } { _id: 1, o: { k: 1, list: "q" } }`,
 	} {
-		p, err := compile(t, `[{"$skip": 0}, `+pipeline[1:])
-		if err != nil {
-			t.Errorf("%s: %v", pipeline, err)
-			continue
-		}
-		for _, batch := range []int{0, 1, 100} {
-			if p, err = compile(t, `[{"$skip": 0}, `+pipeline[1:]); err != nil {
-				t.Fatal(err)
+		for _, by := range []struct{ docs, bytes int }{{0, 1 << 20}, {1, 1 << 20}, {100, 1 << 20}, {100, 10}} {
+			p, err := compile(t, `[{"$skip": 0}, `+pipeline[1:])
+			if err != nil {
+				t.Errorf("%s: %v", pipeline, err)
+				break
 			}
-			if got, err := run(t, p, batch, 1<<20, docs...); err != nil || got != want {
-				t.Errorf("%s by %d: %v\n got %s\nwant %s", pipeline, batch, err, got, want)
+			if got, err := run(t, p, by.docs, by.bytes, docs...); err != nil || got != want {
+				t.Errorf("%s by %+v: %v\n got %s\nwant %s", pipeline, by, err, got, want)
 			}
-		}
-		if p, err = compile(t, `[{"$skip": 0}, `+pipeline[1:]); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := run(t, p, 100, 10, docs...); err != nil || got != want {
-			t.Errorf("%s in small batches: %v\n got %s\nwant %s", pipeline, err, got, want)
 		}
 	}
 }
