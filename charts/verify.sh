@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Holds the chart against what it stands for: the services' variables and metrics,
+# the runbook's headings, its own documentation.
+#
+#   charts/verify.sh HELM HELM-DOCS PUBLISHER PROJECTOR    (the four binaries)
+set -euo pipefail
+helm=$1 helm_docs=$2 publisher=$3 projector=$4
+cd "$(dirname "$0")/penstock"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+complain() { echo "$1:"; sed 's/^/  /'; failed=1; }
+# Lines that are in the first list only, complained about.
+only_in() { # complaint, file, file
+	if comm -23 "$2" "$3" | grep . >"$work/only"; then complain "$1" <"$work/only"; fi
+}
+
+# Each set of values passes the linter and renders; none at all is refused.
+for values in ci/*.yaml; do
+	"$helm" lint --strict --quiet . -f "$values"
+	"$helm" template shop . --namespace shop -f "$values" >"$work/$(basename "$values")"
+done
+if "$helm" template shop . >/dev/null 2>&1; then complain "not refused" <<<"an empty set of values"; fi
+
+# More projections than a ConfigMap takes are refused before the API server does.
+head -c 1000001 /dev/zero | tr '\0' '#' >"$work/large"
+if "$helm" template shop . -f ci/minimal.yaml --set-file "projector.projections.files.large\.yaml=$work/large" >"$work/answer" 2>&1 ||
+	! grep -q 'a ConfigMap takes 1 MiB' "$work/answer"; then
+	complain "not refused" <<<"projections of more than 1 MiB"
+fi
+
+# The chart sets variables that the services know, and all of them but those that
+# are no matter of a pod.
+variables='(PENSTOCK|MONGODB|AZURE|KUBECONFIG)[A-Z_]*'
+for service in publisher projector; do
+	object=statefulset
+	if [ "$service" = projector ]; then object=deployment; fi
+	for values in ci/*.yaml; do
+		"$helm" template shop . -f "$values" -s "templates/$service/$object.yaml" 2>/dev/null || true
+	done | grep -oE "name: $variables\$" | sed 's/name: //' | sort -u >"$work/set"
+	"${!service}" --help | grep -oE "\\\$$variables" | tr -d '$' | grep -v '^KUBECONFIG$' | sort -u >"$work/known"
+	only_in "variables that the chart sets and $service does not know" "$work/set" "$work/known"
+	only_in "variables of $service that no value of ci/*.yaml sets" "$work/known" "$work/set"
+done
+
+# What a comment in values.yaml calls the service's default is that: (null: …).
+awk '
+	match($0, /^ *# -- .*\(null: /) { fallback = $0; sub(/.*\(null: /, "", fallback); sub(/\).*/, "", fallback); next }
+	match($0, /^ *[A-Za-z]+:/) {
+		depth = (match($0, /[^ ]/) - 1) / 2
+		key[depth] = $1; sub(/:.*/, "", key[depth])
+		path = key[0]; for (i = 1; i <= depth; i++) path = path "." key[i]
+		if (fallback != "") print path, fallback
+		fallback = ""
+	}' values.yaml | sort >"$work/claimed"
+for service in publisher projector; do
+	"${!service}" --help | tr -s ' \n' ' ' | grep -oE 'default [^],]+, \$[A-Z_]+' | sed -E 's/default (.*), \$(.*)/\2 \1/' | sort >"$work/defaults"
+	awk -v service="$service" '
+		/define "penstock.env./ { mine = index($0, "env.common") || index($0, "env." service) }
+		mine && match($0, /\(list "[A-Z_]+" [$.][A-Za-z.]+\)/) {
+			split(substr($0, RSTART + 7, RLENGTH - 8), part, "\" ")
+			path = part[2]
+			sub(/^\$own\./, service ".", path); sub(/^\$mongodb\./, "mongodb.", path)
+			sub(/^\$readModels\./, "mongodb.readModels.", path); sub(/^(\$values|\.Values)\./, "", path)
+			print part[1], path
+		}' templates/_env.tpl | sort | join - "$work/defaults" | cut -d ' ' -f 2-
+done | sort -u >"$work/actual"
+join -a 2 "$work/actual" "$work/claimed" |
+	awk '$2 != $3 { print $1 ": " $NF " in values.yaml, " (NF == 3 ? $2 : "none") " in the service" }' >"$work/drifted"
+if [ -s "$work/drifted" ]; then complain "defaults that have changed" <"$work/drifted"; fi
+
+# Alerts, dashboards and autoscaling ask for metrics that the services' code names,
+# whole or behind their prefix.
+grep -ohE 'penstock_(publisher|projector)_[a-z_]+' "$work"/*.yaml RUNBOOK.md templates/NOTES.txt ../../docs/autoscaling.md |
+	sort -u >"$work/metrics"
+while read -r metric; do
+	short=${metric#penstock_publisher_} short=${short#penstock_projector_}
+	service=${metric#penstock_} service=${service%%_*}
+	for name in "$metric" "${metric%_bucket}" "${metric%_sum}" "${metric%_count}" "$short" "${short%_bucket}" "${short%_sum}" "${short%_count}"; do
+		if grep -rqF "\"$name\"" --include='*.go' --exclude='*_test.go' "../../$service"; then continue 2; fi
+	done
+	echo "$metric"
+done <"$work/metrics" >"$work/unknown"
+if [ -s "$work/unknown" ]; then complain "metrics that no service has" <"$work/unknown"; fi
+
+# Each alert has a heading in the runbook, and each heading an alert.
+grep -ohE '^- alert: .*' templates/_alerts.tpl | sed 's/- alert: //' | sort >"$work/alerts"
+sed -n 's/^## //p' RUNBOOK.md | sort >"$work/headings"
+only_in "alerts without a heading in RUNBOOK.md" "$work/alerts" "$work/headings"
+only_in "headings of RUNBOOK.md without an alert" "$work/headings" "$work/alerts"
+
+# The README is what helm-docs makes of the values' comments.
+"$helm_docs" --log-level error --sort-values-order file --dry-run >"$work/README.md"
+if ! diff -u README.md "$work/README.md" >"$work/diff"; then
+	complain "README.md is not up to date: run make chart-docs" <"$work/diff"
+fi
+
+exit "$failed"
