@@ -25,7 +25,7 @@ type ServiceBus struct {
 	sbus.Config `embed:""`
 
 	Subscription string `name:"servicebus-subscription" env:"AZURE_SERVICEBUS_SUBSCRIPTION_NAME" placeholder:"NAME" help:"Subscription of the topic. It must require sessions, which is set when it is created."`
-	Connections  int    `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"8" help:"Connections to Service Bus that the sessions spread over. A connection accepts one session after the other, each in about ten round trips."`
+	Connections  int    `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"16" help:"Connections to Service Bus that the sessions spread over. A connection accepts one session after the other, each in about ten round trips."`
 }
 
 // Projections says what is made of the events.
@@ -41,7 +41,7 @@ type Projections struct {
 
 // Sessions says how sessions are drained.
 type Sessions struct {
-	Slots       int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"32" help:"Sessions that this process drains at the same time."`
+	Slots       int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"64" help:"Sessions that this process drains at the same time."`
 	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"30ms" help:"How long a session may have no message before its slot goes on to another, where some wait; at least three round trips to the broker. Where none does, a session is kept for --session-hold."`
 	Hold        time.Duration `name:"session-hold" env:"PENSTOCK_SESSION_HOLD" default:"1m" help:"How long a session without messages is kept at most. Accepting it again takes about 15 round trips."`
 	Tenure      time.Duration `name:"session-tenure" env:"PENSTOCK_SESSION_TENURE" default:"2m" help:"How long a busy session is kept at most, so that others have a turn and new pods get their share."`

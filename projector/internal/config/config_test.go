@@ -36,7 +36,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, problems)
 	}
-	if c.Sessions.Slots != 32 || c.ServiceBus.Connections != 8 || c.MongoDB.ReadModels().Database != "penstock" || c.Fields.Payload != "payload" {
+	if c.Sessions.Slots != 64 || c.ServiceBus.Connections != 16 || c.MongoDB.ReadModels().Database != "penstock" || c.Fields.Payload != "payload" {
 		t.Errorf("config is %+v", c)
 	}
 }

@@ -20,9 +20,9 @@ type Options struct {
 	Handler Handler
 	// Reader reads the events out of messages. Required.
 	Reader *event.Reader
-	// Slots is how many sessions are drained at the same time; 32 by default.
+	// Slots is how many sessions are drained at the same time; 64 by default.
 	Slots int
-	// Connections is over how many AMQP connections the slots spread; 8 by default.
+	// Connections is over how many AMQP connections the slots spread; 16 by default.
 	// The SDK serialises the accepts of a connection to one in about ten round trips.
 	Connections int
 	// BatchSize bounds the events of one Handle call, and with it the credit given
@@ -108,8 +108,8 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	o.Slots = cmp.Or(o.Slots, 32)
-	o.Connections = min(cmp.Or(o.Connections, 8), o.Slots)
+	o.Slots = cmp.Or(o.Slots, 64)
+	o.Connections = min(cmp.Or(o.Connections, 16), o.Slots)
 	o.BatchSize = cmp.Or(o.BatchSize, 256)
 	o.BufferBytes = cmp.Or(o.BufferBytes, 64<<20)
 	o.SessionIdle = cmp.Or(o.SessionIdle, 30*time.Millisecond)
