@@ -26,13 +26,21 @@ build: ## Build the services and the sandbox into bin/
 
 .PHONY: test
 test: ## Run every test: unit, property, race, and end to end with processes that are killed
-	go test -race -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -v /e2e)
-	go test -count 1 -timeout 10m ./integration/e2e/...
+	go test -race -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|bench)$$')
+	go test -count 1 -timeout 10m ./integration/e2e
 
 .PHONY: bench
-bench: ## Measure both services against their plain loops, and the hot paths
+bench: ## Measure both services against their plain loops, then the stand-ins
+	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./integration/bench
+	go test -run '^$$' -bench . -timeout 20m ./integration/sbemu ./integration/mongoemu
+
+.PHONY: bench-hot
+bench-hot: ## Measure the hot paths by themselves, with their allocations
 	go test -run '^$$' -bench . -benchmem $(filter-out ./integration/...,$(PACKAGES))
-	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./integration/bench/...
+
+.PHONY: conformance
+conformance: ## Run the Service Bus SDK's own live tests against the stand-in (needs ports 443, 5671 and 5672)
+	go run ./integration/sbemu/conformance
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style, import rules, and that the modules are tidy
