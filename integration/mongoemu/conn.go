@@ -8,13 +8,14 @@ import (
 	"sync/atomic"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/command"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
 )
 
 // readBuffer is the size of a connection's read buffer in bytes.
 const readBuffer = 64 << 10
 
-// conn is one client connection, served by one goroutine.
+// conn is one client connection, read by one goroutine and served by another.
 type conn struct {
 	server *Server
 	net    net.Conn
@@ -34,16 +35,38 @@ func (s *Server) newConn(nc net.Conn) *conn {
 }
 
 // serve answers messages until the client leaves, sends what is no message, or
-// the server closes.
+// the server closes. A client that leaves interrupts what is being done for it.
 func (c *conn) serve(ctx context.Context) {
+	ctx, leave := context.WithCancelCause(ctx)
+	messages := make(chan *wire.Message)
+	go func() {
+		defer close(messages)
+		leave(c.read(ctx, messages))
+	}()
+	for m := range messages {
+		if !c.answer(ctx, m) {
+			break
+		}
+	}
+	leave(nil)
+	_ = c.net.Close()
+	for range messages { // until the reader has ended
+	}
+}
+
+// read passes messages on until there are no more, and tells why.
+func (c *conn) read(ctx context.Context, messages chan<- *wire.Message) error {
 	r := bufio.NewReaderSize(c.net, readBuffer)
 	for {
 		m, err := wire.Read(r)
 		if err != nil {
-			return // the peer has gone, or cannot be understood any further
+			// The peer has gone, or cannot be understood any further.
+			return mongoerr.New(mongoerr.ClientDisconnect, "operation was interrupted because the client has gone: %v", err)
 		}
-		if !c.answer(ctx, m) {
-			return
+		select {
+		case messages <- m:
+		case <-ctx.Done():
+			return nil
 		}
 	}
 }

@@ -172,3 +172,41 @@ func TestDiagnostics(t *testing.T) {
 		}
 	}
 }
+
+// A client that leaves takes along what was being done for it: a waiting stream,
+// and a write that waits for a transaction.
+func TestClientsThatLeave(t *testing.T) {
+	t.Parallel()
+	s, client := filled(t)
+	stream, writer := dialRaw(t, s), dialRaw(t, s)
+	for _, c := range []*rawClient{stream, writer} {
+		c.run("admin", d("hello", 1, "client", d("application", d("name", "raw"))))
+	}
+	r := stream.run("db", d("aggregate", "c", "pipeline", bson.A{d("$changeStream", d())}, "cursor", d()))
+	stream.send(bsonOf(t, d("getMore", get(r, "cursor", "id"), "collection", "c", "maxTimeMS", 600000, "$db", "db")))
+	c := client.Database("db").Collection("c")
+	in, session := begin(t, client)
+	must[*mongo.UpdateResult](t)(c.UpdateOne(in, d("_id", 1), d("$set", d("x", 1))))
+	writer.send(bsonOf(t, d("update", "c", "updates", bson.A{d("q", d("_id", 1), "u", d("$set", d("x", 2)))}, "$db", "db")))
+	for _, raw := range []*rawClient{stream, writer} {
+		if err := raw.conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for s.Status().ChangeStreams > 0 || s.DropConnections("raw") > 0 { // the latter counts those still served
+		if err := client.Ping(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := session.CommitTransaction(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := must[int64](t)(c.CountDocuments(t.Context(), d("x", 1))); n != 1 {
+		t.Error("the write of a client that had left was done")
+	}
+}
+
+func bsonOf(t *testing.T, doc bson.D) []byte {
+	t.Helper()
+	return must[[]byte](t)(bson.Marshal(doc))
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
 func getMore(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
@@ -114,6 +115,9 @@ func (e *Engine) moreChanges(ctx context.Context, r *Request, b *bsonraw.Builder
 	}
 	if err := c.gone(); err != nil && len(events) == 0 {
 		return false, err
+	}
+	if ctx.Err() != nil {
+		return false, store.Interrupted(ctx)
 	}
 	return !c.stream.Ended(), c.changes(b, "nextBatch", events)
 }

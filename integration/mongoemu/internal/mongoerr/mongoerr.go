@@ -73,6 +73,7 @@ const (
 	ExceededTimeLimit               Code = 262
 	OperationNotSupportedInTxn      Code = 263
 	PreparedTransactionInProgress   Code = 267
+	ClientDisconnect                Code = 279
 	ChangeStreamFatalError          Code = 280
 	ChangeStreamHistoryLost         Code = 286
 	SocketException                 Code = 9001
@@ -124,7 +125,7 @@ var names = map[Code]string{
 	18: "AuthenticationFailed", 63: "StaleShardVersion", 64: "WriteConcernTimeout", 79: "UnknownReplWriteConcern",
 	96: "OperationFailed", 121: "DocumentValidationFailure", 125: "CommandFailed", 143: "CursorInUse", 146: "ExceededMemoryLimit",
 	150: "StaleEpoch", QueryPlanKilled: "QueryPlanKilled", ClusterTimeFailsRateLimiter: "ClusterTimeFailsRateLimiter",
-	206: "NoSuchSession", 239: "SnapshotTooOld", 241: "ConversionFailure", 257: "TransactionTooLarge", 276: "IndexBuildAborted",
+	206: "NoSuchSession", ClientDisconnect: "ClientDisconnect", 239: "SnapshotTooOld", 241: "ConversionFailure", 257: "TransactionTooLarge", 276: "IndexBuildAborted",
 	290: "TransactionExceededLifetimeLimitSeconds", 292: "QueryExceededMemoryLimitNoDiskUseAllowed", 322: "APIVersionError",
 	352: "UnsupportedOpQueryCommand", 365: "TemporarilyUnavailable", 371: "UserWritesBlocked", 391: "ReauthenticationRequired",
 	402: "ResourceExhausted", 433: "AdmissionQueueOverflow", 462: "IngressRequestRateLimitExceeded", 10058: "LegacyNotPrimary",
