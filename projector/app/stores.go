@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -121,7 +120,7 @@ func (s *stores) await(ctx context.Context, logger zerolog.Logger) error {
 			switch {
 			case ctx.Err() != nil:
 				return context.Cause(ctx)
-			case errors.Is(err, errNoReplicaSet):
+			case errors.Is(err, mongox.ErrNoReplicaSet):
 				return fmt.Errorf("MongoDB at %s (%s): %w", client.store, client.what, err)
 			case mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError):
 				return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", client.store, client.what, err)
@@ -136,25 +135,9 @@ func (s *stores) await(ctx context.Context, logger zerolog.Logger) error {
 	return nil
 }
 
-// errNoReplicaSet says so, with the remedy.
-var errNoReplicaSet = errors.New("it is no replica set, whose transactions and majority the read models rest on; start mongod with --replSet and run rs.initiate(), one node is enough")
-
 // check asks the primary what it is.
 func check(ctx context.Context, client *mongo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	// Unlike hello, a ping is authenticated.
-	if err := client.Ping(ctx, readpref.Primary()); err != nil {
-		return err
-	}
-	hello, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
-	if err != nil {
-		return err
-	}
-	_, isReplicaSet := hello.Lookup("setName").StringValueOK()
-	message, _ := hello.Lookup("msg").StringValueOK()
-	if !isReplicaSet && message != "isdbgrid" {
-		return errNoReplicaSet
-	}
-	return nil
+	return mongox.CheckReplicaSet(ctx, client)
 }

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -68,20 +66,11 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 func checkMongoDB(ctx context.Context, client *mongo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	// Unlike hello, a ping is authenticated.
-	if err := client.Ping(ctx, readpref.Primary()); err != nil {
-		return err
+	err := mongox.CheckReplicaSet(ctx, client)
+	if errors.Is(err, mongox.ErrNoReplicaSet) {
+		return fmt.Errorf("%w: %w", errSetup, err)
 	}
-	hello, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
-	if err != nil {
-		return err
-	}
-	_, isReplicaSet := hello.Lookup("setName").StringValueOK()
-	message, _ := hello.Lookup("msg").StringValueOK()
-	if !isReplicaSet && message != "isdbgrid" {
-		return fmt.Errorf("%w: it is no replica set, and only a replica set has change streams; start mongod with --replSet and run rs.initiate(), one node is enough", errSetup)
-	}
-	return nil
+	return err
 }
 
 // checkEvents looks at the event store: the index must be there before a scan needs

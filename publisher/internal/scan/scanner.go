@@ -13,6 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Handler takes the documents of a scan, in its order and one call at a time. It
@@ -146,9 +148,9 @@ func (s *Scanner) read(ctx context.Context, from Position, since bson.Timestamp,
 // query runs one query from the position on, which it moves along, and tells
 // whether it got anything. Its error is never nil.
 func (s *Scanner) query(ctx context.Context, from *Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) (moved bool, err error) {
-	opening, cancel := patient(ctx, s.options.Patience)
+	opening, cancel := mongox.Patient(ctx, s.options.Patience)
 	cursor, err := s.source.Open(opening, *from, since)
-	err = explain(opening, err)
+	err = mongox.Explain(opening, err)
 	cancel()
 	switch {
 	case err != nil:
@@ -164,9 +166,9 @@ func (s *Scanner) query(ctx context.Context, from *Position, since bson.Timestam
 		}
 	}()
 	for {
-		reading, cancel := patient(ctx, s.options.Patience)
+		reading, cancel := mongox.Patient(ctx, s.options.Patience)
 		page, err := cursor.Next(reading)
-		err = explain(reading, err)
+		err = mongox.Explain(reading, err)
 		cancel()
 		if err != nil {
 			return moved, err

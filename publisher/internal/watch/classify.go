@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Errors that end [Watcher.Run]; each is wrapped with the server's own.
@@ -146,7 +148,7 @@ const labelNonResumable = "NonResumableChangeStreamError"
 // what to do about it.
 func Classify(err error, phase Phase) (class Class, remedy string) {
 	var command mongo.CommandError
-	if !errors.As(err, &command) || errors.Is(err, errNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
+	if !errors.As(err, &command) || errors.Is(err, mongox.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
 		return Reopen, ""
 	}
 	if command.Code == codeFailedToParse && strings.Contains(command.Message, "resume token") {

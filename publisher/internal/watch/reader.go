@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // reader is the goroutine that reads, with its state.
@@ -82,9 +84,9 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 // session opens the stream and reads it until an error, which it returns.
 func (r *reader) session(ctx context.Context) (Phase, error) {
 	r.progress.opening(time.Now())
-	opening, cancel := patient(ctx, r.progress.patience())
+	opening, cancel := mongox.Patient(ctx, r.progress.patience())
 	stream, err := r.source.Open(opening, r.position, r.shape)
-	err = explain(opening, err)
+	err = mongox.Explain(opening, err)
 	cancel()
 	if err != nil {
 		return Opening, err
@@ -107,9 +109,9 @@ func (r *reader) session(ctx context.Context) (Phase, error) {
 
 // read takes one chunk of the stream to the queue.
 func (r *reader) read(ctx context.Context, stream ChangeStream) error {
-	reading, cancel := patient(ctx, r.progress.patience())
+	reading, cancel := mongox.Patient(ctx, r.progress.patience())
 	chunk, err := stream.Next(reading)
-	err = explain(reading, err)
+	err = mongox.Explain(reading, err)
 	cancel()
 	if err != nil {
 		return err
@@ -201,10 +203,10 @@ func (r *reader) documentOf(ctx context.Context, c change) (bson.Raw, error) {
 	if c.document != nil || r.shape == Whole {
 		return c.document, nil
 	}
-	fetching, cancel := patient(ctx, r.options.Silence)
+	fetching, cancel := mongox.Patient(ctx, r.options.Silence)
 	defer cancel()
 	document, err := r.source.Fetch(fetching, c.documentKey)
-	return document, explain(fetching, err)
+	return document, mongox.Explain(fetching, err)
 }
 
 // breach accounts for a change that an append-only collection never has.

@@ -1,0 +1,32 @@
+package mongox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNoAnswer is the cause that ends a request which takes too long.
+var ErrNoAnswer = errors.New("server does not answer")
+
+// Patient ends after d with the cause [ErrNoAnswer]. It has no deadline: to one the
+// driver (v2.9) reacts with unlimited retries until then, without a pause between
+// them, and against its own limit of one.
+func Patient(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(d, func() { cancel(ErrNoAnswer) })
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// Explain adds to err, of a request under ctx of [Patient], that the request was
+// given up, if it was.
+func Explain(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), ErrNoAnswer) {
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	return err
+}

@@ -1,0 +1,46 @@
+package mongox_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+func TestPatientGivesUpWithoutADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := mongox.Patient(t.Context(), time.Second)
+		defer cancel()
+		if _, has := ctx.Deadline(); has {
+			t.Error("it has a deadline, which the driver would take for a licence to retry")
+		}
+		failed := errors.New("failed")
+		if err := mongox.Explain(ctx, failed); !errors.Is(err, failed) || errors.Is(err, mongox.ErrNoAnswer) {
+			t.Errorf("explains a failure within time as %v", err)
+		}
+		start := time.Now()
+		<-ctx.Done()
+		if waited := time.Since(start); waited != time.Second {
+			t.Errorf("gave up after %s", waited)
+		}
+		if err := mongox.Explain(ctx, context.Canceled); !errors.Is(err, mongox.ErrNoAnswer) || !errors.Is(err, context.Canceled) {
+			t.Errorf("explains a request given up as %v", err)
+		}
+		if err := mongox.Explain(ctx, nil); err != nil {
+			t.Errorf("explains success as %v", err)
+		}
+	})
+}
+
+func TestPatientIsReleased(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := mongox.Patient(t.Context(), time.Hour)
+	cancel()
+	if cause := context.Cause(ctx); errors.Is(cause, mongox.ErrNoAnswer) {
+		t.Errorf("ended by its owner, its cause is %v", cause)
+	}
+}

@@ -1,0 +1,35 @@
+package mongox
+
+import (
+	"context"
+	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+)
+
+// ErrNoReplicaSet says that a server is a standalone one, with the remedy. Change
+// streams, transactions and the majority, which Penstock's promises rest on, are a
+// replica set's.
+var ErrNoReplicaSet = errors.New("it is no replica set, and only a replica set has change streams, transactions and a majority; start mongod with --replSet and run rs.initiate(), one node is enough")
+
+// CheckReplicaSet asks the primary whether it is a replica set's or a sharded
+// cluster's. A standalone server is [ErrNoReplicaSet]; any other error is the
+// request's, a refused login among them.
+func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
+	// Unlike hello, a ping is authenticated.
+	if err := client.Ping(ctx, readpref.Primary()); err != nil {
+		return err
+	}
+	hello, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
+	if err != nil {
+		return err
+	}
+	_, isReplicaSet := hello.Lookup("setName").StringValueOK()
+	message, _ := hello.Lookup("msg").StringValueOK()
+	if !isReplicaSet && message != "isdbgrid" {
+		return ErrNoReplicaSet
+	}
+	return nil
+}
