@@ -35,16 +35,17 @@ func (s *Server) newConn(nc net.Conn) *conn {
 }
 
 // serve answers messages until the client leaves, sends what is no message, or
-// the server closes. A client that leaves interrupts what is being done for it.
+// the server closes. A client that leaves interrupts what is being read for it,
+// but not what is being written: that is done to its end.
 func (c *conn) serve(ctx context.Context) {
-	ctx, leave := context.WithCancelCause(ctx)
+	present, leave := context.WithCancelCause(ctx)
 	messages := make(chan *wire.Message)
 	go func() {
 		defer close(messages)
-		leave(c.read(ctx, messages))
+		leave(c.read(present, messages))
 	}()
 	for m := range messages {
-		if !c.answer(ctx, m) {
+		if !c.answer(ctx, present, m) {
 			break
 		}
 	}
@@ -72,11 +73,11 @@ func (c *conn) read(ctx context.Context, messages chan<- *wire.Message) error {
 }
 
 // answer sends the reply to a message, or one after the other to a client that
-// wants to be kept informed.
-func (c *conn) answer(ctx context.Context, m *wire.Message) bool {
+// wants to be kept informed. The context present ends when the client leaves.
+func (c *conn) answer(ctx, present context.Context, m *wire.Message) bool {
 	respondTo := m.RequestID
 	for repeat := 0; ; repeat++ {
-		reply := c.server.engine.Handle(ctx, &c.state, m, repeat)
+		reply := c.server.engine.Handle(ctx, present, &c.state, m, repeat)
 		if app := c.state.AppName; c.app.Load() == nil && app != "" {
 			c.app.Store(&app)
 		}
@@ -90,7 +91,7 @@ func (c *conn) answer(ctx context.Context, m *wire.Message) bool {
 		if !c.send(m, reply, respondTo) {
 			return false
 		}
-		if !reply.Again || ctx.Err() != nil {
+		if !reply.Again || present.Err() != nil {
 			return true
 		}
 		respondTo = c.sent

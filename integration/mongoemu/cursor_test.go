@@ -173,8 +173,8 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
-// A client that leaves takes along what was being done for it: a waiting stream,
-// and a write that waits for a transaction.
+// A client that leaves takes along the stream that was waiting for it. A write
+// that waited for a transaction is done all the same, as a real server does it.
 func TestClientsThatLeave(t *testing.T) {
 	t.Parallel()
 	s, client := filled(t)
@@ -193,7 +193,7 @@ func TestClientsThatLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for s.Status().ChangeStreams > 0 || s.DropConnections("raw") > 0 { // the latter counts those still served
+	for s.Status().ChangeStreams > 0 {
 		if err := client.Ping(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -201,8 +201,12 @@ func TestClientsThatLeave(t *testing.T) {
 	if err := session.CommitTransaction(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := must[int64](t)(c.CountDocuments(t.Context(), d("x", 1))); n != 1 {
-		t.Error("the write of a client that had left was done")
+	for v := any(nil); v != int32(2); {
+		var doc bson.D
+		if err := c.FindOne(t.Context(), d("_id", 1)).Decode(&doc); err != nil {
+			t.Fatal(err)
+		}
+		v = get(doc, "x")
 	}
 }
 

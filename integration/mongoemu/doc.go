@@ -44,8 +44,18 @@
 // ($slice, $elemMatch, positional); JavaScript; pre-images, split and expanded
 // change events; snapshot reads outside transactions; arithmetic on Decimal128.
 // Regular expressions are Go's, without look-around and back-references. A write
-// concern is satisfied at once, as there is only one node. A multi-document
-// update is not interrupted by other writes.
+// concern is satisfied at once, as there is only one node.
+//
+// # Different from a real server
+//
+// Where the replies that were recorded from a real one (before 4.4) and 7.0
+// differ without a driver noticing, the record is followed: listIndexes shows ns,
+// an updateDescription has no truncatedArrays, and dropping what is not there is
+// an error. Changes of one multi-document update are not interleaved with other
+// writes. A transaction waits for nothing: a plain write that meets what it holds
+// waits for it instead, until the transaction's end or its own time limit. Drops
+// and index builds wait for transactions that have written to the collection.
+// Resume tokens look like the server's and are not.
 //
 // # Faults
 //

@@ -9,6 +9,8 @@ import (
 // spec is a command: what runs it, and where it may be run.
 type spec struct {
 	run func(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
+	// reads says that it is of no use once its client has left.
+	reads bool
 	// admin restricts it to the database admin.
 	admin bool
 	// transaction allows it inside a transaction; ends says that it ends one.
@@ -20,7 +22,7 @@ type spec struct {
 // commandTable is all that this server answers.
 func commandTable() map[string]spec {
 	return map[string]spec{
-		"hello": {run: hello}, "isMaster": {run: hello}, "ismaster": {run: hello},
+		"hello": {run: hello, reads: true}, "isMaster": {run: hello, reads: true}, "ismaster": {run: hello, reads: true},
 		"ping": {run: ping}, "buildInfo": {run: buildInfo}, "buildinfo": {run: buildInfo},
 		"connectionStatus": {run: connectionStatus}, "whatsmyuri": {run: whatsMyURI},
 		"getParameter": {run: getParameter, admin: true}, "getCmdLineOpts": {run: getCmdLineOpts, admin: true},
@@ -39,9 +41,9 @@ func commandTable() map[string]spec {
 		"findAndModify": {run: findAndModify, transaction: true, retryable: true},
 		"findandmodify": {run: findAndModify, transaction: true, retryable: true},
 
-		"find": {run: find, transaction: true}, "getMore": {run: getMore, transaction: true},
-		"killCursors": {run: killCursors, transaction: true}, "count": {run: count},
-		"distinct": {run: distinct, transaction: true}, "aggregate": {run: aggregateCommand, transaction: true},
+		"find": {run: find, reads: true, transaction: true}, "getMore": {run: getMore, reads: true, transaction: true},
+		"killCursors": {run: killCursors, transaction: true}, "count": {run: count, reads: true},
+		"distinct": {run: distinct, reads: true, transaction: true}, "aggregate": {run: aggregateCommand, reads: true, transaction: true},
 		"explain": {run: explain},
 
 		"commitTransaction": {run: commitTransaction, admin: true, transaction: true, ends: true},

@@ -62,13 +62,18 @@ type Reply struct {
 	Close bool
 }
 
-// Handle answers one message. repeat counts the answers already given to it.
-func (e *Engine) Handle(ctx context.Context, conn *Conn, m *wire.Message, repeat int) Reply {
+// Handle answers one message. The context present, made from ctx, ends when the
+// client leaves: it interrupts reads, where writes go on. repeat counts the
+// answers already given to the message.
+func (e *Engine) Handle(ctx, present context.Context, conn *Conn, m *wire.Message, repeat int) Reply {
 	r, err := parseRequest(conn, m)
 	if err != nil {
 		return Reply{Body: e.failure(r, mongoerr.As(err), nil)}
 	}
 	r.repeat = repeat
+	if e.commands[r.Name].reads {
+		ctx = present
+	}
 	return e.answer(ctx, r, m)
 }
 

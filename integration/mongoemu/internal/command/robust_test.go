@@ -108,7 +108,7 @@ func send(t *rapid.T, e *command.Engine, conn *command.Conn, cmd bson.D) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	cmd = append(cmd, bson.E{Key: "$db", Value: "admin"})
-	reply := e.Handle(ctx, conn, &wire.Message{Opcode: wire.OpMsg, Body: bsonraw.MustMarshal(cmd)}, 0)
+	reply := e.Handle(ctx, ctx, conn, &wire.Message{Opcode: wire.OpMsg, Body: bsonraw.MustMarshal(cmd)}, 0)
 	if err := bsonraw.Validate(reply.Body); err != nil {
 		t.Fatalf("%v: %v", cmd, err)
 	}
