@@ -38,7 +38,7 @@ type Options struct {
 // stdout. inCode are projections in Go, to run beside those of the configured file
 // or folder, which may then be left out. Help and problems are printed, those of
 // the projections with file and line; the error is then [cli.ErrHelp] or
-// [cli.ErrUsage].
+// [cli.ErrUsage]. With --check-projections, that is all it does.
 func ParseOptions(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, inCode ...*Projection) (Options, error) {
 	var o Options
 	o.Config.Projections.InCode = len(inCode) > 0
@@ -54,6 +54,10 @@ func ParseOptions(args []string, environ func(string) (string, bool), stdout, st
 	}
 	if usage != nil {
 		return Options{}, usage
+	}
+	if o.Config.Projections.Check {
+		fmt.Fprintf(stdout, "the configuration is right, and so are its projections: %d\n", len(projections))
+		return Options{}, cli.ErrHelp
 	}
 	o.Projections = projections
 	if o.Logger, err = obs.NewLogger(stdout, o.Config.Process.Log); err != nil {

@@ -1,0 +1,34 @@
+package app_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/app"
+)
+
+func TestCheckProjectionsEndsWithoutConnecting(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		projections string
+		ends        error
+		says        string
+	}{
+		"right": {declared, cli.ErrHelp, "and so are its projections: 1"},
+		"wrong": {strings.Replace(declared, "payload.name", "nobody", 1), cli.ErrUsage, "nobody"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := environment(t, test.projections)
+			var out bytes.Buffer
+			_, err := app.ParseOptions([]string{"--check-projections"},
+				func(name string) (string, bool) { v, ok := env[name]; return v, ok }, &out, &out)
+			if !errors.Is(err, test.ends) || !strings.Contains(out.String(), test.says) {
+				t.Errorf("ends with %v and says %q", err, out.String())
+			}
+		})
+	}
+}
