@@ -58,6 +58,23 @@ verify: ## Build every module by itself, without the workspace
 		echo "build $$module"; (cd $$module && GOWORK=off go build ./...) || exit 1; \
 	done
 
+.PHONY: chart-lint
+chart-lint: $(BIN)/helm ## Lint the chart with every set of values
+	@for values in charts/penstock/ci/*.yaml; do $(BIN)/helm lint --strict --quiet charts/penstock -f $$values || exit 1; done
+
+.PHONY: chart-test
+chart-test: build $(BIN)/helm $(BIN)/helm-docs $(BIN)/helm-unittest ## Test the chart, and hold it against the services
+	$(BIN)/helm-unittest charts/penstock
+	charts/verify.sh $(BIN)/helm $(BIN)/helm-docs $(BIN)/publisher $(BIN)/projector
+
+.PHONY: kube-tools
+kube-tools: ## Build a Kubernetes control plane for tests (some minutes, once)
+	@hack/tools/kube/build.sh .cache/kube-tools
+
+.PHONY: test-kube
+test-kube: kube-tools ## Test leadership against a real Kubernetes API server
+	PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 -timeout 30m -v ./integration/kube
+
 ##@ Maintain
 
 .PHONY: fmt
@@ -66,9 +83,19 @@ fmt: $(BIN)/golangci-lint ## Format the code
 
 .PHONY: tidy
 tidy: ## Tidy every module
-	@for module in $(MODULES) hack/tools; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
+	@for module in $(MODULES) hack/tools hack/tools/helm hack/tools/helm-unittest hack/tools/etcd hack/tools/kube hack/tools/kwok; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
 
 $(BIN)/golangci-lint: hack/tools/go.mod
 	@mkdir -p $(BIN)
 	@echo "build golangci-lint (once)"
 	@cd hack/tools && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(BIN)/helm $(BIN)/helm-docs: hack/tools/helm/go.mod
+	@mkdir -p $(BIN)
+	@echo "build helm (once)"
+	@cd hack/tools/helm && GOWORK=off go build -o $(BIN)/ helm.sh/helm/v4/cmd/helm github.com/norwoodj/helm-docs/cmd/helm-docs
+
+$(BIN)/helm-unittest: hack/tools/helm-unittest/go.mod
+	@mkdir -p $(BIN)
+	@echo "build helm-unittest (once)"
+	@cd hack/tools/helm-unittest && GOWORK=off go build -o $@ github.com/helm-unittest/helm-unittest/cmd/helm-unittest
