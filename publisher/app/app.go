@@ -121,10 +121,18 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	if err != nil {
 		return unlessEnded(ctx, err)
 	}
-	elector, err := p.newElector(stores.state, h)
+	elector, closeEvents, err := p.newElector(stores.state, h)
 	if err != nil {
 		return err
 	}
+	defer func() {
+		// A process that must exit does not wait, and its elector may still record.
+		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
+			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
+			defer cancel()
+			closeEvents(closing)
+		}
+	}()
 	ready.Store(true)
 	return explainTopic(elect(ctx, elector, w), p.config.ServiceBus)
 }

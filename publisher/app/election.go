@@ -32,30 +32,42 @@ func leaderConfig(c config.Config) leader.Config {
 		c.Process.DrainTimeout+settleTimeout)
 }
 
-// newElector makes the elector that the configuration asks for.
-func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader.Elector, error) {
+// newElector makes the elector that the configuration asks for, and what ends its
+// recording of events.
+func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader.Elector, func(context.Context), error) {
+	none := func(context.Context) {}
 	timing, election := leaderConfig(p.config), p.config.Election
 	identity := leader.NewIdentity(election.Host())
 	options := leader.Options{Logger: p.logger, Registerer: p.registry}
 	if election.Kind == config.ElectionNone {
-		return leader.NewAlone(identity, timing, options)
+		elector, err := leader.NewAlone(identity, timing, options)
+		return elector, none, err
 	}
 	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
 	options.Heartbeat = loop.Beat
 	if election.Kind == config.ElectionMongoDB {
-		return leader.New(leader.NewMongoLock(leader.Leases(state), p.config.LeaseName(), identity), timing, options)
+		elector, err := leader.New(leader.NewMongoLock(leader.Leases(state), p.config.LeaseName(), identity), timing, options)
+		return elector, none, err
 	}
-	lock, err := leader.NewKubernetesLock(leader.KubernetesConfig{
+	config := leader.KubernetesConfig{
 		Name:           p.config.LeaseName(),
 		Namespace:      election.Namespace,
 		Identity:       identity,
 		Kubeconfig:     election.Kubeconfig,
 		RequestTimeout: timing.RequestTimeout,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("take part in the election: %w; outside Kubernetes use PENSTOCK_ELECTION=mongodb", err)
 	}
-	return leader.New(lock, timing, options)
+	const hint = "take part in the election: %w; outside Kubernetes use PENSTOCK_ELECTION=mongodb"
+	events, err := leader.NewKubernetesEvents(config, p.logger)
+	if err != nil {
+		return nil, nil, fmt.Errorf(hint, err)
+	}
+	config.EventRecorder = events
+	lock, err := leader.NewKubernetesLock(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf(hint, err)
+	}
+	elector, err := leader.New(lock, timing, options)
+	return elector, events.Close, err
 }
 
 // elect runs terms until ctx ends or a term's work fails for good, which it

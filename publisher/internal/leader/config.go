@@ -13,6 +13,10 @@ import (
 // RetryPeriod * (1 + retryJitter) apart.
 const retryJitter = 1.2
 
+// pollsPerRetry is how often a candidate looks at the lock while a leader renews it
+// once: reads are cheap, and a handover waits for one.
+const pollsPerRetry = 4
+
 // Config times a term. Counted from the moment at which the last successful
 // renewal was begun, a leader that loses the lock store
 //
@@ -28,9 +32,13 @@ type Config struct {
 	LeaseDuration time.Duration
 	// RenewDeadline is how long a leader tries to renew before it gives up.
 	RenewDeadline time.Duration
-	// RetryPeriod is the time between two attempts to take or renew the lock;
-	// candidates add a random part of up to 1.2 times as much.
+	// RetryPeriod is the time between two renewals.
 	RetryPeriod time.Duration
+	// PollPeriod is the time between two attempts of a candidate to take the lock, to
+	// which it adds a random part of up to 1.2 times as much, and between two attempts
+	// to renew after one has failed. It is what a handover takes, and a takeover adds
+	// to LeaseDuration.
+	PollPeriod time.Duration
 	// Margin is how much longer than RenewDeadline a leader trusts its last
 	// renewal. What remains up to LeaseDuration is the time that work gets to stop
 	// after a loss.
@@ -51,6 +59,7 @@ func DefaultConfig() Config {
 		LeaseDuration:  15 * time.Second,
 		RenewDeadline:  10 * time.Second,
 		RetryPeriod:    2 * time.Second,
+		PollPeriod:     500 * time.Millisecond,
 		Margin:         2 * time.Second,
 		StopTimeout:    20 * time.Second,
 		RequestTimeout: 3 * time.Second,
@@ -64,6 +73,7 @@ func NewConfig(leaseDuration, renewDeadline, retryPeriod, stopTimeout time.Durat
 		LeaseDuration:  leaseDuration,
 		RenewDeadline:  renewDeadline,
 		RetryPeriod:    retryPeriod,
+		PollPeriod:     retryPeriod / pollsPerRetry,
 		Margin:         min(retryPeriod, (leaseDuration-renewDeadline)/2),
 		StopTimeout:    stopTimeout,
 		RequestTimeout: renewDeadline * 3 / 10,
@@ -81,6 +91,8 @@ func (c Config) Validate() error {
 	require(c.LeaseDuration > 0 && c.LeaseDuration%time.Second == 0,
 		"lease duration %v: must be a positive number of whole seconds", c.LeaseDuration)
 	require(c.RetryPeriod > 0, "retry period %v: must be positive", c.RetryPeriod)
+	require(c.PollPeriod > 0 && c.PollPeriod <= c.RetryPeriod,
+		"poll period %v: must be positive and at most the retry period %v", c.PollPeriod, c.RetryPeriod)
 	require(float64(c.RenewDeadline) > retryJitter*float64(c.RetryPeriod),
 		"renew deadline %v: must be greater than %v times the retry period %v",
 		c.RenewDeadline, retryJitter, c.RetryPeriod)

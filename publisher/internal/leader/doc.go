@@ -34,6 +34,13 @@
 //     RenewDeadline is over: a term ends at once.
 //   - release looks only at what the elector observed before and then overwrites
 //     whatever record it finds, even a successor's: such a write is refused.
+//   - A missing lock is free to it, so that a candidate takes over at once where
+//     somebody deletes a Lease: a candidate that saw a leader leaves it the time of
+//     its lease to make the lock anew.
+//   - It tells renewals apart by a Lease's times in whole seconds, and would not
+//     notice the second of two within one: it is shown the fractions too.
+//   - It looks for a free lock as rarely as it renews a held one: it is told to look
+//     once in Config.PollPeriod, and renewals in between are left out.
 //   - An elector runs once: every term has its own.
 //
 // # What no lease can do

@@ -37,6 +37,8 @@ type Elector struct {
 	heartbeat func()
 	watchdog  *leaderelection.HealthzAdaptor
 	current   atomic.Pointer[leaderelection.LeaderElector]
+	// sighting outlives the terms: see guard.
+	sighting sighting
 }
 
 // New makes an elector on lock, which must not be shared with another. It fails
@@ -119,14 +121,15 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 	if e.lock == nil {
 		return e.lead(ctx, work, tenure{end: func() {}})
 	}
-	lock := newGuard(e.lock, e.config, e.heartbeat)
+	lock := newGuard(e.lock, e.config, &e.sighting, e.heartbeat)
 	taken := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            lock,
-		Name:            lock.Describe(),
-		LeaseDuration:   e.config.LeaseDuration,
-		RenewDeadline:   e.config.RenewDeadline,
-		RetryPeriod:     e.config.RetryPeriod,
+		Lock:          lock,
+		Name:          lock.Describe(),
+		LeaseDuration: e.config.LeaseDuration,
+		RenewDeadline: e.config.RenewDeadline,
+		// The guard lets a renewal through once in RetryPeriod.
+		RetryPeriod:     e.config.PollPeriod,
 		WatchDog:        e.watchdog,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{

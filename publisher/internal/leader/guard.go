@@ -7,11 +7,16 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 // errNotOurs keeps an elector from releasing what another process holds.
 var errNotOurs = errors.New("lock is not held by this process")
+
+// errVanished keeps an elector from making a lock anew whose last holder may not know
+// yet that it is gone.
+var errVanished = errors.New("lock has vanished, and another process may still lead")
 
 // guard stands between one term's elector and the lock. It knows how long the last
 // renewal may be trusted, notices when the lock is another's, and lets a release
@@ -21,8 +26,9 @@ var errNotOurs = errors.New("lock is not held by this process")
 type guard struct {
 	resourcelock.Interface
 
-	trust     time.Duration
-	timeout   time.Duration
+	config Config
+	// seen is what this process saw of other leaders, in this term or before.
+	seen      *sighting
 	heartbeat func()
 	// lost is closed when the lock is another's, or the elector wants to release it.
 	lost chan struct{}
@@ -38,14 +44,14 @@ type guard struct {
 	isLost  bool
 }
 
-func newGuard(lock resourcelock.Interface, config Config, heartbeat func()) *guard {
+func newGuard(lock resourcelock.Interface, config Config, seen *sighting, heartbeat func()) *guard {
 	if heartbeat == nil {
 		heartbeat = func() {}
 	}
 	return &guard{
 		Interface: lock,
-		trust:     config.trust(),
-		timeout:   config.RequestTimeout,
+		config:    config,
+		seen:      seen,
 		heartbeat: heartbeat,
 		lost:      make(chan struct{}),
 	}
@@ -56,7 +62,7 @@ func newGuard(lock resourcelock.Interface, config Config, heartbeat func()) *gua
 func (g *guard) begin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.isLost || g.renewed.IsZero() || time.Since(g.renewed) >= g.trust {
+	if g.isLost || g.renewed.IsZero() || time.Since(g.renewed) >= g.config.trust() {
 		return false
 	}
 	g.working = make(chan struct{})
@@ -70,25 +76,32 @@ func (g *guard) end() { close(g.working) }
 func (g *guard) deadline() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.renewed.Add(g.trust)
+	return g.renewed.Add(g.config.trust())
 }
 
 // Get reads the record, and ends the term where it names another holder.
 func (g *guard) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	ctx, cancel := context.WithTimeout(ctx, g.config.RequestTimeout)
 	defer cancel()
 	record, raw, err := g.Interface.Get(ctx)
 	g.heartbeat()
+	if apierrors.IsNotFound(err) && g.seen.recent() {
+		// To client-go, a lock that is missing is free.
+		return nil, nil, errVanished
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.seen.note(record, g.Identity())
 	g.holder = record.HolderIdentity
 	if !g.renewed.IsZero() && g.holder != g.Identity() {
 		g.lose()
 	}
-	return record, raw, nil
+	// The elector takes a record for renewed where these bytes differ, and a Lease's
+	// hold its time in whole seconds.
+	return record, fmt.Appendf(raw, " %d", record.RenewTime.UnixNano()), nil
 }
 
 // Create writes the first record.
@@ -101,6 +114,9 @@ func (g *guard) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	if record.HolderIdentity == "" {
 		return g.release(ctx, record)
 	}
+	if g.fresh() {
+		return nil
+	}
 	return g.renew(ctx, record, g.Interface.Update)
 }
 
@@ -109,7 +125,7 @@ func (g *guard) renew(
 	record resourcelock.LeaderElectionRecord,
 	write func(context.Context, resourcelock.LeaderElectionRecord) error,
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	ctx, cancel := context.WithTimeout(ctx, g.config.RequestTimeout)
 	defer cancel()
 	// The start of the request, not its end, is what every candidate's wait is
 	// certainly later than.
@@ -124,6 +140,15 @@ func (g *guard) renew(
 	g.holder = record.HolderIdentity
 	g.renewed = begun
 	return nil
+}
+
+// fresh says that the lock is ours and that it is too early to renew it: the elector
+// asks once in PollPeriod, and is told that it has renewed.
+func (g *guard) fresh() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.isLost && g.holder == g.Identity() && !g.renewed.IsZero() &&
+		time.Since(g.renewed) < g.config.RetryPeriod
 }
 
 func (g *guard) release(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
@@ -144,7 +169,7 @@ func (g *guard) release(ctx context.Context, record resourcelock.LeaderElectionR
 	if holder != g.Identity() {
 		return fmt.Errorf("release the lock of %q: %w", holder, errNotOurs)
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	ctx, cancel := context.WithTimeout(ctx, g.config.RequestTimeout)
 	defer cancel()
 	err := g.Interface.Update(ctx, record)
 	g.heartbeat()
@@ -158,3 +183,22 @@ func (g *guard) lose() {
 		close(g.lost)
 	}
 }
+
+// sighting is what a process saw last of another one that leads. Its zero value saw
+// none. It is for one goroutine at a time: the elector's.
+type sighting struct {
+	at    time.Time
+	lasts time.Duration
+}
+
+// note takes note of a record that was read.
+func (s *sighting) note(record *resourcelock.LeaderElectionRecord, self string) {
+	if record.HolderIdentity == "" || record.HolderIdentity == self {
+		*s = sighting{}
+		return
+	}
+	*s = sighting{at: time.Now(), lasts: time.Duration(record.LeaseDurationSeconds) * time.Second}
+}
+
+// recent says that the other may still lead.
+func (s *sighting) recent() bool { return !s.at.IsZero() && time.Since(s.at) < s.lasts }

@@ -1,18 +1,25 @@
 package leader
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 // scriptedLock answers with what a test put into it.
 type scriptedLock struct {
 	holder  string
+	renewed time.Time
+	gone    bool
 	hang    bool
 	updates []string // the holders that were written
 }
@@ -26,7 +33,14 @@ func (l *scriptedLock) answer(ctx context.Context) error {
 }
 
 func (l *scriptedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	return &resourcelock.LeaderElectionRecord{HolderIdentity: l.holder}, nil, l.answer(ctx)
+	if l.gone {
+		return nil, nil, apierrors.NewNotFound(schema.GroupResource{}, "scripted")
+	}
+	record := &resourcelock.LeaderElectionRecord{
+		HolderIdentity: l.holder, RenewTime: metav1.NewTime(l.renewed), LeaseDurationSeconds: 15,
+	}
+	raw, err := json.Marshal(record)
+	return record, raw, errors.Join(err, l.answer(ctx))
 }
 
 func (l *scriptedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
@@ -53,7 +67,7 @@ var (
 
 func newHeldGuard(t *testing.T, lock *scriptedLock) *guard {
 	t.Helper()
-	g := newGuard(lock, DefaultConfig(), nil)
+	g := newGuard(lock, DefaultConfig(), new(sighting), nil)
 	if g.begin() {
 		t.Error("work may begin before the lock is taken")
 	}
@@ -139,6 +153,8 @@ func TestGuardBoundsEachRequest(t *testing.T) {
 			"create": func() error { return g.Create(t.Context(), renewal) },
 			"update": func() error { return g.Update(t.Context(), renewal) },
 		} {
+			// It is time to renew.
+			<-time.After(DefaultConfig().RetryPeriod)
 			begun := time.Now()
 			if err := request(); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s returned %v, want a timeout", name, err)
@@ -175,5 +191,82 @@ func TestBackoffGrowsAndBeginsAnew(t *testing.T) {
 	}
 	if wait := b.next(time.Hour); wait > 9*time.Second {
 		t.Errorf("wait after a long term is %v, want the shortest", wait)
+	}
+}
+
+// The elector asks once in PollPeriod.
+func TestGuardRenewsOnceInARetryPeriod(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		config := DefaultConfig()
+		lock := &scriptedLock{}
+		g := newHeldGuard(t, lock)
+		begun := time.Now()
+		for time.Since(begun) < 10*config.RetryPeriod {
+			<-time.After(config.PollPeriod)
+			if err := g.Update(t.Context(), renewal); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if renewals := len(lock.updates) - 1; renewals != 10 {
+			t.Errorf("renewed %d times in 10 retry periods", renewals)
+		}
+		lock.updates = nil
+		g.end()
+		if err := g.Update(t.Context(), release); err != nil || len(lock.updates) != 1 {
+			t.Errorf("a release soon after a renewal: %v, %d writes", err, len(lock.updates))
+		}
+	})
+}
+
+// The elector compares bytes in which a Lease's times have no fractions of seconds.
+func TestGuardTellsRenewalsOfOneSecondApart(t *testing.T) {
+	t.Parallel()
+	second := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	lock := &scriptedLock{holder: "b", renewed: second}
+	g := newGuard(lock, DefaultConfig(), new(sighting), nil)
+	_, before, err := g.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, same, _ := g.Get(t.Context())
+	lock.renewed = second.Add(500 * time.Millisecond)
+	_, after, _ := g.Get(t.Context())
+	if !bytes.Equal(before, same) || bytes.Equal(before, after) {
+		t.Errorf("read %s, %s and, after a renewal, %s", before, same, after)
+	}
+}
+
+func TestVanishedLockIsLeftToItsHolder(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		holder string
+		wait   time.Duration
+		free   bool
+	}{
+		"another leads":                 {"b", 14 * time.Second, false},
+		"another led, its lease is out": {"b", 15 * time.Second, true},
+		"it was released":               {"", 0, true},
+		"it was ours":                   {"a", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				lock := &scriptedLock{holder: test.holder}
+				seen := new(sighting)
+				g := newGuard(lock, DefaultConfig(), seen, nil)
+				if _, _, err := g.Get(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				lock.gone = true
+				<-time.After(test.wait)
+				// What was seen outlives the guard.
+				g = newGuard(lock, DefaultConfig(), seen, nil)
+				_, _, err := g.Get(t.Context())
+				if apierrors.IsNotFound(err) != test.free || errors.Is(err, errVanished) == test.free {
+					t.Errorf("read ends with %v", err)
+				}
+			})
+		})
 	}
 }

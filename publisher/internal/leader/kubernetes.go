@@ -42,23 +42,11 @@ func NewKubernetesLock(config KubernetesConfig) (resourcelock.Interface, error) 
 	if config.Name == "" || config.Identity == "" {
 		return nil, errors.New("make a lease lock: name and identity must not be empty")
 	}
-	client, namespace, err := clientConfig(config.Kubeconfig)
+	client, namespace, err := clientConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	if config.Namespace != "" {
-		namespace = config.Namespace
-	}
-	if namespace == "" {
-		return nil, errors.New("find the lease's namespace: it is not configured, and this is not a pod")
-	}
-	client = rest.AddUserAgent(rest.CopyConfig(client), "penstock-publisher-election")
-	client.Timeout = config.RequestTimeout
-	// Over HTTP/2, a request that timed out leaves its dead connection to the next
-	// one until a ping goes unanswered: 45 s by client-go's defaults, three leases.
-	// Over HTTP/1.1 it takes its connection with it.
-	client.NextProtos = []string{"http/1.1"}
-	leases, err := coordinationv1.NewForConfig(client)
+	leases, err := coordinationv1.NewForConfig(rest.AddUserAgent(client, component+"-election"))
 	if err != nil {
 		return nil, fmt.Errorf("make a client for leases: %w", err)
 	}
@@ -72,9 +60,30 @@ func NewKubernetesLock(config KubernetesConfig) (resourcelock.Interface, error) 
 	}, nil
 }
 
-// clientConfig returns how to reach the API server, and the namespace that belongs
-// to it, empty where there is none.
-func clientConfig(kubeconfig string) (*rest.Config, string, error) {
+// clientConfig returns how to reach the API server, and the Lease's namespace.
+func clientConfig(config KubernetesConfig) (*rest.Config, string, error) {
+	client, namespace, err := findServer(config.Kubeconfig)
+	if err != nil {
+		return nil, "", err
+	}
+	if config.Namespace != "" {
+		namespace = config.Namespace
+	}
+	if namespace == "" {
+		return nil, "", errors.New("find the lease's namespace: it is not configured, and this is not a pod")
+	}
+	client = rest.CopyConfig(client)
+	client.Timeout = config.RequestTimeout
+	// Over HTTP/2, a request that timed out leaves its dead connection to the next
+	// one until a ping goes unanswered: 45 s by client-go's defaults, three leases.
+	// Over HTTP/1.1 it takes its connection with it.
+	client.NextProtos = []string{"http/1.1"}
+	return client, namespace, nil
+}
+
+// findServer returns how to reach the API server, and the namespace that belongs to
+// it, empty where there is none.
+func findServer(kubeconfig string) (*rest.Config, string, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()
 		if err != nil {

@@ -46,6 +46,13 @@ func (s *lockStore) holder() string {
 	return record.HolderIdentity
 }
 
+// remove takes the record away, as somebody who deletes a Lease does.
+func (s *lockStore) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record = nil
+}
+
 // write stores record over version; version 0 creates.
 func (s *lockStore) write(record resourcelock.LeaderElectionRecord, version int) (int, error) {
 	s.mu.Lock()
@@ -53,6 +60,9 @@ func (s *lockStore) write(record resourcelock.LeaderElectionRecord, version int)
 	switch {
 	case version == 0 && s.record != nil:
 		return 0, apierrors.NewAlreadyExists(leaseKind, "lease")
+	case version == 0:
+	case s.record == nil:
+		return 0, apierrors.NewNotFound(leaseKind, "lease")
 	case version != s.version:
 		return 0, apierrors.NewConflict(leaseKind, "lease", errors.New("version was overtaken"))
 	case record.HolderIdentity == "" && s.conflicts > 0:

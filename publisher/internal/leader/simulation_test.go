@@ -339,6 +339,21 @@ func (e *episode) lose(first int) outcome {
 	return o
 }
 
+// deletions removes the lock several times, at any moment. The leader makes it anew
+// and goes on leading, also where a candidate looks first.
+func deletions(e *episode) outcome {
+	if _, err := settle(e); err != nil {
+		return outcome{err: err}
+	}
+	for range 5 {
+		e.store.remove()
+		if _, ok := e.await(e.config.LeaseDuration + e.upTo(e.config.LeaseDuration)); ok {
+			return outcome{err: errors.New("a deleted lock ended a term")}
+		}
+	}
+	return outcome{}
+}
+
 // chaos lets every link come and go at random for three minutes.
 func chaos(e *episode) outcome {
 	if _, err := settle(e); err != nil {
@@ -400,6 +415,7 @@ func TestElection(t *testing.T) {
 	t.Parallel()
 	standard := leader.DefaultConfig()
 	brisk := leader.NewConfig(6*time.Second, 4*time.Second, time.Second, 20*time.Second)
+	hectic := leader.NewConfig(3*time.Second, 2*time.Second, 500*time.Millisecond, 20*time.Second)
 	for _, tc := range []struct {
 		name     string
 		config   leader.Config
@@ -407,14 +423,17 @@ func TestElection(t *testing.T) {
 		play     scenario
 		takeover time.Duration // the longest that is allowed; zero: none is required
 	}{
-		{"crash 15/10/2", standard, 1000, crashes, 23 * time.Second},
-		{"graceful handover 15/10/2", standard, 1000, handovers, 7 * time.Second},
+		{"crash 15/10/2", standard, 1000, crashes, 19 * time.Second},
+		{"graceful handover 15/10/2", standard, 1000, handovers, 4 * time.Second},
 		{"loss of contact 15/10/2", standard, 1000, losses, 0},
 		{"loss of contact, standbys too 15/10/2", standard, 1000, commonLosses, 0},
 		{"links at random 15/10/2", standard, 200, chaos, 0},
-		{"crash 6/4/1", brisk, 1000, crashes, 12 * time.Second},
-		{"graceful handover 6/4/1", brisk, 1000, handovers, 4 * time.Second},
+		{"lock deleted 15/10/2", standard, 200, deletions, 0},
+		{"crash 6/4/1", brisk, 1000, crashes, 9 * time.Second},
+		{"graceful handover 6/4/1", brisk, 1000, handovers, 3 * time.Second},
 		{"loss of contact 6/4/1", brisk, 1000, losses, 0},
+		// Renewals less than a second apart, which a Lease's time does not tell apart.
+		{"loss of contact 3/2/0.5", hectic, 1000, losses, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

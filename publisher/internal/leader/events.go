@@ -1,0 +1,108 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/reference"
+)
+
+// pendingEvents is how many events may wait to be sent; those beyond are dropped.
+const pendingEvents = 16
+
+// component names this program in what it tells Kubernetes.
+const component = "penstock-publisher"
+
+// Events records on the Lease who won and who lost a term, as Kubernetes Events. It
+// sends them one by one in the background: an election waits for none, and an event
+// that cannot be sent is logged and gone.
+type Events struct {
+	client corev1client.EventInterface
+	config KubernetesConfig
+	logger zerolog.Logger
+	queue  chan *corev1.Event
+	done   chan struct{}
+}
+
+var _ resourcelock.EventRecorder = (*Events)(nil)
+
+// NewKubernetesEvents makes a recorder for [KubernetesConfig.EventRecorder]. It needs
+// the verb create on events, and contacts no server yet. The caller closes it.
+func NewKubernetesEvents(config KubernetesConfig, logger zerolog.Logger) (*Events, error) {
+	client, namespace, err := clientConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	events, err := corev1client.NewForConfig(rest.AddUserAgent(client, component+"-events"))
+	if err != nil {
+		return nil, fmt.Errorf("make a client for events: %w", err)
+	}
+	e := &Events{
+		client: events.Events(namespace), config: config,
+		logger: logger.With().Str("component", "leader").Logger(),
+		queue:  make(chan *corev1.Event, pendingEvents), done: make(chan struct{}),
+	}
+	go e.send()
+	return e, nil
+}
+
+// Eventf implements [resourcelock.EventRecorder]. It must not be called after Close.
+func (e *Events) Eventf(object runtime.Object, eventType, reason, message string, args ...any) {
+	about, err := reference.GetReference(scheme.Scheme, object)
+	if err != nil {
+		e.logger.Debug().Err(err).Msg("make an event")
+		return
+	}
+	now := metav1.Now()
+	host, _, _ := strings.Cut(e.config.Identity, "_")
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      fmt.Sprintf("%s.%x", about.Name, now.UnixNano()),
+			Namespace: about.Namespace,
+		},
+		InvolvedObject:      *about,
+		Type:                eventType,
+		Reason:              reason,
+		Message:             fmt.Sprintf(message, args...),
+		FirstTimestamp:      now,
+		LastTimestamp:       now,
+		Count:               1,
+		Source:              corev1.EventSource{Component: component},
+		ReportingController: component,
+		ReportingInstance:   host,
+	}
+	select {
+	case e.queue <- event:
+	default:
+		e.logger.Debug().Str("event", event.Message).Msg("too many events wait; dropped one")
+	}
+}
+
+// Close sends what waits, for as long as ctx lasts.
+func (e *Events) Close(ctx context.Context) {
+	close(e.queue)
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+	}
+}
+
+func (e *Events) send() {
+	defer close(e.done)
+	for event := range e.queue {
+		ctx, cancel := context.WithTimeout(context.Background(), e.config.RequestTimeout)
+		if _, err := e.client.Create(ctx, event, metav1.CreateOptions{}); err != nil {
+			e.logger.Warn().Err(err).Str("event", event.Message).Msg("an event was not recorded")
+		}
+		cancel()
+	}
+}
