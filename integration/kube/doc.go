@@ -7,9 +7,8 @@
 // of the event store, the topic misses nothing and kept the order of each aggregate,
 // and no two processes published in overlapping terms. The last is told from the
 // epochs on the topic, in the order in which the broker accepted: once a message
-// of a term was accepted, none of an earlier term is. Only two faults excuse one,
-// and say for how long: a process that thaws after its lease has run out, and a
-// Lease that was deleted, which lets a candidate lead before the leader can know.
+// of a term was accepted, none of an earlier term is. Only a process that thaws after
+// its lease has run out is excused, for a second: it cannot know before it looks.
 // Even then the late messages must be redundant: without them, the topic misses
 // nothing and keeps the order all the same.
 //
