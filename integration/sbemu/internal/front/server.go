@@ -149,6 +149,9 @@ func (s *Server) Close() error {
 
 	for l := range s.listeners {
 		errs = append(errs, l.Close())
+
+		// Closed once, also where Close is called again before Serve has noticed.
+		delete(s.listeners, l)
 	}
 
 	for c := range s.conns {
