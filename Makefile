@@ -47,7 +47,7 @@ conformance: ## Run the Service Bus SDK's own live tests against the stand-in (n
 lint: $(BIN)/golangci-lint ## Check style, import rules, and that the modules are tidy
 	@for module in $(MODULES); do \
 		echo "lint $$module"; \
-		(cd $$module && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
+		(cd $$module && $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
 	done
 	@for module in $(MODULES); do \
 		(cd $$module && GOWORK=off go mod tidy -diff) || { echo "$$module: run make tidy"; exit 1; }; \
