@@ -1,3 +1,4 @@
-// Package cli reads a service's configuration from its arguments and environment,
-// and tells everything that is wrong with it at once.
+// Package cli is what the services' main functions share: it reads the configuration
+// from arguments and environment, tells everything that is wrong with it at once,
+// and runs the service until a signal ends it.
 package cli

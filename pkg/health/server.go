@@ -46,38 +46,73 @@ func answer(w http.ResponseWriter, err error) {
 	_, _ = io.WriteString(w, text+"\n") // a prober that has gone away needs no answer
 }
 
-// Serve listens on addr and serves [Handler] until ctx ends, which is no error.
-func Serve(ctx context.Context, addr string, h *Health, metrics http.Handler, withPprof bool) error {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("listen for the admin server: %w", err)
-	}
-	return ServeListener(ctx, l, h, metrics, withPprof)
+// Options say where a [Server] listens and what it serves.
+type Options struct {
+	// Address is what it listens on, [HOST]:PORT, where Listener is nil.
+	Address string
+	// Listener is open already; the server closes it.
+	Listener net.Listener
+	// Metrics answers /metrics; nil for no such page.
+	Metrics http.Handler
+	// PProf serves /debug/pprof/ too.
+	PProf bool
 }
 
-// ServeListener is [Serve] on a listener that is open already, which it closes.
-// Requests that still run when ctx ends have a second to finish.
-func ServeListener(ctx context.Context, l net.Listener, h *Health, metrics http.Handler, withPprof bool) error {
-	server := &http.Server{
-		Handler:           Handler(h, metrics, withPprof),
-		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       time.Minute,
+// Server serves [Handler] from [Start] to Stop.
+type Server struct {
+	http     *http.Server
+	listener net.Listener
+	fail     context.CancelCauseFunc
+	served   chan struct{}
+	err      error
+}
+
+// Start listens and serves. What the process does meanwhile runs in the context
+// that Start gives: it ends with ctx, or with the server's error as its cause where
+// the server ends by itself. ctx does not end the server, which is there to tell
+// how a process stops: Stop does, once.
+func Start(ctx context.Context, h *Health, o Options) (*Server, context.Context, error) {
+	l := o.Listener
+	if l == nil {
+		var lc net.ListenConfig
+		var err error
+		if l, err = lc.Listen(ctx, "tcp", o.Address); err != nil {
+			return nil, nil, fmt.Errorf("listen on the admin address: %w", err)
+		}
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve the admin address: %w", err)
-	case <-ctx.Done():
+	running, fail := context.WithCancelCause(ctx)
+	s := &Server{
+		http: &http.Server{
+			Handler:           Handler(h, o.Metrics, o.PProf),
+			ReadHeaderTimeout: 5 * time.Second,
+			IdleTimeout:       time.Minute,
+		},
+		listener: l, fail: fail, served: make(chan struct{}),
 	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	go s.serve()
+	return s, running, nil
+}
+
+func (s *Server) serve() {
+	defer close(s.served)
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		s.err = fmt.Errorf("serve the admin address: %w", err)
+		s.fail(s.err)
+	}
+}
+
+// Addr is the address that the server listens on.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Stop ends the server, and the context that Start gave. Requests that still run
+// have a second to finish. The error is that of a server that has ended before.
+func (s *Server) Stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	if server.Shutdown(stop) != nil {
-		_ = server.Close() // cut off what did not finish, such as a profile that runs
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close() // cut off what did not finish, such as a profile that runs
 	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve the admin address: %w", err)
-	}
-	return nil
+	<-s.served
+	s.fail(nil)
+	return s.err
 }

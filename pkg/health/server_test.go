@@ -51,83 +51,102 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-func TestServe(t *testing.T) {
+func TestServer(t *testing.T) {
 	t.Parallel()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	ctx, end := context.WithCancel(t.Context())
+	server, running, err := health.Start(ctx, health.New(), health.Options{Address: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	served := make(chan error, 1)
-	go func() { served <- health.ServeListener(ctx, l, health.New(), nil, false) }()
+	live := func() {
+		t.Helper()
+		if code, body, err := get(t, "http://"+server.Addr().String()+"/livez"); err != nil || code != http.StatusOK || body != "ok\n" {
+			t.Errorf("got %d %q, %v", code, body, err)
+		}
+	}
+	live()
 
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/livez", http.NoBody)
+	// The address is taken: a second server says so.
+	if _, _, err := health.Start(t.Context(), health.New(), health.Options{Address: server.Addr().String()}); err == nil || !strings.Contains(err.Error(), "listen on the admin address") {
+		t.Errorf("second server: %v", err)
+	}
+	if running.Err() != nil {
+		t.Errorf("ended already: %v", context.Cause(running))
+	}
+	end()
+	<-running.Done()
+	live() // while the process stops
+	if err := server.Stop(); err != nil {
+		t.Errorf("stopped: %v", err)
+	}
+	if _, _, err := get(t, "http://"+server.Addr().String()+"/livez"); err == nil {
+		t.Error("a stopped server answers")
+	}
+}
+
+func get(t *testing.T, url string) (status int, body string, err error) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
+		return 0, "", err
+	}
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), errors.Join(err, response.Body.Close())
+}
+
+// A server that is stopped at once leaves nothing behind.
+func TestServerStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	l := listen(t)
+	server, running, err := health.Start(t.Context(), health.New(), health.Options{Listener: l})
+	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK || string(body) != "ok\n" {
-		t.Errorf("got %d %q, %v", response.StatusCode, body, err)
-	}
-	if err := response.Body.Close(); err != nil {
-		t.Error(err)
-	}
-
-	// The address is taken: a second server says so.
-	if err := health.Serve(t.Context(), l.Addr().String(), health.New(), nil, false); err == nil || !strings.Contains(err.Error(), "listen for the admin server") {
-		t.Errorf("second server: %v", err)
-	}
-	stop()
-	if err := <-served; err != nil {
+	if err := server.Stop(); err != nil {
 		t.Errorf("stopped: %v", err)
+	}
+	if running.Err() == nil {
+		t.Error("its context goes on")
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the listener is open: %v", err)
 	}
 }
 
-// A request that does not end is cut off when the server stops.
-func TestServeCutsOff(t *testing.T) {
-	t.Parallel()
+func listen(t *testing.T) net.Listener {
+	t.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
+	return l
+}
+
+// A request that does not end is cut off when the server stops.
+func TestServerCutsOff(t *testing.T) {
+	t.Parallel()
 	arrived := make(chan struct{})
 	endless := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
 	})
-	served := make(chan error, 1)
-	go func() { served <- health.ServeListener(ctx, l, health.New(), endless, false) }()
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+"/metrics", http.NoBody)
+	server, _, err := health.Start(t.Context(), health.New(), health.Options{Address: "127.0.0.1:0", Metrics: endless})
 	if err != nil {
 		t.Fatal(err)
 	}
 	answered := make(chan error, 1)
 	go func() {
-		response, err := client.Do(request)
-		if err == nil {
-			err = response.Body.Close()
-		}
+		_, _, err := get(t, "http://"+server.Addr().String()+"/metrics")
 		answered <- err
 	}()
 	<-arrived
-	stop()
-	if err := <-served; err != nil {
+	if err := server.Stop(); err != nil {
 		t.Errorf("stopped: %v", err)
 	}
 	if err := <-answered; err == nil {
@@ -135,17 +154,22 @@ func TestServeCutsOff(t *testing.T) {
 	}
 }
 
-func TestServeReportsBrokenListener(t *testing.T) {
+// A server that cannot go on ends what the process does, and says why.
+func TestServerReportsBrokenListener(t *testing.T) {
 	t.Parallel()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l := listen(t)
+	server, running, err := health.Start(t.Context(), health.New(), health.Options{Listener: l})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := health.ServeListener(t.Context(), l, health.New(), nil, false); !errors.Is(err, net.ErrClosed) {
+	<-running.Done()
+	if cause := context.Cause(running); !errors.Is(cause, net.ErrClosed) {
+		t.Errorf("cause %v", cause)
+	}
+	if err := server.Stop(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -26,6 +28,19 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
+
+// Main is the program: a projector of the process's arguments and environment, with
+// the projections in Go that it is given, that runs until a signal ends it. It gives
+// the exit code.
+func Main(inCode ...*Projection) int {
+	return cli.Main("projector", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
+		o, err := ParseOptions(args, environ, stdout, stderr, inCode...)
+		if err != nil {
+			return cli.Program{}, err
+		}
+		return cli.Program{Run: New(o).Run, Logger: o.Logger}, nil
+	})
+}
 
 // stopTimeout bounds the end of what serves draining, once draining is over.
 const stopTimeout = 2 * time.Second
@@ -51,44 +66,28 @@ func New(o Options) *Projector {
 // sessions and returns nil. An error says what an operator has to do, or that
 // finishing took too long. It is called once.
 func (p *Projector) Run(ctx context.Context) error {
-	listener := p.listener
-	if listener == nil {
-		var lc net.ListenConfig
-		var err error
-		if listener, err = lc.Listen(ctx, "tcp", p.config.Process.AdminAddress); err != nil {
-			return fmt.Errorf("listen on the admin address (PENSTOCK_ADMIN_ADDRESS): %w", err)
-		}
-	}
-	running, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopServing()
 	h := health.New()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		metrics := promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})
-		if err := health.ServeListener(serving, listener, h, metrics, p.config.Process.PProf); err != nil {
-			fail(err)
-		}
-	}()
-	p.logger.Info().Stringer("admin", listener.Addr()).Int("projections", len(p.projections)).
+	admin, running, err := health.Start(ctx, h, health.Options{
+		Address:  p.config.Process.AdminAddress,
+		Listener: p.listener,
+		Metrics:  promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}),
+		PProf:    p.config.Process.PProf,
+	})
+	if err != nil {
+		return fmt.Errorf("PENSTOCK_ADMIN_ADDRESS: %w", err)
+	}
+	p.logger.Info().Stringer("admin", admin.Addr()).Int("projections", len(p.projections)).
 		Str("subscription", p.config.ServiceBus.Topic+"/"+p.config.ServiceBus.Subscription).Msg("projector starts")
 
-	err := p.run(running, fail, h)
-	stopServing()
-	<-served
-	if err == nil && ctx.Err() == nil {
-		err = context.Cause(running)
-	}
-	if err == nil {
+	err = p.run(running, h)
+	if err = errors.Join(err, admin.Stop()); err == nil {
 		p.logger.Info().Msg("projector has stopped")
 	}
 	return err
 }
 
 // run opens the stores, waits for them, and drains.
-func (p *Projector) run(ctx context.Context, fail context.CancelCauseFunc, h *health.Health) error {
+func (p *Projector) run(ctx context.Context, h *health.Health) error {
 	var prepared, connected atomic.Bool
 	h.Ready("startup", isSet(&prepared, "the stores have not been prepared yet"))
 	h.Ready("servicebus", isSet(&connected, "the broker has not been reached yet"))
@@ -114,8 +113,13 @@ func (p *Projector) run(ctx context.Context, fail context.CancelCauseFunc, h *he
 	if err != nil {
 		return err
 	}
-	context.AfterFunc(background, func() { fail(errBackgroundEnded) })
-	err = p.explain(acceptor.Run(ctx))
+	draining, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	context.AfterFunc(background, func() { end(errBackgroundEnded) })
+	err = p.explain(acceptor.Run(draining))
+	if err == nil && ctx.Err() == nil {
+		err = context.Cause(draining)
+	}
 	stop()
 	ended := make(chan error, 1)
 	go func() { ended <- group.Wait() }()

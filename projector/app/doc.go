@@ -10,11 +10,11 @@
 // A program of one's own can bring projections written in Go, beside those in YAML
 // or instead of them:
 //
-//	users, err := app.NewProjection(app.Declaration{Name: "users", Collection: "users", Apply: apply})
-//	…
-//	options, err := app.ParseOptions(os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr, users)
-//	…
-//	err = app.New(options).Run(ctx)
+//	func main() {
+//		users, err := app.NewProjection(app.Declaration{Name: "users", Collection: "users", Apply: app.Typed(apply)})
+//		…
+//		os.Exit(app.Main(users))
+//	}
 //
 // # How it ends
 //

@@ -1,6 +1,9 @@
 package app
 
-import "github.com/penstock-cdc/penstock/projector/internal/project"
+import (
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
 
 // Projection is a projection, compiled and checked.
 type Projection = project.Projection
@@ -17,3 +20,10 @@ type State = project.State
 
 // NewProjection makes a projection of a Go function.
 func NewProjection(d Declaration) (*Projection, error) { return project.New(d) }
+
+// Typed makes a [Func] of a function on a struct, by the driver's codecs: more
+// convenient and slower. state is nil where there is no document; so is the result
+// where there is to be none. T holds no maps, whose order is random.
+func Typed[T any](apply func(state *T, ev *event.Event) (*T, error)) Func {
+	return project.Typed(apply)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -37,6 +39,19 @@ const (
 	disconnectTimeout = 2 * time.Second
 )
 
+// Main is the program: a publisher of the process's arguments and environment that
+// runs until a signal ends it. It gives the exit code.
+func Main() int {
+	return cli.Main("publisher", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
+		o, err := ParseOptions(args, environ, stdout, stderr)
+		if err != nil {
+			return cli.Program{}, err
+		}
+		obs.BridgeKlog(o.Logger)
+		return cli.Program{Run: New(o).Run, Logger: o.Logger}, nil
+	})
+}
+
 // Publisher is a publisher process. Make it with [New].
 type Publisher struct {
 	config   config.Config
@@ -57,41 +72,25 @@ func New(o Options) *Publisher {
 // then it drains, saves, gives the lease up and returns nil. An error says what an
 // operator has to do. It is called once.
 func (p *Publisher) Run(ctx context.Context) error {
-	listener := p.listener
-	if listener == nil {
-		var lc net.ListenConfig
-		var err error
-		if listener, err = lc.Listen(ctx, "tcp", p.config.Process.AdminAddress); err != nil {
-			return fmt.Errorf("listen on the admin address (PENSTOCK_ADMIN_ADDRESS): %w", err)
-		}
-	}
-	running, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopServing()
 	h := health.New()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		metrics := promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})
-		if err := health.ServeListener(serving, listener, h, metrics, p.config.Process.PProf); err != nil {
-			fail(err)
-		}
-	}()
-	p.logger.Info().Stringer("admin", listener.Addr()).Str("election", p.config.Election.Kind).
+	admin, running, err := health.Start(ctx, h, health.Options{
+		Address:  p.config.Process.AdminAddress,
+		Listener: p.listener,
+		Metrics:  promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}),
+		PProf:    p.config.Process.PProf,
+	})
+	if err != nil {
+		return fmt.Errorf("PENSTOCK_ADMIN_ADDRESS: %w", err)
+	}
+	p.logger.Info().Stringer("admin", admin.Addr()).Str("election", p.config.Election.Kind).
 		Str("stream", p.config.Stream.Name).Msg("publisher starts")
 
-	err := p.run(running, h)
+	err = p.run(running, h)
 	if errors.Is(err, leader.ErrWorkerStuck) || errors.Is(err, leader.ErrElectorStuck) {
 		// Something does not end: waiting for the rest would only keep it alive.
 		return err
 	}
-	stopServing()
-	<-served
-	if err == nil && ctx.Err() == nil {
-		err = context.Cause(running)
-	}
-	if err == nil {
+	if err = errors.Join(err, admin.Stop()); err == nil {
 		p.logger.Info().Msg("publisher has stopped")
 	}
 	return err

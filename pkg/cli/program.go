@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/rs/zerolog"
+)
+
+// The exit codes.
+const (
+	exitOK = iota
+	exitFailed
+	exitUsage
+)
+
+// Program is a service that is configured and not running yet.
+type Program struct {
+	// Run runs the service until ctx ends; then it finishes what it has begun and
+	// returns nil. An error says what an operator has to do.
+	Run func(ctx context.Context) error
+	// Logger takes the error of Run.
+	Logger zerolog.Logger
+}
+
+// Main is the main function of a service but for the exit, whose code it gives: 0,
+// or 1 where the service failed, or 2 where its configuration is wrong. prepare
+// reads the configuration as [Parse] does, and gives its errors. The first SIGINT
+// or SIGTERM ends the context of Run; the second one ends the process.
+func Main(name string, prepare func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Program, error)) int {
+	program, err := prepare(os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, ErrHelp):
+		return exitOK
+	case errors.Is(err, ErrUsage):
+		return exitUsage
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		return exitFailed
+	}
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// After the first signal they mean what they always do.
+	context.AfterFunc(ctx, stop)
+
+	if err := program.Run(ctx); err != nil {
+		program.Logger.Error().Err(err).Msg(name + " failed")
+		return exitFailed
+	}
+	return exitOK
+}
