@@ -19,13 +19,24 @@ type checkpointDocument struct {
 	doc   bson.M
 	saves int
 	fault func() error
+	// frozen lets writes fail: their process is dead.
+	frozen bool
+}
+
+func (c *checkpointDocument) freeze(frozen bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = frozen
 }
 
 func (c *checkpointDocument) failed() error {
-	if c.fault == nil {
-		return nil
+	switch {
+	case c.frozen:
+		return errors.New("the process is dead")
+	case c.fault != nil:
+		return c.fault()
 	}
-	return c.fault()
+	return nil
 }
 
 func (c *checkpointDocument) FindOneAndUpdate(_ context.Context, filter, update any, _ ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {

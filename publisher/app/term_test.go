@@ -90,6 +90,13 @@ func (l *leading) end(how context.CancelFunc) error {
 	return err
 }
 
+// kill ends the term as a crash does: its last save is not made.
+func (s *setup) kill(l *leading) {
+	s.checkpoint.freeze(true)
+	_ = l.end(l.abort)
+	s.checkpoint.freeze(false)
+}
+
 // pass lets time pass in a bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
@@ -275,6 +282,65 @@ func TestALostHistoryIsScanned(t *testing.T) {
 		}
 		if got := testutil.ToFloat64(s.worker.scans.WithLabelValues(scanHistoryLost)); got != 1 {
 			t.Errorf("%v recoveries", got)
+		}
+	})
+}
+
+func TestALeaderThatIsKilledAfterItsScanSparesTheNextOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.worker.saving.Interval = time.Hour
+		for n := range int64(100) {
+			s.store.insert("a", n+1, false)
+		}
+		term := s.lead(t)
+		pass(10 * time.Second)
+		s.kill(term)
+		first := s.topic.count()
+
+		s.store.insert("a", 101, false)
+		term = s.lead(t)
+		pass(10 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		// The time that was noted before the scan is that of the last event in it.
+		if got := s.topic.count() - first; got > 2 {
+			t.Errorf("the second term published %d events, want the new one and at most one repeated", got)
+		}
+	})
+}
+
+func TestALeaderThatIsKilledDuringItsScanIsContinued(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		for n := range int64(1000) {
+			s.store.insert("a", n+1, false)
+		}
+		term := s.lead(t)
+		pass(2500 * time.Millisecond)
+		s.kill(term)
+		first := s.topic.count()
+		if first == 0 || first == 1000 {
+			t.Fatalf("killed after %d events, want the scan to be under way", first)
+		}
+
+		term = s.lead(t)
+		pass(10 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		// A save a second: what the first term published in its last one is repeated.
+		if repeated := s.topic.count() - 1000; repeated >= first/2 {
+			t.Errorf("%d of %d events are published again", repeated, first)
 		}
 	})
 }

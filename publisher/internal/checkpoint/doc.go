@@ -24,7 +24,8 @@
 //	   └──────────────────── start: now, or a time ─────────────────┘
 //
 // The scan, the mark at its end and the stream that follows go through one
-// Watermark: nothing has to be drained in between.
+// Watermark: nothing has to be drained in between. That mark is saved as soon as it
+// is reached, so that a crash after a scan does not bring it about again.
 //
 // # Fencing
 //

@@ -15,7 +15,8 @@ type SaverConfig struct {
 	// the time to the next attempt.
 	Interval time.Duration
 	// Events is how many acknowledged events bring a save about before the interval
-	// is over, default 10,000. Failed saves do not hasten.
+	// is over, default 10,000. The end of a scan does so too: it is much to repeat.
+	// Failed saves do not hasten.
 	Events int
 	// Timeout bounds one save, default 5 s.
 	Timeout time.Duration

@@ -167,6 +167,40 @@ func TestSaverSavesAfterManyEvents(t *testing.T) {
 	})
 }
 
+// What is done between two saves is repeated after a crash, and a scan is much to
+// repeat.
+func TestSaverSavesAtOnceWhereAScanEndsOrBegins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newTerm(t, checkpoint.SaverConfig{Interval: time.Hour})
+		h := add(t, m.watermark, scanned("a", 1), scanned("a", 2))
+		m.watermark.Mark(checkpoint.Position{ClusterTime: bson.Timestamp{T: 7}})
+		m.watermark.Ack(h[0])
+		synctest.Wait()
+		if _, n := m.collection.stored("events"); n != 0 {
+			t.Errorf("written %d times before the scan is acknowledged", n)
+		}
+		// The stream has begun meanwhile: its first idle token takes the mark's place.
+		m.watermark.Mark(checkpoint.Position{Token: token("idle"), ClusterTime: bson.Timestamp{T: 51}})
+		m.watermark.Ack(h[1])
+		synctest.Wait()
+		m.expect(t, checkpoint.Position{Token: token("idle"), ClusterTime: bson.Timestamp{T: 51}}, 1)
+
+		m.publish(t, numbered(1))
+		m.watermark.Mark(checkpoint.Position{Token: token("idle later")})
+		synctest.Wait()
+		if _, n := m.collection.stored("events"); n != 1 {
+			t.Errorf("written %d times, though the stream only goes on", n)
+		}
+		m.watermark.Mark(checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 90}}})
+		synctest.Wait()
+		if stored, n := m.collection.stored("events"); stored["recovery"] == nil || n != 2 {
+			t.Errorf("stored is %v after %d writes, want the beginning of a scan", stored, n)
+		}
+		m.finish(t)
+	})
+}
+
 func TestSaverRetriesWithoutEndingTheTerm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

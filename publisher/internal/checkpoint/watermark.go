@@ -25,6 +25,9 @@ type slot struct {
 	idType      bson.Type
 	acked       bool
 	mark        bool
+	// seam is set of a mark between a scan and a stream, and stays where the mark
+	// moves.
+	seam bool
 }
 
 // kind says what a slot's position is.
@@ -59,7 +62,8 @@ type Watermark struct {
 	moves  uint64
 	// room is closed when the window is full no more; nil while nobody waits.
 	room chan struct{}
-	// saver is told when many events have been passed.
+	// due tells the saver that many events have been passed, or the seam between a
+	// scan and a stream.
 	threshold uint64
 	told      uint64
 	due       chan struct{}
@@ -133,7 +137,8 @@ func (w *Watermark) Ack(handles ...Handle) {
 // of an exhausted batch, or the time to stream from when a scan is over. The low
 // watermark reaches p when everything that was added before is acknowledged. What p
 // refers to is copied; p is not zero. A mark that stands where the low watermark
-// stands changes nothing: an idle stream names the same token again and again.
+// stands changes nothing: an idle stream names the same token again and again. One
+// without a token, where a scan begins or is over, is saved as soon as it is reached.
 func (w *Watermark) Mark(p Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,12 +149,13 @@ func (w *Watermark) Mark(p Position) {
 		if last := w.at(w.next - 1); last.mark {
 			// Nothing has been added since: the mark moves.
 			w.fill(last, p)
+			last.seam = last.seam || len(p.Token) == 0
 			return
 		}
 	}
 	seq := w.push(p)
 	s := w.at(seq)
-	s.acked, s.mark = true, true
+	s.acked, s.mark, s.seam = true, true, len(p.Token) == 0
 	w.forget(seq)
 	w.advance()
 }
@@ -242,8 +248,9 @@ func (w *Watermark) giveBack(s *slot) {
 
 // advance moves the low watermark over what is acknowledged.
 func (w *Watermark) advance() {
-	begun := w.first
+	begun, seam := w.first, false
 	for w.first < w.next && w.at(w.first).acked {
+		seam = seam || w.at(w.first).seam
 		w.first++
 	}
 	if w.first == begun {
@@ -259,7 +266,7 @@ func (w *Watermark) advance() {
 		close(w.room)
 		w.room = nil
 	}
-	if w.threshold > 0 && w.first-w.told >= w.threshold {
+	if w.threshold > 0 && (seam || w.first-w.told >= w.threshold) {
 		w.told = w.first
 		select {
 		case w.due <- struct{}{}:
@@ -299,7 +306,8 @@ func (s *slot) position() Position {
 }
 
 // notifyEvery makes the returned channel receive whenever n more events have been
-// passed. A watermark has one saver.
+// passed, and when the seam between a scan and a stream has. A watermark has one
+// saver.
 func (w *Watermark) notifyEvery(n int) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
