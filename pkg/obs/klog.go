@@ -10,18 +10,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// klog's verbosities, by the convention of
+// klog's verbosities, by
 // https://github.com/kubernetes/community/blob/master/contributors/devel/sig-instrumentation/logging.md:
-// up to 2 is for operators, from 3 for whoever debugs, from 6 for every request.
+// 0 is for everybody, up to 2 for whoever operates Kubernetes itself, from 6 every
+// request. What client-go says from 1 on, such as the state of each of its feature
+// gates at the start, tells an operator of this process nothing.
 const (
-	klogDebug = 3
+	klogDebug = 1
 	klogTrace = 6
 	// klogMost is the most verbose that Kubernetes' packages get.
 	klogMost = 10
 )
 
-// BridgeKlog sends what client-go logs through klog to logger: V(0) to V(2) as info,
-// V(3) to V(5) as debug, all above as trace. klog is one for the process: call it
+// BridgeKlog sends what client-go logs through klog to logger: V(0) as info, V(1) to
+// V(5) as debug, all above as trace. klog is one for the process: call it
 // once, before anything logs.
 func BridgeKlog(logger zerolog.Logger) {
 	// client-go's own level says enough, and zerologr's number is not klog's.
