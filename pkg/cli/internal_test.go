@@ -10,18 +10,24 @@ import (
 
 func TestDescribeBuild(t *testing.T) {
 	t.Parallel()
-	for want, info := range map[string]*debug.BuildInfo{
-		"(devel) (go1.26.0)": {GoVersion: "go1.26.0"},
-		"v1.2.3 (0123456789ab, go1.26.0)": {
-			GoVersion: "go1.26.0", Main: debug.Module{Version: "v1.2.3"},
+	for want, build := range map[string]struct {
+		release, revision string
+		info              debug.BuildInfo
+	}{
+		"(devel) (go1.26.0)": {},
+		"v1.2.3 (0123456789ab, go1.26.0)": {info: debug.BuildInfo{
+			Main:     debug.Module{Version: "v1.2.3"},
 			Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "false"}},
-		},
-		"(devel) (abc, modified, go1.26.0)": {
-			GoVersion: "go1.26.0", Main: debug.Module{Version: "(devel)"},
+		}},
+		"(devel) (abc, modified, go1.26.0)": {info: debug.BuildInfo{
+			Main:     debug.Module{Version: "(devel)"},
 			Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}, {Key: "vcs.revision", Value: ""}},
-		},
+		}},
+		"1.2.3 (0123456789ab, go1.26.0)":  {release: "1.2.3", revision: "0123456789abcdef", info: debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}},
+		"1.2.3 (abc, modified, go1.26.0)": {release: "1.2.3", revision: "abc-dirty"},
 	} {
-		if got := describeBuild(info); got != want {
+		build.info.GoVersion = "go1.26.0"
+		if got := describeBuild(&build.info, build.release, build.revision); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

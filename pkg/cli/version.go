@@ -1,34 +1,44 @@
 package cli
 
 import (
+	"cmp"
 	"runtime/debug"
 	"strings"
 )
 
+// release is the version, and revision the commit (with "-dirty" behind it where
+// files differed from it), of a build that does not read them from a repository.
+// The linker sets them, by -X.
+var release, revision string
+
 // Version is the version of the running program as its build recorded it: the
-// module's version, the commit and the Go release, as far as they are known.
+// module's version or that of the release, the commit and the Go release, as far as
+// they are known.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return cmp.Or(release, "unknown")
 	}
-	return describeBuild(info)
+	return describeBuild(info, release, revision)
 }
 
-func describeBuild(info *debug.BuildInfo) string {
-	version := info.Main.Version
-	if version == "" {
-		version = "(devel)"
-	}
-	var notes []string
+func describeBuild(info *debug.BuildInfo, release, revision string) string {
+	commit, modified := strings.CutSuffix(revision, "-dirty")
 	for _, setting := range info.Settings {
-		switch {
-		case setting.Key == "vcs.revision" && setting.Value != "":
-			const short = 12
-			notes = append(notes, setting.Value[:min(short, len(setting.Value))])
-		case setting.Key == "vcs.modified" && setting.Value == "true":
-			notes = append(notes, "modified")
+		switch setting.Key {
+		case "vcs.revision":
+			commit = cmp.Or(commit, setting.Value)
+		case "vcs.modified":
+			modified = modified || setting.Value == "true"
 		}
 	}
-	return version + " (" + strings.Join(append(notes, info.GoVersion), ", ") + ")"
+	var notes []string
+	if commit != "" {
+		const short = 12
+		notes = append(notes, commit[:min(short, len(commit))])
+	}
+	if modified {
+		notes = append(notes, "modified")
+	}
+	return cmp.Or(release, info.Main.Version, "(devel)") + " (" + strings.Join(append(notes, info.GoVersion), ", ") + ")"
 }
