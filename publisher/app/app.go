@@ -210,7 +210,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			MaxInflightEvents: c.Publish.MaxInflightEvents,
 			MaxInflightBytes:  c.Publish.MaxInflightBytes,
 			CloseTimeout:      min(5*time.Second, abort/3),
-			Registerer:        p.registry,
+			Metrics:           publish.NewMetrics(p.registry),
 		},
 		saving: checkpoint.SaverConfig{
 			Interval:     c.Publish.CheckpointInterval,

@@ -77,7 +77,7 @@ func TestRefusedBatchesDegradeThePolicyOnce(t *testing.T) {
 				})
 				registry := prometheus.NewRegistry()
 				h := newHarness(t, b, func(o *publish.Options) {
-					o.Registerer = registry
+					o.Metrics = publish.NewMetrics(registry)
 					o.MaxBatchEvents = 20
 				})
 				for id := range int64(300) {

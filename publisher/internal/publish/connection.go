@@ -28,7 +28,7 @@ type connection struct {
 // once, however many sends report it.
 type connections struct {
 	options Options
-	metrics *metrics
+	metrics *Metrics
 
 	mu     sync.Mutex
 	slots  []*connection // nil where there is none at the moment
@@ -36,10 +36,10 @@ type connections struct {
 	group  sync.WaitGroup
 }
 
-func newConnections(options Options, metrics *metrics) *connections {
+func newConnections(options Options) *connections {
 	return &connections{
 		options: options,
-		metrics: metrics,
+		metrics: options.Metrics,
 		slots:   make([]*connection, options.Connections),
 		opened:  make(chan struct{}),
 	}

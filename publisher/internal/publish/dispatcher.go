@@ -18,7 +18,7 @@ var errDrained = errors.New("dispatcher is drained")
 // running, and feed it with [Dispatcher.Submit].
 type Dispatcher struct {
 	options     Options
-	metrics     *metrics
+	metrics     *Metrics
 	pace        *pace
 	connections *connections
 
@@ -60,14 +60,10 @@ func New(options Options) (*Dispatcher, error) {
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("configure dispatcher: %w", err)
 	}
-	metrics, err := newMetrics(options.Registerer)
-	if err != nil {
-		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
-	}
 	d := &Dispatcher{
 		options:    options,
-		metrics:    metrics,
-		pace:       newPace(metrics, options.Logger),
+		metrics:    options.Metrics,
+		pace:       newPace(options.Metrics, options.Logger),
 		space:      make(chan struct{}, 1),
 		closed:     make(chan struct{}),
 		drained:    make(chan struct{}),
@@ -78,7 +74,7 @@ func New(options Options) (*Dispatcher, error) {
 		limit:      options.sends(options.Batching),
 	}
 	d.work.L = &d.mu
-	d.connections = newConnections(options, metrics)
+	d.connections = newConnections(options)
 	return d, nil
 }
 

@@ -163,7 +163,7 @@ func TestEndOfTheContextDropsWhatIsInFlight(t *testing.T) {
 		b := newBroker(func([]*event.Message) answer { return ok(time.Hour) })
 		registry := prometheus.NewRegistry()
 		h := newHarness(t, b, func(o *publish.Options) {
-			o.Registerer = registry
+			o.Metrics = publish.NewMetrics(registry)
 			o.MaxInflightEvents = 10
 		})
 		ended := errors.New("the lease is lost")
@@ -237,9 +237,10 @@ func TestOptionsAreCheckedAtOnce(t *testing.T) {
 func TestTermsShareTheirMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
+	metrics := publish.NewMetrics(registry)
 	for range 3 {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, newBroker(answers()), func(o *publish.Options) { o.Registerer = registry })
+			h := newHarness(t, newBroker(answers()), func(o *publish.Options) { o.Metrics = metrics })
 			h.start(t.Context())
 			h.submit(t, "a", 1)
 			h.finish(t)
@@ -254,7 +255,16 @@ penstock_publisher_events_published_total{result="quarantined"} 0
 # HELP penstock_publisher_connections Connections to the topic that are open.
 # TYPE penstock_publisher_connections gauge
 penstock_publisher_connections 0
-`), "penstock_publisher_events_published_total", "penstock_publisher_connections"); err != nil {
+# HELP penstock_publisher_send_errors_total Sends that failed, by what that means.
+# TYPE penstock_publisher_send_errors_total counter
+penstock_publisher_send_errors_total{fault="batch_refused"} 0
+penstock_publisher_send_errors_total{fault="busy"} 0
+penstock_publisher_send_errors_total{fault="disconnected"} 0
+penstock_publisher_send_errors_total{fault="fatal"} 0
+penstock_publisher_send_errors_total{fault="refused"} 0
+penstock_publisher_send_errors_total{fault="too_large"} 0
+penstock_publisher_send_errors_total{fault="transient"} 0
+`), "penstock_publisher_events_published_total", "penstock_publisher_connections", "penstock_publisher_send_errors_total"); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,9 +1,8 @@
 package publish
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // result is the label of what became of an event.
@@ -18,8 +17,8 @@ const (
 
 var resultNames = [results]string{"published", "claim_check", "quarantined"}
 
-// metrics are those of the dispatchers of a process, one after another.
-type metrics struct {
+// Metrics are those of the dispatchers of a process, one after another.
+type Metrics struct {
 	inflightEvents prometheus.Gauge
 	inflightBytes  prometheus.Gauge
 	published      [results]prometheus.Counter
@@ -32,73 +31,65 @@ type metrics struct {
 	connections    prometheus.Gauge
 }
 
-// newMetrics makes the metrics, or gives those of an earlier term. Without a
-// registerer they are collected by nobody.
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
-	const namespace, subsystem = "penstock", "publisher"
-	var problems []error
-	gauge := func(name, help string) prometheus.Gauge {
-		return registered(registerer, &problems, prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help,
-		}))
+// NewMetrics registers the metrics, each label value at 0, so that a first fault is
+// an increase; a nil registerer means that nobody looks at them.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	auto := promauto.With(registerer)
+	m := &Metrics{
+		inflightEvents: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_publisher_inflight_events",
+			Help: "Events between the stream and their acknowledgement.",
+		}),
+		inflightBytes: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_publisher_inflight_bytes",
+			Help: "Size of the events between the stream and their acknowledgement.",
+		}),
+		sendDuration: auto.NewHistogram(prometheus.HistogramOpts{
+			Name:    "penstock_publisher_send_duration_seconds",
+			Help:    "Time from a send to the broker's acceptance of it.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+		batchEvents: auto.NewHistogram(prometheus.HistogramOpts{
+			Name:    "penstock_publisher_batch_events",
+			Help:    "Events in one accepted send.",
+			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4500},
+		}),
+		sendErrors: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_publisher_send_errors_total",
+			Help: "Sends that failed, by what that means.",
+		}, []string{"fault"}),
+		throttled: auto.NewCounter(prometheus.CounterOpts{
+			Name: "penstock_publisher_throttled_total",
+			Help: "Sends that a busy broker refused.",
+		}),
+		rate: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_publisher_rate_limit",
+			Help: "Events per second that a throttled namespace is sent at most; 0 without a limit.",
+		}),
+		degraded: auto.NewCounter(prometheus.CounterOpts{
+			Name: "penstock_publisher_batching_degraded_total",
+			Help: "Times that the topic refused batches of the policy in force.",
+		}),
+		connections: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_publisher_connections",
+			Help: "Connections to the topic that are open.",
+		}),
 	}
-	counter := func(name, help string) prometheus.Counter {
-		return registered(registerer, &problems, prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help,
-		}))
-	}
-	counters := func(name, help, label string) *prometheus.CounterVec {
-		return registered(registerer, &problems, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help,
-		}, []string{label}))
-	}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		return registered(registerer, &problems, prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets,
-		}))
-	}
-	m := &metrics{
-		inflightEvents: gauge("inflight_events", "Events between the stream and their acknowledgement."),
-		inflightBytes:  gauge("inflight_bytes", "Size of the events between the stream and their acknowledgement."),
-		sendDuration: histogram("send_duration_seconds", "Time from a send to the broker's acceptance of it.",
-			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}),
-		batchEvents: histogram("batch_events", "Events in one accepted send.",
-			[]float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 4500}),
-		sendErrors: counters("send_errors_total", "Sends that failed, by what that means.", "fault"),
-		throttled:  counter("throttled_total", "Sends that a busy broker refused."),
-		rate:       gauge("rate_limit", "Events per second that a throttled namespace is sent at most; 0 without a limit."),
-		degraded:   counter("batching_degraded_total", "Times that the topic refused batches of the policy in force."),
-		connections: gauge("connections",
-			"Connections to the topic that are open."),
-	}
-	published := counters("events_published_total",
-		"Events that left the stream: published whole or as a claim check, or quarantined as unpublishable.", "result")
+	published := auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "penstock_publisher_events_published_total",
+		Help: "Events that left the stream: published whole or as a claim check, or quarantined as unpublishable.",
+	}, []string{"result"})
 	for i, name := range resultNames {
 		m.published[i] = published.WithLabelValues(name)
 	}
-	return m, errors.Join(problems...)
-}
-
-// registered registers a collector, or gives the one that was before.
-func registered[C prometheus.Collector](registerer prometheus.Registerer, problems *[]error, c C) C {
-	if registerer == nil {
-		return c
+	for f := range faults {
+		m.sendErrors.WithLabelValues(f.String())
 	}
-	err := registerer.Register(c)
-	if err == nil {
-		return c
-	}
-	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if same, ok := before.ExistingCollector.(C); ok {
-			return same
-		}
-	}
-	*problems = append(*problems, err)
-	return c
+	return m
 }
 
 // inflight adds to what is in flight.
-func (m *metrics) inflight(events int, bytes int64) {
+func (m *Metrics) inflight(events int, bytes int64) {
 	m.inflightEvents.Add(float64(events))
 	m.inflightBytes.Add(float64(bytes))
 }

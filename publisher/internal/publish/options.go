@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -84,9 +83,9 @@ type Options struct {
 	// CloseTimeout bounds the closing of connections when Run ends. Default 5 s.
 	CloseTimeout time.Duration
 
-	// Registerer takes the metrics; nil means none. A process has one set, whatever
+	// Metrics default to a set that nobody looks at. A process has one set, whatever
 	// the number of terms.
-	Registerer prometheus.Registerer
+	Metrics *Metrics
 	// Logger defaults to none.
 	Logger zerolog.Logger
 }
@@ -100,6 +99,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxBatchEvents, 1000)
 	setDefault(&o.SendTimeout, 30*time.Second)
 	setDefault(&o.CloseTimeout, 5*time.Second)
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
 	return o
 }
 

@@ -46,7 +46,7 @@ const (
 // what had been accepted, rising again with use. It bounds events, not sends,
 // because lanes coalesce: fewer sends would only be fuller.
 type pace struct {
-	metrics *metrics
+	metrics *Metrics
 	logger  zerolog.Logger
 
 	free atomic.Bool   // no limit and no wait
@@ -64,7 +64,7 @@ type pace struct {
 	averaged time.Time
 }
 
-func newPace(metrics *metrics, logger zerolog.Logger) *pace {
+func newPace(metrics *Metrics, logger zerolog.Logger) *pace {
 	p := &pace{metrics: metrics, logger: logger, turn: make(chan struct{}, 1)}
 	p.turn <- struct{}{}
 	p.free.Store(true)

@@ -47,6 +47,9 @@ const (
 	FaultBatch
 	// FaultFatal: no retry helps: unauthorized, no such topic, disabled.
 	FaultFatal
+
+	// faults is how many there are.
+	faults
 )
 
 // String is the fault's name in metrics and logs.

@@ -20,6 +20,8 @@ const (
 	opRename       = "rename"
 	opDropDatabase = "dropDatabase"
 	opInvalidate   = "invalidate"
+	// opOther stands for every other, which the pipeline keeps out.
+	opOther = "other"
 )
 
 // operations are all of them, for the pipeline and for the metric's labels.
@@ -32,7 +34,7 @@ func operationName(s []byte) string {
 			return op
 		}
 	}
-	return "other"
+	return opOther
 }
 
 // change is a change event, read in place.
@@ -52,7 +54,7 @@ var errNoToken = errors.New("change event without a resume token")
 // parseChange reads raw in one pass over its top-level elements; every slice of
 // the result aliases it.
 func parseChange(raw bson.Raw) (change, error) {
-	var c change
+	c := change{operation: opOther}
 	if len(raw) < 5 || int(binary.LittleEndian.Uint32(raw)) != len(raw) {
 		return c, errors.New("change event is no BSON document")
 	}

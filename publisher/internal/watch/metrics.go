@@ -7,6 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// Why a stream was opened again, as the label of a metric, beside [EventTooLarge].
+const (
+	causeError       = "error"
+	causeInvalidated = "invalidated"
+	causeSilent      = "silent"
+)
+
 // Metrics are the stream's metrics. A process has one set, which its terms use
 // one after another.
 type Metrics struct {
@@ -35,8 +42,13 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Help: "Times that the change stream was opened again, by cause.",
 		}, []string{"cause"}),
 	}
+	// Each label value starts at 0, so that a first one is an increase.
 	for _, op := range operations[1:] {
 		m.mutations.WithLabelValues(op)
+	}
+	m.mutations.WithLabelValues(opOther)
+	for _, cause := range []string{causeError, causeInvalidated, causeSilent, EventTooLarge.String()} {
+		m.reopened.WithLabelValues(cause)
 	}
 	if registerer != nil {
 		registerer.MustRegister(m.read, m.mutations, m.reopened, prometheus.NewGaugeFunc(prometheus.GaugeOpts{

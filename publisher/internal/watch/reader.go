@@ -50,11 +50,11 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 	case errors.Is(cause, ErrRefused):
 		return 0, cause
 	case errors.Is(cause, errInvalidated):
-		counted.WithLabelValues("invalidated").Inc()
+		counted.WithLabelValues(causeInvalidated).Inc()
 		log.Warn().Msg("events collection was dropped or renamed; following the collection of its name")
 		return 0, nil
 	case errors.Is(cause, errSilent):
-		counted.WithLabelValues("silent").Inc()
+		counted.WithLabelValues(causeSilent).Inc()
 		log.Warn().Stringer("silence", r.options.Silence).
 			Msg("change stream answers but does not move; check that a majority of the replica set is up")
 		return 0, nil
@@ -74,7 +74,7 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 		counted.WithLabelValues(class.String()).Inc()
 		log.Warn().Err(cause).Msg("a change exceeds 16 MiB; reading the next documents from the event store instead")
 	} else {
-		counted.WithLabelValues("error").Inc()
+		counted.WithLabelValues(causeError).Inc()
 		log.Warn().Err(cause).Stringer("wait", wait.Round(time.Millisecond)).
 			Msg("change stream is interrupted; reopening it where it was")
 	}

@@ -177,15 +177,22 @@ penstock_publisher_source_mutations_total{operation="delete"} 2
 penstock_publisher_source_mutations_total{operation="drop"} 1
 penstock_publisher_source_mutations_total{operation="dropDatabase"} 0
 penstock_publisher_source_mutations_total{operation="invalidate"} 1
+penstock_publisher_source_mutations_total{operation="other"} 0
 penstock_publisher_source_mutations_total{operation="rename"} 0
 penstock_publisher_source_mutations_total{operation="replace"} 1
 penstock_publisher_source_mutations_total{operation="update"} 1
 # HELP penstock_publisher_events_read_total Events read from the change stream.
 # TYPE penstock_publisher_events_read_total counter
 penstock_publisher_events_read_total 2
+# HELP penstock_publisher_stream_reopened_total Times that the change stream was opened again, by cause.
+# TYPE penstock_publisher_stream_reopened_total counter
+penstock_publisher_stream_reopened_total{cause="error"} 0
+penstock_publisher_stream_reopened_total{cause="event_too_large"} 0
+penstock_publisher_stream_reopened_total{cause="invalidated"} 1
+penstock_publisher_stream_reopened_total{cause="silent"} 0
 `
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
-			"penstock_publisher_source_mutations_total", "penstock_publisher_events_read_total"); err != nil {
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_publisher_source_mutations_total",
+			"penstock_publisher_events_read_total", "penstock_publisher_stream_reopened_total"); err != nil {
 			t.Error(err)
 		}
 		if err := run.stop(); !errors.Is(err, errEnough) {
