@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,8 +34,6 @@ type Elector struct {
 	logger    zerolog.Logger
 	metrics   metrics
 	heartbeat func()
-	watchdog  *leaderelection.HealthzAdaptor
-	current   atomic.Pointer[leaderelection.LeaderElector]
 	// sighting outlives the terms: see guard.
 	sighting sighting
 }
@@ -71,7 +68,6 @@ func newElector(identity string, config Config, options Options) (*Elector, erro
 		logger:    options.Logger.With().Str("component", "leader").Str("identity", identity).Logger(),
 		metrics:   newMetrics(options.Registerer),
 		heartbeat: options.Heartbeat,
-		watchdog:  leaderelection.NewLeaderHealthzAdaptor(config.RenewDeadline),
 	}, nil
 }
 
@@ -98,23 +94,6 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 	return nil
 }
 
-// Alive fails where the lease is nominally held and was not renewed for longer
-// than LeaseDuration + RenewDeadline: the election is deadlocked, and the process
-// wants a restart. It is meant for /livez, and says nothing about safety.
-func (e *Elector) Alive() error { return e.watchdog.Check(nil) }
-
-// Leader is the identity of the leader that was observed last, empty where none
-// was.
-func (e *Elector) Leader() string {
-	if e.lock == nil {
-		return e.identity
-	}
-	if elector := e.current.Load(); elector != nil {
-		return elector.GetLeader()
-	}
-	return ""
-}
-
 // runTerm waits for the lock, leads, and gives the lock up. The outcome is zero where
 // no term came about before ctx ended.
 func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
@@ -130,7 +109,6 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 		RenewDeadline: e.config.RenewDeadline,
 		// The guard lets a renewal through once in RetryPeriod.
 		RetryPeriod:     e.config.PollPeriod,
-		WatchDog:        e.watchdog,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			// The context that it gets ends only after the release: see package doc.
@@ -142,9 +120,6 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 	if err != nil {
 		return outcome{}, fmt.Errorf("make an elector: %w", err)
 	}
-	e.current.Store(elector)
-	// RunOrDie alone would wire it.
-	e.watchdog.SetLeaderElection(elector)
 
 	// The elector outlives ctx: it renews while the work drains.
 	electorCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -180,8 +155,6 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 		e.logger.Error().Err(ErrElectorStuck).Msg("elector hangs")
 		return term, ErrElectorStuck
 	}
-	// Where the release failed, this elector would seem to hold the lease for ever.
-	e.watchdog.SetLeaderElection(nil)
 	return term, nil
 }
 

@@ -52,9 +52,6 @@ type Term struct {
 // Identity is the lock's holder identity: `<pod>_<uuid>`.
 func (t *Term) Identity() string { return t.identity }
 
-// Started is when the term began.
-func (t *Term) Started() time.Time { return t.started }
-
 // Held ends when the lease can no longer be trusted, with the cause
 // [ErrLeaseLost] or [ErrTrustExpired], and never because of a stop: draining
 // happens under it. The work's own context is derived from it.
