@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
@@ -249,7 +250,18 @@ func TestBulkWrite(t *testing.T) {
 
 func TestWriteConcerns(t *testing.T) {
 	t.Parallel()
-	s, _ := start(t, mongoemu.Config{})
+	s, client := start(t, mongoemu.Config{})
+	write := func(wc *writeconcern.WriteConcern) error {
+		_, err := client.Database("db").Collection("c", options.Collection().SetWriteConcern(wc)).InsertOne(t.Context(), d())
+		return err
+	}
+	if err := write(writeconcern.Majority()); err != nil {
+		t.Error(err)
+	}
+	var failed mongo.WriteException
+	if err := write(&writeconcern.WriteConcern{W: 3}); !errors.As(err, &failed) || failed.WriteConcernError == nil || failed.WriteConcernError.Code != 100 {
+		t.Error(err)
+	}
 	c := dialRaw(t, s)
 	insert := func(id int, concern bson.D) bson.D {
 		return c.run("db", d("insert", "c", "documents", bson.A{d("_id", id)}, "writeConcern", concern))

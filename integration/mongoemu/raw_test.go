@@ -31,7 +31,12 @@ func dialRaw(tb testing.TB, s *mongoemu.Server) *rawClient {
 // run sends a command to a database and gives the reply, whatever it says.
 func (c *rawClient) run(db string, command bson.D) bson.D {
 	c.t.Helper()
-	command = append(append(bson.D{}, command...), bson.E{Key: "$db", Value: db})
+	return c.exchange(append(append(bson.D{}, command...), bson.E{Key: "$db", Value: db}))
+}
+
+// exchange sends a command as it is.
+func (c *rawClient) exchange(command bson.D) bson.D {
+	c.t.Helper()
 	body, err := bson.Marshal(command)
 	if err != nil {
 		c.t.Fatal(err)

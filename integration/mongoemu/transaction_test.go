@@ -383,3 +383,36 @@ func TestTimesOnlyMoveForward(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 }
+
+// The times that the driver keeps in a session only move forward, and with each
+// write; a session that is told of them reads what was written then.
+func TestSessionTimesMoveForward(t *testing.T) {
+	t.Parallel()
+	c := collection(t)
+	session := must[*mongo.Session](t)(c.Database().Client().StartSession())
+	defer session.EndSession(context.Background())
+	ctx := mongo.NewSessionContext(t.Context(), session)
+	var cluster, operation bson.Timestamp
+	for i := range 10 {
+		must[*mongo.InsertOneResult](t)(c.InsertOne(ctx, d("_id", i)))
+		ot, ct := *session.OperationTime(), must[bson.RawValue](t)(session.ClusterTime().LookupErr("$clusterTime", "clusterTime"))
+		now := bson.Timestamp{}
+		now.T, now.I = ct.Timestamp()
+		if !ot.After(operation) || !now.After(cluster) || ot.After(now) {
+			t.Errorf("operation time %v after %v, cluster time %v after %v", ot, operation, now, cluster)
+		}
+		operation, cluster = ot, now
+		value(t, ctx, c, i)
+		if operation.After(*session.OperationTime()) {
+			t.Errorf("operation time %v after %v", *session.OperationTime(), operation)
+		}
+		other := must[*mongo.Session](t)(c.Database().Client().StartSession())
+		if err := errors.Join(other.AdvanceOperationTime(session.OperationTime()), other.AdvanceClusterTime(session.ClusterTime())); err != nil {
+			t.Fatal(err)
+		}
+		if n := must[int64](t)(c.CountDocuments(mongo.NewSessionContext(t.Context(), other), d())); n != int64(i+1) {
+			t.Errorf("%d documents after %d writes", n, i+1)
+		}
+		other.EndSession(t.Context())
+	}
+}

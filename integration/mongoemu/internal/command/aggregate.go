@@ -63,10 +63,10 @@ func parseAggregate(r *Request) (aggregation, error) {
 		case "collation":
 			err = simpleCollation(v)
 		case "allowDiskUse", "bypassDocumentValidation":
+			var ignored bool
+			err = r.flag(key, v, &ignored)
 		case "explain":
-			if bsonraw.Truthy(v) {
-				err = mongoerr.Lacking("the aggregate option %q", key)
-			}
+			err = r.unset(key, v)
 		case "let":
 			err = mongoerr.Lacking("the aggregate option %q", key)
 		default:

@@ -20,12 +20,9 @@ func create(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) erro
 	}
 	if err := r.options(func(key string, v bsonraw.Value) (bool, error) {
 		switch key {
-		case "capped", "autoIndexId":
-			if bsonraw.Truthy(v) == (key == "capped") {
-				return true, mongoerr.Lacking("the create option %q", key)
-			}
-			return true, nil
-		case "size", "max", "timeseries", "clusteredIndex", "expireAfterSeconds", "validator", "validationLevel",
+		case "capped":
+			return true, r.unset(key, v)
+		case "autoIndexId", "size", "max", "timeseries", "clusteredIndex", "expireAfterSeconds", "validator", "validationLevel",
 			"validationAction", "viewOn", "pipeline", "collation", "storageEngine", "indexOptionDefaults",
 			"changeStreamPreAndPostImages", "encryptedFields", "idIndex":
 			return true, mongoerr.Lacking("the create option %q", key)
@@ -89,7 +86,7 @@ func renameCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Bui
 			}
 			to = string(bsonraw.Text(v))
 		case "dropTarget":
-			dropTarget = bsonraw.Truthy(v)
+			return true, r.flag(key, v, &dropTarget)
 		default:
 			return false, nil
 		}
@@ -114,20 +111,17 @@ func splitNamespace(s string) store.Namespace {
 func listDatabases(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
 	nameOnly := false
 	filter := emptyDocument
-	if err := r.options(func(key string, v bsonraw.Value) (bool, error) {
+	if err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
 		switch key {
 		case "nameOnly":
-			nameOnly = bsonraw.Truthy(v)
+			err = r.flag(key, v, &nameOnly)
 		case "filter":
-			if v.Type != bsoncore.TypeEmbeddedDocument {
-				return true, wrongType(r.Name, key, v, "object")
-			}
-			filter = v.Data
+			filter, err = documentOption(r, key, v)
 		case "authorizedDatabases":
 		default:
 			return false, nil
 		}
-		return true, nil
+		return true, err
 	}); err != nil {
 		return err
 	}
@@ -175,12 +169,9 @@ func listCollections(ctx context.Context, e *Engine, r *Request, b *bsonraw.Buil
 	if err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
 		switch key {
 		case "nameOnly":
-			nameOnly = bsonraw.Truthy(v)
+			err = r.flag(key, v, &nameOnly)
 		case "filter":
-			if v.Type != bsoncore.TypeEmbeddedDocument {
-				return true, wrongType(r.Name, key, v, "object")
-			}
-			filter = v.Data
+			filter, err = documentOption(r, key, v)
 		case "cursor":
 			batch, err = cursorBatch(r, v)
 		case "authorizedCollections":

@@ -17,6 +17,9 @@ type spec struct {
 	transaction, ends bool
 	// retryable allows a transaction number outside a transaction.
 	retryable bool
+	// levels allows read concerns other than local, and writes a write concern,
+	// outside transactions.
+	levels, writes bool
 }
 
 // commandTable is all that this server answers.
@@ -30,24 +33,24 @@ func commandTable() map[string]spec {
 		"collStats": {run: collStats}, "dbStats": {run: dbStats}, "dbstats": {run: dbStats},
 
 		"listDatabases": {run: listDatabases, admin: true}, "listCollections": {run: listCollections},
-		"create": {run: create}, "drop": {run: drop}, "dropDatabase": {run: dropDatabase},
-		"renameCollection": {run: renameCollection, admin: true},
-		"createIndexes":    {run: createIndexes}, "listIndexes": {run: listIndexes},
-		"dropIndexes": {run: dropIndexes}, "collMod": {run: collMod},
+		"create": {run: create, writes: true}, "drop": {run: drop, writes: true}, "dropDatabase": {run: dropDatabase, writes: true},
+		"renameCollection": {run: renameCollection, admin: true, writes: true},
+		"createIndexes":    {run: createIndexes, writes: true}, "listIndexes": {run: listIndexes},
+		"dropIndexes": {run: dropIndexes, writes: true}, "collMod": {run: collMod, writes: true},
 
-		"insert":        {run: insert, transaction: true, retryable: true},
-		"update":        {run: updateCommand, transaction: true, retryable: true},
-		"delete":        {run: deleteCommand, transaction: true, retryable: true},
-		"findAndModify": {run: findAndModify, transaction: true, retryable: true},
-		"findandmodify": {run: findAndModify, transaction: true, retryable: true},
+		"insert":        {run: insert, transaction: true, retryable: true, writes: true},
+		"update":        {run: updateCommand, transaction: true, retryable: true, writes: true},
+		"delete":        {run: deleteCommand, transaction: true, retryable: true, writes: true},
+		"findAndModify": {run: findAndModify, transaction: true, retryable: true, writes: true},
+		"findandmodify": {run: findAndModify, transaction: true, retryable: true, writes: true},
 
-		"find": {run: find, reads: true, transaction: true}, "getMore": {run: getMore, reads: true, transaction: true},
-		"killCursors": {run: killCursors, transaction: true}, "count": {run: count, reads: true},
-		"distinct": {run: distinct, reads: true, transaction: true}, "aggregate": {run: aggregateCommand, reads: true, transaction: true},
+		"find": {run: find, reads: true, transaction: true, levels: true}, "getMore": {run: getMore, reads: true, transaction: true},
+		"killCursors": {run: killCursors, transaction: true}, "count": {run: count, reads: true, levels: true},
+		"distinct": {run: distinct, reads: true, transaction: true, levels: true}, "aggregate": {run: aggregateCommand, reads: true, transaction: true, writes: true, levels: true},
 		"explain": {run: explain},
 
-		"commitTransaction": {run: commitTransaction, admin: true, transaction: true, ends: true},
-		"abortTransaction":  {run: abortTransaction, admin: true, transaction: true, ends: true},
+		"commitTransaction": {run: commitTransaction, admin: true, transaction: true, ends: true, writes: true},
+		"abortTransaction":  {run: abortTransaction, admin: true, transaction: true, ends: true, writes: true},
 		"startSession":      {run: startSession}, "endSessions": {run: endSessions},
 		"refreshSessions": {run: refreshSessions}, "killSessions": {run: killSessions},
 		"killAllSessions": {run: killAllSessions}, "killAllSessionsByPattern": {run: killAllSessions},

@@ -13,84 +13,43 @@ import (
 // deleting is one statement of a delete.
 type deleting struct {
 	ns     store.Namespace
+	q      []byte
 	filter *query.Matcher
-	order  []store.KeyPart
 	hint   store.Hint
 	limit  int
 }
 
 func deleteCommand(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
-	ns, err := r.collection()
+	w, err := parseBatch(r, "deletes")
 	if err != nil {
 		return err
 	}
-	docs, err := r.list("deletes")
-	if err != nil {
-		return err
-	}
-	w, err := newBatch(r, len(docs))
-	if err != nil {
-		return err
-	}
-	if err := r.options(func(key string, v bsonraw.Value) (bool, error) {
-		if key == "deletes" {
-			return true, nil
+	deletes := make([]*deleting, len(w.statements))
+	for i, doc := range w.statements {
+		if deletes[i], err = parseDelete(r, w.ns, doc); err != nil {
+			return err
 		}
-		return w.option(r, key, v)
-	}); err != nil {
-		return err
 	}
-	for i, d := range docs {
-		result, done := session.Result{}, false
-		if r.retryable {
-			result, done = r.session.Done(w.id(i))
-		}
-		if done {
-			w.retried = append(w.retried, w.id(i))
-		} else if result, err = e.deleteOne(ctx, r, ns, d, w.id(i)); err != nil {
-			stop, fatal := w.fail(r, i, err)
-			if fatal != nil {
-				return fatal
-			}
-			if stop {
-				break
-			}
-			continue
-		}
-		w.n += result.N
+	if err := w.run(r, func(i int) (session.Result, error) {
+		return deletes[i].do(ctx, e, r)
+	}, func(int, session.Result) {}); err != nil {
+		return err
 	}
 	b.Int32("n", w.n)
-	w.errors(b)
-	w.retries(b)
-	e.written(r, b)
+	w.reply(e, r, b)
 	return nil
 }
 
-func (e *Engine) deleteOne(ctx context.Context, r *Request, ns store.Namespace, doc []byte, id int32) (session.Result, error) {
-	d, err := parseDelete(e, r, ns, doc)
-	if err != nil {
-		return session.Result{}, err
-	}
-	if r.retryable && d.limit == 0 {
-		return session.Result{}, mongoerr.New(mongoerr.InvalidOptions, "Cannot use retryable writes with limit=0")
-	}
-	n, err := d.run(ctx, e, r)
-	result := session.Result{N: n}
-	if err == nil && r.retryable {
-		r.session.Remember(id, result)
-	}
-	return result, err
-}
-
-func parseDelete(e *Engine, r *Request, ns store.Namespace, doc []byte) (*deleting, error) {
+// parseDelete reads the form of a statement; an error of it is the whole
+// command's, before anything is written.
+func parseDelete(r *Request, ns store.Namespace, doc []byte) (*deleting, error) {
 	d := &deleting{ns: ns, limit: -1}
-	var filter []byte
 	for it := bsonraw.NewIter(doc); it.Next(); {
 		v := it.Value()
 		var err error
 		switch key := string(it.Key()); key {
 		case "q":
-			filter, err = documentOption(r, "deletes.q", v)
+			d.q, err = documentOption(r, "deletes.q", v)
 		case "limit":
 			n, ok := bsonraw.Int64(v)
 			if !ok || n != 0 && n != 1 {
@@ -109,14 +68,24 @@ func parseDelete(e *Engine, r *Request, ns store.Namespace, doc []byte) (*deleti
 		}
 	}
 	switch {
-	case filter == nil:
+	case d.q == nil:
 		return nil, mongoerr.New(40414, "BSON field 'delete.deletes.q' is missing but a required field")
 	case d.limit < 0:
 		return nil, mongoerr.New(40414, "BSON field 'delete.deletes.limit' is missing but a required field")
 	}
-	var err error
-	d.filter, err = query.Compile(filter, r.vars(e))
-	return d, err
+	return d, nil
+}
+
+// do runs a statement of a delete command.
+func (d *deleting) do(ctx context.Context, e *Engine, r *Request) (result session.Result, err error) {
+	if d.filter, err = query.Compile(d.q, r.vars(e)); err != nil {
+		return result, err
+	}
+	if r.retryable && d.limit == 0 {
+		return result, mongoerr.New(mongoerr.InvalidOptions, "Cannot use retryable writes with limit=0")
+	}
+	result.N, err = d.run(ctx, e, r)
+	return result, err
 }
 
 func (d *deleting) run(ctx context.Context, e *Engine, r *Request) (int32, error) {
@@ -131,7 +100,7 @@ func (d *deleting) run(ctx context.Context, e *Engine, r *Request) (int32, error
 		}
 		if !selected || d.limit == 1 {
 			var err error
-			if found, err = w.Select(c, d.filter, d.order, d.hint, d.limit); err != nil {
+			if found, err = w.Select(c, d.filter, nil, d.hint, d.limit); err != nil {
 				return err
 			}
 			selected = true

@@ -75,14 +75,14 @@ func parseFind(e *Engine, r *Request) (finding, error) {
 			n, err = nonNegative(r, key, v)
 			f.batch, asked = int(n), true
 		case "singleBatch":
-			f.single = bsonraw.Truthy(v)
+			err = r.flag(key, v, &f.single)
 		case "collation":
 			err = simpleCollation(v)
 		case "allowDiskUse", "noCursorTimeout", "allowPartialResults", "oplogReplay":
+			var ignored bool
+			err = r.flag(key, v, &ignored)
 		case "tailable", "awaitData", "returnKey", "showRecordId":
-			if bsonraw.Truthy(v) {
-				err = mongoerr.Lacking("the find option %q", key)
-			}
+			err = r.unset(key, v)
 		case "min":
 			bounds.Min, err = documentOption(r, key, v)
 		case "max":

@@ -26,7 +26,7 @@ type modifying struct {
 }
 
 func findAndModify(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
-	ns, err := r.collection()
+	ns, err := r.writable()
 	if err != nil {
 		return err
 	}
@@ -38,22 +38,17 @@ func findAndModify(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builde
 	if err != nil {
 		return err
 	}
-	if r.retryable {
-		if result, done := r.session.Done(w.id(0)); done {
-			b.Elements(result.Reply)
-			b.Int32("retriedStmtId", w.id(0))
-			e.acknowledge(r, b)
-			return nil
-		}
-	}
-	reply, err := m.run(ctx, e, r, ns)
+	result, err := w.once(r, 0, func(int) (session.Result, error) {
+		reply, err := m.run(ctx, e, r, ns)
+		return session.Result{Reply: reply}, err
+	})
 	if err != nil {
 		return err
 	}
-	if r.retryable {
-		r.session.Remember(w.id(0), session.Result{Reply: reply})
+	b.Elements(result.Reply)
+	if len(w.retried) > 0 {
+		b.Int32("retriedStmtId", w.retried[0])
 	}
-	b.Elements(reply)
 	e.acknowledge(r, b)
 	return nil
 }
@@ -70,13 +65,13 @@ func parseModify(r *Request) (*modifying, error) {
 				m.order, _, err = store.ParseSort(spec)
 			}
 		case "remove":
-			m.remove = bsonraw.Truthy(v)
+			err = r.flag(key, v, &m.remove)
 		case "update":
 			m.change = v
 		case "new":
-			m.newVersion = bsonraw.Truthy(v)
+			err = r.flag(key, v, &m.newVersion)
 		case "upsert":
-			m.upsert = bsonraw.Truthy(v)
+			err = r.flag(key, v, &m.upsert)
 		case "fields":
 			var spec []byte
 			if spec, err = documentOption(r, key, v); err == nil && !bsonraw.Empty(spec) {
@@ -165,8 +160,8 @@ func (m *modifying) runRemove(ctx context.Context, e *Engine, r *Request, ns sto
 }
 
 func (m *modifying) runUpdate(ctx context.Context, e *Engine, r *Request, ns store.Namespace, last *bsonraw.Builder) ([]byte, error) {
-	u := &updating{ns: ns, order: m.order, hint: m.hint, upsert: m.upsert}
-	if err := u.compile(e, r, m.filter, m.change); err != nil {
+	u := &updating{ns: ns, q: m.filter, u: m.change, order: m.order, hint: m.hint, upsert: m.upsert}
+	if err := u.compile(e, r); err != nil {
 		return nil, err
 	}
 	var result session.Result

@@ -36,6 +36,9 @@ func getMore(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) err
 	}); err != nil {
 		return err
 	}
+	if coll == "" {
+		return mongoerr.New(40414, "BSON field 'getMore.collection' is missing but a required field")
+	}
 	c, err := e.cursors.pin(id)
 	if err != nil {
 		return err
@@ -83,10 +86,14 @@ func (r *Request) mayRead(c *cursor, coll string) error {
 		return mongoerr.New(mongoerr.Unauthorized, "Requested getMore on namespace '%s.%s', but cursor belongs to a different namespace %s", r.DB, coll, c.ns)
 	case c.session == "" && session != "":
 		return mongoerr.New(50736, "Cannot run getMore on cursor %d, which was not created in a session, in session %x", c.id, session)
+	case c.session != "" && session == "":
+		return mongoerr.New(50737, "Cannot run getMore on cursor %d, which was created in session %x, without an lsid", c.id, c.session)
 	case c.session != session:
 		return mongoerr.New(50738, "Cannot run getMore on cursor %d, which was created in another session", c.id)
-	case c.number != nil && (r.number == nil || *r.number != *c.number):
-		return mongoerr.New(50740, "Cannot run getMore on cursor %d, which was created in transaction %d, outside it", c.id, *c.number)
+	case c.number != nil && r.number == nil:
+		return mongoerr.New(50740, "Cannot run getMore on cursor %d, which was created in transaction %d, without a txnNumber", c.id, *c.number)
+	case c.number != nil && *r.number != *c.number:
+		return mongoerr.New(50741, "Cannot run getMore on cursor %d, which was created in transaction %d, in transaction %d", c.id, *c.number, *r.number)
 	case c.number == nil && r.tx != nil:
 		return mongoerr.New(50739, "Cannot run getMore on cursor %d, which was not created in a transaction, in a transaction", c.id)
 	}

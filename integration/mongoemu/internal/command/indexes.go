@@ -13,7 +13,7 @@ import (
 )
 
 func createIndexes(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
-	ns, err := r.collection()
+	ns, err := r.writable()
 	if err != nil {
 		return err
 	}
@@ -31,62 +31,46 @@ func createIndexes(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builde
 	}
 	specs := make([]store.IndexSpec, len(docs))
 	for i, d := range docs {
-		if specs[i], err = parseIndex(d); err != nil {
+		if specs[i], err = parseIndex(r, d); err != nil {
 			return err
 		}
 	}
 	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
-		c := w.Collection(ns)
-		automatic := c == nil
-		if automatic {
-			if c, err = w.Create(ns, nil); err != nil {
-				return err
-			}
+		done, err := w.CreateIndexes(ns, specs...)
+		if err != nil {
+			return err
 		}
-		before := len(c.Indexes())
-		created := 0
-		for _, s := range specs {
-			made, err := w.CreateIndex(w.Collection(ns), s)
-			if err != nil {
-				return err
-			}
-			if made {
-				created++
-			}
+		created := done.After > done.Before
+		if created || done.NewCollection {
+			b.Bool("createdCollectionAutomatically", done.NewCollection)
 		}
-		if created > 0 || automatic {
-			b.Bool("createdCollectionAutomatically", automatic)
-		}
-		b.Int32("numIndexesBefore", int32(before)).Int32("numIndexesAfter", int32(before+created))
-		if created == 0 {
-			b.String("note", "all indexes already exist")
-		} else {
+		b.Int32("numIndexesBefore", int32(done.Before)).Int32("numIndexesAfter", int32(done.After))
+		if created {
 			b.String("commitQuorum", "votingMembers")
+		} else {
+			b.String("note", "all indexes already exist")
 		}
 		e.acknowledge(r, b)
 		return nil
 	})
 }
 
-func parseIndex(doc []byte) (store.IndexSpec, error) {
-	var s store.IndexSpec
+func parseIndex(r *Request, doc []byte) (s store.IndexSpec, err error) {
+	named := false
 	for it := bsonraw.NewIter(doc); it.Next(); {
 		v := it.Value()
 		switch key := string(it.Key()); key {
 		case "key":
-			if v.Type != bsoncore.TypeEmbeddedDocument {
-				return s, wrongType("createIndexes", "indexes.key", v, "object")
-			}
-			s.Pattern = v.Data
+			s.Pattern, err = documentOption(r, "indexes.key", v)
 		case "name":
 			if v.Type != bsoncore.TypeString {
-				return s, wrongType("createIndexes", "indexes.name", v, "string")
+				return s, wrongType(r.Name, "indexes.name", v, "string")
 			}
-			s.Name = string(bsonraw.Text(v))
+			s.Name, named = string(bsonraw.Text(v)), true
 		case "unique":
-			s.Unique = bsonraw.Truthy(v)
+			err = r.flag("indexes.unique", v, &s.Unique)
 		case "sparse":
-			s.Sparse = bsonraw.Truthy(v)
+			err = r.flag("indexes.sparse", v, &s.Sparse)
 		case "expireAfterSeconds":
 			n, ok := bsonraw.Int64(v)
 			if !ok || n < 0 || n > 1<<31-1 {
@@ -96,13 +80,9 @@ func parseIndex(doc []byte) (store.IndexSpec, error) {
 			s.ExpireAfter = &seconds
 		case "v", "background", "ns":
 		case "hidden":
-			if bsonraw.Truthy(v) {
-				return s, mongoerr.Lacking("the index option %q", key)
-			}
+			err = r.unset("indexes.hidden", v)
 		case "collation":
-			if err := simpleCollation(v); err != nil {
-				return s, err
-			}
+			err = simpleCollation(v)
 		case "partialFilterExpression", "storageEngine", "weights", "default_language", "language_override",
 			"textIndexVersion", "2dsphereIndexVersion", "bits", "min", "max", "bucketSize", "wildcardProjection",
 			"clustered", "dropDups", "prepareUnique":
@@ -110,14 +90,38 @@ func parseIndex(doc []byte) (store.IndexSpec, error) {
 		default:
 			return s, mongoerr.New(mongoerr.InvalidIndexSpecificationOption, "The field '%s' is not valid for an index specification. Specification: %s", key, bsonraw.FormatDocument(doc))
 		}
+		if err != nil {
+			return s, err
+		}
 	}
 	switch {
 	case s.Pattern == nil:
 		return s, mongoerr.New(mongoerr.FailedToParse, "The 'key' field is a required property of an index specification")
-	case s.Name == "":
+	case !named:
 		return s, mongoerr.New(mongoerr.FailedToParse, "The 'name' field is a required property of an index specification")
+	case s.Name == "":
+		return s, mongoerr.New(mongoerr.CannotCreateIndex, "index name cannot be empty")
 	}
-	return s, nil
+	return s, checkIDIndex(s)
+}
+
+// checkIDIndex refuses options of the index on _id, which has none.
+func checkIDIndex(s store.IndexSpec) error {
+	if first, ok := bsonraw.Lookup(s.Pattern, "_id"); !ok || bsonraw.Len(s.Pattern) != 1 || bsonraw.Float64(first) != 1 {
+		return nil
+	}
+	option := ""
+	switch {
+	case s.Unique:
+		option = "unique"
+	case s.Sparse:
+		option = "sparse"
+	case s.ExpireAfter != nil:
+		option = "expireAfterSeconds"
+	default:
+		return nil
+	}
+	return mongoerr.New(mongoerr.InvalidIndexSpecificationOption, "The field '%s' is not valid for an _id index specification. Specification: { key: %s }", option, bsonraw.FormatDocument(s.Pattern))
 }
 
 // simpleCollation accepts the collation that is none.

@@ -88,14 +88,15 @@ func transient(c mongoerr.Code, ends bool) bool {
 // writeConcern is how a client wants its write to be acknowledged. This server
 // is one node: whatever it has done is a majority.
 type writeConcern struct {
-	none bool // w: 0
-	err  *mongoerr.Error
+	given bool
+	err   *mongoerr.Error
 }
 
 func (w *writeConcern) parse(v bsonraw.Value) error {
 	if v.Type != bsoncore.TypeEmbeddedDocument {
 		return mongoerr.New(mongoerr.TypeMismatch, "writeConcern must be an object")
 	}
+	w.given = true
 	for it := bsonraw.NewIter(v.Data); it.Next(); {
 		switch key := string(it.Key()); key {
 		case "w":
@@ -109,8 +110,6 @@ func (w *writeConcern) parse(v bsonraw.Value) error {
 			switch {
 			case !ok || n < 0 || n > 50:
 				return mongoerr.New(mongoerr.FailedToParse, "w has to be a non-negative number and not greater than 50; found: %s", bsonraw.Format(it.Value()))
-			case n == 0:
-				w.none = true
 			case n > 1:
 				w.err = mongoerr.New(mongoerr.UnsatisfiableWriteConcern, "Not enough data-bearing nodes")
 			}
@@ -130,13 +129,7 @@ func writeConcernError(b *bsonraw.Builder, err *mongoerr.Error, labels []string)
 	}
 }
 
-// written ends the reply of a write: its time, and what its write concern found.
-func (e *Engine) written(r *Request, b *bsonraw.Builder) {
-	b.Start("opTime").Timestamp("ts", e.Store.OperationTime()).Int64("t", term).End()
-	b.ObjectID("electionId", electionID)
-	e.acknowledge(r, b)
-}
-
+// acknowledge writes what the write concern found.
 func (e *Engine) acknowledge(r *Request, b *bsonraw.Builder) {
 	if r.concern.err != nil && r.tx == nil {
 		writeConcernError(b, r.concern.err, nil)

@@ -76,7 +76,7 @@ func parseRequest(conn *Conn, m *wire.Message) (*Request, error) {
 		return r, mongoerr.New(40571, "OP_MSG requests require a $db argument")
 	}
 	r.DB = string(bsonraw.Text(db))
-	return r, nil
+	return r, store.CheckDatabase(r.DB)
 }
 
 func cutSuffix(s, suffix string) (string, bool) {
@@ -129,18 +129,15 @@ func (r *Request) genericField(e *Engine, key string, v bsonraw.Value) error {
 		r.lsid = v.Data
 	case "txnNumber":
 		n, ok := v.Int64OK()
-		if !ok {
+		switch {
+		case !ok:
 			return wrongType(r.Name, key, v, "long")
+		case n < 0:
+			return mongoerr.New(mongoerr.InvalidOptions, "Transaction number cannot be negative")
 		}
 		r.number = &n
-	case "autocommit":
-		b, ok := v.BooleanOK()
-		if !ok || b {
-			return mongoerr.New(mongoerr.InvalidOptions, "autocommit can only be false")
-		}
-		r.autocommit = &b
-	case "startTransaction":
-		r.start = bsonraw.Truthy(v)
+	case "autocommit", "startTransaction":
+		return r.transactionFlag(key, v)
 	case "maxTimeMS":
 		n, ok := bsonraw.Int64(v)
 		if !ok || n < 0 {
@@ -166,6 +163,22 @@ func (r *Request) genericField(e *Engine, key string, v bsonraw.Value) error {
 		if bsonraw.Truthy(v) {
 			return mongoerr.Lacking("%s", key)
 		}
+	}
+	return nil
+}
+
+// transactionFlag reads a field that may have one value only.
+func (r *Request) transactionFlag(key string, v bsonraw.Value) error {
+	b, ok := v.BooleanOK()
+	switch {
+	case !ok:
+		return wrongType(r.Name, key, v, "bool")
+	case b != (key == "startTransaction"):
+		return mongoerr.New(mongoerr.InvalidOptions, "Specifying %s=%t is not allowed.", key, b)
+	case key == "autocommit":
+		r.autocommit = &b
+	default:
+		r.start = true
 	}
 	return nil
 }
@@ -212,85 +225,8 @@ func (r *Request) readConcern(v bsonraw.Value) error {
 	return nil
 }
 
-// isGeneric reports whether a field may stand in any command.
-func isGeneric(key string) bool {
-	switch key {
-	case "$db", "lsid", "txnNumber", "autocommit", "startTransaction", "maxTimeMS", "writeConcern", "readConcern",
-		"$clusterTime", "$readPreference", "comment", "apiVersion", "apiStrict", "apiDeprecationErrors", "stmtId", "stmtIds":
-		return true
-	}
-	return false
-}
-
-// options calls set for each field of the command that is not generic. A field
-// that set does not know is an error.
-func (r *Request) options(set func(key string, v bsonraw.Value) (known bool, err error)) error {
-	it := bsonraw.NewIter(r.Body)
-	it.Next()
-	for it.Next() {
-		key := string(it.Key())
-		if isGeneric(key) {
-			continue
-		}
-		known, err := set(key, it.Value())
-		if err != nil {
-			return err
-		}
-		if !known {
-			return mongoerr.New(40415, "BSON field '%s.%s' is an unknown field.", r.Name, key)
-		}
-	}
-	return nil
-}
-
-// noOptions accepts only generic fields.
-func (r *Request) noOptions() error {
-	return r.options(func(string, bsonraw.Value) (bool, error) { return false, nil })
-}
-
-// collection is the collection that the command's first field names.
-func (r *Request) collection() (store.Namespace, error) {
-	if r.value.Type != bsoncore.TypeString {
-		return store.Namespace{}, mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", bsonraw.TypeName(r.value.Type))
-	}
-	ns := store.Namespace{DB: r.DB, Coll: string(bsonraw.Text(r.value))}
-	if ns.Coll == "" {
-		return ns, mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s.'", r.DB)
-	}
-	return ns, nil
-}
-
-// list is a command's list of documents: a section of its own, or an array in
-// the body.
-func (r *Request) list(name string) ([][]byte, error) {
-	for _, s := range r.lists {
-		if s.Name == name {
-			return s.Docs, nil
-		}
-	}
-	v, ok := bsonraw.Lookup(r.Body, name)
-	if !ok {
-		return nil, mongoerr.New(40414, "BSON field '%s.%s' is missing but a required field", r.Name, name)
-	}
-	if v.Type != bsoncore.TypeArray {
-		return nil, wrongType(r.Name, name, v, "array")
-	}
-	var docs [][]byte
-	for it := bsonraw.NewIter(v.Data); it.Next(); {
-		if it.Value().Type != bsoncore.TypeEmbeddedDocument {
-			return nil, wrongType(r.Name, name+"."+string(it.Key()), it.Value(), "object")
-		}
-		docs = append(docs, it.Value().Data)
-	}
-	return docs, nil
-}
-
 // vars are what the command's expressions may refer to.
 func (r *Request) vars(e *Engine) expr.Vars { return expr.Vars{Now: e.Now().UnixMilli()} }
-
-func wrongType(command, field string, v bsonraw.Value, want string) error {
-	return mongoerr.New(mongoerr.TypeMismatch, "BSON field '%s.%s' is the wrong type '%s', expected type '%s'", command, field, bsonraw.TypeName(v.Type), want)
-}
 
 // join takes the command into its transaction or makes it a retryable write;
 // release gives the session back.
@@ -301,10 +237,7 @@ func (r *Request) join(ctx context.Context) (release func(), err error) {
 	case r.start && r.autocommit == nil:
 		return nil, mongoerr.New(mongoerr.InvalidOptions, "Specifying 'startTransaction' requires 'autocommit:false'")
 	case r.number == nil:
-		if r.readLevel == "snapshot" {
-			return nil, mongoerr.Lacking("read concern snapshot outside transactions")
-		}
-		return func() {}, nil
+		return func() {}, r.concerns()
 	}
 	if err := r.session.Acquire(ctx); err != nil {
 		return nil, err
@@ -316,11 +249,43 @@ func (r *Request) join(ctx context.Context) (release func(), err error) {
 	return r.session.Release, nil
 }
 
+// concerns checks the read and the write concern of a command outside
+// transactions: only some commands have them.
+func (r *Request) concerns() error {
+	switch {
+	case r.readLevel != "" && r.readLevel != "local" && !r.command.levels:
+		return mongoerr.New(mongoerr.InvalidOptions, "Command %s does not support { readConcern: { level: \"%s\" } } :: caused by :: read concern not supported", r.Name, r.readLevel)
+	case r.readLevel == "snapshot":
+		return mongoerr.Lacking("read concern snapshot outside transactions")
+	case r.concern.given && !r.command.writes:
+		return mongoerr.New(mongoerr.InvalidOptions, "Command does not support writeConcern")
+	}
+	return nil
+}
+
+// inTransaction checks what a command inside a transaction may not say.
+func (r *Request) inTransaction() error {
+	switch {
+	case r.DB == "admin" || r.DB == "config" || r.DB == "local":
+		return mongoerr.New(mongoerr.OperationNotSupportedInTxn, "Cannot run command against the '%s' database in a transaction.", r.DB)
+	case r.concern.given:
+		return mongoerr.New(mongoerr.InvalidOptions, "writeConcern is not allowed within a multi-statement transaction")
+	case r.readLevel == "available" || r.readLevel == "linearizable":
+		return mongoerr.New(mongoerr.InvalidOptions, "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a transaction")
+	case r.readLevel != "" && !r.start:
+		return mongoerr.New(mongoerr.InvalidOptions, "Only the first command in a transaction may specify a readConcern")
+	}
+	return nil
+}
+
 func (r *Request) enter() (err error) {
 	switch {
 	case r.autocommit == nil && !r.command.retryable:
 		return mongoerr.New(50768, "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and %s is not a retryable write command.", r.Name)
 	case r.autocommit == nil:
+		if err := r.concerns(); err != nil {
+			return err
+		}
 		r.retryable = true
 		return r.session.BeginRetryable(*r.number)
 	case r.command.ends:
@@ -330,12 +295,13 @@ func (r *Request) enter() (err error) {
 			r.session.Fail()
 		}
 		return mongoerr.New(mongoerr.OperationNotSupportedInTxn, "Cannot run '%s' in a multi-document transaction.", r.Name)
-	case r.start:
+	}
+	if err := r.inTransaction(); err != nil {
+		return err
+	}
+	if r.start {
 		r.tx, err = r.session.Start(*r.number)
-	default:
-		if r.readLevel != "" {
-			return mongoerr.New(mongoerr.InvalidOptions, "Only the first command in a transaction may specify a readConcern")
-		}
+	} else {
 		r.tx, err = r.session.Continue(*r.number)
 	}
 	return err

@@ -16,6 +16,8 @@ import (
 // updating is one statement of an update.
 type updating struct {
 	ns     store.Namespace
+	q      []byte
+	u      bsonraw.Value
 	filter *query.Matcher
 	update *update.Update
 	order  []store.KeyPart
@@ -25,94 +27,54 @@ type updating struct {
 }
 
 func updateCommand(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
-	ns, err := r.collection()
+	w, err := parseBatch(r, "updates")
 	if err != nil {
 		return err
 	}
-	docs, err := r.list("updates")
-	if err != nil {
-		return err
-	}
-	w, err := newBatch(r, len(docs))
-	if err != nil {
-		return err
-	}
-	if err := r.options(func(key string, v bsonraw.Value) (bool, error) {
-		if key == "updates" {
-			return true, nil
+	updates := make([]*updating, len(w.statements))
+	for i, doc := range w.statements {
+		if updates[i], err = parseUpdate(r, w.ns, doc); err != nil {
+			return err
 		}
-		return w.option(r, key, v)
-	}); err != nil {
-		return err
 	}
 	modified := int32(0)
 	upserted := bsonraw.NewBuilder(64)
 	count := 0
-	for i, d := range docs {
-		result, done := session.Result{}, false
-		if r.retryable {
-			result, done = r.session.Done(w.id(i))
-		}
-		if done {
-			w.retried = append(w.retried, w.id(i))
-		} else if result, err = e.updateOne(ctx, r, ns, d, w.id(i)); err != nil {
-			stop, fatal := w.fail(r, i, err)
-			if fatal != nil {
-				return fatal
-			}
-			if stop {
-				break
-			}
-			continue
-		}
-		w.n += result.N
+	if err := w.run(r, func(i int) (session.Result, error) {
+		return updates[i].do(ctx, e, r)
+	}, func(i int, result session.Result) {
 		modified += result.Modified
 		if !bsonraw.IsMissing(result.Upserted) {
 			upserted.Start(bsonraw.Index(count)).Int32("index", int32(i)).Value("_id", result.Upserted).End()
 			count++
 		}
+	}); err != nil {
+		return err
 	}
 	b.Int32("n", w.n).Int32("nModified", modified)
 	if count > 0 {
 		b.Value("upserted", bsonraw.Value{Type: bsoncore.TypeArray, Data: upserted.Bytes()})
 	}
-	w.errors(b)
-	w.retries(b)
-	e.written(r, b)
+	w.reply(e, r, b)
 	return nil
 }
 
-func (e *Engine) updateOne(ctx context.Context, r *Request, ns store.Namespace, doc []byte, id int32) (session.Result, error) {
-	u, err := parseUpdate(e, r, ns, doc)
-	if err != nil {
-		return session.Result{}, err
-	}
-	if r.retryable && u.multi {
-		return session.Result{}, mongoerr.New(mongoerr.InvalidOptions, "Cannot use retryable writes with multi=true")
-	}
-	result, err := u.run(ctx, e, r)
-	if err == nil && r.retryable {
-		r.session.Remember(id, result)
-	}
-	return result, err
-}
-
-func parseUpdate(e *Engine, r *Request, ns store.Namespace, doc []byte) (*updating, error) {
+// parseUpdate reads the form of a statement; an error of it is the whole
+// command's, before anything is written.
+func parseUpdate(r *Request, ns store.Namespace, doc []byte) (*updating, error) {
 	u := &updating{ns: ns}
-	filter := []byte(nil)
-	var change bsonraw.Value
 	for it := bsonraw.NewIter(doc); it.Next(); {
 		v := it.Value()
 		var err error
 		switch key := string(it.Key()); key {
 		case "q":
-			filter, err = documentOption(r, "updates.q", v)
+			u.q, err = documentOption(r, "updates.q", v)
 		case "u":
-			change = v
+			u.u = v
 		case "multi":
-			u.multi = bsonraw.Truthy(v)
+			err = r.flag("updates.multi", v, &u.multi)
 		case "upsert":
-			u.upsert = bsonraw.Truthy(v)
+			err = r.flag("updates.upsert", v, &u.upsert)
 		case "hint":
 			u.hint, err = parseHint(r, v)
 		case "collation":
@@ -126,17 +88,31 @@ func parseUpdate(e *Engine, r *Request, ns store.Namespace, doc []byte) (*updati
 			return nil, err
 		}
 	}
-	if filter == nil {
+	switch {
+	case u.q == nil:
 		return nil, mongoerr.New(40414, "BSON field 'update.updates.q' is missing but a required field")
+	case bsonraw.IsMissing(u.u):
+		return nil, mongoerr.New(40414, "BSON field 'update.updates.u' is missing but a required field")
 	}
-	return u, u.compile(e, r, filter, change)
+	return u, nil
 }
 
-func (u *updating) compile(e *Engine, r *Request, filter []byte, change bsonraw.Value) (err error) {
-	if u.filter, err = query.Compile(filter, r.vars(e)); err != nil {
+// do runs a statement of an update command.
+func (u *updating) do(ctx context.Context, e *Engine, r *Request) (session.Result, error) {
+	if err := u.compile(e, r); err != nil {
+		return session.Result{}, err
+	}
+	if r.retryable && u.multi {
+		return session.Result{}, mongoerr.New(mongoerr.InvalidOptions, "Cannot use retryable writes with multi=true")
+	}
+	return u.run(ctx, e, r)
+}
+
+func (u *updating) compile(e *Engine, r *Request) (err error) {
+	if u.filter, err = query.Compile(u.q, r.vars(e)); err != nil {
 		return err
 	}
-	if u.update, err = update.Compile(change); err != nil {
+	if u.update, err = update.Compile(u.u); err != nil {
 		return err
 	}
 	if u.multi && u.update.IsReplacement() {
@@ -259,7 +235,7 @@ func (u *updating) upserted(w *store.Writer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.Prepared(next.Doc), nil
+	return w.Prepared(next.Doc)
 }
 
 func (u *updating) seed() ([]byte, error) {

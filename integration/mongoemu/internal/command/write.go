@@ -5,17 +5,21 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/session"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// batch is the state of a write command: its statements' ids, what they did and
-// which failed.
+// batch is a write command: where it writes, its statements, and what has become
+// of them.
 type batch struct {
-	ordered bool
-	ids     []int32 // statement ids, nil for 0, 1, 2 …
-	first   int32
-	retried []int32
-	failed  []failure
-	n       int32
+	ns         store.Namespace
+	statements [][]byte
+	ordered    bool
+	ids        []int32 // statement ids, nil for 0, 1, 2 …
+	first      int32
+	retried    []int32
+	failed     []failure
+	n          int32
 }
 
 type failure struct {
@@ -23,19 +27,75 @@ type failure struct {
 	err   *mongoerr.Error
 }
 
-// option reads the options that all write commands share.
-func (w *batch) option(r *Request, key string, v bsonraw.Value) (known bool, err error) {
-	switch key {
-	case "ordered":
-		w.ordered = bsonraw.Truthy(v)
-	case "bypassDocumentValidation":
-	case "let":
-		err = mongoerr.Lacking("the %s option %q", r.Name, key)
-	case "maxTimeMS":
-	default:
-		return false, nil
+// parseBatch reads insert, update and delete: the collection, the list of
+// statements and the options that all three have.
+func parseBatch(r *Request, list string) (*batch, error) {
+	ns, err := r.writable()
+	if err != nil {
+		return nil, err
 	}
-	return true, err
+	statements, err := r.list(list)
+	if err != nil {
+		return nil, err
+	}
+	w, err := newBatch(r, len(statements))
+	if err != nil {
+		return nil, err
+	}
+	w.ns, w.statements = ns, statements
+	return w, r.options(func(key string, v bsonraw.Value) (known bool, err error) {
+		switch key {
+		case list, "maxTimeMS":
+		case "ordered":
+			err = r.flag(key, v, &w.ordered)
+		case "bypassDocumentValidation":
+			var ignored bool
+			err = r.flag(key, v, &ignored)
+		case "let":
+			err = mongoerr.Lacking("the %s option %q", r.Name, key)
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+}
+
+// run does the statements in their order; did hears of each that succeeded.
+func (w *batch) run(r *Request, do func(i int) (session.Result, error), did func(i int, result session.Result)) error {
+	for i := range w.statements {
+		result, err := w.once(r, i, do)
+		if err != nil {
+			stop, fatal := w.fail(r, i, err)
+			if fatal != nil {
+				return fatal
+			}
+			if stop {
+				return nil
+			}
+			continue
+		}
+		w.n += result.N
+		did(i, result)
+	}
+	return nil
+}
+
+// once gives a statement's result: of its first time, where this is a retry of a
+// write that has done it.
+func (w *batch) once(r *Request, i int, do func(i int) (session.Result, error)) (session.Result, error) {
+	if !r.retryable {
+		return do(i)
+	}
+	id := w.id(i)
+	if result, done := r.session.Done(id); done {
+		w.retried = append(w.retried, id)
+		return result, nil
+	}
+	result, err := do(i)
+	if err == nil {
+		r.session.Remember(id, result)
+	}
+	return result, err
 }
 
 // newBatch checks the number of statements and reads their ids.
@@ -94,6 +154,16 @@ func (w *batch) note(r *Request, i int, err error) (stop bool, fatal error) {
 	}
 	w.failed = append(w.failed, failure{i, e})
 	return w.ordered || r.tx != nil, nil
+}
+
+// reply ends the reply of a write: which statements failed, which had been done
+// before, the time, and what the write concern found.
+func (w *batch) reply(e *Engine, r *Request, b *bsonraw.Builder) {
+	w.errors(b)
+	w.retries(b)
+	b.Start("opTime").Timestamp("ts", e.Store.OperationTime()).Int64("t", term).End()
+	b.ObjectID("electionId", electionID)
+	e.acknowledge(r, b)
 }
 
 // errors writes the write errors, where there are any.

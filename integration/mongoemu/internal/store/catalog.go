@@ -1,23 +1,32 @@
 package store
 
 import (
-	"bytes"
 	"strings"
-
-	"github.com/tidwall/btree"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
 )
 
-func checkNamespace(ns Namespace) error {
+// CheckDatabase fails on a name that no database may have.
+func CheckDatabase(name string) error {
+	if name == "" || len(name) > 63 || strings.ContainsAny(name, "/\\. \"$\x00") {
+		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid database name: '%s'", name)
+	}
+	return nil
+}
+
+// CheckNamespace fails on a collection that clients may not write to.
+func CheckNamespace(ns Namespace) error {
+	if err := CheckDatabase(ns.DB); err != nil {
+		return err
+	}
 	switch {
-	case ns.DB == "" || len(ns.DB) > 63 || strings.ContainsAny(ns.DB, "/\\. \"$\x00"):
-		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid database name: '%s'", ns.DB)
 	case ns.Coll == "" || strings.Contains(ns.Coll, "$") || strings.Contains(ns.Coll, "\x00") ||
 		strings.HasPrefix(ns.Coll, ".") || strings.HasSuffix(ns.Coll, ".") || len(ns.String()) > 255:
 		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid collection name: %s", ns.Coll)
+	case strings.HasPrefix(ns.Coll, "system."):
+		return mongoerr.New(mongoerr.InvalidNamespace, "cannot write to '%s'", ns)
 	case ns.DB == "local":
 		return mongoerr.Lacking("writes to the database local")
 	}
@@ -26,7 +35,7 @@ func checkNamespace(ns Namespace) error {
 
 // Create makes a collection.
 func (w *Writer) Create(ns Namespace, options []byte) (*Collection, error) {
-	if err := checkNamespace(ns); err != nil {
+	if err := CheckNamespace(ns); err != nil {
 		return nil, err
 	}
 	if err := w.untouched(ns); err != nil {
@@ -109,7 +118,7 @@ func (w *Writer) Rename(from, to Namespace, dropTarget bool) error {
 	case target != nil && !dropTarget:
 		return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
 	}
-	if err := checkNamespace(to); err != nil {
+	if err := CheckNamespace(to); err != nil {
 		return err
 	}
 	for _, ns := range []Namespace{from, to} {
@@ -131,131 +140,4 @@ func (s *Store) rename(from, to Namespace) {
 	renamed.NS = to
 	delete(s.collections, from)
 	s.collections[to] = &renamed
-}
-
-// IndexSpec asks for an index.
-type IndexSpec struct {
-	Name        string
-	Pattern     []byte
-	Unique      bool
-	Sparse      bool
-	ExpireAfter *int32
-}
-
-func (x *Index) same(spec IndexSpec) bool {
-	return x.Unique == spec.Unique && x.Sparse == spec.Sparse && sameExpiry(x.ExpireAfter, spec.ExpireAfter)
-}
-
-func sameExpiry(a, b *int32) bool {
-	return (a == nil) == (b == nil) && (a == nil || *a == *b)
-}
-
-// CreateIndex builds an index over what is there; false where an equal one
-// exists already.
-func (w *Writer) CreateIndex(c *Collection, spec IndexSpec) (created bool, err error) {
-	parts, err := ParseKeyPattern(spec.Pattern)
-	if err != nil {
-		return false, err
-	}
-	if done, err := c.compatible(spec); done || err != nil {
-		return false, err
-	}
-	if spec.ExpireAfter != nil && len(parts) > 1 {
-		return false, mongoerr.New(mongoerr.CannotCreateIndex, "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: %s", bsonraw.FormatDocument(spec.Pattern))
-	}
-	if err := w.untouched(c.NS); err != nil {
-		return false, err
-	}
-	next, err := c.with(spec)
-	if err != nil {
-		return false, err
-	}
-	w.store.collections[c.NS] = next
-	w.store.keep(frameIndex, func(b *bsonraw.Builder) { writeIndex(b, c.NS, next.index(spec.Name)) })
-	w.store.noop("createIndexes " + c.NS.String())
-	return true, nil
-}
-
-// with is the collection with one more index, built over what is there.
-func (c *Collection) with(spec IndexSpec) (*Collection, error) {
-	parts, err := ParseKeyPattern(spec.Pattern)
-	if err != nil {
-		return nil, err
-	}
-	x := &Index{
-		Name: spec.Name, Parts: parts, Pattern: bytes.Clone(spec.Pattern),
-		Unique: spec.Unique, Sparse: spec.Sparse, ExpireAfter: spec.ExpireAfter,
-		tree: btree.NewMap[string, uint64](treeDegree),
-	}
-	for it, ok := c.records.Iter(), true; ok; {
-		if ok = it.Next(); !ok {
-			break
-		}
-		r := it.Value()
-		ks, err := x.entries(r.Doc, r.ID)
-		if err != nil {
-			return nil, err
-		}
-		for _, k := range ks {
-			if _, taken := x.tree.Get(k); taken {
-				return nil, x.duplicate(c.NS, r.Doc, k)
-			}
-			x.tree.Set(k, r.ID)
-		}
-	}
-	next := *c
-	next.indexes = append(append([]*Index(nil), c.indexes...), x)
-	return &next, nil
-}
-
-// without is the collection without an index.
-func (c *Collection) without(name string) *Collection {
-	next := *c
-	next.indexes = nil
-	for _, x := range c.indexes {
-		if x.Name != name {
-			next.indexes = append(next.indexes, x)
-		}
-	}
-	return &next
-}
-
-// compatible looks for the index among those that exist.
-func (c *Collection) compatible(spec IndexSpec) (exists bool, err error) {
-	for _, x := range c.indexes {
-		samePattern := bsonraw.CompareDocuments(x.Pattern, spec.Pattern) == 0
-		switch {
-		case x.Name == "_id_" && samePattern:
-			return true, nil
-		case x.Name == spec.Name && samePattern && x.same(spec):
-			return true, nil
-		case x.Name == spec.Name && samePattern:
-			return false, mongoerr.New(mongoerr.IndexOptionsConflict, "Index with name: %s already exists with different options", spec.Name)
-		case x.Name == spec.Name:
-			return false, mongoerr.New(mongoerr.IndexKeySpecsConflict, "An existing index has the same name as the requested index. When index names are not specified, they are auto generated and can cause conflicts. Please refer to our documentation. Requested index: %s, existing index: %s",
-				bsonraw.FormatDocument(spec.Pattern), bsonraw.FormatDocument(x.Spec(c.NS)))
-		case samePattern && x.Sparse == spec.Sparse && x.Unique == spec.Unique:
-			return false, mongoerr.New(mongoerr.IndexOptionsConflict, "Index already exists with a different name: %s", x.Name)
-		}
-	}
-	return false, nil
-}
-
-// DropIndex removes an index by name.
-func (w *Writer) DropIndex(c *Collection, name string) error {
-	if name == "_id_" {
-		return mongoerr.New(mongoerr.InvalidOptions, "cannot drop _id index")
-	}
-	if c.index(name) == nil {
-		return mongoerr.New(mongoerr.IndexNotFound, "index not found with name [%s]", name)
-	}
-	if err := w.untouched(c.NS); err != nil {
-		return err
-	}
-	w.store.collections[c.NS] = c.without(name)
-	w.store.keep(frameUnindex, func(b *bsonraw.Builder) {
-		b.String("db", c.NS.DB).String("coll", c.NS.Coll).String("name", name)
-	})
-	w.store.noop("dropIndexes " + c.NS.String())
-	return nil
 }

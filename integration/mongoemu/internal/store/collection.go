@@ -1,6 +1,8 @@
 package store
 
 import (
+	"strings"
+
 	"github.com/tidwall/btree"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
@@ -111,6 +113,12 @@ func IDKey(doc []byte) (string, error) {
 	switch id.Type {
 	case bsoncore.TypeArray, bsoncore.TypeRegex, bsoncore.TypeUndefined:
 		return "", mongoerr.New(mongoerr.InvalidIDField, "The '_id' value cannot be of type %s", bsonraw.TypeName(id.Type))
+	case bsoncore.TypeEmbeddedDocument:
+		for it := bsonraw.NewIter(id.Data); it.Next(); {
+			if strings.HasPrefix(string(it.Key()), "$") {
+				return "", mongoerr.New(mongoerr.DollarPrefixedFieldName, "_id fields may not contain '$'-prefixed fields: %s is not valid for storage.", it.Key())
+			}
+		}
 	}
 	key, err := bsonraw.AppendKey(make([]byte, 0, 32), id)
 	if err != nil {

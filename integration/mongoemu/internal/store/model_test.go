@@ -48,7 +48,7 @@ func createIndex(t fataler, s *store.Store, keys bson.D, unique bool) {
 				return err
 			}
 		}
-		_, err := w.CreateIndex(c, store.IndexSpec{Name: fmt.Sprint(keys), Pattern: bsonraw.MustMarshal(keys), Unique: unique})
+		_, err := w.CreateIndexes(c.NS, store.IndexSpec{Name: fmt.Sprint(keys), Pattern: bsonraw.MustMarshal(keys), Unique: unique})
 		return err
 	})
 	if err != nil {

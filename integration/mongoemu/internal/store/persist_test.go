@@ -136,7 +136,7 @@ func (w *writing) change(sw *store.Writer, ns store.Namespace, kind int, inside 
 	case inside:
 		return nil
 	case kind == 9:
-		_, err := sw.CreateIndex(c, store.IndexSpec{Name: "a", Pattern: bsonraw.MustMarshal(bson.D{{Key: "a", Value: -1}}), Unique: rapid.Bool().Draw(w.t, "unique")})
+		_, err := sw.CreateIndexes(c.NS, store.IndexSpec{Name: "a", Pattern: bsonraw.MustMarshal(bson.D{{Key: "a", Value: -1}}), Unique: rapid.Bool().Draw(w.t, "unique")})
 		return err
 	case kind == 10 && rapid.Bool().Draw(w.t, "drop"):
 		_, err := sw.Drop(ns)

@@ -44,7 +44,7 @@ func TestRunExpiry(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := s.Do(ctx, nil, func(w *store.Writer) error {
-			_, err := w.CreateIndex(w.Collection(ns), store.IndexSpec{Name: "ttl", Pattern: bsonraw.MustMarshal(bson.D{{Key: "at", Value: -1}}), ExpireAfter: &seconds})
+			_, err := w.CreateIndexes(ns, store.IndexSpec{Name: "ttl", Pattern: bsonraw.MustMarshal(bson.D{{Key: "at", Value: -1}}), ExpireAfter: &seconds})
 			return err
 		})
 		if err != nil {

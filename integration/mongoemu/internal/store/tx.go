@@ -53,7 +53,7 @@ func (tx *Tx) usable() error {
 
 // create makes a collection that others see after the commit.
 func (tx *Tx) create(ns Namespace) (*Collection, error) {
-	if err := checkNamespace(ns); err != nil {
+	if err := CheckNamespace(ns); err != nil {
 		return nil, err
 	}
 	name := "\x00" + ns.String()

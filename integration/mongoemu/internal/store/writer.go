@@ -264,34 +264,40 @@ func (c *Collection) Current(r *Record) *Record {
 // Prepared is a document as it is stored: a copy, with its _id as the first
 // field, its own or a new ObjectId, and with the time in place of empty
 // timestamps among its fields.
-func (s *Store) Prepared(doc []byte) []byte {
+func (s *Store) Prepared(doc []byte) ([]byte, error) {
 	first, ready := true, true
 	for it := bsonraw.NewIter(doc); it.Next() && ready; first = false {
 		id := string(it.Key()) == "_id"
 		ready = id == first && (id || !emptyTimestamp(it.Value()))
 	}
 	if ready && !first {
-		return append([]byte(nil), doc...)
+		return append([]byte(nil), doc...), nil
 	}
 	id, ok := bsonraw.Lookup(doc, "_id")
 	if !ok {
 		id = bsonraw.ObjectIDValue(bson.NewObjectID())
 	}
 	b := bsonraw.NewBuilder(len(doc)+17).Value("_id", id)
+	met := false
 	for it := bsonraw.NewIter(doc); it.Next(); {
-		if string(it.Key()) != "_id" {
-			v := it.Value()
+		v := it.Value()
+		switch {
+		case string(it.Key()) != "_id":
 			if emptyTimestamp(v) {
 				v = bsonraw.TimestampValue(s.clock.Next())
 			}
 			b.Raw(it.Key(), v)
+		case met:
+			return nil, mongoerr.New(mongoerr.BadValue, "can't have multiple _id fields in one document")
+		default:
+			met = true
 		}
 	}
-	return b.Bytes()
+	return b.Bytes(), nil
 }
 
 // Prepared is [Store.Prepared].
-func (w *Writer) Prepared(doc []byte) []byte { return w.store.Prepared(doc) }
+func (w *Writer) Prepared(doc []byte) ([]byte, error) { return w.store.Prepared(doc) }
 
 func emptyTimestamp(v bsonraw.Value) bool {
 	return v.Type == bsoncore.TypeTimestamp && string(v.Data) == "\x00\x00\x00\x00\x00\x00\x00\x00"

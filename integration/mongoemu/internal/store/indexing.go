@@ -1,0 +1,170 @@
+package store
+
+import (
+	"bytes"
+
+	"github.com/tidwall/btree"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+)
+
+// IndexSpec asks for an index.
+type IndexSpec struct {
+	Name        string
+	Pattern     []byte
+	Unique      bool
+	Sparse      bool
+	ExpireAfter *int32
+}
+
+func (x *Index) same(spec IndexSpec) bool {
+	return x.Unique == spec.Unique && x.Sparse == spec.Sparse && sameExpiry(x.ExpireAfter, spec.ExpireAfter)
+}
+
+func sameExpiry(a, b *int32) bool {
+	return (a == nil) == (b == nil) && (a == nil || *a == *b)
+}
+
+// maxIndexes is how many indexes a collection may have, the server's limit.
+const maxIndexes = 64
+
+// Indexed is what [Writer.CreateIndexes] did.
+type Indexed struct {
+	// Before and After are how many indexes there are, the one on _id among them.
+	Before, After int
+	// NewCollection says that the collection was made for them.
+	NewCollection bool
+}
+
+// CreateIndexes builds indexes over what is there: those that do not exist yet,
+// and of these all or none.
+func (w *Writer) CreateIndexes(ns Namespace, specs ...IndexSpec) (Indexed, error) {
+	if err := w.untouched(ns); err != nil {
+		return Indexed{}, err
+	}
+	c := w.Collection(ns)
+	done := Indexed{NewCollection: c == nil}
+	if done.NewCollection {
+		c = newCollection(ns, newUUID(), nil)
+	}
+	next := c
+	for _, spec := range specs {
+		var err error
+		if next, err = next.extended(spec); err != nil {
+			return Indexed{}, err
+		}
+	}
+	if done.NewCollection {
+		w.store.add(c)
+	}
+	done.Before, done.After = len(c.indexes), len(next.indexes)
+	w.store.collections[ns] = next
+	for _, x := range next.indexes[done.Before:] {
+		w.store.keep(frameIndex, func(b *bsonraw.Builder) { writeIndex(b, ns, x) })
+		w.store.noop("createIndexes " + ns.String())
+	}
+	return done, nil
+}
+
+// extended is the collection with an index, itself where it has an equal one.
+func (c *Collection) extended(spec IndexSpec) (*Collection, error) {
+	parts, err := ParseKeyPattern(spec.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	if exists, err := c.compatible(spec); exists || err != nil {
+		return c, err
+	}
+	switch {
+	case spec.ExpireAfter != nil && len(parts) > 1:
+		return nil, mongoerr.New(mongoerr.CannotCreateIndex, "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: %s", bsonraw.FormatDocument(spec.Pattern))
+	case len(c.indexes) == maxIndexes:
+		return nil, mongoerr.New(mongoerr.CannotCreateIndex, "add index fails, too many indexes for %s key:%s", c.NS, bsonraw.FormatDocument(spec.Pattern))
+	}
+	return c.with(spec)
+}
+
+// with is the collection with one more index, built over what is there.
+func (c *Collection) with(spec IndexSpec) (*Collection, error) {
+	parts, err := ParseKeyPattern(spec.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	x := &Index{
+		Name: spec.Name, Parts: parts, Pattern: bytes.Clone(spec.Pattern),
+		Unique: spec.Unique, Sparse: spec.Sparse, ExpireAfter: spec.ExpireAfter,
+		tree: btree.NewMap[string, uint64](treeDegree),
+	}
+	for it, ok := c.records.Iter(), true; ok; {
+		if ok = it.Next(); !ok {
+			break
+		}
+		r := it.Value()
+		ks, err := x.entries(r.Doc, r.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range ks {
+			if _, taken := x.tree.Get(k); taken {
+				return nil, x.duplicate(c.NS, r.Doc, k)
+			}
+			x.tree.Set(k, r.ID)
+		}
+	}
+	next := *c
+	next.indexes = append(append([]*Index(nil), c.indexes...), x)
+	return &next, nil
+}
+
+// without is the collection without an index.
+func (c *Collection) without(name string) *Collection {
+	next := *c
+	next.indexes = nil
+	for _, x := range c.indexes {
+		if x.Name != name {
+			next.indexes = append(next.indexes, x)
+		}
+	}
+	return &next
+}
+
+// compatible looks for the index among those that exist.
+func (c *Collection) compatible(spec IndexSpec) (exists bool, err error) {
+	for _, x := range c.indexes {
+		samePattern := bsonraw.CompareDocuments(x.Pattern, spec.Pattern) == 0
+		switch {
+		case x.Name == "_id_" && samePattern:
+			return true, nil
+		case x.Name == spec.Name && samePattern && x.same(spec):
+			return true, nil
+		case x.Name == spec.Name && samePattern:
+			return false, mongoerr.New(mongoerr.IndexOptionsConflict, "Index with name: %s already exists with different options", spec.Name)
+		case x.Name == spec.Name:
+			return false, mongoerr.New(mongoerr.IndexKeySpecsConflict, "An existing index has the same name as the requested index. When index names are not specified, they are auto generated and can cause conflicts. Please refer to our documentation. Requested index: %s, existing index: %s",
+				bsonraw.FormatDocument(spec.Pattern), bsonraw.FormatDocument(x.Spec(c.NS)))
+		case samePattern && x.Sparse == spec.Sparse && x.Unique == spec.Unique:
+			return false, mongoerr.New(mongoerr.IndexOptionsConflict, "Index already exists with a different name: %s", x.Name)
+		}
+	}
+	return false, nil
+}
+
+// DropIndex removes an index by name.
+func (w *Writer) DropIndex(c *Collection, name string) error {
+	if name == "_id_" {
+		return mongoerr.New(mongoerr.InvalidOptions, "cannot drop _id index")
+	}
+	if c.index(name) == nil {
+		return mongoerr.New(mongoerr.IndexNotFound, "index not found with name [%s]", name)
+	}
+	if err := w.untouched(c.NS); err != nil {
+		return err
+	}
+	w.store.collections[c.NS] = c.without(name)
+	w.store.keep(frameUnindex, func(b *bsonraw.Builder) {
+		b.String("db", c.NS.DB).String("coll", c.NS.Coll).String("name", name)
+	})
+	w.store.noop("dropIndexes " + c.NS.String())
+	return nil
+}

@@ -1,0 +1,166 @@
+package mongoemu_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+)
+
+// refusals are commands with something wrong, and what a server of 7.0 answers;
+// "<any>" and "<none>" are as in [lessons]. None of them may write anything.
+var refusals = []struct{ command, want string }{
+	// Names.
+	{`{"insert": "c", "documents": [{"_id": 9}], "$db": "a b"}`, `{"ok": 0.0, "code": 73, "codeName": "InvalidNamespace"}`},
+	{`{"find": "c", "$db": "a.b"}`, `{"ok": 0.0, "code": 73}`},
+	{`{"find": "c", "$db": 1}`, `{"ok": 0.0, "code": 40571}`},
+	{`{"insert": "a$b", "documents": [{"_id": 9}]}`, `{"ok": 0.0, "code": 73}`},
+	{`{"insert": "system.profile", "documents": [{"_id": 9}]}`, `{"ok": 0.0, "code": 73, "errmsg": "cannot write to 'db.system.profile'"}`},
+	{`{"update": "system.views", "updates": [{"q": {}, "u": {"a": 1}, "upsert": true}]}`, `{"ok": 0.0, "code": 73}`},
+	{`{"findAndModify": ".c", "update": {"a": 1}, "upsert": true}`, `{"ok": 0.0, "code": 73}`},
+	{`{"delete": "", "deletes": [{"q": {}, "limit": 0}]}`, `{"ok": 0.0, "code": 73}`},
+	{`{"create": "system.c"}`, `{"ok": 0.0, "code": 73}`},
+	{`{"create": "c."}`, `{"ok": 0.0, "code": 73}`},
+	{`{"createIndexes": "system.c", "indexes": [{"key": {"a": 1}, "name": "a"}]}`, `{"ok": 0.0, "code": 73}`},
+	{`{"find": 1}`, `{"ok": 0.0, "code": 73}`},
+
+	// Fields that are unknown, missing, or of another type. An error in the form of
+	// any statement refuses all of them.
+	{`{"insert": "c", "documents": [{"_id": 9}], "documentz": 1}`, `{"ok": 0.0, "code": 40415, "errmsg": "BSON field 'insert.documentz' is an unknown field."}`},
+	{`{"insert": "c"}`, `{"ok": 0.0, "code": 40414}`},
+	{`{"insert": "c", "documents": {"_id": 9}}`, `{"ok": 0.0, "code": 14, "codeName": "TypeMismatch"}`},
+	{`{"insert": "c", "documents": [1]}`, `{"ok": 0.0, "code": 14}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "ordered": "yes"}`, `{"ok": 0.0, "code": 14}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 9}}}, {"q": {"_id": 1}, "u": {"$set": {"n": 9}}, "upsrt": true}]}`, `{"ok": 0.0, "code": 40415}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 9}}}, {"q": {"_id": 1}, "u": {"$set": {"n": 9}}, "multi": "yes"}]}`, `{"ok": 0.0, "code": 14}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 9}}}, {"q": {"_id": 1}}]}`, `{"ok": 0.0, "code": 40414}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 9}}}, {"u": {"$set": {"n": 9}}}]}`, `{"ok": 0.0, "code": 40414}`},
+	{`{"update": "c", "updates": [{"q": 1, "u": {"$set": {"n": 9}}}]}`, `{"ok": 0.0, "code": 14}`},
+	{`{"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}, {"q": {"_id": 2}, "limit": 2}]}`, `{"ok": 0.0, "code": 9, "codeName": "FailedToParse"}`},
+	{`{"delete": "c", "deletes": [{"q": {"_id": 1}, "limit": 1}, {"q": {"_id": 2}}]}`, `{"ok": 0.0, "code": 40414}`},
+	{`{"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"n": 9}}, "new": "yes"}`, `{"ok": 0.0, "code": 14}`},
+	{`{"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"n": 9}}, "remove": true}`, `{"ok": 0.0, "code": 9}`},
+	{`{"findAndModify": "c", "query": {"_id": 1}}`, `{"ok": 0.0, "code": 9}`},
+	{`{"find": "c", "batchsize": 1}`, `{"ok": 0.0, "code": 40415}`},
+	{`{"find": "c", "limit": "1"}`, `{"ok": 0.0, "code": 14}`},
+	{`{"find": "c", "limit": -1}`, `{"ok": 0.0, "code": 51024}`},
+	{`{"find": "c", "singleBatch": "yes"}`, `{"ok": 0.0, "code": 14}`},
+	{`{"find": "c", "sort": {"n": 2}}`, `{"ok": 0.0, "code": 15975}`},
+	{`{"find": "c", "hint": "none_1"}`, `{"ok": 0.0, "code": 2, "codeName": "BadValue"}`},
+	{`{"find": "c", "projection": {"a": 1, "b": 0}}`, `{"ok": 0.0, "code": 31254}`},
+	{`{"aggregate": "c", "pipeline": []}`, `{"ok": 0.0, "code": 9}`},
+	{`{"aggregate": "c", "pipeline": [{"$match": {}, "$limit": 1}], "cursor": {}}`, `{"ok": 0.0, "code": 40323}`},
+	{`{"aggregate": "c", "pipeline": [{"$nope": 1}], "cursor": {}}`, `{"ok": 0.0, "code": 40324}`},
+	{`{"count": "c", "query": 1}`, `{"ok": 0.0, "code": 14}`},
+	{`{"distinct": "c"}`, `{"ok": 0.0, "code": 40414}`},
+	{`{"find": "c", "maxTimeMS": -1}`, `{"ok": 0.0, "code": 2}`},
+
+	// Documents that may not be stored.
+	{`{"insert": "c", "documents": [{"_id": [1]}]}`, `{"ok": 1.0, "n": 0, "writeErrors": [{"index": 0, "code": 53}]}`},
+	{`{"insert": "c", "documents": [{"_id": {"$regularExpression": {"pattern": "a", "options": ""}}}]}`, `{"n": 0, "writeErrors": [{"code": 53}]}`},
+	{`{"insert": "c", "documents": [{"_id": {"$a": 1}}]}`, `{"n": 0, "writeErrors": [{"code": 52}]}`},
+	{`{"insert": "c", "documents": [{"_id": 8, "a": 1, "_id": 9}]}`, `{"n": 0, "writeErrors": [{"code": 2}]}`},
+	{`{"insert": "c", "documents": [{"a": 1, "_id": 8, "_id": 9}]}`, `{"n": 0, "writeErrors": [{"code": 2}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": {"$a": 1}}, "u": {"$set": {"n": 9}}, "upsert": true}]}`, `{"n": 0, "writeErrors": [{"code": "<any>"}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": [1]}, "u": {"$set": {"n": 9}}, "upsert": true}]}`, `{"n": 0, "writeErrors": [{"code": 53}]}`},
+
+	// Updates that contradict themselves, or the document.
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"_id": 2, "n": 9}}]}`, `{"n": 0, "writeErrors": [{"code": 66, "errmsg": "<any>"}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$unset": {"_id": ""}}}]}`, `{"n": 0, "writeErrors": [{"code": 66}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"_id.a": 1}}}]}`, `{"n": 0, "writeErrors": [{"code": "<any>"}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$rename": {"k": "_id"}}}]}`, `{"n": 0, "writeErrors": [{"code": 66}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 7}, "u": {"$set": {"_id": 8}}, "upsert": true}]}`, `{"n": 0, "writeErrors": [{"code": 66}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": [{"$set": {"_id": 2}}]}]}`, `{"n": 0, "writeErrors": [{"code": 66}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1, "a.b": 1}}}]}`, `{"n": 0, "writeErrors": [{"code": 40, "errmsg": "Updating the path 'a.b' would create a conflict at 'a'"}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n.x": 1}}}]}`, `{"n": 0, "writeErrors": [{"code": 28}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$push": {"n": 1}}}]}`, `{"n": 0, "writeErrors": [{"code": 2}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"": 1}}}]}`, `{"n": 0, "writeErrors": [{"code": 56}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a..b": 1}}}]}`, `{"n": 0, "writeErrors": [{"code": 56}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"$a": 1}}}]}`, `{"n": 0, "writeErrors": [{"code": 52}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"n": 9, "$set": {"n": 9}}}]}`, `{"n": 0, "writeErrors": [{"code": 52}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 9}, "a": 9}}]}`, `{"n": 0, "writeErrors": [{"code": 9}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": 1}}]}`, `{"n": 0, "writeErrors": [{"code": 9}]}`},
+	{`{"update": "c", "updates": [{"q": {}, "u": {"n": 9}, "multi": true}]}`, `{"n": 0, "writeErrors": [{"code": 9}]}`},
+	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": "1"}}}]}`, `{"n": 0, "writeErrors": [{"code": 14}]}`},
+
+	// Indexes.
+	{`{"createIndexes": "c", "indexes": []}`, `{"ok": 0.0, "code": 2}`},
+	{`{"createIndexes": "c", "indexes": [{"key": {}, "name": "a"}]}`, `{"ok": 0.0, "code": 67, "codeName": "CannotCreateIndex"}`},
+	{`{"createIndexes": "c", "indexes": [{"key": {"a": 0}, "name": "a"}]}`, `{"ok": 0.0, "code": 67}`},
+	{`{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": ""}]}`, `{"ok": 0.0, "code": 67}`},
+	{`{"createIndexes": "c", "indexes": [{"key": {"a": 1}}]}`, `{"ok": 0.0, "code": 9}`},
+	{`{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a", "uniq": true}]}`, `{"ok": 0.0, "code": 197}`},
+	{`{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a", "unique": "yes"}]}`, `{"ok": 0.0, "code": 14}`},
+	{`{"createIndexes": "c", "indexes": [{"key": {"_id": 1}, "name": "a", "unique": true}]}`, `{"ok": 0.0, "code": 197}`},
+	{`{"createIndexes": "c", "indexes": [{"key": {"a": 1, "b": 1}, "name": "a", "expireAfterSeconds": 1}]}`, `{"ok": 0.0, "code": 67}`},
+	// All of them or none: the first of these would be fine.
+	{`{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}, {"key": {"k": 1}, "name": "k", "unique": true}]}`, `{"ok": 0.0, "code": 11000}`},
+	{`{"createIndexes": "new", "indexes": [{"key": {"a": 1}, "name": "a"}, {"key": {"b": 1}, "name": "a"}]}`, `{"ok": 0.0, "code": 86}`},
+	{`{"dropIndexes": "c", "index": "_id_"}`, `{"ok": 0.0, "code": 72}`},
+	{`{"dropIndexes": "c", "index": "none"}`, `{"ok": 0.0, "code": 27}`},
+
+	// Concerns.
+	{`{"insert": "c", "documents": [{"_id": 9}], "writeConcern": {"w": "majority", "x": 1}}`, `{"ok": 0.0, "code": 40415}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "writeConcern": {"w": 51}}`, `{"ok": 0.0, "code": 9}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "readConcern": {"level": "majority"}}`, `{"ok": 0.0, "code": 72}`},
+	{`{"find": "c", "readConcern": {"level": "newest"}}`, `{"ok": 0.0, "code": 2}`},
+	{`{"find": "c", "writeConcern": {"w": 1}}`, `{"ok": 0.0, "code": 72}`},
+
+	// Sessions and transactions: the session has none open.
+	{`{"insert": "c", "documents": [{"_id": 9}], "lsid": {"id": 1}}`, `{"ok": 0.0, "code": "<any>"}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "lsid": "LSID", "txnNumber": 1}`, `{"ok": 0.0, "code": 14}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "lsid": "LSID", "txnNumber": {"$numberLong": "-1"}}`, `{"ok": 0.0, "code": 72}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "lsid": "LSID", "autocommit": false}`, `{"ok": 0.0, "code": 72}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "autocommit": true}`, `{"ok": 0.0, "code": 72}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "autocommit": "no"}`, `{"ok": 0.0, "code": 14}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "autocommit": false, "startTransaction": false}`, `{"ok": 0.0, "code": 72}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "startTransaction": true}`, `{"ok": 0.0, "code": 72}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "autocommit": false}`, `{"ok": 0.0, "code": 251, "errorLabels": ["TransientTransactionError"]}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "autocommit": false, "startTransaction": true, "writeConcern": {"w": 1}}`, `{"ok": 0.0, "code": 72, "errorLabels": "<none>"}`},
+	{`{"find": "c", "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "autocommit": false, "startTransaction": true, "readConcern": {"level": "linearizable"}}`, `{"ok": 0.0, "code": 72}`},
+	{`{"insert": "c", "documents": [{"_id": 9}], "$db": "admin", "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "autocommit": false, "startTransaction": true}`, `{"ok": 0.0, "code": 263}`},
+	{`{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}], "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "autocommit": false, "startTransaction": true}`, `{"ok": 0.0, "code": 263}`},
+	{`{"commitTransaction": 1, "$db": "admin", "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "autocommit": false}`, `{"ok": 0.0, "code": 251, "errorLabels": ["TransientTransactionError"]}`},
+	{`{"commitTransaction": 1, "lsid": "LSID", "txnNumber": {"$numberLong": "1"}, "autocommit": false}`, `{"ok": 0.0, "code": 13, "codeName": "Unauthorized"}`},
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	s, client := start(t, mongoemu.Config{})
+	c := client.Database("db").Collection("c")
+	insertOne(t, c, "_id", 1, "n", 1, "k", "same")
+	insertOne(t, c, "_id", 2, "n", 2, "k", "same")
+	raw := dialRaw(t, s)
+	entries := s.OplogEntries()
+	for _, refusal := range refusals {
+		var command, want bson.D
+		text := strings.ReplaceAll(refusal.command, `"LSID"`, `{"id": {"$binary": {"base64": "AAAAAAAAAAAAAAAAAAAAAA==", "subType": "04"}}}`)
+		for text, into := range map[string]*bson.D{text: &command, refusal.want: &want} {
+			if err := bson.UnmarshalExtJSON([]byte(text), false, into); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+		}
+		if get(command, "$db") == nil {
+			command = append(command, bson.E{Key: "$db", Value: "db"})
+		}
+		got := raw.exchange(command)
+		if diff := differs("", want, got); diff != "" {
+			t.Errorf("%s: %s\ngot  %v", refusal.command, diff, got)
+		}
+		if n := s.OplogEntries(); n != entries {
+			t.Errorf("%s: it has written", refusal.command)
+			entries = n
+		}
+	}
+	docs := all(t, must[*mongo.Cursor](t)(c.Find(t.Context(), d())), nil)
+	if got, want := relaxed(t, docs), `[{"_id":1,"n":1,"k":"same"} {"_id":2,"n":2,"k":"same"}]`; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	if names := must[[]string](t)(client.Database("db").ListCollectionNames(t.Context(), d())); fmt.Sprint(names) != "[c]" {
+		t.Errorf("%v", names)
+	}
+}
