@@ -9,40 +9,15 @@ import (
 	"github.com/Azure/go-amqp"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/drivertest"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/xoptions"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
 
 var ok = bson.D{{Key: "ok", Value: 1}}
-
-// clientOf is the real driver with a server that gives these replies.
-func clientOf(t *testing.T, replies ...bson.D) *mongo.Client {
-	t.Helper()
-	deployment := drivertest.NewMockDeployment(replies...)
-	opts := options.Client()
-	if err := xoptions.SetInternalClientOptions(opts, "deployment", deployment); err != nil {
-		t.Fatal(err)
-	}
-	client, err := mongo.Connect(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		deployment.ClearResponses()
-		deployment.AddResponses(ok) // endSessions
-		if err := client.Disconnect(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	return client
-}
 
 func TestMongoDBIsCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
@@ -59,7 +34,7 @@ func TestMongoDBIsCheckedAtTheStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := awaitMongoDB(t.Context(), clientOf(t, test.replies...), store, "event store", zerolog.Nop())
+			err := awaitMongoDB(t.Context(), mongoxtest.NewServer(t, test.replies...).Client, store, "event store", zerolog.Nop())
 			switch {
 			case test.want == "" && err != nil:
 				t.Error(err)
@@ -75,7 +50,7 @@ func TestAwaitingMongoDBEndsWithItsContext(t *testing.T) {
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
-	if err := awaitMongoDB(ctx, clientOf(t), mongox.Store{}, "state", zerolog.Nop()); !errors.Is(err, stop) {
+	if err := awaitMongoDB(ctx, mongoxtest.NewServer(t).Client, mongox.Store{}, "state", zerolog.Nop()); !errors.Is(err, stop) {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -107,7 +82,7 @@ func TestTheEventStoreIsCheckedAtTheStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			history := scan.NewCollection(clientOf(t, test.reply).Database("shop").Collection("events"), "aggregateId", "eventId")
+			history := scan.NewCollection(mongoxtest.NewServer(t, test.reply).Client.Database("shop").Collection("events"), "aggregateId", "eventId")
 			err := checkEvents(t.Context(), history, mongox.Store{}, zerolog.Nop())
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("says %v", err)

@@ -1,81 +1,22 @@
 package scan_test
 
 import (
-	"context"
 	"errors"
-	"sync"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	mongoevent "go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/drivertest"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/xoptions"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
 
-// server answers the real driver with replies in the shape of those recorded from
-// a real replica set, and keeps the commands.
-type server struct {
-	collection *mongo.Collection
-	mu         sync.Mutex
-	commands   []bson.Raw
-}
-
-func newServer(t *testing.T, replies ...bson.D) *server {
+// newServer is the real driver with a server that gives these replies, in the shape of
+// those recorded from a real replica set.
+func newServer(t *testing.T, replies ...bson.D) (*mongoxtest.Server, *mongo.Collection) {
 	t.Helper()
-	s := &server{}
-	deployment := drivertest.NewMockDeployment(replies...)
-	opts := options.Client().SetMonitor(&mongoevent.CommandMonitor{
-		Started: func(_ context.Context, e *mongoevent.CommandStartedEvent) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.commands = append(s.commands, append(bson.Raw(nil), e.Command...))
-		},
-	})
-	if err := xoptions.SetInternalClientOptions(opts, "deployment", deployment); err != nil {
-		t.Fatal(err)
-	}
-	client, err := mongo.Connect(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		deployment.AddResponses(bson.D{{Key: "ok", Value: 1}}) // endSessions
-		if err := client.Disconnect(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	s.collection = client.Database("shop").Collection("events")
-	return s
-}
-
-// command gives the i-th command as relaxed JSON, without what every command has.
-func (s *server) command(t *testing.T, i int) string {
-	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i >= len(s.commands) {
-		t.Fatalf("only %d commands", len(s.commands))
-	}
-	var d, kept bson.D
-	if err := bson.Unmarshal(s.commands[i], &d); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range d {
-		switch e.Key {
-		case "lsid", "$db", "$clusterTime", "$readPreference":
-			continue
-		}
-		kept = append(kept, e)
-	}
-	text, err := bson.MarshalExtJSON(kept, false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	s := mongoxtest.NewServer(t, replies...)
+	return s, s.Client.Database("shop").Collection("events")
 }
 
 func reply(batch string, id int64, documents ...any) bson.D {
@@ -101,14 +42,14 @@ var (
 
 func TestNotesTheMajoritysOperationTime(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, reply("firstBatch", 0), bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: bson.A{}}}}})
-	source := scan.NewCollection(s.collection, "aggregateId", "eventId")
+	s, events := newServer(t, reply("firstBatch", 0), bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: bson.A{}}}}})
+	source := scan.NewCollection(events, "aggregateId", "eventId")
 	at, err := source.OperationTime(t.Context())
 	if err != nil || at != (bson.Timestamp{T: 77, I: 3}) {
 		t.Errorf("%v: %v", at, err)
 	}
 	want := `{"find":"events","filter":{},"limit":1,"projection":{"_id":1},"singleBatch":true,"readConcern":{"level":"majority"}}`
-	if got := s.command(t, 0); got != want {
+	if got := s.Command(t, 0); got != want {
 		t.Errorf("asked by %s, want %s", got, want)
 	}
 	if _, err := source.OperationTime(t.Context()); !errors.Is(err, scan.ErrRefused) {
@@ -118,12 +59,12 @@ func TestNotesTheMajoritysOperationTime(t *testing.T) {
 
 func TestWalksTheIndexFromAPosition(t *testing.T) {
 	t.Parallel()
-	s := newServer(t,
+	s, events := newServer(t,
 		reply("firstBatch", 0, indexID, index),
 		reply("firstBatch", 9, eventOf("b", 4), eventOf("b", 5)),
 		reply("nextBatch", 0, eventOf("c", 1)),
 	)
-	source := scan.NewCollection(s.collection, "aggregateId", "eventId")
+	source := scan.NewCollection(events, "aggregateId", "eventId")
 	from, ok := source.Position(mustMarshal(t, eventOf("b", 4)))
 	if !ok {
 		t.Fatal("no position")
@@ -146,7 +87,7 @@ func TestWalksTheIndexFromAPosition(t *testing.T) {
 	}
 	want := `{"find":"events","batchSize":4096,"filter":{},"hint":"byAggregate","min":{"aggregateId":"b","eventId":4},` +
 		`"sort":{"aggregateId":1,"eventId":1},"readConcern":{"level":"majority","afterClusterTime":{"$timestamp":{"t":70,"i":1}}}}`
-	if got := s.command(t, 1); got != want {
+	if got := s.Command(t, 1); got != want {
 		t.Errorf("scanned by\n%s, want\n%s", got, want)
 	}
 }
@@ -157,8 +98,8 @@ func TestWalksTheIndexFromItsBeginning(t *testing.T) {
 	for n := range int64(600) {
 		documents = append(documents, eventOf("a", n+1))
 	}
-	s := newServer(t, reply("firstBatch", 0, indexID, index), reply("firstBatch", 0, documents...))
-	cursor, err := scan.NewCollection(s.collection, "aggregateId", "eventId").Open(t.Context(), scan.Position{}, bson.Timestamp{T: 70})
+	_, events := newServer(t, reply("firstBatch", 0, indexID, index), reply("firstBatch", 0, documents...))
+	cursor, err := scan.NewCollection(events, "aggregateId", "eventId").Open(t.Context(), scan.Position{}, bson.Timestamp{T: 70})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +116,8 @@ func TestWalksTheIndexFromItsBeginning(t *testing.T) {
 func TestWithoutItsIndexItRefuses(t *testing.T) {
 	t.Parallel()
 	nothing := bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 26}, {Key: "codeName", Value: "NamespaceNotFound"}, {Key: "errmsg", Value: "ns does not exist: shop.events"}}
-	s := newServer(t, reply("firstBatch", 0, indexID), nothing, nothing)
-	source := scan.NewCollection(s.collection, "aggregateId", "eventId")
+	_, events := newServer(t, reply("firstBatch", 0, indexID), nothing, nothing)
+	source := scan.NewCollection(events, "aggregateId", "eventId")
 	exists, err := source.CheckIndex(t.Context())
 	if !exists || !errors.Is(err, scan.ErrIndex) {
 		t.Errorf("exists: %v, %v", exists, err)

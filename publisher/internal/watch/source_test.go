@@ -1,81 +1,22 @@
 package watch_test
 
 import (
-	"context"
 	"errors"
-	"sync"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	mongoevent "go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/drivertest"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/xoptions"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// server answers the real driver with replies in the shape of those recorded from
-// a real replica set, and keeps the commands.
-type server struct {
-	deployment *drivertest.MockDeployment
-	collection *mongo.Collection
-	mu         sync.Mutex
-	commands   []bson.Raw
-}
-
-func newServer(t *testing.T, replies ...bson.D) *server {
+// newServer is the real driver with a server that gives these replies, in the shape of
+// those recorded from a real replica set.
+func newServer(t *testing.T, replies ...bson.D) (*mongoxtest.Server, *mongo.Collection) {
 	t.Helper()
-	s := &server{deployment: drivertest.NewMockDeployment(replies...)}
-	opts := options.Client().SetMonitor(&mongoevent.CommandMonitor{
-		Started: func(_ context.Context, e *mongoevent.CommandStartedEvent) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.commands = append(s.commands, append(bson.Raw(nil), e.Command...))
-		},
-	})
-	if err := xoptions.SetInternalClientOptions(opts, "deployment", s.deployment); err != nil {
-		t.Fatal(err)
-	}
-	client, err := mongo.Connect(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.deployment.AddResponses(bson.D{{Key: "ok", Value: 1}}) // endSessions
-		if err := client.Disconnect(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	s.collection = client.Database("shop").Collection("events")
-	return s
-}
-
-// command gives the i-th command as relaxed JSON, without what every command has.
-func (s *server) command(t *testing.T, i int) string {
-	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i >= len(s.commands) {
-		t.Fatalf("only %d commands", len(s.commands))
-	}
-	var d, kept bson.D
-	if err := bson.Unmarshal(s.commands[i], &d); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range d {
-		switch e.Key {
-		case "lsid", "$db", "$clusterTime", "$readPreference":
-			continue
-		}
-		kept = append(kept, e)
-	}
-	text, err := bson.MarshalExtJSON(kept, false, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	s := mongoxtest.NewServer(t, replies...)
+	return s, s.Client.Database("shop").Collection("events")
 }
 
 func reply(batch string, id int64, postBatchToken string, documents ...any) bson.D {
@@ -104,14 +45,14 @@ func tokenIn(raw bson.Raw) string { s, _ := raw.Lookup("_data").StringValueOK();
 
 func TestReadsTheDriversBatchesAsChunks(t *testing.T) {
 	t.Parallel()
-	s := newServer(t,
+	s, events := newServer(t,
 		reply("firstBatch", 7, "82A9"),
 		reply("nextBatch", 7, "82B9", insertOf("82B1", 1), insertOf("82B2", 2)),
 		reply("nextBatch", 7, "82C9"),
 		reply("nextBatch", 0, "82D9", bson.D{{Key: "_id", Value: bson.D{{Key: "_data", Value: "82D9"}}}, {Key: "operationType", Value: "invalidate"}}),
 	)
 	token := bson.Raw(mustMarshal(t, bson.D{{Key: "_data", Value: "8201"}}))
-	stream, err := watch.NewCollection(s.collection).Open(t.Context(), watch.Position{Token: token}, watch.Whole)
+	stream, err := watch.NewCollection(events).Open(t.Context(), watch.Position{Token: token}, watch.Whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,10 +86,10 @@ func TestReadsTheDriversBatchesAsChunks(t *testing.T) {
 		`{"$match":{"operationType":{"$in":["insert","update","replace","delete","drop","rename","dropDatabase","invalidate"]}}},` +
 		`{"$project":{"_id":1,"operationType":1,"clusterTime":1,"wallTime":1,"documentKey":1,"fullDocument":1}}],` +
 		`"cursor":{"batchSize":4096},"readConcern":{"level":"majority"}}`
-	if got := s.command(t, 0); got != open {
+	if got := s.Command(t, 0); got != open {
 		t.Errorf("opened by\n%s, want\n%s", got, open)
 	}
-	if got, want := s.command(t, 1), `{"getMore":7,"collection":"events","batchSize":4096,"maxTimeMS":1000}`; got != want {
+	if got, want := s.Command(t, 1), `{"getMore":7,"collection":"events","batchSize":4096,"maxTimeMS":1000}`; got != want {
 		t.Errorf("read by\n%s, want\n%s", got, want)
 	}
 }
@@ -164,8 +105,8 @@ func mustMarshal(t *testing.T, v any) []byte {
 
 func TestOpensAtATimeAndByKeysAlone(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, reply("firstBatch", 0, "82A9"))
-	source := watch.NewCollection(s.collection)
+	s, events := newServer(t, reply("firstBatch", 0, "82A9"))
+	source := watch.NewCollection(events)
 	if _, err := source.Open(t.Context(), watch.Position{}, watch.Whole); err == nil {
 		t.Error("opens at no position, which would be now")
 	}
@@ -181,7 +122,7 @@ func TestOpensAtATimeAndByKeysAlone(t *testing.T) {
 		`{"$match":{"operationType":{"$in":["insert","update","replace","delete","drop","rename","dropDatabase","invalidate"]}}},` +
 		`{"$project":{"_id":1,"operationType":1,"clusterTime":1,"wallTime":1,"documentKey":1}}],` +
 		`"cursor":{"batchSize":64},"readConcern":{"level":"majority"}}`
-	if got := s.command(t, 0); got != want {
+	if got := s.Command(t, 0); got != want {
 		t.Errorf("opened by\n%s, want\n%s", got, want)
 	}
 }
@@ -192,8 +133,8 @@ func TestALargeReplyIsCutIntoChunks(t *testing.T) {
 	for n := range int32(1200) {
 		documents = append(documents, insertOf("82", n))
 	}
-	s := newServer(t, reply("firstBatch", 7, "82FF", documents...), bson.D{{Key: "ok", Value: 1}})
-	stream, err := watch.NewCollection(s.collection).Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 1}}, watch.Whole)
+	_, events := newServer(t, reply("firstBatch", 7, "82FF", documents...), bson.D{{Key: "ok", Value: 1}})
+	stream, err := watch.NewCollection(events).Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 1}}, watch.Whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,12 +158,12 @@ func TestALargeReplyIsCutIntoChunks(t *testing.T) {
 
 func TestAServersErrorIsClassified(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, bson.D{
+	_, events := newServer(t, bson.D{
 		{Key: "ok", Value: 0}, {Key: "code", Value: 286}, {Key: "codeName", Value: "ChangeStreamHistoryLost"},
 		{Key: "errmsg", Value: "resume point may no longer be in the oplog"},
 		{Key: "errorLabels", Value: bson.A{"NonResumableChangeStreamError"}},
 	})
-	_, err := watch.NewCollection(s.collection).Open(t.Context(), atStart, watch.Whole)
+	_, err := watch.NewCollection(events).Open(t.Context(), atStart, watch.Whole)
 	if class, _ := watch.Classify(err, watch.Opening); class != watch.HistoryLost {
 		t.Errorf("%v is %v", err, class)
 	}
@@ -231,8 +172,8 @@ func TestAServersErrorIsClassified(t *testing.T) {
 func TestFetchesADocument(t *testing.T) {
 	t.Parallel()
 	found := reply("firstBatch", 0, "", bson.D{{Key: "_id", Value: 3}, {Key: "a", Value: 1}})
-	s := newServer(t, found, reply("firstBatch", 0, ""), bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "no"}})
-	source := watch.NewCollection(s.collection)
+	_, events := newServer(t, found, reply("firstBatch", 0, ""), bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "no"}})
+	source := watch.NewCollection(events)
 	key := bson.Raw(mustMarshal(t, bson.D{{Key: "_id", Value: 3}}))
 	if doc, err := source.Fetch(t.Context(), key); err != nil || doc.Lookup("a").Int32() != 1 {
 		t.Errorf("%v: %v", doc, err)

@@ -1,0 +1,81 @@
+package mongoxtest
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/drivertest"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/xoptions"
+)
+
+// Server answers a client with the replies of a test, one for each command, and keeps
+// the commands. After the last reply, commands fail.
+type Server struct {
+	// Client is the server's only one; it is disconnected when the test ends.
+	Client *mongo.Client
+
+	mu       sync.Mutex
+	commands []bson.Raw
+}
+
+// NewServer makes a server that gives these replies. A reply whose ok is 0 is an error.
+func NewServer(t *testing.T, replies ...bson.D) *Server {
+	t.Helper()
+	s := &Server{}
+	deployment := drivertest.NewMockDeployment(replies...)
+	opts := options.Client().SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.commands = append(s.commands, bytes.Clone(e.Command))
+		},
+	})
+	if err := xoptions.SetInternalClientOptions(opts, "deployment", deployment); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if s.Client, err = mongo.Connect(opts); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		deployment.ClearResponses()
+		deployment.AddResponses(bson.D{{Key: "ok", Value: 1}}) // endSessions
+		if err := s.Client.Disconnect(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Command gives the i-th command as relaxed JSON, without the fields that every
+// command has.
+func (s *Server) Command(t *testing.T, i int) string {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i >= len(s.commands) {
+		t.Fatalf("there were only %d commands", len(s.commands))
+	}
+	var all, kept bson.D
+	if err := bson.Unmarshal(s.commands[i], &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		switch e.Key {
+		case "lsid", "$db", "$clusterTime", "$readPreference":
+			continue
+		}
+		kept = append(kept, e)
+	}
+	text, err := bson.MarshalExtJSON(kept, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
