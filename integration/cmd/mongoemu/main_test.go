@@ -4,48 +4,83 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	driver "go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.uber.org/goleak"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asCommand makes the test's own binary be the command.
+const asCommand = "MONGOEMU_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestHelpAndMistakes(t *testing.T) {
 	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	port := taken.Addr().String()
 	for _, tt := range []struct {
 		args []string
-		code int
-		says string
+		err  error
+		says []string
 	}{
-		{[]string{"--help"}, 0, "--oplog-size"},
-		{[]string{"--nonsense"}, 2, "nonsense"},
-		{[]string{"--oplog-size=many"}, 2, "oplog-size"},
-		{[]string{"--ttl-interval=-1s"}, 1, "TTL interval must not be negative"},
-		{[]string{"--address=nowhere:xx"}, 1, "listen for clients"},
+		{[]string{"--help"}, cli.ErrHelp, []string{"--oplog-size", "MONGOEMU_DATA_DIR"}},
+		{[]string{"--nonsense", "--oplog-size=many", "--ttl-interval=-1s"}, cli.ErrUsage, []string{"nonsense", "oplog-size", "TTL interval must not be negative"}},
+		{[]string{"--address=nowhere:xx"}, nil, []string{"listen for clients"}},
+		{[]string{"--address=" + port}, syscall.EADDRINUSE, []string{port, "stop what listens there, or choose another by --address"}},
+		{[]string{"--address=127.0.0.1:0", "--control-address=" + port}, syscall.EADDRINUSE, []string{port, "stop what listens there, or choose another by --control-address"}},
 	} {
 		var out bytes.Buffer
-		if code := run(tt.args, &out, &out); code != tt.code || !strings.Contains(out.String(), tt.says) {
-			t.Errorf("%v: exit %d, want %d: %s", tt.args, code, tt.code, out.String())
+		err := run(t.Context(), tt.args, &out, &out)
+		if err == nil || tt.err != nil && !errors.Is(err, tt.err) {
+			t.Errorf("%v: %v, want %v", tt.args, err, tt.err)
+		}
+		for _, want := range tt.says {
+			if !strings.Contains(out.String()+err.Error(), want) {
+				t.Errorf("%v: %q is not told: %v\n%s", tt.args, want, err, out.String())
+			}
 		}
 	}
 }
 
-func TestServe(t *testing.T) {
+// TestProcess runs the command as a process: what it prints works, and it ends
+// with SIGTERM.
+func TestProcess(t *testing.T) {
 	t.Parallel()
-	ctx, stop := context.WithCancel(t.Context())
-	r, w := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		done <- serve(ctx, settings{Address: "127.0.0.1:0", ControlAddress: "127.0.0.1:0", OplogSize: 1}, w)
-	}()
-	lines := bufio.NewScanner(r)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "--address=127.0.0.1:0", "--control-address=127.0.0.1:0", "--oplog-size=1", "--data-dir="+t.TempDir())
+	cmd.Env, cmd.Stderr = append(os.Environ(), asCommand+"=1"), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
 	read := func() string {
 		t.Helper()
 		if !lines.Scan() {
@@ -53,8 +88,8 @@ func TestServe(t *testing.T) {
 		}
 		return lines.Text()
 	}
-	uri, control := read(), strings.TrimPrefix(read(), "control ")
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetHeartbeatInterval(500 * time.Millisecond))
+	control, uri := strings.TrimPrefix(read(), "control: "), read()
+	client, err := mongo.Connect(driver.Client().ApplyURI(uri).SetHeartbeatInterval(500 * time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,12 +105,14 @@ func TestServe(t *testing.T) {
 	}
 	body, _ := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
 	if !strings.Contains(string(body), uri) {
 		t.Errorf("%s", body)
 	}
-	http.DefaultClient.CloseIdleConnections()
-	stop()
-	if err := <-done; err != nil {
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
 }

@@ -29,7 +29,7 @@ func main() {
 	case errors.Is(err, cli.ErrUsage):
 		os.Exit(2)
 	default:
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, "sbemu:", err)
 		os.Exit(1)
 	}
 }
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 
 	if err := srv.Start(); err != nil {
-		return fmt.Errorf("start: %w", err)
+		return explain(err, "--address, --tls-address or --admin-address")
 	}
 
 	defer func() { _ = srv.Close() }()
@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if o.ControlAddress != "" {
 		address, stop, err := serveControl(ctx, o.ControlAddress, srv)
 		if err != nil {
-			return err
+			return explain(err, "--control-address")
 		}
 
 		defer stop()
@@ -73,6 +73,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	<-ctx.Done()
 
 	return nil
+}
+
+// explain adds the remedy to an error of a port that is taken.
+func explain(err error, flags string) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: stop what listens there, or choose another by %s", err, flags)
+	}
+
+	return err
 }
 
 // serveControl serves the control API and returns its address and what stops

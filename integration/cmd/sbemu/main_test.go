@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"io"
+	"net"
+	"os"
+	"os/exec"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +23,18 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asCommand makes the test's own binary be the command.
+const asCommand = "SBEMU_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+
+		return
+	}
+
+	goleak.VerifyTestMain(m)
+}
 
 func TestDeclarations(t *testing.T) {
 	t.Parallel()
@@ -84,32 +100,63 @@ func TestMistakesAreAllTold(t *testing.T) {
 	}
 }
 
-// TestRun runs the command as a process would, with the SDK and the control
-// API, until it is told to stop.
-func TestRun(t *testing.T) {
+func TestHelpAndTakenPorts(t *testing.T) {
 	t.Parallel()
 
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-
-	out, in := io.Pipe()
-	done := make(chan error)
-
-	go func() {
-		done <- run(ctx, []string{"--address", "127.0.0.1:0", "--control-address", "127.0.0.1:0", "--record", "10"}, in, io.Discard)
-	}()
-
-	lines := make([]byte, 1024)
-
-	n, err := out.Read(lines)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 
-	address := strings.TrimSpace(strings.TrimPrefix(string(lines[:n]), "control: "))
+	defer func() { _ = taken.Close() }()
 
-	n, err = out.Read(lines)
+	port := taken.Addr().String()
+
+	for _, tt := range []struct {
+		args []string
+		err  error
+		says string
+	}{
+		{[]string{"--help"}, cli.ErrHelp, "SBEMU_CONTROL_ADDRESS"},
+		{[]string{"--nonsense"}, cli.ErrUsage, "--nonsense is unknown"},
+		{[]string{"--address", port}, syscall.EADDRINUSE, "stop what listens there, or choose another by --address"},
+		{[]string{"--address", "127.0.0.1:0", "--control-address", port}, syscall.EADDRINUSE, "stop what listens there, or choose another by --control-address"},
+	} {
+		var out bytes.Buffer
+
+		err := run(t.Context(), tt.args, &out, &out)
+		if !errors.Is(err, tt.err) || !strings.Contains(out.String()+err.Error(), tt.says) {
+			t.Errorf("%v: %v, want %v and %q:\n%s", tt.args, err, tt.err, tt.says, out.String())
+		}
+	}
+}
+
+// TestProcess runs the command as a process: what it prints works with the SDK
+// and the control API, and it ends with SIGTERM.
+func TestProcess(t *testing.T) {
+	t.Parallel()
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+
+	cmd := exec.CommandContext(ctx, os.Args[0], "--address", "127.0.0.1:0", "--control-address", "127.0.0.1:0", "--record", "10")
+	cmd.Env, cmd.Stderr = append(os.Environ(), asCommand+"=1"), os.Stderr
+
+	out, err := cmd.StdoutPipe()
 	check(t, err)
+	check(t, cmd.Start())
 
-	client, err := azservicebus.NewClientFromConnectionString(strings.TrimSpace(string(lines[:n])), nil)
+	lines := bufio.NewScanner(out)
+	read := func() string {
+		t.Helper()
+
+		if !lines.Scan() {
+			t.Fatal("no line", lines.Err())
+		}
+
+		return lines.Text()
+	}
+	address, connection := strings.TrimPrefix(read(), "control: "), read()
+
+	client, err := azservicebus.NewClientFromConnectionString(connection, nil)
 	check(t, err)
 
 	sender, err := client.NewSender("events", nil)
@@ -129,8 +176,8 @@ func TestRun(t *testing.T) {
 
 	ctl.Close()
 	check(t, client.Close(ctx))
-	stop()
-	check(t, <-done)
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
+	check(t, cmd.Wait())
 }
 
 func check(t *testing.T, err error) {
