@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -52,12 +53,8 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", store, what, err)
 		}
 		logger.Warn().Err(err).Stringer("store", store).Msg("MongoDB cannot be reached; trying again")
-		timer := time.NewTimer(attemptPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
+		if err := backoff.Wait(ctx, attemptPause); err != nil {
+			return err
 		}
 	}
 }

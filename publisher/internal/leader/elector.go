@@ -10,6 +10,8 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
 // Options are what an elector reports to. The zero value reports to nobody.
@@ -76,7 +78,7 @@ func newElector(identity string, config Config, options Options) (*Elector, erro
 // or, where the lock store cannot be reached, left to expire. It returns nil, or
 // [ErrWorkerStuck] or [ErrElectorStuck]. It is called once.
 func (e *Elector) Run(ctx context.Context, work Work) error {
-	backoff := newBackoff(e.config.RetryPeriod)
+	spacing := newSpacing(e.config.RetryPeriod)
 	for ctx.Err() == nil {
 		term, err := e.runTerm(ctx, work)
 		if err != nil {
@@ -85,9 +87,9 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 		if term.reason != reasonWorkFailed {
 			continue
 		}
-		wait := backoff.next(term.lasted)
+		wait := spacing.next(term.lasted)
 		e.logger.Warn().Dur("backoff", wait).Msg("leaving the lease to others for a while")
-		if !sleep(ctx, wait) {
+		if backoff.Wait(ctx, wait) != nil {
 			break
 		}
 	}
@@ -161,17 +163,5 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 func (e *Elector) observe(leader string) {
 	if leader != "" && leader != e.identity {
 		e.logger.Info().Str("leader", leader).Msg("observed a change of leader")
-	}
-}
-
-// sleep waits for d and reports whether ctx lasted.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

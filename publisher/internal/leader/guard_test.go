@@ -179,17 +179,17 @@ func TestGuardBoundsEachRequest(t *testing.T) {
 	})
 }
 
-func TestBackoffGrowsAndBeginsAnew(t *testing.T) {
+func TestSpacingGrowsAndBeginsAnew(t *testing.T) {
 	t.Parallel()
-	b := newBackoff(2 * time.Second)
+	s := newSpacing(2 * time.Second)
 	for i, low := range []time.Duration{
 		6 * time.Second, 12 * time.Second, 24 * time.Second, 48 * time.Second, time.Minute, time.Minute,
 	} {
-		if wait := b.next(time.Second); wait < low || wait > low*3/2 {
+		if wait := s.next(time.Second); wait < low || wait > low*3/2 {
 			t.Errorf("wait %d is %v, want %v to %v", i, wait, low, low*3/2)
 		}
 	}
-	if wait := b.next(time.Hour); wait > 9*time.Second {
+	if wait := s.next(time.Hour); wait > 9*time.Second {
 		t.Errorf("wait after a long term is %v, want the shortest", wait)
 	}
 }

@@ -5,11 +5,18 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
 // drainBroken is how long the other sends of a broken connection may still get
 // their answers before it is closed.
 const drainBroken = 5 * time.Second
+
+// newBackoff spaces the attempts to connect, and to send the same batch.
+func newBackoff() backoff.Backoff {
+	return backoff.Backoff{First: 50 * time.Millisecond, Most: 10 * time.Second}
+}
 
 // connection is one open sender.
 type connection struct {
@@ -60,6 +67,7 @@ func (c *connections) run(ctx context.Context, fail context.CancelCauseFunc) {
 
 // keep opens the connection of one slot, again and again.
 func (c *connections) keep(ctx context.Context, slot int) error {
+	retry := newBackoff()
 	for failures := 0; ctx.Err() == nil; {
 		conn, err := c.open(ctx, slot)
 		if err == nil {
@@ -71,11 +79,12 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 			c.group.Go(func() { c.retire(ctx, conn) })
 			if c.hasServed(conn) {
 				failures = 0
+				retry.Reset()
 				continue
 			}
 		}
 		failures++
-		wait := backoff(failures)
+		wait := retry.Next()
 		if err != nil && ctx.Err() == nil {
 			switch fault, _ := faultOf(err); fault {
 			case FaultFatal:
@@ -88,7 +97,7 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 					Msg("No connection to the topic; trying on")
 			}
 		}
-		_ = sleep(ctx, wait)
+		_ = backoff.Wait(ctx, wait)
 	}
 	return nil
 }

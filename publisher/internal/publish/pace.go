@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
 const (
@@ -87,7 +89,7 @@ func (p *pace) wait(ctx context.Context) (done func(events int), err error) {
 		if delay <= 0 {
 			return p.spend, nil
 		}
-		if err := sleep(ctx, delay); err != nil {
+		if err := backoff.Wait(ctx, delay); err != nil {
 			p.turn <- struct{}{}
 			return nil, err
 		}

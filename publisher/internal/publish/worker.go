@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
@@ -78,6 +79,7 @@ func (w *worker) publish(ctx context.Context) bool {
 	if !w.encode(ctx) {
 		return false
 	}
+	retry := newBackoff()
 	for failures := 0; len(w.batch) > 0; {
 		accepted, err := w.send(ctx)
 		switch {
@@ -112,7 +114,7 @@ func (w *worker) publish(ctx context.Context) bool {
 		if failures >= splitAfter {
 			w.putBack((len(w.batch) + 1) / 2)
 		}
-		if sleep(ctx, backoff(failures)) != nil {
+		if backoff.Wait(ctx, retry.Next()) != nil {
 			return false
 		}
 		done, err := w.d.pace.wait(ctx)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -101,7 +101,7 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 		return nil
 	}
 	models := s.models(epoch, entries, time.Now())
-	wait := backoffFirst
+	retry := backoff.Backoff{First: backoffFirst, Most: backoffMost}
 	for {
 		err := s.write(ctx, models)
 		if err == nil {
@@ -113,15 +113,10 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 		if !mongox.Transient(err) && !mongox.DuplicateKeyOnID(err) {
 			return fmt.Errorf("store %d events in the quarantine: %w", len(entries), err)
 		}
-		delay := wait/2 + rand.N(wait/2+1)
-		wait = min(2*wait, backoffMost)
-		s.logger.Warn().Err(err).Stringer("wait", delay.Round(time.Millisecond)).Msg("quarantine cannot be written; trying again")
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
+		wait := retry.Next()
+		s.logger.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Msg("quarantine cannot be written; trying again")
+		if err := backoff.Wait(ctx, wait); err != nil {
+			return err
 		}
 	}
 	for _, e := range entries {

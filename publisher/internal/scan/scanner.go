@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -114,7 +114,7 @@ func (s *Scanner) Run(ctx context.Context, from Position, since bson.Timestamp, 
 
 // read fills pages until the end, opening the query again after errors that pass.
 func (s *Scanner) read(ctx context.Context, from Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) error {
-	wait := backoffFirst
+	retry := backoff.Backoff{First: backoffFirst, Most: backoffMost}
 	for {
 		moved, err := s.query(ctx, &from, since, pages, health)
 		switch {
@@ -129,18 +129,13 @@ func (s *Scanner) read(ctx context.Context, from Position, since bson.Timestamp,
 			return refused
 		}
 		if moved {
-			wait = backoffFirst
+			retry.Reset()
 		}
-		delay := wait/2 + rand.N(wait/2+1)
-		wait = min(2*wait, backoffMost)
-		s.options.Logger.Warn().Err(err).Stringer("wait", delay.Round(time.Millisecond)).
+		wait := retry.Next()
+		s.options.Logger.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).
 			Msg("scan of the event store is interrupted; going on where it was")
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
+		if err := backoff.Wait(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -16,7 +17,7 @@ type reader struct {
 	*Watcher
 	queue    *prefetch
 	progress *progress
-	backoff  backoff
+	backoff  backoff.Backoff
 
 	position Position
 	shape    Shape
@@ -35,7 +36,7 @@ func (r *reader) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := backoff.Wait(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -68,7 +69,7 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 	case class == EventTooLarge && r.shape == KeysOnly:
 		return 0, fmt.Errorf("%w: even without its document, a change exceeds 16 MiB: %w", ErrRefused, cause)
 	}
-	wait := r.backoff.delay()
+	wait := r.backoff.Next()
 	if class == EventTooLarge {
 		r.shape, r.keysLeft = KeysOnly, 2*keysBatchSize
 		counted.WithLabelValues(class.String()).Inc()
@@ -119,7 +120,7 @@ func (r *reader) read(ctx context.Context, stream ChangeStream) error {
 	now := time.Now()
 	moved := r.progress.reply(chunk.Token, len(chunk.Changes), now)
 	if moved {
-		r.backoff.reset()
+		r.backoff.Reset()
 	}
 	if len(chunk.Changes) == 0 {
 		return r.idle(chunk.Token, moved, now)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
 // Handler takes the batches of a stream, in order and one at a time. It may block:
@@ -85,7 +87,7 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 	group.Go(func() error {
 		defer queue.close()
 		r := reader{Watcher: w, queue: queue, progress: progress, position: from,
-			backoff: backoff{first: backoffFirst, most: backoffMost}}
+			backoff: backoff.Backoff{First: backoffFirst, Most: backoffMost}}
 		ended = r.run(groupCtx)
 		return nil
 	})

@@ -1,0 +1,54 @@
+package backoff_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+)
+
+func TestWaitsDoubleWithinTheirBoundsAndBeginAnew(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	b := backoff.Backoff{First: 100 * ms, Most: time.Second}
+	for range 3 {
+		for i, most := range []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1000 * ms, 1000 * ms} {
+			if wait := b.Next(); wait < most/2 || wait > most {
+				t.Errorf("wait %d is %v, want %v to %v", i, wait, most/2, most)
+			}
+		}
+		b.Reset()
+	}
+}
+
+func TestWaitsDiffer(t *testing.T) {
+	t.Parallel()
+	seen := make(map[time.Duration]bool)
+	for range 20 {
+		b := backoff.Backoff{First: time.Minute, Most: time.Minute}
+		seen[b.Next()] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("20 processes come back at %d moments", len(seen))
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		if err := backoff.Wait(t.Context(), time.Minute); err != nil || time.Since(begun) != time.Minute {
+			t.Errorf("waited %v: %v", time.Since(begun), err)
+		}
+		enough := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(enough) })
+		begun = time.Now()
+		if err := backoff.Wait(ctx, time.Minute); !errors.Is(err, enough) || time.Since(begun) != time.Second {
+			t.Errorf("waited %v: %v", time.Since(begun), err)
+		}
+	})
+}
