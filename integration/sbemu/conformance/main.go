@@ -10,6 +10,8 @@
 //
 // A live test is one that the SDK skips when it plays recordings back; which
 // those are is found by running all tests that way first.
+//
+// It exits 1 where fewer tests pass than must, and prints its table in any case.
 package main
 
 import (
@@ -17,9 +19,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"time"
 )
@@ -41,10 +45,9 @@ func main() {
 }
 
 type options struct {
-	tests   string
-	keep    bool
+	tests   *regexp.Regexp // nil: all
 	verbose bool
-	timeout time.Duration
+	out     io.Writer
 }
 
 // suites are the packages of the SDK with live tests, and how many of them
@@ -56,19 +59,23 @@ var suites = []suite{
 }
 
 func run(ctx context.Context, args []string) (bool, error) {
-	var o options
+	o := options{out: os.Stdout}
 
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
-	flags.StringVar(&o.tests, "run", "", "run only the live tests that match this regular expression")
-	flags.BoolVar(&o.keep, "keep", false, "keep the temporary folder with the copy and the full output")
+	flags.Func("run", "run only the live tests that match this regular expression", func(text string) (err error) {
+		o.tests, err = regexp.Compile(text)
+
+		return err
+	})
 	flags.BoolVar(&o.verbose, "v", false, "print the output of failed tests")
-	flags.DurationVar(&o.timeout, "timeout", 14*time.Minute, "how long all may take")
+	keep := flags.Bool("keep", false, "keep the temporary folder with the copy")
+	timeout := flags.Duration("timeout", 14*time.Minute, "how long all may take")
 
 	if err := flags.Parse(args); err != nil {
 		return false, err
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, *timeout, fmt.Errorf("the time of %s is up", *timeout))
 	defer cancel()
 
 	dir, err := os.MkdirTemp("", "conformance-")
@@ -76,8 +83,8 @@ func run(ctx context.Context, args []string) (bool, error) {
 		return false, fmt.Errorf("make temporary folder: %w", err)
 	}
 
-	if o.keep {
-		fmt.Println("working in", dir)
+	if *keep {
+		fmt.Fprintln(o.out, "working in", dir)
 	} else {
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
@@ -94,41 +101,26 @@ func run(ctx context.Context, args []string) (bool, error) {
 
 	defer stop()
 
-	return runSuites(ctx, module, env, o)
+	return runSuites(ctx, suites, module, env, o), nil
 }
 
-// runSuites runs all suites, prints the table, and reports whether enough
-// tests passed.
-func runSuites(ctx context.Context, module string, env []string, o options) (bool, error) {
-	all := true
+// runSuites runs suites, prints their tables, and reports whether enough tests
+// passed: of some tests only, all.
+func runSuites(ctx context.Context, suites []suite, module string, env []string, o options) bool {
+	tables := make([]*table, len(suites))
 
-	var tables []*table
-
-	for _, s := range suites {
-		live, err := s.liveTests(ctx, module)
-		if err != nil {
-			return false, err
-		}
-
-		t, err := s.run(ctx, module, env, live, o)
-		if err != nil {
-			return false, err
-		}
-
-		t.print(o.verbose)
-
-		tables = append(tables, t)
+	for i, s := range suites {
+		tables[i] = s.run(ctx, module, env, o)
+		tables[i].print(o.out, o.verbose)
 	}
 
-	fmt.Println()
+	fmt.Fprintln(o.out)
 
-	for i, t := range tables {
-		passed, failed, skipped := t.counts()
-		fmt.Printf("%-14s %3d live tests: %3d passed (wanted: %d), %d failed, %d skipped\n",
-			suites[i].name, len(t.results), passed, suites[i].want, failed, skipped)
+	enough := true
 
-		all = all && (o.tests != "" || passed >= suites[i].want)
+	for _, t := range tables {
+		enough = t.sum(o.out, o.tests != nil) && enough
 	}
 
-	return all, nil
+	return enough
 }

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu"
@@ -59,7 +60,7 @@ func serve(dir string) ([]string, func(), error) {
 		if err != nil {
 			stop()
 
-			return nil, nil, fmt.Errorf("serve namespace on %s: %w", host, err)
+			return nil, nil, fmt.Errorf("serve namespace on %s: %w", host, explain(err))
 		}
 	}
 
@@ -76,6 +77,24 @@ func serve(dir string) ([]string, func(), error) {
 		"SSL_CERT_FILE="+file,
 		"IDENTITY_ENDPOINT="+identity,
 	), stop, nil
+}
+
+// explain adds the remedy to an error of a port.
+func explain(err error) error {
+	remedy := ""
+
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		remedy = "stop what listens there"
+	case errors.Is(err, syscall.EACCES):
+		remedy = "run as root, or with the right to listen on ports below 1024"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		remedy = "give the loopback interface that address"
+	default:
+		return err
+	}
+
+	return fmt.Errorf("%w: the ports 443, 5671 and 5672 of %s and %s are needed: %s", err, standardHost, premiumHost, remedy)
 }
 
 // keys are the shared access keys of both namespaces.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -11,9 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 const sdk = "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -76,39 +75,52 @@ type result struct {
 	output []string
 }
 
-// goTest runs tests of the suite and returns what became of each.
+// drain is how long the output of a go command that was ended is waited for:
+// the tests that it runs may hold it open.
+const drain = 5 * time.Second
+
+// goTest runs tests of the suite and returns what became of each. An error says
+// why there is nothing to tell of any.
 func (s suite) goTest(ctx context.Context, module string, env []string, args ...string) (map[string]*result, error) {
+	var stdout, stderr bytes.Buffer
+
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-count=1"}, append(args, s.pkg)...)...)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), append([]string{"GOWORK=off", "GOFLAGS=-mod=mod"}, env...)...)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, drain
 
-	var stderr bytes.Buffer
-
-	cmd.Stderr = &stderr
-
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("run tests of %s: %w", s.name, err)
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("run tests of %s: %w", s.name, err)
+	results, loose := readResults(&stdout)
+
+	// Failed tests are no failure to run them; nothing at all is.
+	if err != nil && len(results) == 0 {
+		return nil, fmt.Errorf("run tests of %s: %w\n%s%s", s.name, err, loose, stderr.String())
 	}
+
+	return results, nil
+}
+
+// readResults reads what go test -json prints: what became of each test, and
+// what belongs to none.
+func readResults(output *bytes.Buffer) (map[string]*result, string) {
+	var loose strings.Builder
 
 	results := make(map[string]*result)
 
-	var loose []string
-
-	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+	for line := range bytes.Lines(output.Bytes()) {
 		var e event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			loose = append(loose, lines.Text())
+		if err := json.Unmarshal(line, &e); err != nil {
+			loose.Write(line)
 
 			continue
 		}
 
 		if e.Test == "" {
-			loose = append(loose, e.Output)
+			loose.WriteString(e.Output)
 
 			continue
 		}
@@ -131,12 +143,7 @@ func (s suite) goTest(ctx context.Context, module string, env []string, args ...
 		}
 	}
 
-	// Failed tests are no failure to run them; nothing at all is.
-	if err := cmd.Wait(); err != nil && len(results) == 0 {
-		return nil, fmt.Errorf("run tests of %s: %w\n%s%s", s.name, err, strings.Join(loose, ""), stderr.String())
-	}
-
-	return results, nil
+	return results, loose.String()
 }
 
 // liveTests returns the names of the suite's live tests: those that are
@@ -160,28 +167,25 @@ func (s suite) liveTests(ctx context.Context, module string) ([]string, error) {
 	return names, nil
 }
 
-// run runs live tests.
-func (s suite) run(ctx context.Context, module string, env, live []string, o options) (*table, error) {
-	if o.tests != "" {
-		only, err := regexp.Compile(o.tests)
-		if err != nil {
-			return nil, fmt.Errorf("parse -run: %w", err)
-		}
+// run runs the suite's live tests.
+func (s suite) run(ctx context.Context, module string, env []string, o options) *table {
+	t := &table{suite: s}
 
-		live = slices.DeleteFunc(live, func(name string) bool { return !only.MatchString(name) })
+	live, err := s.liveTests(ctx, module)
+	if err != nil {
+		t.err = err
+
+		return t
 	}
 
-	t := &table{suite: s}
-	if len(live) == 0 {
-		return t, nil
+	if o.tests != nil {
+		live = slices.DeleteFunc(live, func(name string) bool { return !o.tests.MatchString(name) })
 	}
 
 	// A test that panics ends all others: those that did not end run again.
 	for left := live; len(left) > 0; {
-		results, err := s.goTest(ctx, module, env, "-timeout", o.timeout.String(), "-run", "^("+strings.Join(left, "|")+")$")
-		if err != nil {
-			return nil, err
-		}
+		results, err := s.goTest(ctx, module, env, "-timeout", timeLeft(ctx).String(), "-run", "^("+strings.Join(left, "|")+")$")
+		t.err = err
 
 		var again []string
 
@@ -207,5 +211,16 @@ func (s suite) run(ctx context.Context, module string, env, live []string, o opt
 
 	slices.SortFunc(t.results, func(a, b *result) int { return strings.Compare(a.name, b.name) })
 
-	return t, nil
+	return t
+}
+
+// timeLeft is how long tests may take: a little less than what is left, so that
+// one that hangs is named, and does not outlive this process.
+func timeLeft(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+
+	return max(time.Until(deadline)-2*drain, time.Second).Round(time.Second)
 }

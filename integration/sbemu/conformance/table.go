@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -9,6 +10,7 @@ import (
 type table struct {
 	suite   suite
 	results []*result
+	err     error // why there are none, or not all
 }
 
 func (t *table) counts() (passed, failed, skipped int) {
@@ -26,8 +28,8 @@ func (t *table) counts() (passed, failed, skipped int) {
 	return passed, failed, skipped
 }
 
-func (t *table) print(verbose bool) {
-	fmt.Printf("\n%s\n", t.suite.name)
+func (t *table) print(out io.Writer, verbose bool) {
+	fmt.Fprintf(out, "\n%s\n", t.suite.name)
 
 	for _, r := range t.results {
 		word := r.action
@@ -35,12 +37,32 @@ func (t *table) print(verbose bool) {
 			word = "none"
 		}
 
-		fmt.Printf("  %-4s  %-70s %s\n", word, r.name, r.reason)
+		fmt.Fprintf(out, "  %-4s  %-70s %s\n", word, r.name, r.reason)
 
 		if verbose && r.action != "pass" {
-			fmt.Println("        | " + strings.ReplaceAll(strings.Join(r.output, ""), "\n", "\n        | "))
+			fmt.Fprintln(out, "        | "+strings.ReplaceAll(strings.Join(r.output, ""), "\n", "\n        | "))
 		}
 	}
+
+	if t.err != nil {
+		fmt.Fprintf(out, "  %s\n", t.err)
+	}
+}
+
+// sum prints how many tests passed and reports whether that is enough: as many
+// as must, or all where only some were run.
+func (t *table) sum(out io.Writer, some bool) bool {
+	passed, failed, skipped := t.counts()
+	want := t.suite.want
+
+	if some {
+		want = len(t.results)
+	}
+
+	fmt.Fprintf(out, "%-14s %3d live tests: %3d passed (wanted: %d), %d failed, %d skipped\n",
+		t.suite.name, len(t.results), passed, want, failed, skipped)
+
+	return t.err == nil && passed >= want
 }
 
 // known are the reasons of tests that are known not to pass.
