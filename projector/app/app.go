@@ -21,6 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
@@ -220,10 +221,8 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, err
 	}
-	subscription := drain.Subscription{
-		Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription,
-		NewClient: func() (*azservicebus.Client, error) { return sbus.NewClient(c.ServiceBus.Config) },
-	}
+	newClient := func() (*azservicebus.Client, error) { return sbus.NewClient(c.ServiceBus.Config) }
+	subscription := drain.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: newClient}
 	acceptor, err := drain.New(drain.Options{
 		Dial:          subscription.Dial,
 		Handler:       &handler{engine: engine, events: events, log: p.logger},
@@ -247,6 +246,19 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	})
 	if err != nil {
 		return nil, err
+	}
+	if c.Backlog.Interval > 0 {
+		counter, err := backlog.New(backlog.Options{
+			Dial:       backlog.Subscription(subscription).Dial,
+			Interval:   c.Backlog.Interval,
+			Limit:      c.Backlog.Limit,
+			Registerer: p.registry,
+			Logger:     p.logger,
+		})
+		if err != nil {
+			return nil, err
+		}
+		group.Go(func() error { return counter.Run(ctx) })
 	}
 	group.Go(func() error { return loader.Run(ctx) })
 	group.Go(func() error { return writer.Run(ctx) })

@@ -17,6 +17,7 @@ type Config struct {
 	Projections Projections             `embed:"" group:"Projections"`
 	Fields      event.Fields            `embed:"" group:"Event documents"`
 	Sessions    Sessions                `embed:"" group:"Sessions"`
+	Backlog     Backlog                 `embed:"" group:"Backlog"`
 	Process     Process                 `embed:"" group:"Process"`
 }
 
@@ -49,6 +50,12 @@ type Sessions struct {
 	GapHold     time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before what is missing is read from the event store."`
 	GapPatience time.Duration `name:"gap-patience" env:"PENSTOCK_GAP_PATIENCE" default:"10s" help:"How long an event whose predecessor is not in the event store either waits in memory, before it goes back to the broker with its session."`
 	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"About how many bytes of messages all sessions together take in ahead of projecting. What is being projected comes in addition."`
+}
+
+// Backlog says how the sessions that have messages are counted, for an autoscaler.
+type Backlog struct {
+	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the sessions of the subscription that have messages, for the metric penstock_projector_backlog_sessions; 0 for never."`
+	Limit    int           `name:"backlog-limit" env:"PENSTOCK_BACKLOG_LIMIT" default:"5000" help:"How far they are counted. A hundred of them take a request, of about ten round trips."`
 }
 
 // Process says how the process behaves as one.

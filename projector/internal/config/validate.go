@@ -17,6 +17,8 @@ const (
 	// maxBatchSize bounds a batch: the SDK takes 5,000 messages at once at most, and
 	// more than a few hundred only cost memory.
 	maxBatchSize = 2048
+	// maxBacklog bounds a count: a thousand requests.
+	maxBacklog = 100_000
 )
 
 // Validate reports every problem at once: each is a line that starts with its
@@ -28,6 +30,7 @@ func (c *Config) Validate() error {
 		c.Projections.validate(),
 		c.Fields.Validate(),
 		c.Sessions.validate(),
+		c.Backlog.validate(),
 		c.Process.validate(),
 	)
 }
@@ -65,6 +68,13 @@ func (s Sessions) validate() error {
 	p.require(s.GapHold > 0, "PENSTOCK_GAP_HOLD is %v: use a positive duration", s.GapHold)
 	p.require(s.GapPatience >= s.GapHold, "PENSTOCK_GAP_PATIENCE is %v, less than PENSTOCK_GAP_HOLD (%v): use more", s.GapPatience, s.GapHold)
 	p.require(s.BufferBytes >= 1<<20, "PENSTOCK_BUFFER_BYTES is %d: use at least 1048576", s.BufferBytes)
+	return errors.Join(p...)
+}
+
+func (b Backlog) validate() error {
+	var p problems
+	p.require(b.Interval == 0 || b.Interval >= time.Second, "PENSTOCK_BACKLOG_INTERVAL is %v: use at least 1s, or 0 to count no sessions", b.Interval)
+	p.require(b.Limit >= 1 && b.Limit <= maxBacklog, "PENSTOCK_BACKLOG_LIMIT is %d: use 1 to %d", b.Limit, maxBacklog)
 	return errors.Join(p...)
 }
 

@@ -48,6 +48,7 @@ func New(o Options) (*Acceptor, error) {
 		return nil, fmt.Errorf("validate options of draining: %w", err)
 	}
 	m := newMetrics(o.Registerer)
+	m.slots.Set(float64(o.Slots))
 	return &Acceptor{
 		options: o,
 		gate:    newGate(o.Slots),
@@ -156,7 +157,7 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 	conn, err := a.pool.take()
 	if err != nil {
 		a.options.Logger.Error().Err(err).Msg("connection not opened")
-		a.metrics.accepts.WithLabelValues("failed").Inc()
+		a.metrics.accepts.WithLabelValues(acceptFailed).Inc()
 		a.gate.failed(t, 0)
 		return Accepted{}, nil, false
 	}
@@ -169,7 +170,7 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 	accepted, err := conn.Accept(ctx)
 	if err == nil {
 		a.tellConnected()
-		a.metrics.accepts.WithLabelValues("accepted").Inc()
+		a.metrics.accepts.WithLabelValues(acceptedSession).Inc()
 		a.pool.answered(conn)
 		a.gate.granted(t)
 		return accepted, conn, true
@@ -182,19 +183,19 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 // missed sorts out why there is no session.
 func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err error) {
 	class := sbus.Classify(err)
-	result := "failed"
+	result := acceptFailed
 	switch {
 	case stop.Err() != nil:
 		a.pool.stopped(conn)
 		a.gate.stopped(t)
 		return
 	case noSession(err):
-		result = "none"
+		result = acceptedNone
 		a.tellConnected()
 		a.pool.answered(conn)
 		a.gate.none(t)
 	case class == sbus.ClassBusy:
-		result = "busy"
+		result = acceptBusy
 		a.pool.answered(conn)
 		a.gate.failed(t, busyWait)
 	default:
@@ -205,7 +206,7 @@ func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err
 		}
 	}
 	a.metrics.accepts.WithLabelValues(result).Inc()
-	if result != "none" {
+	if result != acceptedNone {
 		a.options.Logger.Warn().Err(err).Stringer("class", class).Msg("session not accepted")
 	}
 }

@@ -6,9 +6,24 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
+// What an attempt to accept a session can come to, as the label of a metric.
+const (
+	acceptedSession = "accepted"
+	acceptedNone    = "none"
+	acceptBusy      = "busy"
+	acceptFailed    = "failed"
+)
+
+// The operations that settle a message, as the label of a metric.
+const (
+	operationComplete   = "complete"
+	operationDeadLetter = "dead_letter"
+)
+
 // metrics are those of draining; see the help texts.
 type metrics struct {
 	sessionsActive prometheus.Gauge
+	slots          prometheus.Gauge
 	accepts        *prometheus.CounterVec
 	ends           *prometheus.CounterVec
 	settlements    *prometheus.CounterVec
@@ -24,14 +39,28 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		sessionsActive: prometheus.NewGauge(prometheus.GaugeOpts(name("sessions_active", "Sessions that this process holds."))),
+		slots:          prometheus.NewGauge(prometheus.GaugeOpts(name("session_slots", "Sessions that this process can hold at the same time."))),
 		accepts:        prometheus.NewCounterVec(prometheus.CounterOpts(name("session_accepts_total", "Attempts to accept a session: accepted, none (no session was free), busy (the broker throttles) or failed.")), []string{"result"}),
 		ends:           prometheus.NewCounterVec(prometheus.CounterOpts(name("session_ends_total", "Sessions that were given up, by reason: idle, tenure (others shall have a turn), gap (an event is missing), lost (lock or link), stopped.")), []string{"reason"}),
 		settlements:    prometheus.NewCounterVec(prometheus.CounterOpts(name("settlements_total", "Attempts to settle a message, by operation and result.")), []string{"operation", "result"}),
 		invalid:        prometheus.NewCounter(prometheus.CounterOpts(name("invalid_messages_total", "Messages that are no event; they are in the dead-letter queue."))),
 		reconnects:     prometheus.NewCounter(prometheus.CounterOpts(name("connections_replaced_total", "Connections to the broker that were given up for new ones."))),
 	}
+	// A counter that appears with its first event hides that event from rate() and
+	// increase(): every label is there from the start.
+	for _, result := range []string{acceptedSession, acceptedNone, acceptBusy, acceptFailed} {
+		m.accepts.WithLabelValues(result)
+	}
+	for _, reason := range []ending{endIdle, endTenure, endGap, endLost, endStopped} {
+		m.ends.WithLabelValues(string(reason))
+	}
+	for _, operation := range []string{operationComplete, operationDeadLetter} {
+		for class := sbus.ClassNone; class <= sbus.ClassStopped; class++ {
+			m.settlements.WithLabelValues(operation, resultOf(class))
+		}
+	}
 	if r != nil {
-		r.MustRegister(m.sessionsActive, m.accepts, m.ends, m.settlements, m.invalid, m.reconnects)
+		r.MustRegister(m.sessionsActive, m.slots, m.accepts, m.ends, m.settlements, m.invalid, m.reconnects)
 	}
 	return m
 }

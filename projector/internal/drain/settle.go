@@ -43,9 +43,9 @@ func newSettler(r Receiver, lost context.CancelCauseFunc, m *metrics, log zerolo
 // settle starts to settle a delivery and its twins. It waits while too many are
 // running, and does nothing once ctx has ended.
 func (s *settler) settle(ctx context.Context, d *Delivery, v Verdict) {
-	operation, call := "complete", s.complete
+	operation, call := operationComplete, s.complete
 	if v.Outcome == Poison {
-		operation, call = "dead_letter", s.deadLetter(v)
+		operation, call = operationDeadLetter, s.deadLetter(v)
 	}
 	s.start(ctx, operation, d, call)
 	for _, twin := range d.twins {

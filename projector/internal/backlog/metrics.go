@@ -1,0 +1,89 @@
+package backlog
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// What a count can come to, as the label of a metric.
+const (
+	resultOK     = "ok"
+	resultBusy   = "busy"
+	resultFailed = "failed"
+)
+
+// metrics are those of counting; see the help texts. As a collector they are the
+// last good count.
+type metrics struct {
+	counts *prometheus.CounterVec
+	limit  prometheus.Gauge
+	// fresh is how long a count stands.
+	fresh time.Duration
+
+	mu       sync.Mutex
+	sessions int
+	// at is when they were counted; zero before the first time.
+	at time.Time
+}
+
+var (
+	descSessions = prometheus.NewDesc("penstock_projector_backlog_sessions",
+		"Sessions of the subscription that have messages, held by some process or waiting. Every process counts all of them: take the largest number. "+
+			"At backlog_sessions_limit or above it, there are at least so many. Absent where there is no count of the last three intervals (a minute at least).", nil, nil)
+	descAge = prometheus.NewDesc("penstock_projector_backlog_age_seconds",
+		"Time since the sessions that have messages were last counted. Absent before the first time.", nil, nil)
+)
+
+// newMetrics registers with r, where it is not nil.
+func newMetrics(o *Options) *metrics {
+	m := &metrics{
+		counts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_projector_backlog_counts_total",
+			Help: "Attempts to count the sessions that have messages: ok, busy (the broker throttles) or failed.",
+		}, []string{"result"}),
+		limit: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_projector_backlog_sessions_limit",
+			Help: "How far the sessions that have messages are counted.",
+		}),
+		fresh: max(staleAfter*o.Interval, minFresh),
+	}
+	for _, result := range []string{resultOK, resultBusy, resultFailed} {
+		m.counts.WithLabelValues(result)
+	}
+	m.limit.Set(float64(o.Limit))
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(m, m.counts, m.limit)
+	}
+	return m
+}
+
+// counted notes a good count that began at a time.
+func (m *metrics) counted(sessions int, at time.Time) {
+	m.counts.WithLabelValues(resultOK).Inc()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sessions, m.at = sessions, at
+}
+
+// Describe is [prometheus.Collector]'s.
+func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- descSessions
+	descriptions <- descAge
+}
+
+// Collect is [prometheus.Collector]'s.
+func (m *metrics) Collect(values chan<- prometheus.Metric) {
+	m.mu.Lock()
+	sessions, at := m.sessions, m.at
+	m.mu.Unlock()
+	if at.IsZero() {
+		return
+	}
+	age := time.Since(at)
+	values <- prometheus.MustNewConstMetric(descAge, prometheus.GaugeValue, age.Seconds())
+	if age <= m.fresh {
+		values <- prometheus.MustNewConstMetric(descSessions, prometheus.GaugeValue, float64(sessions))
+	}
+}

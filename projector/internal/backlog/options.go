@@ -1,0 +1,51 @@
+package backlog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// Options configure a [Counter]. What is zero and has a default gets it.
+type Options struct {
+	// Dial makes a connection. Required.
+	Dial func() (Connection, error)
+	// Interval is the time between two counts, give or take a quarter; 30 s by
+	// default.
+	Interval time.Duration
+	// Limit is how far a count goes: the number is exact below it, and at or above it
+	// the least that there are. 5,000 by default, which is how many sessions all
+	// processes together can hold: an entity of Service Bus takes 5,000 receivers.
+	Limit int
+	// Registerer takes the metrics; nil for none.
+	Registerer prometheus.Registerer
+	// Logger is silent by default.
+	Logger zerolog.Logger
+}
+
+const (
+	defaultInterval = 30 * time.Second
+	defaultLimit    = 5000
+)
+
+func (o Options) withDefaults() Options {
+	o.Interval = cmp.Or(o.Interval, defaultInterval)
+	o.Limit = cmp.Or(o.Limit, defaultLimit)
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.Dial == nil:
+		return errors.New("no Dial")
+	case o.Interval < 0:
+		return fmt.Errorf("an interval of %s", o.Interval)
+	case o.Limit < 0:
+		return fmt.Errorf("a limit of %d", o.Limit)
+	}
+	return nil
+}
