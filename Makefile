@@ -5,6 +5,9 @@ MODULES  := pkg publisher projector integration
 PACKAGES := $(MODULES:%=./%/...)
 BIN      := $(CURDIR)/bin
 
+# The tests that need a Kubernetes control plane.
+KUBE := ./integration/controlplane ./integration/chart ./integration/kube
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -68,13 +71,19 @@ chart-test: build $(BIN)/helm $(BIN)/helm-docs $(BIN)/helm-unittest ## Test the 
 	$(BIN)/helm-unittest charts/penstock
 	charts/verify.sh $(BIN)/helm $(BIN)/helm-docs $(BIN)/publisher $(BIN)/projector
 
+.PHONY: chart-docs
+chart-docs: $(BIN)/helm-docs ## Write the chart's README anew, from the comments in its values
+	@cd charts/penstock && $(BIN)/helm-docs --log-level error --sort-values-order file
+
 .PHONY: kube-tools
-kube-tools: ## Build a Kubernetes control plane for tests (some minutes, once)
+kube-tools: $(BIN)/helm ## Build a Kubernetes control plane for tests (some minutes, once)
 	@hack/tools/kube/build.sh .cache/kube-tools
+	@ln -sf $(BIN)/helm .cache/kube-tools/helm
 
 .PHONY: test-kube
-test-kube: kube-tools ## Test leadership against a real Kubernetes API server
-	PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 -timeout 30m -v ./integration/kube
+test-kube: kube-tools chart-lint chart-test ## Test the chart, and leadership, on a real Kubernetes control plane
+	@go test -run '^$$' $(KUBE) >/dev/null
+	PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 -p 1 -parallel 4 -timeout 25m -v $(KUBE)
 
 ##@ Maintain
 

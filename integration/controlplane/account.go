@@ -104,10 +104,6 @@ func (c *ControlPlane) kubeconfigFile(name string, client pair) (string, error) 
 		&clientcmdapi.AuthInfo{ClientCertificate: client.certificate, ClientKey: client.key})
 }
 
-// AdminKubeconfig writes a kubeconfig that may do everything, for tools such as
-// helm, and returns its path.
-func (c *ControlPlane) AdminKubeconfig() (string, error) { return c.kubeconfigFile("admin", c.admin) }
-
 func (c *ControlPlane) writeKubeconfig(path, url, namespace string, user *clientcmdapi.AuthInfo) error {
 	const name = "penstock"
 	config := clientcmdapi.NewConfig()

@@ -3,9 +3,11 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -48,6 +50,10 @@ type ControlPlane struct {
 	etcd, api *proc.Process
 	// components run on top of the API server, in the order of their start.
 	components []*proc.Process
+
+	// extensions are served by this process.
+	extensions []*http.Server
+	serving    sync.WaitGroup
 }
 
 // Start starts a control plane and waits until it is ready. ctx bounds the start
@@ -134,6 +140,7 @@ func (c *ControlPlane) APIServer() *proc.Process { return c.api }
 
 // Stop kills every process and waits for its end. What they wrote stays.
 func (c *ControlPlane) Stop() {
+	c.stopExtensions()
 	processes := append([]*proc.Process{c.etcd, c.api}, c.components...)
 	for _, process := range slices.Backward(processes) {
 		if process != nil {

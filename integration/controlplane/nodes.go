@@ -2,8 +2,10 @@ package controlplane
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -15,6 +17,11 @@ import (
 
 // tokenKey names the files of the key that signs service accounts' tokens.
 const tokenKey = "service-accounts"
+
+// podOnce is a stage of kwok's.
+//
+//go:embed pod-once.yaml
+var podOnce []byte
 
 // zones are how many zones the nodes are spread over.
 const zones = 3
@@ -62,8 +69,13 @@ func (c *ControlPlane) startNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	once := filepath.Join(c.opts.Dir, "pod-once.yaml")
+	if err := os.WriteFile(once, podOnce, 0o600); err != nil {
+		return fmt.Errorf("write a stage of kwok's: %w", err)
+	}
 	process, err := c.runComponent(kwok,
-		"--kubeconfig="+kubeconfig, "--config="+filepath.Join(c.opts.Tools, kwokStages),
+		"--kubeconfig="+kubeconfig,
+		"--config="+filepath.Join(c.opts.Tools, kwokStages), "--config="+once,
 		"--manage-all-nodes", "--node-lease-duration-seconds=40")
 	if err != nil {
 		return err

@@ -20,12 +20,17 @@ const (
 	kwokStages        = "kwok-stages.yaml"
 )
 
+// The programs of an administrator, for [ControlPlane.Command].
+const (
+	Helm    = "helm"
+	Kubectl = "kubectl"
+)
+
 // ErrNoTools says that no folder of binaries is named; its text says what to do.
 var ErrNoTools = errors.New("no Kubernetes binaries: make test-kube builds them and names their folder in " + ToolsVariable)
 
 // Tools is the folder of binaries that the environment names. It fails with
-// [ErrNoTools] where it names none, and otherwise where etcd or kube-apiserver is
-// not in it.
+// [ErrNoTools] where it names none, and otherwise where one of them is not in it.
 func Tools() (string, error) {
 	named := os.Getenv(ToolsVariable)
 	if named == "" {
@@ -35,7 +40,7 @@ func Tools() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the Kubernetes binaries: %w", err)
 	}
-	for _, name := range []string{etcd, apiServer} {
+	for _, name := range []string{etcd, apiServer, controllerManager, scheduler, kwok, Helm, Kubectl} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			return "", fmt.Errorf("find the Kubernetes binaries in %s: %w", ToolsVariable, err)
 		}

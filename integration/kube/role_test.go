@@ -1,14 +1,47 @@
 package kube_test
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
+
+// chart is the Helm chart, from this package's folder.
+const chart = "../../charts/penstock"
+
+// rules are what the chart's Role allows a publisher.
+func rules(t *testing.T, control *controlplane.ControlPlane) []rbacv1.PolicyRule {
+	t.Helper()
+	cmd, err := control.Command(t.Context(), controlplane.Helm, "template", "penstock", chart,
+		"--values", chart+"/ci/minimal.yaml", "--show-only", "templates/publisher/rbac.yaml")
+	must(t, err)
+	objects, err := cmd.Output()
+	must(t, err)
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(objects), len(objects))
+	for {
+		var role rbacv1.Role
+		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
+			t.Fatalf("the chart makes no Role:\n%s", objects)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if role.Kind == "Role" {
+			return role.Rules
+		}
+	}
+}
 
 // The other tests show that a publisher's rights are enough; this one, that they are
 // no more.
@@ -37,6 +70,10 @@ func TestRights(t *testing.T) {
 		"create a Lease elsewhere": func() error {
 			_, err := coordination.Leases(metav1.NamespaceDefault).Create(t.Context(),
 				&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}}, metav1.CreateOptions{})
+			return err
+		},
+		"patch an Event": func() error {
+			_, err := core.Events(s.account.Namespace).Patch(t.Context(), "any", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
 			return err
 		},
 		"read a Secret": func() error { _, err := secrets.Get(t.Context(), "any", metav1.GetOptions{}); return err },

@@ -14,7 +14,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 	"github.com/penstock-cdc/penstock/integration/harness"
@@ -23,7 +22,8 @@ import (
 )
 
 const (
-	// leaseName is the Lease that the publishers share.
+	// leaseName is the Lease that the publishers share, and their service account, as
+	// the chart calls them in a release by the name of penstock.
 	leaseName = "penstock-publisher"
 	// publishers are how many processes compete.
 	publishers = 3
@@ -34,16 +34,6 @@ const (
 	// maxEvents is more than any test stores.
 	maxEvents = 100_000
 )
-
-// role is what the chart's Role allows a publisher.
-func role() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{leaseName}, Verbs: []string{"get", "update"}},
-		// A name cannot restrict what does not exist yet.
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
-		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
-	}
-}
 
 // scenario is one test's publishers, over stand-ins and in a namespace of its own.
 type scenario struct {
@@ -138,7 +128,7 @@ func (s *scenario) openPipeline() {
 	binaries, err := services()
 	must(s.t, err)
 	namespace := fmt.Sprintf("leadership-%d", suite.namespaces.Add(1))
-	s.account, err = s.control.ServiceAccount(s.t.Context(), namespace, "penstock-publisher", role()...)
+	s.account, err = s.control.ServiceAccount(s.t.Context(), namespace, leaseName, rules(s.t, s.control)...)
 	must(s.t, err)
 	dir := s.t.TempDir()
 	env := make(map[string][]string)

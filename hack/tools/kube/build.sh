@@ -1,8 +1,9 @@
 #!/bin/sh
 # Builds a Kubernetes control plane for tests into a folder: etcd, kube-apiserver,
-# kube-controller-manager, kube-scheduler, and kwok with the stages that make its
-# nodes and pods ready. All of it comes from Go modules, by the versions in the
-# go.mod files beside this one. What is there of the same versions stays.
+# kube-controller-manager, kube-scheduler, kubectl, and kwok with the stages that make
+# its nodes and pods ready; and the definitions of the resources of others that the
+# chart makes. All of it comes from Go modules, by the versions in the go.mod files
+# beside this one. What is there of the same versions stays.
 #
 #	hack/tools/kube/build.sh .cache/kube-tools
 set -eu
@@ -32,16 +33,35 @@ at=k8s.io/component-base/version
 stamp="-X $at.gitVersion=$kubernetes -X $at.gitMajor=1 -X $at.gitMinor=${minor%%.*}"
 
 build etcd etcd go.etcd.io/etcd/server/v3
-for name in kube-apiserver kube-controller-manager kube-scheduler; do
+for name in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
 	build "$name" kube "k8s.io/kubernetes/cmd/$name" "$stamp"
 done
 build kwok kwok sigs.k8s.io/kwok/cmd/kwok
 
-[ "$out/kwok-stages.yaml" -nt "$out/kwok" ] && exit
-cd "$tools/kwok"
-stages=$(go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
-for stage in node/fast/node-initialize node/heartbeat/node-heartbeat \
-	pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete; do
-	echo ---
-	cat "$stages/$stage.yaml"
-done >"$out/kwok-stages.yaml"
+# collect joins YAML files of a tools module's requirement.
+collect() {
+	name=$1 module=$2 package=$3
+	shift 3
+	from="$(cat "$tools/$module/go.mod") $*"
+	if [ "$(cat "$out/$name.from" 2>/dev/null)" = "$from" ]; then
+		return
+	fi
+	(cd "$tools/$module" && go mod download "$package")
+	folder=$(cd "$tools/$module" && go list -m -f '{{.Dir}}' "$package")
+	for file in "$@"; do
+		echo ---
+		cat "$folder/$file.yaml"
+	done >"$out/$name"
+	echo "$from" >"$out/$name.from"
+}
+
+stages=kustomize/stage
+collect kwok-stages.yaml kwok sigs.k8s.io/kwok \
+	$stages/node/fast/node-initialize $stages/node/heartbeat/node-heartbeat \
+	$stages/pod/fast/pod-ready $stages/pod/fast/pod-complete $stages/pod/fast/pod-delete
+bases=config/crd/bases
+collect crds-keda.yaml crds github.com/kedacore/keda/v2 \
+	$bases/keda.sh_scaledobjects $bases/keda.sh_triggerauthentications
+bases=example/prometheus-operator-crd
+collect crds-prometheus.yaml crds github.com/prometheus-operator/prometheus-operator \
+	$bases/monitoring.coreos.com_podmonitors $bases/monitoring.coreos.com_prometheusrules
