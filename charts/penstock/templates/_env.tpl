@@ -123,6 +123,8 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_GAP_HOLD" $own.sessions.gapHold)
   (list "PENSTOCK_GAP_PATIENCE" $own.sessions.gapPatience)
   (list "PENSTOCK_BUFFER_BYTES" $own.sessions.bufferBytes)
+  (list "PENSTOCK_BACKLOG_INTERVAL" $own.backlog.interval)
+  (list "PENSTOCK_BACKLOG_LIMIT" $own.backlog.limit)
 ) }}
 {{- end }}
 
