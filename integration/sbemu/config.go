@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
 )
 
 // Defaults of [Config].
@@ -112,7 +114,7 @@ type Subscription struct {
 	LockDuration time.Duration
 
 	// MaxDeliveryCount is how often a message is delivered before it is
-	// dead-lettered, default 10.
+	// dead-lettered, default 10, at most 2000.
 	MaxDeliveryCount uint32
 
 	// DefaultTTL is how long messages live at most, zero: as in the topic.
@@ -172,17 +174,19 @@ func (c *Config) Validate() error {
 	var errs []error
 
 	for _, t := range c.Topics {
-		errs = append(errs, checkName("topic", t.Name))
+		errs = append(errs, checkName("topic", t.Name), checkWindow("topic "+t.Name, t.DuplicateDetectionWindow))
 
 		for _, s := range t.Subscriptions {
 			where := "subscription of topic " + t.Name
 			_, err := compile(s.Rules)
-			errs = append(errs, err, checkName(where, s.Name), checkLock(where+" "+s.Name, s.LockDuration))
+			errs = append(errs, err, checkName(where, s.Name), checkLock(where+" "+s.Name, s.LockDuration), checkDeliveries(where+" "+s.Name, s.MaxDeliveryCount))
 		}
 	}
 
 	for _, q := range c.Queues {
-		errs = append(errs, checkName("queue", q.Name), checkLock("queue "+q.Name, q.LockDuration))
+		where := "queue " + q.Name
+		errs = append(errs, checkName("queue", q.Name), checkLock(where, q.LockDuration),
+			checkDeliveries(where, q.MaxDeliveryCount), checkWindow(where, q.DuplicateDetectionWindow))
 	}
 
 	for _, p := range c.Policies {
@@ -203,8 +207,24 @@ func checkName(what, name string) error {
 }
 
 func checkLock(what string, d time.Duration) error {
-	if d < 0 || d > 5*time.Minute {
+	if d < 0 || d > broker.MaxLockDuration {
 		return fmt.Errorf("%s: a lock lasts up to 5 minutes, not %s", what, d)
+	}
+
+	return nil
+}
+
+func checkWindow(what string, d time.Duration) error {
+	if d != 0 && (d < broker.MinDedupWindow || d > broker.MaxDedupWindow) {
+		return fmt.Errorf("%s: duplicates are detected over 20 seconds to 7 days, not %s", what, d)
+	}
+
+	return nil
+}
+
+func checkDeliveries(what string, n uint32) error {
+	if n > broker.MaxMaxDeliveryCount {
+		return fmt.Errorf("%s: a message is delivered up to %d times, not %d", what, broker.MaxMaxDeliveryCount, n)
 	}
 
 	return nil

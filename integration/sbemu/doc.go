@@ -9,8 +9,8 @@
 //	client, err := azservicebus.NewClientFromConnectionString(srv.ConnectionString(), nil)
 //
 // Where the service refuses, it refuses with the same error condition. What
-// the service is known to do stands in the facts that this project keeps
-// about it, and in the SDKs' own live tests; what is not known for sure is
+// the service is known to do comes from its documentation, from what its users
+// reported, and from the SDKs' own live tests; what is not known for sure is
 // marked below.
 //
 // # What is covered

@@ -183,6 +183,11 @@ func TestMessageIDAndSessionIDAreLimited(t *testing.T) {
 		}
 
 		must(t, e.sender(e.client(), "events").SendMessage(e.ctx, message(long[:128], long[:128]), nil))
+
+		// Characters are counted, not bytes.
+		wide := strings.Repeat("ж", 128)
+		must(t, e.sender(e.client(), "events").SendMessage(e.ctx, message(wide, wide), nil))
+		condition(t, e.sender(e.client(), "events").SendMessage(e.ctx, message("2", wide+"ж"), nil), "com.microsoft:argument-error")
 	})
 }
 
@@ -266,6 +271,53 @@ func TestPartitionedOrderAndSequenceNumbers(t *testing.T) {
 
 		if len(partitions) < 8 {
 			t.Fatalf("30 sessions are in %d of 16 partitions", len(partitions))
+		}
+	})
+}
+
+// TestPartitionedSessionsWithDuplicateDetection: all three together, as a
+// publisher uses them that was cut off and sends again.
+func TestPartitionedSessionsWithDuplicateDetection(t *testing.T) {
+	cfg := sbemu.Config{Topics: []sbemu.Topic{{
+		Name: "events", Partitioned: true, DuplicateDetectionWindow: time.Minute,
+		Subscriptions: []sbemu.Subscription{{Name: "projector", RequiresSession: true}},
+	}}}
+
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+
+		const sessions = 12
+
+		for _, last := range []int{3, 5} { // the second time from the beginning, and further
+			c := e.client()
+			s := e.sender(c, "events")
+
+			for i := range sessions {
+				for n := 1; n <= last; n++ {
+					m := message(fmt.Sprintf("s%d/%d", i, n), fmt.Sprint("s", i))
+					m.PartitionKey = m.SessionID
+					must(t, s.SendMessage(e.ctx, m, nil))
+				}
+			}
+
+			equal(t, "dropped connections", e.DropConnections(nil), 1)
+		}
+
+		totals, err := e.Totals("events")
+		must(t, err)
+		equal(t, "totals", totals, sbemu.Totals{Accepted: sessions * 5, Duplicates: sessions * 3})
+
+		c := e.client()
+		for range sessions {
+			r := e.acceptNext(c)
+			id := r.SessionID()
+
+			for n, m := range e.receive(r, 5) {
+				equal(t, "order", m.MessageID, fmt.Sprintf("%s/%d", id, n+1))
+				must(t, r.CompleteMessage(e.ctx, m, nil))
+			}
+
+			e.empty(r)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
@@ -22,6 +23,10 @@ func TestRules(t *testing.T) {
 				Subject: "special", Properties: map[string]any{"aggregateType": "Order"},
 			}}}},
 			{Name: "none", Rules: []sbemu.Rule{{SQL: "1=0"}}},
+			{Name: "others", Rules: []sbemu.Rule{{SQL: "aggregateType <> 'User' AND NOT (eventId = 1 OR aggregateType = 'Other')"}}},
+			{Name: "absent", Rules: []sbemu.Rule{{SQL: "NOT EXISTS(epoch) AND EXISTS(sys.Label)"}}},
+			{Name: "system", Rules: []sbemu.Rule{{SQL: "sys.MessageId IN ('u1', 'x3') OR user.eventId = 2 AND sys.Label = 'special'"}}},
+			{Name: "byid", Rules: []sbemu.Rule{{Correlation: &sbemu.Correlation{MessageID: "o1"}}}},
 		},
 	}}}
 
@@ -40,11 +45,17 @@ func TestRules(t *testing.T) {
 			msg := message(m.id, "")
 			msg.Subject = &m.subject
 			msg.ApplicationProperties = map[string]any{"aggregateType": m.aggregateType, "eventId": m.eventID}
+
+			if m.id == "o1" {
+				msg.ApplicationProperties["epoch"] = int64(7)
+			}
+
 			must(t, s.SendMessage(e.ctx, msg, nil))
 		}
 
 		for sub, want := range map[string]string{
 			"all": "[u1 u2 o1 o2 x3]", "users": "[u1 u2]", "late": "[u2 o2]", "either": "[u1 o1 o2]", "correlated": "[o1 o2]", "none": "[]",
+			"others": "[o2]", "absent": "[u1 u2 o2 x3]", "system": "[u1 o2 x3]", "byid": "[o1]",
 		} {
 			counts, err := e.Counts("events/Subscriptions/" + sub)
 			must(t, err)
@@ -68,6 +79,11 @@ func TestConfigIsValidated(t *testing.T) {
 		"lock": {Queues: []sbemu.Queue{{Name: "q", LockDuration: 1 << 60}}},
 		"key":  {Policies: []sbemu.Policy{{Name: "p"}}},
 		"same": {Queues: []sbemu.Queue{{Name: "q"}, {Name: "Q"}}},
+
+		"short window":    {Topics: []sbemu.Topic{{Name: "t", DuplicateDetectionWindow: time.Second}}},
+		"long window":     {Queues: []sbemu.Queue{{Name: "q", DuplicateDetectionWindow: 8 * 24 * time.Hour}}},
+		"many deliveries": {Queues: []sbemu.Queue{{Name: "q", MaxDeliveryCount: 2001}}},
+		"in subscription": {Topics: []sbemu.Topic{{Name: "t", Subscriptions: []sbemu.Subscription{{Name: "s", MaxDeliveryCount: 2001}}}}},
 	} {
 		if _, err := sbemu.New(cfg); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -3,6 +3,7 @@ package sbemu_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,8 +55,8 @@ func TestAbandonKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// TestLeftoverCredit shows the hazard of facts/servicebus.md, section C: what
-// is received in the background is released, which does not count, and comes
+// TestLeftoverCredit shows a hazard of the SDK: with credit left over it receives
+// in the background and releases, which does not count, and the message comes
 // again in order.
 func TestLeftoverCredit(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
@@ -259,6 +260,32 @@ func TestLocksOutliveTheirReceiver(t *testing.T) {
 		deferred, err := second.ReceiveDeferredMessages(e.ctx, []int64{*msgs[2].SequenceNumber}, nil)
 		must(t, err)
 		equal(t, "deferred", deferred[0].MessageID, "3")
+	})
+}
+
+// TestDroppedConnectionWithoutSessions: what a lost connection leaves unsettled
+// goes to another receiver when its lock ends, and counts.
+func TestDroppedConnectionWithoutSessions(t *testing.T) {
+	virtual(t, plainQueue(), func(e *env) {
+		t := e.t
+
+		dropped, other := e.client(), e.client()
+		e.send(e.sender(other, "q"), "", "1", "2", "3")
+
+		first := e.queueReceiver(dropped, nil)
+		msgs := e.receive(first, 2)
+		must(t, first.CompleteMessage(e.ctx, msgs[0], nil))
+		equal(t, "dropped connections", e.DropConnections(func(c sbemu.Connection) bool { return slices.Contains(c.Receives, "q") }), 1)
+
+		second := e.queueReceiver(other, nil)
+		equal(t, "never delivered", e.receive(second, 1)[0].MessageID, "3")
+		e.empty(second)
+		wait(30 * time.Second)
+
+		again := e.receive(second, 1)[0]
+		equal(t, "message", again.MessageID, "2")
+		equal(t, "delivery count", again.DeliveryCount, 2)
+		must(t, second.CompleteMessage(e.ctx, again, nil))
 	})
 }
 

@@ -181,6 +181,10 @@ func (h *Handler) configs(d *description) (broker.IntakeConfig, broker.QueueConf
 
 	if d.bool("RequiresDuplicateDetection") {
 		in.DuplicateDetectionWindow = duration("DuplicateDetectionHistoryTimeWindow")
+
+		if w := in.DuplicateDetectionWindow; w < broker.MinDedupWindow || w > broker.MaxDedupWindow {
+			errs = append(errs, fmt.Errorf("%w: duplicates are detected over 20 seconds to 7 days", errRequest))
+		}
 	}
 
 	in.Partitioned = d.bool("EnablePartitioning")
@@ -192,6 +196,10 @@ func (h *Handler) configs(d *description) (broker.IntakeConfig, broker.QueueConf
 		size, err := d.int("MaxMessageSizeInKilobytes")
 		errs = append(errs, err)
 		in.MaxMessageSize = uint64(size) << 10
+
+		if size < 0 {
+			errs = append(errs, fmt.Errorf("%w: a size is not negative", errRequest))
+		}
 
 		if h.opts.Premium {
 			in.MaxBatchSize = 1 << 20
@@ -211,6 +219,10 @@ func (h *Handler) configs(d *description) (broker.IntakeConfig, broker.QueueConf
 		q.DeadLetterExpired = d.bool("DeadLetteringOnMessageExpiration")
 		q.ForwardTo = entityName(d.values["ForwardTo"])
 		q.ForwardDeadLettersTo = entityName(d.values["ForwardDeadLetteredMessagesTo"])
+
+		if count < 1 || count > broker.MaxMaxDeliveryCount {
+			errs = append(errs, fmt.Errorf("%w: a message is delivered 1 to %d times", errRequest, broker.MaxMaxDeliveryCount))
+		}
 
 		if q.LockDuration < 5*time.Second || q.LockDuration > broker.MaxLockDuration {
 			errs = append(errs, fmt.Errorf("%w: a lock lasts 5 seconds to 5 minutes", errRequest))

@@ -2,13 +2,16 @@ package broker
 
 import "time"
 
-// Limits of the service's Standard tier (facts: documented quotas).
+// Limits of the service's Standard tier (its documented quotas).
 const (
 	DefaultLockDuration     = time.Minute
 	DefaultMaxDeliveryCount = 10
 	DefaultMaxMessageSize   = 256 << 10
 	DefaultDedupWindow      = 10 * time.Minute
+	MinDedupWindow          = 20 * time.Second
+	MaxDedupWindow          = 7 * 24 * time.Hour
 	MaxLockDuration         = 5 * time.Minute
+	MaxMaxDeliveryCount     = 2000
 	MaxIDLength             = 128
 	MaxBatchMessages        = 4500
 	partitions              = 16

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"time"
+	"unicode/utf16"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
@@ -27,7 +28,7 @@ func newIntake(path string, cfg IntakeConfig) intake {
 }
 
 // refuse says why messages that were sent together are not accepted. None of
-// them is if one is not (facts: batches are all-or-nothing).
+// them is if one is not (Azure/azure-service-bus#103).
 func (in *intake) refuse(msgs []*message.Message, requiresSession bool) *wire.Error {
 	if in.cfg.Disabled {
 		return wire.Errorf(CondEntityDisabled, "Messaging entity '%s' is currently disabled.", in.path)
@@ -47,13 +48,13 @@ func (in *intake) refuse(msgs []*message.Message, requiresSession bool) *wire.Er
 }
 
 func (in *intake) refuseOne(m *message.Message, requiresSession bool) *wire.Error {
+	for _, id := range [...]struct{ name, value string }{{"MessageId", m.ID}, {"SessionId", m.SessionID}, {"PartitionKey", m.PartitionKey}} {
+		if n := characters(id.value); n > MaxIDLength {
+			return wire.Errorf(CondArgument, "The length of the %s is %d, which is over the limit of %d characters.", id.name, n, MaxIDLength)
+		}
+	}
+
 	switch {
-	case len(m.ID) > MaxIDLength:
-		return wire.Errorf(CondArgument, "The length of the MessageId is %d, which is over the limit of %d characters.", len(m.ID), MaxIDLength)
-	case len(m.SessionID) > MaxIDLength:
-		return wire.Errorf(CondArgument, "The length of the SessionId is %d, which is over the limit of %d characters.", len(m.SessionID), MaxIDLength)
-	case len(m.PartitionKey) > MaxIDLength:
-		return wire.Errorf(CondArgument, "The length of the PartitionKey is %d, which is over the limit of %d characters.", len(m.PartitionKey), MaxIDLength)
 	case m.HasSession && m.HasPartitionKey && m.SessionID != m.PartitionKey:
 		return wire.Errorf(CondNotAllowed, "The PartitionKey '%s' of a message must be the same as its SessionId '%s'.", m.PartitionKey, m.SessionID)
 	case requiresSession && !m.HasSession:
@@ -69,8 +70,22 @@ func (in *intake) refuseOne(m *message.Message, requiresSession bool) *wire.Erro
 	return nil
 }
 
+// characters counts as the service does, in units of UTF-16.
+func characters(s string) int {
+	if len(s) <= MaxIDLength {
+		return len(s) // at most: it fits in any case
+	}
+
+	n := 0
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+
+	return n
+}
+
 // refusePartitionedBatch: a partitioned entity takes a batch of one key, and
-// with duplicate detection none (facts, section B: what was reported to fail
+// with duplicate detection none (what was reported to fail
 // fails; whether batches of one session pass there is not known).
 func (in *intake) refusePartitionedBatch(msgs []*message.Message) *wire.Error {
 	if in.history != nil {

@@ -228,7 +228,7 @@ func (q *Queue) accept(it *Item, now time.Time) {
 	}
 
 	if q.sessions != nil && !it.msg.HasSession {
-		// facts: only a subscription gets here, a queue refuses the send.
+		// Only a subscription gets here, a queue refuses the send.
 		it.msg = it.msg.WithApplicationProperties(deadLetterProperties("Session ID is null.",
 			"Session enabled entity doesn't allow a message whose session identifier is null."))
 		q.deadLetter.adopt(it)

@@ -191,7 +191,7 @@ func (q *Queue) lockSession(s *session, r *Receiver, now time.Time) Grant {
 }
 
 // releaseSession gives a session back: its messages are available again, and
-// their delivery counts stay (facts: closing a session does not count).
+// their delivery counts stay (Azure/azure-sdk-for-js#15116).
 func (q *Queue) releaseSession(s *session, now time.Time) {
 	heap.Remove(&q.held, s.lockIndex)
 	s.lockIndex = -1

@@ -108,7 +108,7 @@ func (q *Queue) modify(it *Item, properties wire.Map) {
 
 // failed ends a delivery that did not succeed: it counts, and once too often
 // the message is dead-lettered. Messages of a dead-letter queue are not
-// counted (facts: SDK test of messageSettler).
+// counted (the SDK's test of messageSettler).
 func (q *Queue) failed(it *Item) {
 	q.unlock(it)
 

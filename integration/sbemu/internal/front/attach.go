@@ -219,9 +219,16 @@ func (s *session) attachReceiver(p *wire.Attach) {
 		mode = broker.ReceiveAndDelete
 	}
 
+	id, kind, err := sessionFilter(p.Source.Filter)
+	if err != nil {
+		s.refuse(p, err)
+
+		return
+	}
+
 	s.links[p.Handle] = l
 
-	switch id, kind := sessionFilter(p.Source.Filter); kind {
+	switch kind {
 	case noSession:
 		l.receiver, err = queue.Receive(l, mode)
 		l.accept(broker.Grant{Receiver: l.receiver, Err: err}, false)
@@ -301,21 +308,24 @@ const (
 )
 
 // sessionFilter returns which session a source's filter asks for.
-func sessionFilter(filter wire.Map) (string, filterKind) {
+func sessionFilter(filter wire.Map) (string, filterKind, *wire.Error) {
 	v, ok := filter.Get(filterSession)
 	if !ok {
-		return "", noSession
+		return "", noSession, nil
 	}
 
 	if d, described := v.(wire.Described); described {
 		v = d.Value
 	}
 
-	if id, text := wire.Text(v); text {
-		return id, namedSession
+	switch id, text := wire.Text(v); {
+	case text:
+		return id, namedSession, nil
+	case v == nil:
+		return "", anySession, nil
+	default:
+		return "", noSession, wire.Errorf(broker.CondInvalidField, "the session filter holds neither a session id nor null")
 	}
-
-	return "", anySession
 }
 
 // acceptTimeout returns how long the client wants to wait for a session.

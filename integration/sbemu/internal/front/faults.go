@@ -65,7 +65,7 @@ func (f *Faults) Throttle(d time.Duration) {
 
 // LimitCredits grants only so many credits a second, as the Standard tier
 // does: a message sent costs 1 and as much for each filter that it is
-// evaluated by, one received 1, a management request 10 (facts). What is over
+// evaluated by, one received 1, a management request 10 (as documented). What is over
 // is answered with server-busy; messages to be received wait. Zero lifts the
 // limit.
 func (f *Faults) LimitCredits(perSecond int) {

@@ -38,6 +38,21 @@ func TestRefusedAttach(t *testing.T) {
 			t.Fatalf("reply %+v, detach %+v", attach, detach)
 		}
 
+		check(t, c.Send(0, &wire.Detach{Handle: 0, Closed: true}))
+		check(t, c.AttachReceiver(rawclient.Receiver{Handle: 0, Address: subscription, Filter: wire.Map{
+			{Key: wire.Symbol("com.microsoft:session-filter"), Value: wire.Described{Descriptor: uint64(0x137000000C), Value: int64(7)}},
+		}}))
+
+		attach, err = rawclient.Expect[*wire.Attach](c)
+		check(t, err)
+
+		detach, err = rawclient.Expect[*wire.Detach](c)
+		check(t, err)
+
+		if attach.Source != nil || detach.Error.Condition != broker.CondInvalidField {
+			t.Fatalf("reply %+v, detach %+v", attach, detach)
+		}
+
 		check(t, c.Send(0, &wire.Attach{Name: "tx", Handle: 1, Role: wire.RoleSender, Target: &wire.Terminus{Coordinator: true}}))
 		_, err = rawclient.Expect[*wire.Attach](c)
 		check(t, err)

@@ -43,9 +43,9 @@ type operation struct {
 }
 
 var operations = map[string]operation{
-	"com.microsoft:renew-session-lock":         {access.Listen, true, (*management).renewSession},
-	"com.microsoft:get-session-state":          {access.Listen, true, (*management).sessionState},
-	"com.microsoft:set-session-state":          {access.Listen, true, (*management).setSessionState},
+	"com.microsoft:renew-session-lock":         {access.Listen, true, ofSession(renewSession)},
+	"com.microsoft:get-session-state":          {access.Listen, true, ofSession(sessionState)},
+	"com.microsoft:set-session-state":          {access.Listen, true, ofSession(setSessionState)},
 	"com.microsoft:renew-lock":                 {access.Listen, true, (*management).renewLocks},
 	"com.microsoft:update-disposition":         {access.Listen, true, (*management).settle},
 	"com.microsoft:receive-by-sequence-number": {access.Listen, true, (*management).receiveDeferred},
@@ -94,20 +94,26 @@ func badRequest(what string) response {
 	return response{code: 400, description: "The request lacks a valid '" + what + "'.", condition: broker.CondArgument}
 }
 
-var sessionGone = failure(wire.Errorf(broker.CondSessionLockLost,
-	"The session lock has expired on the MessageSession. Accept a new MessageSession."))
+// ofSession makes an operation of one on the session that a request names, and
+// that its link must hold.
+func ofSession(run func(r *broker.Receiver, id string, req *request) response) func(*management, *conn, *request) response {
+	return func(m *management, c *conn, req *request) response {
+		id, valid := req.textField("session-id")
+		if !valid {
+			return badRequest("session-id")
+		}
 
-func (m *management) renewSession(c *conn, req *request) response {
-	id, valid := req.textField("session-id")
-	if !valid {
-		return badRequest("session-id")
+		r := m.receiver(c, req)
+		if r == nil {
+			return failure(wire.Errorf(broker.CondSessionLockLost,
+				"The session lock has expired on the MessageSession. Accept a new MessageSession."))
+		}
+
+		return run(r, id, req)
 	}
+}
 
-	r := m.receiver(c, req)
-	if r == nil {
-		return sessionGone
-	}
-
+func renewSession(r *broker.Receiver, id string, _ *request) response {
 	until, err := r.RenewSession(id)
 	if err != nil {
 		return failure(err)
@@ -116,17 +122,7 @@ func (m *management) renewSession(c *conn, req *request) response {
 	return ok(wire.AppendMap(nil, wire.Map{{Key: "expiration", Value: timestamp(until)}}))
 }
 
-func (m *management) sessionState(c *conn, req *request) response {
-	id, valid := req.textField("session-id")
-	if !valid {
-		return badRequest("session-id")
-	}
-
-	r := m.receiver(c, req)
-	if r == nil {
-		return sessionGone
-	}
-
+func sessionState(r *broker.Receiver, id string, _ *request) response {
 	state, err := r.SessionState(id)
 	if err != nil {
 		return failure(err)
@@ -140,12 +136,7 @@ func (m *management) sessionState(c *conn, req *request) response {
 	return ok(wire.AppendMap(nil, wire.Map{{Key: "session-state", Value: value}}))
 }
 
-func (m *management) setSessionState(c *conn, req *request) response {
-	id, valid := req.textField("session-id")
-	if !valid {
-		return badRequest("session-id")
-	}
-
+func setSessionState(r *broker.Receiver, id string, req *request) response {
 	var state []byte
 
 	switch v := req.field("session-state").(type) {
@@ -158,11 +149,6 @@ func (m *management) setSessionState(c *conn, req *request) response {
 		return badRequest("session-state")
 	}
 
-	r := m.receiver(c, req)
-	if r == nil {
-		return sessionGone
-	}
-
 	if err := r.SetSessionState(id, state); err != nil {
 		return failure(err)
 	}
@@ -172,7 +158,7 @@ func (m *management) setSessionState(c *conn, req *request) response {
 
 func (m *management) renewLocks(_ *conn, req *request) response {
 	tokens, valid := wire.UUIDs(req.field("lock-tokens"))
-	if !valid {
+	if !valid || len(tokens) == 0 {
 		return badRequest("lock-tokens")
 	}
 
@@ -233,13 +219,19 @@ func (m *management) settle(c *conn, req *request) response {
 
 func (m *management) receiveDeferred(c *conn, req *request) response {
 	seqs, valid := wire.Longs(req.field("sequence-numbers"))
-	if !valid {
+	if !valid || len(seqs) == 0 {
 		return badRequest("sequence-numbers")
 	}
 
-	mode := broker.PeekLock
-	if n, given := req.intField("receiver-settle-mode"); given && n == wire.ReceiverFirst {
+	var mode broker.Mode
+
+	switch n, given := req.intField("receiver-settle-mode"); {
+	case given && n == wire.ReceiverFirst:
 		mode = broker.ReceiveAndDelete
+	case given && n == wire.ReceiverSecond:
+		mode = broker.PeekLock
+	default:
+		return badRequest("receiver-settle-mode")
 	}
 
 	found, err := m.queue.ReceiveDeferred(m.receiver(c, req), seqs, mode)
@@ -286,23 +278,28 @@ func messages(found []broker.Browsed) response {
 }
 
 // defaultListing is how a client says that it does not ask by time: year
-// 10000, or the last time of .NET (facts).
+// 10000, or the last time of .NET.
 var defaultListing = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 func (m *management) sessions(_ *conn, req *request) response {
-	var after time.Time
-
-	if ts, given := req.field("last-updated-time").(wire.Timestamp); given {
-		if t := time.UnixMilli(int64(ts)); t.Before(defaultListing) {
-			after = t
-		}
+	updated, valid := req.field("last-updated-time").(wire.Timestamp)
+	if !valid {
+		return badRequest("last-updated-time")
 	}
 
-	skip, _ := req.intField("skip")
+	skip, valid := req.intField("skip")
+	if !valid || skip < 0 {
+		return badRequest("skip")
+	}
 
-	top, given := req.intField("top")
-	if !given {
-		top = 100
+	top, valid := req.intField("top")
+	if !valid || top < 0 {
+		return badRequest("top")
+	}
+
+	var after time.Time
+	if t := time.UnixMilli(int64(updated)); t.Before(defaultListing) {
+		after = t
 	}
 
 	ids := m.queue.Sessions(after, int(min(skip, math.MaxInt32)), int(min(top, math.MaxInt32)))
@@ -353,7 +350,7 @@ func (m *management) schedule(c *conn, req *request) response {
 
 func (m *management) cancel(_ *conn, req *request) response {
 	seqs, valid := wire.Longs(req.field("sequence-numbers"))
-	if !valid {
+	if !valid || len(seqs) == 0 {
 		return badRequest("sequence-numbers")
 	}
 

@@ -87,6 +87,8 @@ func TestManagementStatusCodes(t *testing.T) {
 		link := wire.Map{{Key: "associated-link-name", Value: "held"}}
 		gone := wire.Map{{Key: "associated-link-name", Value: "gone"}}
 		session := wire.Map{{Key: "session-id", Value: "a"}}
+		mode := wire.Pair{Key: "receiver-settle-mode", Value: uint32(1)}
+		all := wire.Pair{Key: "last-updated-time", Value: wire.Timestamp(253402300800000)}
 		token := wire.Map{
 			{Key: "lock-tokens", Value: wire.Raw(wire.AppendUUIDs(nil, []wire.UUID{{1}}))},
 			{Key: "disposition-status", Value: "completed"},
@@ -108,10 +110,19 @@ func TestManagementStatusCodes(t *testing.T) {
 			{"update-disposition", link, token, 410},
 			{"update-disposition", link, nil, 400},
 			{"renew-lock", link, token, 400}, // the lock of the session is to be renewed
-			{"receive-by-sequence-number", link, wire.Map{{Key: "sequence-numbers", Value: []any{int64(7)}}}, 404},
+			{"receive-by-sequence-number", link, wire.Map{{Key: "sequence-numbers", Value: []any{int64(7)}}, mode}, 404},
+			{"receive-by-sequence-number", link, wire.Map{{Key: "sequence-numbers", Value: []any{int64(7)}}}, 400},
+			{"receive-by-sequence-number", link, wire.Map{{Key: "sequence-numbers", Value: []any{}}, mode}, 400},
+			{"receive-by-sequence-number", link, wire.Map{{Key: "sequence-numbers", Value: "7"}, mode}, 400},
 			{"peek-message", link, wire.Map{{Key: "from-sequence-number", Value: int64(0)}, {Key: "message-count", Value: int32(5)}}, 204},
 			{"peek-message", link, wire.Map{{Key: "from-sequence-number", Value: int64(0)}, {Key: "message-count", Value: int32(-1)}}, 400},
-			{"get-message-sessions", nil, nil, 204},
+			{"peek-message", link, wire.Map{{Key: "message-count", Value: int32(5)}}, 400},
+			{"get-message-sessions", nil, wire.Map{all, {Key: "skip", Value: int32(0)}, {Key: "top", Value: int32(100)}}, 204},
+			{"get-message-sessions", nil, wire.Map{all, {Key: "skip", Value: int32(-1)}, {Key: "top", Value: int32(100)}}, 400},
+			{"get-message-sessions", nil, wire.Map{all, {Key: "skip", Value: int32(0)}}, 400},
+			{"get-message-sessions", nil, wire.Map{{Key: "skip", Value: int32(0)}, {Key: "top", Value: int32(100)}}, 400},
+			{"set-session-state", link, append(wire.Map{{Key: "session-state", Value: "text"}}, session...), 400},
+			{"update-disposition", link, wire.Map{token[0], {Key: "disposition-status", Value: "done"}}, 400},
 			{"schedule-message", nil, wire.Map{{Key: "messages", Value: []any{}}}, 400}, // a subscription is not sent to
 			{"no-such-operation", nil, nil, 400},
 		} {
@@ -130,6 +141,9 @@ func TestManagementStatusCodes(t *testing.T) {
 			want      int32
 		}{
 			{"renew-lock", token, 410},
+			{"renew-lock", wire.Map{{Key: "lock-tokens", Value: wire.Raw(wire.AppendUUIDs(nil, nil))}}, 400},
+			{"renew-lock", wire.Map{{Key: "lock-tokens", Value: []any{"token"}}}, 400},
+			{"cancel-scheduled-message", nil, 400},
 			{"update-disposition", token, 410},
 			{"cancel-scheduled-message", wire.Map{{Key: "sequence-numbers", Value: []any{int64(7)}}}, 404},
 			{"schedule-message", nil, 400},

@@ -85,7 +85,7 @@ func failure(err *wire.Error) response {
 }
 
 // statusCode returns the status of an error. The SDK takes codes that it does
-// not know for a broken connection (facts, error table).
+// not know for a broken connection (azservicebus, internal/errors.go).
 func statusCode(condition wire.Symbol) int32 {
 	switch condition {
 	case broker.CondMessageLockLost, broker.CondSessionLockLost:

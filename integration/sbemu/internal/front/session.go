@@ -289,7 +289,7 @@ func (s *session) settle(p *wire.Disposition, id uint32) {
 		if err := d.link.settle(d, p.State); err != nil {
 			state = wire.Rejected(err)
 		} else if state.Code == wire.CodeRejected {
-			state = wire.Rejected(nil) // facts: no error in the answer
+			state = wire.Rejected(nil) // the service answers without one
 		}
 	}
 

@@ -25,7 +25,7 @@ const (
 )
 
 // BatchFormat is the message format of a transfer whose data sections are
-// messages (facts: azservicebus message_batch.go).
+// messages (azservicebus, message_batch.go).
 const BatchFormat = 0x80013700
 
 // Message is a message as a sender sent it. It never changes.

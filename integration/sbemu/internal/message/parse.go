@@ -266,6 +266,8 @@ func idText(d *wire.Decoder) string {
 	}
 }
 
+// checkApplicationProperties reads the application properties, whose values are
+// of simple types (part 3, section 3.2.5).
 func checkApplicationProperties(d *wire.Decoder) {
 	body, n := d.MapBody()
 	in := wire.NewDecoder(body)
@@ -276,6 +278,11 @@ func checkApplicationProperties(d *wire.Decoder) {
 		}
 
 		in.Text()
+
+		if in.Compound() {
+			in.Fail(fmt.Errorf("%w: a list, map or array for an application property", wire.ErrType))
+		}
+
 		in.Skip()
 	}
 

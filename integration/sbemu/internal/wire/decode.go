@@ -110,6 +110,20 @@ func (d *Decoder) Null() bool {
 	return false
 }
 
+// Compound reports whether a list, a map or an array is next.
+func (d *Decoder) Compound() bool {
+	if len(d.buf) == 0 {
+		return false
+	}
+
+	switch d.buf[0] {
+	case codeList0, codeList8, codeList32, codeMap8, codeMap32, codeArray8, codeArray32:
+		return true
+	default:
+		return false
+	}
+}
+
 func (d *Decoder) mismatch(code byte, want string) {
 	if d.err == nil {
 		d.fail(fmt.Errorf("%w 0x%02x for %s", ErrType, code, want))
