@@ -52,7 +52,9 @@ lint: $(BIN)/golangci-lint ## Check style, import rules, and that the modules ar
 		echo "lint $$module"; \
 		(cd $$module && $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
 	done
-	@for module in $(MODULES); do \
+	@echo "lint hack/tools/images"
+	@cd hack/tools/images && GOWORK=off $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...
+	@for module in $(MODULES) hack/tools/images; do \
 		(cd $$module && GOWORK=off go mod tidy -diff) || { echo "$$module: run make tidy"; exit 1; }; \
 	done
 
@@ -85,6 +87,22 @@ test-kube: kube-tools chart-lint chart-test ## Test the chart, and leadership, o
 	@go test -run '^$$' $(KUBE) >/dev/null
 	PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 -p 1 -parallel 4 -timeout 25m -v $(KUBE)
 
+##@ Release
+
+# The images' version is the one that the chart asks for, and every time in them is
+# the last commit's. Where there is no git repository, set the latter two.
+VERSION           ?= $(shell sed -n 's/^appVersion: *//p' charts/penstock/Chart.yaml)
+REVISION          ?= $(shell git describe --always --abbrev=40 --dirty --exclude '*')
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+
+.PHONY: images
+images: $(BIN)/images ## Build the container images, for amd64 and arm64, as OCI archives in dist/
+	@$(BIN)/images -output dist -version "$(VERSION)" -revision "$(REVISION)" -epoch "$(SOURCE_DATE_EPOCH)"
+
+.PHONY: test-images
+test-images: images ## Test the images: what they hold, that a second build equals them, their programs in an empty root
+	PENSTOCK_IMAGES=$(CURDIR)/dist go test -count 1 -timeout 10m -v ./integration/images
+
 ##@ Maintain
 
 .PHONY: fmt
@@ -93,12 +111,16 @@ fmt: $(BIN)/golangci-lint ## Format the code
 
 .PHONY: tidy
 tidy: ## Tidy every module
-	@for module in $(MODULES) hack/tools hack/tools/helm hack/tools/helm-unittest hack/tools/etcd hack/tools/kube hack/tools/kwok; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
+	@for module in $(MODULES) hack/tools hack/tools/helm hack/tools/helm-unittest hack/tools/etcd hack/tools/kube hack/tools/kwok hack/tools/images; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
 
 $(BIN)/golangci-lint: hack/tools/go.mod
 	@mkdir -p $(BIN)
 	@echo "build golangci-lint (once)"
 	@cd hack/tools && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(BIN)/images: $(wildcard hack/tools/images/*)
+	@mkdir -p $(BIN)
+	@cd hack/tools/images && GOWORK=off go build -trimpath -o $@ .
 
 $(BIN)/helm $(BIN)/helm-docs: hack/tools/helm/go.mod
 	@mkdir -p $(BIN)

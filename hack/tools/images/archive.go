@@ -1,0 +1,97 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// buildArchive builds a service's image into an archive at path and gives the
+// digest by which a registry will know it.
+func buildArchive(ctx context.Context, s service, of release, path string) (v1.Hash, error) {
+	tag, err := name.NewTag(s.repository()+":"+of.version, name.StrictValidation)
+	if err != nil {
+		return v1.Hash{}, fmt.Errorf("name the image: %w", err)
+	}
+	index, err := buildIndex(ctx, s, of)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	dir, err := os.MkdirTemp("", "images-")
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	defer os.RemoveAll(dir)
+	folder, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return v1.Hash{}, fmt.Errorf("write the layout: %w", err)
+	}
+	// The first annotation is the specification's, by which skopeo finds an image; the
+	// second is what docker, podman and containerd name it when they load it.
+	err = folder.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": tag.TagStr(),
+		"io.containerd.image.name":          tag.Name(),
+	}))
+	if err != nil {
+		return v1.Hash{}, fmt.Errorf("write the layout: %w", err)
+	}
+	return digest, writeArchive(os.DirFS(dir), of, path)
+}
+
+// writeArchive packs the files of a layout, in the order of their names. A file at
+// path is replaced only by a whole one.
+func writeArchive(files fs.FS, of release, path string) error {
+	out, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	defer out.Close()
+	w := tar.NewWriter(out)
+	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		if err := w.WriteHeader(fileHeader(name, 0o644, int64(len(content)), of)); err != nil {
+			return err
+		}
+		_, err = w.Write(content)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if err := out.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	return os.Rename(out.Name(), path)
+}
+
+// fileHeader describes a file that is root's, in a form that has no fields but these.
+func fileHeader(name string, mode, size int64, of release) *tar.Header {
+	return &tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: of.created, Format: tar.FormatUSTAR,
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import "time"
+
+// service is a program that becomes an image.
+type service struct {
+	// name is that of the program, of its module's folder and of its image.
+	name string
+	// description is for the image's labels.
+	description string
+}
+
+var services = []service{
+	{"publisher", "Publishes the events of a MongoDB event store to a topic of Azure Service Bus."},
+	{"projector", "Keeps read models in MongoDB up to date with the events of a topic of Azure Service Bus."},
+}
+
+// repository is where the chart looks for the image.
+func (s service) repository() string { return "ghcr.io/penstock-cdc/" + s.name }
+
+// release is what all images of a build have in common.
+type release struct {
+	version, revision string
+	// created is the time of everything that has one.
+	created time.Time
+}
+
+// labels are the annotations of the OCI image specification, of an image's
+// configuration and of its index alike.
+func (r release) labels(s service) map[string]string {
+	labels := map[string]string{
+		"title":       "penstock-" + s.name,
+		"description": s.description,
+		"source":      "https://github.com/penstock-cdc/penstock",
+		"licenses":    "Apache-2.0",
+		"version":     r.version,
+		"revision":    r.revision,
+		"created":     r.created.Format(time.RFC3339),
+	}
+	prefixed := make(map[string]string, len(labels))
+	for key, value := range labels {
+		prefixed["org.opencontainers.image."+key] = value
+	}
+	return prefixed
+}

@@ -1,0 +1,128 @@
+package images_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+)
+
+// The media types of the image specification that an archive has.
+const (
+	indexType    = "application/vnd.oci.image.index.v1+json"
+	manifestType = "application/vnd.oci.image.manifest.v1+json"
+	configType   = "application/vnd.oci.image.config.v1+json"
+	layerType    = "application/vnd.oci.image.layer.v1.tar+gzip"
+)
+
+// machines are the platforms' in an executable.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+func TestArchiveIsWhatTheChartAsksFor(t *testing.T) {
+	eachService(t, func(t *testing.T, service string) {
+		a := openArchive(t, archivePath(t, service))
+		if layout := decode[map[string]string](t, a.file(t, "oci-layout")); layout["imageLayoutVersion"] != "1.0.0" {
+			t.Errorf("the layout's version is %q", layout)
+		}
+		described, index := a.images(t)
+		name := map[string]string{
+			"io.containerd.image.name":          chartName(t, service) + ":" + chartVersion(t),
+			"org.opencontainers.image.ref.name": chartVersion(t),
+		}
+		if described.MediaType != indexType || !maps.Equal(described.Annotations, name) {
+			t.Errorf("the archive has a %s with %v, not an index with %v", described.MediaType, described.Annotations, name)
+		}
+		var platforms []string
+		for _, d := range index.Manifests {
+			platforms = append(platforms, d.Platform.OS+"/"+d.Platform.Architecture)
+			checkImage(t, service, a.image(t, d), d)
+			if d.MediaType != manifestType {
+				t.Errorf("the index has a %s", d.MediaType)
+			}
+		}
+		if !slices.Equal(platforms, []string{"linux/amd64", "linux/arm64"}) {
+			t.Errorf("the platforms are %q", platforms)
+		}
+		created := checkLabels(t, service, index.Annotations)
+		for _, e := range a.entries {
+			if !a.read[e.Name] {
+				t.Errorf("nothing refers to the archive's %s", e.Name)
+			}
+			checkEntry(t, e, 0o644, created)
+		}
+	})
+}
+
+// checkImage looks at everything of a platform's image.
+func checkImage(t *testing.T, service string, i image, d descriptor) {
+	t.Helper()
+	if i.manifest.MediaType != manifestType || i.manifest.Config.MediaType != configType || i.manifest.Layers[0].MediaType != layerType {
+		t.Errorf("the media types are %s, %s and %s", i.manifest.MediaType, i.manifest.Config.MediaType, i.manifest.Layers[0].MediaType)
+	}
+	if i.config.OS != d.Platform.OS || i.config.Architecture != d.Platform.Architecture {
+		t.Errorf("the image is of %s/%s, and the index says %v", i.config.OS, i.config.Architecture, d.Platform)
+	}
+	c := i.config.Config
+	if c.User != expectedUser || !slices.Equal(c.Entrypoint, []string{"/" + service}) || len(c.Cmd) != 0 || len(c.Env) != 0 {
+		t.Errorf("the image runs as %q the entrypoint %q with %q in %q", c.User, c.Entrypoint, c.Cmd, c.Env)
+	}
+	if ports := slices.Collect(maps.Keys(c.ExposedPorts)); !slices.Equal(ports, []string{expectedPort}) {
+		t.Errorf("the image exposes %q", ports)
+	}
+	created := checkLabels(t, service, c.Labels)
+	if !i.config.Created.Equal(created) || len(i.config.History) != 1 || !i.config.History[0].Created.Equal(created) {
+		t.Errorf("the image was created at %v, with the history %v, and its labels say %v", i.config.Created, i.config.History, created)
+	}
+	if len(i.layer) != 1 || i.layer[0].Name != service {
+		t.Fatalf("the layer has %d files, not the binary alone", len(i.layer))
+	}
+	checkEntry(t, i.layer[0], 0o555, created)
+	checkStatic(t, i.layer[0].content, machines[i.config.Architecture])
+}
+
+// checkLabels wants the labels that a service has and no others, and gives the time
+// in them.
+func checkLabels(t *testing.T, service string, got map[string]string) time.Time {
+	t.Helper()
+	want := fixedLabels(service)
+	want[labels+"version"] = chartVersion(t)
+	for _, key := range []string{"revision", "created"} {
+		want[labels+key] = got[labels+key]
+	}
+	if !maps.Equal(got, want) || got[labels+"revision"] == "" {
+		t.Errorf("the labels are %q, not %q", got, want)
+	}
+	created, err := time.Parse(time.RFC3339, got[labels+"created"])
+	if err != nil {
+		t.Error(err)
+	}
+	return created
+}
+
+// checkEntry wants a file of root's that tells nothing of its origin.
+func checkEntry(t *testing.T, e entry, mode int64, created time.Time) {
+	t.Helper()
+	if e.Typeflag != tar.TypeReg || e.Mode != mode || e.Uid != 0 || e.Gid != 0 || e.Uname != "" || e.Gname != "" || !e.ModTime.Equal(created) {
+		t.Errorf("%s is of type %c, mode %o, owner %d %q, group %d %q, time %v", e.Name, e.Typeflag, e.Mode, e.Uid, e.Uname, e.Gid, e.Gname, e.ModTime)
+	}
+}
+
+// checkStatic wants an executable that asks for no interpreter and no library.
+func checkStatic(t *testing.T, binary []byte, machine elf.Machine) {
+	t.Helper()
+	file, err := elf.NewFile(bytes.NewReader(binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Machine != machine {
+		t.Errorf("the binary is for %v, not for %v", file.Machine, machine)
+	}
+	for _, segment := range file.Progs {
+		if segment.Type == elf.PT_INTERP || segment.Type == elf.PT_DYNAMIC {
+			t.Errorf("the binary has a segment %v: it is not static", segment.Type)
+		}
+	}
+}
