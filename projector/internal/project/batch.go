@@ -199,11 +199,11 @@ func (b *batch) count() {
 				counts[s]++
 				applied[i] = applied[i] || s == settledApplied
 			}
-			b.add(u.Projection, "applied", counts[settledApplied])
-			b.add(u.Projection, "ignored", counts[settledIgnored])
-			b.add(u.Projection, "duplicate", counts[settledDuplicate])
-			b.add(u.Projection, "parked", counts[settledParked]+counts[settledPoison])
-			b.add(u.Projection, "repaired", u.repaired)
+			b.add(u.Projection, countApplied, counts[settledApplied])
+			b.add(u.Projection, countIgnored, counts[settledIgnored])
+			b.add(u.Projection, countDuplicate, counts[settledDuplicate])
+			b.add(u.Projection, countParked, counts[settledParked]+counts[settledPoison])
+			b.add(u.Projection, countRepaired, u.repaired)
 		}
 		for i, ev := range a.events {
 			if applied[i] && !ev.Timestamp.IsZero() {

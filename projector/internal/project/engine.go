@@ -215,7 +215,7 @@ func NewEngine(o Options) (*Engine, error) {
 		parking:     o.Parking,
 		repairer:    o.Repairer,
 		strict:      sequence == event.SequenceStrict,
-		metrics:     newMetrics(o.Registerer),
+		metrics:     newMetrics(o.Registerer, o.Projections),
 		log:         o.Log,
 		backoff:     cmp.Or(o.Backoff, 50*time.Millisecond),
 		maxBackoff:  cmp.Or(o.MaxBackoff, 5*time.Second),

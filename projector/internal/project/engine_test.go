@@ -109,6 +109,10 @@ func TestProcess(t *testing.T) {
 		penstock_projector_events_total{outcome="duplicate",projection="things"} 3
 		penstock_projector_events_total{outcome="ignored",projection="counts"} 1
 		penstock_projector_events_total{outcome="ignored",projection="things"} 2
+		penstock_projector_events_total{outcome="parked",projection="counts"} 0
+		penstock_projector_events_total{outcome="parked",projection="things"} 0
+		penstock_projector_events_total{outcome="repaired",projection="counts"} 0
+		penstock_projector_events_total{outcome="repaired",projection="things"} 0
 	`
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_projector_events_total"); err != nil {
 		t.Error(err)
@@ -170,6 +174,12 @@ func TestGapRepaired(t *testing.T) {
 		# TYPE penstock_projector_events_total counter
 		penstock_projector_events_total{outcome="applied",projection="counts"} 1
 		penstock_projector_events_total{outcome="applied",projection="things"} 1
+		penstock_projector_events_total{outcome="duplicate",projection="counts"} 0
+		penstock_projector_events_total{outcome="duplicate",projection="things"} 0
+		penstock_projector_events_total{outcome="ignored",projection="counts"} 0
+		penstock_projector_events_total{outcome="ignored",projection="things"} 0
+		penstock_projector_events_total{outcome="parked",projection="counts"} 0
+		penstock_projector_events_total{outcome="parked",projection="things"} 0
 		penstock_projector_events_total{outcome="repaired",projection="counts"} 1199
 		penstock_projector_events_total{outcome="repaired",projection="things"} 1199
 	`
@@ -376,6 +386,10 @@ func TestUnheardSuccessCounts(t *testing.T) {
 			# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired.
 			# TYPE penstock_projector_events_total counter
 			penstock_projector_events_total{outcome="applied",projection="p"} 2
+			penstock_projector_events_total{outcome="duplicate",projection="p"} 0
+			penstock_projector_events_total{outcome="ignored",projection="p"} 0
+			penstock_projector_events_total{outcome="parked",projection="p"} 0
+			penstock_projector_events_total{outcome="repaired",projection="p"} 0
 		`
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_projector_events_total"); err != nil {
 			t.Error(err)

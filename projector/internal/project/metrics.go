@@ -13,10 +13,28 @@ type metrics struct {
 	age    prometheus.Histogram
 }
 
-// newMetrics registers the metrics; with nil they are counted nowhere.
-func newMetrics(r prometheus.Registerer) *metrics {
+// What became of an event in a projection, as the label of a metric.
+const (
+	countApplied   = "applied"
+	countDuplicate = "duplicate"
+	countIgnored   = "ignored"
+	countParked    = "parked"
+	countRepaired  = "repaired"
+)
+
+// What was done about a gap, as the label of a metric.
+const (
+	gapHeld     = "held"
+	gapRepaired = "repaired"
+	gapMissing  = "missing"
+)
+
+// newMetrics registers the metrics; with nil they are counted nowhere. Every counter
+// begins at 0: one that appears with its first event hides that event from rate()
+// and increase().
+func newMetrics(r prometheus.Registerer, projections []*Projection) *metrics {
 	f := promauto.With(r)
-	return &metrics{
+	m := &metrics{
 		events: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_events_total",
 			Help: "Events by projection and outcome: applied, duplicate, ignored, parked, repaired.",
@@ -31,4 +49,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400},
 		}),
 	}
+	for _, p := range projections {
+		for _, outcome := range []string{countApplied, countDuplicate, countIgnored, countParked, countRepaired} {
+			m.events.WithLabelValues(p.Name(), outcome)
+		}
+	}
+	for _, result := range []string{gapHeld, gapRepaired, gapMissing} {
+		m.gaps.WithLabelValues(result)
+	}
+	return m
 }

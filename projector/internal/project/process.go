@@ -329,7 +329,7 @@ func (b *batch) close(ctx context.Context, units []*unit) (again []*unit, troubl
 	for _, u := range open {
 		if b.gaps != Repair || b.repairer == nil {
 			u.held = true
-			b.metrics.gaps.WithLabelValues("held").Inc()
+			b.metrics.gaps.WithLabelValues(gapHeld).Inc()
 			continue
 		}
 		events, err := b.missing(ctx, u)
@@ -338,11 +338,11 @@ func (b *batch) close(ctx context.Context, units []*unit) (again []*unit, troubl
 			again, trouble = append(again, u), errors.Join(trouble, fmt.Errorf("read missing events of %s: %w", u.AggregateID, err))
 		case len(events) == 0:
 			u.held = true
-			b.metrics.gaps.WithLabelValues("missing").Inc()
+			b.metrics.gaps.WithLabelValues(gapMissing).Inc()
 		default:
 			u.missing = events
 			again = append(again, u)
-			b.metrics.gaps.WithLabelValues("repaired").Inc()
+			b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
 		}
 	}
 	return again, trouble
