@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,15 +45,6 @@ type record struct {
 	owner *fakeTransaction
 }
 
-type fakeTransaction struct {
-	// snapshot is what the transaction reads: the versions at its start, with their
-	// documents.
-	snapshot map[string]map[string]record
-	writes   map[string]map[string]bson.Raw
-	// aborted says that the transaction has ended.
-	aborted bool
-}
-
 var _ database = (*fakeDatabase)(nil)
 
 func newFakeDatabase(seed uint64) *fakeDatabase {
@@ -62,81 +52,6 @@ func newFakeDatabase(seed uint64) *fakeDatabase {
 		collections: make(map[string]map[string]*record),
 		random:      rand.New(rand.NewPCG(seed, 1)),
 		calls:       make(map[string]int),
-	}
-}
-
-var (
-	errLost       = mongo.CommandError{Code: 6, Name: "HostUnreachable", Message: "lost on the way", Labels: []string{"NetworkError"}}
-	errUnanswered = mongo.CommandError{Code: 89, Name: "NetworkTimeout", Message: "no reply", Labels: []string{"NetworkError"}}
-	errConflict   = mongo.CommandError{Code: 112, Name: "WriteConflict", Message: "write conflict", Labels: []string{"TransientTransactionError"}}
-)
-
-type transactionKey struct{}
-
-// arrive is the way to the server: a delay and what may be lost.
-func (f *fakeDatabase) arrive(ctx context.Context, command, collection string) error {
-	f.mu.Lock()
-	f.calls[command]++
-	lost := f.random.Float64() < f.lost
-	f.mu.Unlock()
-	if err := f.delay(ctx); err != nil {
-		return err
-	}
-	if lost {
-		return errLost
-	}
-	if f.onArrival != nil {
-		f.onArrival(command, collection)
-	}
-	return nil
-}
-
-// reply is the way back.
-func (f *fakeDatabase) reply(ctx context.Context) error {
-	f.mu.Lock()
-	unanswered := f.random.Float64() < f.unanswered
-	f.mu.Unlock()
-	if err := f.delay(ctx); err != nil {
-		return err
-	}
-	if unanswered {
-		return errUnanswered
-	}
-	return nil
-}
-
-func (f *fakeDatabase) delay(ctx context.Context) error {
-	if f.latency == 0 {
-		return ctx.Err()
-	}
-	f.mu.Lock()
-	d := time.Duration(f.random.Int64N(int64(f.latency)))
-	f.mu.Unlock()
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// send carries a command out even if ctx ends meanwhile: what is on its way arrives.
-func send[T any](ctx context.Context, command func(context.Context) (T, error)) (T, error) {
-	type reply struct {
-		value T
-		err   error
-	}
-	replies := make(chan reply, 1)
-	go func() {
-		value, err := command(context.WithoutCancel(ctx))
-		replies <- reply{value, err}
-	}()
-	select {
-	case r := <-replies:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, context.Cause(ctx)
 	}
 }
 
@@ -162,6 +77,14 @@ func (f *fakeDatabase) findNow(ctx context.Context, collection string, filter, p
 	}
 	f.mu.Unlock()
 	return found, f.reply(ctx)
+}
+
+// raw2 appends a value, if there is one.
+func (b *builder) raw2(v bson.RawValue, name string) *builder {
+	if v.Type != 0 {
+		b.dst = append(append(append(append(b.dst, byte(v.Type)), name...), 0), v.Value...)
+	}
+	return b
 }
 
 func (f *fakeDatabase) insert(ctx context.Context, collection string, documents []bson.Raw) error {
@@ -282,112 +205,6 @@ func (f *fakeDatabase) writeNow(ctx context.Context, collection string, n int, o
 	return total, nil
 }
 
-// errBusy says that a transaction is at the document; others wait for its end.
-var errBusy = errors.New("a transaction is at the document")
-
-// change changes the document under id, in t or at once.
-func (f *fakeDatabase) change(t *fakeTransaction, collection string, id bson.RawValue, do func(old bson.Raw) (bson.Raw, error)) error {
-	key := id.String()
-	c := f.collections[collection]
-	if c == nil {
-		c = make(map[string]*record)
-		f.collections[collection] = c
-	}
-	r := c[key]
-	if r == nil {
-		r = &record{id: id}
-		c[key] = r
-	}
-	old := r.document
-	if t != nil {
-		if t.aborted {
-			return mongo.CommandError{Code: 251, Name: "NoSuchTransaction", Labels: []string{"TransientTransactionError"}}
-		}
-		old = t.snapshot[collection][key].document
-		if own, ok := t.writes[collection][key]; ok {
-			old = own
-		}
-	}
-	next, err := do(old)
-	if err != nil {
-		return err
-	}
-	if (old == nil) == (next == nil) && bytes.Equal(old, next) {
-		return nil
-	}
-	if next != nil && f.refuse != nil {
-		if err := f.refuse(collection, next); err != nil {
-			return err
-		}
-	}
-	if t == nil {
-		if r.owner != nil {
-			return errBusy
-		}
-		r.document, r.version = next, r.version+1
-		return nil
-	}
-	if r.owner != nil && r.owner != t || r.version != t.snapshot[collection][key].version {
-		return errConflict
-	}
-	r.owner = t
-	if t.writes[collection] == nil {
-		t.writes[collection] = make(map[string]bson.Raw)
-	}
-	t.writes[collection][key] = next
-	return nil
-}
-
-func (f *fakeDatabase) transaction(ctx context.Context, do func(context.Context) error) error {
-	if ctx.Value(transactionKey{}) != nil {
-		panic("nested transaction")
-	}
-	t := &fakeTransaction{snapshot: make(map[string]map[string]record), writes: make(map[string]map[string]bson.Raw)}
-	f.mu.Lock()
-	for name, c := range f.collections {
-		t.snapshot[name] = make(map[string]record, len(c))
-		for key, r := range c {
-			t.snapshot[name][key] = *r
-		}
-	}
-	f.mu.Unlock()
-	if err := do(context.WithValue(ctx, transactionKey{}, t)); err != nil {
-		f.end(t, false)
-		return err
-	}
-	_, err := send(ctx, func(ctx context.Context) (bool, error) {
-		if err := f.arrive(ctx, "commit", ""); err != nil {
-			f.end(t, false)
-			return false, err
-		}
-		f.end(t, true)
-		return true, f.reply(ctx)
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUncertain, err)
-	}
-	return nil
-}
-
-// end commits a transaction or takes back what it has done.
-func (f *fakeDatabase) end(t *fakeTransaction, commit bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if t.aborted {
-		return
-	}
-	t.aborted = true
-	for name, writes := range t.writes {
-		for key, document := range writes {
-			r := f.collections[name][key]
-			r.owner = nil
-			if commit {
-				r.document, r.version = document, r.version+1
-			}
-		}
-	}
-}
-
 // documents gives a collection's content by _id.
 func (f *fakeDatabase) documents(collection string) map[string]bson.Raw {
 	f.mu.Lock()
@@ -403,108 +220,4 @@ func (f *fakeDatabase) documents(collection string) map[string]bson.Raw {
 		}
 	}
 	return found
-}
-
-// raw2 appends a value, if there is one.
-func (b *builder) raw2(v bson.RawValue, name string) *builder {
-	if v.Type != 0 {
-		b.dst = append(append(append(append(b.dst, byte(v.Type)), name...), 0), v.Value...)
-	}
-	return b
-}
-
-// matches understands equality, $in and $lte.
-func matches(filter, document bson.Raw) bool {
-	elements, err := filter.Elements()
-	if err != nil {
-		panic(err)
-	}
-	for _, e := range elements {
-		value, err := document.LookupErr(e.Key())
-		if err != nil || !matchesValue(e.Value(), value) {
-			return false
-		}
-	}
-	return true
-}
-
-func matchesValue(want, got bson.RawValue) bool {
-	if condition, ok := want.DocumentOK(); ok {
-		elements, err := condition.Elements()
-		if err != nil {
-			panic(err)
-		}
-		if strings.HasPrefix(elements[0].Key(), "$") {
-			operand := elements[0].Value()
-			switch elements[0].Key() {
-			case "$in":
-				values, err := operand.Array().Values()
-				if err != nil {
-					panic(err)
-				}
-				return slices.ContainsFunc(values, func(v bson.RawValue) bool { return v.Equal(got) })
-			case "$lte":
-				return got.AsInt64() <= operand.AsInt64()
-			}
-			panic("unknown operator " + elements[0].Key())
-		}
-	}
-	return want.Equal(got)
-}
-
-// applyUpdate understands $set, $unset, $push with $each, $max and $inc, on
-// top-level fields, none of them twice.
-func applyUpdate(old, change bson.Raw) bson.Raw {
-	var document, operators bson.D
-	if err := errors.Join(bson.Unmarshal(old, &document), bson.Unmarshal(change, &operators)); err != nil {
-		panic(err)
-	}
-	touched := make(map[string]bool)
-	for _, operator := range operators {
-		for _, e := range operator.Value.(bson.D) {
-			if touched[e.Key] || strings.ContainsAny(e.Key, ".$") {
-				panic("conflicting or unusable path " + e.Key)
-			}
-			touched[e.Key] = true
-			at := slices.IndexFunc(document, func(field bson.E) bool { return field.Key == e.Key })
-			var value any
-			if at >= 0 {
-				value = document[at].Value
-			}
-			switch operator.Key {
-			case "$unset":
-				if at >= 0 {
-					document = slices.Delete(document, at, at+1)
-				}
-				continue
-			case "$set":
-				value = e.Value
-			case "$push":
-				array, ok := value.(bson.A)
-				if !ok && at >= 0 {
-					panic("$push to what is no array")
-				}
-				value = append(array, e.Value.(bson.D)[0].Value.(bson.A)...)
-			case "$max":
-				if at < 0 || value.(int64) < e.Value.(int64) {
-					value = e.Value
-				}
-			case "$inc":
-				n, _ := value.(int64)
-				value = n + e.Value.(int64)
-			default:
-				panic("unknown operator " + operator.Key)
-			}
-			if at >= 0 {
-				document[at].Value = value
-			} else {
-				document = append(document, bson.E{Key: e.Key, Value: value})
-			}
-		}
-	}
-	next, err := bson.Marshal(document)
-	if err != nil {
-		panic(err)
-	}
-	return next
 }

@@ -1,0 +1,105 @@
+package readmodel
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// matches understands equality, $in and $lte.
+func matches(filter, document bson.Raw) bool {
+	elements, err := filter.Elements()
+	if err != nil {
+		panic(err)
+	}
+	for _, e := range elements {
+		value, err := document.LookupErr(e.Key())
+		if err != nil || !matchesValue(e.Value(), value) {
+			return false
+		}
+	}
+	return true
+}
+
+func matchesValue(want, got bson.RawValue) bool {
+	if condition, ok := want.DocumentOK(); ok {
+		elements, err := condition.Elements()
+		if err != nil {
+			panic(err)
+		}
+		if strings.HasPrefix(elements[0].Key(), "$") {
+			operand := elements[0].Value()
+			switch elements[0].Key() {
+			case "$in":
+				values, err := operand.Array().Values()
+				if err != nil {
+					panic(err)
+				}
+				return slices.ContainsFunc(values, func(v bson.RawValue) bool { return v.Equal(got) })
+			case "$lte":
+				return got.AsInt64() <= operand.AsInt64()
+			}
+			panic("unknown operator " + elements[0].Key())
+		}
+	}
+	return want.Equal(got)
+}
+
+// applyUpdate understands $set, $unset, $push with $each, $max and $inc, on
+// top-level fields, none of them twice.
+func applyUpdate(old, change bson.Raw) bson.Raw {
+	var document, operators bson.D
+	if err := errors.Join(bson.Unmarshal(old, &document), bson.Unmarshal(change, &operators)); err != nil {
+		panic(err)
+	}
+	touched := make(map[string]bool)
+	for _, operator := range operators {
+		for _, e := range operator.Value.(bson.D) {
+			if touched[e.Key] || strings.ContainsAny(e.Key, ".$") {
+				panic("conflicting or unusable path " + e.Key)
+			}
+			touched[e.Key] = true
+			at := slices.IndexFunc(document, func(field bson.E) bool { return field.Key == e.Key })
+			var value any
+			if at >= 0 {
+				value = document[at].Value
+			}
+			switch operator.Key {
+			case "$unset":
+				if at >= 0 {
+					document = slices.Delete(document, at, at+1)
+				}
+				continue
+			case "$set":
+				value = e.Value
+			case "$push":
+				array, ok := value.(bson.A)
+				if !ok && at >= 0 {
+					panic("$push to what is no array")
+				}
+				value = append(array, e.Value.(bson.D)[0].Value.(bson.A)...)
+			case "$max":
+				if at < 0 || value.(int64) < e.Value.(int64) {
+					value = e.Value
+				}
+			case "$inc":
+				n, _ := value.(int64)
+				value = n + e.Value.(int64)
+			default:
+				panic("unknown operator " + operator.Key)
+			}
+			if at >= 0 {
+				document[at].Value = value
+			} else {
+				document = append(document, bson.E{Key: e.Key, Value: value})
+			}
+		}
+	}
+	next, err := bson.Marshal(document)
+	if err != nil {
+		panic(err)
+	}
+	return next
+}
