@@ -16,7 +16,7 @@ const dataDir = "../../../shared/data"
 // Real histories: long aggregates beside short ones, and hundreds of them alive
 // at once. The leader and a projector are killed on the way.
 func TestPublicEventLogs(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	for _, log := range []struct {
 		file string
 		over time.Duration
@@ -25,7 +25,7 @@ func TestPublicEventLogs(t *testing.T) {
 		{"incidents.ndjson.gz", 15 * time.Second},
 	} {
 		t.Run(log.file, func(t *testing.T) {
-			t.Parallel()
+			inParallel(t)
 			w, err := eventlog.Open(filepath.Join(dataDir, log.file))
 			if errors.Is(err, fs.ErrNotExist) {
 				t.Skipf("%s is not beside this checkout", filepath.Join("../shared/data", log.file))

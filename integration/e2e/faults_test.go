@@ -19,7 +19,7 @@ const (
 // leader is the leading publisher.
 func (s *scenario) leader() *harness.Process {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
 	defer cancel()
 	leader, err := s.AwaitLeader(ctx)
 	if err != nil {
@@ -51,22 +51,4 @@ func (s *scenario) kill(kind string, n int) {
 		}
 	}
 	s.t.Fatalf("no %s to kill", kind)
-}
-
-// loseSessionLocks ends the lock of every session that is held, and counts them.
-func (s *scenario) loseSessionLocks() int {
-	s.t.Helper()
-	subscription := s.backend.SubscriptionPath()
-	sessions, err := s.backend.Broker.Sessions(subscription)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	lost := 0
-	for _, session := range sessions {
-		// One may have been released since: then there is nothing to lose.
-		if session.Locked && s.backend.Broker.LoseSessionLock(subscription, session.ID) == nil {
-			lost++
-		}
-	}
-	return lost
 }

@@ -11,10 +11,10 @@ import (
 )
 
 func TestProjectorKilledUnderLoad(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, shop.New(events, 11), func(_ *harness.PipelineOptions, o *harness.EmbeddedOptions) {
+	inParallel(t)
+	s := newScenarioOn(t, shop.New(events, 11), harness.TopicOptions{
 		// A killed projector's sessions come free when its connections break.
-		o.LockDuration = 5 * time.Second
+		LockDuration: 5 * time.Second,
 	})
 	s.start(1, 2)
 	s.load(4 * time.Second)
@@ -27,7 +27,7 @@ func TestProjectorKilledUnderLoad(t *testing.T) {
 }
 
 func TestEverythingRestarted(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	s := newScenario(t, shop.New(events, 12))
 	s.start(2, 2)
 	s.load(4 * time.Second)
@@ -38,14 +38,19 @@ func TestEverythingRestarted(t *testing.T) {
 }
 
 func TestSessionLocksLost(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	s := newScenario(t, shop.New(events, 13))
+	broker := capability[lockLoser](s, "lose session locks")
 	s.start(1, 2)
 	s.load(4 * time.Second)
 	lost := 0
 	for _, share := range []float64{0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8} {
 		s.awaitPublished(share)
-		lost += s.loseSessionLocks()
+		n, err := broker.LoseSessionLocks()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost += n
 	}
 	if lost == 0 {
 		t.Error("no session was held when its lock was to be lost")
@@ -54,23 +59,25 @@ func TestSessionLocksLost(t *testing.T) {
 }
 
 func TestBrokerThrottles(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	s := newScenario(t, shop.New(events, 14))
+	broker := capability[throttler](s, "throttle on request")
 	s.start(1, 2)
 	s.load(3 * time.Second)
 	s.awaitPublished(0.3)
-	s.backend.Broker.Throttle(5 * time.Second)
+	broker.Throttle(5 * time.Second)
 	s.invariants()
 }
 
 func TestBrokerDropsConnections(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	s := newScenario(t, shop.New(events, 15))
+	broker := capability[connectionDropper](s, "drop the broker's connections")
 	s.start(1, 2)
 	s.load(4 * time.Second)
 	for _, share := range []float64{0.2, 0.4, 0.6, 0.8} {
 		s.awaitPublished(share)
-		if s.backend.Broker.DropConnections(nil) == 0 {
+		if broker.DropConnections() == 0 {
 			t.Error("there was no connection to drop")
 		}
 	}
@@ -79,7 +86,7 @@ func TestBrokerDropsConnections(t *testing.T) {
 
 // A poison event stops its aggregate in its projection and nothing else.
 func TestPoisonEvent(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	w := shop.New(events, 16)
 	// The order's quantity becomes a word, which no expression can multiply.
 	poisoned, at := "", int64(0)
@@ -119,15 +126,15 @@ func TestPoisonEvent(t *testing.T) {
 		t.Errorf("%d aggregates are parked (%v), not 1", n, err)
 	}
 	s.await("the message in the dead-letter queue and all others settled", func() bool {
-		counts, err := s.backend.Broker.Counts(s.backend.SubscriptionPath())
-		return err == nil && counts.DeadLettered == 1 && counts.Active == 0
+		backlog, err := s.backend.Backlog()
+		return err == nil && backlog == harness.Backlog{DeadLettered: 1}
 	})
 }
 
 // What is no event at all is dead-lettered, or quarantined where the publisher
 // sees it first, and stops nobody.
 func TestDocumentThatBreaksTheContract(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	s := newScenario(t, shop.New(events/2, 17))
 	s.start(1, 1)
 	s.load(time.Second)

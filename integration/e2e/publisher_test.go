@@ -15,7 +15,7 @@ import (
 const events = 6000
 
 func TestLeaderKilledUnderLoad(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	s := newScenario(t, shop.New(events, 1))
 	s.start(2, 1)
 	s.load(4 * time.Second)
@@ -33,7 +33,7 @@ func TestLeaderKilledUnderLoad(t *testing.T) {
 }
 
 func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	s := newScenario(t, shop.New(events, 2))
 	s.start(2, 1)
 	s.load(4 * time.Second)
@@ -55,7 +55,7 @@ func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) {
 }
 
 func TestLeaderStoppedForLongerThanItsLease(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	s := newScenario(t, shop.New(events, 3))
 	s.start(2, 1)
 	s.load(6 * time.Second)
@@ -76,11 +76,9 @@ func TestLeaderStoppedForLongerThanItsLease(t *testing.T) {
 }
 
 func TestTokenRewound(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	// Without duplicate detection: every repeat reaches the projector.
-	s := newScenario(t, shop.New(events, 4), func(_ *harness.PipelineOptions, o *harness.EmbeddedOptions) {
-		o.DuplicateDetectionWindow = -1
-	})
+	s := newScenarioOn(t, shop.New(events, 4), harness.TopicOptions{DuplicateDetectionWindow: -1})
 	s.start(1, 2)
 	s.load(time.Second)
 	s.awaitPublished(0.1)
@@ -111,16 +109,16 @@ func TestTokenRewound(t *testing.T) {
 }
 
 func TestStreamInterrupted(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	s := newScenario(t, shop.New(events, 5))
+	store := capability[streamInterrupter](s, "interrupt change streams")
 	s.start(1, 1)
 	s.load(4 * time.Second)
 	for _, share := range []float64{0.2, 0.4, 0.6, 0.8} {
 		s.awaitPublished(share)
-		if s.backend.Mongo.InterruptStreams(0) == 0 {
+		if store.InterruptStreams() == 0 {
 			t.Error("there was no stream to interrupt")
 		}
-		s.backend.Mongo.KillCursors()
 	}
 	if topic := s.invariants(); topic.Epochs != 1 {
 		t.Errorf("%d terms published: an interrupted stream is reopened within its term", topic.Epochs)
@@ -128,7 +126,7 @@ func TestStreamInterrupted(t *testing.T) {
 }
 
 func TestEventsFromBeforeTheStart(t *testing.T) {
-	t.Parallel()
+	inParallel(t)
 	s := newScenario(t, shop.New(events, 6))
 	s.load(0)
 	<-s.loaded
@@ -137,16 +135,16 @@ func TestEventsFromBeforeTheStart(t *testing.T) {
 }
 
 func TestHistoryLost(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, shop.New(events, 7), func(_ *harness.PipelineOptions, o *harness.EmbeddedOptions) {
-		o.OplogEvents = 500
-	})
+	inParallel(t)
+	s := newScenario(t, shop.New(events, 7))
+	store := capability[historyLoser](s, "lose the oplog")
 	s.start(1, 1)
 	s.load(3 * time.Second)
 	s.awaitPublished(0.2)
 	s.leader().Kill()
-	// What is stored meanwhile pushes the saved token out of the oplog.
+	// What was stored meanwhile is in the event store alone.
 	<-s.loaded
+	store.LoseHistory()
 	s.startPublisher(0)
 	s.invariants()
 }

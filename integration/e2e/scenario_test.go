@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,23 +17,11 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// services are built once for all tests.
-var services = sync.OnceValues(func() (harness.Binaries, error) {
-	dir, err := os.MkdirTemp("", "penstock-e2e-")
-	if err != nil {
-		return harness.Binaries{}, err
-	}
-	return harness.Build(context.Background(), dir)
-})
-
-// settleTimeout bounds the wait for the read models to be right.
-const settleTimeout = 90 * time.Second
-
-// scenario is one test's pipeline over stand-ins of its own.
+// scenario is one test's pipeline over a backend of its own.
 type scenario struct {
 	*harness.Pipeline
 	t        *testing.T
-	backend  *harness.Embedded
+	backend  backend
 	workload *workload.Workload
 	client   *mongo.Client
 	events   *mongo.Collection
@@ -45,23 +32,17 @@ type scenario struct {
 	loaded chan struct{}
 }
 
-// setting changes how a scenario is set up.
-type setting func(*harness.PipelineOptions, *harness.EmbeddedOptions)
-
-// newScenario sets up stand-ins and an empty event store; no service runs yet.
-func newScenario(t *testing.T, w *workload.Workload, settings ...setting) *scenario {
+// newScenario opens a backend with an empty topic and an empty event store; no
+// service runs yet.
+func newScenario(t *testing.T, w *workload.Workload) *scenario {
 	t.Helper()
-	binaries, err := services()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pipelineOptions := harness.PipelineOptions{Binaries: binaries, Dir: t.TempDir(), Projections: w.Projections}
-	// Twice the events: a repeated run of all must still be on record.
-	embeddedOptions := harness.EmbeddedOptions{Record: 2*len(w.Events) + 10_000}
-	for _, set := range settings {
-		set(&pipelineOptions, &embeddedOptions)
-	}
-	backend, err := harness.StartEmbedded(embeddedOptions)
+	return newScenarioOn(t, w, harness.TopicOptions{})
+}
+
+// newScenarioOn is newScenario for a test that cares what its topic is like.
+func newScenarioOn(t *testing.T, w *workload.Workload, topic harness.TopicOptions) *scenario {
+	t.Helper()
+	backend, err := suite.backends.Open(t.Context(), topic, len(w.Events))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,15 +56,18 @@ func newScenario(t *testing.T, w *workload.Workload, settings ...setting) *scena
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
-	pipeline, err := harness.NewPipeline(backend, pipelineOptions)
+	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
+		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	databases := backend.Databases()
 	s := &scenario{
 		Pipeline: pipeline, t: t, backend: backend, workload: w, client: client,
-		events: client.Database(harness.EventsDatabase).Collection(harness.EventsCollection),
-		models: client.Database(harness.ReadModelsDatabase),
-		state:  client.Database(harness.StateDatabase),
+		events: client.Database(databases.Events).Collection(harness.EventsCollection),
+		models: client.Database(databases.ReadModels),
+		state:  client.Database(databases.State),
 		until:  make(map[string]int64), loaded: make(chan struct{}),
 	}
 	t.Cleanup(s.end)
@@ -151,7 +135,7 @@ func (s *scenario) startProjector(n int) *harness.Process {
 
 func (s *scenario) ready() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
 	defer cancel()
 	if err := s.AwaitReady(ctx); err != nil {
 		s.t.Fatal(err)
@@ -184,7 +168,7 @@ func (s *scenario) load(over time.Duration) {
 // await polls until the condition holds.
 func (s *scenario) await(what string, holds func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -192,7 +176,7 @@ func (s *scenario) await(what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			s.t.Fatalf("%s: not within %s", what, settleTimeout)
+			s.t.Fatalf("%s: not within %s", what, settleTimeout())
 		}
 	}
 }
@@ -202,8 +186,8 @@ func (s *scenario) awaitPublished(share float64) {
 	s.t.Helper()
 	due := int(share * float64(len(s.workload.Events)))
 	s.await(fmt.Sprintf("%d events published", due), func() bool {
-		accepted, _ := s.backend.TopicCounts()
-		return accepted >= due
+		published, err := s.backend.Published()
+		return err == nil && published >= due
 	})
 }
 
@@ -213,7 +197,7 @@ func (s *scenario) awaitPublished(share float64) {
 func (s *scenario) invariants() *verify.TopicReport {
 	s.t.Helper()
 	<-s.loaded
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
 	defer cancel()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
@@ -230,7 +214,7 @@ func (s *scenario) invariants() *verify.TopicReport {
 		case <-tick.C:
 		case <-ctx.Done():
 			s.t.Fatalf("%d of %d read models are right after %s:\n%s",
-				report.Right, report.Expected, settleTimeout, strings.Join(report.Findings, "\n"))
+				report.Right, report.Expected, settleTimeout(), strings.Join(report.Findings, "\n"))
 		}
 	}
 	accepted, err := s.backend.Accepted()

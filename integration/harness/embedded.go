@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
@@ -33,8 +31,6 @@ type EmbeddedOptions struct {
 	Record int
 	// MoreSubscriptions are session-enabled subscriptions beside the services' own.
 	MoreSubscriptions []string
-	// OplogEvents bounds the store's oplog; 0 means the store's default.
-	OplogEvents int
 }
 
 // Embedded is a backend of the two stand-ins, in this process and on loopback
@@ -67,7 +63,7 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 		return nil, fmt.Errorf("start the broker: %w", err)
 	}
 	broker.SetLatency(o.Latency, o.Latency)
-	store, err := mongoemu.New(mongoemu.Config{OplogEntries: o.OplogEvents})
+	store, err := mongoemu.New(mongoemu.Config{})
 	if err == nil {
 		err = store.Start()
 	}
@@ -88,6 +84,14 @@ func (e *Embedded) Bus() Bus {
 	}
 }
 
+// Databases implements [Backend]: the store is the pipeline's alone.
+func (e *Embedded) Databases() Databases {
+	return Databases{Events: EventsDatabase, State: StateDatabase, ReadModels: ReadModelsDatabase}
+}
+
+// MaxConnections implements [Backend]: the stand-in takes any number.
+func (e *Embedded) MaxConnections() int { return 0 }
+
 // Close implements [Backend].
 func (e *Embedded) Close() error { return errors.Join(e.Broker.Close(), e.Mongo.Close()) }
 
@@ -106,6 +110,16 @@ func (e *Embedded) TopicCounts() (accepted, duplicates int) {
 	return int(totals.Accepted), int(totals.Duplicates)
 }
 
+// Published counts the messages that the topic accepted and did not drop as
+// duplicates.
+func (e *Embedded) Published() (int, error) {
+	totals, err := e.Broker.Totals(embeddedTopic)
+	if err != nil {
+		return 0, fmt.Errorf("count what the topic accepted: %w", err)
+	}
+	return int(totals.Accepted), nil
+}
+
 // Accepted are the messages that the topic accepted, in its order, those dropped
 // as duplicates among them.
 func (e *Embedded) Accepted() ([]verify.Accepted, error) {
@@ -115,23 +129,22 @@ func (e *Embedded) Accepted() ([]verify.Accepted, error) {
 	}
 	accepted := make([]verify.Accepted, 0, len(recorded))
 	for _, m := range recorded {
-		aggregate, number, _ := cutLast(m.MessageID, "/")
-		eventID, err := strconv.ParseInt(number, 10, 64)
+		aggregateID, eventID, err := parseMessageID(m.MessageID)
 		if err != nil {
-			return nil, fmt.Errorf("read what the topic accepted: MessageId %q is not <aggregateId>/<eventId>", m.MessageID)
+			return nil, err
 		}
 		accepted = append(accepted, verify.Accepted{
-			MessageID: m.MessageID, SessionID: m.SessionID, AggregateID: aggregate, EventID: eventID, Epoch: m.Epoch, At: m.AcceptedAt,
+			MessageID: m.MessageID, SessionID: m.SessionID, AggregateID: aggregateID, EventID: eventID, Epoch: m.Epoch, At: m.AcceptedAt,
 		})
 	}
 	return accepted, nil
 }
 
-// cutLast cuts text around the last sep.
-func cutLast(text, sep string) (before, after string, found bool) {
-	at := strings.LastIndex(text, sep)
-	if at < 0 {
-		return text, "", false
+// Backlog counts the messages of the pipeline's subscription.
+func (e *Embedded) Backlog() (Backlog, error) {
+	counts, err := e.Broker.Counts(e.SubscriptionPath())
+	if err != nil {
+		return Backlog{}, fmt.Errorf("count the subscription's messages: %w", err)
 	}
-	return text[:at], text[at+len(sep):], true
+	return Backlog{Active: counts.Active, DeadLettered: counts.DeadLettered}, nil
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
-// The databases that a pipeline's services are told to use.
+// The databases of a pipeline that has an event store to itself, and the
+// collection of the events in any.
 const (
 	EventsDatabase     = "shop"
 	EventsCollection   = "events"
@@ -34,6 +37,9 @@ type PipelineOptions struct {
 	// ProcessEnv are variables of single processes, by their names, and win over all
 	// others.
 	ProcessEnv map[string][]string
+	// Publishers and Projectors are how many run at a time, at most; 0 means 2. They
+	// count only where the backend bounds the connections, which they share.
+	Publishers, Projectors int
 }
 
 // Pipeline runs publishers and projectors over a backend, as processes. It is not
@@ -44,30 +50,46 @@ type Pipeline struct {
 	opts        PipelineOptions
 	projections string
 	processes   map[string]*Process
+	// publisherConnections and projectorConnections are each process's, 0 for the
+	// service's own default; connections holds those of the processes, by name.
+	publisherConnections, projectorConnections int
+	connections                                map[string]int
 }
 
 // NewPipeline prepares a pipeline; nothing runs yet.
 func NewPipeline(backend Backend, opts PipelineOptions) (*Pipeline, error) {
+	perPublisher, perProjector, err := shareConnections(backend.MaxConnections(), cmp.Or(opts.Publishers, 2), cmp.Or(opts.Projectors, 2))
+	if err != nil {
+		return nil, err
+	}
 	projections := filepath.Join(opts.Dir, "projections.yaml")
 	if err := os.WriteFile(projections, opts.Projections, 0o600); err != nil {
 		return nil, fmt.Errorf("write the projections file: %w", err)
 	}
 	return &Pipeline{
 		backend: backend, opts: opts, projections: projections, processes: make(map[string]*Process),
+		publisherConnections: perPublisher, projectorConnections: perProjector, connections: make(map[string]int),
 	}, nil
 }
 
 // common are the variables of both services.
 func (p *Pipeline) common() []string {
-	bus := p.backend.Bus()
-	return []string{
+	bus, databases := p.backend.Bus(), p.backend.Databases()
+	env := []string{
 		"MONGODB_URI=" + p.backend.MongoURI(),
 		"AZURE_SERVICEBUS_CONNECTION_STRING=" + bus.ConnectionString,
 		"AZURE_SERVICEBUS_TOPIC_NAME=" + bus.Topic,
-		"PENSTOCK_EVENTS_DATABASE=" + EventsDatabase,
+		"PENSTOCK_EVENTS_DATABASE=" + databases.Events,
 		"PENSTOCK_EVENTS_COLLECTION=" + EventsCollection,
-		"PENSTOCK_STATE_DATABASE=" + StateDatabase,
+		"PENSTOCK_STATE_DATABASE=" + databases.State,
 	}
+	// The services trust whom the tests trust.
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
 }
 
 // StartPublisher starts, or starts again, the publisher of that name.
@@ -79,30 +101,47 @@ func (p *Pipeline) StartPublisher(name string) (*Process, error) {
 		// seconds.
 		"PENSTOCK_LEASE_DURATION=6s", "PENSTOCK_LEASE_RENEW_DEADLINE=4s", "PENSTOCK_LEASE_RETRY_PERIOD=1s",
 	)
-	return p.start(name, p.opts.Binaries.Publisher, append(env, p.opts.PublisherEnv...))
+	return p.start(name, p.opts.Binaries.Publisher, p.publisherConnections, append(env, p.opts.PublisherEnv...))
 }
 
 // StartProjector starts, or starts again, the projector of that name.
 func (p *Pipeline) StartProjector(name string) (*Process, error) {
 	env := append(p.common(),
 		"AZURE_SERVICEBUS_SUBSCRIPTION_NAME="+p.backend.Bus().Subscription,
-		"PENSTOCK_READMODELS_DATABASE="+ReadModelsDatabase,
+		"PENSTOCK_READMODELS_DATABASE="+p.backend.Databases().ReadModels,
 		"PENSTOCK_PROJECTIONS="+p.projections,
 	)
-	return p.start(name, p.opts.Binaries.Projector, append(env, p.opts.ProjectorEnv...))
+	return p.start(name, p.opts.Binaries.Projector, p.projectorConnections, append(env, p.opts.ProjectorEnv...))
 }
 
-func (p *Pipeline) start(name, binary string, env []string) (*Process, error) {
+// start starts a process. Where the backend bounds the connections, the process has
+// that many of them, and is not started where they would be too many.
+func (p *Pipeline) start(name, binary string, connections int, env []string) (*Process, error) {
 	if before := p.processes[name]; before != nil && before.Running() {
 		return nil, fmt.Errorf("start %s: it runs already", name)
+	}
+	if bound := p.backend.MaxConnections(); bound > 0 {
+		if sum := p.heldConnections() + connections; sum > bound {
+			return nil, fmt.Errorf("start %s: there would be %d connections to the broker, which takes %d", name, sum, bound)
+		}
+		env = append(env, "PENSTOCK_CONNECTIONS="+strconv.Itoa(connections))
 	}
 	env = append(env, p.opts.ProcessEnv[name]...)
 	process, err := Start(proc.Spec{Name: name, Binary: binary, Env: env, LogDir: p.opts.Dir})
 	if err != nil {
 		return nil, err
 	}
-	p.processes[name] = process
+	p.processes[name], p.connections[name] = process, connections
 	return process, nil
+}
+
+// heldConnections are those that the running processes and the test may have.
+func (p *Pipeline) heldConnections() int {
+	sum := observerConnections
+	for _, process := range p.Running() {
+		sum += p.connections[process.Name]
+	}
+	return sum
 }
 
 // Running are the processes that have not ended, by name.

@@ -1,0 +1,82 @@
+package e2e_test
+
+import (
+	"context"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/harness/containers"
+	"github.com/penstock-cdc/penstock/integration/verify"
+)
+
+// backend is what a scenario needs of every backend: the servers, and what can be
+// seen of the topic from outside.
+type backend interface {
+	harness.Backend
+	// Published counts the messages that the topic accepted as new.
+	Published() (int, error)
+	// Accepted are the messages that the topic accepted, in its order.
+	Accepted() ([]verify.Accepted, error)
+	// Backlog counts the messages of the projectors' subscription.
+	Backlog() (harness.Backlog, error)
+}
+
+// backends opens a backend for each scenario.
+type backends interface {
+	// Open opens one for a pipeline of so many events.
+	Open(ctx context.Context, o harness.TopicOptions, events int) (backend, error)
+	// MaxConnections bounds the connections of all that is open; 0 is no bound.
+	MaxConnections() int
+	Close() error
+}
+
+func openBackends(ctx context.Context, kind harness.Kind, getenv func(string) string) (backends, error) {
+	switch kind {
+	case harness.KindContainers:
+		started, err := containers.Start(ctx, getenv)
+		if err != nil {
+			return nil, err
+		}
+		return sharedBackends{started}, nil
+	case harness.KindExternal:
+		options, err := harness.LoadExternal(getenv)
+		if err != nil {
+			return nil, err
+		}
+		connected, err := harness.ConnectExternal(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		return sharedBackends{connected}, nil
+	default:
+		return embeddedBackends{}, nil
+	}
+}
+
+// embeddedBackends starts stand-ins for every scenario.
+type embeddedBackends struct{}
+
+func (embeddedBackends) Open(_ context.Context, o harness.TopicOptions, events int) (backend, error) {
+	return harness.StartEmbedded(harness.EmbeddedOptions{
+		LockDuration: o.LockDuration, DuplicateDetectionWindow: o.DuplicateDetectionWindow,
+		// Twice the events: a repeated run of all must still be on record.
+		Record: 2*events + 10_000,
+	})
+}
+
+func (embeddedBackends) MaxConnections() int { return 0 }
+
+func (embeddedBackends) Close() error { return nil }
+
+// namespace is servers that scenarios share, each with a topic of its own.
+type namespace interface {
+	Open(ctx context.Context, o harness.TopicOptions) (*harness.ExternalBackend, error)
+	MaxConnections() int
+	Close() error
+}
+
+// sharedBackends opens a share of the same servers for every scenario.
+type sharedBackends struct{ namespace }
+
+func (b sharedBackends) Open(ctx context.Context, o harness.TopicOptions, _ int) (backend, error) {
+	return b.namespace.Open(ctx, o)
+}

@@ -1,0 +1,29 @@
+package e2e_test
+
+import "time"
+
+// What only some backends can do. A test asks for it with [capability].
+type (
+	// throttler is a broker that refuses for a while when it is told to.
+	throttler interface{ Throttle(d time.Duration) }
+	// connectionDropper is a broker that breaks its connections when it is told to.
+	connectionDropper interface{ DropConnections() int }
+	// lockLoser is a broker that ends sessions' locks when it is told to.
+	lockLoser interface{ LoseSessionLocks() (int, error) }
+	// streamInterrupter is an event store that fails its change streams and takes
+	// their cursors away when it is told to.
+	streamInterrupter interface{ InterruptStreams() int }
+	// historyLoser is an event store that drops its oplog when it is told to.
+	historyLoser interface{ LoseHistory() }
+)
+
+// capability is the scenario's backend as what can do that. A test whose backend
+// cannot is skipped.
+func capability[T any](s *scenario, name string) T {
+	s.t.Helper()
+	able, ok := s.backend.(T)
+	if !ok {
+		s.t.Skipf("the backend %q cannot do what this test needs: %s", suite.kind, name)
+	}
+	return able
+}

@@ -1,0 +1,82 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// suite is what all scenarios share.
+var suite struct {
+	kind     harness.Kind
+	backends backends
+	services harness.Binaries
+}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+// run sets the suite up and runs the tests. What cannot be set up is told once,
+// here, and not by every test.
+func run(m *testing.M) (status int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	closeSuite, err := open(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	status = m.Run()
+	if err := closeSuite(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = max(status, 1)
+	}
+	return status
+}
+
+// open selects the backends and builds the services. What it returns ends both.
+func open(ctx context.Context) (func() error, error) {
+	var err error
+	if suite.kind, err = harness.SelectKind(os.Getenv); err != nil {
+		return nil, err
+	}
+	if suite.backends, err = openBackends(ctx, suite.kind, os.Getenv); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "penstock-e2e-")
+	if err == nil {
+		suite.services, err = harness.Build(ctx, dir)
+	}
+	closeSuite := func() error {
+		_ = os.RemoveAll(dir)
+		return suite.backends.Close()
+	}
+	if err != nil {
+		_ = closeSuite()
+		return nil, err
+	}
+	return closeSuite, nil
+}
+
+// inParallel lets the test run beside others, unless the backend's connections are
+// enough for one at a time only.
+func inParallel(t *testing.T) {
+	t.Helper()
+	if suite.backends.MaxConnections() == 0 {
+		t.Parallel()
+	}
+}
+
+// settleTimeout bounds the wait for the read models to be right.
+func settleTimeout() time.Duration {
+	if suite.kind == harness.KindEmbedded {
+		return 90 * time.Second
+	}
+	// A real broker may be far away, or an emulator that is not made for speed.
+	return 5 * time.Minute
+}

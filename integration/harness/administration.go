@@ -1,0 +1,116 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+)
+
+// administrationVersion is the API version that both Azure and the emulator know:
+// the emulator's API was made for the .NET SDK, whose newest it is.
+const administrationVersion = "2021-05"
+
+// newAdmin makes an administration client.
+func newAdmin(o ExternalOptions, client *http.Client) (*admin.Client, error) {
+	var transport redirect
+	if o.AdminEndpoint != "" {
+		endpoint, err := url.Parse(o.AdminEndpoint)
+		if err != nil {
+			return nil, fmt.Errorf("open the administration client: %w", err)
+		}
+		transport.to = endpoint
+	}
+	transport.client = client
+	made, err := admin.NewClientFromConnectionString(o.ConnectionString, &admin.ClientOptions{
+		ClientOptions: azcore.ClientOptions{APIVersion: administrationVersion, Transport: transport},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the administration client: %w", err)
+	}
+	return made, nil
+}
+
+// redirect sends requests elsewhere. The SDK (v1.11) sends them to HTTPS on the host
+// of the connection string, port included, where an emulator has AMQP; it offers
+// the transport as the only way to lead them to the right port.
+type redirect struct {
+	// to is scheme and host of where requests go; nil leaves them alone.
+	to     *url.URL
+	client *http.Client
+}
+
+// Do implements policy.Transporter.
+func (r redirect) Do(request *http.Request) (*http.Response, error) {
+	if r.to != nil {
+		request = request.Clone(request.Context())
+		request.URL.Scheme, request.URL.Host, request.Host = r.to.Scheme, r.to.Host, r.to.Host
+	}
+	return r.client.Do(request)
+}
+
+// The subscriptions of a pipeline's topic.
+const (
+	externalSubscription = "projector"
+	// externalObserver has no sessions and keeps everything: it is only browsed.
+	externalObserver = "observer"
+)
+
+// What every topic is given. Microsoft's emulator keeps no message longer than an
+// hour and delivers none more often than ten times.
+const (
+	messageTTL         = time.Hour
+	maxDeliveries      = 10
+	defaultLock        = 30 * time.Second
+	defaultDedupWindow = 5 * time.Minute
+)
+
+// createTopic makes a topic with the pipeline's subscription and the observer's. It
+// is not partitioned: the emulator has no such entities. What was made stays on an
+// error: it is the caller's to delete.
+func createTopic(ctx context.Context, client *admin.Client, name string, o TopicOptions) error {
+	window := o.DuplicateDetectionWindow
+	if window == 0 {
+		window = defaultDedupWindow
+	}
+	topic := admin.TopicProperties{DefaultMessageTimeToLive: iso(messageTTL), EnablePartitioning: to.Ptr(false)}
+	if window > 0 {
+		topic.RequiresDuplicateDetection, topic.DuplicateDetectionHistoryTimeWindow = to.Ptr(true), iso(window)
+	}
+	if _, err := client.CreateTopic(ctx, name, &admin.CreateTopicOptions{Properties: &topic}); err != nil {
+		return fmt.Errorf("create topic %s: %w", name, err)
+	}
+	lock := o.LockDuration
+	if lock == 0 {
+		lock = defaultLock
+	}
+	for _, subscription := range []string{externalSubscription, externalObserver} {
+		properties := admin.SubscriptionProperties{
+			LockDuration: iso(lock), RequiresSession: to.Ptr(subscription == externalSubscription),
+			DefaultMessageTimeToLive: iso(messageTTL), MaxDeliveryCount: to.Ptr[int32](maxDeliveries),
+		}
+		if _, err := client.CreateSubscription(ctx, name, subscription, &admin.CreateSubscriptionOptions{Properties: &properties}); err != nil {
+			return fmt.Errorf("create subscription %s of topic %s: %w", subscription, name, err)
+		}
+	}
+	return nil
+}
+
+// deleteTopic deletes a topic with its subscriptions; that it is not there is no
+// error.
+func deleteTopic(ctx context.Context, client *admin.Client, name string) error {
+	_, err := client.DeleteTopic(ctx, name, nil)
+	if response, ok := errors.AsType[*azcore.ResponseError](err); err != nil && !(ok && response.StatusCode == http.StatusNotFound) {
+		return fmt.Errorf("delete topic %s: %w", name, err)
+	}
+	return nil
+}
+
+// iso writes a duration of whole seconds as ISO 8601 has it.
+func iso(d time.Duration) *string { return to.Ptr(fmt.Sprintf("PT%dS", int64(d/time.Second))) }

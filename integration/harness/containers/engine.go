@@ -1,0 +1,66 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// engineTimeout bounds the question whether an engine is there.
+const engineTimeout = 10 * time.Second
+
+// ErrNoEngine says that no Docker engine answers.
+var ErrNoEngine = errors.New("no Docker engine answers")
+
+// engineError is the one sentence for what [Start] says without an engine.
+type engineError struct{ cause error }
+
+func (e *engineError) Error() string {
+	return fmt.Sprintf("the backend %q needs a Docker engine, and none answers: %s; start one, or leave %s unset",
+		harness.KindContainers, strings.Join(strings.Fields(e.cause.Error()), " "), harness.KindVariable)
+}
+
+func (e *engineError) Is(target error) bool { return target == ErrNoEngine }
+
+func (e *engineError) Unwrap() error { return e.cause }
+
+// checkEngine asks for an engine.
+func checkEngine(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, engineTimeout, fmt.Errorf("not within %s", engineTimeout))
+	defer cancel()
+	// Where the environment names an engine it must be that one: testcontainers looks
+	// for another if it does not answer.
+	if os.Getenv("DOCKER_HOST") != "" {
+		if err := pingNamed(ctx); err != nil {
+			return &engineError{err}
+		}
+	}
+	provider, err := testcontainers.NewDockerProvider()
+	if err != nil {
+		return &engineError{err}
+	}
+	defer provider.Close()
+	if err := provider.Health(ctx); err != nil {
+		return &engineError{err}
+	}
+	return nil
+}
+
+// pingNamed asks the engine that DOCKER_HOST names.
+func pingNamed(ctx context.Context) error {
+	engine, err := client.New(client.FromEnv)
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	_, err = engine.Ping(ctx, client.PingOptions{})
+	return err
+}

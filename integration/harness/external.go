@@ -1,0 +1,110 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+const (
+	// connectTimeout bounds the first contact with a server.
+	connectTimeout = 30 * time.Second
+	// requestTimeout bounds what a test asks of a server later on.
+	requestTimeout = time.Minute
+)
+
+// External is a MongoDB replica set and a Service Bus namespace that somebody else
+// runs. Tests share both: each opens databases and a topic of its own, and removes
+// them when it closes its backend.
+type External struct {
+	options ExternalOptions
+	store   *mongo.Client
+	http    *http.Client
+	admin   *admin.Client
+	// run tells the names of this run from those of others; opened counts within it.
+	run    string
+	opened atomic.Int64
+}
+
+// ConnectExternal asks both servers whether they answer as they must, so that a
+// wrong address is told once and not by every test. The caller closes what it
+// returns.
+func ConnectExternal(ctx context.Context, o ExternalOptions) (*External, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("not within %s", connectTimeout))
+	defer cancel()
+	e := &External{options: o, http: &http.Client{}, run: strings.ToLower(rand.Text()[:8])}
+	e.options.Prefix = cmp.Or(o.Prefix, defaultPrefix)
+	var err error
+	if e.admin, err = newAdmin(o, e.http); err != nil {
+		return nil, err
+	}
+	if e.store, err = mongo.Connect(options.Client().ApplyURI(o.MongoURI)); err != nil {
+		return nil, fmt.Errorf("open the event store: %w", err)
+	}
+	if err := awaitPrimary(ctx, e.store); err != nil {
+		return nil, errors.Join(fmt.Errorf("reach the event store at %s: %w", mongox.Redact(o.MongoURI), err), e.Close())
+	}
+	// Needs no entity and answers to the claim Manage only.
+	if _, err := e.admin.GetTopic(ctx, e.name(0), nil); err != nil {
+		return nil, errors.Join(fmt.Errorf("reach the administration API of Service Bus: %w", err), e.Close())
+	}
+	return e, nil
+}
+
+// primaryPoll is how often awaitPrimary asks.
+const primaryPoll = 200 * time.Millisecond
+
+// awaitPrimary waits until the replica set takes writes: a direct connection is
+// there before a new set has elected its member.
+func awaitPrimary(ctx context.Context, client *mongo.Client) error {
+	if err := mongox.CheckReplicaSet(ctx, client); err != nil {
+		return err
+	}
+	poll := time.NewTicker(primaryPoll)
+	defer poll.Stop()
+	for {
+		hello, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
+		if err != nil {
+			return fmt.Errorf("ask for the primary: %w", err)
+		}
+		if writable, _ := hello.Lookup("isWritablePrimary").BooleanOK(); writable {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return fmt.Errorf("await a primary: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// name is the topic's, and the beginning of the databases', of the nth pipeline.
+func (e *External) name(n int64) string { return fmt.Sprintf("%s-%s-%d", e.options.Prefix, e.run, n) }
+
+// MaxConnections bounds the AMQP connections of all that is open at a time; 0 is no
+// bound.
+func (e *External) MaxConnections() int { return e.options.MaxConnections }
+
+// Close ends the connections. What was opened must be closed before.
+func (e *External) Close() error {
+	e.http.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	if err := e.store.Disconnect(ctx); err != nil {
+		return fmt.Errorf("disconnect from the event store: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package harness
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// parseMessageID cuts a MessageId into the event's keys. Ids that are hashed, as
+// those of more than 128 characters are, cannot be told from others: the workloads
+// have none.
+func parseMessageID(id string) (aggregateID string, eventID int64, err error) {
+	at := strings.LastIndex(id, "/")
+	if at >= 0 {
+		eventID, err = strconv.ParseInt(id[at+1:], 10, 64)
+	}
+	if at < 0 || err != nil {
+		return "", 0, fmt.Errorf("read what the topic accepted: MessageId %q is not <aggregateId>/<eventId>", id)
+	}
+	return id[:at], eventID, nil
+}
