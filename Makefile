@@ -29,7 +29,7 @@ build: ## Build the services and the sandbox into bin/
 
 .PHONY: test
 test: ## Run every test: unit, property, race, and end to end with processes that are killed
-	go test -race -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|bench)$$')
+	go test -race -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|bench)$$')
 	go test -timeout 10m -run Election -v ./publisher/internal/leader
 	go test -count 1 -timeout 10m ./integration/e2e
 

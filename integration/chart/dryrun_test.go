@@ -1,0 +1,43 @@
+package chart_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/integration/controlplane"
+)
+
+// The API server takes what the chart makes of every set of values, and warns of
+// nothing: neither of a field that is deprecated or unknown to it, nor of pods that
+// the restricted pod security standard does not let run.
+func TestDryRun(t *testing.T) {
+	start(t)
+	sets, err := filepath.Glob(values + "/*.yaml")
+	must(t, err)
+	if len(sets) == 0 {
+		t.Fatal("there are no sets of values in " + values)
+	}
+	matrix := map[string][]string{
+		"azure-monitor": {"--values", values + "/identity.yaml", "--set", "metrics.podMonitor.apiVersion=azmonitoring.coreos.com/v1"},
+	}
+	for _, set := range sets {
+		matrix[strings.TrimSuffix(filepath.Base(set), ".yaml")] = []string{"--values", set}
+	}
+	const name = "dry-run"
+	namespace(t, name)
+	// Some of the objects have another namespace.
+	for _, other := range []string{"leases", "monitoring"} {
+		kubectl(t, "create", "namespace", other)
+	}
+	for set, args := range matrix {
+		t.Run(set, func(t *testing.T) {
+			objects := helm(t, append([]string{"template", "shop", chart, "--namespace", name}, args...)...)
+			answer := succeeds(t, objects, controlplane.Kubectl, "apply", "--dry-run=server", "--filename", "-")
+			took, made := strings.Count(answer, "(server dry run)"), strings.Count(objects, "\nkind: ")
+			if took != made || made == 0 {
+				t.Errorf("the API server took %d objects of %d:\n%s", took, made, answer)
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package chart_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/integration/controlplane"
+)
+
+// The chart, and its sets of values.
+const (
+	chart  = "../../charts/penstock"
+	values = chart + "/ci"
+)
+
+// nodes are one in each zone.
+const nodes = 3
+
+// suite is what all tests share: a control plane with nodes, the resources of others
+// that the chart makes, and a metric of the projector's pods.
+var suite struct {
+	dir     string
+	control *controlplane.ControlPlane
+	metric  *sessionsMetric
+}
+
+// shared starts what all tests share.
+var shared = sync.OnceValue(func() error {
+	tools, err := controlplane.Tools()
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	suite.control, err = controlplane.Start(ctx, controlplane.Options{Tools: tools, Dir: suite.dir, Nodes: nodes})
+	if err != nil {
+		return err
+	}
+	for _, file := range []string{"crds-keda.yaml", "crds-prometheus.yaml"} {
+		if err := define(ctx, filepath.Join(tools, file)); err != nil {
+			return err
+		}
+	}
+	suite.metric, err = serveSessionsMetric(ctx, suite.control)
+	return err
+})
+
+// start skips the test where there is no control plane to be had.
+func start(t *testing.T) {
+	t.Helper()
+	err := shared()
+	if errors.Is(err, controlplane.ErrNoTools) {
+		t.Skip(err)
+	}
+	must(t, err)
+}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "penstock-chart-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	suite.dir = dir
+	code := m.Run()
+	if suite.control != nil {
+		suite.control.Stop()
+	}
+	return code
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

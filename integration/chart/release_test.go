@@ -1,0 +1,176 @@
+package chart_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	appsv1client "k8s.io/client-go/kubernetes/typed/apps/v1"
+	autoscalingv2client "k8s.io/client-go/kubernetes/typed/autoscaling/v2"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// The objects of a release by the name of shop.
+const (
+	releaseName = "shop"
+	publisher   = releaseName + "-penstock-publisher"
+	projector   = releaseName + "-penstock-projector"
+)
+
+// The projections of a release, at first and later.
+const (
+	projections        = "testdata/users.yaml"
+	changedProjections = "testdata/users-renamed.yaml"
+)
+
+// release is a release of the chart in a namespace of its own.
+type release struct {
+	t         *testing.T
+	namespace string
+	apps      appsv1client.AppsV1Interface
+	core      corev1client.CoreV1Interface
+	scaling   autoscalingv2client.AutoscalingV2Interface
+}
+
+func newRelease(t *testing.T, name string) *release {
+	t.Helper()
+	start(t)
+	namespace(t, name)
+	r := &release{t: t, namespace: name}
+	var err error
+	r.apps, err = appsv1client.NewForConfig(suite.control.Admin())
+	must(t, err)
+	r.core, err = corev1client.NewForConfig(suite.control.Admin())
+	must(t, err)
+	r.scaling, err = autoscalingv2client.NewForConfig(suite.control.Admin())
+	must(t, err)
+	return r
+}
+
+// upgradeArgs are those of docs/install.md, which install a release too.
+func (r *release) upgradeArgs(projections string, more ...string) []string {
+	return append([]string{
+		"upgrade", "--install", releaseName, chart, "--namespace", r.namespace,
+		"--values", "testdata/shop.yaml", "--set-file", `projector.projections.files.shop\.yaml=` + projections,
+		"--wait", "--rollback-on-failure", "--timeout", settleTimeout.String(),
+	}, more...)
+}
+
+func (r *release) upgrade(projections string, more ...string) string {
+	r.t.Helper()
+	return helm(r.t, r.upgradeArgs(projections, more...)...)
+}
+
+func (r *release) publisher() *appsv1.StatefulSet {
+	r.t.Helper()
+	set, err := r.apps.StatefulSets(r.namespace).Get(r.t.Context(), publisher, metav1.GetOptions{})
+	must(r.t, err)
+	return set
+}
+
+func (r *release) projector() *appsv1.Deployment {
+	r.t.Helper()
+	deployment, err := r.apps.Deployments(r.namespace).Get(r.t.Context(), projector, metav1.GetOptions{})
+	must(r.t, err)
+	return deployment
+}
+
+func (r *release) autoscaler() *autoscalingv2.HorizontalPodAutoscaler {
+	r.t.Helper()
+	autoscaler, err := r.scaling.HorizontalPodAutoscalers(r.namespace).Get(r.t.Context(), projector, metav1.GetOptions{})
+	must(r.t, err)
+	return autoscaler
+}
+
+// readyPods counts the pods of a component that are ready.
+func (r *release) readyPods(component string) int {
+	r.t.Helper()
+	pods, err := r.core.Pods(r.namespace).List(r.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
+	must(r.t, err)
+	count := 0
+	for _, pod := range pods.Items {
+		if isReady(pod) {
+			count++
+		}
+	}
+	return count
+}
+
+// complete waits until both rollouts have come to their end, with that many
+// projectors.
+func (r *release) complete(publishers, projectors int32) {
+	r.t.Helper()
+	await(r.t, "the publisher's rollout", func() (bool, string) {
+		set := r.publisher()
+		status := set.Status
+		return status.ObservedGeneration == set.Generation && status.Replicas == publishers && status.ReadyReplicas == publishers &&
+			status.UpdatedReplicas == publishers && status.CurrentRevision == status.UpdateRevision, fmt.Sprintf("%+v", status)
+	})
+	await(r.t, "the projector's rollout", func() (bool, string) {
+		deployment := r.projector()
+		status := deployment.Status
+		return status.ObservedGeneration == deployment.Generation && status.Replicas == projectors &&
+			status.AvailableReplicas == projectors && status.UpdatedReplicas == projectors, fmt.Sprintf("%+v", status)
+	})
+}
+
+// history are the release's revisions, and what became of each.
+func (r *release) history() []revision {
+	r.t.Helper()
+	var revisions []revision
+	must(r.t, json.Unmarshal([]byte(helm(r.t, "history", releaseName, "--namespace", r.namespace, "--output", "json")), &revisions))
+	return revisions
+}
+
+type revision struct {
+	Revision int    `json:"revision"`
+	Status   string `json:"status"`
+}
+
+// watchPods notes the names of the publisher's pods in the order of their deletion,
+// until it is told to stop.
+func (r *release) watchPods() (deleted func() []string) {
+	r.t.Helper()
+	options := metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=publisher"}
+	pods, err := r.core.Pods(r.namespace).List(r.t.Context(), options)
+	must(r.t, err)
+	options.ResourceVersion = pods.ResourceVersion
+	events, err := r.core.Pods(r.namespace).Watch(r.t.Context(), options)
+	must(r.t, err)
+	return func() []string {
+		defer events.Stop()
+		var names []string
+		for range pods.Items {
+			names = append(names, nextDeleted(r.t, events))
+		}
+		return names
+	}
+}
+
+// nextDeleted is the name of the next pod that is gone.
+func nextDeleted(t *testing.T, events watch.Interface) string {
+	t.Helper()
+	var name string
+	await(t, "the end of a pod", func() (bool, string) {
+		for {
+			select {
+			case event, open := <-events.ResultChan():
+				if !open {
+					t.Fatal("the watch of the pods has ended")
+				}
+				if pod, ok := event.Object.(*corev1.Pod); ok && event.Type == watch.Deleted {
+					name = pod.Name
+					return true, ""
+				}
+			default:
+				return false, ""
+			}
+		}
+	})
+	return name
+}
