@@ -69,10 +69,10 @@ func (s *Server) Start() error {
 	s.stop = stop
 	s.group, s.ctx = errgroup.WithContext(ctx)
 	s.group.Go(s.accept)
-	s.group.Go(func() error { return s.store.RunExpiry(s.ctx, s.config.TTLInterval) })
-	s.group.Go(func() error { return s.sessions.Run(s.ctx, reapInterval) })
-	s.group.Go(func() error { return s.engine.ExpireCursors(s.ctx, cursorInterval) })
-	s.group.Go(s.writeNoops)
+	s.every(s.config.TTLInterval, func() error { return s.store.Expire(s.ctx) })
+	s.every(reapInterval, func() error { s.sessions.Reap(); return nil })
+	s.every(cursorInterval, func() error { s.engine.ExpireCursors(); return nil })
+	s.every(s.config.NoopInterval, s.noopWhenIdle())
 	return nil
 }
 
@@ -155,22 +155,34 @@ func (s *Server) forget(c *conn) {
 	_ = c.net.Close()
 }
 
-// writeNoops moves the oplog on while nobody writes.
-func (s *Server) writeNoops() error {
-	tick := time.NewTicker(s.config.NoopInterval)
-	defer tick.Stop()
-	last := s.store.OperationTime()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return nil
-		case <-tick.C:
-			if now := s.store.OperationTime(); now == last {
-				if err := s.store.Noop("periodic noop"); err != nil {
+// every does something at every interval until the server closes, or it fails.
+func (s *Server) every(interval time.Duration, do func() error) {
+	s.group.Go(func() error {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-s.ctx.Done():
+				return nil
+			case <-tick.C:
+				if err := do(); err != nil && s.ctx.Err() == nil {
 					return err
 				}
 			}
-			last = s.store.OperationTime()
 		}
+	})
+}
+
+// noopWhenIdle moves the oplog on where nobody has written since its last call.
+func (s *Server) noopWhenIdle() func() error {
+	last := s.store.OperationTime()
+	return func() error {
+		if s.store.OperationTime() == last {
+			if err := s.store.Noop("periodic noop"); err != nil {
+				return err
+			}
+		}
+		last = s.store.OperationTime()
+		return nil
 	}
 }

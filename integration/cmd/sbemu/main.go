@@ -5,34 +5,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
+	"github.com/penstock-cdc/penstock/integration/cmd/internal/standin"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/sbemu/control"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-
-	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
-	case err == nil, errors.Is(err, cli.ErrHelp):
-	case errors.Is(err, cli.ErrUsage):
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "sbemu:", err)
-		os.Exit(1)
-	}
-}
+func main() { standin.Main(info.Name, run) }
 
 // run serves until ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -51,58 +34,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("declare namespace: %w", err)
 	}
 
-	if err := srv.Start(); err != nil {
-		return explain(err, "--address, --tls-address or --admin-address")
-	}
-
-	defer func() { _ = srv.Close() }()
-
-	if o.ControlAddress != "" {
-		address, stop, err := serveControl(ctx, o.ControlAddress, srv)
-		if err != nil {
-			return explain(err, "--control-address")
-		}
-
-		defer stop()
-
-		fmt.Fprintf(stdout, "control: http://%s\n", address)
-	}
-
-	// Last, so that who waits for this line finds all that was promised.
-	fmt.Fprintln(stdout, srv.ConnectionString())
-	<-ctx.Done()
-
-	return nil
-}
-
-// explain adds the remedy to an error of a port that is taken.
-func explain(err error, flags string) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w: stop what listens there, or choose another by %s", err, flags)
-	}
-
-	return err
-}
-
-// serveControl serves the control API and returns its address and what stops
-// it.
-func serveControl(ctx context.Context, address string, srv *sbemu.Server) (net.Addr, func(), error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, nil, fmt.Errorf("listen for control: %w", err)
-	}
-
-	h := &http.Server{Handler: control.NewHandler(srv), ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-
-	go func() {
-		defer close(done)
-
-		_ = h.Serve(l)
-	}()
-
-	return l.Addr(), func() {
-		_ = h.Close()
-		<-done
-	}, nil
+	return standin.Server{
+		Start: srv.Start, Close: srv.Close, Connect: srv.ConnectionString,
+		AddressFlags: "--address, --tls-address or --admin-address", Control: control.NewHandler(srv),
+	}.Serve(ctx, o.ControlAddress, stdout)
 }

@@ -99,30 +99,15 @@ func Text(v Value) []byte { return text(v) }
 // CompareDocuments orders two documents: element by element, by type, then by
 // name, then by value; a prefix sorts first.
 func CompareDocuments(a, b []byte) int {
-	ia, ib := NewIter(a), NewIter(b)
-	for {
-		na, nb := ia.Next(), ib.Next()
-		switch {
-		case !na && !nb:
-			return 0
-		case !na:
-			return -1
-		case !nb:
-			return 1
-		}
-		if c := cmp.Compare(Canonical(ia.value.Type), Canonical(ib.value.Type)); c != 0 {
-			return c
-		}
-		if c := bytes.Compare(ia.key, ib.key); c != 0 {
-			return c
-		}
-		if c := Compare(ia.value, ib.value); c != 0 {
-			return c
-		}
-	}
+	return compareElements(a, b, true)
 }
 
+// compareArrays orders two arrays: as documents whose names do not matter.
 func compareArrays(a, b []byte) int {
+	return compareElements(a, b, false)
+}
+
+func compareElements(a, b []byte, named bool) int {
 	ia, ib := NewIter(a), NewIter(b)
 	for {
 		na, nb := ia.Next(), ib.Next()
@@ -133,6 +118,12 @@ func compareArrays(a, b []byte) int {
 			return -1
 		case !nb:
 			return 1
+		}
+		if named {
+			c := cmp.Or(cmp.Compare(Canonical(ia.value.Type), Canonical(ib.value.Type)), bytes.Compare(ia.key, ib.key))
+			if c != 0 {
+				return c
+			}
 		}
 		if c := Compare(ia.value, ib.value); c != 0 {
 			return c

@@ -108,24 +108,38 @@ func splitNamespace(s string) store.Namespace {
 	return store.Namespace{DB: db, Coll: coll}
 }
 
-func listDatabases(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
-	nameOnly := false
+// listing is what listDatabases and listCollections are asked for.
+type listing struct {
+	nameOnly bool
+	filter   *query.Matcher
+	batch    int
+}
+
+// parseListing reads a listing; other are the fields that only one of them has.
+func parseListing(r *Request, other func(l *listing, key string, v bsonraw.Value) (known bool, err error)) (listing, error) {
+	l := listing{batch: defaultBatch}
 	filter := emptyDocument
-	if err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
+	err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
 		switch key {
 		case "nameOnly":
-			err = r.flag(key, v, &nameOnly)
+			err = r.flag(key, v, &l.nameOnly)
 		case "filter":
 			filter, err = documentOption(r, key, v)
-		case "authorizedDatabases":
 		default:
-			return false, nil
+			return other(&l, key, v)
 		}
 		return true, err
-	}); err != nil {
-		return err
+	})
+	if err == nil {
+		l.filter, err = query.Compile(filter, expr.Vars{})
 	}
-	m, err := query.Compile(filter, expr.Vars{})
+	return l, err
+}
+
+func listDatabases(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	l, err := parseListing(r, func(_ *listing, key string, _ bsonraw.Value) (bool, error) {
+		return key == "authorizedDatabases", nil
+	})
 	if err != nil {
 		return err
 	}
@@ -138,11 +152,11 @@ func listDatabases(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder)
 				size += v.Collection(store.Namespace{DB: db, Coll: n}).Bytes()
 			}
 			d := bsonraw.NewBuilder(64).String("name", db)
-			if !nameOnly {
+			if !l.nameOnly {
 				d.Int64("sizeOnDisk", size).Bool("empty", size == 0)
 			}
 			doc := d.Bytes()
-			ok, err := m.Match(doc)
+			ok, err := l.filter.Match(doc)
 			if err != nil {
 				return err
 			}
@@ -153,7 +167,7 @@ func listDatabases(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder)
 			}
 		}
 		b.End()
-		if !nameOnly {
+		if !l.nameOnly {
 			b.Int64("totalSize", total).Int64("totalSizeMb", total>>20)
 		}
 		return nil
@@ -163,34 +177,20 @@ func listDatabases(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder)
 var emptyDocument = []byte{5, 0, 0, 0, 0}
 
 func listCollections(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
-	nameOnly := false
-	filter := emptyDocument
-	batch := defaultBatch
-	if err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
-		switch key {
-		case "nameOnly":
-			err = r.flag(key, v, &nameOnly)
-		case "filter":
-			filter, err = documentOption(r, key, v)
-		case "cursor":
-			batch, err = cursorBatch(r, v)
-		case "authorizedCollections":
-		default:
-			return false, nil
+	l, err := parseListing(r, func(l *listing, key string, v bsonraw.Value) (known bool, err error) {
+		if key == "cursor" {
+			l.batch, err = cursorBatch(r, v)
 		}
-		return true, err
-	}); err != nil {
-		return err
-	}
-	m, err := query.Compile(filter, expr.Vars{})
+		return key == "cursor" || key == "authorizedCollections", err
+	})
 	if err != nil {
 		return err
 	}
 	var docs [][]byte
 	if err := e.Store.View(nil, func(v *store.Viewer) error {
 		for _, n := range v.Names(r.DB) {
-			doc := describeCollection(v.Collection(store.Namespace{DB: r.DB, Coll: n}), nameOnly)
-			ok, err := m.Match(doc)
+			doc := describeCollection(v.Collection(store.Namespace{DB: r.DB, Coll: n}), l.nameOnly)
+			ok, err := l.filter.Match(doc)
 			if err != nil {
 				return err
 			}
@@ -203,7 +203,7 @@ func listCollections(ctx context.Context, e *Engine, r *Request, b *bsonraw.Buil
 		return err
 	}
 	ns := store.Namespace{DB: r.DB, Coll: "$cmd.listCollections"}
-	return e.firstBatch(ctx, r, b, &cursor{ns: ns, source: newList(docs)}, batch, false)
+	return e.firstBatch(ctx, r, b, &cursor{ns: ns, source: newList(docs)}, l.batch, false)
 }
 
 func describeCollection(c *store.Collection, nameOnly bool) []byte {

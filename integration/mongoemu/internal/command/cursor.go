@@ -234,19 +234,8 @@ func (e *Engine) OpenCursors() (all, streams int) {
 	return len(e.cursors.byID), streams
 }
 
-// ExpireCursors forgets unused cursors, at every interval until ctx ends.
-func (e *Engine) ExpireCursors(ctx context.Context, interval time.Duration) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			e.cursors.expire()
-		}
-	}
-}
+// ExpireCursors forgets cursors that nobody has used for long.
+func (e *Engine) ExpireCursors() { e.cursors.expire() }
 
 // list is a source of documents in memory.
 type list struct{ docs [][]byte }

@@ -28,7 +28,7 @@ type Manager struct {
 }
 
 // NewManager makes a manager without sessions. A transaction older than lifetime
-// is aborted by [Manager.Run].
+// is aborted by [Manager.Reap].
 func NewManager(s *store.Store, now func() time.Time, lifetime time.Duration) *Manager {
 	return &Manager{store: s, now: now, lifetime: lifetime, sessions: map[string]*Session{}}
 }
@@ -152,22 +152,8 @@ func (s *Session) abortNow() {
 	}
 }
 
-// Run aborts transactions that are too old and forgets sessions that are
-// unused, at every interval until ctx ends.
-func (m *Manager) Run(ctx context.Context, interval time.Duration) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			m.reap()
-		}
-	}
-}
-
-func (m *Manager) reap() {
+// Reap aborts transactions that are too old and forgets sessions that are unused.
+func (m *Manager) Reap() {
 	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -124,25 +124,24 @@ func TestLifetime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager()
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- m.Run(ctx, time.Second) }()
+		pass := func(d time.Duration) {
+			time.Sleep(d) //nolint:forbidigo // virtual time
+			m.Reap()
+		}
 		old, young := get(t, m, 1), get(t, m, 2)
 		tx, err := old.Start(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+		pass(30 * time.Second)
 		if _, err := young.Start(1); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(29 * time.Second) //nolint:forbidigo // virtual time
-		synctest.Wait()
+		pass(29 * time.Second)
 		if !tx.Open() {
 			t.Error("aborted too early")
 		}
-		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
-		synctest.Wait()
+		pass(2 * time.Second)
 		if tx.Open() {
 			t.Error("still open after a minute")
 		}
@@ -151,8 +150,7 @@ func TestLifetime(t *testing.T) {
 		if err := young.Commit(1); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(session.Timeout + time.Second) //nolint:forbidigo // virtual time
-		synctest.Wait()
+		pass(session.Timeout + time.Second)
 		if get(t, m, 2) == young {
 			t.Error("an unused session was kept")
 		}
@@ -164,10 +162,6 @@ func TestLifetime(t *testing.T) {
 		m.End([][]byte{lsid(3)})
 		if tx.Open() {
 			t.Error("an ended session's transaction is open")
-		}
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }

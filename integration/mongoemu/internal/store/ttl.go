@@ -10,23 +10,6 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// RunExpiry deletes what TTL indexes say is over, at every interval until ctx
-// ends.
-func (s *Store) RunExpiry(ctx context.Context, interval time.Duration) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			if err := s.Expire(ctx); err != nil && ctx.Err() == nil {
-				return err
-			}
-		}
-	}
-}
-
 // Expire makes one pass over all TTL indexes. Documents that a transaction holds
 // are left for the next.
 func (s *Store) Expire(ctx context.Context) error {

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -22,13 +21,17 @@ func count(t *testing.T, s *store.Store) int {
 
 // Documents go at the first pass after their time, many at once, and those that
 // a transaction holds at the first after it.
-func TestRunExpiry(t *testing.T) {
+func TestExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.RunExpiry(ctx, time.Minute) }()
+		ctx := t.Context()
+		pass := func(d time.Duration) {
+			time.Sleep(d) //nolint:forbidigo // virtual time
+			if err := s.Expire(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
 		seconds := int32(90)
 		insert := func(id any, at time.Time) error {
 			return s.Do(ctx, nil, func(w *store.Writer) error {
@@ -66,21 +69,15 @@ func TestRunExpiry(t *testing.T) {
 			wait time.Duration
 			left int
 		}{{61 * time.Second, 1201}, {time.Minute, 2}, {time.Minute, 2}} {
-			time.Sleep(step.wait) //nolint:forbidigo // virtual time
-			synctest.Wait()
+			pass(step.wait)
 			if n := count(t, s); n != step.left {
 				t.Errorf("%d documents left, want %d", n, step.left)
 			}
 		}
 		tx.Abort()
-		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
-		synctest.Wait()
+		pass(time.Minute)
 		if n := count(t, s); n != 1 {
 			t.Errorf("%d documents left, want the one of later", n)
-		}
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }

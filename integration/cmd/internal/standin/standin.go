@@ -1,0 +1,91 @@
+package standin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+)
+
+// Main runs a command until SIGINT or SIGTERM and exits with its status: 2 where
+// the settings are wrong, 1 after any other error.
+func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case err == nil, errors.Is(err, cli.ErrHelp):
+	case errors.Is(err, cli.ErrUsage):
+		os.Exit(2)
+	default:
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// Server is a stand-in that has not been started.
+type Server struct {
+	Start func() error
+	Close func() error
+	// Connect gives what clients connect with, once it has started.
+	Connect func() string
+	// AddressFlags name the flags of the ports that it listens on.
+	AddressFlags string
+	// Control serves its control API.
+	Control http.Handler
+}
+
+// Serve starts the server, and its control API where it has an address, prints
+// how to reach them, and closes both when ctx ends.
+func (s Server) Serve(ctx context.Context, controlAddress string, stdout io.Writer) (err error) {
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.Start(); err != nil {
+		return explain(err, s.AddressFlags)
+	}
+	if controlAddress != "" {
+		address, stop, err := serveControl(ctx, controlAddress, s.Control)
+		if err != nil {
+			return explain(err, "--control-address")
+		}
+		defer stop()
+		fmt.Fprintf(stdout, "control: http://%s\n", address)
+	}
+	// Last, so that who waits for this line finds all that was promised.
+	fmt.Fprintln(stdout, s.Connect())
+	<-ctx.Done()
+	return nil
+}
+
+// explain adds the remedy to an error of a port that is taken.
+func explain(err error, flags string) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: stop what listens there, or choose another by %s", err, flags)
+	}
+	return err
+}
+
+// serveControl serves the control API and returns its address and what stops it.
+func serveControl(ctx context.Context, address string, handler http.Handler) (net.Addr, func(), error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, nil, fmt.Errorf("listen for control: %w", err)
+	}
+	h := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = h.Serve(l)
+	}()
+	return l.Addr(), func() {
+		_ = h.Close()
+		<-done
+	}, nil
+}
