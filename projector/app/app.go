@@ -168,12 +168,8 @@ func (p *Projector) prepare(ctx context.Context, s *stores) error {
 	if err := s.await(ctx, p.logger); err != nil {
 		return err
 	}
-	collections := make([]string, len(p.projections))
-	for i, projection := range p.projections {
-		collections[i] = projection.Collection()
-	}
 	for {
-		err := readmodel.Prepare(ctx, s.readModels, collections)
+		err := readmodel.Prepare(ctx, s.readModels, collections(p.projections))
 		if err == nil {
 			return nil
 		}

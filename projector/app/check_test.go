@@ -13,16 +13,19 @@ import (
 func TestCheckProjectionsEndsWithoutConnecting(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		projections string
-		ends        error
-		says        string
+		projections, events string
+		ends                error
+		says                string
 	}{
-		"right": {declared, cli.ErrHelp, "and so are its projections: 1"},
-		"wrong": {strings.Replace(declared, "payload.name", "nobody", 1), cli.ErrUsage, "nobody"},
+		"right":          {declared, "", cli.ErrHelp, "and so are its projections: 1"},
+		"wrong":          {strings.Replace(declared, "payload.name", "nobody", 1), "", cli.ErrUsage, "nobody"},
+		"event store":    {declared, "userReadModels", cli.ErrUsage, "is the event store (PENSTOCK_EVENTS_COLLECTION): give the projection another collection"},
+		"Penstock's own": {declared, "parked", cli.ErrUsage, "is parked, which Penstock itself keeps in database penstock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := environment(t, test.projections)
+			env["PENSTOCK_EVENTS_COLLECTION"] = test.events
 			var out bytes.Buffer
 			_, err := app.ParseOptions([]string{"--check-projections"},
 				func(name string) (string, bool) { v, ok := env[name]; return v, ok }, &out, &out)

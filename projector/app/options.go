@@ -48,6 +48,9 @@ func ParseOptions(args []string, environ func(string) (string, bool), stdout, st
 		return Options{}, usage
 	}
 	projections, err := load(o.Config.Projections.Path, inCode)
+	if err == nil {
+		err = o.Config.CheckReadModels(collections(projections))
+	}
 	if err != nil {
 		fmt.Fprintf(stderr, "projector: %v\n", err)
 		usage = cli.ErrUsage
@@ -64,6 +67,15 @@ func ParseOptions(args []string, environ func(string) (string, bool), stdout, st
 		return Options{}, err
 	}
 	return o, nil
+}
+
+// collections are those of the projections' read models.
+func collections(projections []*Projection) []string {
+	names := make([]string, len(projections))
+	for i, p := range projections {
+		names[i] = p.Collection()
+	}
+	return names
 }
 
 // load gives the projections of the file or folder, if one is set, and those in

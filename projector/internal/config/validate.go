@@ -26,6 +26,7 @@ const (
 func (c *Config) Validate() error {
 	return errors.Join(
 		c.MongoDB.Validate(),
+		c.checkEvents(),
 		c.ServiceBus.validate(),
 		c.Projections.validate(),
 		c.Fields.Validate(),
