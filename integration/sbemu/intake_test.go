@@ -365,6 +365,19 @@ func TestScheduleAndCancel(t *testing.T) {
 				must(t, s.SendMessage(e.ctx, later, nil))
 				must(t, s.CancelScheduledMessages(e.ctx, seqs[:1], nil))
 
+				large := message("4", "a")
+				large.Body = make([]byte, 257<<10)
+
+				if _, err := s.ScheduleMessages(e.ctx, []*azservicebus.Message{large}, at, nil); err == nil || !strings.Contains(err.Error(), "exceed the limit") {
+					t.Fatalf("scheduled a message that is too large: %v", err)
+				}
+
+				large.Body = large.Body[:200<<10]
+
+				if _, err := s.ScheduleMessages(e.ctx, []*azservicebus.Message{large, large}, at, nil); err == nil || !strings.Contains(err.Error(), "exceed the limit") {
+					t.Fatalf("scheduled messages that are too large together: %v", err)
+				}
+
 				if err := s.CancelScheduledMessages(e.ctx, seqs[:1], nil); err == nil {
 					t.Fatal("cancelled a message twice")
 				}

@@ -158,7 +158,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 			Error string `json:"error"`
 		}
 
-		_ = json.NewDecoder(res.Body).Decode(&failure)
+		if err := json.NewDecoder(res.Body).Decode(&failure); err != nil || failure.Error == "" {
+			failure.Error = res.Status
+		}
 
 		return fmt.Errorf("%s %s: %w: %s", method, path, ErrRefused, failure.Error)
 	}
