@@ -18,25 +18,36 @@ func isGeneric(key string) bool {
 	return false
 }
 
-// options calls set for each field of the command that is not generic. A field
-// that set does not know is an error.
+// options calls set for each field of the command that is not generic, and for
+// each list of documents beside it, without a value. A field that set does not
+// know is an error.
 func (r *Request) options(set func(key string, v bsonraw.Value) (known bool, err error)) error {
 	it := bsonraw.NewIter(r.Body)
 	it.Next()
 	for it.Next() {
-		key := string(it.Key())
-		if isGeneric(key) {
-			continue
+		if key := string(it.Key()); !isGeneric(key) {
+			if err := r.option(set, key, it.Value()); err != nil {
+				return err
+			}
 		}
-		known, err := set(key, it.Value())
-		if err != nil {
+	}
+	for _, list := range r.lists {
+		if _, twice := bsonraw.Lookup(r.Body, list.Name); twice {
+			return mongoerr.New(40433, "Duplicate field between body and document sequence %s", list.Name)
+		}
+		if err := r.option(set, list.Name, bsonraw.Missing); err != nil {
 			return err
-		}
-		if !known {
-			return mongoerr.New(40415, "BSON field '%s.%s' is an unknown field.", r.Name, key)
 		}
 	}
 	return nil
+}
+
+func (r *Request) option(set func(key string, v bsonraw.Value) (known bool, err error), key string, v bsonraw.Value) error {
+	known, err := set(key, v)
+	if err == nil && !known {
+		err = mongoerr.New(40415, "BSON field '%s.%s' is an unknown field.", r.Name, key)
+	}
+	return err
 }
 
 // noOptions accepts only generic fields.
