@@ -124,7 +124,8 @@ func (p *Pipeline) start(name, binary string, connections int, env []string) (*P
 		if sum := p.heldConnections() + connections; sum > bound {
 			return nil, fmt.Errorf("start %s: there would be %d connections to the broker, which takes %d", name, sum, bound)
 		}
-		env = append(env, "PENSTOCK_CONNECTIONS="+strconv.Itoa(connections))
+		// To count sessions takes a projector one more.
+		env = append(env, "PENSTOCK_CONNECTIONS="+strconv.Itoa(connections), "PENSTOCK_BACKLOG_INTERVAL=0")
 	}
 	env = append(env, p.opts.ProcessEnv[name]...)
 	process, err := Start(proc.Spec{Name: name, Binary: binary, Env: env, LogDir: p.opts.Dir})

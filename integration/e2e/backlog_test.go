@@ -1,0 +1,188 @@
+package e2e_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+)
+
+// A projector counts the sessions that have messages, those that it holds among
+// them, by no right but to listen: the number rises while the broker is slow to give
+// sessions out and falls to zero when all is done. A dropped connection costs no
+// count.
+func TestBacklogRisesAndFalls(t *testing.T) {
+	if suite.kind != harness.KindEmbedded {
+		t.Skip("it brings stand-ins of its own: a policy and latency that other brokers are not told")
+	}
+	t.Parallel()
+	listener := sbemu.Policy{Name: "projector", Key: "bGlzdGVuLW9ubHk=", Listen: true}
+	backend := startWithPolicies(t, listener)
+	store := eventStore(t, backend.MongoURI())
+	w := shop.New(events/4, 31)
+	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
+		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections,
+		ProjectorEnv: []string{
+			"AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(listener),
+			"PENSTOCK_SESSIONS=2", "PENSTOCK_BACKLOG_INTERVAL=1s",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		processes := pipeline.Running()
+		pipeline.Kill()
+		if t.Failed() {
+			for _, process := range processes {
+				t.Logf("%s:\n%s", process.Name, tail(process.Log))
+			}
+		}
+	})
+	if _, err := pipeline.StartPublisher("publisher"); err != nil {
+		t.Fatal(err)
+	}
+	projector, err := pipeline.StartProjector("projector")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), backlogTimeout)
+	defer cancel()
+	if err := pipeline.AwaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b := backlog{t: t, ctx: ctx, projector: projector}
+	b.await("no session in the beginning", func(m harness.Metrics) bool { return b.shows(m, 0, 0) })
+
+	// Every session costs the projector's two slots about 15 round trips.
+	backend.Broker.SetLatency(20*time.Millisecond, 20*time.Millisecond)
+	if _, err := store.InsertMany(ctx, w.Events); err != nil {
+		t.Fatal(err)
+	}
+	b.await("a backlog", func(m harness.Metrics) bool { return b.shows(m, 20, w.Aggregates()) })
+
+	backend.Broker.SetLatency(0, 0)
+	counted := b.metrics().Sum(countsTotal, "result", "ok")
+	if backend.Broker.DropConnections(nil) == 0 {
+		t.Error("there was no connection to drop")
+	}
+	b.await("more counts after the connections were dropped", func(m harness.Metrics) bool {
+		return m.Sum(countsTotal, "result", "ok") > counted
+	})
+	b.await("no session in the end", func(m harness.Metrics) bool {
+		left, err := backend.Backlog()
+		return err == nil && left.Active == 0 && b.shows(m, 0, 0)
+	})
+	m := b.metrics()
+	if failed := m.Sum(countsTotal, "result", "failed"); failed > 0 {
+		t.Errorf("%v counts have failed", failed)
+	}
+	if limit := m.Sum("penstock_projector_backlog_sessions_limit"); limit != 5000 {
+		t.Errorf("the limit is %v", limit)
+	}
+	if slots := m.Sum("penstock_projector_session_slots"); slots != 2 {
+		t.Errorf("there are %v slots", slots)
+	}
+}
+
+const (
+	backlogTimeout = 3 * time.Minute
+	countsTotal    = "penstock_projector_backlog_counts_total"
+)
+
+// startWithPolicies starts the stand-ins, the broker with more policies than the one
+// that may do everything, which comes first: it is the backend's.
+func startWithPolicies(t *testing.T, policies ...sbemu.Policy) *harness.Embedded {
+	t.Helper()
+	broker, err := sbemu.New(sbemu.Config{
+		Policies: append([]sbemu.Policy{{Name: sbemu.DefaultPolicy, Key: sbemu.DefaultKey, Manage: true}}, policies...),
+		Topics: []sbemu.Topic{{Name: "events", Subscriptions: []sbemu.Subscription{{
+			Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second,
+		}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = broker.Close() })
+	store, err := mongoemu.New(mongoemu.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return &harness.Embedded{Mongo: store, Broker: broker}
+}
+
+// eventStore is an empty collection of events with the index that publishers need.
+func eventStore(t *testing.T, uri string) *mongo.Collection {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	store := client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
+	if _, err := store.Indexes().CreateOne(t.Context(), mongo.IndexModel{
+		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// backlog reads what a projector counts.
+type backlog struct {
+	t         *testing.T
+	ctx       context.Context //nolint:containedctx // it bounds all waits of a test
+	projector *harness.Process
+}
+
+func (b backlog) metrics() harness.Metrics {
+	b.t.Helper()
+	m, err := b.projector.Metrics(b.ctx)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return m
+}
+
+// shows tells whether the projector has a number, and it is in the range.
+func (b backlog) shows(m harness.Metrics, least, most int) bool {
+	b.t.Helper()
+	const name = "penstock_projector_backlog_sessions"
+	if m[name] == nil {
+		return false
+	}
+	return m.Sum(name) >= float64(least) && m.Sum(name) <= float64(most)
+}
+
+// await polls until the condition holds.
+func (b backlog) await(what string, holds func(harness.Metrics) bool) {
+	b.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		m := b.metrics()
+		if holds(m) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-b.ctx.Done():
+			b.t.Fatalf("%s: not within %s", what, backlogTimeout)
+		}
+	}
+}
