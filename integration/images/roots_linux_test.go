@@ -119,7 +119,7 @@ func listenTLS(t *testing.T, issuer pkix.Name) *tlsServer {
 // environment configures either service to use the server as MongoDB.
 func (s *tlsServer) environment(parameters string) []string {
 	return []string{
-		"MONGODB_URI=mongodb://" + s.address + "/?replicaSet=rs0&tls=true" + parameters,
+		"MONGODB_URI=mongodb://" + s.address + "/?replicaSet=rs0&tls=true&serverSelectionTimeoutMS=1000" + parameters,
 		"AZURE_SERVICEBUS_CONNECTION_STRING=Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=k;SharedAccessKey=c2VjcmV0;UseDevelopmentEmulator=true",
 		"AZURE_SERVICEBUS_TOPIC_NAME=events", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME=projector",
 		"PENSTOCK_PROJECTIONS=/etc/penstock/projections/clocks.yaml", "PENSTOCK_ELECTION=mongodb", "PENSTOCK_ADMIN_ADDRESS=127.0.0.1:0",
