@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
@@ -30,14 +31,14 @@ type Options struct {
 // Elector runs work in terms of leadership.
 type Elector struct {
 	// lock is nil where there is none to take.
-	lock      resourcelock.Interface
-	identity  string
-	config    Config
-	logger    zerolog.Logger
-	metrics   metrics
-	heartbeat func()
-	// sighting outlives the terms: see guard.
+	lock     resourcelock.Interface
+	identity string
+	config   Config
+	logger   zerolog.Logger
+	metrics  metrics
+	// sighting and contact outlive the terms: see guard.
 	sighting sighting
+	contact  contact
 }
 
 // New makes an elector on lock, which must not be shared with another. It fails
@@ -48,6 +49,7 @@ func New(lock resourcelock.Interface, config Config, options Options) (*Elector,
 		return nil, err
 	}
 	e.lock = lock
+	e.contact.logger = e.logger.With().Str("lock", lock.Describe()).Logger()
 	return e, nil
 }
 
@@ -64,12 +66,13 @@ func newElector(identity string, config Config, options Options) (*Elector, erro
 	if identity == "" {
 		return nil, errors.New("validate the election: identity is empty")
 	}
+	logger := options.Logger.With().Str("component", "leader").Str("identity", identity).Logger()
 	return &Elector{
-		identity:  identity,
-		config:    config,
-		logger:    options.Logger.With().Str("component", "leader").Str("identity", identity).Logger(),
-		metrics:   newMetrics(options.Registerer),
-		heartbeat: options.Heartbeat,
+		identity: identity,
+		config:   config,
+		logger:   logger,
+		metrics:  newMetrics(options.Registerer),
+		contact:  contact{logger: logger, heartbeat: options.Heartbeat},
 	}, nil
 }
 
@@ -88,7 +91,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 			continue
 		}
 		wait := spacing.next(term.lasted)
-		e.logger.Warn().Dur("backoff", wait).Msg("leaving the lease to others for a while")
+		e.logger.Warn().Stringer("backoff", wait.Round(time.Millisecond)).Msg("leaving the lease to others for a while")
 		if backoff.Wait(ctx, wait) != nil {
 			break
 		}
@@ -102,7 +105,7 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 	if e.lock == nil {
 		return e.lead(ctx, work, tenure{end: func() {}})
 	}
-	lock := newGuard(e.lock, e.config, &e.sighting, e.heartbeat)
+	lock := newGuard(e.lock, e.config, &e.sighting, &e.contact)
 	taken := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:          lock,
@@ -129,7 +132,7 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		elector.Run(electorCtx)
+		elector.Run(klog.NewContext(electorCtx, forDebugging(klog.FromContext(ctx))))
 	}()
 
 	var term outcome

@@ -28,8 +28,8 @@ type guard struct {
 
 	config Config
 	// seen is what this process saw of other leaders, in this term or before.
-	seen      *sighting
-	heartbeat func()
+	seen    *sighting
+	contact *contact
 	// lost is closed when the lock is another's, or the elector wants to release it.
 	lost chan struct{}
 
@@ -44,15 +44,12 @@ type guard struct {
 	isLost  bool
 }
 
-func newGuard(lock resourcelock.Interface, config Config, seen *sighting, heartbeat func()) *guard {
-	if heartbeat == nil {
-		heartbeat = func() {}
-	}
+func newGuard(lock resourcelock.Interface, config Config, seen *sighting, contact *contact) *guard {
 	return &guard{
 		Interface: lock,
 		config:    config,
 		seen:      seen,
-		heartbeat: heartbeat,
+		contact:   contact,
 		lost:      make(chan struct{}),
 	}
 }
@@ -84,7 +81,7 @@ func (g *guard) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	ctx, cancel := context.WithTimeout(ctx, g.config.RequestTimeout)
 	defer cancel()
 	record, raw, err := g.Interface.Get(ctx)
-	g.heartbeat()
+	g.contact.asked(err)
 	if apierrors.IsNotFound(err) && g.seen.recent() {
 		// To client-go, a lock that is missing is free.
 		return nil, nil, errVanished
@@ -131,7 +128,7 @@ func (g *guard) renew(
 	// certainly later than.
 	begun := time.Now()
 	err := write(ctx, record)
-	g.heartbeat()
+	g.contact.asked(err)
 	if err != nil {
 		return err
 	}
@@ -172,7 +169,7 @@ func (g *guard) release(ctx context.Context, record resourcelock.LeaderElectionR
 	ctx, cancel := context.WithTimeout(ctx, g.config.RequestTimeout)
 	defer cancel()
 	err := g.Interface.Update(ctx, record)
-	g.heartbeat()
+	g.contact.asked(err)
 	return err
 }
 

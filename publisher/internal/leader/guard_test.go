@@ -67,7 +67,7 @@ var (
 
 func newHeldGuard(t *testing.T, lock *scriptedLock) *guard {
 	t.Helper()
-	g := newGuard(lock, DefaultConfig(), new(sighting), nil)
+	g := newGuard(lock, DefaultConfig(), new(sighting), new(contact))
 	if g.begin() {
 		t.Error("work may begin before the lock is taken")
 	}
@@ -224,7 +224,7 @@ func TestGuardTellsRenewalsOfOneSecondApart(t *testing.T) {
 	t.Parallel()
 	second := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	lock := &scriptedLock{holder: "b", renewed: second}
-	g := newGuard(lock, DefaultConfig(), new(sighting), nil)
+	g := newGuard(lock, DefaultConfig(), new(sighting), new(contact))
 	_, before, err := g.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -254,14 +254,14 @@ func TestVanishedLockIsLeftToItsHolder(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lock := &scriptedLock{holder: test.holder}
 				seen := new(sighting)
-				g := newGuard(lock, DefaultConfig(), seen, nil)
+				g := newGuard(lock, DefaultConfig(), seen, new(contact))
 				if _, _, err := g.Get(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				lock.gone = true
 				<-time.After(test.wait)
 				// What was seen outlives the guard.
-				g = newGuard(lock, DefaultConfig(), seen, nil)
+				g = newGuard(lock, DefaultConfig(), seen, new(contact))
 				_, _, err := g.Get(t.Context())
 				if apierrors.IsNotFound(err) != test.free || errors.Is(err, errVanished) == test.free {
 					t.Errorf("read ends with %v", err)

@@ -100,6 +100,11 @@ func findServer(kubeconfig string) (*rest.Config, string, error) {
 		&clientcmd.ConfigOverrides{},
 	)
 	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		// client-go passes over files that do not exist, and then names a variable that
+		// this program does not read.
+		return nil, "", fmt.Errorf("load the kubeconfig %s: there is no such file, or it is empty", kubeconfig)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("load the kubeconfig %s: %w", kubeconfig, err)
 	}

@@ -224,7 +224,7 @@ func TestKubernetesLockRefuses(t *testing.T) {
 		"no identity":   {leader.KubernetesConfig{Name: "publisher"}, "must not be empty"},
 		"outside a pod": {leader.KubernetesConfig{Name: "publisher", Identity: "a"}, "set KUBECONFIG elsewhere"},
 		"broken file":   {leader.KubernetesConfig{Name: "publisher", Identity: "a", Kubeconfig: broken}, "load the kubeconfig"},
-		"no file":       {leader.KubernetesConfig{Name: "publisher", Identity: "a", Kubeconfig: broken + "2"}, "load the kubeconfig"},
+		"no file":       {leader.KubernetesConfig{Name: "publisher", Identity: "a", Kubeconfig: broken + "2"}, "there is no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := leader.NewKubernetesLock(tc.config); err == nil || !strings.Contains(err.Error(), tc.want) {

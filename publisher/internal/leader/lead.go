@@ -103,7 +103,7 @@ func (e *Elector) finish(term *Term, why reason, err error) outcome {
 	if why == reasonWorkFailed || why == reasonWorkerStuck {
 		level = zerolog.ErrorLevel
 	}
-	e.logger.WithLevel(level).Err(err).Str("reason", string(why)).Dur("lasted", lasted).Msg("term ended")
+	e.logger.WithLevel(level).Err(err).Str("reason", string(why)).Stringer("lasted", lasted.Round(time.Millisecond)).Msg("term ended")
 	return outcome{reason: why, lasted: lasted}
 }
 

@@ -1,0 +1,57 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// contact tells of a lock store that cannot be reached: of the first failure, and of
+// the first answer after it. Its zero value tells nobody. It outlives the terms, and
+// is for one goroutine at a time: the elector's.
+type contact struct {
+	logger    zerolog.Logger
+	heartbeat func()
+	// failing is since when requests have been failing; zero: they have not.
+	failing time.Time
+}
+
+// asked notes what a request to the lock store came to.
+func (c *contact) asked(err error) {
+	if c.heartbeat != nil {
+		c.heartbeat()
+	}
+	switch {
+	case errors.Is(err, context.Canceled): // a stop
+	case answered(err):
+		if !c.failing.IsZero() {
+			c.logger.Info().Stringer("failedFor", time.Since(c.failing).Round(time.Millisecond)).Msg("the lease can be reached again")
+			c.failing = time.Time{}
+		}
+	case c.failing.IsZero():
+		c.logger.Error().Err(err).Msg(complaint(err))
+		c.failing = time.Now()
+	default:
+		c.logger.Debug().Err(err).Msg(complaint(err))
+	}
+}
+
+// answered tells whether the lock store did its part: to find no lock, or that another
+// was faster, is an answer.
+func answered(err error) bool {
+	return err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
+
+// complaint says what failed, with the remedy where there is one.
+func complaint(err error) string {
+	switch {
+	case apierrors.IsForbidden(err):
+		return "the lease is out of bounds for this process; trying on. Grant its service account get, create and update on leases of coordination.k8s.io"
+	case apierrors.IsUnauthorized(err):
+		return "the API server refuses the credentials; trying on. Check the service account's token or the kubeconfig"
+	}
+	return "the lease cannot be reached; trying on"
+}
