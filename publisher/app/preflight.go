@@ -108,6 +108,6 @@ func checkTopic(ctx context.Context, connect publish.Connect, config sbus.Config
 	if fatal(err) {
 		return explainTopic(err, config)
 	}
-	logger.Warn().Err(err).Str("namespace", config.Host()).Str("topic", config.Topic).Msg("the topic cannot be reached yet")
+	logger.Warn().Err(err).Str("namespace", config.Host()).Str("topic", config.Topic).Msg("the topic cannot be reached yet; trying on. Check the namespace's name, and that the network lets AMQP through (port 5671)")
 	return nil
 }

@@ -126,7 +126,7 @@ func (s *Saver) report(ctx context.Context, err error) {
 	logger := s.claim.store.logger
 	switch {
 	case err == nil && !s.failing.IsZero():
-		logger.Info().Dur("failed_for", time.Since(s.failing)).Msg("checkpoint is saved again")
+		logger.Info().Stringer("failedFor", time.Since(s.failing).Round(time.Millisecond)).Msg("checkpoint is saved again")
 		s.failing = time.Time{}
 	case err != nil && s.failing.IsZero() && ctx.Err() == nil && !errors.Is(err, ErrFenced):
 		logger.Warn().Err(err).Msg("checkpoint was not saved, trying again")

@@ -71,7 +71,7 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 	for failures := 0; ctx.Err() == nil; {
 		conn, err := c.open(ctx, slot)
 		if err == nil {
-			c.options.Logger.Debug().Int("connection", slot).Int("failures", failures).Msg("Connected to the topic")
+			c.options.Logger.Debug().Int("connection", slot).Int("failures", failures).Msg("connected to the topic")
 			select {
 			case <-conn.broken:
 			case <-ctx.Done():
@@ -94,7 +94,7 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 			}
 			if failures&(failures-1) == 0 { // the first, and ever fewer
 				c.options.Logger.Warn().Err(err).Int("connection", slot).Int("failures", failures).
-					Msg("No connection to the topic; trying on")
+					Msg("no connection to the topic; trying on")
 			}
 		}
 		_ = backoff.Wait(ctx, wait)
@@ -160,7 +160,7 @@ func (c *connections) release(conn *connection, err error) {
 		close(conn.broken)
 		c.metrics.connections.Dec()
 		c.options.Logger.Warn().Err(err).Int("connection", conn.slot).
-			Msg("Lost a connection to the topic; replacing it")
+			Msg("lost a connection to the topic; replacing it")
 	}
 	if conn.isBroken && conn.sends == 0 {
 		close(conn.idle)
@@ -192,6 +192,6 @@ func (c *connections) retire(ctx context.Context, conn *connection) {
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.CloseTimeout)
 	defer cancel()
 	if err := conn.sender.Close(closeCtx); err != nil {
-		c.options.Logger.Debug().Err(err).Int("connection", conn.slot).Msg("Closing a connection to the topic ended badly")
+		c.options.Logger.Debug().Err(err).Int("connection", conn.slot).Msg("closing a connection to the topic ended badly")
 	}
 }

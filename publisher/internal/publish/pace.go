@@ -187,8 +187,8 @@ func (p *pace) refused(err error) {
 	p.averaged = p.until // the average is not of the time in which nothing is sent
 	p.tokens, p.filled = 0, p.until
 	p.free.Store(false)
-	p.logger.Warn().Err(err).Dur("wait", p.until.Sub(now)).Float64("eventsPerSecond", p.rate).
-		Msg("The broker is busy: sending waits, then slows down")
+	p.logger.Warn().Err(err).Stringer("wait", p.until.Sub(now).Round(time.Millisecond)).Float64("eventsPerSecond", p.rate).
+		Msg("the broker is busy: sending waits, then slows down")
 }
 
 func (p *pace) setRate(rate float64) {

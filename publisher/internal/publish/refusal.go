@@ -27,7 +27,7 @@ func (w *worker) refused(fault Fault, err error) bool {
 		d.limit = max(d.limit, d.options.sends(d.policy))
 		d.metrics.degraded.Inc()
 		d.options.Logger.Warn().Err(err).Str("from", string(w.policy)).Str("to", string(d.policy)).
-			Msg("The topic refuses such batches: sending smaller ones. Configure the batching to spare this attempt in every term")
+			Msg("the topic refuses such batches: sending smaller ones. Configure the batching to spare this attempt in every term")
 	}
 	d.mu.Unlock()
 	w.putBack(0)

@@ -109,7 +109,7 @@ func (w *worker) publish(ctx context.Context) bool {
 		failures++
 		if failures == splitAfter {
 			w.d.options.Logger.Warn().Err(err).Str("messageId", w.batch[0].message.MessageID).
-				Int("events", len(w.batch)).Msg("Sending fails repeatedly; trying on")
+				Int("events", len(w.batch)).Msg("sending fails repeatedly; trying on")
 		}
 		if failures >= splitAfter {
 			w.putBack((len(w.batch) + 1) / 2)
