@@ -1,11 +1,12 @@
 package mongoemu_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
@@ -18,8 +19,7 @@ func TestDataDirSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dir := t.TempDir()
-	s, _ := start(t, mongoemu.Config{DataDir: dir})
-	client := connect(t, s, func(o *options.ClientOptions) { o.SetServerSelectionTimeout(100 * time.Millisecond) })
+	s, client := start(t, mongoemu.Config{DataDir: dir})
 	c := client.Database("db").Collection("c")
 	createIndex(t, c, d("n", 1), options.Index().SetUnique(true))
 	cs := watch(t, c, mongo.Pipeline{})
@@ -34,9 +34,12 @@ func TestDataDirSurvivesARestart(t *testing.T) {
 	if err := session.CommitTransaction(ctx); err != nil {
 		t.Fatal(err)
 	}
-	lost, _ := begin(t, client)
-	must[*mongo.InsertOneResult](t)(c.InsertOne(lost, d("_id", 9, "n", 9)))
-	if err := s.Close(); err != nil {
+	lost := dialRaw(t, s).run("db", d("insert", "c", "documents", bson.A{d("_id", 9, "n", 9)},
+		"lsid", lsid(9), "txnNumber", int64(1), "autocommit", false, "startTransaction", true))
+	if get(lost, "n") != int32(1) {
+		t.Fatal(lost)
+	}
+	if err := errors.Join(client.Disconnect(ctx), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 
