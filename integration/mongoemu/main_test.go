@@ -36,7 +36,7 @@ func start(tb testing.TB, c mongoemu.Config) (*mongoemu.Server, *mongo.Client) {
 // connect makes another client of a server.
 func connect(tb testing.TB, s *mongoemu.Server, set func(*options.ClientOptions)) *mongo.Client {
 	tb.Helper()
-	o := options.Client().ApplyURI(s.URI()).SetServerSelectionTimeout(10 * time.Second).
+	o := options.Client().ApplyURI(s.URI()).SetServerSelectionTimeout(time.Minute).
 		SetHeartbeatInterval(500 * time.Millisecond) // bounds how long a client that is closed at once takes
 	if set != nil {
 		set(o)

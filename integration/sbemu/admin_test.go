@@ -108,7 +108,7 @@ func TestAdministration(t *testing.T) {
 	_, err = a.UpdateSubscription(e.ctx, "new", "picky", admin.SubscriptionProperties{LockDuration: pointer("PT10S"), MaxDeliveryCount: pointer(int32(5))}, nil)
 	must(t, err)
 
-	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
 	defer cancel()
 
 	if got, err := r.ReceiveMessages(ctx, 1, nil); len(got) > 0 || err != nil {

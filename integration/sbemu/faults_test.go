@@ -267,7 +267,9 @@ func TestDisabled(t *testing.T) {
 func TestMalformedPeersOverSockets(t *testing.T) {
 	t.Parallel()
 
-	e := socket(t, sbemu.Default())
+	cfg := sbemu.Default()
+	cfg.Topics[0].Subscriptions[0].LockDuration = 5 * time.Minute
+	e := socket(t, cfg)
 	c := e.client()
 	s := e.sender(c, "events")
 	e.send(s, "a", "1", "2")
@@ -400,7 +402,7 @@ func TestOverSockets(t *testing.T) {
 	equal(t, "dropped", n, 1)
 
 	// What the drop broke, a new client does again.
-	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
 	defer cancel()
 
 	again, err := e.client().AcceptNextSessionForSubscription(ctx, "events", "projector", nil)

@@ -188,7 +188,7 @@ func (e *env) receive(r receiver, n int) []*azservicebus.ReceivedMessage {
 	var out []*azservicebus.ReceivedMessage
 
 	for len(out) < n {
-		ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
 		got, err := r.ReceiveMessages(ctx, 1, nil)
 
 		cancel()
