@@ -3,7 +3,6 @@ package chart_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -73,8 +72,8 @@ func define(ctx context.Context, path string) error {
 			return fmt.Errorf("define the resources of %s: %w", path, err)
 		}
 	}
-	if _, err := command(ctx, "", controlplane.Kubectl, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"); err != nil {
-		return errors.Join(errors.New("await the resources of "+path), err)
+	if _, err := command(ctx, "", controlplane.Kubectl, "wait", "--for=condition=Established", "crd", "--all", "--timeout="+settleTimeout.String()); err != nil {
+		return fmt.Errorf("await the resources of %s: %w", path, err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	policyv1client "k8s.io/client-go/kubernetes/typed/policy/v1"
 
@@ -21,7 +22,7 @@ func TestLifeCycle(t *testing.T) {
 	before := r.settled()
 
 	notes := r.upgrade(projections)
-	r.complete(3, 2)
+	r.complete(2)
 	r.notes(notes)
 	helm(t, "test", releaseName, "--namespace", r.namespace)
 	leads := r.lead()
@@ -29,7 +30,7 @@ func TestLifeCycle(t *testing.T) {
 
 	deleted := r.watchPods()
 	r.upgrade(changedProjections, "--set", "publisher.publish.connections=8")
-	r.complete(3, 2)
+	r.complete(2)
 	if order := deleted(); !slices.Equal(order, []string{publisher + "-2", publisher + "-1", publisher + "-0"}) {
 		t.Errorf("the publisher's pods were replaced in the order %v, not the highest ordinal first", order)
 	}
@@ -46,13 +47,12 @@ func TestLifeCycle(t *testing.T) {
 		t.Errorf("refused upgrades have changed the release from %v to %v", second, now)
 	}
 	r.takenBack()
-	r.complete(3, 2)
 	if now := r.snapshot(); !reflect.DeepEqual(now, second) {
 		t.Errorf("an upgrade that was taken back has left %v of %v", now, second)
 	}
 
 	helm(t, "rollback", releaseName, "1", "--namespace", r.namespace, "--wait", "--timeout", settleTimeout.String())
-	r.complete(3, 2)
+	r.complete(2)
 	if now := r.snapshot(); !reflect.DeepEqual(now, first) {
 		t.Errorf("the rollback has led to %v, not back to %v", now, first)
 	}
@@ -139,10 +139,11 @@ func (r *release) refusals() {
 	}
 }
 
-// takenBack is an upgrade whose pods never become ready: those before it go on, and
-// helm goes back to them.
+// takenBack is an upgrade whose pods never become ready: the projectors before it go
+// on, and helm goes back to what was.
 func (r *release) takenBack() {
 	r.t.Helper()
+	available := r.watchProjector(func(d *appsv1.Deployment) int32 { return d.Status.AvailableReplicas })
 	out, err := command(r.t.Context(), "", controlplane.Helm, r.upgradeArgs(projections,
 		"--set", "projector.nodeSelector.nodes=none", "--set", "publisher.nodeSelector.nodes=none", "--timeout", "20s")...)
 	if err == nil {
@@ -151,6 +152,10 @@ func (r *release) takenBack() {
 	history := r.history()
 	if len(history) < 2 || history[len(history)-2].Status != "failed" {
 		r.t.Errorf("the history does not tell of a failed upgrade: %v", history)
+	}
+	r.complete(2)
+	if seen := available(); !slices.Equal(seen, []int32{2}) {
+		r.t.Errorf("an upgrade that failed has changed the projectors available: %v, not 2 throughout", seen)
 	}
 }
 

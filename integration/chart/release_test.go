@@ -3,12 +3,14 @@ package chart_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	appsv1client "k8s.io/client-go/kubernetes/typed/apps/v1"
 	autoscalingv2client "k8s.io/client-go/kubernetes/typed/autoscaling/v2"
@@ -21,6 +23,9 @@ const (
 	publisher   = releaseName + "-penstock-publisher"
 	projector   = releaseName + "-penstock-projector"
 )
+
+// publishers are as many as testdata/shop.yaml asks for.
+const publishers = 3
 
 // The projections of a release, at first and later.
 const (
@@ -40,6 +45,7 @@ type release struct {
 func newRelease(t *testing.T, name string) *release {
 	t.Helper()
 	start(t)
+	suite.metric.total.Store(0)
 	namespace(t, name)
 	r := &release{t: t, namespace: name}
 	var err error
@@ -103,7 +109,7 @@ func (r *release) readyPods(component string) int {
 
 // complete waits until both rollouts have come to their end, with that many
 // projectors.
-func (r *release) complete(publishers, projectors int32) {
+func (r *release) complete(projectors int32) {
 	r.t.Helper()
 	await(r.t, "the publisher's rollout", func() (bool, string) {
 		set := r.publisher()
@@ -173,4 +179,33 @@ func nextDeleted(t *testing.T, events watch.Interface) string {
 		}
 	})
 	return name
+}
+
+// watchProjector notes a number that the projector's Deployment tells. What it
+// returns yields each value that there was once.
+func (r *release) watchProjector(number func(*appsv1.Deployment) int32) (values func() []int32) {
+	r.t.Helper()
+	events, err := r.apps.Deployments(r.namespace).Watch(r.t.Context(), metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", projector).String(),
+	})
+	must(r.t, err)
+	return func() []int32 {
+		defer events.Stop()
+		last := r.projector().ResourceVersion
+		var seen []int32
+		for event := range events.ResultChan() {
+			deployment, ok := event.Object.(*appsv1.Deployment)
+			if !ok {
+				r.t.Fatalf("the watch of the Deployment has ended with %v", event.Object)
+			}
+			if value := number(deployment); !slices.Contains(seen, value) {
+				seen = append(seen, value)
+			}
+			if deployment.ResourceVersion == last {
+				return seen
+			}
+		}
+		r.t.Fatal("the watch of the Deployment has ended")
+		return nil
+	}
 }
