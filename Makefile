@@ -84,8 +84,9 @@ kube-tools: $(BIN)/helm ## Build a Kubernetes control plane for tests (some minu
 
 .PHONY: test-kube
 test-kube: kube-tools chart-lint chart-test ## Test the chart, and leadership, on a real Kubernetes control plane
-	@go test -run '^$$' $(KUBE) >/dev/null
-	PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 -p 1 -parallel 4 -timeout 25m -v $(KUBE)
+	@# Compiled on every core first, and without cgo, as the services are.
+	@CGO_ENABLED=0 go test -run '^$$' $(KUBE) >/dev/null
+	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 -p 1 -parallel 4 -timeout 25m -v $(KUBE)
 
 ##@ Release
 
