@@ -54,8 +54,11 @@
 // an error. Changes of one multi-document update are not interleaved with other
 // writes. A transaction waits for nothing: a plain write that meets what it holds
 // waits for it instead, until the transaction's end or its own time limit. Drops
-// and index builds wait for transactions that have written to the collection.
-// Resume tokens look like the server's and are not.
+// and index builds wait for transactions that have written to the collection;
+// inside one, collections are made by the first insert only, not by create or
+// createIndexes. Documents may nest 200 deep, not 180. What retryable writes have
+// done is forgotten with the process. Resume tokens look like the server's and
+// are not.
 //
 // # Faults
 //

@@ -51,9 +51,11 @@
 // # What is not
 //
 // Transactions; the functions of SQL rules, and their actions on system
-// properties; automatic deletion when idle; quotas on the size of entities and
-// the number of connections; disaster recovery, capture, authorization rules
-// of single entities, and all else that is management of the namespace only.
+// properties; automatic deletion when idle; quotas on the size of entities,
+// session states and properties (64 kB) and on the number of connections and
+// of pending receives; a token is checked when a link attaches, and its end
+// detaches none; disaster recovery, capture, authorization rules of single
+// entities, and all else that is management of the namespace only.
 //
 // # What is assumed
 //
