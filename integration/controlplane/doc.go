@@ -7,8 +7,10 @@
 //	account, err := cp.ServiceAccount(ctx, "penstock", "publisher", rules)
 //	err = cp.WriteKubeconfig(path, cp.URL(), account)
 //
-// The binaries are built from their Go modules by `make kube-tools`. [Proxy] cuts
-// a single client off, and [ControlPlane.StopAPIServer] all of them.
+// The binaries are built from their Go modules by `make kube-tools`.
+// [ControlPlane.Command] runs helm and kubectl, and [ControlPlane.Extend] adds an API
+// to the API server, such as one of metrics. [Proxy] cuts a single client off, and
+// signals to [ControlPlane.APIServer] all of them.
 //
 // The control plane serves tests and nothing else: etcd does not sync to disk, and
 // whoever can read Dir is its administrator.
