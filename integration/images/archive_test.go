@@ -20,11 +20,12 @@ import (
 // of the image specification. A manifest stands for an index as well.
 type (
 	descriptor struct {
-		MediaType   string
-		Digest      string
-		Size        int64
-		Platform    struct{ OS, Architecture string }
-		Annotations map[string]string
+		MediaType    string
+		ArtifactType string
+		Digest       string
+		Size         int64
+		Platform     struct{ OS, Architecture string }
+		Annotations  map[string]string
 	}
 	manifest struct {
 		SchemaVersion int

@@ -11,43 +11,45 @@ import (
 // What a Dockerfile and the builder have in common must be the same; the archives
 // are held to the same expectations.
 func TestDockerfileIsLikeTheArchive(t *testing.T) {
-	eachService(t, func(t *testing.T, service string) {
-		stages := dockerfile(t, service)
-		build, last := stages[len(stages)-2], stages[len(stages)-1]
-		for instruction, want := range map[string]string{
-			"FROM":       "scratch",
-			"USER":       expectedUser,
-			"EXPOSE":     expectedPort,
-			"ENTRYPOINT": `["/` + service + `"]`,
-			"COPY":       "--from=build --chmod=0555 /out/" + service + " /" + service,
-		} {
-			if got := last[instruction]; len(got) != 1 || got[0] != want {
-				t.Errorf("%s is %q, not %q", instruction, got, want)
+	for _, service := range services {
+		t.Run(service, func(t *testing.T) {
+			stages := dockerfile(t, service)
+			build, last := stages[len(stages)-2], stages[len(stages)-1]
+			for instruction, want := range map[string]string{
+				"FROM":       "scratch",
+				"USER":       expectedUser,
+				"EXPOSE":     expectedPort,
+				"ENTRYPOINT": `["/` + service + `"]`,
+				"COPY":       "--from=build --chmod=0555 /out/" + service + " /" + service,
+			} {
+				if got := last[instruction]; len(got) != 1 || got[0] != want {
+					t.Errorf("%s is %q, not %q", instruction, got, want)
+				}
 			}
-		}
-		got := make(map[string]string)
-		for _, label := range last["LABEL"] {
-			key, value, _ := strings.Cut(label, "=")
-			got[key] = strings.Trim(value, `"`)
-		}
-		want := fixedLabels(service)
-		want[labels+"version"], want[labels+"revision"], want[labels+"created"] = "$VERSION", "$REVISION", "$CREATED"
-		if !maps.Equal(got, want) {
-			t.Errorf("the labels are %q, not %q", got, want)
-		}
-		if env := build["ENV"]; len(env) != 1 || env[0] != "CGO_ENABLED=0 GOWORK=off GOFLAGS=-trimpath" {
-			t.Errorf("the binary is built with %q", env)
-		}
-		for _, part := range []string{"-buildvcs=false", `"-s -w -X `, "/pkg/cli.release=$VERSION ", `/pkg/cli.revision=$REVISION"`} {
-			if !strings.Contains(build["RUN"][0], part) {
-				t.Errorf("the build has no %s: %s", part, build["RUN"][0])
+			got := make(map[string]string)
+			for _, label := range last["LABEL"] {
+				key, value, _ := strings.Cut(label, "=")
+				got[key] = strings.Trim(value, `"`)
 			}
-		}
-		release := capture(t, service+"/Dockerfile", `^ARG GO_VERSION=(.*)$`)
-		if named := capture(t, service+"/go.mod", `^go (.*)$`); !strings.HasPrefix(named, release+".") {
-			t.Errorf("the Dockerfile builds with Go %s, and go.mod names %s", release, named)
-		}
-	})
+			want := fixedLabels(service)
+			want[labels+"version"], want[labels+"revision"], want[labels+"created"] = "$VERSION", "$REVISION", "$CREATED"
+			if !maps.Equal(got, want) {
+				t.Errorf("the labels are %q, not %q", got, want)
+			}
+			if env := build["ENV"]; len(env) != 1 || env[0] != "CGO_ENABLED=0 GOWORK=off GOFLAGS=-trimpath" {
+				t.Errorf("the binary is built with %q", env)
+			}
+			for _, part := range []string{"-buildvcs=false", `"-s -w -X `, "/pkg/cli.release=$VERSION ", `/pkg/cli.revision=$REVISION"`} {
+				if !strings.Contains(build["RUN"][0], part) {
+					t.Errorf("the build has no %s: %s", part, build["RUN"][0])
+				}
+			}
+			release := capture(t, service+"/Dockerfile", `^ARG GO_VERSION=(.*)$`)
+			if named := capture(t, service+"/go.mod", `^go (.*)$`); !strings.HasPrefix(named, release+".") {
+				t.Errorf("the Dockerfile builds with Go %s, and go.mod names %s", release, named)
+			}
+		})
+	}
 }
 
 // dockerfile gives the arguments of each instruction, stage by stage. What is before

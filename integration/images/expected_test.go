@@ -10,6 +10,9 @@ import (
 // repository is the root of this checkout.
 const repository = "../.."
 
+// services are those that have an image.
+var services = []string{"publisher", "projector"}
+
 // The configuration that all images have.
 const (
 	expectedUser = "65532:65532"
@@ -30,14 +33,6 @@ func fixedLabels(service string) map[string]string {
 		labels + "description": descriptions[service],
 		labels + "source":      "https://github.com/penstock-cdc/penstock",
 		labels + "licenses":    "Apache-2.0",
-	}
-}
-
-// eachService runs a test for both services.
-func eachService(t *testing.T, test func(t *testing.T, service string)) {
-	t.Helper()
-	for _, service := range []string{"publisher", "projector"} {
-		t.Run(service, func(t *testing.T) { test(t, service) })
 	}
 }
 

@@ -24,44 +24,48 @@ var digicert = pkix.Name{
 // who know that root with the reason that the signature is not the root's; by all
 // others because they know no such root.
 func TestPublicRootsAreInTheImage(t *testing.T) {
-	eachService(t, func(t *testing.T, service string) {
-		c := newContainer(t, service)
-		server := listenTLS(t, digicert)
-		c.write(t, "etc/penstock/projections/clocks.yaml", clocks, 0o444)
-		log := c.start(t, server.environment(""))
-		await(t, "a refused certificate", func() bool {
-			return contains(t, log, "certificate signed by unknown authority")
+	for _, service := range services {
+		t.Run(service, func(t *testing.T) {
+			c := newContainer(t, service)
+			server := listenTLS(t, digicert)
+			c.write(t, "etc/penstock/projections/clocks.yaml", clocks, 0o444)
+			log := c.start(t, server.environment(""))
+			await(t, "a refused certificate", func() bool {
+				return contains(t, log, "certificate signed by unknown authority")
+			})
+			if !contains(t, log, `while trying to verify candidate authority certificate \"`+digicert.CommonName) {
+				t.Errorf("the program does not know %s", digicert.CommonName)
+			}
 		})
-		if !contains(t, log, `while trying to verify candidate authority certificate \"`+digicert.CommonName) {
-			t.Errorf("the program does not know %s", digicert.CommonName)
-		}
-	})
+	}
 }
 
 // An authority of one's own takes a mounted file.
 func TestOwnRootsGoBeforeThoseOfTheImage(t *testing.T) {
-	eachService(t, func(t *testing.T, service string) {
-		for name, own := range map[string]struct {
-			parameters string
-			env        []string
-		}{
-			"tlsCAFile":     {"&tlsCAFile=/etc/authority/ca.crt", nil},
-			"SSL_CERT_FILE": {"", []string{"SSL_CERT_FILE=/etc/authority/ca.crt"}},
-		} {
-			t.Run(name, func(t *testing.T) {
-				c := newContainer(t, service)
-				server := listenTLS(t, pkix.Name{CommonName: "Authority of one's own"})
-				c.write(t, "etc/penstock/projections/clocks.yaml", clocks, 0o444)
-				c.write(t, "etc/authority/ca.crt", server.authority, 0o444)
-				c.start(t, append(server.environment(own.parameters), own.env...))
-				select {
-				case <-server.trusted:
-				case <-time.After(patience):
-					t.Errorf("the certificate is not accepted within %s", patience)
-				}
-			})
-		}
-	})
+	for _, service := range services {
+		t.Run(service, func(t *testing.T) {
+			for name, own := range map[string]struct {
+				parameters string
+				env        []string
+			}{
+				"tlsCAFile":     {"&tlsCAFile=/etc/authority/ca.crt", nil},
+				"SSL_CERT_FILE": {"", []string{"SSL_CERT_FILE=/etc/authority/ca.crt"}},
+			} {
+				t.Run(name, func(t *testing.T) {
+					c := newContainer(t, service)
+					server := listenTLS(t, pkix.Name{CommonName: "Authority of one's own"})
+					c.write(t, "etc/penstock/projections/clocks.yaml", clocks, 0o444)
+					c.write(t, "etc/authority/ca.crt", server.authority, 0o444)
+					c.start(t, append(server.environment(own.parameters), own.env...))
+					select {
+					case <-server.trusted:
+					case <-time.After(patience):
+						t.Errorf("the certificate is not accepted within %s", patience)
+					}
+				})
+			}
+		})
+	}
 }
 
 // tlsServer looks like MongoDB up to the end of the TLS handshake.

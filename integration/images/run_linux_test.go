@@ -31,20 +31,22 @@ const clocks = `projections:
 `
 
 func TestProgramTellsWhatItIs(t *testing.T) {
-	eachService(t, func(t *testing.T, service string) {
-		c := newContainer(t, service)
-		if code, says := c.run(t, nil, "--help"); code != 0 || !strings.Contains(says, "MONGODB_URI") {
-			t.Errorf("help exits %d and says %s", code, says)
-		}
-		if code, says := c.run(t, nil); code != 2 || !strings.Contains(says, "MONGODB_URI") {
-			t.Errorf("a missing configuration exits %d and says %s", code, says)
-		}
-		_, index := openArchive(t, archivePath(t, service)).images(t)
-		version := service + " " + chartVersion(t) + " (" + index.Annotations[labels+"revision"][:12]
-		if code, says := c.run(t, nil, "--version"); code != 0 || !strings.HasPrefix(says, version) {
-			t.Errorf("the version exits %d and says %s, not %s", code, says, version)
-		}
-	})
+	for _, service := range services {
+		t.Run(service, func(t *testing.T) {
+			c := newContainer(t, service)
+			if code, says := c.run(t, nil, "--help"); code != 0 || !strings.Contains(says, "MONGODB_URI") {
+				t.Errorf("help exits %d and says %s", code, says)
+			}
+			if code, says := c.run(t, nil); code != 2 || !strings.Contains(says, "MONGODB_URI") {
+				t.Errorf("a missing configuration exits %d and says %s", code, says)
+			}
+			_, index := openArchive(t, archivePath(t, service)).images(t)
+			version := service + " " + chartVersion(t) + " (" + index.Annotations[labels+"revision"][:12]
+			if code, says := c.run(t, nil, "--version"); code != 0 || !strings.HasPrefix(says, version) {
+				t.Errorf("the version exits %d and says %s, not %s", code, says, version)
+			}
+		})
+	}
 }
 
 // The chart's init container runs it so.

@@ -37,12 +37,20 @@ func buildIndex(ctx context.Context, s service, of release) (v1.ImageIndex, erro
 			return nil, err
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
-			Add:        image,
+			Add:        untyped{image},
 			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
 		})
 	}
 	return mutate.Annotations(index, of.labels(s)).(v1.ImageIndex), nil
 }
+
+// untyped is an image whose entry in an index has no artifactType. What else would
+// be there only repeats the media type of the configuration, and releases of skopeo
+// and podman that do not know it drop it, which changes the index's digest.
+type untyped struct{ v1.Image }
+
+// ArtifactType is what go-containerregistry asks for.
+func (untyped) ArtifactType() (string, error) { return "", nil }
 
 // buildImage makes an image of nothing but the binary.
 func buildImage(s service, of release, arch string, binary []byte) (v1.Image, error) {
