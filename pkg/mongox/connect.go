@@ -1,8 +1,6 @@
 package mongox
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,8 +26,13 @@ type Options struct {
 	MaxPoolSize uint64
 }
 
-// Open makes a client without touching the network, for callers that wait for
-// MongoDB in their own way. Errors do not show the password in uri.
+// Open makes a client without touching the network: its first request does, and waits
+// for a primary for 10 s, or the URI's own server-selection timeout. The caller
+// disconnects the client. Errors do not show the password in uri.
+//
+// Whatever the URI says, reads go to the primary, and reads and writes need a
+// majority: a watermark or a checkpoint that a new primary could take back would
+// acknowledge an event that is lost. All else is as the URI says.
 func Open(uri string, opts Options) (*mongo.Client, error) {
 	o, err := clientOptions(uri, opts)
 	if err != nil {
@@ -38,28 +41,6 @@ func Open(uri string, opts Options) (*mongo.Client, error) {
 	client, err := mongo.Connect(o)
 	if err != nil {
 		return nil, fmt.Errorf("open MongoDB client of %s: %w", Redact(uri), sanitize(err, uri))
-	}
-	return client, nil
-}
-
-// Connect opens a client and reaches the primary once, within ctx and the
-// server-selection timeout: 10 s, or the URI's own. The caller disconnects the
-// client.
-//
-// Whatever the URI says, reads go to the primary, and reads and writes need a
-// majority: a watermark or a checkpoint that a new primary could take back would
-// acknowledge an event that is lost. All else is as the URI says.
-func Connect(ctx context.Context, uri string, opts Options) (*mongo.Client, error) {
-	client, err := Open(uri, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := client.Ping(ctx, readpref.Primary()); err != nil {
-		disconnect, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		return nil, errors.Join(
-			fmt.Errorf("reach MongoDB at %s: %w", Redact(uri), sanitize(err, uri)),
-			client.Disconnect(disconnect))
 	}
 	return client, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -98,29 +97,6 @@ func TestTransient(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"nil":           {nil, false},
-		"validation":    {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 121}}}, true},
-		"too large":     {mongo.CommandError{Code: 10334}, true},
-		"driver's size": {fmt.Errorf("insert: %w", driver.ErrDocumentTooLarge), true},
-		"marshal":       {mongo.MarshalError{Err: errors.New("no")}, true},
-		"duplicate":     {bulk(nil, mongo.WriteError{Code: 112}, duplicate(1, "email")), true},
-		"single":        {duplicate(0, "email"), true},
-		"unauthorized":  {mongo.CommandError{Code: 13}, false},
-		"not primary":   {mongo.CommandError{Code: 10107}, false},
-		"network":       {io.EOF, false},
-	} {
-		if got := mongox.Refused(c.err); got != c.want {
-			t.Errorf("%s: got %t", name, got)
-		}
-	}
-}
-
 func TestDuplicateKeyOnID(t *testing.T) {
 	t.Parallel()
 	legacy := mongo.WriteError{Code: 11000, Message: `E11000 duplicate key error collection: a.b index: _id_ dup key: { _id: "u1" }`}
@@ -162,16 +138,5 @@ func TestWriteErrors(t *testing.T) {
 	}
 	if got := mongox.WriteErrors(mongo.WriteException{WriteErrors: mongo.WriteErrors{duplicate(0, "_id")}}); len(got) != 1 || got[0].Code != 11000 {
 		t.Errorf("write: %v", got)
-	}
-}
-
-func TestUnconfirmed(t *testing.T) {
-	t.Parallel()
-	concern := &mongo.WriteConcernError{Code: 64}
-	if !mongox.Unconfirmed(bulk(concern, duplicate(0, "_id"))) || !mongox.Unconfirmed(mongo.WriteException{WriteConcernError: concern}) {
-		t.Error("a write concern error is not seen")
-	}
-	if mongox.Unconfirmed(nil) || mongox.Unconfirmed(bulk(nil, duplicate(0, "_id"))) || mongox.Unconfirmed(io.EOF) {
-		t.Error("a write concern error is seen where there is none")
 	}
 }

@@ -6,49 +6,10 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 )
 
 // codeDuplicateKey is the server's DuplicateKey.
 const codeDuplicateKey = 11000
-
-// refusedCodes are the server's codes for a write whose data it does not take.
-var refusedCodes = []int{
-	2,     // BadValue
-	9,     // FailedToParse
-	14,    // TypeMismatch
-	15,    // Overflow
-	22,    // InvalidBSON
-	28,    // PathNotViable
-	34,    // CannotBackfillArray
-	40,    // ConflictingUpdateOperators
-	52,    // DollarPrefixedFieldName
-	53,    // InvalidIdField
-	54,    // NotSingleValueField
-	56,    // EmptyFieldName
-	57,    // DottedFieldName
-	66,    // ImmutableField
-	121,   // DocumentValidationFailure
-	171,   // CannotIndexParallelArrays
-	201,   // CannotBuildIndexKeys
-	378,   // NonConformantBSON
-	10334, // BSONObjectTooLarge
-	11000, // DuplicateKey
-	16755, // no geometry for a 2dsphere index
-	17280, // KeyTooLong
-	17419, // the document would exceed 16 MB after the update
-}
-
-// Refused tells whether the server does not take the data of a write: the
-// collection's validator, a unique index, the size, a type. The same write fails
-// again, and others succeed. What is neither [Transient] nor Refused is wrong with
-// the deployment: permissions, a missing feature.
-//
-// Of a bulk write it says so where any operation was refused.
-func Refused(err error) bool {
-	var marshal mongo.MarshalError
-	return HasCode(err, refusedCodes...) || errors.Is(err, driver.ErrDocumentTooLarge) || errors.As(err, &marshal)
-}
 
 // DuplicateKeyOnID tells whether err is a duplicate key in the index of _id, and
 // nothing else: the document is there already. A duplicate in another unique index
@@ -86,8 +47,8 @@ func duplicateOnID(err mongo.WriteError) bool {
 }
 
 // WriteErrors gives the errors of a write by the index of their operation; nil
-// where err holds none. An operation without an error of its own was carried out,
-// unless [Unconfirmed] says that the majority does not have it.
+// where err holds none. An operation without an error of its own was carried out;
+// where err also holds a write concern error, a new primary may take it back.
 func WriteErrors(err error) map[int]mongo.WriteError {
 	var found []mongo.WriteError
 	var bulk mongo.BulkWriteException
@@ -108,18 +69,6 @@ func WriteErrors(err error) map[int]mongo.WriteError {
 		byIndex[we.Index] = we
 	}
 	return byIndex
-}
-
-// Unconfirmed tells whether err says that the majority has not confirmed a write:
-// what it did may be rolled back, also the operations that have no error of their
-// own. Do not acknowledge what rests on it; write again.
-func Unconfirmed(err error) bool {
-	var bulk mongo.BulkWriteException
-	if errors.As(err, &bulk) {
-		return bulk.WriteConcernError != nil
-	}
-	var write mongo.WriteException
-	return errors.As(err, &write) && write.WriteConcernError != nil
 }
 
 // HasCode tells whether err comes from the server, or holds an error of it, with

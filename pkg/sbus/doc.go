@@ -1,4 +1,4 @@
 // Package sbus builds Service Bus clients from configuration, turns messages of
-// the event contract into the SDK's and back, and says what a failed call of the
+// the event contract into the SDK's, and says what a failed call of the
 // SDK means for its caller.
 package sbus

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-	"github.com/Azure/go-amqp"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -94,7 +93,8 @@ func (s *serviceBus) Close(ctx context.Context) error {
 
 // sendError says what the SDK's error for a send of that many messages means.
 func sendError(err error, messages int) *SendError {
-	e := &SendError{Fault: FaultTransient, Broken: unusable(err), Err: err}
+	// A send that ran out of time may have left half a message on the link.
+	e := &SendError{Fault: FaultTransient, Broken: sbus.Broken(err) || errors.Is(err, context.DeadlineExceeded), Err: err}
 	switch sbus.Classify(err) {
 	case sbus.ClassBusy:
 		e.Fault = FaultBusy
@@ -112,22 +112,6 @@ func sendError(err error, messages int) *SendError {
 		e.Fault = FaultFatal
 	}
 	return e
-}
-
-// unusable says whether the sender that gave err never sends again. The SDK
-// "needs no recovery" from a link that was detached as busy or timed out, and so
-// keeps a dead one; and its own lost connections hide what was lost. A send that
-// ran out of time may have left half a message on the link.
-func unusable(err error) bool {
-	var (
-		linkErr    *amqp.LinkError
-		sessionErr *amqp.SessionError
-		connErr    *amqp.ConnError
-		sdkErr     *azservicebus.Error
-	)
-	return errors.As(err, &linkErr) || errors.As(err, &sessionErr) || errors.As(err, &connErr) ||
-		errors.As(err, &sdkErr) && (sdkErr.Code == azservicebus.CodeConnectionLost || sdkErr.Code == azservicebus.CodeClosed) ||
-		errors.Is(err, context.DeadlineExceeded)
 }
 
 // refusesBatches recognises the refusal of any batch by a partitioned topic with

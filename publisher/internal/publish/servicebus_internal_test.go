@@ -39,7 +39,7 @@ func TestSendErrors(t *testing.T) {
 		{"partitioned", refusal("SessionId or PartitionKey"), 5, SendError{Fault: FaultRefused}},
 		{"partitioned, duplicate detection", refusal("SessionId, PartitionKey, or MessageId"), 5, SendError{Fault: FaultBatch}},
 		{"bad argument", &amqp.Error{Condition: "com.microsoft:argument-error"}, 1, SendError{Fault: FaultRefused}},
-		{"unauthorized", &azservicebus.Error{Code: azservicebus.CodeUnauthorizedAccess}, 1, SendError{Fault: FaultFatal}},
+		{"unauthorized", &azservicebus.Error{Code: azservicebus.CodeUnauthorizedAccess}, 1, SendError{Fault: FaultFatal, Broken: true}},
 		{"no topic", &amqp.Error{Condition: amqp.ErrCondNotFound}, 1, SendError{Fault: FaultFatal}},
 		{"disabled", &amqp.Error{Condition: "com.microsoft:entity-disabled"}, 1, SendError{Fault: FaultFatal}},
 	} {
