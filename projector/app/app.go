@@ -223,6 +223,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		Dial:          subscription.Dial,
 		Handler:       &handler{engine: engine, events: events, log: p.logger},
 		Reader:        reader,
+		Sequence:      event.Sequence(c.Projections.Sequence),
 		Slots:         c.Sessions.Slots,
 		Connections:   c.ServiceBus.Connections,
 		BatchSize:     c.Projections.BatchSize,

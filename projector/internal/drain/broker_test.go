@@ -18,8 +18,13 @@ import (
 // azservicebus v1.11: see the methods of fakeReceiver for what it does to its
 // callers.
 type fakeBroker struct {
-	rtt      time.Duration
-	lockFor  time.Duration
+	rtt     time.Duration
+	lockFor time.Duration
+	// moment is the time that passes, unlike in a bubble, before a caller receives
+	// again. What comes meanwhile is released.
+	moment time.Duration
+	// again is how long what was released is not available.
+	again    time.Duration
 	changed  chan struct{}
 	mu       sync.Mutex
 	sessions map[string]*fakeSession
@@ -96,7 +101,30 @@ func (b *fakeBroker) sendBody(session, id string, body []byte) {
 	}
 	s.messages = append(s.messages, &fakeMessage{id: id, body: body, place: len(s.messages)})
 	s.left++
+	if s.owner != nil {
+		s.owner.deliver()
+	}
 	b.signal()
+}
+
+// release takes a message back from a link, and makes it available again.
+func (b *fakeBroker) release(m *fakeMessage, link *fakeReceiver) {
+	b.mu.Lock()
+	b.released++
+	b.mu.Unlock()
+	token := m.token
+	time.AfterFunc(b.again, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if m.link != link || m.token != token {
+			return
+		}
+		m.link = nil
+		b.out -= len(m.body)
+		link.session.first = min(link.session.first, m.place)
+		link.deliver()
+		b.signal()
+	})
 }
 
 // signal wakes everyone who waits for a change. The lock is held.
@@ -169,7 +197,7 @@ func (b *fakeBroker) detach(s *fakeSession) {
 	if link != nil {
 		link.session = nil
 		link.attached = false
-		link.credit = 0
+		link.credit, link.arrived = 0, nil
 	}
 	b.signal()
 }

@@ -38,7 +38,9 @@
 //     goroutine of the SDK releases what arrives until the next call: the broker
 //     then delivers the successor first (receiver.go, newReleaserFunc). The pump
 //     therefore asks only for what the inbox has room for, and as long as credit
-//     is out it has no reason to pause between two calls.
+//     is out it has no reason to pause between two calls. What the SDK releases all the
+//     same is a gap to the Handler. In an increasing sequence, where it would be none,
+//     the pump asks for one message at a time, which leaves no credit behind.
 //   - (0, nil) before the context ends means a dead link, and the next call would
 //     silently attach the same session again. The pump makes no next call: the
 //     session ends as lost.

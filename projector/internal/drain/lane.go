@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 // lane is what a session holds of one aggregate: distinct events, ascending.
@@ -40,19 +42,30 @@ type lanes struct {
 	inGaps  int
 	// forgotten counts deliveries for which the session has to be released some day.
 	forgotten int
+	// closed says, in an increasing sequence, from which event on those of an aggregate
+	// are forgotten, because one is: nobody would notice that it is missing.
+	closed map[string]int64
 }
 
 func newLanes(o *Options) *lanes {
-	return &lanes{
+	s := &lanes{
 		hold: o.Hold, patience: o.GapPatience,
 		mostInGap: o.BatchSize, mostInGaps: 2 * o.BatchSize,
 		byKey: make(map[string]*lane),
 	}
+	if o.Sequence == event.SequenceIncreasing {
+		s.closed = make(map[string]int64)
+	}
+	return s
 }
 
 // add takes a delivery in.
 func (s *lanes) add(d *Delivery) {
 	key := d.Event.AggregateID
+	if from, closed := s.closed[key]; closed && d.Event.EventID >= from {
+		s.forgotten++
+		return
+	}
 	l := s.byKey[key]
 	if l == nil {
 		l = &lane{key: key}
@@ -78,8 +91,12 @@ func (s *lanes) add(d *Delivery) {
 		return
 	}
 	if len(l.deliveries) > s.mostInGap || s.inGaps > s.mostInGaps {
-		l.deliveries[len(l.deliveries)-1] = nil
-		l.deliveries = l.deliveries[:len(l.deliveries)-1]
+		last := len(l.deliveries) - 1
+		if s.closed != nil {
+			s.closed[key] = l.deliveries[last].Event.EventID
+		}
+		l.deliveries[last] = nil
+		l.deliveries = l.deliveries[:last]
 		s.count--
 		s.inGaps--
 		s.forgotten++

@@ -31,6 +31,8 @@ type model struct {
 	// deaf makes it write on when its context has ended, as a writer does that has
 	// begun.
 	deaf bool
+	// increasing makes a hole in the events mean nothing.
+	increasing bool
 }
 
 func newModel(latency time.Duration) *model {
@@ -80,22 +82,29 @@ func (m *model) apply(key string, id int64, repair bool) drain.Verdict {
 	switch v := m.watermark[key]; {
 	case m.parked[key], id <= v:
 		return drain.Verdict{Outcome: drain.Done}
+	case m.increasing:
+		return m.project(key, id, id)
 	case id > v+1 && (!repair || m.store[key] < id-1):
 		return drain.Verdict{Outcome: drain.Gap}
 	default:
-		for v++; v <= id; v++ {
-			if m.poison[key] == v {
-				m.parked[key] = true
-				if v < id {
-					return drain.Verdict{Outcome: drain.Done}
-				}
-				return drain.Verdict{Outcome: drain.Poison, Reason: "expression", Err: errors.New("no such key")}
-			}
-			m.applied[key] = append(m.applied[key], v)
-			m.watermark[key] = v
-		}
-		return drain.Verdict{Outcome: drain.Done}
+		return m.project(key, v+1, id)
 	}
+}
+
+// project applies events up to that of the delivery.
+func (m *model) project(key string, from, id int64) drain.Verdict {
+	for v := from; v <= id; v++ {
+		if m.poison[key] == v {
+			m.parked[key] = true
+			if v < id {
+				return drain.Verdict{Outcome: drain.Done}
+			}
+			return drain.Verdict{Outcome: drain.Poison, Reason: "expression", Err: errors.New("no such key")}
+		}
+		m.applied[key] = append(m.applied[key], v)
+		m.watermark[key] = v
+	}
+	return drain.Verdict{Outcome: drain.Done}
 }
 
 // check says what is wrong with the effects, where each aggregate should have its

@@ -20,6 +20,11 @@ type Options struct {
 	Handler Handler
 	// Reader reads the events out of messages. Required.
 	Reader *event.Reader
+	// Sequence is what the handler knows of an aggregate's event ids: strict, the
+	// default, where it notices a missing event, or increasing, where it cannot. Then
+	// nothing may reach it before its predecessor, and so the messages of a session are
+	// received one by one, a round trip each.
+	Sequence event.Sequence
 	// Slots is how many sessions are drained at the same time; 64 by default.
 	Slots int
 	// Connections is over how many AMQP connections the slots spread; 16 by default.
@@ -108,6 +113,7 @@ const (
 )
 
 func (o Options) withDefaults() Options {
+	o.Sequence = cmp.Or(o.Sequence, event.SequenceStrict)
 	o.Slots = cmp.Or(o.Slots, 64)
 	o.Connections = min(cmp.Or(o.Connections, 16), o.Slots)
 	o.BatchSize = cmp.Or(o.BatchSize, 256)
@@ -131,6 +137,7 @@ func (o Options) validate() error {
 	check(o.Dial != nil, "no Dial")
 	check(o.Handler != nil, "no Handler")
 	check(o.Reader != nil, "no Reader")
+	check(o.Sequence == event.SequenceStrict || o.Sequence == event.SequenceIncreasing, "a sequence %q", o.Sequence)
 	check(o.Slots > 0 && o.Slots <= maxSlots, "%d slots, allowed are 1 to %d", o.Slots, maxSlots)
 	check(o.Connections > 0 && o.Connections <= maxConnections, "%d connections, allowed are 1 to %d", o.Connections, maxConnections)
 	check(o.BatchSize > 0 && o.BatchSize <= maxBatchSize, "batches of %d, allowed are 1 to %d", o.BatchSize, maxBatchSize)

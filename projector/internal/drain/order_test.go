@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
@@ -22,8 +24,11 @@ type chaos struct {
 	duplicates, missing, transient int
 	losses                         int
 	lock, rtt, latency             time.Duration
-	deaf                           bool
-	poison                         bool
+	// trickle is the longest time between two messages; 0 where all are there from the
+	// beginning.
+	trickle, moment, again time.Duration
+	deaf, increasing       bool
+	poison                 bool
 }
 
 func drawChaos(t *rapid.T) chaos {
@@ -44,7 +49,11 @@ func drawChaos(t *rapid.T) chaos {
 		lock:       ms("lock", 1500, 20000),
 		rtt:        ms("rtt", 0, 30),
 		latency:    ms("latency", 0, 200),
+		trickle:    ms("trickle", 0, 40),
+		moment:     ms("moment", 0, 2),
+		again:      ms("again", 0, 20),
 		deaf:       rapid.Bool().Draw(t, "deaf"),
+		increasing: rapid.Bool().Draw(t, "increasing"),
 		poison:     rapid.Bool().Draw(t, "poison"),
 	}
 }
@@ -56,8 +65,12 @@ func (c chaos) run(t *testing.T) error {
 	random := rand.New(rand.NewPCG(c.seed, 1))
 	percent := func(n int) bool { return random.IntN(100) < n }
 	broker := newFakeBroker(c.rtt, c.lock)
+	broker.moment, broker.again = c.moment, c.again
 	m := newModel(c.latency)
-	m.deaf = c.deaf
+	m.deaf, m.increasing = c.deaf, c.increasing
+	if c.increasing {
+		c.missing = 0 // what is not sent cannot be missed
+	}
 	var mu sync.Mutex
 	side := rand.New(rand.NewPCG(c.seed, 2))
 	chance := func(n int) bool {
@@ -77,6 +90,11 @@ func (c chaos) run(t *testing.T) error {
 	// that only the event store can fill. The last event is always sent.
 	want := make(map[string]int64)
 	next := make([]int64, c.aggregates)
+	type message struct {
+		session, aggregate string
+		id                 int64
+	}
+	var messages []message
 	for range c.aggregates * c.events {
 		a := random.IntN(c.aggregates)
 		if next[a] == int64(c.events) {
@@ -87,18 +105,30 @@ func (c chaos) run(t *testing.T) error {
 		session := fmt.Sprint("bucket-", a%c.sessions)
 		want[key] = next[a]
 		if !percent(c.missing) {
-			broker.send(session, key, next[a])
+			messages = append(messages, message{session, key, next[a]})
 		}
 		if percent(c.duplicates) {
-			broker.send(session, key, 1+random.Int64N(next[a]))
+			messages = append(messages, message{session, key, 1 + random.Int64N(next[a])})
 		}
 	}
 	for a, n := range next {
 		if n > 0 {
 			key := fmt.Sprint("aggregate-", a)
 			m.store[key] = n
-			broker.send(fmt.Sprint("bucket-", a%c.sessions), key, n)
+			messages = append(messages, message{fmt.Sprint("bucket-", a%c.sessions), key, n})
 		}
+	}
+	pauses := rand.New(rand.NewPCG(c.seed, 3))
+	send := func() {
+		for _, m := range messages {
+			if c.trickle > 0 {
+				pause(t.Context(), time.Duration(pauses.Int64N(int64(c.trickle))))
+			}
+			broker.send(m.session, m.aggregate, m.id)
+		}
+	}
+	if c.trickle == 0 {
+		send()
 	}
 	if c.poison && next[0] > 0 {
 		at := 1 + random.Int64N(next[0])
@@ -110,7 +140,14 @@ func (c chaos) run(t *testing.T) error {
 	for range 2 {
 		running = append(running, start(t, broker, m, func(o *drain.Options) {
 			o.Slots, o.BatchSize, o.SessionTenure = c.slots, c.batch, 5*time.Second
+			if c.increasing {
+				o.Sequence = event.SequenceIncreasing
+			}
 		}))
+	}
+	var sending sync.WaitGroup
+	if c.trickle > 0 {
+		sending.Go(send)
 	}
 	for range c.losses {
 		pause(t.Context(), time.Duration(random.IntN(1000))*time.Millisecond)
@@ -118,6 +155,7 @@ func (c chaos) run(t *testing.T) error {
 			broker.loseLock(held[random.IntN(len(held))])
 		}
 	}
+	sending.Wait()
 	begin := time.Now()
 	for broker.unsettled() > 0 && time.Since(begin) < 30*time.Minute {
 		pause(t.Context(), 10*time.Millisecond)
@@ -144,5 +182,59 @@ func TestAnyInterleavingTakesEffectOnceAndInOrder(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
+	})
+}
+
+// withholding is a handler that lacks the predecessors of some aggregates, such as
+// an event that a claim check stands for, until they are there.
+type withholding struct {
+	*model
+	lacks sync.Map
+}
+
+func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, repair bool) []drain.Verdict {
+	var verdicts []drain.Verdict
+	for _, d := range batch {
+		if _, lacks := w.lacks.Load(d.Event.AggregateID); lacks {
+			verdicts = append(verdicts, drain.Verdict{Outcome: drain.Gap})
+			continue
+		}
+		verdicts = append(verdicts, w.model.Handle(ctx, []*drain.Delivery{d}, repair)...)
+	}
+	return verdicts
+}
+
+// What a session cannot hold behind a gap comes again after its release, and nothing
+// of the same aggregate overtakes it meanwhile, even where the handler would not
+// notice.
+func TestNothingOvertakesWhatWasForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const held, events = 4, 20
+		broker := newFakeBroker(2*time.Millisecond, 30*time.Second)
+		m := newModel(time.Millisecond)
+		m.increasing = true
+		h := &withholding{model: m}
+		h.lacks.Store("hot", true)
+		h.lacks.Store("other", true)
+		s := start(t, broker, m, func(o *drain.Options) {
+			o.Handler, o.Slots, o.BatchSize, o.Sequence = h, 1, held, event.SequenceIncreasing
+		})
+		// The other aggregate keeps the session from its end.
+		broker.send("bucket", "other", 1)
+		for id := range int64(events - 1) {
+			broker.send("bucket", "hot", id+1)
+		}
+		pause(t.Context(), time.Second)
+		h.lacks.Delete("hot")
+		pause(t.Context(), time.Second)
+		broker.send("bucket", "hot", events)
+		pause(t.Context(), time.Second)
+		h.lacks.Delete("other")
+		s.settled(t, time.Minute)
+		if err := m.check(map[string]int64{"hot": events, "other": 1}); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
 	})
 }

@@ -20,8 +20,9 @@ type fakeReceiver struct {
 	closed      bool
 	lockedUntil time.Time
 	epoch       int
-	// credit is what the broker may still send.
+	// credit is what the broker may still send, and arrived what it has sent.
 	credit       int
+	arrived      []*fakeMessage
 	receiving    bool
 	stopReleaser func()
 	// told is set when a call has said that the link is dead.
@@ -35,8 +36,27 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// next takes the next message that the broker sends, within its credit. Without one
-// it says whether the link is alive: then ctx has ended.
+// deliver sends what is available, within the credit. The lock is held.
+func (r *fakeReceiver) deliver() {
+	b, s := r.broker, r.session
+	for ; r.credit > 0 && s.first < len(s.messages); s.first++ {
+		m := s.messages[s.first]
+		if m.settled || m.link != nil {
+			continue
+		}
+		b.tokens++
+		binary.BigEndian.PutUint64(m.token[:], b.tokens)
+		s.byToken[m.token] = m
+		m.link = r
+		b.out += len(m.body)
+		b.mostOut = max(b.mostOut, b.out)
+		r.credit--
+		r.arrived = append(r.arrived, m)
+	}
+}
+
+// next takes the next message that has arrived. Without one it says whether the link
+// is alive: then ctx has ended.
 func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 	b := r.broker
 	for {
@@ -46,20 +66,11 @@ func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 			b.mu.Unlock()
 			return nil, false
 		}
-		if r.credit > 0 {
-			for s := r.session; s.first < len(s.messages); s.first++ {
-				if m := s.messages[s.first]; !m.settled && m.link == nil {
-					b.tokens++
-					binary.BigEndian.PutUint64(m.token[:], b.tokens)
-					s.byToken[m.token] = m
-					m.link = r
-					b.out += len(m.body)
-					b.mostOut = max(b.mostOut, b.out)
-					r.credit--
-					b.mu.Unlock()
-					return m, true
-				}
-			}
+		if len(r.arrived) > 0 {
+			m := r.arrived[0]
+			r.arrived = r.arrived[1:]
+			b.mu.Unlock()
+			return m, true
 		}
 		b.mu.Unlock()
 		// Like go-amqp, what is there comes before the end of the context.
@@ -88,6 +99,7 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservi
 	b.mu.Unlock()
 	defer func() { b.mu.Lock(); r.receiving = false; b.mu.Unlock() }()
 	if stop != nil {
+		pause(ctx, b.moment)
 		stop()
 	}
 	b.mu.Lock()
@@ -105,20 +117,25 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservi
 		}
 		b.attach(s, r)
 	}
-	fresh := most > r.credit
-	r.credit = max(r.credit, most)
+	more := most - len(r.arrived) - r.credit
 	b.mu.Unlock()
-	if fresh {
+	if more > 0 {
 		pause(ctx, b.rtt)
+		b.mu.Lock()
+		if r.attached {
+			r.credit += more
+			r.deliver()
+		}
+		b.mu.Unlock()
 	}
 
 	var messages []*azservicebus.ReceivedMessage
 	m, alive := r.next(ctx)
 	if m != nil {
 		messages = append(messages, r.received(m))
-		more, cancel := context.WithTimeout(ctx, o.TimeAfterFirstMessage)
+		enough, cancel := context.WithTimeout(ctx, o.TimeAfterFirstMessage)
 		for len(messages) < most {
-			m, alive = r.next(more)
+			m, alive = r.next(enough)
 			if m == nil {
 				break
 			}
@@ -149,7 +166,8 @@ func (r *fakeReceiver) received(m *fakeMessage) *azservicebus.ReceivedMessage {
 	return &azservicebus.ReceivedMessage{MessageID: m.id, Body: m.body, ContentType: &contentType, LockToken: m.token, SessionID: &r.id}
 }
 
-// startReleaser gives back what comes while nobody receives.
+// startReleaser gives back what comes while nobody receives. What arrives while it
+// does, stays for the next call: the successor of what was given back.
 func (r *fakeReceiver) startReleaser() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -164,15 +182,7 @@ func (r *fakeReceiver) startReleaser() {
 				return
 			}
 			pause(context.Background(), r.broker.rtt)
-			r.broker.mu.Lock()
-			if m.link == r {
-				m.link = nil
-				r.broker.out -= len(m.body)
-				r.session.first = min(r.session.first, m.place)
-				r.broker.released++
-				r.broker.signal()
-			}
-			r.broker.mu.Unlock()
+			r.broker.release(m, r)
 			if ctx.Err() != nil || !alive {
 				return
 			}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 // ending is why a session was given up.
@@ -72,6 +74,9 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 	go func() {
 		defer close(pumped)
 		p := pump{receiver: s.accepted, sessionID: s.accepted.SessionID, reader: s.options.Reader, inbox: s.inbox, most: s.options.BatchSize}
+		if s.options.Sequence == event.SequenceIncreasing {
+			p.most = 1 // it leaves no credit behind
+		}
 		if err := p.run(receive); err != nil {
 			lose(fmt.Errorf("%w: %w", ErrLockLost, err))
 		}

@@ -49,7 +49,7 @@ func (s *settler) settle(ctx context.Context, d *Delivery, v Verdict) {
 	}
 	s.start(ctx, operation, d, call)
 	for _, twin := range d.twins {
-		s.start(ctx, "complete", twin, s.complete)
+		s.start(ctx, operationComplete, twin, s.complete)
 	}
 }
 
