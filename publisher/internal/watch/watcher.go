@@ -89,6 +89,8 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 		r := reader{Watcher: w, queue: queue, progress: progress, position: from,
 			backoff: backoff.Backoff{First: backoffFirst, Most: backoffMost}}
 		ended = r.run(groupCtx)
+		// What is left is the handler's, however long it takes.
+		progress.hold(time.Now())
 		return nil
 	})
 	group.Go(func() error {

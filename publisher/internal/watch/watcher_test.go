@@ -406,6 +406,29 @@ func TestStopsReadingWhileTheHandlerIsBusyAndStaysAlive(t *testing.T) {
 	})
 }
 
+func TestStaysAliveWhileTheHandlerFinishesWhatWasReadBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		for range 6 {
+			store.insert()
+		}
+		store.faults[5] = mongo.CommandError{Code: 286, Message: "no longer in the oplog"}
+		var beat beats
+		r := &recorder{block: make(chan struct{})}
+		run := start(t, store, atStart, watch.Options{Beat: beat.beat}, r)
+		pass(20 * time.Minute)
+		synctest.Wait()
+		if beat.ago() > 2*time.Second {
+			t.Errorf("last beat %v ago, though only the handler is waited for", beat.ago())
+		}
+		close(r.block)
+		if err := <-run.result; !errors.Is(err, watch.ErrHistoryLost) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
 // TestNothingIsLostOrReordered lets a stream break in every way, and terms end
 // and resume from what was handled.
 func TestNothingIsLostOrReordered(t *testing.T) {
