@@ -17,7 +17,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -26,16 +25,20 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	passed, err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 
-	passed, err := run(ctx, os.Args[1:])
+	stop()
 
 	switch {
-	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, cli.ErrHelp):
+	case errors.Is(err, cli.ErrUsage):
+		os.Exit(2)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(1)
@@ -44,10 +47,26 @@ func main() {
 	}
 }
 
+var info = cli.Info{
+	Name:        "conformance",
+	Description: "Runs the live tests of the Go SDK for Service Bus against sbemu. It needs the ports 443, 5671 and 5672 of " + standardHost + " and " + premiumHost + ".",
+}
+
+// options are the command's flags.
 type options struct {
-	tests   *regexp.Regexp // nil: all
-	verbose bool
-	out     io.Writer
+	Run     string        `help:"Run only the live tests that match this regular expression; all of these must pass."`
+	Verbose bool          `help:"Print the output of failed tests."`
+	Keep    bool          `help:"Keep the temporary folder with the copy of the SDK."`
+	Timeout time.Duration `help:"How long all may take." default:"14m"`
+}
+
+// Validate returns what is wrong with the flags.
+func (o *options) Validate() error {
+	if _, err := regexp.Compile(o.Run); err != nil {
+		return fmt.Errorf("--run: %w", err)
+	}
+
+	return nil
 }
 
 // suites are the packages of the SDK with live tests, and how many of them
@@ -58,24 +77,13 @@ var suites = []suite{
 	{name: "internal", pkg: "./internal", want: 10},
 }
 
-func run(ctx context.Context, args []string) (bool, error) {
-	o := options{out: os.Stdout}
-
-	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
-	flags.Func("run", "run only the live tests that match this regular expression", func(text string) (err error) {
-		o.tests, err = regexp.Compile(text)
-
-		return err
-	})
-	flags.BoolVar(&o.verbose, "v", false, "print the output of failed tests")
-	keep := flags.Bool("keep", false, "keep the temporary folder with the copy")
-	timeout := flags.Duration("timeout", 14*time.Minute, "how long all may take")
-
-	if err := flags.Parse(args); err != nil {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, error) {
+	var o options
+	if err := cli.Parse(&o, info, args, os.LookupEnv, stdout, stderr); err != nil {
 		return false, err
 	}
 
-	ctx, cancel := context.WithTimeoutCause(ctx, *timeout, fmt.Errorf("the time of %s is up", *timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the time of %s is up", o.Timeout))
 	defer cancel()
 
 	dir, err := os.MkdirTemp("", "conformance-")
@@ -83,8 +91,8 @@ func run(ctx context.Context, args []string) (bool, error) {
 		return false, fmt.Errorf("make temporary folder: %w", err)
 	}
 
-	if *keep {
-		fmt.Fprintln(o.out, "working in", dir)
+	if o.Keep {
+		fmt.Fprintln(stdout, "working in", dir)
 	} else {
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
@@ -101,25 +109,25 @@ func run(ctx context.Context, args []string) (bool, error) {
 
 	defer stop()
 
-	return runSuites(ctx, suites, module, env, o), nil
+	return runSuites(ctx, suites, module, env, o, stdout), nil
 }
 
 // runSuites runs suites, prints their tables, and reports whether enough tests
 // passed: of some tests only, all.
-func runSuites(ctx context.Context, suites []suite, module string, env []string, o options) bool {
+func runSuites(ctx context.Context, suites []suite, module string, env []string, o options, out io.Writer) bool {
 	tables := make([]*table, len(suites))
 
 	for i, s := range suites {
 		tables[i] = s.run(ctx, module, env, o)
-		tables[i].print(o.out, o.verbose)
+		tables[i].print(out, o.Verbose)
 	}
 
-	fmt.Fprintln(o.out)
+	fmt.Fprintln(out)
 
 	enough := true
 
 	for _, t := range tables {
-		enough = t.sum(o.out, o.tests != nil) && enough
+		enough = t.sum(out, o.Run != "") && enough
 	}
 
 	return enough

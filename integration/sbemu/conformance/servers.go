@@ -81,7 +81,7 @@ func serve(dir string) ([]string, func(), error) {
 
 // explain adds the remedy to an error of a port.
 func explain(err error) error {
-	remedy := ""
+	var remedy string
 
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -178,9 +179,8 @@ func (s suite) run(ctx context.Context, module string, env []string, o options) 
 		return t
 	}
 
-	if o.tests != nil {
-		live = slices.DeleteFunc(live, func(name string) bool { return !o.tests.MatchString(name) })
-	}
+	only := regexp.MustCompile(o.Run)
+	live = slices.DeleteFunc(live, func(name string) bool { return !only.MatchString(name) })
 
 	// A test that panics ends all others: those that did not end run again.
 	for left := live; len(left) > 0; {

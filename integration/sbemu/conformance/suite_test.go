@@ -66,13 +66,11 @@ func TestZHangs(t *testing.T)  {
 }
 
 // check runs the suites and checks what is printed, and the verdict.
-func check(t *testing.T, ctx context.Context, suites []suite, env []string, o options, enough bool, lines ...string) { //nolint:revive // the test comes first
+func check(t *testing.T, ctx context.Context, suites []suite, only string, enough bool, lines ...string) { //nolint:revive // the test comes first
 	t.Helper()
 
 	var out strings.Builder
-
-	o.out = &out
-	if got := runSuites(ctx, suites, module(t), env, o); got != enough {
+	if got := runSuites(ctx, suites, module(t), nil, options{Run: only}, &out); got != enough {
 		t.Errorf("enough: %t, want %t", got, enough)
 	}
 
@@ -92,7 +90,7 @@ func TestSuites(t *testing.T) {
 
 	t.Run("every kind", func(t *testing.T) {
 		t.Parallel()
-		check(t, t.Context(), []suite{good}, nil, options{}, true,
+		check(t, t.Context(), []suite{good}, "", true,
 			" pass TestPasses", " fail TestFails", " skip TestSkips", " fail TestPanics", " pass TestZAfter",
 			"good 6 live tests: 3 passed (wanted: 3), 2 failed, 1 skipped")
 	})
@@ -102,7 +100,7 @@ func TestSuites(t *testing.T) {
 
 		strict := good
 		strict.want = 4
-		check(t, t.Context(), []suite{bad, strict}, nil, options{}, false,
+		check(t, t.Context(), []suite{bad, strict}, "", false,
 			"run tests of bad: exit status 1", "bad_test.go:3", " pass TestPasses",
 			"bad 0 live tests: 0 passed (wanted: 0), 0 failed, 0 skipped",
 			"good 6 live tests: 3 passed (wanted: 4), 2 failed, 1 skipped")
@@ -110,7 +108,7 @@ func TestSuites(t *testing.T) {
 
 	t.Run("some", func(t *testing.T) {
 		t.Parallel()
-		check(t, t.Context(), []suite{good}, nil, options{tests: regexp.MustCompile("Passes|Fails")}, false,
+		check(t, t.Context(), []suite{good}, "Passes|Fails", false,
 			"good 2 live tests: 1 passed (wanted: 2), 1 failed, 0 skipped")
 	})
 
@@ -119,7 +117,7 @@ func TestSuites(t *testing.T) {
 
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Nanosecond, errors.New("the time is up"))
 		defer cancel()
-		check(t, ctx, []suite{good}, nil, options{}, false, "run tests of good: the time is up", "good 0 live tests")
+		check(t, ctx, []suite{good}, "", false, "run tests of good: the time is up", "good 0 live tests")
 	})
 
 	t.Run("a test that hangs", func(t *testing.T) {

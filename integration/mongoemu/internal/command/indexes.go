@@ -110,7 +110,7 @@ func checkIDIndex(s store.IndexSpec) error {
 	if first, ok := bsonraw.Lookup(s.Pattern, "_id"); !ok || bsonraw.Len(s.Pattern) != 1 || bsonraw.Float64(first) != 1 {
 		return nil
 	}
-	option := ""
+	var option string
 	switch {
 	case s.Unique:
 		option = "unique"
