@@ -9,6 +9,23 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
+// refused returns the answer to an attach that is refused, and why it is.
+func refused(t testing.TB, c *rawclient.Client) (*wire.Attach, wire.Symbol) {
+	t.Helper()
+
+	reply, err := rawclient.Expect[*wire.Attach](c)
+	check(t, err)
+
+	detach, err := rawclient.Expect[*wire.Detach](c)
+	check(t, err)
+
+	if !detach.Closed || detach.Error == nil {
+		t.Fatalf("detach %+v", detach)
+	}
+
+	return reply, detach.Error.Condition
+}
+
 func TestRefusedAttach(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
@@ -25,43 +42,25 @@ func TestRefusedAttach(t *testing.T) {
 			t.Fatalf("reply %+v, detach %+v", reply, detach)
 		}
 
-		check(t, c.Send(0, &wire.Detach{Handle: 0, Closed: true}))
-		check(t, c.AttachReceiver(rawclient.Receiver{Handle: 0, Address: subscription}))
+		for _, attach := range []struct {
+			filter wire.Map
+			why    wire.Symbol
+		}{
+			{nil, broker.CondNotAllowed},
+			{wire.Map{{Key: wire.Symbol("com.microsoft:session-filter"), Value: wire.Described{Descriptor: uint64(0x137000000C), Value: int64(7)}}}, broker.CondInvalidField},
+		} {
+			check(t, c.Send(0, &wire.Detach{Handle: 0, Closed: true}))
+			check(t, c.AttachReceiver(rawclient.Receiver{Handle: 0, Address: subscription, Filter: attach.filter}))
 
-		attach, err := rawclient.Expect[*wire.Attach](c)
-		check(t, err)
-
-		detach, err = rawclient.Expect[*wire.Detach](c)
-		check(t, err)
-
-		if attach.Source != nil || detach.Error.Condition != broker.CondNotAllowed {
-			t.Fatalf("reply %+v, detach %+v", attach, detach)
-		}
-
-		check(t, c.Send(0, &wire.Detach{Handle: 0, Closed: true}))
-		check(t, c.AttachReceiver(rawclient.Receiver{Handle: 0, Address: subscription, Filter: wire.Map{
-			{Key: wire.Symbol("com.microsoft:session-filter"), Value: wire.Described{Descriptor: uint64(0x137000000C), Value: int64(7)}},
-		}}))
-
-		attach, err = rawclient.Expect[*wire.Attach](c)
-		check(t, err)
-
-		detach, err = rawclient.Expect[*wire.Detach](c)
-		check(t, err)
-
-		if attach.Source != nil || detach.Error.Condition != broker.CondInvalidField {
-			t.Fatalf("reply %+v, detach %+v", attach, detach)
+			if reply, why := refused(t, c); reply.Source != nil || why != attach.why {
+				t.Fatalf("reply %+v, refused with %s, want %s", reply, why, attach.why)
+			}
 		}
 
 		check(t, c.Send(0, &wire.Attach{Name: "tx", Handle: 1, Role: wire.RoleSender, Target: &wire.Terminus{Coordinator: true}}))
-		_, err = rawclient.Expect[*wire.Attach](c)
-		check(t, err)
 
-		detach, err = rawclient.Expect[*wire.Detach](c)
-		check(t, err)
-
-		if detach.Error.Condition != broker.CondNotImplemented {
-			t.Fatalf("detach %+v", detach)
+		if _, why := refused(t, c); why != broker.CondNotImplemented {
+			t.Fatalf("refused with %s", why)
 		}
 	})
 }
