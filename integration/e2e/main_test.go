@@ -80,3 +80,12 @@ func settleTimeout() time.Duration {
 	// A real broker may be far away, or an emulator that is not made for speed.
 	return 5 * time.Minute
 }
+
+// pollInterval is how often a scenario looks whether a condition holds.
+func pollInterval() time.Duration {
+	if suite.kind == harness.KindEmbedded {
+		return 20 * time.Millisecond
+	}
+	// The tier Standard counts each look at a topic as ten messages.
+	return 250 * time.Millisecond
+}

@@ -147,4 +147,7 @@ func TestHistoryLost(t *testing.T) {
 	store.LoseHistory()
 	s.startPublisher(0)
 	s.invariants()
+	if scans := s.metric("publisher", "penstock_publisher_scans_total", "reason", "history_lost"); scans == 0 {
+		t.Error("the publisher did not scan the event store: its token was not lost")
+	}
 }

@@ -170,7 +170,7 @@ func (s *scenario) await(what string, holds func() bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(pollInterval())
 	defer tick.Stop()
 	for !holds() {
 		select {

@@ -106,10 +106,10 @@ func createTopic(ctx context.Context, client *admin.Client, name string, o Topic
 // error.
 func deleteTopic(ctx context.Context, client *admin.Client, name string) error {
 	_, err := client.DeleteTopic(ctx, name, nil)
-	if response, ok := errors.AsType[*azcore.ResponseError](err); err != nil && !(ok && response.StatusCode == http.StatusNotFound) {
-		return fmt.Errorf("delete topic %s: %w", name, err)
+	if response, ok := errors.AsType[*azcore.ResponseError](err); err == nil || ok && response.StatusCode == http.StatusNotFound {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("delete topic %s: %w", name, err)
 }
 
 // iso writes a duration of whole seconds as ISO 8601 has it.

@@ -45,7 +45,7 @@ type External struct {
 func ConnectExternal(ctx context.Context, o ExternalOptions) (*External, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("not within %s", connectTimeout))
 	defer cancel()
-	e := &External{options: o, http: &http.Client{}, run: strings.ToLower(rand.Text()[:8])}
+	e := &External{options: o, http: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}, run: strings.ToLower(rand.Text()[:8])}
 	e.options.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	var err error
 	if e.admin, err = newAdmin(o, e.http); err != nil {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// What only stand-ins can do: fail when a test says so.
-
-// Throttle has the broker refuse what it is asked with server-busy for a while.
+// Throttle has the broker refuse what it is asked with server-busy for a while. As
+// all faults, it is what only a stand-in can do.
 func (e *Embedded) Throttle(d time.Duration) { e.Broker.Throttle(d) }
 
 // DropConnections breaks every connection to the broker without a word, and counts

@@ -38,7 +38,8 @@ type PipelineOptions struct {
 	// others.
 	ProcessEnv map[string][]string
 	// Publishers and Projectors are how many run at a time, at most; 0 means 2. They
-	// count only where the backend bounds the connections, which they share.
+	// count only where the backend bounds the connections: these are shared, and what
+	// PublisherEnv and ProjectorEnv say of them does not win.
 	Publishers, Projectors int
 }
 
