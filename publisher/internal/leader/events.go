@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -30,8 +31,13 @@ type Events struct {
 	config KubernetesConfig
 	logger zerolog.Logger
 	queue  chan *corev1.Event
-	done   chan struct{}
+	// abandon ends what is being sent; done is closed when all is over.
+	abandon context.CancelCauseFunc
+	done    chan struct{}
 }
+
+// errClosing ends the sending of events that a stop has no more time for.
+var errClosing = errors.New("recorder of events is closing")
 
 var _ resourcelock.EventRecorder = (*Events)(nil)
 
@@ -46,12 +52,13 @@ func NewKubernetesEvents(config KubernetesConfig, logger zerolog.Logger) (*Event
 	if err != nil {
 		return nil, fmt.Errorf("make a client for events: %w", err)
 	}
+	sending, abandon := context.WithCancelCause(context.Background())
 	e := &Events{
 		client: events.Events(namespace), config: config,
 		logger: logger.With().Str("component", "leader").Logger(),
-		queue:  make(chan *corev1.Event, pendingEvents), done: make(chan struct{}),
+		queue:  make(chan *corev1.Event, pendingEvents), abandon: abandon, done: make(chan struct{}),
 	}
-	go e.send()
+	go e.send(sending)
 	return e, nil
 }
 
@@ -87,19 +94,19 @@ func (e *Events) Eventf(object runtime.Object, eventType, reason, message string
 	}
 }
 
-// Close sends what waits, for as long as ctx lasts.
+// Close sends what waits, for as long as ctx lasts. When it returns, nothing is sent
+// any more.
 func (e *Events) Close(ctx context.Context) {
 	close(e.queue)
-	select {
-	case <-e.done:
-	case <-ctx.Done():
-	}
+	defer context.AfterFunc(ctx, func() { e.abandon(errClosing) })()
+	<-e.done
+	e.abandon(errClosing)
 }
 
-func (e *Events) send() {
+func (e *Events) send(sending context.Context) {
 	defer close(e.done)
 	for event := range e.queue {
-		ctx, cancel := context.WithTimeout(context.Background(), e.config.RequestTimeout)
+		ctx, cancel := context.WithTimeout(sending, e.config.RequestTimeout)
 		if _, err := e.client.Create(ctx, event, metav1.CreateOptions{}); err != nil {
 			e.logger.Warn().Err(err).Str("event", event.Message).Msg("an event was not recorded")
 		}
