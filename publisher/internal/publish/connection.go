@@ -39,6 +39,7 @@ type connections struct {
 
 	mu     sync.Mutex
 	slots  []*connection // nil where there is none at the moment
+	failed int           // attempts to open one, of all slots, since the last that succeeded
 	opened chan struct{} // closed, and made anew, when one opens
 	group  sync.WaitGroup
 }
@@ -68,22 +69,20 @@ func (c *connections) run(ctx context.Context, fail context.CancelCauseFunc) {
 // keep opens the connection of one slot, again and again.
 func (c *connections) keep(ctx context.Context, slot int) error {
 	retry := newBackoff()
-	for failures := 0; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		conn, err := c.open(ctx, slot)
 		if err == nil {
-			c.options.Logger.Debug().Int("connection", slot).Int("failures", failures).Msg("connected to the topic")
+			c.options.Logger.Debug().Int("connection", slot).Msg("connected to the topic")
 			select {
 			case <-conn.broken:
 			case <-ctx.Done():
 			}
 			c.group.Go(func() { c.retire(ctx, conn) })
 			if c.hasServed(conn) {
-				failures = 0
 				retry.Reset()
 				continue
 			}
 		}
-		failures++
 		wait := retry.Next()
 		if err != nil && ctx.Err() == nil {
 			switch fault, _ := faultOf(err); fault {
@@ -92,14 +91,23 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 			case FaultBusy:
 				wait = max(wait, busyWait)
 			}
-			if failures&(failures-1) == 0 { // the first, and ever fewer
-				c.options.Logger.Warn().Err(err).Int("connection", slot).Int("failures", failures).
-					Msg("no connection to the topic; trying on")
-			}
+			c.complain(err)
 		}
 		_ = backoff.Wait(ctx, wait)
 	}
 	return nil
+}
+
+// complain tells of a failed attempt to connect: of the first of all slots since one
+// succeeded, and then of ever fewer.
+func (c *connections) complain(err error) {
+	c.mu.Lock()
+	c.failed++
+	failed := c.failed
+	c.mu.Unlock()
+	if failed&(failed-1) == 0 {
+		c.options.Logger.Warn().Err(err).Int("failures", failed).Msg("no connection to the topic; trying on")
+	}
 }
 
 // open opens one connection and offers it to the workers.
@@ -114,6 +122,7 @@ func (c *connections) open(ctx context.Context, slot int) (*connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slots[slot] = conn
+	c.failed = 0
 	close(c.opened)
 	c.opened = make(chan struct{})
 	c.metrics.connections.Inc()

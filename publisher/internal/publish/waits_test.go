@@ -1,13 +1,17 @@
 package publish_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -196,15 +200,22 @@ func TestUnreachableBrokerIsTriedOn(t *testing.T) {
 			}
 			return nil
 		}
-		h := newHarness(t, b, func(o *publish.Options) { o.Connections = 1 })
+		var log bytes.Buffer
+		h := newHarness(t, b, func(o *publish.Options) {
+			o.Connections = 4
+			o.Logger = zerolog.New(&log).Level(zerolog.InfoLevel)
+		})
 		h.start(t.Context())
 		h.submit(t, "a", 1)
 		h.finish(t)
 		if waited := time.Since(there); waited > 11*time.Second {
 			t.Errorf("connected %v after the broker was there, want 10 s at most", waited)
 		}
-		if _, _, conns := b.count(); conns > 100 {
+		if _, _, conns := b.count(); conns > 4*100 {
 			t.Errorf("%d attempts in 10 minutes", conns)
+		}
+		if lines := strings.Count(log.String(), "no connection to the topic"); lines < 2 || lines > 9 {
+			t.Errorf("%d lines, want fewer and fewer, whatever the number of connections", lines)
 		}
 	})
 }
