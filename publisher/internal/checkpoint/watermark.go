@@ -53,7 +53,6 @@ type Watermark struct {
 	// number modulo len(ring), a power of two, is its place.
 	ring        []slot
 	first, next uint64
-	unacked     int
 	// spare are arrays that slots have given back.
 	spare [][]byte
 	// low is the slot that was passed last; moves is how often that happened.
@@ -108,7 +107,6 @@ func (w *Watermark) Add(ctx context.Context, p Position) (Handle, error) {
 			return 0, fmt.Errorf("wait for acknowledgements: %w", context.Cause(ctx))
 		}
 	}
-	w.unacked++
 	return Handle(w.push(p)), nil
 }
 
@@ -127,7 +125,6 @@ func (w *Watermark) Ack(handles ...Handle) {
 			continue
 		}
 		s.acked = true
-		w.unacked--
 		w.forget(seq)
 	}
 	w.advance()
@@ -169,13 +166,6 @@ func (w *Watermark) Low() (p Position, moves uint64) {
 		return Position{}, 0
 	}
 	return w.low.position(), w.moves
-}
-
-// Unacknowledged returns how many added events wait for their acknowledgement.
-func (w *Watermark) Unacknowledged() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.unacked
 }
 
 // Window returns how many events and marks were added after the low watermark.

@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 	if c.Stream.Silence != time.Minute || c.Publish.MaxInflightEvents != 16384 || !c.Publish.ClaimCheck || c.Process.AdminAddress != ":8080" {
 		t.Errorf("defaults are %+v", c)
 	}
-	if start, err := c.Stream.StartPoint(); err != nil || !start.Beginning() || start.String() != "beginning" {
+	if start, err := c.Stream.StartPoint(); err != nil || start != (config.StartPoint{}) || start.String() != "beginning" {
 		t.Errorf("starts at %v: %v", start, err)
 	}
 }

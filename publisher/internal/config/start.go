@@ -20,9 +20,6 @@ type StartPoint struct {
 	At time.Time
 }
 
-// Beginning tells whether everything in the event store is published first.
-func (s StartPoint) Beginning() bool { return !s.Now && s.At.IsZero() }
-
 // String is the start point as it is configured.
 func (s StartPoint) String() string {
 	switch {
