@@ -30,11 +30,6 @@ type aggregate struct {
 	// events are in the order of their ids.
 	events []*eventView
 	units  []*unit
-	// repaired is the last page read from the event store, starting at from: the
-	// projections mostly miss the same.
-	repaired     []*eventView
-	repairedFrom int64
-	repairedTo   int64
 }
 
 // last is the highest id in the batch.
@@ -62,7 +57,8 @@ type unit struct {
 
 	// settled are the aggregate's events that are done with, in order.
 	settled []settlement
-	// document and watermark are as last loaded or written.
+	// document is as last loaded, nil once it is written; watermark as last loaded or
+	// written.
 	document  bson.Raw
 	watermark int64
 	// missing are events that were read from the event store, still to be folded.

@@ -7,17 +7,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-
-	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-const (
-	// maxStale bounds how often a unit is folded again because others wrote first.
-	// Two are enough unless another process works on the same session.
-	maxStale = 8
-	// repairPage is how many events are read from the event store at once.
-	repairPage = 500
-)
+// maxStale bounds how often a unit is folded again because others wrote first. Two
+// are enough unless another process works on the same session.
+const maxStale = 8
 
 // run works in rounds: load, fold, write what can be written, and again for the
 // units that have more to do.
@@ -131,11 +125,12 @@ func (b *batch) round(ctx context.Context, units []*unit) (again []*unit, troubl
 		u := writing[i]
 		switch result.Status {
 		case WriteApplied:
+			failed := u.fold.Err
 			u.settleRun()
 			u.stale = 0
 			switch {
-			case u.fold.Err != nil:
-				u.cause = u.fold.Err
+			case failed != nil:
+				u.cause = failed
 				failing = append(failing, u)
 			case u.finished():
 			case u.single || len(u.missing) > 0:
@@ -268,6 +263,12 @@ func (u *unit) settleRun() {
 			u.settled = append(u.settled, settledDuplicate)
 		}
 	}
+	// A page from the event store is not kept in memory by what it was used for.
+	clear(u.run)
+	u.run, u.fold, u.document = u.run[:0], Fold{}, nil
+	if len(u.missing) == 0 {
+		u.missing = nil
+	}
 }
 
 // settleRest settles all that is left.
@@ -326,14 +327,17 @@ func (b *batch) close(ctx context.Context, units []*unit) (again []*unit, troubl
 	if trouble != nil {
 		return open, trouble
 	}
+	var read portion
 	for _, u := range open {
 		if b.gaps != Repair || b.repairer == nil {
 			u.held = true
 			b.metrics.gaps.WithLabelValues(gapHeld).Inc()
 			continue
 		}
-		events, err := b.missing(ctx, u)
+		events, err := read.missing(ctx, b.repairer, u)
 		switch {
+		case errors.Is(err, errPortionFull):
+			again = append(again, u)
 		case err != nil:
 			again, trouble = append(again, u), errors.Join(trouble, fmt.Errorf("read missing events of %s: %w", u.AggregateID, err))
 		case len(events) == 0:
@@ -346,33 +350,4 @@ func (b *batch) close(ctx context.Context, units []*unit) (again []*unit, troubl
 		}
 	}
 	return again, trouble
-}
-
-// missing reads the events after the watermark from the event store, as far as
-// they follow it without a hole.
-func (b *batch) missing(ctx context.Context, u *unit) ([]*eventView, error) {
-	first := u.aggregate.events[len(u.settled)]
-	from, to := u.watermark+1, first.EventID-1
-	a := u.aggregate
-	if a.repairedFrom != from || a.repairedTo != to {
-		events, err := b.repairer.Missing(ctx, first.Event, from, to, repairPage)
-		if err != nil {
-			return nil, err
-		}
-		a.repaired, a.repairedFrom, a.repairedTo = viewInOrder(events, from), from, to
-	}
-	return a.repaired, nil
-}
-
-// viewInOrder takes the events that count from one up.
-func viewInOrder(events []*event.Event, from int64) []*eventView {
-	views := make([]*eventView, 0, len(events))
-	for _, ev := range events {
-		if ev.EventID != from {
-			break
-		}
-		views = append(views, viewEvent(ev))
-		from++
-	}
-	return views
 }
