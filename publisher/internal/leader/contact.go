@@ -9,14 +9,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// contact tells of a lock store that cannot be reached: of the first failure, and of
-// the first answer after it. Its zero value tells nobody. It outlives the terms, and
+// contact tells of a lock store that cannot be reached: of each kind of failure in a
+// row once, and of the first answer after them. Its zero value tells nobody. It outlives the terms, and
 // is for one goroutine at a time: the elector's.
 type contact struct {
 	logger    zerolog.Logger
 	heartbeat func()
 	// failing is since when requests have been failing; zero: they have not.
 	failing time.Time
+	// complaint is what was told last.
+	complaint string
 }
 
 // asked notes what a request to the lock store came to.
@@ -31,11 +33,15 @@ func (c *contact) asked(err error) {
 			c.logger.Info().Stringer("failedFor", time.Since(c.failing).Round(time.Millisecond)).Msg("the lease can be reached again")
 			c.failing = time.Time{}
 		}
-	case c.failing.IsZero():
-		c.logger.Error().Err(err).Msg(complaint(err))
-		c.failing = time.Now()
 	default:
-		c.logger.Debug().Err(err).Msg(complaint(err))
+		level := zerolog.DebugLevel
+		if c.failing.IsZero() {
+			c.failing, c.complaint = time.Now(), ""
+		}
+		if complaint := complaintOf(err); complaint != c.complaint {
+			level, c.complaint = zerolog.ErrorLevel, complaint
+		}
+		c.logger.WithLevel(level).Err(err).Msg(c.complaint)
 	}
 }
 
@@ -45,8 +51,8 @@ func answered(err error) bool {
 	return err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// complaint says what failed, with the remedy where there is one.
-func complaint(err error) string {
+// complaintOf says what failed, with the remedy where there is one.
+func complaintOf(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
 		return "the lease is out of bounds for this process; trying on. Grant its service account get, create and update on leases of coordination.k8s.io"

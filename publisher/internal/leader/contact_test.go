@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -19,25 +20,25 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
-// forbidden is a lock that its process may not read while it is on.
-type forbidden struct {
+// failing is a lock whose reads fail while there is an error.
+type failing struct {
 	memoryLock
-	mu sync.Mutex
-	on bool
+	mu  sync.Mutex
+	err error
 }
 
-func (l *forbidden) set(on bool) {
+func (l *failing) set(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.on = on
+	l.err = err
 }
 
-func (l *forbidden) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (l *failing) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	l.mu.Lock()
-	on := l.on
+	err := l.err
 	l.mu.Unlock()
-	if on {
-		return nil, nil, apierrors.NewForbidden(leaseKind, "publisher", errors.New("no role"))
+	if err != nil {
+		return nil, nil, err
 	}
 	return l.memoryLock.Get(ctx)
 }
@@ -46,7 +47,7 @@ func TestALockThatFailsIsToldOnceAndInItsOwnWords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log, clientLog bytes.Buffer
-		lock := &forbidden{memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"}, on: true}
+		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"}, err: io.ErrUnexpectedEOF}
 		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log).Level(zerolog.InfoLevel)})
 		if err != nil {
 			t.Fatal(err)
@@ -56,12 +57,18 @@ func TestALockThatFailsIsToldOnceAndInItsOwnWords(t *testing.T) {
 		result := make(chan error, 1)
 		go func() { result <- e.Run(ctx, untilDone) }()
 		pass(time.Minute)
+		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "unexpected EOF") {
+			t.Errorf("a minute without contact is logged as\n%s", got)
+		}
+		log.Reset()
+		lock.set(apierrors.NewForbidden(leaseKind, "publisher", errors.New("no role")))
+		pass(time.Minute)
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "no role") ||
 			!strings.Contains(got, "Grant its service account get, create and update on leases") {
 			t.Errorf("a minute without rights is logged as\n%s", got)
 		}
 		log.Reset()
-		lock.set(false)
+		lock.set(nil)
 		pass(time.Minute)
 		if got := log.String(); strings.Count(got, "can be reached again") != 1 || !strings.Contains(got, "term began") {
 			t.Errorf("the end of it is logged as\n%s", got)
