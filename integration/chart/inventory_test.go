@@ -42,7 +42,7 @@ func await(t *testing.T, what string, holds func() (ok bool, seen string)) {
 }
 
 // inventory is every object that the API server has, of every kind, but for the
-// Events.
+// Events and what Kubernetes keeps in namespaces of its own.
 func inventory(t *testing.T) map[string]bool {
 	t.Helper()
 	config := suite.control.Admin()
@@ -65,6 +65,9 @@ func inventory(t *testing.T) map[string]bool {
 			all, err := client.Resource(version.WithResource(resource.Name)).List(t.Context(), metav1.ListOptions{})
 			must(t, err)
 			for _, object := range all.Items {
+				if strings.HasPrefix(object.Namespace, "kube-") {
+					continue
+				}
 				objects[strings.Join([]string{list.GroupVersion, resource.Name, object.Namespace, object.Name}, " ")] = true
 			}
 		}

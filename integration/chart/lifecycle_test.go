@@ -61,14 +61,22 @@ func TestLifeCycle(t *testing.T) {
 	r.uninstall(before)
 }
 
-// settled is the inventory when the namespace has what every namespace has.
+// settled is the inventory when every namespace has what all namespaces have.
 func (r *release) settled() map[string]bool {
 	r.t.Helper()
 	var before map[string]bool
-	await(r.t, "a new namespace's own objects", func() (bool, string) {
+	await(r.t, "the namespaces' own objects", func() (bool, string) {
 		before = inventory(r.t)
-		all := slices.Sorted(maps.Keys(before))
-		return before["v1 serviceaccounts "+r.namespace+" default"] && before["v1 configmaps "+r.namespace+" kube-root-ca.crt"], strings.Join(all, "\n")
+		for object := range before {
+			name, isNamespace := strings.CutPrefix(object, "v1 namespaces  ")
+			if !isNamespace || strings.HasPrefix(name, "kube-") {
+				continue
+			}
+			if !before["v1 serviceaccounts "+name+" default"] || !before["v1 configmaps "+name+" kube-root-ca.crt"] {
+				return false, name + " lacks some"
+			}
+		}
+		return before["v1 namespaces  "+r.namespace], strings.Join(slices.Sorted(maps.Keys(before)), "\n")
 	})
 	return before
 }

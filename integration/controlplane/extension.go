@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -39,11 +38,7 @@ func (c *ControlPlane) Extend(ctx context.Context, group, version string, handle
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: startTimeout}
 	c.extensions = append(c.extensions, server)
-	c.serving.Go(func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			fmt.Fprintln(os.Stderr, "serve", name+":", err)
-		}
-	})
+	c.serving.Go(func() { _ = server.Serve(listener) })
 	if err := c.register(ctx, group, version, listener.Addr().(*net.TCPAddr)); err != nil {
 		return fmt.Errorf("register %s: %w", name, err)
 	}
