@@ -32,6 +32,14 @@ type handler struct {
 
 var _ drain.Handler = (*handler)(nil)
 
+// claimPortion bounds, but for the last event, the bytes of those whose claim checks
+// a call redeems. They were too large for the topic: a batch of them might not fit
+// into memory.
+const claimPortion = 4 << 20
+
+// errPortionFull says that an event's turn is in a later call.
+var errPortionFull = errors.New("enough claim checks have been redeemed for one call")
+
 // Handle redeems the claim checks of a batch and has the engine process it. An event
 // whose claim check cannot be redeemed keeps the later ones of its aggregate back:
 // they must not be projected as if it did not exist.
@@ -41,6 +49,7 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, repair bo
 	places := make([]int, 0, len(batch))
 	var stuck string
 	var obstacle drain.Verdict
+	redeemed := 0
 	for i, d := range batch {
 		ev := &d.Event
 		if stuck == ev.AggregateID {
@@ -48,12 +57,17 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, repair bo
 			continue
 		}
 		if d.ClaimCheck {
-			whole, err := h.events.Whole(ctx, ev)
+			var whole *event.Event
+			err := errPortionFull
+			if redeemed < claimPortion {
+				whole, err = h.events.Whole(ctx, ev)
+			}
 			if err != nil {
 				stuck, obstacle = ev.AggregateID, h.unredeemed(ctx, d, err)
 				verdicts[i] = obstacle
 				continue
 			}
+			redeemed += len(whole.Document)
 			ev = whole
 		}
 		events = append(events, ev)
@@ -82,7 +96,7 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error) 
 		// Draining says so, where it lasts.
 		return drain.Verdict{Outcome: drain.Gap, Err: err}
 	}
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !errors.Is(err, errPortionFull) {
 		h.log.Warn().Err(err).Str("messageId", d.MessageID).Msg("claim check not redeemed, trying again")
 	}
 	return drain.Verdict{Outcome: drain.Retry, Err: err}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
@@ -113,5 +114,37 @@ func TestClaimChecks(t *testing.T) {
 	h.Handle(t.Context(), batch[1:3], false)
 	if engine.seen != nil {
 		t.Error("the engine was asked for nothing")
+	}
+}
+
+// largeStore has events of 3 MiB.
+type largeStore struct{}
+
+func (largeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error) {
+	whole := *ev
+	whole.Document = make(bson.Raw, 3<<20)
+	return &whole, nil
+}
+
+func TestClaimChecksAreRedeemedInPortions(t *testing.T) {
+	t.Parallel()
+	engine := &fakeEngine{}
+	h := &handler{engine: engine, events: largeStore{}, log: zerolog.Nop()}
+	batch := []*drain.Delivery{
+		delivery("a", 1, true), delivery("a", 2, true), delivery("a", 3, true), delivery("a", 4, false),
+		delivery("b", 10, true), delivery("b", 11, false),
+		delivery("c", 20, false),
+	}
+	want := []drain.Outcome{drain.Done, drain.Done, drain.Retry, drain.Retry, drain.Retry, drain.Retry, drain.Done}
+	if got := outcomes(h.Handle(t.Context(), batch, false)); !slices.Equal(got, want) {
+		t.Errorf("outcomes %v, want %v", got, want)
+	}
+	if len(engine.seen) != 3 {
+		t.Errorf("the engine saw %d events", len(engine.seen))
+	}
+	// The rest has its turn when it comes again.
+	want = []drain.Outcome{drain.Done, drain.Done, drain.Done, drain.Done}
+	if got := outcomes(h.Handle(t.Context(), batch[2:6], false)); !slices.Equal(got, want) {
+		t.Errorf("outcomes %v, want %v", got, want)
 	}
 }
