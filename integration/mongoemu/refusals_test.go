@@ -156,6 +156,9 @@ func TestRefusals(t *testing.T) {
 			entries = n
 		}
 	}
+	if got := raw.exchange(d("ping", 1)); get(got, "code") != int32(40571) {
+		t.Errorf("without a database: %v", got)
+	}
 	docs := all(t, must[*mongo.Cursor](t)(c.Find(t.Context(), d())), nil)
 	if got, want := relaxed(t, docs), `[{"_id":1,"n":1,"k":"same"} {"_id":2,"n":2,"k":"same"}]`; got != want {
 		t.Errorf("got %s\nwant %s", got, want)

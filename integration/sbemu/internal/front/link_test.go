@@ -10,17 +10,17 @@ import (
 )
 
 // refused returns the answer to an attach that is refused, and why it is.
-func refused(t testing.TB, c *rawclient.Client) (*wire.Attach, wire.Symbol) {
-	t.Helper()
+func refused(tb testing.TB, c *rawclient.Client) (*wire.Attach, wire.Symbol) {
+	tb.Helper()
 
 	reply, err := rawclient.Expect[*wire.Attach](c)
-	check(t, err)
+	check(tb, err)
 
 	detach, err := rawclient.Expect[*wire.Detach](c)
-	check(t, err)
+	check(tb, err)
 
 	if !detach.Closed || detach.Error == nil {
-		t.Fatalf("detach %+v", detach)
+		tb.Fatalf("detach %+v", detach)
 	}
 
 	return reply, detach.Error.Condition
