@@ -85,13 +85,17 @@ func (d *Destination) SetRules(name string, rules []Rule) {
 }
 
 // Filters returns how many rules of a topic's subscriptions a message is
-// evaluated by.
+// evaluated by: of a subscription that declares none, the one that selects all.
 func (d *Destination) Filters() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 
 	n := 0
 	for _, s := range d.subs {
+		if s.rules == nil {
+			n++
+		}
+
 		n += len(s.rules)
 	}
 
