@@ -41,6 +41,8 @@
 //     notice the second of two within one: it is shown the fractions too.
 //   - It looks for a free lock as rarely as it renews a held one: it is told to look
 //     once in Config.PollPeriod, and renewals in between are left out.
+//   - It logs every failed request, one or two a second: a lock store that cannot be
+//     reached is told of once, with the remedy.
 //   - An elector runs once: every term has its own.
 //
 // # What no lease can do

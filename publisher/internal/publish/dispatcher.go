@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // ErrClosed says that the dispatcher accepts no more events: it drains or has
@@ -21,6 +24,9 @@ type Dispatcher struct {
 	metrics     *Metrics
 	pace        *pace
 	connections *connections
+	// stumbles logs the batches that fail repeatedly, a few of many: an outage is one
+	// to every lane.
+	stumbles zerolog.Logger
 
 	space   chan struct{} // a token where a blocked Submit may look again
 	closed  chan struct{} // closed by the first Drain or the end of Run
@@ -64,6 +70,7 @@ func New(options Options) (*Dispatcher, error) {
 		options:    options,
 		metrics:    options.Metrics,
 		pace:       newPace(options.Metrics, options.Logger),
+		stumbles:   options.Logger.Sample(&zerolog.BurstSampler{Burst: 5, Period: time.Minute}),
 		space:      make(chan struct{}, 1),
 		closed:     make(chan struct{}),
 		drained:    make(chan struct{}),

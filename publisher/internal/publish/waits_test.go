@@ -188,6 +188,33 @@ func TestOtherConnectionsCarryOnMeanwhile(t *testing.T) {
 	})
 }
 
+// TestAnOutageFillsNoLog, though every lane sees it.
+func TestAnOutageFillsNoLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		over := time.Now().Add(time.Minute)
+		b := newBroker(func([]*event.Message) answer {
+			if time.Now().Before(over) {
+				return fails(publish.FaultTransient)
+			}
+			return ok(time.Millisecond)
+		})
+		var log bytes.Buffer
+		h := newHarness(t, b, func(o *publish.Options) {
+			o.Batching = publish.BatchingSession
+			o.Logger = zerolog.New(&log)
+		})
+		for id := range int64(300) {
+			h.submit(t, fmt.Sprint("aggregate-", id), 1)
+		}
+		h.start(t.Context())
+		h.finish(t)
+		if lines := strings.Count(log.String(), "sending fails repeatedly"); lines < 1 || lines > 10 {
+			t.Errorf("%d lines in a minute, want a few of many", lines)
+		}
+	})
+}
+
 // TestUnreachableBrokerIsTriedOn until it is there.
 func TestUnreachableBrokerIsTriedOn(t *testing.T) {
 	t.Parallel()

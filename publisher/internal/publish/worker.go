@@ -108,7 +108,7 @@ func (w *worker) publish(ctx context.Context) bool {
 		}
 		failures++
 		if failures == splitAfter {
-			w.d.options.Logger.Warn().Err(err).Str("messageId", w.batch[0].message.MessageID).
+			w.d.stumbles.Warn().Err(err).Str("messageId", w.batch[0].message.MessageID).
 				Int("events", len(w.batch)).Msg("sending fails repeatedly; trying on")
 		}
 		if failures >= splitAfter {
