@@ -33,6 +33,7 @@
 //     schedule-message, cancel-scheduled-message, get-message-sessions.
 //   - Batches (message format 0x80013700), all or nothing, up to 4,500
 //     messages; maximum message and batch size; ids of up to 128 characters;
+//     application properties of up to 32 kB, 64 kB together, and not binary;
 //     SessionId = PartitionKey; duplicate detection by message id, and by
 //     partition key too where partitioned; scheduled messages; time to live.
 //   - Partitioned entities: 16 partitions, numbered in the upper 16 bits of
@@ -51,9 +52,8 @@
 // # What is not
 //
 // Transactions; the functions of SQL rules, and their actions on system
-// properties; automatic deletion when idle; quotas on the size of entities,
-// session states and properties (64 kB) and on the number of connections and
-// of pending receives; a token is checked when a link attaches, and its end
+// properties; automatic deletion when idle; quotas on the size of entities
+// and session states and on the number of connections and of pending receives; a token is checked when a link attaches, and its end
 // detaches none; disaster recovery, capture, authorization rules of single
 // entities, and all else that is management of the namespace only.
 //

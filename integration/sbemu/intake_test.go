@@ -191,6 +191,38 @@ func TestMessageIDAndSessionIDAreLimited(t *testing.T) {
 	})
 }
 
+func TestPropertiesAreLimited(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
+		long := func(n int) string { return strings.Repeat("x", n) }
+
+		for name, properties := range map[string]map[string]any{
+			"binary":          {"k": []byte("x")},
+			"one too long":    {"k": long(33 << 10)},
+			"together":        {"k": long(30 << 10), "l": long(30 << 10), "m": long(30 << 10)},
+			"by many of them": manyProperties(4_000),
+		} {
+			m := message(name, "a")
+			m.ApplicationProperties = properties
+			condition(t, e.sender(e.client(), "events").SendMessage(e.ctx, m, nil), "amqp:link:message-size-exceeded")
+		}
+
+		m := message("fits", "a")
+		m.ApplicationProperties = map[string]any{"k": long(31 << 10), "l": long(31 << 10)}
+		must(t, e.sender(e.client(), "events").SendMessage(e.ctx, m, nil))
+	})
+}
+
+func manyProperties(n int) map[string]any {
+	properties := make(map[string]any, n)
+	for i := range n {
+		properties[fmt.Sprint("property", i)] = int64(i)
+	}
+
+	return properties
+}
+
 func TestPartitionKeyMustBeTheSession(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t

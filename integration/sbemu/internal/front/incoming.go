@@ -186,7 +186,7 @@ func (l *incoming) send(payload []byte) *wire.Error {
 		return wire.Errorf(broker.CondInternalError, "The service was unable to process the request; please retry the operation. "+
 			"For more information on exception types and proper exception handling, please refer to http://go.microsoft.com/fwlink/?LinkId=761101")
 	case err != nil:
-		return wire.Errorf(broker.CondDecodeError, "%s", err)
+		return refusedMessage(err)
 	}
 
 	if cfg := l.destination.Config(); !batch && uint64(len(payload)) > cfg.MaxMessageSize ||
@@ -199,6 +199,15 @@ func (l *incoming) send(payload []byte) *wire.Error {
 	}
 
 	return l.destination.Send(msgs)
+}
+
+// refusedMessage returns the service's error for a message that cannot be read.
+func refusedMessage(err error) *wire.Error {
+	if errors.Is(err, message.ErrProperties) {
+		return wire.Errorf(broker.CondMessageSize, "%s", err)
+	}
+
+	return wire.Errorf(broker.CondDecodeError, "%s", err)
 }
 
 // answer tells the client what became of the message.

@@ -150,7 +150,7 @@ func (m *management) schedule(c *conn, req *request) response {
 
 		var err error
 		if msgs[i], err = message.Parse(encoded, newMessageID); err != nil {
-			return failure(wire.Errorf(broker.CondDecodeError, "%s", err))
+			return failure(refusedMessage(err))
 		}
 
 		if size += uint64(len(encoded)); uint64(len(encoded)) > cfg.MaxMessageSize || len(entries) > 1 && size > max(cfg.MaxMessageSize, cfg.MaxBatchSize) {

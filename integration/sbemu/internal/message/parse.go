@@ -13,6 +13,16 @@ import (
 // ErrMalformed says that bytes are not a message.
 var ErrMalformed = errors.New("malformed message")
 
+// ErrProperties says that application properties are over the service's limits:
+// 32 kB each and 64 kB together. A binary one is so at any size, which its
+// documentation calls a bug that is to stay (ServiceBusMessage.ApplicationProperties).
+var ErrProperties = errors.New("application properties over the limit")
+
+const (
+	maxProperty   = 32 << 10
+	maxProperties = 64 << 10
+)
+
 // ErrBatchCount says that a batch holds more messages than its limit.
 var ErrBatchCount = errors.New("too many messages in a batch")
 
@@ -272,6 +282,10 @@ func checkApplicationProperties(d *wire.Decoder) {
 	body, n := d.MapBody()
 	in := wire.NewDecoder(body)
 
+	if len(body) > maxProperties {
+		in.Fail(ErrProperties)
+	}
+
 	for ; n > 0 && in.Err() == nil; n -= 2 {
 		if in.Null() {
 			in.Fail(fmt.Errorf("%w: null for a key", wire.ErrType))
@@ -283,7 +297,12 @@ func checkApplicationProperties(d *wire.Decoder) {
 			in.Fail(fmt.Errorf("%w: a list, map or array for an application property", wire.ErrType))
 		}
 
+		before, binary := in.Len(), in.BinaryNext()
 		in.Skip()
+
+		if in.Err() == nil && (binary || before-in.Len() > maxProperty) {
+			in.Fail(ErrProperties)
+		}
 	}
 
 	if in.Err() == nil && in.Len() > 0 {

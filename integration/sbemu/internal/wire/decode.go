@@ -124,6 +124,11 @@ func (d *Decoder) Compound() bool {
 	}
 }
 
+// BinaryNext reports whether a binary is next.
+func (d *Decoder) BinaryNext() bool {
+	return len(d.buf) > 0 && (d.buf[0] == codeBin8 || d.buf[0] == codeBin32)
+}
+
 func (d *Decoder) mismatch(code byte, want string) {
 	if d.err == nil {
 		d.fail(fmt.Errorf("%w 0x%02x for %s", ErrType, code, want))
