@@ -138,8 +138,8 @@ type revision struct {
 	Status   string `json:"status"`
 }
 
-// watchPods notes the names of the publisher's pods in the order of their deletion,
-// until it is told to stop.
+// watchPods watches the publisher's pods. What it returns waits until as many are gone
+// as there were, and yields their names in that order.
 func (r *release) watchPods() (deleted func() []string) {
 	r.t.Helper()
 	options := metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=publisher"}
