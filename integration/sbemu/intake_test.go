@@ -205,10 +205,14 @@ func TestPropertiesAreLimited(t *testing.T) {
 		} {
 			m := message(name, "a")
 			m.ApplicationProperties = properties
-			condition(t, e.sender(e.client(), "events").SendMessage(e.ctx, m, nil), "amqp:link:message-size-exceeded")
+
+			if err := e.sender(e.client(), "events").SendMessage(e.ctx, m, nil); !errors.Is(err, azservicebus.ErrMessageTooLarge) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 
 		m := message("fits", "a")
+		m.Body = make([]byte, 100<<10)
 		m.ApplicationProperties = map[string]any{"k": long(31 << 10), "l": long(31 << 10)}
 		must(t, e.sender(e.client(), "events").SendMessage(e.ctx, m, nil))
 	})
