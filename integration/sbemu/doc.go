@@ -64,7 +64,9 @@
 // too long (com.microsoft:argument-error) and of a PartitionKey that is not
 // the SessionId (amqp:not-allowed); that a message without a session is
 // dead-lettered by a subscription that requires one; that a dead-lettered
-// message keeps its sequence number.
+// message keeps its sequence number, and may have a description longer than the
+// 4,096 characters that other SDKs allow; that a subscription without declared
+// rules costs the credit of one filter.
 //
 // # How it works
 //
