@@ -16,13 +16,10 @@ type output struct{ stdout, stderr string }
 
 // command runs helm or kubectl with that input.
 func command(ctx context.Context, input, name string, args ...string) (output, error) {
-	cmd, err := suite.control.Command(ctx, name, args...)
-	if err != nil {
-		return output{}, err
-	}
+	cmd := suite.control.Command(ctx, name, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
-	err = cmd.Run()
+	err := cmd.Run()
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, &stdout, &stderr)
 	}

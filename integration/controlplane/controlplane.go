@@ -44,6 +44,8 @@ type ControlPlane struct {
 	// etcdURL and address outlive the processes that listen there.
 	etcdURL, address string
 	client           *rest.Config
+	// kubeconfig is the administrator's, for programs.
+	kubeconfig string
 	// args are the API server's, nil before its first start.
 	args []string
 
@@ -122,7 +124,8 @@ func (c *ControlPlane) prepare() error {
 		},
 		QPS: -1,
 	}
-	return nil
+	c.kubeconfig, err = c.kubeconfigFile("admin", c.admin)
+	return err
 }
 
 // URL is where the API server listens.

@@ -24,10 +24,8 @@ const chart = "../../charts/penstock"
 // rules are what the chart's Role allows a publisher.
 func rules(t *testing.T, control *controlplane.ControlPlane) []rbacv1.PolicyRule {
 	t.Helper()
-	cmd, err := control.Command(t.Context(), controlplane.Helm, "template", "penstock", chart,
-		"--values", chart+"/ci/minimal.yaml", "--show-only", "templates/publisher/rbac.yaml")
-	must(t, err)
-	objects, err := cmd.Output()
+	objects, err := control.Command(t.Context(), controlplane.Helm, "template", "penstock", chart,
+		"--values", chart+"/ci/minimal.yaml", "--show-only", "templates/publisher/rbac.yaml").Output()
 	must(t, err)
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(objects), len(objects))
 	for {
