@@ -24,9 +24,11 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 // run sets the suite up and runs the tests. What cannot be set up is told once,
 // here, and not by every test.
 func run(m *testing.M) (status int) {
+	// A signal ends the preparation cleanly: containers are removed again. Later it
+	// ends the program, as it does every test's.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	closeSuite, err := open(ctx)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -72,10 +74,13 @@ func inParallel(t *testing.T) {
 	}
 }
 
-// settleTimeout bounds the wait for the read models to be right.
+// settleTimeout bounds the wait for the read models to be right. A projector that is
+// killed in the middle of a transaction leaves it open, and what it has written
+// cannot be written by others until the server ends it, which by default is after
+// 60 s. The stand-in has the server's default, so each kill may cost a minute.
 func settleTimeout() time.Duration {
 	if suite.kind == harness.KindEmbedded {
-		return 90 * time.Second
+		return 3 * time.Minute
 	}
 	// A real broker may be far away, or an emulator that is not made for speed.
 	return 5 * time.Minute
