@@ -37,11 +37,11 @@ func (c *collection) order(err error, hang bool) {
 	c.err, c.hang = err, hang
 }
 
-// stored returns a copy of a document, and how many updates there were.
-func (c *collection) stored(id string) (bson.M, int) {
+// stored returns a copy of the document events, and how many updates there were.
+func (c *collection) stored() (bson.M, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return toMap(c.documents[id]), c.updates
+	return toMap(c.documents["events"]), c.updates
 }
 
 func toMap(v any) bson.M {

@@ -60,7 +60,7 @@ func (m *term) publish(t *testing.T, positions ...checkpoint.Position) {
 
 func (m *term) expect(t *testing.T, p checkpoint.Position, updates int) {
 	t.Helper()
-	stored, n := m.collection.stored("events")
+	stored, n := m.collection.stored()
 	got := checkpoint.Position{}
 	if raw, ok := stored["token"].(bson.D); ok {
 		got.Token, _ = bson.Marshal(raw)
@@ -177,7 +177,7 @@ func TestSaverSavesAtOnceWhereAScanEndsOrBegins(t *testing.T) {
 		m.watermark.Mark(checkpoint.Position{ClusterTime: bson.Timestamp{T: 7}})
 		m.watermark.Ack(h[0])
 		synctest.Wait()
-		if _, n := m.collection.stored("events"); n != 0 {
+		if _, n := m.collection.stored(); n != 0 {
 			t.Errorf("written %d times before the scan is acknowledged", n)
 		}
 		// The stream has begun meanwhile: its first idle token takes the mark's place.
@@ -189,12 +189,12 @@ func TestSaverSavesAtOnceWhereAScanEndsOrBegins(t *testing.T) {
 		m.publish(t, numbered(1))
 		m.watermark.Mark(checkpoint.Position{Token: token("idle later")})
 		synctest.Wait()
-		if _, n := m.collection.stored("events"); n != 1 {
+		if _, n := m.collection.stored(); n != 1 {
 			t.Errorf("written %d times, though the stream only goes on", n)
 		}
 		m.watermark.Mark(checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 90}}})
 		synctest.Wait()
-		if stored, n := m.collection.stored("events"); stored["recovery"] == nil || n != 2 {
+		if stored, n := m.collection.stored(); stored["recovery"] == nil || n != 2 {
 			t.Errorf("stored is %v after %d writes, want the beginning of a scan", stored, n)
 		}
 		m.finish(t)

@@ -47,7 +47,7 @@ func TestClaimIssuesEpochs(t *testing.T) {
 	if second := claim(t, s, "b"); second.Epoch != 2 {
 		t.Errorf("second claim is epoch %d, want 2", second.Epoch)
 	}
-	document, _ := c.stored("events")
+	document, _ := c.stored()
 	if document["holder"] != "b" || document["epoch"] != int64(2) || document["updatedAt"] == nil {
 		t.Errorf("document is %v", document)
 	}

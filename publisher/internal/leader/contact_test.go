@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/zerologr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/rs/zerolog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -52,8 +52,8 @@ func TestALockThatFailsIsToldOnceAndInItsOwnWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := zerolog.New(&clientLog).Level(zerolog.InfoLevel)
-		ctx, stop := context.WithCancel(klog.NewContext(t.Context(), zerologr.New(&client)))
+		client := funcr.New(func(_, line string) { clientLog.WriteString(line + "\n") }, funcr.Options{})
+		ctx, stop := context.WithCancel(klog.NewContext(t.Context(), client))
 		result := make(chan error, 1)
 		go func() { result <- e.Run(ctx, untilDone) }()
 		pass(time.Minute)

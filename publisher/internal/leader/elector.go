@@ -92,9 +92,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 		}
 		wait := spacing.next(term.lasted)
 		e.logger.Warn().Stringer("backoff", wait.Round(time.Millisecond)).Msg("leaving the lease to others for a while")
-		if backoff.Wait(ctx, wait) != nil {
-			break
-		}
+		_ = backoff.Wait(ctx, wait) // the loop ends with ctx
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestEventsThatAStopHasNoTimeForAreDropped(t *testing.T) {
 	defer close(hang)
 	var log bytes.Buffer
 	events, err := leader.NewKubernetesEvents(leader.KubernetesConfig{
-		Name: "publisher", Identity: "a", Kubeconfig: server.kubeconfig(t, "prod"), RequestTimeout: time.Hour,
+		Name: "publisher", Identity: "a", Kubeconfig: server.kubeconfig(t), RequestTimeout: time.Hour,
 	}, zerolog.New(&log))
 	if err != nil {
 		t.Fatal(err)

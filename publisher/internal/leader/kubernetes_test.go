@@ -96,8 +96,9 @@ func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(s.lease)
 }
 
-// kubeconfig writes a file for the server and returns its path.
-func (s *leaseServer) kubeconfig(t *testing.T, namespace string) string {
+// kubeconfig writes a file for the server, with the namespace prod, and returns its
+// path.
+func (s *leaseServer) kubeconfig(t *testing.T) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["c"] = &clientcmdapi.Cluster{
@@ -107,7 +108,7 @@ func (s *leaseServer) kubeconfig(t *testing.T, namespace string) string {
 		}),
 	}
 	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: "t"}
-	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u", Namespace: namespace}
+	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u", Namespace: "prod"}
 	config.CurrentContext = "x"
 	path := filepath.Join(t.TempDir(), "config")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
@@ -122,7 +123,7 @@ func TestKubernetesLock(t *testing.T) {
 	lock, err := leader.NewKubernetesLock(leader.KubernetesConfig{
 		Name:           "publisher",
 		Identity:       "a",
-		Kubeconfig:     server.kubeconfig(t, "prod"),
+		Kubeconfig:     server.kubeconfig(t),
 		RequestTimeout: 10 * time.Second,
 	})
 	if err != nil {
@@ -163,7 +164,7 @@ func TestKubernetesLockBoundsItsRequests(t *testing.T) {
 	hang := server.hangNext()
 	defer close(hang)
 	lock, err := leader.NewKubernetesLock(leader.KubernetesConfig{
-		Name: "publisher", Identity: "a", Kubeconfig: server.kubeconfig(t, "prod"), RequestTimeout: 50 * time.Millisecond,
+		Name: "publisher", Identity: "a", Kubeconfig: server.kubeconfig(t), RequestTimeout: 50 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +182,7 @@ func TestKubernetesLockLeavesAHungConnection(t *testing.T) {
 		Name:           "publisher",
 		Namespace:      "elsewhere",
 		Identity:       "a",
-		Kubeconfig:     server.kubeconfig(t, "prod"),
+		Kubeconfig:     server.kubeconfig(t),
 		RequestTimeout: time.Minute,
 	})
 	if err != nil {
