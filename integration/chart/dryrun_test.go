@@ -20,6 +20,9 @@ func TestDryRun(t *testing.T) {
 	}
 	matrix := map[string][]string{
 		"azure-monitor": {"--values", values + "/identity.yaml", "--set", "metrics.podMonitor.apiVersion=azmonitoring.coreos.com/v1"},
+		// Without a file of values, as in the README.
+		"flags": {"--set", "mongodb.existingSecret=mongodb,serviceBus.existingSecret=servicebus,serviceBus.topic=events,serviceBus.subscription=projector",
+			"--set-file", `projector.projections.files.shop\.yaml=` + projections},
 	}
 	for _, set := range sets {
 		matrix[strings.TrimSuffix(filepath.Base(set), ".yaml")] = []string{"--values", set}
