@@ -89,7 +89,7 @@ func (p *pages) NextPage(ctx context.Context) (azservicebus.ListSessionsResponse
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.broker.pages++
+	p.pages++
 	n := min(pageSize, p.sessions-p.listed)
 	p.listed += n
 	p.done = n < pageSize
