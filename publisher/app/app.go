@@ -116,10 +116,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	}()
 	h.Ready("mongodb", stores.ping)
 
-	w, err := p.prepare(ctx, stores, h)
-	if err != nil {
-		return unlessEnded(ctx, err)
-	}
+	// It asks nobody yet, and so says first what it lacks.
 	elector, closeEvents, err := p.newElector(stores.state, h)
 	if err != nil {
 		return err
@@ -132,6 +129,10 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 			closeEvents(closing)
 		}
 	}()
+	w, err := p.prepare(ctx, stores, h)
+	if err != nil {
+		return unlessEnded(ctx, err)
+	}
 	ready.Store(true)
 	return explainTopic(elect(ctx, elector, w), p.config.ServiceBus)
 }

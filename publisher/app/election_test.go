@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -94,5 +96,29 @@ func TestTermsAreTimedByTheConfiguration(t *testing.T) {
 		if timing.StopTimeout <= 20*time.Second {
 			t.Errorf("%s: a drain of 20 s is cut off after %v", c.Kind, timing.StopTimeout)
 		}
+	}
+}
+
+// Nothing listens where this one looks for MongoDB, and it would wait for that.
+func TestAnElectionThatCannotBeHadIsToldFirst(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	environ := map[string]string{
+		"MONGODB_URI":                        "mongodb://127.0.0.1:1/?replicaSet=rs0",
+		"AZURE_SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true",
+		"AZURE_SERVICEBUS_TOPIC_NAME":        "events",
+		"PENSTOCK_ADMIN_ADDRESS":             "127.0.0.1:0",
+	}
+	lookup := func(name string) (string, bool) {
+		value, ok := environ[name]
+		return value, ok
+	}
+	o, err := ParseOptions(nil, lookup, io.Discard, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := New(o).Run(ctx); err == nil || !strings.Contains(err.Error(), "outside Kubernetes use PENSTOCK_ELECTION=mongodb") {
+		t.Errorf("ended with %v", err)
 	}
 }

@@ -163,6 +163,6 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 
 func (e *Elector) observe(leader string) {
 	if leader != "" && leader != e.identity {
-		e.logger.Info().Str("leader", leader).Msg("observed a change of leader")
+		e.logger.Info().Str("leader", leader).Msg("another process leads; standing by")
 	}
 }
