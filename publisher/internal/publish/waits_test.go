@@ -202,7 +202,7 @@ func TestAnOutageFillsNoLog(t *testing.T) {
 		var log bytes.Buffer
 		h := newHarness(t, b, func(o *publish.Options) {
 			o.Batching = publish.BatchingSession
-			o.Logger = zerolog.New(&log)
+			o.Logger = zerolog.New(zerolog.SyncWriter(&log))
 		})
 		for id := range int64(300) {
 			h.submit(t, fmt.Sprint("aggregate-", id), 1)
@@ -230,7 +230,7 @@ func TestUnreachableBrokerIsTriedOn(t *testing.T) {
 		var log bytes.Buffer
 		h := newHarness(t, b, func(o *publish.Options) {
 			o.Connections = 4
-			o.Logger = zerolog.New(&log).Level(zerolog.InfoLevel)
+			o.Logger = zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel)
 		})
 		h.start(t.Context())
 		h.submit(t, "a", 1)
