@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
 // maxStale bounds how often a unit is folded again because others wrote first. Two
@@ -17,7 +17,7 @@ const maxStale = 8
 // units that have more to do.
 func (b *batch) run(ctx context.Context) error {
 	active, err := b.units, error(nil)
-	wait := b.backoff
+	wait := b.waits()
 	if !b.strict {
 		active, err = b.untilUntroubled(ctx, active, b.skipParked)
 	}
@@ -41,9 +41,9 @@ func (b *batch) run(ctx context.Context) error {
 		case trouble != nil || slices.ContainsFunc(active, func(u *unit) bool { return u.stale > 1 }):
 			// A stale unit reads what a majority has; the write that was faster may still
 			// be on its way there.
-			err = b.pause(ctx, &wait, trouble)
+			err = b.pause(ctx, wait, trouble)
 		default:
-			wait = b.backoff
+			wait.Reset()
 		}
 	}
 	if err == nil && contended {
@@ -54,33 +54,30 @@ func (b *batch) run(ctx context.Context) error {
 
 // untilUntroubled repeats step with backoff.
 func (b *batch) untilUntroubled(ctx context.Context, units []*unit, step func(context.Context, []*unit) ([]*unit, error)) ([]*unit, error) {
-	wait := b.backoff
+	wait := b.waits()
 	for {
 		left, trouble := step(ctx, units)
 		if trouble == nil {
 			return left, nil
 		}
-		if err := b.pause(ctx, &wait, trouble); err != nil {
+		if err := b.pause(ctx, wait, trouble); err != nil {
 			return left, err
 		}
 	}
 }
 
+// waits are those between attempts, anew.
+func (b *batch) waits() *backoff.Backoff {
+	return &backoff.Backoff{First: b.backoff, Most: b.maxBackoff}
+}
+
 // pause waits, longer each time, or until ctx ends.
-func (b *batch) pause(ctx context.Context, wait *time.Duration, trouble error) error {
+func (b *batch) pause(ctx context.Context, waits *backoff.Backoff, trouble error) error {
+	wait := waits.Next()
 	if trouble != nil && ctx.Err() == nil {
-		b.log.Warn().Err(trouble).Dur("wait", *wait).Msg("projecting again after trouble")
+		b.log.Warn().Err(trouble).Dur("wait", wait).Msg("projecting again after trouble")
 	}
-	// Half of the wait is random, so that sessions do not come back all at once.
-	timer := time.NewTimer(*wait/2 + rand.N(*wait/2+1))
-	defer timer.Stop()
-	*wait = min(2**wait, b.maxBackoff)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
+	return backoff.Wait(ctx, wait)
 }
 
 // round takes each unit one step further and gives those that need another.
