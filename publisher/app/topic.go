@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/rs/zerolog"
 
@@ -57,7 +59,7 @@ func (t topicAdmin) TopicProperties(ctx context.Context) (publish.TopicPropertie
 	response, err := client.GetTopic(ctx, t.config.Topic, nil)
 	switch {
 	case err != nil:
-		return publish.TopicProperties{}, fmt.Errorf("read properties of topic %s: %w", t.config.Topic, err)
+		return publish.TopicProperties{}, fmt.Errorf("read properties of topic %s: %w", t.config.Topic, short(err))
 	case response == nil:
 		return publish.TopicProperties{}, fmt.Errorf("read properties of topic %s: it does not exist", t.config.Topic)
 	}
@@ -83,6 +85,15 @@ func (t topicAdmin) client() (*admin.Client, error) {
 		return nil, errNoAdministration
 	}
 	return admin.NewClientFromConnectionString(t.config.ConnectionString, nil)
+}
+
+// short leaves the status of an answer whose error would be the whole answer, over
+// many lines.
+func short(err error) error {
+	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok {
+		return fmt.Errorf("the namespace answers %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+	}
+	return err
 }
 
 func value[T any](p *T) T {
