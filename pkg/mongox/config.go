@@ -70,7 +70,8 @@ func (c ReadModelsConfig) Validate() error {
 	if c.URI == "" && c.ReadModelsURI == "" {
 		problems = append(problems, errors.New("PENSTOCK_READMODELS_MONGODB_URI is not set: set it, or MONGODB_URI for all stores"))
 	}
-	return errors.Join(append(problems, checkDatabase("PENSTOCK_READMODELS_DATABASE", c.ReadModelsDatabase)...)...)
+	problems = append(problems, checkDatabase("PENSTOCK_READMODELS_DATABASE", c.ReadModelsDatabase)...)
+	return errors.Join(append(problems, checkEvents(c.Events(), c.ReadModels(), readModelsOwn, "PENSTOCK_READMODELS_DATABASE")...)...)
 }
 
 func (c Config) problems() []error {
@@ -93,7 +94,7 @@ func (c Config) problems() []error {
 	if c.EventsCollection == "" || strings.HasPrefix(c.EventsCollection, "system.") || strings.ContainsAny(c.EventsCollection, "$\x00") {
 		problems = append(problems, fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %q, no name of a collection: name one without $ that does not start with system", c.EventsCollection))
 	}
-	return problems
+	return append(problems, checkEvents(c.Events(), c.State(), stateOwn, "PENSTOCK_STATE_DATABASE")...)
 }
 
 func checkURI(variable, uri string) []error {

@@ -1,12 +1,9 @@
 package config_test
 
 import (
-	"errors"
 	"maps"
 	"strings"
 	"testing"
-
-	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
 func TestEventStoreIsNoPlaceForReadModels(t *testing.T) {
@@ -36,36 +33,6 @@ func TestEventStoreIsNoPlaceForReadModels(t *testing.T) {
 			}
 			if err != nil && (!strings.Contains(err.Error(), "collection events of database penstock") || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("it says %v", err)
-			}
-		})
-	}
-}
-
-func TestEventStoreIsNoCollectionOfPenstock(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		collection, variable string
-		env                  map[string]string
-	}{
-		"watermarks":         {"watermarks", "PENSTOCK_READMODELS_DATABASE", nil},
-		"parked":             {"parked", "PENSTOCK_STATE_DATABASE", nil},
-		"checkpoints":        {"checkpoints", "PENSTOCK_STATE_DATABASE", nil},
-		"quarantine":         {"quarantine", "PENSTOCK_STATE_DATABASE", nil},
-		"leases":             {"leader_leases", "PENSTOCK_STATE_DATABASE", nil},
-		"another database":   {"parked", "", map[string]string{"PENSTOCK_STATE_DATABASE": "state"}},
-		"another database 2": {"watermarks", "", map[string]string{"PENSTOCK_READMODELS_DATABASE": "views"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env := minimal()
-			maps.Copy(env, test.env)
-			env["PENSTOCK_EVENTS_COLLECTION"] = test.collection
-			_, problems, err := parse(env)
-			if (test.variable != "") != errors.Is(err, cli.ErrUsage) {
-				t.Fatalf("error %v\n%s", err, problems)
-			}
-			if !strings.Contains(problems, test.variable) {
-				t.Errorf("it says %s", problems)
 			}
 		})
 	}

@@ -26,7 +26,6 @@ const (
 func (c *Config) Validate() error {
 	return errors.Join(
 		c.MongoDB.Validate(),
-		c.checkEvents(),
 		c.ServiceBus.validate(),
 		c.Projections.validate(),
 		c.Fields.Validate(),

@@ -57,6 +57,12 @@ func TestEveryProblemIsReported(t *testing.T) {
 		"nothing is set": {map[string]string{}, nil, []string{
 			"MONGODB_URI", "AZURE_SERVICEBUS_CONNECTION_STRING", "AZURE_SERVICEBUS_TOPIC_NAME",
 		}},
+		"events in a collection of the publisher's": {
+			map[string]string{
+				"MONGODB_URI": enough()["MONGODB_URI"], "AZURE_SERVICEBUS_CONNECTION_STRING": enough()["AZURE_SERVICEBUS_CONNECTION_STRING"],
+				"AZURE_SERVICEBUS_TOPIC_NAME": "events", "PENSTOCK_EVENTS_COLLECTION": "checkpoints",
+			}, nil, []string{"PENSTOCK_EVENTS_COLLECTION"},
+		},
 		"everything is wrong": {map[string]string{
 			"MONGODB_URI":                   "http://db",
 			"AZURE_SERVICEBUS_NAMESPACE":    "https://bus/",
