@@ -39,8 +39,9 @@ func newScenario(t *testing.T, w *workload.Workload) *scenario {
 	return newScenarioOn(t, w, harness.TopicOptions{})
 }
 
-// newScenarioOn is newScenario for a test that cares what its topic is like.
-func newScenarioOn(t *testing.T, w *workload.Workload, topic harness.TopicOptions) *scenario {
+// newScenarioOn is newScenario for a test that cares what its topic is like, or sets
+// variables of its projectors.
+func newScenarioOn(t *testing.T, w *workload.Workload, topic harness.TopicOptions, projectorEnv ...string) *scenario {
 	t.Helper()
 	backend, err := suite.backends.Open(t.Context(), topic, len(w.Events))
 	if err != nil {
@@ -57,7 +58,7 @@ func newScenarioOn(t *testing.T, w *workload.Workload, topic harness.TopicOption
 	}
 	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections,
+		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections, ProjectorEnv: projectorEnv,
 	})
 	if err != nil {
 		t.Fatal(err)
