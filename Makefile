@@ -31,7 +31,8 @@ build: ## Build the services and the sandbox into bin/
 test: ## Run every test: unit, property, race, and end to end with processes that are killed
 	go test -race -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|bench|containers)$$')
 	go test -timeout 10m -run Election -v ./publisher/internal/leader
-	go test -count 1 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,15m) ./integration/e2e ./integration/harness/containers
+	@# Scenarios wait more than they work: four at a time, on two cores too.
+	go test -count 1 -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,15m) ./integration/e2e ./integration/harness/containers
 
 .PHONY: bench
 bench: ## Measure both services against their plain loops, then the stand-ins
