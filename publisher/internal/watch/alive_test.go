@@ -1,0 +1,150 @@
+package watch_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+func TestReopensASilentStreamAndStopsBeating(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		store.insert()
+		registry := prometheus.NewRegistry()
+		var beat beats
+		options := watch.Options{Silence: 30 * time.Second, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
+		run := start(t, store, atStart, options, &recorder{})
+		pass(5 * time.Minute)
+		synctest.Wait()
+		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
+			t.Fatalf("an idle stream: last beat %v ago, opened %d times", beat.ago(), len(store.opened()))
+		}
+		if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag > 1.5 {
+			t.Errorf("an idle stream lags %v s", lag)
+		}
+
+		store.with(func() { store.frozen = true })
+		froze := time.Now()
+		pass(5*time.Minute + time.Second)
+		synctest.Wait()
+		if after := beat.last().Sub(froze); after < 59*time.Second || after > 61*time.Second {
+			t.Errorf("beats ended after %v, want twice the silence", after)
+		}
+		if n := len(store.opened()); n < 9 || n > 11 {
+			t.Errorf("opened %d times, want once for each 30 s", n)
+		}
+		if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 270 {
+			t.Errorf("a silent stream lags %v s", lag)
+		}
+
+		store.with(func() { store.frozen = false })
+		pass(3 * time.Second)
+		synctest.Wait()
+		if beat.ago() > 2*time.Second {
+			t.Errorf("last beat %v ago, though the stream moves again", beat.ago())
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+		if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 0 {
+			t.Errorf("a stopped stream lags %v s", lag)
+		}
+	})
+}
+
+func TestGivesUpRequestsThatAreNeverAnswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		store.insert()
+		var beat beats
+		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
+		pass(10 * time.Second)
+		store.with(func() { store.hang = true })
+		hung := time.Now()
+		pass(5 * time.Minute)
+		synctest.Wait()
+		if n := len(store.opened()); n < 8 || n > 12 {
+			t.Errorf("opened %d times, want once for each 30 s", n)
+		}
+		if after := beat.last().Sub(hung); after < 59*time.Second || after > 61*time.Second {
+			t.Errorf("beats ended after %v, want twice the silence", after)
+		}
+		store.with(func() { store.hang = false })
+		pass(5 * time.Minute)
+		store.insert()
+		pass(time.Second)
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(2)) || beat.ago() > 2*time.Second {
+			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStopsReadingWhileTheHandlerIsBusyAndStaysAlive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		for n := range 1000 {
+			store.append("insert", bson.M{"fullDocument": bson.M{"eventId": n + 1, "payload": strings.Repeat("x", 1000)}})
+		}
+		var beat beats
+		registry := prometheus.NewRegistry()
+		r := &recorder{block: make(chan struct{})}
+		run := start(t, store, atStart, watch.Options{PrefetchBytes: 64 << 10, Metrics: watch.NewMetrics(registry), Beat: beat.beat}, r)
+		pass(20 * time.Minute)
+		synctest.Wait()
+		// 1,000 bytes and overheads an event, three events a batch, and the batch that
+		// waits for room.
+		if read := counter(t, registry, "penstock_publisher_events_read_total"); read < 30 || read > 64 {
+			t.Errorf("read %v events ahead, want what 64 KiB hold", read)
+		}
+		if beat.ago() > 2*time.Second || len(store.opened()) != 1 {
+			t.Errorf("last beat %v ago, opened %d times: waiting for the handler is no silence", beat.ago(), len(store.opened()))
+		}
+		close(r.block)
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(1000)) {
+			t.Errorf("handled %d events", len(got))
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStaysAliveWhileTheHandlerFinishesWhatWasReadBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		for range 6 {
+			store.insert()
+		}
+		store.faults[5] = mongo.CommandError{Code: 286, Message: "no longer in the oplog"}
+		var beat beats
+		r := &recorder{block: make(chan struct{})}
+		run := start(t, store, atStart, watch.Options{Beat: beat.beat}, r)
+		pass(20 * time.Minute)
+		synctest.Wait()
+		if beat.ago() > 2*time.Second {
+			t.Errorf("last beat %v ago, though only the handler is waited for", beat.ago())
+		}
+		close(r.block)
+		if err := <-run.result; !errors.Is(err, watch.ErrHistoryLost) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
