@@ -2,6 +2,7 @@ package mongox
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +12,9 @@ var (
 	readModelsOwn = []string{"watermarks"}
 	stateOwn      = []string{"checkpoints", "leader_leases", "quarantine", "parked"}
 )
+
+// OwnCollections are all of them: all stores may share a database.
+func OwnCollections() []string { return slices.Concat(readModelsOwn, stateOwn) }
 
 // SameDatabase tells whether two stores are one database: of one name, on the same
 // hosts, whoever logs in there.
@@ -29,13 +33,8 @@ func hosts(uri string) string {
 // checkEvents refuses an event store in a collection of the services' own, of which
 // there are some in a store whose database the variable names.
 func checkEvents(events, store Store, own []string, variable string) []error {
-	if !events.SameDatabase(store) {
+	if !events.SameDatabase(store) || !slices.Contains(own, events.Collection) {
 		return nil
 	}
-	for _, collection := range own {
-		if events.Collection == collection {
-			return []error{fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %s, which Penstock itself keeps in database %s: set %s to another database", collection, store.Database, variable)}
-		}
-	}
-	return nil
+	return []error{fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %s, which Penstock itself keeps in database %s: set %s to another database", events.Collection, store.Database, variable)}
 }

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // State is a read model document as a projection sees it: its own fields without
@@ -114,7 +115,7 @@ func checkName(name string) error {
 
 // reserved are the collections that Penstock itself has, and the usual one of the
 // events: all stores may share a database.
-var reserved = []string{"watermarks", "events", "checkpoints", "leader_leases", "quarantine", "parked"}
+var reserved = append(mongox.OwnCollections(), "events")
 
 // checkCollection holds a name against the server's rules:
 // https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-Restriction-on-Collection-Names
