@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,10 +76,7 @@ const (
 // is not partitioned: the emulator has no such entities. What was made stays on an
 // error: it is the caller's to delete.
 func createTopic(ctx context.Context, client *admin.Client, name string, o TopicOptions) error {
-	window := o.DuplicateDetectionWindow
-	if window == 0 {
-		window = defaultDedupWindow
-	}
+	window := cmp.Or(o.DuplicateDetectionWindow, defaultDedupWindow)
 	topic := admin.TopicProperties{DefaultMessageTimeToLive: iso(messageTTL), EnablePartitioning: to.Ptr(false)}
 	if window > 0 {
 		topic.RequiresDuplicateDetection, topic.DuplicateDetectionHistoryTimeWindow = to.Ptr(true), iso(window)
@@ -86,10 +84,7 @@ func createTopic(ctx context.Context, client *admin.Client, name string, o Topic
 	if _, err := client.CreateTopic(ctx, name, &admin.CreateTopicOptions{Properties: &topic}); err != nil {
 		return fmt.Errorf("create topic %s: %w", name, err)
 	}
-	lock := o.LockDuration
-	if lock == 0 {
-		lock = defaultLock
-	}
+	lock := cmp.Or(o.LockDuration, defaultLock)
 	for _, subscription := range []string{externalSubscription, externalObserver} {
 		properties := admin.SubscriptionProperties{
 			LockDuration: iso(lock), RequiresSession: to.Ptr(subscription == externalSubscription),

@@ -1,2 +1,2 @@
-// Package backoff spaces the attempts of something that fails for now.
+// Package backoff spaces the attempts of something that fails and may yet succeed.
 package backoff
