@@ -39,6 +39,9 @@
 //     its lease to make the lock anew.
 //   - It tells renewals apart by a Lease's times in whole seconds, and would not
 //     notice the second of two within one: it is shown the fractions too.
+//   - It writes one renewal twice, with the same time, where the answer to the first
+//     attempt was lost, and candidates count from the first: each write gets a time
+//     of its own.
 //   - It looks for a free lock as rarely as it renews a held one: it is told to look
 //     once in Config.PollPeriod, and renewals in between are left out.
 //   - It logs every failed request, one or two a second: a lock store that cannot be

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -125,8 +126,11 @@ func (g *guard) renew(
 	ctx, cancel := context.WithTimeout(ctx, g.config.RequestTimeout)
 	defer cancel()
 	// The start of the request, not its end, is what every candidate's wait is
-	// certainly later than.
+	// certainly later than. The elector stamps its records earlier, and the second of
+	// two attempts like the first, whose answer may have been lost: candidates that
+	// saw the first would not tell the second from it.
 	begun := time.Now()
+	record.RenewTime = metav1.NewTime(begun)
 	err := write(ctx, record)
 	g.contact.asked(err)
 	if err != nil {

@@ -151,6 +151,46 @@ func TestTrustCountsFromTheStartOfTheRequest(t *testing.T) {
 	})
 }
 
+func TestSecondAttemptToRenewIsTrustedNoLongerThanCandidatesWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		config := leader.DefaultConfig()
+		store := &lockStore{}
+		a := start(t, store, untilDone)
+		pass(time.Minute)
+		b := start(t, store, untilDone)
+		pass(time.Minute)
+		renewals := 0
+		var last, taken time.Time
+		store.watch(func(record resourcelock.LeaderElectionRecord) {
+			if record.HolderIdentity == b.identity {
+				taken = time.Now()
+				store.onWrite = nil
+				return
+			}
+			last = time.Now()
+			switch renewals++; renewals {
+			case 1: // The answer is lost, and the elector goes on to read and to write again.
+				a.link.set(deaf)
+				time.AfterFunc(config.RequestTimeout-time.Millisecond, func() { a.link.set(connected) })
+			case 2: // The last that is heard of the leader.
+				time.AfterFunc(time.Millisecond, func() { a.link.set(silent) })
+			default:
+				t.Errorf("leader that nobody hears renewed %d times", renewals)
+			}
+		})
+		pass(time.Minute)
+		if renewals != 2 {
+			t.Fatalf("leader renewed %d times, want 2", renewals)
+		}
+		if waited := taken.Sub(last); taken.IsZero() || waited < config.LeaseDuration {
+			t.Errorf("lease was taken %v after the last renewal, want %v at the earliest", waited, config.LeaseDuration)
+		}
+		a.finish(t)
+		b.finish(t)
+	})
+}
+
 type slowLock struct {
 	memoryLock
 	answer time.Duration
