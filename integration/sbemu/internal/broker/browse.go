@@ -28,16 +28,16 @@ func (q *Queue) Peek(r *Receiver, from int64, limit int) []Browsed {
 
 	switch {
 	case r != nil && r.session != nil:
-		found = q.peekFifo(&r.session.fifo, from, limit)
+		found = q.peekFifo(&r.session.fifo, from, limit, now)
 		found = appendFrom(found, r.session.deferred, from)
 	case q.sessions != nil:
 		for _, s := range q.sessions {
-			found = append(found, q.peekFifo(&s.fifo, from, limit)...)
+			found = append(found, q.peekFifo(&s.fifo, from, limit, now)...)
 		}
 
 		found = appendFrom(found, q.deferred, from)
 	default:
-		found = q.peekFifo(&q.fifo, from, limit)
+		found = q.peekFifo(&q.fifo, from, limit, now)
 		found = appendFrom(found, q.deferred, from)
 	}
 
@@ -56,20 +56,18 @@ func (q *Queue) Peek(r *Receiver, from int64, limit int) []Browsed {
 			break
 		}
 
-		if it.expiresAt.IsZero() || it.expiresAt.After(now) {
-			stamp := it.stamp()
-			stamp.LockToken = wire.UUID{} // a peek lends no lock
-			out = append(out, Browsed{Message: it.msg, Stamp: stamp})
-		}
+		stamp := it.stamp()
+		stamp.LockToken = wire.UUID{} // a peek lends no lock
+		out = append(out, Browsed{Message: it.msg, Stamp: stamp})
 	}
 
 	return out
 }
 
-// peekFifo returns the items of a fifo from a sequence number on: at least
-// the first limit of them that exist. The numbers of a partitioned or
-// dead-letter queue do not rise with positions, so all are returned.
-func (q *Queue) peekFifo(f *fifo, from int64, limit int) []*Item {
+// peekFifo returns the items of a fifo from a sequence number on, but for those
+// whose time to live has ended: the first limit of them. The numbers of a
+// partitioned or dead-letter queue do not rise with positions, so all are returned.
+func (q *Queue) peekFifo(f *fifo, from int64, limit int, now time.Time) []*Item {
 	ordered := !q.sequence.partitioned && q.deadLetter != nil
 	slots := f.slots[f.head:]
 
@@ -80,13 +78,15 @@ func (q *Queue) peekFifo(f *fifo, from int64, limit int) []*Item {
 	var out []*Item
 
 	for _, s := range slots {
-		if s.item != nil && s.seq >= from {
-			out = append(out, s.item)
-
-			if ordered && len(out) >= limit+q.expiry.Len() {
-				break
-			}
+		if s.item == nil || s.seq < from || !s.item.locked() && s.item.outlived(now) {
+			continue
 		}
+
+		if ordered && len(out) == limit {
+			break
+		}
+
+		out = append(out, s.item)
 	}
 
 	return out
@@ -109,18 +109,22 @@ func (q *Queue) ReceiveDeferred(r *Receiver, seqs []int64, mode Mode) ([]Browsed
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
+	now := time.Now()
+	q.expireLocks(now)
+
 	items := make([]*Item, len(seqs))
 
 	for i, seq := range seqs {
 		it := q.deferred[seq]
-		if it == nil || it.locked() || it.session != nil && (r == nil || r.session != it.session) || slices.Contains(items[:i], it) {
+		there := it != nil && !it.locked() && (it.session == nil || r != nil && r.session == it.session) && !slices.Contains(items[:i], it)
+
+		if !there || q.expired(it, now) {
 			return nil, wire.Errorf(CondMessageNotFound, "Failed to lock one or more specified messages. The message does not exist.")
 		}
 
 		items[i] = it
 	}
 
-	now := time.Now()
 	out := make([]Browsed, len(items))
 
 	for i, it := range items {

@@ -15,8 +15,9 @@
 //	                      │ dead-letter, or count = maximum ─▶ dead-letter queue
 //	                      └ defer ─▶ deferred ◀─▶ locked, by sequence number
 //
-// An available or deferred message whose time to live has ended is dropped, or
-// dead-lettered where the queue says so; a locked one not before its lock ends.
+// An available message whose time to live has ended is dropped, or dead-lettered
+// where the queue says so; a locked one not before its lock ends, a deferred one
+// when it is asked for.
 //
 // A session of a queue that requires sessions:
 //

@@ -4,7 +4,7 @@ import "time"
 
 // expired drops an item whose time to live has ended, and says so.
 func (q *Queue) expired(it *Item, now time.Time) bool {
-	if it.expiresAt.IsZero() || it.expiresAt.After(now) {
+	if !it.outlived(now) {
 		return false
 	}
 
@@ -25,6 +25,18 @@ func (q *Queue) expired(it *Item, now time.Time) bool {
 	return true
 }
 
+// expireLocks ends the locks whose time is over. What relies on a lock begins
+// with it: a lock ends by the clock, not when the alarm has had its turn.
+func (q *Queue) expireLocks(now time.Time) {
+	for len(q.held) > 0 && !q.held[0].lockedUntil.After(now) {
+		q.loseSession(q.held[0], now)
+	}
+
+	for it := q.locks.first; it != nil && !it.lockedUntil.After(now); it = q.locks.first {
+		q.failed(it, now)
+	}
+}
+
 // wake does what has become due.
 func (q *Queue) wake() {
 	now := time.Now()
@@ -39,16 +51,10 @@ func (q *Queue) wake() {
 
 	q.alarm.at = time.Time{}
 
-	for len(q.held) > 0 && !q.held[0].lockedUntil.After(now) {
-		q.loseSession(q.held[0], now)
-	}
-
-	for it := q.locks.first; it != nil && !it.lockedUntil.After(now); it = q.locks.first {
-		q.failed(it)
-	}
+	q.expireLocks(now)
 
 	for it := q.expiry.due(now); it != nil; it = q.expiry.due(now) {
-		// A locked message does not expire; when its lock ends, next finds it.
+		// A locked message does not expire before its lock ends.
 		if !it.locked() {
 			q.expired(it, now)
 		}

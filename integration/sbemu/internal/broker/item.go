@@ -35,6 +35,11 @@ func (it *Item) available() bool {
 	return !it.gone && !it.deferred && !it.scheduled && !it.locked()
 }
 
+// outlived reports whether the item's time to live has ended.
+func (it *Item) outlived(now time.Time) bool {
+	return !it.expiresAt.IsZero() && !it.expiresAt.After(now)
+}
+
 func (it *Item) stamp() message.Stamp {
 	s := message.Stamp{
 		DeliveryCount:    it.deliveryCount,

@@ -209,6 +209,8 @@ func (q *Queue) enqueue(msg *message.Message, enqueuedSeq int64, now time.Time) 
 		return 0
 	}
 
+	q.expireLocks(now)
+
 	it := &Item{msg: msg, enqueuedSeq: enqueuedSeq, dueIndex: -1}
 	q.accept(it, now)
 

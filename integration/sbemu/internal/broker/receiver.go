@@ -92,11 +92,13 @@ func (r *Receiver) Resume() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
+	now := time.Now()
+	q.expireLocks(now)
+
 	if r.closed {
 		return
 	}
 
-	now := time.Now()
 	r.stalled = false
 
 	if r.session != nil {
@@ -117,6 +119,9 @@ func (r *Receiver) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
+	now := time.Now()
+	q.expireLocks(now)
+
 	if r.closed {
 		return
 	}
@@ -124,7 +129,6 @@ func (r *Receiver) Close() {
 	r.closed = true
 
 	if r.session != nil {
-		now := time.Now()
 		q.releaseSession(r.session, now)
 		q.rearm(now)
 	} else {
@@ -257,16 +261,20 @@ func (q *Queue) unlock(it *Item) {
 	}
 }
 
-// reopen makes an unlocked item available again at its old place.
-func (q *Queue) reopen(it *Item) {
+// reopen makes an unlocked item available again at its old place, unless its
+// time to live ended while it was locked. A deferred one stays deferred.
+func (q *Queue) reopen(it *Item, now time.Time) {
 	switch {
 	case it.deferred:
+		return
 	case it.session != nil:
 		it.session.available++
 		it.session.fifo.reopen(it)
 	default:
 		q.fifo.reopen(it)
 	}
+
+	q.expired(it, now)
 }
 
 // detachAll ends all receivers and waiters.

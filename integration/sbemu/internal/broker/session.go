@@ -70,6 +70,8 @@ func (q *Queue) AcceptSession(id string, c Consumer, mode Mode) Grant {
 	}
 
 	now := time.Now()
+	q.expireLocks(now)
+
 	s := q.session(id)
 
 	if s.owner != nil {
@@ -101,6 +103,7 @@ func (q *Queue) AcceptNextSession(c Consumer, mode Mode, timeout time.Duration, 
 	}
 
 	now := time.Now()
+	q.expireLocks(now)
 
 	if s := q.nextReady(now); s != nil {
 		grant := q.lockSession(s, r, now)
@@ -200,7 +203,7 @@ func (q *Queue) releaseSession(s *session, now time.Time) {
 
 	for it := s.locks.first; it != nil; it = s.locks.first {
 		q.unlock(it)
-		q.reopen(it)
+		q.reopen(it, now)
 	}
 
 	q.offer(s, now)
@@ -213,7 +216,7 @@ func (q *Queue) loseSession(s *session, now time.Time) {
 	owner := s.owner
 
 	for it := s.locks.first; it != nil; it = s.locks.first {
-		q.failed(it)
+		q.failed(it, now)
 	}
 
 	q.releaseSession(s, now)
@@ -246,12 +249,15 @@ func (r *Receiver) RenewSession(id string) (time.Time, *wire.Error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
+	now := time.Now()
+	q.expireLocks(now)
+
 	s := r.session
 	if s == nil || s.id != id {
 		return time.Time{}, errSessionLockLost()
 	}
 
-	s.lockedUntil = time.Now().Add(q.cfg.LockDuration)
+	s.lockedUntil = now.Add(q.cfg.LockDuration)
 	heap.Fix(&q.held, s.lockIndex)
 
 	for it := s.locks.first; it != nil; it = it.next {
@@ -266,6 +272,8 @@ func (r *Receiver) SessionState(id string) ([]byte, *wire.Error) {
 	r.queue.mu.Lock()
 	defer r.queue.mu.Unlock()
 
+	r.queue.expireLocks(time.Now())
+
 	if r.session == nil || r.session.id != id {
 		return nil, errSessionLockLost()
 	}
@@ -278,12 +286,15 @@ func (r *Receiver) SetSessionState(id string, state []byte) *wire.Error {
 	r.queue.mu.Lock()
 	defer r.queue.mu.Unlock()
 
+	now := time.Now()
+	r.queue.expireLocks(now)
+
 	if r.session == nil || r.session.id != id {
 		return errSessionLockLost()
 	}
 
 	r.session.state = state
-	r.session.stateAt = time.Now()
+	r.session.stateAt = now
 
 	return nil
 }

@@ -33,6 +33,9 @@ func (r *Receiver) Settle(it *Item, token wire.UUID, o Outcome) *wire.Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
+	now := time.Now()
+	q.expireLocks(now)
+
 	if it.token != token || it.gone {
 		if q.sessions != nil {
 			return errSessionLockLost()
@@ -41,7 +44,7 @@ func (r *Receiver) Settle(it *Item, token wire.UUID, o Outcome) *wire.Error {
 		return errMessageLockLost()
 	}
 
-	return q.settle(it, o)
+	return q.settle(it, o, now)
 }
 
 // SettleToken settles a message by its lock token. In a queue with sessions
@@ -49,6 +52,9 @@ func (r *Receiver) Settle(it *Item, token wire.UUID, o Outcome) *wire.Error {
 func (q *Queue) SettleToken(r *Receiver, token wire.UUID, o Outcome) *wire.Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
+	now := time.Now()
+	q.expireLocks(now)
 
 	it := q.tokens[token]
 
@@ -58,11 +64,11 @@ func (q *Queue) SettleToken(r *Receiver, token wire.UUID, o Outcome) *wire.Error
 	case it == nil:
 		return errMessageLockLost()
 	default:
-		return q.settle(it, o)
+		return q.settle(it, o, now)
 	}
 }
 
-func (q *Queue) settle(it *Item, o Outcome) *wire.Error {
+func (q *Queue) settle(it *Item, o Outcome, now time.Time) *wire.Error {
 	if o.Verdict == DeadLetter && q.deadLetter == nil {
 		return wire.Errorf(CondNotAllowed, "A message of a dead-letter queue cannot be dead-lettered.")
 	}
@@ -73,10 +79,10 @@ func (q *Queue) settle(it *Item, o Outcome) *wire.Error {
 		q.drop(it)
 	case Release:
 		q.unlock(it)
-		q.reopen(it)
+		q.reopen(it, now)
 	case Abandon:
 		q.modify(it, o.Properties)
-		q.failed(it)
+		q.failed(it, now)
 	case Defer:
 		q.modify(it, o.Properties)
 		q.unlock(it)
@@ -85,8 +91,6 @@ func (q *Queue) settle(it *Item, o Outcome) *wire.Error {
 		q.unlock(it)
 		q.bury(it, o.Properties)
 	}
-
-	now := time.Now()
 
 	if it.session != nil {
 		q.offer(it.session, now)
@@ -109,11 +113,11 @@ func (q *Queue) modify(it *Item, properties wire.Map) {
 // failed ends a delivery that did not succeed: it counts, and once too often
 // the message is dead-lettered. Messages of a dead-letter queue are not
 // counted (the SDK's test of messageSettler).
-func (q *Queue) failed(it *Item) {
+func (q *Queue) failed(it *Item, now time.Time) {
 	q.unlock(it)
 
 	if q.deadLetter == nil {
-		q.reopen(it)
+		q.reopen(it, now)
 
 		return
 	}
@@ -127,15 +131,17 @@ func (q *Queue) failed(it *Item) {
 		return
 	}
 
-	q.reopen(it)
+	q.reopen(it, now)
 }
 
-// setAside moves an unlocked item to the deferred ones.
+// setAside moves an unlocked item to the deferred ones. There it does not expire
+// until it is received (documented: message deferral).
 func (q *Queue) setAside(it *Item) {
 	if it.deferred {
 		return
 	}
 
+	q.expiry.remove(it)
 	q.counts.Active--
 	q.counts.Deferred++
 
@@ -170,13 +176,16 @@ func (q *Queue) RenewLocks(tokens []wire.UUID) ([]time.Time, *wire.Error) {
 			"The lock of a message in a session cannot be renewed; renew the lock of the session.")
 	}
 
+	now := time.Now()
+	q.expireLocks(now)
+
 	for _, t := range tokens {
 		if q.tokens[t] == nil {
 			return nil, errMessageLockLost()
 		}
 	}
 
-	until := time.Now().Add(q.cfg.LockDuration)
+	until := now.Add(q.cfg.LockDuration)
 	out := make([]time.Time, len(tokens))
 
 	for i, t := range tokens {

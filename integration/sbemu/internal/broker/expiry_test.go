@@ -1,0 +1,237 @@
+package broker_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
+)
+
+// inNamespace runs a test in virtual time with a queue "q", to which it sends
+// messages with the session "a".
+func inNamespace(t *testing.T, cfg broker.QueueConfig, ttl time.Duration, test func(t *testing.T, q *broker.Queue, send func(id string))) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ns := broker.NewNamespace()
+		defer ns.Close()
+
+		if err := ns.CreateQueue(broker.StandaloneConfig{
+			Name: "q", QueueConfig: cfg, IntakeConfig: broker.IntakeConfig{DefaultTTL: ttl},
+		}); err != nil {
+			t.Fatal(err)
+		}
+
+		d := ns.Destination("q")
+		test(t, d.Direct(), func(id string) {
+			t.Helper()
+
+			if err := d.Send([]*message.Message{encode(t, id, "a")}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+func refused(t *testing.T, err *wire.Error, want wire.Symbol) {
+	t.Helper()
+
+	if err == nil || err.Condition != want {
+		t.Fatalf("error is %v, want %s", err, want)
+	}
+}
+
+// TestSessionLocksEndByTheClock: what relies on the lock of a session is refused
+// from the end of the lock on, also while the alarm has yet to ring.
+func TestSessionLocksEndByTheClock(t *testing.T) {
+	t.Parallel()
+
+	for name, use := range map[string]func(t *testing.T, q *broker.Queue, h *holder, send func(string)){
+		"settle": func(t *testing.T, _ *broker.Queue, h *holder, _ func(string)) {
+			refused(t, h.receiver.Settle(h.held[0].Item, h.held[0].Stamp.LockToken, broker.Outcome{}), broker.CondSessionLockLost)
+		},
+		"settle by token": func(t *testing.T, q *broker.Queue, h *holder, _ func(string)) {
+			refused(t, q.SettleToken(h.receiver, h.held[0].Stamp.LockToken, broker.Outcome{}), broker.CondSessionLockLost)
+		},
+		"renew": func(t *testing.T, _ *broker.Queue, h *holder, _ func(string)) {
+			_, err := h.receiver.RenewSession("a")
+			refused(t, err, broker.CondSessionLockLost)
+		},
+		"state": func(t *testing.T, _ *broker.Queue, h *holder, _ func(string)) {
+			_, err := h.receiver.SessionState("a")
+			refused(t, err, broker.CondSessionLockLost)
+		},
+		"set state": func(t *testing.T, _ *broker.Queue, h *holder, _ func(string)) {
+			refused(t, h.receiver.SetSessionState("a", []byte("x")), broker.CondSessionLockLost)
+		},
+		"receive deferred": func(t *testing.T, q *broker.Queue, h *holder, _ func(string)) {
+			_, err := q.ReceiveDeferred(h.receiver, []int64{h.held[1].Stamp.SequenceNumber}, broker.PeekLock)
+			refused(t, err, broker.CondMessageNotFound)
+		},
+		"accept by another": func(t *testing.T, q *broker.Queue, _ *holder, _ func(string)) {
+			if g := q.AcceptSession("a", &consumer{}, broker.PeekLock); g.Err != nil {
+				t.Fatal(g.Err)
+			}
+		},
+		"accept of the next": func(t *testing.T, q *broker.Queue, _ *holder, _ func(string)) {
+			var got broker.Grant
+
+			q.AcceptNextSession(&consumer{}, broker.PeekLock, time.Minute, func(g broker.Grant) { got = g })
+
+			if got.SessionID != "a" {
+				t.Fatalf("granted %+v", got)
+			}
+		},
+		"send": func(_ *testing.T, _ *broker.Queue, _ *holder, send func(string)) { send("3") },
+		"credit": func(_ *testing.T, _ *broker.Queue, h *holder, _ func(string)) {
+			h.receiver.Resume()
+		},
+		"close": func(_ *testing.T, _ *broker.Queue, h *holder, _ func(string)) { h.receiver.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := broker.QueueConfig{RequiresSession: true, LockDuration: lock}
+			inNamespace(t, cfg, 0, func(t *testing.T, q *broker.Queue, send func(string)) {
+				send("1")
+				send("2")
+
+				h := &holder{consumer: &consumer{credit: 2}}
+				h.receiver = q.AcceptSession("a", h, broker.PeekLock).Receiver
+				h.receiver.Resume()
+
+				if err := h.receiver.Settle(h.held[1].Item, h.held[1].Stamp.LockToken, broker.Outcome{Verdict: broker.Defer}); err != nil {
+					t.Fatal(err)
+				}
+
+				h.credit = 1
+
+				q.Stun()
+				<-time.After(lock)
+				use(t, q, h, send)
+
+				if h.detached == nil || h.detached.Condition != broker.CondSessionLockLost || len(h.held) != 2 {
+					t.Fatalf("detached with %v, given %d messages", h.detached, len(h.held))
+				}
+
+				// What was delivered has counted.
+				if got := q.Peek(nil, 0, 1)[0]; got.Message.ID != "1" || got.Stamp.DeliveryCount != 1 {
+					t.Fatalf("left is %+v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestMessageLocksEndByTheClock is the same without sessions.
+func TestMessageLocksEndByTheClock(t *testing.T) {
+	t.Parallel()
+
+	for name, use := range map[string]func(q *broker.Queue, r *broker.Receiver, d broker.Delivery) *wire.Error{
+		"settle": func(_ *broker.Queue, r *broker.Receiver, d broker.Delivery) *wire.Error {
+			return r.Settle(d.Item, d.Stamp.LockToken, broker.Outcome{})
+		},
+		"settle by token": func(q *broker.Queue, _ *broker.Receiver, d broker.Delivery) *wire.Error {
+			return q.SettleToken(nil, d.Stamp.LockToken, broker.Outcome{})
+		},
+		"renew": func(q *broker.Queue, _ *broker.Receiver, d broker.Delivery) *wire.Error {
+			_, err := q.RenewLocks([]wire.UUID{d.Stamp.LockToken})
+
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inNamespace(t, broker.QueueConfig{LockDuration: lock}, 0, func(t *testing.T, q *broker.Queue, send func(string)) {
+				send("1")
+
+				c := &consumer{credit: 1}
+
+				r, err := q.Receive(c, broker.PeekLock)
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				r.Resume()
+				q.Stun()
+				<-time.After(lock)
+				refused(t, use(q, r, c.held[0]), broker.CondMessageLockLost)
+			})
+		})
+	}
+}
+
+// TestTimeToLiveWaitsForTheLock: a locked message does not expire, and does so at
+// once when its lock ends.
+func TestTimeToLiveWaitsForTheLock(t *testing.T) {
+	cfg := broker.QueueConfig{RequiresSession: true, LockDuration: time.Minute, DeadLetterExpired: true}
+	inNamespace(t, cfg, 10*time.Second, func(t *testing.T, q *broker.Queue, send func(string)) {
+		for _, id := range []string{"abandoned", "released", "expired", "left"} {
+			send(id)
+		}
+
+		h := &consumer{credit: 3}
+		r := q.AcceptSession("a", h, broker.PeekLock).Receiver
+		r.Resume()
+		<-time.After(11 * time.Second)
+		synctest.Wait()
+
+		if got := q.Counts(); got != (broker.Counts{Active: 3, Locked: 3, DeadLettered: 1}) {
+			t.Fatalf("counts are %+v", got)
+		}
+
+		if got := q.Peek(nil, 0, 2); len(got) != 2 {
+			t.Fatalf("a peek shows %d of the locked messages", len(got))
+		}
+
+		for i, verdict := range []broker.Verdict{broker.Abandon, broker.Release} {
+			if err := r.Settle(h.held[i].Item, h.held[i].Stamp.LockToken, broker.Outcome{Verdict: verdict}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if got := q.Counts(); got != (broker.Counts{Active: 1, Locked: 1, DeadLettered: 3}) {
+			t.Fatalf("counts are %+v", got)
+		}
+
+		<-time.After(time.Minute)
+		synctest.Wait()
+
+		// The session was not offered to who waits for one: nothing was left in it.
+		if got := q.Counts(); got != (broker.Counts{DeadLettered: 4}) || len(q.SessionInfos()) > 0 {
+			t.Fatalf("counts are %+v, sessions %+v", got, q.SessionInfos())
+		}
+	})
+}
+
+// TestDeferredMessagesExpireWhenAskedFor: a deferred message outlives its time
+// to live until it is received (documented: message deferral).
+func TestDeferredMessagesExpireWhenAskedFor(t *testing.T) {
+	cfg := broker.QueueConfig{RequiresSession: true, LockDuration: 5 * time.Minute, DeadLetterExpired: true}
+	inNamespace(t, cfg, 10*time.Second, func(t *testing.T, q *broker.Queue, send func(string)) {
+		send("1")
+
+		c := &consumer{credit: 1}
+		r := q.AcceptSession("a", c, broker.PeekLock).Receiver
+		r.Resume()
+
+		d := c.held[0]
+		if err := r.Settle(d.Item, d.Stamp.LockToken, broker.Outcome{Verdict: broker.Defer}); err != nil {
+			t.Fatal(err)
+		}
+
+		<-time.After(time.Minute)
+		synctest.Wait()
+
+		if got := q.Counts(); got != (broker.Counts{Deferred: 1}) || len(q.Peek(r, 0, 1)) != 1 {
+			t.Fatalf("counts are %+v, peeked %+v", got, q.Peek(r, 0, 1))
+		}
+
+		_, err := q.ReceiveDeferred(r, []int64{d.Stamp.SequenceNumber}, broker.PeekLock)
+		refused(t, err, broker.CondMessageNotFound)
+
+		if got := q.Counts(); got != (broker.Counts{DeadLettered: 1}) {
+			t.Fatalf("counts are %+v", got)
+		}
+	})
+}
