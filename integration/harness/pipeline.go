@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/proc"
@@ -43,18 +44,21 @@ type PipelineOptions struct {
 	Publishers, Projectors int
 }
 
-// Pipeline runs publishers and projectors over a backend, as processes. It is not
-// safe for concurrent changes; reading what runs is up to the caller's goroutine
-// too.
+// Pipeline runs publishers and projectors over a backend, as processes. Several
+// goroutines may use it: one may watch what another starts.
 type Pipeline struct {
 	backend     Backend
 	opts        PipelineOptions
 	projections string
-	processes   map[string]*Process
 	// publisherConnections and projectorConnections are each process's, 0 for the
-	// service's own default; connections holds those of the processes, by name.
+	// service's own default.
 	publisherConnections, projectorConnections int
-	connections                                map[string]int
+
+	mu sync.Mutex
+	// processes are all that were started, and connections what they may have, by
+	// their names.
+	processes   map[string]*Process
+	connections map[string]int
 }
 
 // NewPipeline prepares a pipeline; nothing runs yet.
@@ -68,8 +72,9 @@ func NewPipeline(backend Backend, opts PipelineOptions) (*Pipeline, error) {
 		return nil, fmt.Errorf("write the projections file: %w", err)
 	}
 	return &Pipeline{
-		backend: backend, opts: opts, projections: projections, processes: make(map[string]*Process),
-		publisherConnections: perPublisher, projectorConnections: perProjector, connections: make(map[string]int),
+		backend: backend, opts: opts, projections: projections,
+		publisherConnections: perPublisher, projectorConnections: perProjector,
+		processes: make(map[string]*Process), connections: make(map[string]int),
 	}, nil
 }
 
@@ -118,6 +123,8 @@ func (p *Pipeline) StartProjector(name string) (*Process, error) {
 // start starts a process. Where the backend bounds the connections, the process has
 // that many of them, and is not started where they would be too many.
 func (p *Pipeline) start(name, binary string, connections int, env []string) (*Process, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if before := p.processes[name]; before != nil && before.Running() {
 		return nil, fmt.Errorf("start %s: it runs already", name)
 	}
@@ -137,10 +144,11 @@ func (p *Pipeline) start(name, binary string, connections int, env []string) (*P
 	return process, nil
 }
 
-// heldConnections are those that the running processes and the test may have.
+// heldConnections are those that the running processes and the test may have. The
+// caller holds the lock.
 func (p *Pipeline) heldConnections() int {
 	sum := observerConnections
-	for _, process := range p.Running() {
+	for _, process := range p.running() {
 		sum += p.connections[process.Name]
 	}
 	return sum
@@ -148,6 +156,12 @@ func (p *Pipeline) heldConnections() int {
 
 // Running are the processes that have not ended, by name.
 func (p *Pipeline) Running() []*Process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running()
+}
+
+func (p *Pipeline) running() []*Process {
 	var running []*Process
 	for _, name := range slices.Sorted(maps.Keys(p.processes)) {
 		if process := p.processes[name]; process.Running() {
