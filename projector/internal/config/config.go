@@ -49,7 +49,7 @@ type Sessions struct {
 	Tenure      time.Duration `name:"session-tenure" env:"PENSTOCK_SESSION_TENURE" default:"2m" help:"How long a busy session is kept at most, so that others have a turn and new pods get their share."`
 	GapHold     time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before what is missing is read from the event store."`
 	GapPatience time.Duration `name:"gap-patience" env:"PENSTOCK_GAP_PATIENCE" default:"10s" help:"How long an event whose predecessor is not in the event store either waits in memory, before it goes back to the broker with its session."`
-	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"About how many bytes of messages all sessions together take in ahead of projecting. What is being projected comes in addition."`
+	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"About how many bytes of messages all sessions together take in ahead of projecting. What is being projected, or has to be tried again, comes in addition: at most as much once more."`
 }
 
 // Backlog says how the sessions that have messages are counted, for an autoscaler.

@@ -69,12 +69,17 @@ func (b *inbox) put(batch []*Delivery) {
 	wake(b.filled)
 }
 
-// take removes up to most deliveries, in the order in which they came.
-func (b *inbox) take(most int) []*Delivery {
+// take removes deliveries in the order in which they came, until there is no room
+// for more: the last one may exceed it in bytes.
+func (b *inbox) take(room load) []*Delivery {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := min(most, len(b.queue))
-	if n <= 0 {
+	n := 0
+	for n < len(b.queue) && room.count > 0 && room.bytes > 0 {
+		room.sub(load{1, b.queue[n].size})
+		n++
+	}
+	if n == 0 {
 		return nil
 	}
 	taken := b.queue[:n:n]

@@ -22,24 +22,46 @@ type lane struct {
 	gapSince time.Time
 	// cause is what the handler last said about it.
 	cause error
+	// load is what its deliveries weigh.
+	load load
 }
 
 func (l *lane) ready() bool { return l.due.IsZero() }
+
+// load is what messages weigh: those of deliveries and of their twins.
+type load struct{ count, bytes int }
+
+// weigh gives the load of a delivery.
+func weigh(d *Delivery) load {
+	w := load{1, d.size}
+	for _, twin := range d.twins {
+		w.add(weigh(twin))
+	}
+	return w
+}
+
+func (w *load) add(more load) { w.count, w.bytes = w.count+more.count, w.bytes+more.bytes }
+func (w *load) sub(less load) { w.count, w.bytes = w.count-less.count, w.bytes-less.bytes }
+func (w load) exceeds(most load) bool {
+	return w.count > most.count || w.bytes > most.bytes
+}
 
 // lanes order the deliveries of a session by aggregate. They belong to one
 // goroutine.
 type lanes struct {
 	hold, patience time.Duration
-	// mostInGap bounds what one lane with a gap holds, mostInGaps all of them
-	// together. Beyond it deliveries are forgotten: they stay locked, unsettled, and
-	// come again when the session has been released.
-	mostInGap, mostInGaps int
+	// most is what is held before nothing more is taken in.
+	most load
+	// mostInGap bounds what one lane holds behind a gap that has outlasted the hold,
+	// mostInGaps what all lanes with gaps do. Beyond it deliveries are forgotten: they
+	// stay locked, unsettled, and come again when the session has been released.
+	mostInGap, mostInGaps load
 
 	byKey   map[string]*lane
 	queue   []*lane
 	waiting []*lane
-	count   int
-	inGaps  int
+	held    load
+	inGaps  load
 	// forgotten counts deliveries for which the session has to be released some day.
 	forgotten int
 	// closed says, in an increasing sequence, from which event on those of an aggregate
@@ -48,10 +70,13 @@ type lanes struct {
 }
 
 func newLanes(o *Options) *lanes {
+	bytes := max(o.BufferBytes/o.Slots, 1)
 	s := &lanes{
 		hold: o.Hold, patience: o.GapPatience,
-		mostInGap: o.BatchSize, mostInGaps: 2 * o.BatchSize,
-		byKey: make(map[string]*lane),
+		most:       load{4 * o.BatchSize, bytes},
+		mostInGap:  load{o.BatchSize, bytes / 4},
+		mostInGaps: load{2 * o.BatchSize, bytes / 2},
+		byKey:      make(map[string]*lane),
 	}
 	if o.Sequence == event.SequenceIncreasing {
 		s.closed = make(map[string]int64)
@@ -77,30 +102,62 @@ func (s *lanes) add(d *Delivery) {
 	})
 	if found {
 		l.deliveries[at].twins = append(l.deliveries[at].twins, d)
-		return
+	} else {
+		l.deliveries = slices.Insert(l.deliveries, at, d)
 	}
-	l.deliveries = slices.Insert(l.deliveries, at, d)
-	s.count++
+	weight := weigh(d)
+	s.held.add(weight)
+	l.load.add(weight)
 	if l.gapAt == 0 {
 		return
 	}
-	s.inGaps++
-	if at == 0 {
+	s.inGaps.add(weight)
+	if at == 0 && !found {
 		// It may be what the lane waits for.
 		s.wake(l)
 		return
 	}
-	if len(l.deliveries) > s.mostInGap || s.inGaps > s.mostInGaps {
-		last := len(l.deliveries) - 1
+	s.trim(l)
+}
+
+// trim forgets what is too much behind a gap that has outlasted the hold: it would
+// keep everything else out. Of one that is younger nothing is forgotten: it mostly
+// closes before long, and a session that has forgotten something has to be released.
+func (s *lanes) trim(l *lane) {
+	for l.attempts > 0 && (l.load.exceeds(s.mostInGap) || s.inGaps.exceeds(s.mostInGaps)) && l.load.count > 1 {
+		s.forget(l)
+	}
+}
+
+// forget gives up the last that a lane with a gap holds: a twin where the event has
+// one, else the event.
+func (s *lanes) forget(l *lane) {
+	last := len(l.deliveries) - 1
+	d := l.deliveries[last]
+	var weight load
+	if twins := len(d.twins); twins > 0 {
+		weight = weigh(d.twins[twins-1])
+		d.twins[twins-1] = nil
+		d.twins = d.twins[:twins-1]
+	} else {
+		weight = weigh(d)
 		if s.closed != nil {
-			s.closed[key] = l.deliveries[last].Event.EventID
+			s.closed[l.key] = d.Event.EventID
 		}
 		l.deliveries[last] = nil
 		l.deliveries = l.deliveries[:last]
-		s.count--
-		s.inGaps--
-		s.forgotten++
 	}
+	s.held.sub(weight)
+	l.load.sub(weight)
+	s.inGaps.sub(weight)
+	s.forgotten++
+}
+
+// room is how much more is to be taken in.
+func (s *lanes) room() load {
+	room := s.most
+	room.sub(s.held)
+	return room
 }
 
 func compare(a, b int64) int {
@@ -136,7 +193,7 @@ func (s *lanes) batch(now time.Time, most int) (batch []*Delivery, repair bool) 
 		return nil, false
 	}
 	kind := s.kind(s.queue[0], now)
-	batch = make([]*Delivery, 0, min(most, s.count))
+	batch = make([]*Delivery, 0, min(most, s.held.count))
 	for _, l := range s.queue {
 		if len(batch) == most {
 			break
@@ -193,13 +250,16 @@ func (s *lanes) apply(batch []*Delivery, verdicts []Verdict, repaired bool, now 
 
 func (s *lanes) applyLane(settled []settlement, l *lane, batch []*Delivery, verdicts []Verdict, repaired bool, now time.Time) []settlement {
 	if l.gapAt != 0 {
-		s.inGaps -= len(l.deliveries)
+		s.inGaps.sub(l.load)
 	}
 	rest := l.deliveries[:0:0]
 	var first Verdict
 	for i, d := range batch {
 		if v := verdicts[i]; v.Outcome == Done || v.Outcome == Poison {
 			settled = append(settled, settlement{d, v})
+			weight := weigh(d)
+			s.held.sub(weight)
+			l.load.sub(weight)
 			continue
 		}
 		if len(rest) == 0 {
@@ -209,7 +269,6 @@ func (s *lanes) applyLane(settled []settlement, l *lane, batch []*Delivery, verd
 	}
 	progress := len(rest) < len(batch)
 	l.deliveries = append(rest, l.deliveries[len(batch):]...)
-	s.count -= len(batch) - len(rest)
 	if progress {
 		l.attempts = 0
 	}
@@ -221,8 +280,8 @@ func (s *lanes) applyLane(settled []settlement, l *lane, batch []*Delivery, verd
 		l.gapAt = 0
 	case first.Outcome == Gap:
 		l.cause = first.Err
+		s.inGaps.add(l.load)
 		s.gap(l, repaired, now)
-		s.inGaps += len(l.deliveries)
 	default:
 		l.gapAt = 0
 		l.attempts++
@@ -240,6 +299,7 @@ func (s *lanes) gap(l *lane, repaired bool, now time.Time) {
 	if repaired || !due.After(now) {
 		l.attempts++
 		due = now.Add(backoff(200*time.Millisecond, 5*time.Second, l.attempts))
+		s.trim(l)
 	}
 	s.wait(l, due)
 }

@@ -31,12 +31,13 @@ type Options struct {
 	// The SDK serialises the accepts of a connection to one in about ten round trips.
 	Connections int
 	// BatchSize bounds the events of one Handle call, and with it the credit given
-	// to the broker: a session holds up to twice as many; 256 by default, at most
+	// to the broker: a session holds up to six times as many; 256 by default, at most
 	// 2048.
 	BatchSize int
 	// BufferBytes bounds the message bodies that all sessions together hold before
-	// they are handled, as far as the size of what comes can be known from what came;
-	// 64 MiB by default.
+	// they are handled, as far as the size of what comes can be known from what came,
+	// and once more those that they handle, that wait for another try or for their
+	// predecessors; 64 MiB by default.
 	BufferBytes int
 	// SessionIdle is how long a session has no message before its slot goes on to
 	// another session, where some wait; 30 ms by default, and at least three round

@@ -149,8 +149,7 @@ func (s *session) process(work, stop context.Context, stopReceiving func(), pump
 
 // admit takes from the inbox into the lanes what they have room for.
 func (s *session) admit(work context.Context, now time.Time) {
-	room := 4*s.options.BatchSize - s.lanes.count
-	for _, d := range s.inbox.take(room) {
+	for _, d := range s.inbox.take(s.lanes.room()) {
 		if s.active.Equal(s.started) {
 			// It took a round trip to come, and so will the next after a pause for credit.
 			s.idle = max(s.options.SessionIdle, 3*now.Sub(s.started))
@@ -189,7 +188,7 @@ func (s *session) handle(work context.Context, now time.Time) bool {
 
 // over says why the session is to end, if it is.
 func (s *session) over(stop context.Context, now time.Time) ending {
-	quiet := s.lanes.count == 0 && s.inbox.len() == 0
+	quiet := s.lanes.held.count == 0 && s.inbox.len() == 0
 	idle := now.Sub(s.active)
 	switch {
 	case stop.Err() != nil:

@@ -263,3 +263,77 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 		s.end(t)
 	})
 }
+
+// While the store is down, what waits for it is bounded as well, be it many events or
+// one that comes again and again.
+func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 14
+	for name, id := range map[string]func(i int) int64{
+		"many events":        func(i int) int64 { return int64(i) + 1 },
+		"the same few again": func(i int) int64 { return int64(i)%8 + 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				broker := newFakeBroker(2*time.Millisecond, time.Minute)
+				last := int64(0)
+				for i := range 2000 {
+					last = max(last, id(i))
+					body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id(i)}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, size)}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					broker.sendBody("a", fmt.Sprint("a/", id(i)), body)
+				}
+				var failing atomic.Bool
+				failing.Store(true)
+				m := newModel(time.Millisecond)
+				m.transient = failing.Load
+				s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.BufferBytes = 1, 1<<20 })
+				pause(t.Context(), 5*time.Minute)
+				broker.mu.Lock()
+				most := broker.mostOut
+				broker.mu.Unlock()
+				// The inbox, as much in the lanes, and a message more in either.
+				if most > 2<<20+2*(size+1<<10) {
+					t.Errorf("%d KiB were out at once", most>>10)
+				}
+				failing.Store(false)
+				s.settled(t, time.Minute)
+				if err := m.check(map[string]int64{"a": last}); err != nil {
+					t.Error(err)
+				}
+				s.end(t)
+			})
+		})
+	}
+}
+
+// A gap whose successors are large leaves room for the other aggregates.
+func TestGapOfLargeEventsHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		for id := int64(2); id <= 300; id++ {
+			body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "stuck"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, 1<<16)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			broker.sendBody("bucket", fmt.Sprint("stuck/", id), body)
+		}
+		broker.send("bucket", "free", ids(1, 100)...)
+		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.BufferBytes = 1, 1<<20 })
+		pause(t.Context(), 5*time.Second)
+		if err := m.check(map[string]int64{"free": 100, "stuck": 0}); err != nil {
+			t.Error(err)
+		}
+		broker.send("bucket", "stuck", 1)
+		s.settled(t, 5*time.Minute)
+		if err := m.check(map[string]int64{"free": 100, "stuck": 300}); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+	})
+}
