@@ -115,7 +115,69 @@ func TestAdministration(t *testing.T) {
 		t.Fatalf("receive over a detached link: %v, %v", ids(got), err)
 	}
 
+	// One that is refused changes nothing.
+	_, err = a.UpdateSubscription(e.ctx, "new", "picky", admin.SubscriptionProperties{LockDuration: pointer("PT10M")}, nil)
+	if err == nil || !strings.Contains(err.Error(), "a lock lasts 5 seconds to 5 minutes") {
+		t.Fatal(err)
+	}
+
+	_, err = a.UpdateTopic(e.ctx, "new", admin.TopicProperties{MaxMessageSizeInKilobytes: pointer(int64(-1))}, nil)
+	if err == nil || !strings.Contains(err.Error(), "a size is not negative") {
+		t.Fatal(err)
+	}
+
+	sub, err = a.GetSubscription(e.ctx, "new", "picky", nil)
+	must(t, err)
+	equal(t, "lock", *sub.LockDuration, "PT10S")
+
+	topic, err = a.GetTopic(e.ctx, "new", nil)
+	must(t, err)
+	equal(t, "size", *topic.MaxMessageSizeInKilobytes, 256)
+
 	_, err = a.DeleteTopic(e.ctx, "new", nil)
 	must(t, err)
 	code(t, e.sender(e.client(), "new").SendMessage(e.ctx, message("1", ""), nil), azservicebus.CodeNotFound)
+}
+
+// TestDeletedEntitiesRefuse: links that were attached before do not outlive what
+// they are attached to.
+func TestDeletedEntitiesRefuse(t *testing.T) {
+	t.Parallel()
+
+	cfg := sbemu.Default()
+	cfg.Queues = []sbemu.Queue{{Name: "q"}}
+	cfg.Policies = []sbemu.Policy{{Name: "all", Key: "k", Manage: true}}
+	e := socket(t, cfg)
+	a := e.administer(cfg.Policies[0])
+	at := time.Now().Add(time.Hour)
+
+	for entity, remove := range map[string]func() error{
+		"events": func() error { _, err := a.DeleteTopic(e.ctx, "events", nil); return err },
+		"q":      func() error { _, err := a.DeleteQueue(e.ctx, "q", nil); return err },
+	} {
+		c := e.client()
+		s := e.sender(c, entity)
+		e.send(s, "a", "1")
+
+		r, err := c.NewReceiverForQueue(entity, nil)
+		if entity == "events" {
+			r, err = c.NewReceiverForSubscription("events", "projector", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
+		}
+
+		must(t, err)
+
+		_, err = r.PeekMessages(e.ctx, 1, nil)
+		must(t, err)
+
+		seqs, err := s.ScheduleMessages(e.ctx, []*azservicebus.Message{message("2", "a")}, at, nil)
+		must(t, err)
+		must(t, remove())
+
+		_, err = s.ScheduleMessages(e.ctx, []*azservicebus.Message{message("3", "a")}, at, nil)
+		code(t, err, azservicebus.CodeNotFound)
+		code(t, s.CancelScheduledMessages(e.ctx, seqs, nil), azservicebus.CodeNotFound)
+
+		_, err = r.PeekMessages(e.ctx, 1, nil)
+		code(t, err, azservicebus.CodeNotFound)
+	}
 }

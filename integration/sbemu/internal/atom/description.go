@@ -3,6 +3,7 @@ package atom
 import (
 	"encoding/xml"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -102,6 +103,14 @@ func newDescription(k *kind, now time.Time) *description {
 	}
 
 	return d
+}
+
+// clone returns a copy, to be changed without changing the description.
+func (d *description) clone() *description {
+	out := *d
+	out.values = maps.Clone(d.values)
+
+	return &out
 }
 
 // element is any XML element.

@@ -134,7 +134,7 @@ func (h *Handler) updateEntity(r *http.Request, t target, d *broker.Destination,
 		return 0, "", refuse(http.StatusNotFound, "404 Not Found. The messaging entity '%s' could not be found.", t.entity)
 	}
 
-	desc := h.describe(d)
+	desc := h.describe(d).clone()
 	if change := desc.changed(e); change != "" {
 		return 0, "", refuse(http.StatusBadRequest, "SubCode=40000. %s", change)
 	}
@@ -148,6 +148,7 @@ func (h *Handler) updateEntity(r *http.Request, t target, d *broker.Destination,
 	}
 
 	d.Update(in, q)
+	h.descriptions[key(d.Path())] = desc
 
 	h.detachLater(func() {
 		reason := broker.Updated(t.entity)

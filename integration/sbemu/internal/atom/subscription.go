@@ -100,7 +100,7 @@ func (h *Handler) putSubscription(r *http.Request, topic *broker.Destination, su
 }
 
 func (h *Handler) updateSubscription(r *http.Request, topic *broker.Destination, sub *broker.Subscription, e *element) (int, string, error) {
-	desc := h.describeSubscription(sub)
+	desc := h.describeSubscription(sub).clone()
 	if change := desc.changed(e); change != "" {
 		return 0, "", refuse(http.StatusBadRequest, "SubCode=40000. %s", change)
 	}
@@ -114,6 +114,8 @@ func (h *Handler) updateSubscription(r *http.Request, topic *broker.Destination,
 	}
 
 	topic.UpdateSubscription(sub.Name(), q)
+	h.descriptions[key(sub.Path())] = desc
+
 	h.detachLater(func() { sub.Detach(broker.Updated(sub.Path())) })
 
 	return http.StatusOK, h.subscriptionEntry(r, topic, sub), nil

@@ -132,7 +132,7 @@ func (d *Destination) Send(msgs []*message.Message) *wire.Error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 
-	if err := d.intake.refuse(msgs, d.direct != nil && d.direct.RequiresSession()); err != nil {
+	if err := d.refuse(msgs); err != nil {
 		return err
 	}
 
@@ -154,13 +154,23 @@ func (d *Destination) Send(msgs []*message.Message) *wire.Error {
 	return nil
 }
 
+// refuse says why messages that were sent together are not accepted, or nothing.
+// The caller holds the lock.
+func (d *Destination) refuse(msgs []*message.Message) *wire.Error {
+	if err := d.Closed(); err != nil {
+		return err
+	}
+
+	return d.intake.refuse(msgs, d.direct != nil && d.direct.RequiresSession())
+}
+
 // Schedule accepts messages for later and returns the sequence numbers by
 // which they can be cancelled.
 func (d *Destination) Schedule(msgs []*message.Message) ([]int64, *wire.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 
-	if err := d.intake.refuse(msgs, d.direct != nil && d.direct.RequiresSession()); err != nil {
+	if err := d.refuse(msgs); err != nil {
 		return nil, err
 	}
 
@@ -277,6 +287,15 @@ func (d *Destination) Pending() int {
 	}
 
 	return d.pending.Counts().Scheduled
+}
+
+// Closed says why the destination is closed, nil: it is not.
+func (d *Destination) Closed() *wire.Error {
+	if d.direct != nil {
+		return d.direct.Closed()
+	}
+
+	return d.pending.Closed()
 }
 
 // Close closes the destination's queues for a reason.

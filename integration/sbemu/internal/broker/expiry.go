@@ -43,7 +43,7 @@ func (q *Queue) wake() {
 
 	q.mu.Lock()
 
-	if q.closed {
+	if q.closed != nil {
 		q.mu.Unlock()
 
 		return

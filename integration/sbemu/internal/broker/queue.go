@@ -25,7 +25,7 @@ type Queue struct {
 
 	mu       sync.Mutex
 	cfg      QueueConfig
-	closed   bool
+	closed   *wire.Error // why, nil: it is not
 	sequence sequence
 
 	fifo     fifo                // without sessions
@@ -205,7 +205,7 @@ func (q *Queue) enqueue(msg *message.Message, enqueuedSeq int64, now time.Time) 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
-	if q.closed {
+	if q.closed != nil {
 		return 0
 	}
 
@@ -275,7 +275,7 @@ func (q *Queue) adopt(it *Item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
-	if q.closed {
+	if q.closed != nil {
 		return
 	}
 
@@ -342,10 +342,18 @@ func (q *Queue) bury(it *Item, properties wire.Map) {
 	q.deadLetter.adopt(it)
 }
 
-// Close detaches all receivers for a reason and forgets all messages.
+// Closed says why the queue is closed, nil: it is not.
+func (q *Queue) Closed() *wire.Error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	return q.closed
+}
+
+// Close detaches all receivers for a reason; no message gets in or out any more.
 func (q *Queue) Close(reason *wire.Error) {
 	q.mu.Lock()
-	q.closed = true
+	q.closed = reason
 	q.alarm.stop()
 	q.detachAll(reason)
 	q.mu.Unlock()

@@ -69,8 +69,8 @@ func (q *Queue) Receive(c Consumer, mode Mode) (*Receiver, *wire.Error) {
 // refuse says why a receiver cannot be attached, or nothing.
 func (q *Queue) refuse(session bool) *wire.Error {
 	switch {
-	case q.closed:
-		return errDeleted(q.path)
+	case q.closed != nil:
+		return q.closed
 	case q.cfg.Disabled:
 		return wire.Errorf(CondEntityDisabled, "Messaging entity '%s' is currently disabled.", q.path)
 	case q.forward != nil:

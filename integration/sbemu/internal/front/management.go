@@ -59,7 +59,20 @@ func (m *management) request(c *conn, req *request) {
 	c.respond(req, m.answer(c, req))
 }
 
+// closed says why the node's entity is no longer there, or nothing.
+func (m *management) closed() *wire.Error {
+	if m.queue != nil {
+		return m.queue.Closed()
+	}
+
+	return m.destination.Closed()
+}
+
 func (m *management) answer(c *conn, req *request) response {
+	if err := m.closed(); err != nil {
+		return failure(err)
+	}
+
 	name := req.text("operation")
 
 	op, known := operations[name]
