@@ -56,8 +56,8 @@ func (s *Server) KillCursors() int { return s.engine.KillCursors() }
 // OpenCursors counts the open cursors, and the change streams among them.
 func (s *Server) OpenCursors() (all, streams int) { return s.engine.OpenCursors() }
 
-// TruncateOplog drops all but the newest keep entries of the oplog, at least
-// one.
+// TruncateOplog drops all but the newest keep entries of the oplog. Those of one
+// transaction stay or go together, and the newest stay.
 func (s *Server) TruncateOplog(keep int) { s.store.Log().Truncate(keep) }
 
 // OplogEntries is the number of entries in the oplog.

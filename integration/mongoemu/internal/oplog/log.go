@@ -37,7 +37,8 @@ func New(limits Limits) *Log {
 }
 
 // Append adds entries, drops what no longer fits, and wakes who waits. The
-// newest entry always stays.
+// entries of one cluster time, a transaction's, stay or go together, and the
+// newest always stay: the server has them in one entry.
 func (l *Log) Append(entries ...*Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,8 +46,7 @@ func (l *Log) Append(entries ...*Entry) {
 		l.bytes += e.size()
 	}
 	l.entries = append(l.entries, entries...)
-	for l.over() {
-		l.drop()
+	for l.over() && l.drop() {
 	}
 	l.compact()
 	if l.waiting > 0 {
@@ -58,14 +58,27 @@ func (l *Log) Append(entries ...*Entry) {
 
 func (l *Log) over() bool {
 	n := len(l.entries) - l.head
-	return n > 1 && (l.limits.Entries > 0 && n > l.limits.Entries || l.limits.Bytes > 0 && l.bytes > l.limits.Bytes)
+	return l.limits.Entries > 0 && n > l.limits.Entries || l.limits.Bytes > 0 && l.bytes > l.limits.Bytes
 }
 
-func (l *Log) drop() {
-	l.bytes -= l.entries[l.head].size()
-	l.entries[l.head] = nil
-	l.head++
-	l.first++
+// drop drops the oldest entries, those of one time, and reports whether there are
+// newer ones.
+func (l *Log) drop() bool {
+	live := l.entries[l.head:]
+	n := 0
+	for n < len(live) && live[n].TS == live[0].TS {
+		n++
+	}
+	if n == len(live) {
+		return false
+	}
+	for i, e := range live[:n] {
+		l.bytes -= e.size()
+		live[i] = nil
+	}
+	l.head += n
+	l.first += uint64(n)
+	return true
 }
 
 func (l *Log) compact() {
@@ -78,12 +91,12 @@ func (l *Log) compact() {
 	l.head = 0
 }
 
-// Truncate drops all but the newest keep entries, at least one.
+// Truncate drops all but the newest keep entries, at least those of the newest
+// cluster time.
 func (l *Log) Truncate(keep int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.entries)-l.head > max(keep, 1) {
-		l.drop()
+	for len(l.entries)-l.head > keep && l.drop() {
 	}
 	l.compact()
 }

@@ -49,6 +49,36 @@ func TestSeekAndRead(t *testing.T) {
 	}
 }
 
+// The entries of a transaction share their time: a position at that time is in
+// the log with all of them, or lost.
+func TestTransactionsStayWhole(t *testing.T) {
+	t.Parallel()
+	transaction := func(n uint32) []*oplog.Entry {
+		return []*oplog.Entry{{TS: at(n)}, {TS: at(n), Index: 1}, {TS: at(n), Index: 2}}
+	}
+	for name, shorten := range map[string]func(*oplog.Log){
+		"bounds":   func(l *oplog.Log) { l.Append(&oplog.Entry{TS: at(4)}) },
+		"truncate": func(l *oplog.Log) { l.Truncate(5) },
+	} {
+		l := oplog.New(oplog.Limits{Entries: 6})
+		l.Append(transaction(2)...)
+		l.Append(transaction(3)...)
+		shorten(l)
+		if _, err := l.Seek(at(2)); !errors.Is(err, oplog.ErrLost) {
+			t.Errorf("%s: seek a transaction of which a part is lost: %v", name, err)
+		}
+		into := make([]*oplog.Entry, 3)
+		p, err := l.Seek(at(3))
+		if n, lost := l.Read(p, into); err != nil || lost != nil || n != 3 || into[0].Index != 0 || into[2].Index != 2 {
+			t.Errorf("%s: the next transaction has %d entries (%v, %v)", name, n, err, lost)
+		}
+		l.Truncate(0)
+		if kept := l.Stats().Entries; kept != len(l.All()) || kept > 3 {
+			t.Errorf("%s: %d entries are kept", name, kept)
+		}
+	}
+}
+
 // Whatever is appended and truncated, the log stays within its bounds and its
 // positions name the same entries.
 func TestBounds(t *testing.T) {
