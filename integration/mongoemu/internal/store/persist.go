@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,12 +40,14 @@ func Open(log *oplog.Log, now func() time.Time, dir string) (*Store, error) {
 	}
 	s.journal = j
 	if s.log.Stats().Entries == 0 {
-		s.initiate()
-		return s, s.flush()
+		if err := s.initiate(); err != nil {
+			return nil, errors.Join(fmt.Errorf("open the store: %w", err), j.Close())
+		}
+		return s, nil
 	}
 	s.clock.Observe(s.log.Newest())
 	if err := j.Rewrite(s.snapshotFrames); err != nil {
-		return nil, fmt.Errorf("open the store: %w", err)
+		return nil, errors.Join(fmt.Errorf("open the store: %w", err), j.Close())
 	}
 	return s, nil
 }
@@ -59,17 +62,28 @@ func (s *Store) Close() error {
 	return s.journal.Close()
 }
 
+// flush ends a write before the lock is given up: what was published is handed to
+// the journal's file and only then shown in the log, so that no change stream
+// tells of what the end of the process could take back.
 func (s *Store) flush() error {
-	if s.journal == nil {
-		return nil
+	if s.journal != nil {
+		if err := s.journal.Flush(); err != nil {
+			return err
+		}
 	}
-	return s.journal.Flush()
+	if len(s.published) > 0 {
+		s.log.Append(s.published...)
+		clear(s.published)
+		s.published = s.published[:0]
+	}
+	return nil
 }
 
-// publish appends entries to the log and to the journal; ops are the changes of
-// documents that they stand for, nil where they are of none.
+// publish appends entries to the log and to the journal, where the next flush
+// makes them seen; ops are the changes of documents that they stand for, nil where
+// they are of none.
 func (s *Store) publish(entries []*oplog.Entry, ops []op) {
-	s.log.Append(entries...)
+	s.published = append(s.published, entries...)
 	if s.journal == nil {
 		return
 	}

@@ -177,6 +177,57 @@ func TestStoreSurvives(t *testing.T) {
 	})
 }
 
+// A change stream reads the log beside the store's lock: it must not meet there
+// what the journal's file does not have yet.
+func TestLogShowsOnlyWhatIsKept(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openStore(t, dir)
+	size := func() int64 {
+		file, err := os.Stat(filepath.Join(dir, "journal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file.Size()
+	}
+	before, end := size(), s.Log().End()
+	err := s.Do(t.Context(), nil, func(w *store.Writer) error {
+		err := w.Insert(store.Namespace{DB: "db", Coll: "c"}, bsonraw.MustMarshal(bson.D{{Key: "_id", Value: 1}}))
+		if s.Log().End() > end && size() == before {
+			t.Error("the log shows an insert that is not in the journal")
+		}
+		return err
+	})
+	if err != nil || s.Log().End() == end || size() == before {
+		t.Errorf("after the insert (%v) the log ends at %d, the journal at %d", err, s.Log().End(), size())
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A store that cannot be opened gives its directory back.
+func TestStoreThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := openStore(t, dir).Close(); err != nil {
+		t.Fatal(err)
+	}
+	inTheWay := filepath.Join(dir, "journal.next")
+	if err := os.Mkdir(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(oplog.New(oplog.Limits{}), time.Now, dir); err == nil {
+		t.Fatal("opened a store that it cannot rewrite")
+	}
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := openStore(t, dir).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // crash leaves a store's directory as the end of its process would, under
 // another name, with a write that was cut short.
 func crash(t *rapid.T, base, dir string) string {

@@ -27,19 +27,21 @@ type Store struct {
 	ended       chan struct{} // closed when a transaction ends
 	nextRecord  uint64
 	journal     *journal.Journal // nil for a store in memory only
+	published   []*oplog.Entry   // not yet in the log, see flush
 }
 
 // New makes an empty store, in memory only, that writes to log and reads time from
 // now.
 func New(log *oplog.Log, now func() time.Time) *Store {
 	s := empty(log, now)
-	s.initiate()
+	_ = s.initiate() // only a journal fails
 	return s
 }
 
 // initiate begins the log.
-func (s *Store) initiate() {
+func (s *Store) initiate() error {
 	s.publish([]*oplog.Entry{{TS: s.clock.Next(), First: true, Wall: s.now().UnixMilli(), Message: "initiating set"}}, nil)
+	return s.flush()
 }
 
 func empty(log *oplog.Log, now func() time.Time) *Store {
