@@ -69,19 +69,25 @@ join -a 2 "$work/actual" "$work/claimed" |
 	awk '$2 != $3 { print $1 ": " $NF " in values.yaml, " (NF == 3 ? $2 : "none") " in the service" }' >"$work/drifted"
 if [ -s "$work/drifted" ]; then complain "defaults that have changed" <"$work/drifted"; fi
 
-# Alerts, dashboards and autoscaling ask for metrics that the services' code names,
-# whole or behind their prefix.
-grep -ohE 'penstock_(publisher|projector)_[a-z_]+' "$work"/*.yaml RUNBOOK.md templates/NOTES.txt ../../docs/autoscaling.md |
-	sort -u >"$work/metrics"
-while read -r metric; do
-	short=${metric#penstock_publisher_} short=${short#penstock_projector_}
-	service=${metric#penstock_} service=${service%%_*}
-	for name in "$metric" "${metric%_bucket}" "${metric%_sum}" "${metric%_count}" "$short" "${short%_bucket}" "${short%_sum}" "${short%_count}"; do
-		if grep -rqF "\"$name\"" --include='*.go' --exclude='*_test.go' "../../$service"; then continue 2; fi
-	done
-	echo "$metric"
-done <"$work/metrics" >"$work/unknown"
-if [ -s "$work/unknown" ]; then complain "metrics that no service has" <"$work/unknown"; fi
+# Alerts, dashboards, autoscaling and pages speak of metrics that the services' code
+# names, whole or behind their prefix; and the dashboards show all that there are.
+for service in publisher projector; do
+	grep -rohE --include='*.go' --exclude='*_test.go' "\"penstock_${service}_[a-z_]+\"|\\bname\\(\"[a-z_]+\"" "../../$service" |
+		sed "s/^name(\"/penstock_${service}_/; s/\"//g"
+done | sort -u >"$work/exported"
+metrics='penstock_(publisher|projector)_[a-z_]+'
+whole() { # a histogram is asked for by its parts
+	while read -r metric; do
+		for part in _bucket _sum _count; do
+			if grep -qxF "${metric%"$part"}" "$work/exported"; then metric=${metric%"$part"}; fi
+		done
+		echo "$metric"
+	done | sort -u
+}
+grep -ohE "$metrics" "$work"/*.yaml RUNBOOK.md README.md templates/NOTES.txt ../../docs/*.md ../../README.md ../../ARCHITECTURE.md | sort -u | whole >"$work/asked"
+only_in "metrics that no service has" "$work/asked" "$work/exported"
+grep -ohE "$metrics" dashboards/*.json | sort -u | whole >"$work/shown"
+only_in "metrics that no dashboard shows" "$work/exported" "$work/shown"
 
 # Each alert has a heading in the runbook, and each heading an alert.
 grep -ohE '^- alert: .*' templates/_alerts.tpl | sed 's/- alert: //' | sort >"$work/alerts"

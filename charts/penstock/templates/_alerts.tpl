@@ -87,6 +87,7 @@ order is at risk, now; warning: look at it in working hours.
     summary: No projector runs.
     description: No projector has been seen for 5 minutes. Events wait in the subscription.
 {{- end }}
+{{- if eq (include "penstock.countsBacklog" .root) "true" }}
 - alert: PenstockProjectorStandsStill
   expr: max(penstock_projector_backlog_sessions{ {{- $pods -}} }) > 0 and sum(rate(penstock_projector_events_total{ {{- $pods -}} }[10m])) == 0
   for: 10m
@@ -94,6 +95,14 @@ order is at risk, now; warning: look at it in working hours.
   annotations:
     summary: The projector stands still.
     description: {{ `Sessions wait ({{ $value | humanize }}), and no event has been projected for 10 minutes.` | quote }}
+- alert: PenstockProjectorBacklogUnknown
+  expr: absent(penstock_projector_backlog_sessions{ {{- $pods -}} }) and on() sum(penstock_projector_session_slots{ {{- $pods -}} }) > 0
+  for: 10m
+  labels: {severity: warning}
+  annotations:
+    summary: Nobody can count what waits for the projector.
+    description: No projector that runs has been able to count the sessions that have messages for 10 minutes. Autoscaling by sessions and PenstockProjectorStandsStill do without the number.
+{{- end }}
 - alert: PenstockProjectorLate
   expr: histogram_quantile(0.99, sum by (le) (rate(penstock_projector_event_age_seconds_bucket{ {{- $pods -}} }[5m]))) > {{ int64 $thresholds.eventAgeSeconds }}
   for: 10m

@@ -100,6 +100,12 @@ app.kubernetes.io/component: {{ .component }}
 {{- default (printf "%s-projections" (include "penstock.componentName" (dict "root" . "component" "projector"))) .Values.projector.projections.existingConfigMap }}
 {{- end }}
 
+{{/* "true" where the projector counts the sessions that have messages. */}}
+{{- define "penstock.countsBacklog" -}}
+{{- $interval := .Values.projector.backlog.interval }}
+{{- if or (kindIs "invalid" $interval) (regexMatch "[1-9]" (toString $interval)) }}true{{ end }}
+{{- end }}
+
 {{/* How PromQL selects the pods of a component. */}}
 {{- define "penstock.promSelector" -}}
 {{- printf "namespace=%q, pod=~%q" .root.Release.Namespace (printf "%s-.+" (include "penstock.componentName" .)) }}

@@ -139,6 +139,9 @@ projector.autoscaling.minReplicas is 0 without projector.autoscaling.keda.messag
 {{- if and $keda.sessions.enabled (not $keda.sessions.serverAddress) }}
 projector.autoscaling.keda.sessions.serverAddress is not set: set it to the address of Prometheus
 {{ end }}
+{{- if and $keda.sessions.enabled (not $keda.sessions.query) (ne (include "penstock.countsBacklog" .) "true") }}
+projector.backlog.interval is {{ .Values.projector.backlog.interval }}, so that no pod counts the sessions that projector.autoscaling.keda.sessions asks for: set it to 30s, or disable that trigger
+{{ end }}
 {{- if and $keda.sessions.azureIdentity .Values.serviceBus.existingSecret $keda.messages.enabled }}
 projector.autoscaling.keda.sessions.azureIdentity is true though messages are read by a connection string: set serviceBus.namespace instead of serviceBus.existingSecret, or disable one of the triggers
 {{ end }}
