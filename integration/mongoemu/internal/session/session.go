@@ -163,7 +163,7 @@ func (m *Manager) Reap() {
 			s.tx.Abort()
 			s.expired = true
 		}
-		if s.tx == nil && now.Sub(s.used) >= Timeout {
+		if (s.tx == nil || s.expired) && now.Sub(s.used) >= Timeout {
 			delete(m.sessions, key)
 		}
 		s.mu.Unlock()
