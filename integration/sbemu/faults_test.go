@@ -161,6 +161,19 @@ func TestDetachLinks(t *testing.T) {
 	})
 }
 
+// TestDroppedIsDropped: a connection that was dropped is neither listed nor dropped
+// again, also before its end has come through.
+func TestDroppedIsDropped(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
+		e.send(e.sender(e.client(), "events"), "a", "1")
+		equal(t, "dropped", e.DropConnections(nil), 1)
+		equal(t, "listed", len(e.Connections()), 0)
+		equal(t, "dropped again", e.DropConnections(nil), 0)
+	})
+}
+
 func TestLatency(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t

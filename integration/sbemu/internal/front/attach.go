@@ -98,7 +98,7 @@ func (s *session) attachSender(p *wire.Attach) {
 	}
 
 	address := entityPath(p.Target.Address)
-	l := &incoming{session: s, handle: p.Handle, maxSize: maxRequestSize}
+	l := &incoming{session: s, handle: p.Handle, maxSize: maxRequestSize, deliveryCount: p.InitialDeliveryCount}
 	reply := attachReply(p)
 
 	switch {

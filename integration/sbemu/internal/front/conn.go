@@ -50,6 +50,7 @@ type conn struct {
 	mu      sync.Mutex // guards what follows, and the sending side of links
 	output  []byte
 	waiting int // bytes handed to the writer, not yet written
+	held    int // bytes of replies that wait for credit
 	stopped bool
 	settled settledRange
 	blocked []*outgoing          // links that wait for room in the output, a window or throttling

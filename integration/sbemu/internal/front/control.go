@@ -21,7 +21,7 @@ func (s *Server) Connections() []Connection {
 	var out []Connection
 
 	for _, c := range s.connections() {
-		if c.opened.Load() {
+		if c.isOpen() {
 			out = append(out, c.describe())
 		}
 	}
@@ -30,6 +30,9 @@ func (s *Server) Connections() []Connection {
 
 	return out
 }
+
+// isOpen reports whether the connection is in use: not one whose end is under way.
+func (c *conn) isOpen() bool { return c.opened.Load() && !c.closing.Load() }
 
 func (c *conn) describe() Connection {
 	d := Connection{ID: c.id, ContainerID: c.container, RemoteAddr: c.net.RemoteAddr().String()}
@@ -59,7 +62,7 @@ func (s *Server) Drop(which func(Connection) bool) int {
 	n := 0
 
 	for _, c := range s.connections() {
-		if c.opened.Load() && which(c.describe()) {
+		if c.isOpen() && which(c.describe()) {
 			c.drop()
 
 			n++

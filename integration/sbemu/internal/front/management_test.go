@@ -29,17 +29,21 @@ func (s *server) manage(c *rawclient.Client, entity string) *node {
 	return &node{Client: c, t: s.t}
 }
 
-// call sends a request and returns the status and body of the response.
-func (n *node) call(operation string, properties wire.Map, body wire.Map) (int32, wire.Map) {
-	n.t.Helper()
-
+// ask sends a request.
+func (n *node) ask(operation string, properties, body wire.Map) error {
 	b := wire.AppendValue(wire.AppendDescriptor(nil, wire.CodeProperties), []any{"id", nil, nil, nil, "replies"})
 	properties = append(properties, wire.Pair{Key: "operation", Value: "com.microsoft:" + operation})
 	b = wire.AppendMap(wire.AppendDescriptor(b, wire.CodeApplicationProperties), properties)
 	b = wire.AppendMap(wire.AppendDescriptor(b, wire.CodeValue), body)
-	check(n.t, n.Send(0, rawclient.Transfer(10, n.sent, b)))
-
 	n.sent++
+
+	return n.Send(0, rawclient.Transfer(10, n.sent-1, b))
+}
+
+// call sends a request and returns the status and body of the response.
+func (n *node) call(operation string, properties wire.Map, body wire.Map) (int32, wire.Map) {
+	n.t.Helper()
+	check(n.t, n.ask(operation, properties, body))
 
 	for {
 		p, err := n.Receive()

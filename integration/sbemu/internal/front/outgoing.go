@@ -66,6 +66,10 @@ func (l *outgoing) accept(g broker.Grant, session bool) {
 	l.usedAt = time.Now()
 	c.names[l.attach.Name] = l
 
+	if l.credit > 0 { // granted before there was a session: to be fed without the lock
+		c.block(l)
+	}
+
 	if session {
 		source := *l.attach.Source
 		source.Filter = wire.Map{{
@@ -260,6 +264,12 @@ func (l *outgoing) detached() {
 	l.gone = true
 	l.forget()
 	receiver := l.receiver
+
+	for _, payload := range l.queue {
+		c.held -= len(payload)
+	}
+
+	l.queue = nil
 	c.mu.Unlock()
 
 	if l.replyTo != "" {
@@ -293,7 +303,7 @@ func (l *outgoing) transfer(*wire.Transfer) error {
 
 // flow handles the client's credit.
 func (l *outgoing) flow(p *wire.Flow) {
-	s, c := l.session, l.session.conn
+	c := l.session.conn
 
 	if p.HasLinkCredit {
 		c.mu.Lock()
@@ -312,24 +322,38 @@ func (l *outgoing) flow(p *wire.Flow) {
 		l.usedAt = time.Now()
 		c.mu.Unlock()
 
-		l.resume()
+		l.feed()
 	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	if l.gone {
+	if !l.endDrain() && p.Echo {
+		l.tellFlow()
+	}
+}
+
+// endDrain uses up the credit that is left of a drain, once nothing waits to be
+// sent, and says whether it did. The caller holds the lock.
+func (l *outgoing) endDrain() bool {
+	if !l.drain || l.credit == 0 || l.blocked || l.gone || !l.attached {
+		return false
+	}
+
+	l.deliveryCount += l.credit
+	l.credit = 0
+	l.tellFlow()
+
+	return true
+}
+
+// tellFlow tells the client the state of the link. The caller holds the lock.
+func (l *outgoing) tellFlow() {
+	if l.gone || !l.attached {
 		return
 	}
 
-	if l.drain && l.credit > 0 && !l.blocked {
-		l.deliveryCount += l.credit
-		l.credit = 0
-	} else if !p.Echo {
-		return
-	}
-
-	s.appendFlow(&wire.Flow{
+	l.session.appendFlow(&wire.Flow{
 		Handle:           l.attach.Handle,
 		HasHandle:        true,
 		DeliveryCount:    l.deliveryCount,
@@ -338,11 +362,22 @@ func (l *outgoing) flow(p *wire.Flow) {
 		HasLinkCredit:    true,
 		Drain:            l.drain,
 	})
-	c.signal()
+	l.session.conn.signal()
 }
 
-// resume sends what can be sent.
+// resume sends what can be sent after the link has waited.
 func (l *outgoing) resume() {
+	l.feed()
+
+	c := l.session.conn
+
+	c.mu.Lock()
+	l.endDrain()
+	c.mu.Unlock()
+}
+
+// feed sends what can be sent.
+func (l *outgoing) feed() {
 	c := l.session.conn
 
 	if l.replyTo != "" {
@@ -406,7 +441,9 @@ func (l *outgoing) reply(payload []byte) {
 
 	c.mu.Lock()
 	l.queue = append(l.queue, payload)
+	c.held += len(payload)
 	l.sendReplies()
+	c.limit()
 	c.mu.Unlock()
 	c.signal()
 }
@@ -417,6 +454,7 @@ func (l *outgoing) sendReplies() {
 	for len(l.queue) > 0 && l.room(len(l.queue[0])) {
 		payload := l.queue[0]
 		l.queue = l.queue[1:]
+		l.session.conn.held -= len(payload)
 		id := l.take()
 
 		if !l.settled {

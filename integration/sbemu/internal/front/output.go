@@ -20,10 +20,10 @@ func (c *conn) append(channel uint16, p wire.Performative) {
 	c.limit()
 }
 
-// limit ends the connection of a client that asks and asks and does not read.
-// The caller holds the lock.
+// limit ends the connection of a client that asks and asks and does not read, or
+// grants no credit for the replies. The caller holds the lock.
 func (c *conn) limit() {
-	if len(c.output)+c.waiting > outputLimit {
+	if len(c.output)+c.waiting+c.held > outputLimit {
 		c.stopped = true
 		_ = c.net.Close()
 	}

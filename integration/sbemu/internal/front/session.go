@@ -23,11 +23,11 @@ type session struct {
 	channel uint16
 
 	// Of the goroutine that handles frames.
-	links      map[uint32]link
-	nextIn     uint32 // transfer id that the client sends next
-	windowUsed uint32
+	links map[uint32]link
 
 	// Guarded by the connection's lock.
+	nextIn       uint32 // transfer id that the client sends next
+	windowUsed   uint32 // transfers since the window was granted
 	nextOut      uint32 // transfer id that the server sends next
 	nextDelivery uint32
 	peerWindow   uint32 // transfers that the client takes
@@ -158,18 +158,19 @@ func (s *session) transfer(p *wire.Transfer) error {
 		return wire.Errorf(broker.CondUnattachedHandle, "no link with handle %d", p.Handle)
 	}
 
+	c := s.conn
+
+	c.mu.Lock()
 	s.nextIn++
 	s.windowUsed++
-
-	if s.windowUsed > sessionWindow {
-		return wire.Errorf(broker.CondWindowViolation, "more transfers than the incoming window of %d", sessionWindow)
-	}
+	grant := s.windowUsed >= sessionWindow/2
+	c.mu.Unlock()
 
 	if err := l.transfer(p); err != nil {
 		return err
 	}
 
-	if s.windowUsed >= sessionWindow/2 {
+	if grant {
 		s.sendFlow(&wire.Flow{})
 	}
 
