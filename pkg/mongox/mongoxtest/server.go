@@ -22,6 +22,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	commands []bson.Raw
+	silentTo string
 }
 
 // NewServer makes a server that gives these replies. A reply whose ok is 0 is an error.
@@ -30,10 +31,14 @@ func NewServer(t *testing.T, replies ...bson.D) *Server {
 	s := &Server{}
 	deployment := drivertest.NewMockDeployment(replies...)
 	opts := options.Client().SetMonitor(&event.CommandMonitor{
-		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		Started: func(ctx context.Context, e *event.CommandStartedEvent) {
 			s.mu.Lock()
-			defer s.mu.Unlock()
 			s.commands = append(s.commands, bytes.Clone(e.Command))
+			silent := s.silentTo == e.CommandName
+			s.mu.Unlock()
+			if silent {
+				<-ctx.Done()
+			}
 		},
 	})
 	if err := xoptions.SetInternalClientOptions(opts, "deployment", deployment); err != nil {
@@ -51,6 +56,14 @@ func NewServer(t *testing.T, replies ...bson.D) *Server {
 		}
 	})
 	return s
+}
+
+// Ignore lets commands of that name wait for an answer for as long as their context
+// lasts.
+func (s *Server) Ignore(command string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silentTo = command
 }
 
 // Command gives the i-th command as relaxed JSON, without the fields that every

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,6 +20,9 @@ var ErrNotFound = errors.New("event is not in the event store")
 
 // maxBytes is about how much is read at once.
 const maxBytes = 16 << 20
+
+// closeTimeout bounds the end of a cursor that has not been read to its end.
+const closeTimeout = time.Second
 
 // Collection is what a reader needs of a [*mongo.Collection]. Its reads must be of
 // what a majority has.
@@ -57,7 +61,7 @@ func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, l
 	if err != nil {
 		return nil, r.wrap(err, ev, from, to)
 	}
-	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+	defer closeCursor(ctx, cursor)
 	var events []*event.Event
 	for size := 0; size < maxBytes && cursor.Next(ctx); {
 		found, err := r.events.Read(bytes.Clone(cursor.Current))
@@ -86,6 +90,14 @@ func (r *Reader) Whole(ctx context.Context, ev *event.Event) (*event.Event, erro
 		return nil, fmt.Errorf("read event %d of aggregate %q: %w", ev.EventID, ev.AggregateID, ErrNotFound)
 	}
 	return events[0], nil
+}
+
+// closeCursor tells the server, within bounded time, that nobody reads on. What it is
+// not told it finds out after ten minutes.
+func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = cursor.Close(ctx)
 }
 
 func (r *Reader) wrap(err error, ev *event.Event, from, to int64) error {

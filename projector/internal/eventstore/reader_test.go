@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
 )
 
@@ -130,5 +132,40 @@ func TestWhole(t *testing.T) {
 	c.err = errors.New("no primary")
 	if _, err := reader(t, c).Whole(t.Context(), ev); !errors.Is(err, c.err) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A server that has stopped answering does not keep the reader that wants to close
+// its cursor.
+func TestMissingDoesNotWaitForTheCursorToClose(t *testing.T) {
+	t.Parallel()
+	broken := bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: 2}}
+	server := mongoxtest.NewServer(t, bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{
+		{Key: "id", Value: int64(7)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: bson.A{stored("a", 1), broken}},
+	}}}, bson.D{{Key: "ok", Value: 1}})
+	server.Ignore("killCursors")
+	r, err := eventstore.NewReader(server.Client.Database("shop").Collection("events"), event.DefaultFields(), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := read(t, stored("a", 3))
+	done := make(chan error, 1)
+	go func() {
+		events, err := r.Missing(t.Context(), ev, 1, 2, 500)
+		if err == nil && len(events) != 1 {
+			err = errors.New("the first event is missing")
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("still waiting after a minute")
+	}
+	if command := server.Command(t, 1); !strings.Contains(command, "killCursors") {
+		t.Errorf("the cursor was left open: %s", command)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -41,6 +42,10 @@ type update struct {
 
 // errUncertain says that a commit may have happened.
 var errUncertain = errors.New("the outcome of the commit is unknown")
+
+// abortTimeout bounds the abort of a transaction: the others of its collection wait
+// for it.
+const abortTimeout = 2 * time.Second
 
 // mongoDatabase is MongoDB.
 type mongoDatabase struct {
@@ -125,6 +130,7 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 	if err != nil {
 		return fmt.Errorf("start session: %w", err)
 	}
+	// No request: when it ends, the transaction has.
 	defer session.EndSession(context.WithoutCancel(ctx))
 	if err := session.StartTransaction(options.Transaction().
 		SetReadConcern(readconcern.Snapshot()).SetWriteConcern(writeconcern.Majority())); err != nil {
@@ -132,7 +138,9 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 	}
 	if err := do(mongo.NewSessionContext(ctx, session)); err != nil {
 		// A transaction that cannot be aborted now ends by itself: nothing commits it.
-		_ = session.AbortTransaction(context.WithoutCancel(ctx))
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+		defer cancel()
+		_ = session.AbortTransaction(ending)
 		return err
 	}
 	err = session.CommitTransaction(ctx)
