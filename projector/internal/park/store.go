@@ -20,7 +20,7 @@ import (
 // CollectionName is the collection's name in the database of the state.
 const CollectionName = "parked"
 
-// ErrNotParked says that there is no marker to advance: a retry has taken it away.
+// ErrNotParked says that there is no marker to advance: an operator has deleted it.
 // Look again: the event may be due to be applied.
 var ErrNotParked = errors.New("the aggregate is not parked")
 

@@ -73,5 +73,5 @@
 // What is transient is tried again until the context ends. What is not (an
 // expression that fails, an operator that does not fit, a document that MongoDB
 // refuses) parks the aggregate in that projection alone: what came before the event
-// is written, and what comes after it is acknowledged and left to a retry.
+// is written, and what comes after it is acknowledged and stays in the event store.
 package project
