@@ -81,7 +81,7 @@ func parkKey(u project.Unit) park.Key {
 	return park.Key{Projection: u.Projection, AggregateID: u.AggregateID}
 }
 
-func (p parking) Parked(ctx context.Context, units []project.Unit) ([]bool, error) {
+func (p parking) Parked(ctx context.Context, units []project.Unit) ([]int64, error) {
 	keys := make([]park.Key, len(units))
 	for i, u := range units {
 		keys[i] = parkKey(u)

@@ -24,7 +24,8 @@
 // "parked" would acknowledge an event of an aggregate that is to go on. A stale "not
 // parked" would, where event ids only increase, apply an event over the one that
 // failed. The projections ask only where it matters: before they call a gap a gap,
-// and always where ids only increase.
+// and always where ids only increase. A marker of an event that the read model has, for
+// it passed when it came again, keeps nothing back where event ids have no holes.
 //
 // # Advance confirms
 //

@@ -97,9 +97,9 @@ func NewStore(c Collection, o Options) *Store {
 	return s
 }
 
-// Parked tells for each key whether it is parked.
-func (s *Store) Parked(ctx context.Context, keys []Key) ([]bool, error) {
-	found := make(map[Key]bool)
+// Parked gives for each key the event that it is parked at; 0 where it is not parked.
+func (s *Store) Parked(ctx context.Context, keys []Key) ([]int64, error) {
+	found := make(map[Key]int64)
 	for rest := keys; len(rest) > 0; {
 		n := min(len(rest), maxKeys)
 		if err := s.lookUp(ctx, rest[:n], found); err != nil {
@@ -107,28 +107,29 @@ func (s *Store) Parked(ctx context.Context, keys []Key) ([]bool, error) {
 		}
 		rest = rest[n:]
 	}
-	parked := make([]bool, len(keys))
+	parked := make([]int64, len(keys))
 	for i, key := range keys {
 		parked[i] = found[key]
 	}
 	return parked, nil
 }
 
-func (s *Store) lookUp(ctx context.Context, keys []Key, found map[Key]bool) error {
+func (s *Store) lookUp(ctx context.Context, keys []Key, found map[Key]int64) error {
 	cursor, err := s.collection.Find(ctx,
 		bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: keys}}}},
-		options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+		options.Find().SetProjection(bson.D{{Key: "eventId", Value: 1}}))
 	if err != nil {
 		return err
 	}
 	var markers []struct {
-		ID Key `bson:"_id"`
+		ID      Key   `bson:"_id"`
+		EventID int64 `bson:"eventId"`
 	}
 	if err := cursor.All(ctx, &markers); err != nil {
 		return err
 	}
 	for _, m := range markers {
-		found[m.ID] = true
+		found[m.ID] = m.EventID
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (c *collection) Find(_ context.Context, filter any, _ ...options.Lister[opt
 	var found []any
 	for _, key := range f.ID.In {
 		if c.markers[key] != nil {
-			found = append(found, bson.D{{Key: "_id", Value: key}})
+			found = append(found, bson.D{{Key: "_id", Value: key}, {Key: "eventId", Value: c.markers[key]["eventId"]}})
 		}
 	}
 	if c.err != nil {
@@ -154,7 +154,7 @@ func TestParked(t *testing.T) {
 		keys[i] = park.Key{Projection: "users", AggregateID: string(rune('a' + i))}
 	}
 	for _, i := range []int{0, 999, 1000, 2499} {
-		if err := s.Park(t.Context(), park.Marker{Key: keys[i], EventID: 1, Head: 1}); err != nil {
+		if err := s.Park(t.Context(), park.Marker{Key: keys[i], EventID: int64(i) + 3, Head: 5000}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,9 +162,13 @@ func TestParked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, is := range parked {
-		if want := i == 0 || i == 999 || i == 1000 || i == 2499; is != want {
-			t.Errorf("key %d parked: %v", i, is)
+	for i, at := range parked {
+		want := int64(0)
+		if i == 0 || i == 999 || i == 1000 || i == 2499 {
+			want = int64(i) + 3
+		}
+		if at != want {
+			t.Errorf("key %d is parked at %d, want %d", i, at, want)
 		}
 	}
 	if c.finds != 3 {

@@ -99,9 +99,10 @@ type Store interface {
 
 // Parking keeps the list of parked units.
 type Parking interface {
-	// Parked tells for each unit whether it is parked. The engine asks where it has
-	// to: before it calls a gap a gap and, in an increasing sequence, for all.
-	Parked(ctx context.Context, units []Unit) ([]bool, error)
+	// Parked gives for each unit the event that it is parked at; 0 where it is not. The
+	// engine asks where it has to: before it calls a gap a gap and, in an increasing
+	// sequence, for all.
+	Parked(ctx context.Context, units []Unit) ([]int64, error)
 	// Park parks the unit at the event that failed, durably. head is the last event
 	// seen of the aggregate. Parking twice at the same event changes nothing.
 	Park(ctx context.Context, unit Unit, cause *Error, head int64) error

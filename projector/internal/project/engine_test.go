@@ -226,6 +226,31 @@ func TestPoisonParksOneUnit(t *testing.T) {
 	b.process(t, events(t, "one", "2 Bad"), project.Hold, "poison")
 }
 
+// TestParkedAndPassed holds that a unit which is beyond the event that it was parked at
+// goes on: a unique index refused the event to one process, or once, and no longer when
+// it came to another, or came again.
+func TestParkedAndPassed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	taken := true
+	b.onWrite = func(_ int, w project.Write) *project.Written {
+		if taken && w.Projection == "counts" && w.To >= 2 {
+			return &project.Written{Status: project.WriteRejected, Err: errors.New("E11000 duplicate key error")}
+		}
+		return nil
+	}
+	all := events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add", "5 Add")
+	b.process(t, all[:3], project.Hold, "done/poison/done")
+	taken = false
+	// Its message was not dead-lettered.
+	b.process(t, all[1:2], project.Hold, "done")
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+	b.process(t, all[3:4], project.Hold, "held3")
+	b.history.events = all
+	b.process(t, all[3:], project.Repair, "done/done")
+	b.expect(t, "counts", "one", 5, `{"ids":[1,2,3,4,5],"n":5}`)
+}
+
 func TestPoisonFromTheEventStore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)

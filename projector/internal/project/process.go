@@ -295,7 +295,9 @@ func (b *batch) park(ctx context.Context, units []*unit) (again []*unit, trouble
 	return again, trouble
 }
 
-// skipParked acknowledges what is for parked units, and gives the others.
+// skipParked acknowledges what is for parked units, and gives the others. One that has
+// got beyond the event that it was parked at is no longer parked, whatever the list
+// says: whoever parked it lost a race, or that event came again and passed.
 func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit, trouble error) {
 	if len(units) == 0 {
 		return nil, nil
@@ -305,7 +307,7 @@ func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit, tr
 		return units, fmt.Errorf("look up parked aggregates: %w", err)
 	}
 	for i, u := range units {
-		if !parked[i] {
+		if parked[i] <= u.watermark {
 			rest = append(rest, u)
 			continue
 		}

@@ -108,11 +108,13 @@ func newLot() *lot {
 	return &lot{parked: map[project.Unit]*project.Error{}, heads: map[project.Unit]int64{}}
 }
 
-func (l *lot) Parked(_ context.Context, units []project.Unit) ([]bool, error) {
+func (l *lot) Parked(_ context.Context, units []project.Unit) ([]int64, error) {
 	l.asked++
-	parked := make([]bool, len(units))
+	parked := make([]int64, len(units))
 	for i, u := range units {
-		_, parked[i] = l.parked[u]
+		if cause := l.parked[u]; cause != nil {
+			parked[i] = cause.EventID
+		}
 	}
 	return parked, l.trouble()
 }

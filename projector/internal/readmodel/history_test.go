@@ -203,12 +203,12 @@ type parkingLot struct {
 	parked map[project.Unit]int64
 }
 
-func (p *parkingLot) Parked(_ context.Context, units []project.Unit) ([]bool, error) {
+func (p *parkingLot) Parked(_ context.Context, units []project.Unit) ([]int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	parked := make([]bool, len(units))
+	parked := make([]int64, len(units))
 	for i, u := range units {
-		_, parked[i] = p.parked[u]
+		parked[i] = p.parked[u]
 	}
 	return parked, nil
 }
