@@ -104,6 +104,17 @@ func TestAdministration(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	long := strings.Repeat("x", 261)
+	_, err = a.CreateTopic(e.ctx, long, nil)
+	_, subErr := a.CreateSubscription(e.ctx, "new", long[:51], nil)
+	_, ruleErr := a.CreateRule(e.ctx, "new", "picky", &admin.CreateRuleOptions{Name: pointer(long[:51])})
+
+	for _, err := range []error{err, subErr, ruleErr} {
+		if err == nil || !strings.Contains(err.Error(), "over the limit") {
+			t.Error(err)
+		}
+	}
+
 	// An update detaches the receiver, which the SDK does not mind.
 	_, err = a.UpdateSubscription(e.ctx, "new", "picky", admin.SubscriptionProperties{LockDuration: pointer("PT10S"), MaxDeliveryCount: pointer(int32(5))}, nil)
 	must(t, err)

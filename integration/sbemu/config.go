@@ -174,18 +174,18 @@ func (c *Config) Validate() error {
 	var errs []error
 
 	for _, t := range c.Topics {
-		errs = append(errs, checkName("topic", t.Name), checkWindow("topic "+t.Name, t.DuplicateDetectionWindow))
+		errs = append(errs, checkName("topic", t.Name, broker.MaxEntityName), checkWindow("topic "+t.Name, t.DuplicateDetectionWindow))
 
 		for _, s := range t.Subscriptions {
 			where := "subscription of topic " + t.Name
 			_, err := compile(s.Rules)
-			errs = append(errs, err, checkName(where, s.Name), checkLock(where+" "+s.Name, s.LockDuration), checkDeliveries(where+" "+s.Name, s.MaxDeliveryCount))
+			errs = append(errs, err, checkName(where, s.Name, broker.MaxSubscriptionName), checkLock(where+" "+s.Name, s.LockDuration), checkDeliveries(where+" "+s.Name, s.MaxDeliveryCount))
 		}
 	}
 
 	for _, q := range c.Queues {
 		where := "queue " + q.Name
-		errs = append(errs, checkName("queue", q.Name), checkLock(where, q.LockDuration),
+		errs = append(errs, checkName("queue", q.Name, broker.MaxEntityName), checkLock(where, q.LockDuration),
 			checkDeliveries(where, q.MaxDeliveryCount), checkWindow(where, q.DuplicateDetectionWindow))
 	}
 
@@ -198,8 +198,8 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func checkName(what, name string) error {
-	if name == "" || len(name) > 260 || strings.ContainsAny(name, " $?#\\\"") || strings.Trim(name, "/") != name {
+func checkName(what, name string, longest int) error {
+	if name == "" || len(name) > longest || strings.ContainsAny(name, " $?#\\\"") || strings.Trim(name, "/") != name {
 		return fmt.Errorf("%s: %q is no valid name", what, name)
 	}
 

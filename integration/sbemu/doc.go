@@ -52,9 +52,10 @@
 // # What is not
 //
 // Transactions; the functions of SQL rules, and their actions on system
-// properties; automatic deletion when idle; quotas on the size of entities
-// and session states and on the number of connections and of pending receives; a token is checked when a link attaches, and its end
-// detaches none; disaster recovery, capture, authorization rules of single
+// properties; automatic deletion when idle; changes of an entity's forwarding;
+// quotas on the size of entities and session states and on the number of
+// connections and of pending receives; a token is checked when a link attaches,
+// and its end detaches none; disaster recovery, capture, authorization rules of single
 // entities, and all else that is management of the namespace only.
 //
 // # What is assumed
@@ -63,8 +64,8 @@
 // partitioned topic with duplicate detection; the conditions of ids that are
 // too long (com.microsoft:argument-error) and of a PartitionKey that is not
 // the SessionId (amqp:not-allowed); that a message without a session is
-// dead-lettered by a subscription that requires one; that a dead-lettered
-// message keeps its sequence number, and may have a description longer than the
+// dead-lettered by a subscription that requires one; that a peek by a link that
+// has lost its session is refused; that a dead-lettered message keeps its sequence number, and may have a description longer than the
 // 4,096 characters that other SDKs allow; that a subscription without declared
 // rules costs the credit of one filter.
 //

@@ -62,3 +62,30 @@ func TestForwarding(t *testing.T) {
 		condition(t, err, "amqp:not-allowed")
 	})
 }
+
+// TestForwardingHops: a message is forwarded 4 times, and not a fifth.
+func TestForwardingHops(t *testing.T) {
+	cfg := sbemu.Config{Queues: []sbemu.Queue{{Name: "hop5"}}}
+	for i := range 5 {
+		cfg.Queues = append(cfg.Queues, sbemu.Queue{Name: fmt.Sprint("hop", i), ForwardTo: fmt.Sprint("hop", i+1)})
+	}
+
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+		c := e.client()
+		e.send(e.sender(c, "hop1"), "", "arrives")
+		e.send(e.sender(c, "hop0"), "", "stays")
+
+		r, err := c.NewReceiverForQueue("hop5", nil)
+		must(t, err)
+		equal(t, "arrived", e.receive(r, 1)[0].MessageID, "arrives")
+		e.empty(r)
+
+		transfer, err := c.NewReceiverForQueue("hop4", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueTransfer})
+		must(t, err)
+
+		left := e.receive(transfer, 1)[0]
+		equal(t, "left", left.MessageID, "stays")
+		equal(t, "reason", *left.DeadLetterReason, "MaxTransferHopCountExceeded")
+	})
+}

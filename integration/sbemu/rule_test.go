@@ -3,6 +3,7 @@ package sbemu_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,8 @@ func TestConfigIsValidated(t *testing.T) {
 		"rule": {Topics: []sbemu.Topic{{Name: "t", Subscriptions: []sbemu.Subscription{{Name: "s", Rules: []sbemu.Rule{{SQL: "a ="}}}}}}},
 		"name": {Queues: []sbemu.Queue{{Name: "a b"}}},
 		"lock": {Queues: []sbemu.Queue{{Name: "q", LockDuration: 1 << 60}}},
+		"sub":  {Topics: []sbemu.Topic{{Name: "t", Subscriptions: []sbemu.Subscription{{Name: strings.Repeat("s", 51)}}}}},
+		"long": {Queues: []sbemu.Queue{{Name: strings.Repeat("q", 261)}}},
 		"key":  {Policies: []sbemu.Policy{{Name: "p"}}},
 		"same": {Queues: []sbemu.Queue{{Name: "q"}, {Name: "Q"}}},
 

@@ -116,7 +116,7 @@ func covers(resource, path string) bool {
 	resource, _, _ = strings.Cut(resource, "?")
 
 	if _, rest, found := strings.Cut(resource, "/"); found {
-		above = strings.Trim(rest, "/")
+		above = strings.ToLower(strings.Trim(rest, "/"))
 	}
 
 	path = strings.ToLower(strings.Trim(path, "/"))

@@ -90,6 +90,10 @@ func (h *Handler) putEntity(r *http.Request, t target, d *broker.Destination) (i
 		return 0, "", refuse(http.StatusConflict, "SubCode=40900. Conflict. The entity '%s' exists already.", t.entity)
 	}
 
+	if err := checkName(t.entity, broker.MaxEntityName); err != nil {
+		return 0, "", err
+	}
+
 	desc := newDescription(k, time.Now())
 	desc.values["MaxMessageSizeInKilobytes"] = h.defaultMessageSize()
 	desc.read(e)

@@ -128,6 +128,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
+// checkName refuses the name of something new that is too long.
+func checkName(name string, longest int) error {
+	if n := len(name); n > longest {
+		return refuse(http.StatusBadRequest, "SubCode=40000. The name '%s' is %d characters long, which is over the limit of %d.", name, n, longest)
+	}
+
+	return nil
+}
+
 // target is what a request is about.
 type target struct {
 	entity       string // topic or queue

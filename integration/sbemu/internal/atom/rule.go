@@ -269,6 +269,10 @@ func (h *Handler) putRule(r *http.Request, topic *broker.Destination, sub *broke
 		return 0, "", err
 	}
 
+	if err := checkName(t.rule, broker.MaxRuleName); err != nil {
+		return 0, "", err
+	}
+
 	put, err := readRule(e, t.rule)
 	if err != nil {
 		return 0, "", err

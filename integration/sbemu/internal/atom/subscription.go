@@ -67,6 +67,10 @@ func (h *Handler) putSubscription(r *http.Request, topic *broker.Destination, su
 		return 0, "", refuse(http.StatusConflict, "SubCode=40900. Conflict. The subscription '%s' exists already.", t.subscription)
 	}
 
+	if err := checkName(t.subscription, broker.MaxSubscriptionName); err != nil {
+		return 0, "", err
+	}
+
 	desc := newDescription(subscriptionKind, time.Now())
 	desc.read(e)
 

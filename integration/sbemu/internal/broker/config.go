@@ -13,6 +13,9 @@ const (
 	MaxLockDuration         = 5 * time.Minute
 	MaxMaxDeliveryCount     = 2000
 	MaxIDLength             = 128
+	MaxEntityName           = 260
+	MaxSubscriptionName     = 50
+	MaxRuleName             = 50
 	MaxBatchMessages        = 4500
 	partitions              = 16
 )

@@ -19,7 +19,7 @@ type digest [2]uint64
 
 type remembered struct {
 	digest digest
-	until  int64 // Unix nanoseconds
+	at     int64 // when it was first seen, in Unix nanoseconds
 }
 
 func newHistory(window time.Duration) *history {
@@ -41,13 +41,13 @@ func (h *history) duplicate(id string, now time.Time) bool {
 	}
 
 	h.seen[d] = struct{}{}
-	h.order = append(h.order, remembered{digest: d, until: now.Add(h.window).UnixNano()})
+	h.order = append(h.order, remembered{digest: d, at: now.UnixNano()})
 
 	return false
 }
 
 func (h *history) expire(now int64) {
-	for h.head < len(h.order) && h.order[h.head].until <= now {
+	for h.head < len(h.order) && h.order[h.head].at <= now-int64(h.window) {
 		delete(h.seen, h.order[h.head].digest)
 		h.head++
 	}

@@ -38,7 +38,8 @@ func errMessageLockLost() *wire.Error {
 		"or the message has already been removed from the queue, or was received by a different receiver instance.")
 }
 
-func errSessionLockLost() *wire.Error {
+// SessionLockLost returns the error for a session that its receiver has lost.
+func SessionLockLost() *wire.Error {
 	return wire.Errorf(CondSessionLockLost,
 		"The session lock has expired on the MessageSession. Accept a new MessageSession.")
 }

@@ -10,9 +10,24 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// inNamespace runs a test in virtual time with a queue "q", to which it sends
-// messages with the session "a".
-func inNamespace(t *testing.T, cfg broker.QueueConfig, ttl time.Duration, test func(t *testing.T, q *broker.Queue, send func(id string))) {
+// scene is a queue, and what sends it messages of the session "a".
+type scene struct {
+	*broker.Queue
+
+	t           *testing.T
+	destination *broker.Destination
+}
+
+func (s *scene) send(id string) {
+	s.t.Helper()
+
+	if err := s.destination.Send([]*message.Message{encode(s.t, id, "a")}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// inScene runs a test in virtual time.
+func inScene(t *testing.T, cfg broker.QueueConfig, ttl time.Duration, test func(q *scene)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -26,13 +41,7 @@ func inNamespace(t *testing.T, cfg broker.QueueConfig, ttl time.Duration, test f
 		}
 
 		d := ns.Destination("q")
-		test(t, d.Direct(), func(id string) {
-			t.Helper()
-
-			if err := d.Send([]*message.Message{encode(t, id, "a")}); err != nil {
-				t.Fatal(err)
-			}
-		})
+		test(&scene{Queue: d.Direct(), t: t, destination: d})
 	})
 }
 
@@ -49,53 +58,67 @@ func refused(t *testing.T, err *wire.Error, want wire.Symbol) {
 func TestSessionLocksEndByTheClock(t *testing.T) {
 	t.Parallel()
 
-	for name, use := range map[string]func(t *testing.T, q *broker.Queue, h *holder, send func(string)){
-		"settle": func(t *testing.T, _ *broker.Queue, h *holder, _ func(string)) {
-			refused(t, h.receiver.Settle(h.held[0].Item, h.held[0].Stamp.LockToken, broker.Outcome{}), broker.CondSessionLockLost)
-		},
-		"settle by token": func(t *testing.T, q *broker.Queue, h *holder, _ func(string)) {
-			refused(t, q.SettleToken(h.receiver, h.held[0].Stamp.LockToken, broker.Outcome{}), broker.CondSessionLockLost)
-		},
-		"renew": func(t *testing.T, _ *broker.Queue, h *holder, _ func(string)) {
+	for name, tt := range map[string]struct {
+		use  func(q *scene, h *holder) *wire.Error
+		want wire.Symbol // "": it succeeds
+	}{
+		"settle": {func(_ *scene, h *holder) *wire.Error {
+			return h.receiver.Settle(h.held[0].Item, h.held[0].Stamp.LockToken, broker.Outcome{})
+		}, broker.CondSessionLockLost},
+		"settle by token": {func(q *scene, h *holder) *wire.Error {
+			return q.SettleToken(h.receiver, h.held[0].Stamp.LockToken, broker.Outcome{})
+		}, broker.CondSessionLockLost},
+		"renew": {func(_ *scene, h *holder) *wire.Error {
 			_, err := h.receiver.RenewSession("a")
-			refused(t, err, broker.CondSessionLockLost)
-		},
-		"state": func(t *testing.T, _ *broker.Queue, h *holder, _ func(string)) {
+
+			return err
+		}, broker.CondSessionLockLost},
+		"state": {func(_ *scene, h *holder) *wire.Error {
 			_, err := h.receiver.SessionState("a")
-			refused(t, err, broker.CondSessionLockLost)
-		},
-		"set state": func(t *testing.T, _ *broker.Queue, h *holder, _ func(string)) {
-			refused(t, h.receiver.SetSessionState("a", []byte("x")), broker.CondSessionLockLost)
-		},
-		"receive deferred": func(t *testing.T, q *broker.Queue, h *holder, _ func(string)) {
+
+			return err
+		}, broker.CondSessionLockLost},
+		"set state": {func(_ *scene, h *holder) *wire.Error {
+			return h.receiver.SetSessionState("a", []byte("x"))
+		}, broker.CondSessionLockLost},
+		"receive deferred": {func(q *scene, h *holder) *wire.Error {
 			_, err := q.ReceiveDeferred(h.receiver, []int64{h.held[1].Stamp.SequenceNumber}, broker.PeekLock)
-			refused(t, err, broker.CondMessageNotFound)
-		},
-		"accept by another": func(t *testing.T, q *broker.Queue, _ *holder, _ func(string)) {
-			if g := q.AcceptSession("a", &consumer{}, broker.PeekLock); g.Err != nil {
-				t.Fatal(g.Err)
-			}
-		},
-		"accept of the next": func(t *testing.T, q *broker.Queue, _ *holder, _ func(string)) {
-			var got broker.Grant
 
-			q.AcceptNextSession(&consumer{}, broker.PeekLock, time.Minute, func(g broker.Grant) { got = g })
+			return err
+		}, broker.CondMessageNotFound},
+		"accept by another": {func(q *scene, _ *holder) *wire.Error {
+			return q.AcceptSession("a", &consumer{}, broker.PeekLock).Err
+		}, ""},
+		"accept of the next": {func(q *scene, _ *holder) *wire.Error {
+			err := wire.Errorf("waits", "there is no session to accept")
 
-			if got.SessionID != "a" {
-				t.Fatalf("granted %+v", got)
-			}
-		},
-		"send": func(_ *testing.T, _ *broker.Queue, _ *holder, send func(string)) { send("3") },
-		"credit": func(_ *testing.T, _ *broker.Queue, h *holder, _ func(string)) {
+			q.AcceptNextSession(&consumer{}, broker.PeekLock, time.Minute, func(g broker.Grant) { err = g.Err })
+
+			return err
+		}, ""},
+		"send": {func(q *scene, _ *holder) *wire.Error {
+			q.send("3")
+
+			return nil
+		}, ""},
+		"credit": {func(_ *scene, h *holder) *wire.Error {
 			h.receiver.Resume()
-		},
-		"close": func(_ *testing.T, _ *broker.Queue, h *holder, _ func(string)) { h.receiver.Close() },
+
+			return nil
+		}, ""},
+		"close": {func(_ *scene, h *holder) *wire.Error {
+			h.receiver.Close()
+
+			return nil
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := broker.QueueConfig{RequiresSession: true, LockDuration: lock}
-			inNamespace(t, cfg, 0, func(t *testing.T, q *broker.Queue, send func(string)) {
-				send("1")
-				send("2")
+			inScene(t, cfg, 0, func(q *scene) {
+				t := q.t
+
+				q.send("1")
+				q.send("2")
 
 				h := &holder{consumer: &consumer{credit: 2}}
 				h.receiver = q.AcceptSession("a", h, broker.PeekLock).Receiver
@@ -109,7 +132,12 @@ func TestSessionLocksEndByTheClock(t *testing.T) {
 
 				q.Stun()
 				<-time.After(lock)
-				use(t, q, h, send)
+
+				if err := tt.use(q, h); tt.want != "" {
+					refused(t, err, tt.want)
+				} else if err != nil {
+					t.Fatal(err)
+				}
 
 				if h.detached == nil || h.detached.Condition != broker.CondSessionLockLost || len(h.held) != 2 {
 					t.Fatalf("detached with %v, given %d messages", h.detached, len(h.held))
@@ -142,8 +170,10 @@ func TestMessageLocksEndByTheClock(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inNamespace(t, broker.QueueConfig{LockDuration: lock}, 0, func(t *testing.T, q *broker.Queue, send func(string)) {
-				send("1")
+			inScene(t, broker.QueueConfig{LockDuration: lock}, 0, func(q *scene) {
+				t := q.t
+
+				q.send("1")
 
 				c := &consumer{credit: 1}
 
@@ -155,7 +185,7 @@ func TestMessageLocksEndByTheClock(t *testing.T) {
 				r.Resume()
 				q.Stun()
 				<-time.After(lock)
-				refused(t, use(q, r, c.held[0]), broker.CondMessageLockLost)
+				refused(t, use(q.Queue, r, c.held[0]), broker.CondMessageLockLost)
 			})
 		})
 	}
@@ -165,9 +195,11 @@ func TestMessageLocksEndByTheClock(t *testing.T) {
 // once when its lock ends.
 func TestTimeToLiveWaitsForTheLock(t *testing.T) {
 	cfg := broker.QueueConfig{RequiresSession: true, LockDuration: time.Minute, DeadLetterExpired: true}
-	inNamespace(t, cfg, 10*time.Second, func(t *testing.T, q *broker.Queue, send func(string)) {
+	inScene(t, cfg, 10*time.Second, func(q *scene) {
+		t := q.t
+
 		for _, id := range []string{"abandoned", "released", "expired", "left"} {
-			send(id)
+			q.send(id)
 		}
 
 		h := &consumer{credit: 3}
@@ -208,8 +240,10 @@ func TestTimeToLiveWaitsForTheLock(t *testing.T) {
 // to live until it is received (documented: message deferral).
 func TestDeferredMessagesExpireWhenAskedFor(t *testing.T) {
 	cfg := broker.QueueConfig{RequiresSession: true, LockDuration: 5 * time.Minute, DeadLetterExpired: true}
-	inNamespace(t, cfg, 10*time.Second, func(t *testing.T, q *broker.Queue, send func(string)) {
-		send("1")
+	inScene(t, cfg, 10*time.Second, func(q *scene) {
+		t := q.t
+
+		q.send("1")
 
 		c := &consumer{credit: 1}
 		r := q.AcceptSession("a", c, broker.PeekLock).Receiver

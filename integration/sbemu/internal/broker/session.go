@@ -221,7 +221,7 @@ func (q *Queue) loseSession(s *session, now time.Time) {
 
 	q.releaseSession(s, now)
 	owner.closed = true
-	owner.consumer.Detach(errSessionLockLost())
+	owner.consumer.Detach(SessionLockLost())
 }
 
 // LoseSession ends the lock of a session as if it had expired now. It reports
@@ -254,7 +254,7 @@ func (r *Receiver) RenewSession(id string) (time.Time, *wire.Error) {
 
 	s := r.session
 	if s == nil || s.id != id {
-		return time.Time{}, errSessionLockLost()
+		return time.Time{}, SessionLockLost()
 	}
 
 	s.lockedUntil = now.Add(q.cfg.LockDuration)
@@ -275,7 +275,7 @@ func (r *Receiver) SessionState(id string) ([]byte, *wire.Error) {
 	r.queue.expireLocks(time.Now())
 
 	if r.session == nil || r.session.id != id {
-		return nil, errSessionLockLost()
+		return nil, SessionLockLost()
 	}
 
 	return r.session.state, nil
@@ -290,7 +290,7 @@ func (r *Receiver) SetSessionState(id string, state []byte) *wire.Error {
 	r.queue.expireLocks(now)
 
 	if r.session == nil || r.session.id != id {
-		return errSessionLockLost()
+		return SessionLockLost()
 	}
 
 	r.session.state = state

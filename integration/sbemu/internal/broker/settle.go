@@ -38,7 +38,7 @@ func (r *Receiver) Settle(it *Item, token wire.UUID, o Outcome) *wire.Error {
 
 	if it.token != token || it.gone {
 		if q.sessions != nil {
-			return errSessionLockLost()
+			return SessionLockLost()
 		}
 
 		return errMessageLockLost()
@@ -60,7 +60,7 @@ func (q *Queue) SettleToken(r *Receiver, token wire.UUID, o Outcome) *wire.Error
 
 	switch {
 	case it == nil && q.sessions != nil, it != nil && it.session != nil && (r == nil || it.session != r.session):
-		return errSessionLockLost()
+		return SessionLockLost()
 	case it == nil:
 		return errMessageLockLost()
 	default:

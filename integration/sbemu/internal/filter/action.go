@@ -12,6 +12,9 @@ import (
 // SET name = expression, and REMOVE name, one after the other.
 type Action struct{ statements []statement }
 
+// maxStatements is how many statements an action has at most (documented quota).
+const maxStatements = 32
+
 type statement struct {
 	name  string
 	value node // nil: the property is removed
@@ -37,8 +40,8 @@ func ParseAction(source string, parameters Parameters) (*Action, error) {
 		p.symbol(";")
 	}
 
-	if len(a.statements) == 0 {
-		return nil, fmt.Errorf("%w: an action does something", ErrSyntax)
+	if n := len(a.statements); n == 0 || n > maxStatements {
+		return nil, fmt.Errorf("%w: an action has 1 to %d statements", ErrSyntax, maxStatements)
 	}
 
 	return a, nil

@@ -115,6 +115,8 @@ func TestSQL(t *testing.T) {
 		"missing = missing":                     false,
 		"flag > FALSE":                          false,
 		"type > 'A' AND type < 'Z'":             true,
+
+		"type <> '" + strings.Repeat("ж", 1014) + "'": true, // as long as may be, in characters
 	} {
 		f, err := filter.Parse(expression, nil)
 		if err != nil {
@@ -135,6 +137,7 @@ func TestSyntaxErrors(t *testing.T) {
 	for _, expression := range []string{
 		"", "a =", "= 1", "a = 'x", "a b", "(a = 1", "a = 1)", "a IN ()", "a IN 1", "a LIKE 5", "a LIKE 'x' ESCAPE 'xy'",
 		"a NOT 5", "a IS 5", "EXISTS(5)", "newid() = 1", "other.a = 1", "sys.Nonsense = 1", "a = 99999999999999999999", "a = #", "AND", "a = 1 AND", "@p = 1",
+		"a = '" + strings.Repeat("x", 1019) + "'",
 	} {
 		if _, err := filter.Parse(expression, nil); !errors.Is(err, filter.ErrSyntax) {
 			t.Errorf("%q: %v", expression, err)
@@ -204,7 +207,7 @@ func TestParametersAndActions(t *testing.T) {
 		t.Fatal("the original changed")
 	}
 
-	for _, action := range []string{"", "n = 1", "SET n", "SET = 1", "SET sys.Label = 'x'", "REMOVE 5", "SET n = 1 nonsense"} {
+	for _, action := range []string{"", "n = 1", "SET n", "SET = 1", "SET sys.Label = 'x'", "REMOVE 5", "SET n = 1 nonsense", strings.Repeat("SET n=1;", 33)} {
 		if _, err := filter.ParseAction(action, nil); !errors.Is(err, filter.ErrSyntax) {
 			t.Errorf("%q: %v", action, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
@@ -19,6 +20,10 @@ type SQL struct {
 // maxNesting limits how deep expressions nest, so that parsing one cannot
 // exhaust the stack.
 const maxNesting = 200
+
+// maxLength is how many characters an expression or an action has at most
+// (documented quota).
+const maxLength = 1024
 
 // Parameters are the values of an expression's parameters, by their names
 // with the @: strings, booleans, int64, float64 and [time.Time].
@@ -61,6 +66,10 @@ type parser struct {
 }
 
 func newParser(source string, parameters Parameters) (*parser, error) {
+	if n := utf8.RuneCountInString(source); n > maxLength {
+		return nil, fmt.Errorf("%w: %d characters are over the limit of %d", ErrSyntax, n, maxLength)
+	}
+
 	tokens, err := lex(source)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -116,6 +117,53 @@ func TestPlainAuthentication(t *testing.T) {
 				check(t, c.Begin(0))
 				_, err = c.AttachSender(0, 0, "q")
 				check(t, err)
+			})
+		})
+	}
+}
+
+// TestMechanisms: those that give no key grant nothing by themselves, and one
+// that is not offered is refused.
+func TestMechanisms(t *testing.T) {
+	for mechanism, known := range map[wire.Symbol]bool{"ANONYMOUS": true, "EXTERNAL": true, "MSSBCBS": true, "GSSAPI": false} {
+		t.Run(string(mechanism), func(t *testing.T) {
+			inBubble(t, func(s *server) {
+				t := s.t
+
+				c := rawclient.New(s.pipe())
+				check(t, c.Protocol(wire.ProtocolSASL))
+
+				offer, err := rawclient.Expect[*wire.SASLMechanisms](c)
+				check(t, err)
+
+				if slices.Contains(offer.Mechanisms, mechanism) != known {
+					t.Fatalf("offered are %v", offer.Mechanisms)
+				}
+
+				c.Queue(wire.FrameSASL, 0, &wire.SASLInit{Mechanism: mechanism})
+				check(t, c.Flush())
+
+				outcome, err := rawclient.Expect[*wire.SASLOutcome](c)
+				check(t, err)
+
+				if (outcome.Code == 0) != known {
+					t.Fatalf("outcome is %d", outcome.Code)
+				}
+
+				if !known {
+					return
+				}
+
+				check(t, c.Protocol(wire.ProtocolAMQP))
+				check(t, c.Send(0, &wire.Open{ContainerID: "raw"}))
+				_, err = rawclient.Expect[*wire.Open](c)
+				check(t, err)
+				check(t, c.Begin(0))
+				check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
+
+				if _, why := refused(t, c); why != broker.CondUnauthorized {
+					t.Fatalf("refused with %s", why)
+				}
 			})
 		})
 	}

@@ -91,10 +91,14 @@ func (m *management) answer(c *conn, req *request) response {
 	return op.run(m, c, req)
 }
 
+// associatedLink is the application property that names the link that a request
+// is for.
+const associatedLink = "associated-link-name"
+
 // receiver returns the receiver behind the link that a request is for. It
 // must belong to the node's entity.
 func (m *management) receiver(c *conn, req *request) *broker.Receiver {
-	l := c.link(req.text("associated-link-name"))
+	l := c.link(req.text(associatedLink))
 	if l == nil || l.receiver == nil || l.receiver.Queue() != m.queue {
 		return nil
 	}
@@ -117,8 +121,7 @@ func ofSession(run func(r *broker.Receiver, id string, req *request) response) f
 
 		r := m.receiver(c, req)
 		if r == nil {
-			return failure(wire.Errorf(broker.CondSessionLockLost,
-				"The session lock has expired on the MessageSession. Accept a new MessageSession."))
+			return failure(broker.SessionLockLost())
 		}
 
 		return run(r, id, req)

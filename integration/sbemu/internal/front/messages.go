@@ -105,7 +105,14 @@ func (m *management) peek(c *conn, req *request) response {
 		return badRequest("message-count")
 	}
 
-	return messages(m.queue.Peek(m.receiver(c, req), from, int(count)))
+	r := m.receiver(c, req)
+
+	// A link that is gone has lost its session, and must not be shown others.
+	if r == nil && m.queue.RequiresSession() && req.text(associatedLink) != "" {
+		return failure(broker.SessionLockLost())
+	}
+
+	return messages(m.queue.Peek(r, from, int(count)))
 }
 
 // messages returns the response that holds messages, 204 without any.
