@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,6 +49,8 @@ type request[T, R any] struct {
 	results []R
 	open    int
 	done    chan struct{}
+	// givenUp says that nobody waits for the results: what has not begun need not.
+	givenUp atomic.Bool
 }
 
 // item is one of a request's.
@@ -100,6 +103,7 @@ func (g *gatherer[T, R]) do(ctx context.Context, items []T) ([]R, error) {
 	case <-r.done:
 		return r.results, nil
 	case <-ctx.Done():
+		r.givenUp.Store(true)
 		return nil, context.Cause(ctx)
 	case <-g.ended:
 	}
@@ -152,8 +156,14 @@ func (g *gatherer[T, R]) run(ctx context.Context) error {
 		next := time.Hour
 		for _, l := range lanes {
 			for g.due(l, now) {
+				before := len(l.waiting)
 				started := g.next(l)
-				waiting -= len(started.items)
+				waiting -= before - len(l.waiting)
+				if len(started.items) == 0 {
+					continue
+				}
+				l.busy++
+				l.expected = len(started.items)
 				busy++
 				work.Go(func() {
 					started.results = g.carryOut(ctx, l.name, started.values())
@@ -194,13 +204,18 @@ func (g *gatherer[T, R]) due(l *lane[T, R], now time.Time) bool {
 		now.Sub(l.waiting[0].since) >= g.window
 }
 
-// next takes a group from the front of a lane.
+// next takes a group from the front of a lane, and what was given up with it. It is
+// empty where nothing else waits.
 func (g *gatherer[T, R]) next(l *lane[T, R]) *group[T, R] {
 	started := &group[T, R]{lane: l}
 	taken := make(map[string]bool)
 	rest := l.waiting[:0]
 	bytes := 0
 	for i, it := range l.waiting {
+		if it.givenUp.Load() {
+			l.bytes -= it.size
+			continue
+		}
 		full := len(started.items) == g.maxItems || len(started.items) > 0 && bytes+it.size > g.maxBytes
 		if full {
 			rest = append(rest, l.waiting[i:]...)
@@ -220,8 +235,6 @@ func (g *gatherer[T, R]) next(l *lane[T, R]) *group[T, R] {
 	clear(l.waiting[len(rest):])
 	l.waiting = rest
 	l.bytes -= bytes
-	l.busy++
-	l.expected = len(started.items)
 	return started
 }
 

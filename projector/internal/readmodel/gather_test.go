@@ -185,6 +185,32 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
+// A server that hangs must not fill the queue with what its callers have long given up
+// and ask again.
+func TestWhatWasGivenUpIsNotCarriedOut(t *testing.T) {
+	t.Parallel()
+	gathering(t, 10*time.Millisecond, func(t *testing.T, seen *groups, g *gatherer[string, string]) {
+		t.Helper()
+		g.maxBytes = 6
+		first := ask(t, g, 0, "a1")
+		<-time.After(time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := g.do(ctx, []string{"a2", "a3", "b2"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("gave up with %v", err)
+		}
+		last := ask(t, g, 0, "a4", "a5", "a6")
+		first()
+		last()
+		// All of the queue is free again.
+		ask(t, g, 0, "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8")()
+		want := []string{"0s a [a1]", "1ms b [b2]", "10ms a [a4 a5 a6]", "20ms c [c1 c2 c3]", "30ms c [c4 c5 c6]", "40ms c [c7 c8]"}
+		if !slices.Equal(seen.list, want) {
+			t.Errorf("%v", seen.list)
+		}
+	})
+}
+
 func TestEndOfGatherer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
