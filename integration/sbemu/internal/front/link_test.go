@@ -406,3 +406,45 @@ func TestRepliesWithoutCreditAreBounded(t *testing.T) {
 		s.works()
 	})
 }
+
+// TestLostSessionIsTheOnlyAnswer: a settlement that arrives at the very end of the
+// session's lock is answered by the detach, whichever of the two comes first.
+func TestLostSessionIsTheOnlyAnswer(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		for i := range 100 {
+			id := fmt.Sprint("s", i)
+			c := s.dial()
+			_, err := c.AttachSender(0, 0, "events")
+			check(t, err)
+
+			b := wire.AppendValue(wire.AppendDescriptor(nil, wire.CodeProperties), []any{"1", nil, nil, nil, nil, nil, nil, nil, nil, nil, id})
+			check(t, c.Send(0, rawclient.Transfer(0, 0, b)))
+			_, err = rawclient.Expect[*wire.Disposition](c)
+			check(t, err)
+
+			check(t, c.AttachReceiver(rawclient.Receiver{Handle: 1, Address: subscription, Filter: rawclient.NamedSession(id)}))
+			_, err = rawclient.Expect[*wire.Attach](c)
+			check(t, err)
+			check(t, c.Credit(0, 1, 0, 1))
+			_, err = rawclient.Expect[*wire.Transfer](c)
+			check(t, err)
+
+			s.Faults.SetLatency(broker.DefaultLockDuration, 0)
+			check(t, c.Send(0, &wire.Disposition{Role: wire.RoleReceiver, State: wire.Accepted}))
+
+			d, err := rawclient.Expect[*wire.Detach](c)
+			check(t, err)
+
+			if d.Error.Condition != broker.CondSessionLockLost {
+				t.Fatalf("detach %+v", d)
+			}
+
+			s.Faults.SetLatency(0, 0)
+			check(t, c.Send(0, &wire.Close{}))
+			_, err = rawclient.Expect[*wire.Close](c)
+			check(t, err)
+		}
+	})
+}

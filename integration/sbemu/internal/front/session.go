@@ -301,6 +301,10 @@ func (s *session) settle(p *wire.Disposition, id uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
+	if d.link.gone { // lost by now: the detach has said so
+		return
+	}
+
 	if state.Code == wire.CodeAccepted {
 		c.accepted(s, wire.RoleSender, id, id)
 
