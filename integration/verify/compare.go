@@ -33,8 +33,12 @@ func compareDocument(got bson.M, exp want) string {
 
 	due, _ := plain(exp.document).(map[string]any)
 	for _, field := range sortedKeys(due) {
-		if !reflect.DeepEqual(shown[field], due[field]) {
-			return fmt.Sprintf("its %s is %v, not %v", field, shown[field], due[field])
+		value, there := shown[field]
+		if !there {
+			return fmt.Sprintf("it has no %s, which is due: %v", field, due[field])
+		}
+		if !reflect.DeepEqual(value, due[field]) {
+			return fmt.Sprintf("its %s is %v, not %v", field, value, due[field])
 		}
 		delete(shown, field)
 	}

@@ -2,6 +2,7 @@ package shop_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
@@ -42,33 +43,43 @@ func TestNewIsDeterministicAndNumbersEveryAggregateFromOne(t *testing.T) {
 	}
 }
 
-// The fold must notice what goes wrong in a pipeline, or it proves nothing.
+// The fold must notice what goes wrong in a pipeline, or it proves nothing: of what
+// adds up or appends, each event that is lost or applied twice, and each two whose
+// order matters and that change places.
 func TestFoldNoticesAnEventLostTwiceOrSwapped(t *testing.T) {
 	t.Parallel()
-	w := shop.New(20000, 1)
+	w := shop.New(4000, 1)
 	byAggregate := make(map[string][]workload.Event)
 	for _, ev := range w.Events {
 		byAggregate[ev.AggregateID] = append(byAggregate[ev.AggregateID], ev)
 	}
-	noticed := map[string]int{}
-	for _, history := range byAggregate {
-		if len(history) < 4 || history[0].AggregateType != "Item" {
-			continue
-		}
+	counted := []string{"ItemAddedToOrderEvent", "ItemRemovedFromOrderEvent", "ItemPriceChangedEvent", "StockAdjustedEvent"}
+	ordered := []string{"ItemPriceChangedEvent ItemPriceChangedEvent", "ItemAddedToOrderEvent OrderPaidEvent", "ItemRemovedFromOrderEvent OrderPaidEvent", "OrderPaidEvent OrderShippedEvent"}
+	tried := make(map[string]int)
+	for id, history := range byAggregate {
 		_, right := w.Fold(history)
-		last := len(history) - 1
-		for fault, broken := range map[string][]workload.Event{
-			"lost":  history[:last],
-			"twice": append(append([]workload.Event{}, history...), history[last]),
-		} {
-			if _, got := w.Fold(broken); !reflect.DeepEqual(got, right) {
-				noticed[fault]++
+		try := func(fault string, broken []workload.Event) {
+			tried[fault]++
+			if _, got := w.Fold(broken); reflect.DeepEqual(got, right) {
+				t.Errorf("%s: not noticed: %s", id, fault)
+			}
+		}
+		for i, ev := range history {
+			if slices.Contains(counted, ev.EventType) {
+				try(ev.EventType+" lost", slices.Delete(slices.Clone(history), i, i+1))
+				try(ev.EventType+" twice", slices.Insert(slices.Clone(history), i, ev))
+			}
+			if i == 0 {
+				continue
+			}
+			if pair := history[i-1].EventType + " " + ev.EventType; slices.Contains(ordered, pair) {
+				swapped := slices.Clone(history)
+				swapped[i-1], swapped[i] = swapped[i], swapped[i-1]
+				try(pair+" swapped", swapped)
 			}
 		}
 	}
-	for _, fault := range []string{"lost", "twice"} {
-		if noticed[fault] == 0 {
-			t.Errorf("no fold noticed an event %s", fault)
-		}
+	if faults := 2*len(counted) + len(ordered); len(tried) != faults {
+		t.Errorf("of %d faults only these were tried: %v", faults, tried)
 	}
 }
