@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
@@ -53,30 +54,47 @@ func (s *scenario) accepted() []verify.Accepted {
 	return accepted
 }
 
-// invariants ends the load, waits until all that was stored is in the read models,
-// and checks the topic. It is the end of every test, and returns the late messages,
-// which the caller excuses or not.
-func (s *scenario) invariants() (topic *verify.TopicReport, late []verify.Accepted) {
+// drained waits until the topic has accepted as many events as were stored and every
+// message is settled. How long that takes is the machine's matter: it fails where
+// nothing has moved for settleTimeout.
+func (s *scenario) drained(stored int) {
 	s.t.Helper()
-	stored := s.load.end()
-	var report *verify.Report
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
-	defer cancel()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
-	for report == nil || !report.OK() {
-		var err error
-		report, err = verify.ReadModels(s.t.Context(), s.events, s.models, s.workload.Fold, verify.Options{})
+	for most, moved := 0, time.Now(); ; {
+		published, err := s.backend.Published()
 		must(s.t, err)
-		if report.OK() {
-			break
+		backlog, err := s.backend.Backlog()
+		must(s.t, err)
+		if published >= stored && backlog == (harness.Backlog{}) {
+			return
+		}
+		if done := 2*published - backlog.Active; done > most {
+			most, moved = done, time.Now()
+		}
+		if time.Since(moved) > settleTimeout {
+			s.t.Fatalf("nothing has moved for %s: of %d events %d are published, and the subscription has %+v",
+				settleTimeout, stored, published, backlog)
 		}
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
-			s.t.Fatalf("%d of %d read models are right after %s:\n%s",
-				report.Right, report.Expected, settleTimeout, strings.Join(report.Findings, "\n"))
+		case <-s.t.Context().Done():
+			s.t.Fatal(context.Cause(s.t.Context()))
 		}
+	}
+}
+
+// invariants ends the load, waits until all that was stored is projected, and checks
+// the read models and the topic. It is the end of every test, and returns the late
+// messages, which the caller excuses or not.
+func (s *scenario) invariants() (topic *verify.TopicReport, late []verify.Accepted) {
+	s.t.Helper()
+	stored := s.load.end()
+	s.drained(len(stored))
+	report, err := verify.ReadModels(s.t.Context(), s.events, s.models, s.workload.Fold, verify.Options{})
+	must(s.t, err)
+	if !report.OK() {
+		s.t.Errorf("%d of %d read models are right:\n%s", report.Right, report.Expected, strings.Join(report.Findings, "\n"))
 	}
 	if report.Events != len(stored) {
 		s.t.Errorf("the store holds %d events, not the %d that were stored", report.Events, len(stored))

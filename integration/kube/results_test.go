@@ -20,8 +20,10 @@ var (
 	defaults = timing{duration: 15 * time.Second, deadline: 10 * time.Second, period: 2 * time.Second}
 	// short is for tests that wait for a lease to run out.
 	short = timing{duration: 6 * time.Second, deadline: 4 * time.Second, period: time.Second}
-	// patient rides out a restart of the API server.
-	patient = timing{duration: 30 * time.Second, deadline: 20 * time.Second, period: 2 * time.Second}
+	// medium is for tests in which a lease may not run out.
+	medium = timing{duration: 30 * time.Second, deadline: 20 * time.Second, period: 2 * time.Second}
+	// patient rides out a restart of the API server, however slow the machine is.
+	patient = timing{duration: 150 * time.Second, deadline: 120 * time.Second, period: 2 * time.Second}
 )
 
 func (l timing) String() string {
