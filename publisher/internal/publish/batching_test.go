@@ -228,6 +228,31 @@ func TestEventThatIsTooLarge(t *testing.T) {
 	}
 }
 
+// TestALinkThatEndedMakesNoEventTooLarge: the refusal is that of an earlier message.
+func TestALinkThatEndedMakesNoEventTooLarge(t *testing.T) {
+	t.Parallel()
+	for _, claimCheck := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ended := fails(publish.FaultTooLarge)
+			ended.fault.First, ended.fault.Broken = true, true
+			b := newBroker(answers(ended))
+			h := newHarness(t, b, func(o *publish.Options) { o.ClaimCheck = claimCheck })
+			h.start(t.Context())
+			h.submit(t, "a", 1)
+			h.finish(t)
+			if len(h.quarantined) > 0 {
+				t.Errorf("quarantined for %v", h.quarantined[1])
+			}
+			if topic := b.stored(); len(topic) != 1 || topic[0].ClaimCheck {
+				t.Errorf("topic has %+v, want the whole event", topic)
+			}
+			if sends := b.seen(); len(sends) != 2 || sends[0].conn == sends[1].conn {
+				t.Errorf("sends %+v, want another on another connection", sends)
+			}
+		})
+	}
+}
+
 // TestStubbornEventHoldsUpItsKeyOnly: a batch that keeps failing is halved until
 // the event is alone with its key.
 func TestStubbornEventHoldsUpItsKeyOnly(t *testing.T) {

@@ -38,7 +38,8 @@ const (
 	// FaultBusy: the namespace is throttled. Wait at least 2 s
 	// (learn.microsoft.com/azure/service-bus-messaging/service-bus-throttling).
 	FaultBusy
-	// FaultTooLarge: the messages exceed what the topic takes at once.
+	// FaultTooLarge: the messages exceed what the topic takes at once. From a sender
+	// that is broken it says little of a single message, which is sent once more.
 	FaultTooLarge
 	// FaultRefused: the topic refuses the messages as they stand. A batch falls back
 	// to a smaller policy; a single message ends the term.

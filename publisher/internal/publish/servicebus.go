@@ -73,7 +73,7 @@ func (s *serviceBus) Send(ctx context.Context, messages []*event.Message) (int, 
 		}
 	}
 	if err := s.sender.SendMessage(ctx, sbus.ToSDK(messages[0]), nil); err != nil {
-		return 0, sendError(err, 1)
+		return 0, singleError(err, messages[0])
 	}
 	return 1, nil
 }
@@ -91,11 +91,28 @@ func (s *serviceBus) Close(ctx context.Context) error {
 	}
 }
 
+// fitsAlways is the size of a body that fits into a message of every topic: the
+// standard tier, which takes the least, takes 256 KB.
+const fitsAlways = 128 << 10
+
+// singleError is [sendError] for one message. Of a link that the broker has ended
+// because one message was too large, the SDK says of every later one that it is.
+func singleError(err error, message *event.Message) *SendError {
+	e := sendError(err, 1)
+	if e.Fault == FaultTooLarge && len(message.Body) <= fitsAlways {
+		e.Broken = true
+	}
+	return e
+}
+
 // sendError says what the SDK's error for a send of that many messages means.
 func sendError(err error, messages int) *SendError {
-	// A send that ran out of time may have left half a message on the link.
-	e := &SendError{Fault: FaultTransient, Broken: sbus.Broken(err) || errors.Is(err, context.DeadlineExceeded), Err: err}
-	switch sbus.Classify(err) {
+	class := sbus.Classify(err)
+	// A send that ran out of time may have left half a message on the link, and the
+	// service's own timeout may have ended the link, for good: the SDK does not tell.
+	broken := sbus.Broken(err) || class == sbus.ClassTimeout || errors.Is(err, context.DeadlineExceeded)
+	e := &SendError{Fault: FaultTransient, Broken: broken, Err: err}
+	switch class {
 	case sbus.ClassBusy:
 		e.Fault = FaultBusy
 	case sbus.ClassTooLarge:

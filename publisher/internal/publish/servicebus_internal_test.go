@@ -8,6 +8,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 // TestSendErrors judges errors as the SDK v1.11 hands them over with its retries
@@ -29,7 +31,8 @@ func TestSendErrors(t *testing.T) {
 		{"busy disposition", &amqp.Error{Condition: "com.microsoft:server-busy"}, 5, SendError{Fault: FaultBusy}},
 		{"busy detach", &amqp.LinkError{RemoteErr: &amqp.Error{Condition: "com.microsoft:server-busy"}}, 5, SendError{Fault: FaultBusy, Broken: true}},
 		{"full topic", &amqp.Error{Condition: amqp.ErrCondResourceLimitExceeded}, 1, SendError{Fault: FaultBusy}},
-		{"service timeout", &amqp.Error{Condition: "com.microsoft:timeout"}, 1, SendError{Fault: FaultTransient}},
+		// It may have come with a detach: the SDK shows both alike.
+		{"service timeout", &azservicebus.Error{Code: azservicebus.CodeTimeout}, 1, SendError{Fault: FaultTransient, Broken: true}},
 		{"our timeout", fmt.Errorf("send: %w", context.DeadlineExceeded), 1, SendError{Fault: FaultTransient, Broken: true}},
 		{"no credit in time", &azservicebus.Error{Code: azservicebus.CodeConnectionLost}, 1, SendError{Fault: FaultDisconnected, Broken: true}},
 		{"connection lost", &amqp.ConnError{}, 1, SendError{Fault: FaultDisconnected, Broken: true}},
@@ -49,6 +52,30 @@ func TestSendErrors(t *testing.T) {
 			if !errors.Is(&got, test.err) {
 				t.Errorf("%v does not wrap the SDK's error", &got)
 			}
+			if got.Err = nil; got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestALinkThatEndedOverALargeMessage: what is sent on it afterwards is refused as too
+// large, whatever its size.
+func TestALinkThatEndedOverALargeMessage(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		err  error
+		body int
+		want SendError
+	}{
+		{"small message", azservicebus.ErrMessageTooLarge, 100, SendError{Fault: FaultTooLarge, First: true, Broken: true}},
+		{"large message", azservicebus.ErrMessageTooLarge, 256 << 10, SendError{Fault: FaultTooLarge, First: true}},
+		{"small message, another refusal", &amqp.Error{Condition: amqp.ErrCondNotAllowed}, 100, SendError{Fault: FaultRefused}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := *singleError(test.err, &event.Message{Body: make([]byte, test.body)})
 			if got.Err = nil; got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}

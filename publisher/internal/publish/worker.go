@@ -80,6 +80,7 @@ func (w *worker) publish(ctx context.Context) bool {
 		return false
 	}
 	retry := newBackoff()
+	doubted := false
 	for failures := 0; len(w.batch) > 0; {
 		accepted, err := w.send(ctx)
 		switch {
@@ -89,7 +90,7 @@ func (w *worker) publish(ctx context.Context) bool {
 		case ctx.Err() != nil:
 			return false
 		}
-		fault, _ := faultOf(err)
+		fault, broken := faultOf(err)
 		w.d.metrics.sendErrors.WithLabelValues(fault.String()).Inc()
 		switch fault {
 		case FaultBusy:
@@ -98,6 +99,10 @@ func (w *worker) publish(ctx context.Context) bool {
 		case FaultRefused, FaultBatch:
 			return w.refused(fault, err)
 		case FaultTooLarge:
+			if broken && !doubted && len(w.batch) == 1 {
+				doubted = true // another connection may take it
+				continue
+			}
 			if !w.tooLarge(ctx, err) {
 				return false
 			}
