@@ -302,7 +302,6 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// deadlocked never answers a renewal, and heeds no context.
 func TestMetricNames(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

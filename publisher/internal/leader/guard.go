@@ -188,18 +188,29 @@ func (g *guard) lose() {
 // sighting is what a process saw last of another one that leads. Its zero value saw
 // none. It is for one goroutine at a time: the elector's.
 type sighting struct {
-	at    time.Time
+	// lasts is how long the other's lease lasts; zero where nobody else led.
 	lasts time.Duration
+	// missing is when its lock was first found missing; zero where it is there.
+	missing time.Time
 }
 
 // note takes note of a record that was read.
 func (s *sighting) note(record *resourcelock.LeaderElectionRecord, self string) {
-	if record.HolderIdentity == "" || record.HolderIdentity == self {
-		*s = sighting{}
-		return
+	*s = sighting{}
+	if record.HolderIdentity != "" && record.HolderIdentity != self {
+		s.lasts = time.Duration(record.LeaseDurationSeconds) * time.Second
 	}
-	*s = sighting{at: time.Now(), lasts: time.Duration(record.LeaseDurationSeconds) * time.Second}
 }
 
-// recent says that the other may still lead.
-func (s *sighting) recent() bool { return !s.at.IsZero() && time.Since(s.at) < s.lasts }
+// recent says, of a lock that is missing, that the other may still lead. Its last
+// renewal may be later than the last look at the lock, but not than this first one in
+// vain.
+func (s *sighting) recent() bool {
+	if s.lasts == 0 {
+		return false
+	}
+	if s.missing.IsZero() {
+		s.missing = time.Now()
+	}
+	return time.Since(s.missing) < s.lasts
+}

@@ -241,28 +241,40 @@ func TestVanishedLockIsLeftToItsHolder(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		holder string
-		wait   time.Duration
-		free   bool
+		// away is how long nobody looks after the lock was seen, wait how long after it
+		// was missed.
+		away, wait time.Duration
+		free       bool
 	}{
-		"another leads":                 {"b", 14 * time.Second, false},
-		"another led, its lease is out": {"b", 15 * time.Second, true},
-		"it was released":               {"", 0, true},
-		"it was ours":                   {"a", 0, true},
+		"another leads":                 {"b", 0, 14 * time.Second, false},
+		"another led, its lease is out": {"b", 0, 15 * time.Second, true},
+		// It may have renewed until the lock vanished.
+		"another leads, out of sight": {"b", time.Minute, 14 * time.Second, false},
+		"another led, out of sight":   {"b", time.Minute, 15 * time.Second, true},
+		"it was released":             {"", time.Second, 0, true},
+		"it was ours":                 {"a", time.Second, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				lock := &scriptedLock{holder: test.holder}
 				seen := new(sighting)
-				g := newGuard(lock, DefaultConfig(), seen, new(contact))
-				if _, _, err := g.Get(t.Context()); err != nil {
+				read := func() error {
+					// What was seen outlives the guard.
+					_, _, err := newGuard(lock, DefaultConfig(), seen, new(contact)).Get(t.Context())
+					return err
+				}
+				if err := read(); err != nil {
 					t.Fatal(err)
 				}
+				<-time.After(test.away)
 				lock.gone = true
+				err := read()
+				if test.wait > 0 && !errors.Is(err, errVanished) {
+					t.Errorf("first read ends with %v", err)
+				}
 				<-time.After(test.wait)
-				// What was seen outlives the guard.
-				g = newGuard(lock, DefaultConfig(), seen, new(contact))
-				_, _, err := g.Get(t.Context())
+				err = read()
 				if apierrors.IsNotFound(err) != test.free || errors.Is(err, errVanished) == test.free {
 					t.Errorf("read ends with %v", err)
 				}

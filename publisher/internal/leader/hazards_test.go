@@ -237,6 +237,7 @@ func TestAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 	})
 }
 
+// deadlocked never answers a renewal, and heeds no context.
 type deadlocked struct {
 	memoryLock
 	on      chan struct{} // closed when renewals begin to hang
