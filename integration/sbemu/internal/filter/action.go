@@ -77,6 +77,9 @@ func (p *parser) statement() (statement, error) {
 	}
 
 	value, err := p.sum()
+	if err == nil {
+		err = values(value)
+	}
 
 	return statement{name: target.name, value: value}, err
 }

@@ -12,6 +12,6 @@
 //
 // An [Action] changes the application properties of what a rule selects.
 //
-// Functions (newid, property), and actions on system properties, are not
-// covered; an expression that uses them is refused, never ignored.
+// Functions (newid, property), patterns of LIKE that are no literal, and actions
+// on system properties, are not covered; an expression that uses them is refused, never ignored.
 package filter

@@ -75,8 +75,10 @@ func TestSQL(t *testing.T) {
 		"f = 2.5":                               true,
 		"f > 2":                                 true,
 		"flag = TRUE":                           true,
-		"flag":                                  true,
-		"NOT flag":                              false,
+		"NOT flag = TRUE":                       false,
+		"(flag) = (TRUE) AND ((n = 5))":         true,
+		"[AND] IS NULL AND user.[or] IS NULL":   true,
+		"ключ_1 IS NULL":                        true,
 		"n + 1 = 6":                             true,
 		"n * 2 - 3 = 7":                         true,
 		"n / 2 = 2":                             true,
@@ -138,6 +140,11 @@ func TestSyntaxErrors(t *testing.T) {
 		"", "a =", "= 1", "a = 'x", "a b", "(a = 1", "a = 1)", "a IN ()", "a IN 1", "a LIKE 5", "a LIKE 'x' ESCAPE 'xy'",
 		"a NOT 5", "a IS 5", "EXISTS(5)", "newid() = 1", "other.a = 1", "sys.Nonsense = 1", "a = 99999999999999999999", "a = #", "AND", "a = 1 AND", "@p = 1",
 		"a = '" + strings.Repeat("x", 1019) + "'",
+		// Names begin with a letter, and go on with those, digits and underscores.
+		"_a = 1", "a$ = 1", "@_p = 1", "AND = 1", "user.AND = 1", "EXISTS(NOT)", "TRUE.a = 1",
+		// A value is no condition, and a condition no value.
+		"a", "NOT a", "NOT NOT a", "TRUE", "a AND b = 1", "b = 1 OR a", "(a)", "1", "-(a = 1)", "+(a = 1) = 1", "(a = 1) = TRUE", "a = (b = 1)", "(a = 1) + 1 = 2",
+		"2 * (a = 1) = 2", "(a = 1) IN (1)", "1 IN ((a = 1))", "(a = 1) LIKE 'x'", "(a + 1) IS NULL", "1 IS NOT NULL",
 	} {
 		if _, err := filter.Parse(expression, nil); !errors.Is(err, filter.ErrSyntax) {
 			t.Errorf("%q: %v", expression, err)
@@ -207,7 +214,7 @@ func TestParametersAndActions(t *testing.T) {
 		t.Fatal("the original changed")
 	}
 
-	for _, action := range []string{"", "n = 1", "SET n", "SET = 1", "SET sys.Label = 'x'", "REMOVE 5", "SET n = 1 nonsense", strings.Repeat("SET n=1;", 33)} {
+	for _, action := range []string{"", "n = 1", "SET n", "SET = 1", "SET sys.Label = 'x'", "REMOVE 5", "SET AND = 1", "SET _n = 1", "SET n = (a = 1)", "SET n = 1 nonsense", strings.Repeat("SET n=1;", 33)} {
 		if _, err := filter.ParseAction(action, nil); !errors.Is(err, filter.ErrSyntax) {
 			t.Errorf("%q: %v", action, err)
 		}

@@ -65,14 +65,14 @@ func next(s string) (token, int, error) {
 		n := numberLength(s)
 
 		return token{number, s[:n]}, n, nil
-	case isWord(c):
-		n := wordLength(s)
-
-		return token{word, s[:n]}, n, nil
-	case c == '@' && len(s) > 1 && isWord(s[1]):
+	case c == '@' && wordLength(s[1:]) > 0:
 		n := 1 + wordLength(s[1:])
 
 		return token{parameter, s[:n]}, n, nil
+	}
+
+	if n := wordLength(s); n > 0 {
+		return token{word, s[:n]}, n, nil
 	}
 
 	for _, op := range []string{"<>", "!=", "<=", ">=", "=", "<", ">", "(", ")", ",", ".", ";", "+", "-", "*", "/", "%"} {
@@ -84,17 +84,16 @@ func next(s string) (token, int, error) {
 	return token{}, 0, fmt.Errorf("%w: unexpected %q", ErrSyntax, s[:1])
 }
 
+// wordLength returns the length of the word that s begins with: a letter, then
+// letters, digits and underscores.
 func wordLength(s string) int {
-	n := 0
-	for n < len(s) && (isWord(s[n]) || s[n] >= '0' && s[n] <= '9' || s[n] == '$') {
-		n++
+	for i, r := range s {
+		if !unicode.IsLetter(r) && (i == 0 || r != '_' && !unicode.IsDigit(r)) {
+			return i
+		}
 	}
 
-	return n
-}
-
-func isWord(c byte) bool {
-	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+	return len(s)
 }
 
 // delimited reads what begins with a delimiter and ends with close, which

@@ -45,6 +45,10 @@ func Parse(source string, parameters Parameters) (*SQL, error) {
 		return nil, fmt.Errorf("%w: unexpected %q", ErrSyntax, t.text)
 	}
 
+	if err := predicates(root); err != nil {
+		return nil, err
+	}
+
 	return &SQL{source: source, root: root}, nil
 }
 
@@ -119,166 +123,6 @@ func (p *parser) expect(s string) error {
 	return nil
 }
 
-func (p *parser) or() (node, error) {
-	p.depth++
-	defer func() { p.depth-- }()
-
-	if p.depth > maxNesting {
-		return nil, fmt.Errorf("%w: nested too deeply", ErrSyntax)
-	}
-
-	left, err := p.and()
-
-	for err == nil && p.keyword("OR") {
-		var right node
-
-		right, err = p.and()
-		left = &logical{or: true, left: left, right: right}
-	}
-
-	return left, err
-}
-
-func (p *parser) and() (node, error) {
-	left, err := p.not()
-
-	for err == nil && p.keyword("AND") {
-		var right node
-
-		right, err = p.not()
-		left = &logical{left: left, right: right}
-	}
-
-	return left, err
-}
-
-func (p *parser) not() (node, error) {
-	negate := false
-	for p.keyword("NOT") {
-		negate = !negate
-	}
-
-	n, err := p.predicate()
-	if negate {
-		n = &negation{of: n}
-	}
-
-	return n, err
-}
-
-// predicate reads a comparison, or what stands alone as one.
-func (p *parser) predicate() (node, error) {
-	if p.keyword("EXISTS") {
-		return p.exists()
-	}
-
-	left, err := p.sum()
-	if err != nil {
-		return nil, err
-	}
-
-	for _, op := range []string{"=", "<>", "!=", "<=", ">=", "<", ">"} {
-		if p.symbol(op) {
-			right, err := p.sum()
-
-			return &comparison{op: op, left: left, right: right}, err
-		}
-	}
-
-	if p.keyword("IS") {
-		negate := p.keyword("NOT")
-		if !p.keyword("NULL") {
-			return nil, fmt.Errorf("%w: %q instead of NULL", ErrSyntax, p.peek().text)
-		}
-
-		return negated(&isNull{of: left}, negate), nil
-	}
-
-	negate := p.keyword("NOT")
-
-	switch {
-	case p.keyword("IN"):
-		n, err := p.in(left)
-
-		return negated(n, negate), err
-	case p.keyword("LIKE"):
-		n, err := p.like(left)
-
-		return negated(n, negate), err
-	case negate:
-		return nil, fmt.Errorf("%w: %q instead of IN or LIKE", ErrSyntax, p.peek().text)
-	default:
-		return left, nil
-	}
-}
-
-func negated(n node, negate bool) node {
-	if negate {
-		return &negation{of: n}
-	}
-
-	return n
-}
-
-func (p *parser) exists() (node, error) {
-	if err := p.expect("("); err != nil {
-		return nil, err
-	}
-
-	t := p.next()
-	if t.kind != word && t.kind != quoted {
-		return nil, fmt.Errorf("%w: EXISTS needs a property", ErrSyntax)
-	}
-
-	n, err := p.property(t)
-	if err != nil {
-		return nil, err
-	}
-
-	return &negation{of: &isNull{of: n}}, p.expect(")")
-}
-
-func (p *parser) in(left node) (node, error) {
-	n := &membership{of: left}
-
-	if err := p.expect("("); err != nil {
-		return nil, err
-	}
-
-	for {
-		e, err := p.sum()
-		if err != nil {
-			return nil, err
-		}
-
-		n.list = append(n.list, e)
-
-		if !p.symbol(",") {
-			return n, p.expect(")")
-		}
-	}
-}
-
-func (p *parser) like(left node) (node, error) {
-	pattern := p.next()
-	if pattern.kind != text {
-		return nil, fmt.Errorf("%w: LIKE needs a pattern in quotes", ErrSyntax)
-	}
-
-	escape := ""
-
-	if p.keyword("ESCAPE") {
-		t := p.next()
-		if t.kind != text || len([]rune(t.text)) != 1 {
-			return nil, fmt.Errorf("%w: ESCAPE needs one character in quotes", ErrSyntax)
-		}
-
-		escape = t.text
-	}
-
-	return newLike(left, pattern.text, escape), nil
-}
-
 func (p *parser) sum() (node, error) {
 	left, err := p.product()
 
@@ -292,7 +136,10 @@ func (p *parser) sum() (node, error) {
 
 		var right node
 
-		right, err = p.product()
+		if right, err = p.product(); err == nil {
+			err = values(left, right)
+		}
+
 		left = &arithmetic{op: op.text[0], left: left, right: right}
 	}
 
@@ -312,7 +159,10 @@ func (p *parser) product() (node, error) {
 
 		var right node
 
-		right, err = p.unary()
+		if right, err = p.unary(); err == nil {
+			err = values(left, right)
+		}
+
 		left = &arithmetic{op: op.text[0], left: left, right: right}
 	}
 
@@ -320,15 +170,20 @@ func (p *parser) product() (node, error) {
 }
 
 func (p *parser) unary() (node, error) {
-	negate := false
+	negate, signed := false, false
 
 	for {
 		switch {
 		case p.symbol("-"):
-			negate = !negate
+			negate, signed = !negate, true
 		case p.symbol("+"):
+			signed = true
 		default:
 			n, err := p.primary()
+			if err == nil && signed {
+				err = values(n)
+			}
+
 			if negate {
 				n = &arithmetic{op: '-', left: literal{int64(0)}, right: n}
 			}
@@ -367,8 +222,6 @@ func (p *parser) primary() (node, error) {
 			return literal{false}, nil
 		case "NULL":
 			return literal{}, nil
-		case "AND", "OR", "NOT", "IN", "LIKE", "IS", "EXISTS", "ESCAPE":
-			return nil, fmt.Errorf("%w: unexpected %q", ErrSyntax, t.text)
 		}
 
 		return p.property(t)
@@ -397,46 +250,4 @@ func numberLiteral(s string) (node, error) {
 	}
 
 	return literal{f}, nil
-}
-
-// property reads a property whose first token was consumed.
-func (p *parser) property(first token) (node, error) {
-	name, system := first.text, false
-
-	if p.symbol(".") {
-		t := p.next()
-		if t.kind != word && t.kind != quoted {
-			return nil, fmt.Errorf("%w: %q for a property", ErrSyntax, t.text)
-		}
-
-		switch scope := strings.ToLower(name); scope {
-		case "sys":
-			system = true
-		case "user":
-		default:
-			return nil, fmt.Errorf("%w: unknown scope %q", ErrSyntax, name)
-		}
-
-		name = t.text
-	}
-
-	if p.peek().kind == symbol && p.peek().text == "(" {
-		return nil, fmt.Errorf("%w: function %q is not supported", ErrSyntax, name)
-	}
-
-	if system && !isSystem(name) {
-		return nil, fmt.Errorf("%w: unknown system property %q", ErrSyntax, name)
-	}
-
-	return &property{name: name, system: system}, nil
-}
-
-func isSystem(name string) bool {
-	switch strings.ToLower(name) {
-	case "messageid", "correlationid", "sessionid", "replytosessionid", "to", "replyto",
-		"label", "subject", "contenttype", "partitionkey", "userid":
-		return true
-	default:
-		return false
-	}
 }
