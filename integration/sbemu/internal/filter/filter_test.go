@@ -143,7 +143,7 @@ func TestSyntaxErrors(t *testing.T) {
 		// Names begin with a letter, and go on with those, digits and underscores.
 		"_a = 1", "a$ = 1", "@_p = 1", "AND = 1", "user.AND = 1", "EXISTS(NOT)", "TRUE.a = 1",
 		// A value is no condition, and a condition no value.
-		"a", "NOT a", "NOT NOT a", "TRUE", "a AND b = 1", "b = 1 OR a", "(a)", "1", "-(a = 1)", "+(a = 1) = 1", "(a = 1) = TRUE", "a = (b = 1)", "(a = 1) + 1 = 2",
+		"a", "NOT a", "NOT (NOT a)", "TRUE", "a AND b = 1", "b = 1 OR a", "(a)", "1", "-(a = 1)", "+(a = 1) = 1", "(a = 1) = TRUE", "a = (b = 1)", "(a = 1) + 1 = 2",
 		"2 * (a = 1) = 2", "(a = 1) IN (1)", "1 IN ((a = 1))", "(a = 1) LIKE 'x'", "(a + 1) IS NULL", "1 IS NOT NULL",
 	} {
 		if _, err := filter.Parse(expression, nil); !errors.Is(err, filter.ErrSyntax) {
