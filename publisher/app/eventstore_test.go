@@ -88,7 +88,9 @@ func (s *eventStore) OperationTime(context.Context) (bson.Timestamp, error) {
 	return timeOf(len(s.log) - 1), nil
 }
 
-func (s *eventStore) Fetch(context.Context, bson.Raw) (bson.Raw, error) { return nil, nil }
+func (s *eventStore) Fetch(context.Context, bson.Raw, bson.Timestamp) (bson.Raw, error) {
+	return nil, nil
+}
 
 func (s *eventStore) openStream(from watch.Position) (watch.ChangeStream, error) {
 	s.mu.Lock()

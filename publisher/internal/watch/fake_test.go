@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -141,10 +142,13 @@ func hexValue(c byte) byte {
 	return c - 'a' + 10
 }
 
-func (s *fakeStore) Fetch(_ context.Context, key bson.Raw) (bson.Raw, error) {
+func (s *fakeStore) Fetch(_ context.Context, key bson.Raw, inserted bson.Timestamp) (bson.Raw, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := int(key.Lookup("_id").Int32())
+	if want := s.log[n]["clusterTime"]; inserted != want {
+		return nil, fmt.Errorf("fetched as of %v, want %v", inserted, want)
+	}
 	document, ok := s.log[n]["fullDocument"]
 	if !ok {
 		return nil, nil

@@ -206,7 +206,7 @@ func (r *reader) documentOf(ctx context.Context, c change) (bson.Raw, error) {
 	}
 	fetching, cancel := mongox.Patient(ctx, r.options.Silence)
 	defer cancel()
-	document, err := r.source.Fetch(fetching, c.documentKey)
+	document, err := r.source.Fetch(fetching, c.documentKey, c.time)
 	return document, mongox.Explain(fetching, err)
 }
 

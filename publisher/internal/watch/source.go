@@ -86,9 +86,19 @@ func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (Chan
 	return &driverStream{stream: stream}, nil
 }
 
-// Fetch reads the document with that document key.
-func (c *Collection) Fetch(ctx context.Context, documentKey bson.Raw) (bson.Raw, error) {
-	doc, err := c.events.FindOne(ctx, documentKey).Raw()
+// Fetch reads the document with that document key, after its insertion: a new primary
+// would otherwise be allowed to show less than the stream has, and the document would
+// seem to be gone.
+func (c *Collection) Fetch(ctx context.Context, documentKey bson.Raw, inserted bson.Timestamp) (bson.Raw, error) {
+	session, err := c.events.Database().Client().StartSession()
+	if err != nil {
+		return nil, fmt.Errorf("start session: %w", err)
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	if err := session.AdvanceOperationTime(&inserted); err != nil {
+		return nil, fmt.Errorf("advance session: %w", err)
+	}
+	doc, err := c.events.FindOne(mongo.NewSessionContext(ctx, session), documentKey).Raw()
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return nil, nil

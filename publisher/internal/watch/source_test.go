@@ -172,17 +172,23 @@ func TestAServersErrorIsClassified(t *testing.T) {
 func TestFetchesADocument(t *testing.T) {
 	t.Parallel()
 	found := reply("firstBatch", 0, "", bson.D{{Key: "_id", Value: 3}, {Key: "a", Value: 1}})
-	_, events := newServer(t, found, reply("firstBatch", 0, ""), bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "no"}})
+	s, events := newServer(t, found, reply("firstBatch", 0, ""), bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "no"}})
 	source := watch.NewCollection(events)
 	key := bson.Raw(mustMarshal(t, bson.D{{Key: "_id", Value: 3}}))
-	if doc, err := source.Fetch(t.Context(), key); err != nil || doc.Lookup("a").Int32() != 1 {
+	inserted := bson.Timestamp{T: 70, I: 1}
+	if doc, err := source.Fetch(t.Context(), key, inserted); err != nil || doc.Lookup("a").Int32() != 1 {
 		t.Errorf("%v: %v", doc, err)
 	}
-	if doc, err := source.Fetch(t.Context(), key); err != nil || doc != nil {
+	want := `{"find":"events","filter":{"_id":3},"limit":1,"singleBatch":true,` +
+		`"readConcern":{"level":"majority","afterClusterTime":{"$timestamp":{"t":70,"i":1}}}}`
+	if got := s.Command(t, 0); got != want {
+		t.Errorf("read by\n%s, want\n%s", got, want)
+	}
+	if doc, err := source.Fetch(t.Context(), key, inserted); err != nil || doc != nil {
 		t.Errorf("a document that is gone: %v: %v", doc, err)
 	}
 	var command mongo.CommandError
-	if _, err := source.Fetch(t.Context(), key); !errors.As(err, &command) || command.Code != 13 {
+	if _, err := source.Fetch(t.Context(), key, inserted); !errors.As(err, &command) || command.Code != 13 {
 		t.Errorf("a refusal: %v", err)
 	}
 }

@@ -50,9 +50,9 @@ type ChangeStream interface {
 type Source interface {
 	// Open opens a change stream that starts at from.
 	Open(ctx context.Context, from Position, shape Shape) (ChangeStream, error)
-	// Fetch reads the document with that document key; nil without an error means
-	// that there is none any more.
-	Fetch(ctx context.Context, documentKey bson.Raw) (bson.Raw, error)
+	// Fetch reads the document with that document key, which was inserted at that
+	// cluster time; nil without an error means that there is none any more.
+	Fetch(ctx context.Context, documentKey bson.Raw, inserted bson.Timestamp) (bson.Raw, error)
 }
 
 // Insert is one event that was stored.
