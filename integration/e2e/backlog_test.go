@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
 // A projector counts the sessions that have messages, those that it holds among
@@ -27,7 +29,9 @@ func TestBacklogRisesAndFalls(t *testing.T) {
 	listener := sbemu.Policy{Name: "projector", Key: "bGlzdGVuLW9ubHk=", Listen: true}
 	backend := startWithPolicies(t, listener)
 	store := eventStore(t, backend.MongoURI())
-	w := shop.New(events/4, 31)
+	// Its sessions pass through two slots one after the other, and where the processor
+	// is busy each takes seconds.
+	w := shop.New(300, 31)
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
 		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections,
 		ProjectorEnv: []string{
@@ -81,6 +85,14 @@ func TestBacklogRisesAndFalls(t *testing.T) {
 		left, err := backend.Backlog()
 		return err == nil && left.Active == 0 && b.shows(m, 0, 0)
 	})
+	models := store.Database().Client().Database(harness.ReadModelsDatabase)
+	report, err := verify.ReadModels(ctx, store, models, w.Fold, verify.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK() {
+		t.Errorf("%d of %d read models are right:\n%s", report.Right, report.Expected, strings.Join(report.Findings, "\n"))
+	}
 	m := b.metrics()
 	if failed := m.Sum(countsTotal, "result", "failed"); failed > 0 {
 		t.Errorf("%v counts have failed", failed)
