@@ -13,6 +13,12 @@ type (
 	// streamInterrupter is an event store that fails its change streams and takes
 	// their cursors away when it is told to.
 	streamInterrupter interface{ InterruptStreams() int }
+	// updateHolder is a store of read models that carries updates out late when it is
+	// told to, also those of clients that have gone.
+	updateHolder interface {
+		HoldUpdates(n int, d time.Duration)
+		UpdatesToHold() int
+	}
 	// historyLoser is an event store that drops its oplog when it is told to.
 	historyLoser interface{ LoseHistory() }
 )

@@ -1,7 +1,8 @@
 // Package e2e tests the whole pipeline: the two services as processes of their
-// own, over real sockets, while processes die and connections fail. Every test
+// own, over real sockets, while processes die and connections fail. Every scenario
 // ends with the same check: each read model equals an independent fold of the
-// event store, the topic kept the order of each aggregate, and nothing is missing.
+// event store, and still does when every message is settled; the topic kept the order
+// of each aggregate; nothing is missing; and no process has ended by itself.
 //
 // PENSTOCK_TEST_BACKEND selects what the services run on: embedded (the
 // stand-ins, the default), containers or external; docs/stand-ins.md has the

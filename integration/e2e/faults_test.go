@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"syscall"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -19,7 +20,7 @@ const (
 // leader is the leading publisher.
 func (s *scenario) leader() *harness.Process {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience())
 	defer cancel()
 	leader, err := s.AwaitLeader(ctx)
 	if err != nil {
@@ -36,6 +37,64 @@ func (s *scenario) epoch() int64 {
 	}
 	epoch, _ := checkpoint.Lookup("epoch").AsInt64OK()
 	return epoch
+}
+
+// awaitSaved waits until a leader has published all that is stored and has said so in
+// the checkpoint, whose cluster time stands still then.
+func (s *scenario) awaitSaved(leader *harness.Process) {
+	s.t.Helper()
+	saves := func() float64 {
+		return s.metric(leader.Name, "penstock_publisher_checkpoint_saves_total", "result", "saved")
+	}
+	s.await("all that is stored published", func() bool {
+		stored, err := s.events.CountDocuments(s.t.Context(), bson.D{})
+		published, failed := s.backend.Published()
+		return err == nil && failed == nil && published == int(stored) &&
+			s.metric(leader.Name, "penstock_publisher_checkpoint_window_events") == 0
+	})
+	// One save may have begun before. The stream's position moves also where no event
+	// comes: the lease is renewed in the same replica set.
+	enough := saves() + 2
+	s.await("the checkpoint saved", func() bool { return saves() >= enough })
+}
+
+// checkpointTime is the cluster time up to which the checkpoint says that everything
+// is published.
+func (s *scenario) checkpointTime() bson.Timestamp {
+	s.t.Helper()
+	checkpoint, err := s.state.Collection("checkpoints").FindOne(s.t.Context(), bson.D{}).Raw()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	t, i, ok := checkpoint.Lookup("clusterTime").TimestampOK()
+	if !ok {
+		s.t.Fatalf("the checkpoint has no cluster time: %v", checkpoint)
+	}
+	return bson.Timestamp{T: t, I: i}
+}
+
+// heldFor is how long updates are held: longer than a projector takes to go on with
+// another's work.
+const heldFor = 10 * time.Second
+
+// holdUpdates waits until some updates of the projectors are held back, where the
+// backend can do that.
+func (s *scenario) holdUpdates() {
+	s.t.Helper()
+	store, ok := s.backend.(updateHolder)
+	if !ok {
+		return
+	}
+	store.HoldUpdates(4, heldFor)
+	s.await("updates held back", func() bool { return store.UpdatesToHold() == 0 })
+	s.held = time.NewTimer(heldFor)
+}
+
+// awaitHeldUpdates waits until the last updates that were held back are carried out.
+func (s *scenario) awaitHeldUpdates() {
+	if s.held != nil {
+		<-s.held.C
+	}
 }
 
 // kill kills the nth running service of a kind.

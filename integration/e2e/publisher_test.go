@@ -32,6 +32,28 @@ func TestLeaderKilledUnderLoad(t *testing.T) {
 	}
 }
 
+// What a leader has read and the broker not accepted when it dies is its successor's:
+// no resume token may have been saved beyond it, however long the broker refused.
+func TestLeaderKilledWhileTheBrokerRefuses(t *testing.T) {
+	inParallel(t)
+	s := newScenario(t, shop.New(events, 8))
+	broker := capability[throttler](s, "throttle on request")
+	s.start(2, 1)
+	first := s.leader()
+	s.load(4 * time.Second)
+	s.awaitPublished(0.1)
+	broker.Throttle(time.Hour)
+	// To read so many takes longer than the interval at which tokens are saved.
+	s.await("many events in flight", func() bool {
+		return s.metric(first.Name, "penstock_publisher_inflight_events") > events/4
+	})
+	first.Kill()
+	broker.Throttle(0)
+	if topic := s.invariants(); topic.Epochs != 2 {
+		t.Errorf("%d terms published, not 2", topic.Epochs)
+	}
+}
+
 func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events, 2))
@@ -65,9 +87,23 @@ func TestLeaderStoppedForLongerThanItsLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.await("a successor", func() bool { return s.epoch() == 2 })
-	s.awaitPublished(0.6)
+	s.awaitPublished(0.9)
+	successor := s.started[0]
+	if successor == first {
+		successor = s.started[1]
+	}
+	s.awaitSaved(successor)
+	before := s.checkpointTime()
+	// Where its work does not stop in time, a leader that lost its lease ends.
+	s.excused = first
 	if err := first.Signal(sigContinue); err != nil {
 		t.Fatal(err)
+	}
+	s.await("the end of the first leader's term", func() bool {
+		return !first.Running() || s.metric(first.Name, "penstock_publisher_terms_total") > 0
+	})
+	if after := s.checkpointTime(); after.Before(before) {
+		t.Errorf("the first leader moved the checkpoint back from %v to %v", before, after)
 	}
 	s.invariants()
 	if epoch := s.epoch(); epoch != 2 {
@@ -88,6 +124,7 @@ func TestTokenRewound(t *testing.T) {
 		_, err := early.LookupErr("token")
 		return err == nil
 	})
+	s.finishLoad()
 	s.awaitPublished(1)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -100,11 +137,23 @@ func TestTokenRewound(t *testing.T) {
 		t.Fatalf("rewind the token: %v, %+v", err, rewound)
 	}
 	s.startPublisher(0)
-	s.await("duplicates at the projectors", func() bool {
-		return s.metric("projector", "penstock_projector_events_total", "outcome", "duplicate") > 0
+	last := s.workload.Events[len(s.workload.Events)-1]
+	s.await("the last event published again", func() bool {
+		accepted, err := s.backend.Accepted()
+		times := 0
+		for _, m := range accepted {
+			if m.AggregateID == last.AggregateID && m.EventID == last.EventID {
+				times++
+			}
+		}
+		return err == nil && times > 1
 	})
-	if topic := s.invariants(); topic.Repeats == 0 {
+	topic := s.invariants()
+	if topic.Repeats == 0 {
 		t.Error("the rewound publisher repeated nothing")
+	}
+	if s.metric("projector", "penstock_projector_events_total", "outcome", "duplicate") == 0 {
+		t.Error("no duplicate reached the projectors")
 	}
 }
 
@@ -116,12 +165,14 @@ func TestStreamInterrupted(t *testing.T) {
 	s.load(4 * time.Second)
 	for _, share := range []float64{0.2, 0.4, 0.6, 0.8} {
 		s.awaitPublished(share)
-		if store.InterruptStreams() == 0 {
-			t.Error("there was no stream to interrupt")
-		}
+		// That of the last time may not be open again yet.
+		s.await("a stream to interrupt", func() bool { return store.InterruptStreams() > 0 })
 	}
 	if topic := s.invariants(); topic.Epochs != 1 {
 		t.Errorf("%d terms published: an interrupted stream is reopened within its term", topic.Epochs)
+	}
+	if s.metric("publisher", "penstock_publisher_stream_reopened_total", "cause", "error") == 0 {
+		t.Error("the publisher reopened no stream")
 	}
 }
 
@@ -129,7 +180,7 @@ func TestEventsFromBeforeTheStart(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events, 6))
 	s.load(0)
-	<-s.loaded
+	s.finishLoad()
 	s.start(1, 1)
 	s.invariants()
 }
@@ -143,7 +194,7 @@ func TestHistoryLost(t *testing.T) {
 	s.awaitPublished(0.2)
 	s.leader().Kill()
 	// What was stored meanwhile is in the event store alone.
-	<-s.loaded
+	s.finishLoad()
 	store.LoseHistory()
 	s.startPublisher(0)
 	s.invariants()

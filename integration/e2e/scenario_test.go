@@ -2,9 +2,13 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,8 +32,20 @@ type scenario struct {
 	models   *mongo.Database
 	state    *mongo.Database
 	// until bounds what counts of an aggregate that was parked.
-	until  map[string]int64
-	loaded chan struct{}
+	until map[string]int64
+	// deadLettered is how many messages are to be in the dead-letter queue in the end.
+	deadLettered int
+	// started are all processes, those that have ended among them; excused is one that
+	// may end by itself.
+	started []*harness.Process
+	excused *harness.Process
+	// held fires when the updates that were held back last have been carried out; nil
+	// where there are none.
+	held *time.Timer
+	// release lets the load store what it holds back; loaded is closed when it has
+	// ended, and nil before it began.
+	release func()
+	loaded  chan struct{}
 }
 
 // newScenario opens a backend with an empty topic and an empty event store; no
@@ -69,7 +85,7 @@ func newScenarioOn(t *testing.T, w *workload.Workload, topic harness.TopicOption
 		events: client.Database(databases.Events).Collection(harness.EventsCollection),
 		models: client.Database(databases.ReadModels),
 		state:  client.Database(databases.State),
-		until:  make(map[string]int64), loaded: make(chan struct{}),
+		until:  make(map[string]int64),
 	}
 	t.Cleanup(s.end)
 	_, err = s.events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
@@ -82,16 +98,40 @@ func newScenarioOn(t *testing.T, w *workload.Workload, topic harness.TopicOption
 	return s
 }
 
-// end kills what still runs and, where the test has failed, shows the logs' ends.
+// end ends the load and the processes. A process that has ended by itself fails the
+// test, even where another has taken over its work. Where the test has failed, the
+// logs' ends are shown.
 func (s *scenario) end() {
-	processes := s.Running()
+	if s.loaded != nil {
+		<-s.loaded // the test's context, which has ended, ends it
+	}
+	for _, process := range s.started {
+		if process != s.excused && !process.Running() && crashed(process.Err()) {
+			s.t.Errorf("%s ended by itself: %v", process.Name, process.Err())
+		}
+	}
 	s.Kill()
 	if !s.t.Failed() {
 		return
 	}
-	for _, process := range processes {
+	shown := make(map[string]struct{})
+	for _, process := range s.started {
+		if _, again := shown[process.Log]; again {
+			continue // it was started more than once
+		}
+		shown[process.Log] = struct{}{}
 		s.t.Logf("%s:\n%s", process.Name, tail(process.Log))
 	}
+}
+
+// crashed tells whether a process has ended otherwise than cleanly or by SIGKILL.
+func crashed(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return err != nil
+	}
+	status, _ := exit.Sys().(syscall.WaitStatus)
+	return !status.Signaled() || status.Signal() != syscall.SIGKILL
 }
 
 // tail is the end of a log.
@@ -122,6 +162,7 @@ func (s *scenario) startPublisher(n int) *harness.Process {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.started = append(s.started, process)
 	return process
 }
 
@@ -131,45 +172,69 @@ func (s *scenario) startProjector(n int) *harness.Process {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.started = append(s.started, process)
 	return process
 }
 
 func (s *scenario) ready() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience())
 	defer cancel()
 	if err := s.AwaitReady(ctx); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// load stores the workload's events in the background, over about that time.
+// load stores the workload's events in the background, over about that time. The
+// last tenth waits for finishLoad: however late a fault comes, there is something
+// left to be published after it.
 func (s *scenario) load(over time.Duration) {
 	const batches = 50
 	events := s.workload.Events
+	released := make(chan struct{})
+	s.release, s.loaded = sync.OnceFunc(func() { close(released) }), make(chan struct{})
+	ctx := s.t.Context()
 	go func() {
 		defer close(s.loaded)
 		tick := time.NewTicker(max(over/batches, time.Millisecond))
 		defer tick.Stop()
 		size := len(events)/batches + 1
 		for from := 0; from < len(events); from += size {
-			if _, err := s.events.InsertMany(s.t.Context(), events[from:min(len(events), from+size)]); err != nil {
-				s.t.Errorf("store the events: %v", err)
+			if from >= len(events)/10*9 {
+				select {
+				case <-released:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if _, err := s.events.InsertMany(ctx, events[from:min(len(events), from+size)]); err != nil {
+				if ctx.Err() == nil {
+					s.t.Errorf("store the events: %v", err)
+				}
 				return
 			}
 			select {
 			case <-tick.C:
-			case <-s.t.Context().Done():
+			case <-ctx.Done():
 				return
 			}
 		}
 	}()
 }
 
+// finishLoad has the load store what it holds back, and waits for its end.
+func (s *scenario) finishLoad() {
+	s.release()
+	<-s.loaded
+}
+
+// patience bounds each wait.
+func (s *scenario) patience() time.Duration { return settleTimeout(len(s.workload.Events)) }
+
 // await polls until the condition holds.
 func (s *scenario) await(what string, holds func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience())
 	defer cancel()
 	tick := time.NewTicker(pollInterval())
 	defer tick.Stop()
@@ -177,7 +242,7 @@ func (s *scenario) await(what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			s.t.Fatalf("%s: not within %s", what, settleTimeout())
+			s.t.Fatalf("%s: not within %s", what, s.patience())
 		}
 	}
 }
@@ -192,21 +257,19 @@ func (s *scenario) awaitPublished(share float64) {
 	})
 }
 
-// invariants waits until every read model equals the fold of the event store,
-// and then checks that the topic kept the order and misses nothing. It is the end
-// of every scenario.
+// invariants is the end of every scenario. It waits until every read model equals
+// the fold of the event store and every message is settled, and then checks that the
+// read models still do, for what came late or again must have changed nothing, and
+// that the topic kept the order and misses nothing.
 func (s *scenario) invariants() *verify.TopicReport {
 	s.t.Helper()
-	<-s.loaded
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
+	s.finishLoad()
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience())
 	defer cancel()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		report, err := verify.ReadModels(ctx, s.events, s.models, s.workload.Fold, verify.Options{Until: s.until})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		report := s.compare()
 		if report.OK() {
 			s.t.Logf("%d of %d read models of %d events are right", report.Right, report.Expected, report.Events)
 			break
@@ -215,8 +278,19 @@ func (s *scenario) invariants() *verify.TopicReport {
 		case <-tick.C:
 		case <-ctx.Done():
 			s.t.Fatalf("%d of %d read models are right after %s:\n%s",
-				report.Right, report.Expected, settleTimeout(), strings.Join(report.Findings, "\n"))
+				report.Right, report.Expected, s.patience(), strings.Join(report.Findings, "\n"))
 		}
+	}
+	s.await("all that was read published", func() bool {
+		return s.metric("publisher", "penstock_publisher_inflight_events") == 0
+	})
+	s.await(fmt.Sprintf("all messages settled, %d of them in the dead-letter queue", s.deadLettered), func() bool {
+		backlog, err := s.backend.Backlog()
+		return err == nil && backlog == harness.Backlog{DeadLettered: s.deadLettered}
+	})
+	if report := s.compare(); !report.OK() {
+		s.t.Errorf("%d of %d read models are right now that all is settled, and all were before:\n%s",
+			report.Right, report.Expected, strings.Join(report.Findings, "\n"))
 	}
 	accepted, err := s.backend.Accepted()
 	if err != nil {
@@ -227,6 +301,16 @@ func (s *scenario) invariants() *verify.TopicReport {
 		s.t.Errorf("on the topic: %s", finding)
 	}
 	return topic
+}
+
+// compare compares the read models with the fold of the event store.
+func (s *scenario) compare() *verify.Report {
+	s.t.Helper()
+	report, err := verify.ReadModels(s.t.Context(), s.events, s.models, s.workload.Fold, verify.Options{Until: s.until})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return report
 }
 
 // metric sums a metric over the running services of a kind.

@@ -3,6 +3,8 @@ package harness
 import (
 	"fmt"
 	"time"
+
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
 // Throttle has the broker refuse what it is asked with server-busy for a while. As
@@ -30,13 +32,33 @@ func (e *Embedded) LoseSessionLocks() (int, error) {
 	return lost, nil
 }
 
-// InterruptStreams fails every open change stream as a change of primary does,
-// takes all cursors away, and counts the streams.
+// InterruptStreams fails the publisher's open change stream as a change of primary
+// does, takes all cursors away, and counts the streams. The driver reopens a stream by
+// itself, once: that fails too, and the rest is the publisher's.
 func (e *Embedded) InterruptStreams() int {
-	streams := e.Mongo.InterruptStreams(0)
+	if _, streams := e.Mongo.OpenCursors(); streams == 0 {
+		return 0
+	}
+	// The driver tries a read twice.
+	e.Mongo.FailCommands(mongoemu.CommandFault{
+		Commands: []string{"aggregate"}, AppName: "penstock-publisher", Times: 2, Code: interruptedByFailover,
+	})
+	streams := e.Mongo.InterruptStreams(interruptedByFailover)
 	e.Mongo.KillCursors()
 	return streams
 }
+
+// interruptedByFailover is the code InterruptedDueToReplStateChange.
+const interruptedByFailover = 11602
+
+// HoldUpdates delays each of the next n updates of projectors by d. They are carried
+// out then, whether or not their client is still there.
+func (e *Embedded) HoldUpdates(n int, d time.Duration) {
+	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"update"}, AppName: "penstock-projector", Times: n, Block: d})
+}
+
+// UpdatesToHold is how many calls of HoldUpdates have not met all their updates yet.
+func (e *Embedded) UpdatesToHold() int { return e.Mongo.PendingFaults() }
 
 // LoseHistory drops all of the event store's oplog but its newest entry.
 func (e *Embedded) LoseHistory() { e.Mongo.TruncateOplog(1) }
