@@ -137,6 +137,10 @@ func (c *conn) read() error {
 		if !c.frames.Buffered() {
 			c.flush()
 			_ = c.net.SetReadDeadline(time.Now().Add(2 * idleTimeout))
+
+			if c.delay.ended.Load() { // before that deadline
+				return io.EOF
+			}
 		}
 
 		f, err := c.frames.Next()

@@ -17,6 +17,7 @@ type delayLine struct {
 	done    chan struct{}
 	pending atomic.Int64
 	failure atomic.Pointer[error]
+	ended   atomic.Bool // a frame ended the connection
 }
 
 type delayedFrame struct {
@@ -60,9 +61,14 @@ func (d *delayLine) run(c *conn) {
 			<-time.After(wait)
 		}
 
-		if d.failure.Load() == nil {
-			if err := c.handle(f.channel, f.body); err != nil {
+		if !d.ended.Load() {
+			err := c.handle(f.channel, f.body)
+			if err != nil {
 				d.failure.Store(&err)
+			}
+
+			if err != nil || c.closeRead.Load() {
+				d.ended.Store(true)
 				_ = c.net.SetReadDeadline(time.Now())
 			}
 		}

@@ -244,3 +244,28 @@ func TestServerClosesPolitely(t *testing.T) {
 		}
 	})
 }
+
+// TestEndOfADelayedConnection: the connection ends with the frame that ends it,
+// also where frames are delayed and the client leaves its side open.
+func TestEndOfADelayedConnection(t *testing.T) {
+	for name, last := range map[string]wire.Performative{"closed": &wire.Close{}, "malformed": &wire.Transfer{Handle: 9}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(s *server) {
+				t := s.t
+
+				c := s.dial()
+				s.Faults.SetLatency(time.Second, time.Second)
+				check(t, c.Send(0, last))
+
+				_, err := rawclient.Expect[*wire.Close](c)
+				check(t, err)
+
+				start := time.Now()
+
+				if _, err := c.Receive(); !errors.Is(err, io.EOF) || time.Since(start) > time.Minute {
+					t.Fatalf("%v after %s", err, time.Since(start))
+				}
+			})
+		})
+	}
+}
