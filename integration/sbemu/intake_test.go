@@ -182,7 +182,11 @@ func TestMessageIDAndSessionIDAreLimited(t *testing.T) {
 			condition(t, err, "com.microsoft:argument-error")
 		}
 
+		_, err := e.client().AcceptSessionForSubscription(e.ctx, "events", "projector", long, nil)
+		condition(t, err, "com.microsoft:argument-error")
+
 		must(t, e.sender(e.client(), "events").SendMessage(e.ctx, message(long[:128], long[:128]), nil))
+		equal(t, "session", e.accept(e.client(), long[:128]).SessionID(), long[:128])
 
 		// Characters are counted, not bytes.
 		wide := strings.Repeat("ж", 128)

@@ -49,8 +49,8 @@ func (in *intake) refuse(msgs []*message.Message, requiresSession bool) *wire.Er
 
 func (in *intake) refuseOne(m *message.Message, requiresSession bool) *wire.Error {
 	for _, id := range [...]struct{ name, value string }{{"MessageId", m.ID}, {"SessionId", m.SessionID}, {"PartitionKey", m.PartitionKey}} {
-		if n := characters(id.value); n > MaxIDLength {
-			return wire.Errorf(CondArgument, "The length of the %s is %d, which is over the limit of %d characters.", id.name, n, MaxIDLength)
+		if err := refuseID(id.name, id.value); err != nil {
+			return err
 		}
 	}
 
@@ -65,6 +65,15 @@ func (in *intake) refuseOne(m *message.Message, requiresSession bool) *wire.Erro
 	if _, keyed := partitionKey(m); in.cfg.Partitioned && in.history != nil && !keyed && m.AssignedID {
 		return wire.Errorf(CondNotAllowed,
 			"Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId set.")
+	}
+
+	return nil
+}
+
+// refuseID says why an id is refused, or nothing.
+func refuseID(name, id string) *wire.Error {
+	if n := characters(id); n > MaxIDLength {
+		return wire.Errorf(CondArgument, "The length of the %s is %d, which is over the limit of %d characters.", name, n, MaxIDLength)
 	}
 
 	return nil

@@ -69,6 +69,10 @@ func (q *Queue) AcceptSession(id string, c Consumer, mode Mode) Grant {
 		return Grant{Err: err}
 	}
 
+	if err := refuseID("SessionId", id); err != nil {
+		return Grant{Err: err}
+	}
+
 	now := time.Now()
 	q.expireLocks(now)
 
