@@ -28,13 +28,20 @@ const (
 	patience = 3 * time.Minute
 )
 
-var services = sync.OnceValues(func() (harness.Binaries, error) {
+// services builds both services, once.
+var services func() (harness.Binaries, error)
+
+func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "penstock-bench-")
 	if err != nil {
-		return harness.Binaries{}, err
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	return harness.Build(context.Background(), dir)
-})
+	services = sync.OnceValues(func() (harness.Binaries, error) { return harness.Build(context.Background(), dir) })
+	status := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(status)
+}
 
 // setup is an environment with a loaded event store.
 type setup struct {
