@@ -44,6 +44,8 @@ var errPortionFull = errors.New("enough claim checks have been redeemed for one 
 // whose claim check cannot be redeemed keeps the later ones of its aggregate back:
 // they must not be projected as if it did not exist.
 func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, repair bool) []drain.Verdict {
+	ctx, cancel := undated(ctx)
+	defer cancel()
 	verdicts := make([]drain.Verdict, len(batch))
 	events := make([]*event.Event, 0, len(batch))
 	places := make([]int, 0, len(batch))
@@ -88,6 +90,17 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, repair bo
 		verdicts[places[i]] = verdict(result, err)
 	}
 	return verdicts
+}
+
+// undated gives a context that ends as ctx does, and has no deadline: to one the driver
+// reacts as [mongox.Patient] tells.
+func undated(ctx context.Context) (context.Context, context.CancelFunc) {
+	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	return inner, func() {
+		stop()
+		end(nil)
+	}
 }
 
 // unredeemed is the verdict on a claim check that could not be redeemed.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -147,4 +149,37 @@ func TestClaimChecksAreRedeemedInPortions(t *testing.T) {
 	if got := outcomes(h.Handle(t.Context(), batch[2:6], false)); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
+}
+
+// patientEngine works until its context ends.
+type patientEngine struct {
+	dated bool
+	cause error
+}
+
+func (e *patientEngine) Process(ctx context.Context, events []*event.Event, _ project.Gaps) ([]project.Result, error) {
+	_, e.dated = ctx.Deadline()
+	<-ctx.Done()
+	e.cause = context.Cause(ctx)
+	return make([]project.Result, len(events)), e.cause
+}
+
+// TestTimeIsUpWithoutADeadline holds that a call ends when its time is up, and that the
+// driver does not see when that will be: it would try again until then without a pause.
+func TestTimeIsUpWithoutADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine := &patientEngine{}
+		h := &handler{engine: engine, log: zerolog.Nop()}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		verdicts := h.Handle(ctx, []*drain.Delivery{delivery("a", 1, false)}, false)
+		if took := time.Since(start); took != time.Second || verdicts[0].Outcome != drain.Retry {
+			t.Errorf("after %s %+v", took, verdicts)
+		}
+		if engine.dated || !errors.Is(engine.cause, context.DeadlineExceeded) {
+			t.Errorf("deadline: %v, ended by %v", engine.dated, engine.cause)
+		}
+	})
 }

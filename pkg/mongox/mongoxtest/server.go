@@ -66,6 +66,13 @@ func (s *Server) Ignore(command string) {
 	s.silentTo = command
 }
 
+// Commands is how many there were.
+func (s *Server) Commands() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.commands)
+}
+
 // Command gives the i-th command as relaxed JSON, without the fields that every
 // command has.
 func (s *Server) Command(t *testing.T, i int) string {

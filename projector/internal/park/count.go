@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // countTimeout bounds one count.
@@ -59,8 +61,9 @@ func (s *Store) Run(ctx context.Context) error {
 			soon = false
 		}
 		timer.Reset(s.options.Refresh)
-		counting, cancel := context.WithTimeout(ctx, countTimeout)
+		counting, cancel := mongox.Patient(ctx, countTimeout)
 		counts, err := s.Count(counting)
+		err = mongox.Explain(counting, err)
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {

@@ -98,11 +98,14 @@ func (c *collection) UpdateOne(_ context.Context, filter, update any, opts ...op
 	return &mongo.UpdateResult{MatchedCount: 1}, nil
 }
 
-func (c *collection) Aggregate(context.Context, any, ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
+func (c *collection) Aggregate(ctx context.Context, _ any, _ ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return nil, c.err
+	}
+	if _, has := ctx.Deadline(); has {
+		return nil, errors.New("it has a deadline, which the driver would take for a licence to retry")
 	}
 	counts := make(map[string]int64)
 	for key := range c.markers {

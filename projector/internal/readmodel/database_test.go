@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,5 +36,40 @@ func TestAbortIsNotWaitedForWithoutEnd(t *testing.T) {
 	}
 	if command := server.Command(t, 1); !strings.Contains(command, "abortTransaction") {
 		t.Errorf("the transaction was left open: %s", command)
+	}
+}
+
+// The driver takes a deadline for the wish to try again until then, without a pause.
+// The engine's own attempts have pauses.
+func TestTroubleIsNotAnsweredWithAStorm(t *testing.T) {
+	t.Parallel()
+	trouble := bson.D{
+		{Key: "ok", Value: 0}, {Key: "code", Value: 89}, {Key: "errmsg", Value: "a shard does not answer"},
+		{Key: "errorLabels", Value: bson.A{"RetryableWriteError"}},
+	}
+	const most = 2 // the driver's own retry
+	for name, do := range map[string]func(s stand) error{
+		"load": func(s stand) error {
+			_, err := s.Load(t.Context(), []Key{keyOf("a")})
+			return err
+		},
+		"write": func(s stand) error {
+			results, err := s.Apply(t.Context(), []Operation{{Key: keyOf("a"), Kind: Update, From: 1, To: 2}})
+			if err == nil {
+				err = results[0].Err
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := mongoxtest.NewServer(t, slices.Repeat([]bson.D{trouble}, 20)...)
+			if err := do(newStand(t, onMongo(server.Client.Database("shop")))); err == nil {
+				t.Error("no error")
+			}
+			if n := server.Commands(); n > most {
+				t.Errorf("asked %d times", n)
+			}
+		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // LoaderOptions tune a [Loader]. The zero value is good.
@@ -85,7 +87,7 @@ var errForeign = errors.New("the document has no valid " + fieldLastEventID + ":
 
 // load loads a group.
 func (l *Loader) load(ctx context.Context, _ string, keys []Key) []answer {
-	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
+	ctx, cancel := mongox.Patient(ctx, groupTimeout)
 	defer cancel()
 	answers := make([]answer, len(keys))
 	all := make([]int, len(keys))
@@ -147,7 +149,7 @@ func (l *Loader) collection(ctx context.Context, collection string, keys []Key, 
 	}
 	found, err := l.db.find(ctx, collection, byID(ids), nil, len(ids))
 	if err != nil {
-		err = fmt.Errorf("load read models: %w", err)
+		err = fmt.Errorf("load read models: %w", mongox.Explain(ctx, err))
 		for _, i := range indexes {
 			answers[i].err = err
 		}
@@ -178,7 +180,7 @@ func (l *Loader) sides(ctx context.Context, keys []Key, indexes []int, answers [
 	watermarks, err := sideWatermarks(ctx, l.db, asked)
 	for _, i := range indexes {
 		if err != nil {
-			answers[i].err = fmt.Errorf("load watermarks: %w", err)
+			answers[i].err = fmt.Errorf("load watermarks: %w", mongox.Explain(ctx, err))
 			continue
 		}
 		answers[i].Watermark = watermarks[sideKey{keys[i].Projection, keys[i].AggregateID}]

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // groupTimeout bounds a group commit, and a group load. What is unfinished then is
@@ -74,7 +76,7 @@ func (w *Writer) Apply(ctx context.Context, operations []Operation) ([]Result, e
 // commit is a group commit: operations on distinct documents of one collection.
 // The kinds are independent of each other and go at once.
 func (w *Writer) commit(ctx context.Context, collection string, operations []Operation) []Result {
-	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
+	ctx, cancel := mongox.Patient(ctx, groupTimeout)
 	defer cancel()
 	start := time.Now()
 	results := make([]Result, len(operations))
@@ -100,6 +102,9 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []Ope
 		})
 	}
 	work.Wait()
+	for i := range results {
+		results[i].Err = mongox.Explain(ctx, results[i].Err)
+	}
 	w.metrics.writeSize.Observe(float64(len(operations)))
 	w.metrics.writeDuration.Observe(time.Since(start).Seconds())
 	for _, result := range results {
