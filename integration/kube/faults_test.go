@@ -45,8 +45,10 @@ func TestLeaderFrozen(t *testing.T) {
 	_, late := s.invariants()
 	row.addLate(len(late))
 	for _, m := range late {
-		if m.Epoch != first.epoch || m.At.Before(thawed) || m.At.Sub(thawed) > thaw {
-			t.Errorf("%s of epoch %d is late, and was accepted %v after the thaw", m.MessageID, m.Epoch, m.At.Sub(thawed))
+		after := m.At.Sub(thawed)
+		t.Logf("%s of epoch %d is late: it was accepted %v after the thaw", m.MessageID, m.Epoch, after)
+		if m.Epoch != first.epoch || after < 0 || after > thaw {
+			t.Errorf("only what epoch %d publishes within %v of the thaw may be late", first.epoch, thaw)
 		}
 	}
 }
@@ -218,8 +220,10 @@ func (s *scenario) checkTrust(term reign, lost time.Time) {
 			last = m.At
 		}
 	}
-	if went := last.Sub(lost); went >= s.lease.duration {
-		s.t.Errorf("the leader published for %v without the API server, its lease lasts %v", went, s.lease.duration)
+	went := last.Sub(lost)
+	s.t.Logf("the leader published for %v without the API server, its lease lasts %v", went, s.lease.duration)
+	if went >= s.lease.duration {
+		s.t.Error("that is too long: another could have led")
 	}
 }
 
