@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -16,20 +17,22 @@ func TestTopic(t *testing.T) {
 	message := func(aggregate string, n int64) verify.Accepted {
 		return verify.Accepted{AggregateID: aggregate, SessionID: aggregate, EventID: n, Epoch: 1}
 	}
-	elsewhere := message("a", 3)
-	elsewhere.SessionID = "z"
+	elsewhere, later := message("a", 3), message("a", 3)
+	elsewhere.SessionID, later.Epoch = "z", 2
 	for name, test := range map[string]struct {
 		accepted []verify.Accepted
 		says     string
 		repeats  int
+		epochs   int // 0 stands for 1
 	}{
-		"in order":           {[]verify.Accepted{message("a", 1), message("b", 1), message("a", 2), message("a", 3)}, "", 0},
-		"a prefix repeated":  {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 1), message("a", 2), message("a", 3), message("b", 1)}, "", 2},
-		"swapped":            {[]verify.Accepted{message("a", 1), message("a", 3), message("a", 2), message("b", 1)}, "event 3 was first published after event 1", 1},
-		"the last one lost":  {[]verify.Accepted{message("a", 1), message("a", 2), message("b", 1)}, "published up to event 2 of 3", 0},
-		"an aggregate lost":  {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 3)}, "b: published up to event 0 of 1", 0},
-		"made up":            {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 3), message("b", 1), message("c", 1)}, "is not stored", 0},
-		"in another session": {[]verify.Accepted{message("a", 1), message("a", 2), elsewhere, message("b", 1)}, "is in session a and in session z", 0},
+		"in order":           {[]verify.Accepted{message("a", 1), message("b", 1), message("a", 2), message("a", 3)}, "", 0, 0},
+		"a prefix repeated":  {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 1), message("a", 2), message("a", 3), message("b", 1)}, "", 2, 0},
+		"swapped":            {[]verify.Accepted{message("a", 1), message("a", 3), message("a", 2), message("b", 1)}, "event 3 was first published after event 1", 1, 0},
+		"the last one lost":  {[]verify.Accepted{message("a", 1), message("a", 2), message("b", 1)}, "published up to event 2 of 3", 0, 0},
+		"an aggregate lost":  {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 3)}, "b: published up to event 0 of 1", 0, 0},
+		"made up":            {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 3), message("b", 1), message("c", 1)}, "is not stored", 0, 0},
+		"in two terms":       {[]verify.Accepted{message("a", 1), message("b", 1), message("a", 2), message("a", 2), later}, "", 1, 2},
+		"in another session": {[]verify.Accepted{message("a", 1), message("a", 2), elsewhere, message("b", 1)}, "is in session a and in session z", 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,8 +41,8 @@ func TestTopic(t *testing.T) {
 			if (says == "") != (test.says == "") || !strings.Contains(says, test.says) {
 				t.Errorf("says %q, not %q", says, test.says)
 			}
-			if report.Repeats != test.repeats {
-				t.Errorf("counts %d repeats, not %d", report.Repeats, test.repeats)
+			if report.Repeats != test.repeats || report.Epochs != cmp.Or(test.epochs, 1) {
+				t.Errorf("counts %d repeats in %d terms, not %d in %d", report.Repeats, report.Epochs, test.repeats, cmp.Or(test.epochs, 1))
 			}
 		})
 	}
