@@ -28,7 +28,9 @@ const (
 	// chunkChanges and chunkBytes bound a chunk.
 	chunkChanges = 512
 	chunkBytes   = 256 << 10
-	slabBytes    = 64 << 10
+	// slabBytes bounds what one event that waits for its acknowledgement keeps of its
+	// neighbours that do not.
+	slabBytes = 4 << 10
 )
 
 // Collection is the [Source] on a real collection.

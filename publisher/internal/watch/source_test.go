@@ -2,7 +2,9 @@ package watch_test
 
 import (
 	"errors"
+	"runtime"
 	"testing"
+	"weak"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -151,6 +153,51 @@ func TestALargeReplyIsCutIntoChunks(t *testing.T) {
 			next++
 		}
 	}
+	if err := stream.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnEventDoesNotHoldItsNeighbours: what waits for its acknowledgement counts by its
+// own size, and may be one of many.
+func TestAnEventDoesNotHoldItsNeighbours(t *testing.T) {
+	t.Parallel()
+	const events, oneOf = 2048, 16
+	var documents []any
+	for n := range int32(events) {
+		documents = append(documents, append(insertOf("82", n), bson.E{Key: "filler", Value: make([]byte, 1<<10)}))
+	}
+	_, collection := newServer(t, reply("firstBatch", 7, "82FF", documents...), bson.D{{Key: "ok", Value: 1}})
+	stream, err := watch.NewCollection(collection).Open(t.Context(), watch.Position{Time: bson.Timestamp{T: 1}}, watch.Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var waiting []bson.Raw
+	var handled []weak.Pointer[byte]
+	for read := 0; read < events; {
+		chunk, err := stream.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range chunk.Changes {
+			if read++; read%oneOf == 0 {
+				waiting = append(waiting, change)
+			} else {
+				handled = append(handled, weak.Make(&change[0]))
+			}
+		}
+	}
+	runtime.GC()
+	held := 0
+	for _, change := range handled {
+		if change.Value() != nil {
+			held++
+		}
+	}
+	if most := 4 * len(waiting); held > most {
+		t.Errorf("%d events hold %d of %d others, want at most %d", len(waiting), held, len(handled), most)
+	}
+	runtime.KeepAlive(waiting)
 	if err := stream.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
