@@ -20,7 +20,7 @@ import (
 type chaos struct {
 	seed                           uint64
 	sessions, aggregates, events   int
-	slots, batch                   int
+	slots, batch, buffer           int
 	duplicates, missing, transient int
 	losses                         int
 	lock, rtt, latency             time.Duration
@@ -42,6 +42,8 @@ func drawChaos(t *rapid.T) chaos {
 		events:     rapid.IntRange(1, 40).Draw(t, "events"),
 		slots:      rapid.IntRange(1, 6).Draw(t, "slots"),
 		batch:      rapid.IntRange(1, 32).Draw(t, "batch"),
+		// An event has a hundred bytes.
+		buffer:     rapid.SampledFrom([]int{1, 300, 1000, 3000, 10_000, 1 << 20}).Draw(t, "buffer"),
 		duplicates: rapid.IntRange(0, 30).Draw(t, "duplicates"),
 		missing:    rapid.IntRange(0, 10).Draw(t, "missing"),
 		transient:  rapid.IntRange(0, 20).Draw(t, "transient"),
@@ -139,7 +141,7 @@ func (c chaos) run(t *testing.T) error {
 	var running []*setup
 	for range 2 {
 		running = append(running, start(t, broker, m, func(o *drain.Options) {
-			o.Slots, o.BatchSize, o.SessionTenure = c.slots, c.batch, 5*time.Second
+			o.Slots, o.BatchSize, o.BufferBytes, o.SessionTenure = c.slots, c.batch, c.buffer, 5*time.Second
 			if c.increasing {
 				o.Sequence = event.SequenceIncreasing
 			}
