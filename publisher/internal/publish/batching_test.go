@@ -228,28 +228,37 @@ func TestEventThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// TestALinkThatEndedMakesNoEventTooLarge: the refusal is that of an earlier message.
-func TestALinkThatEndedMakesNoEventTooLarge(t *testing.T) {
+// TestALinkThatEndedCondemnsNoEvent: its refusal may be that of an earlier message, and
+// all links may have ended at once.
+func TestALinkThatEndedCondemnsNoEvent(t *testing.T) {
 	t.Parallel()
-	for _, claimCheck := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			ended := fails(publish.FaultTooLarge)
-			ended.fault.First, ended.fault.Broken = true, true
-			b := newBroker(answers(ended))
-			h := newHarness(t, b, func(o *publish.Options) { o.ClaimCheck = claimCheck })
-			h.start(t.Context())
-			h.submit(t, "a", 1)
-			h.finish(t)
-			if len(h.quarantined) > 0 {
-				t.Errorf("quarantined for %v", h.quarantined[1])
-			}
-			if topic := b.stored(); len(topic) != 1 || topic[0].ClaimCheck {
-				t.Errorf("topic has %+v, want the whole event", topic)
-			}
-			if sends := b.seen(); len(sends) != 2 || sends[0].conn == sends[1].conn {
-				t.Errorf("sends %+v, want another on another connection", sends)
-			}
-		})
+	for _, fault := range []publish.Fault{
+		publish.FaultTooLarge, publish.FaultRefused, publish.FaultBatch, publish.FaultFatal,
+	} {
+		for _, claimCheck := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				ended := fails(fault)
+				ended.fault.First, ended.fault.Broken = true, true
+				b := newBroker(answers(ended, ended))
+				h := newHarness(t, b, func(o *publish.Options) { o.ClaimCheck, o.Connections = claimCheck, 2 })
+				h.start(t.Context())
+				h.submit(t, "a", 1)
+				h.finish(t)
+				if len(h.quarantined) > 0 {
+					t.Errorf("%v: quarantined for %v", fault, h.quarantined[1])
+				}
+				if topic := b.stored(); len(topic) != 1 || topic[0].ClaimCheck {
+					t.Errorf("%v: topic has %+v, want the whole event", fault, topic)
+				}
+				connections := map[int]bool{}
+				for _, send := range b.seen() {
+					connections[send.conn] = true
+				}
+				if len(connections) != 3 {
+					t.Errorf("%v: sent on %d connections, want 3", fault, len(connections))
+				}
+			})
+		}
 	}
 }
 

@@ -96,6 +96,10 @@ func TestWhatEndsATerm(t *testing.T) {
 	fatal := &publish.SendError{Fault: publish.FaultFatal, Err: ordered}
 	for name, change := range map[string]func(*publish.Options, *broker){
 		"a fatal send": func(_ *publish.Options, b *broker) { b.answer = answers(answer{fault: fatal}) },
+		"a fatal send on every connection": func(_ *publish.Options, b *broker) {
+			broken := &publish.SendError{Fault: publish.FaultFatal, Broken: true, Err: ordered}
+			b.answer = func([]*event.Message) answer { return answer{fault: broken} }
+		},
 		"a fatal connect": func(_ *publish.Options, b *broker) {
 			b.connect = func(n int) error {
 				if n == 3 {

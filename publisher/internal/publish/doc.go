@@ -49,6 +49,9 @@
 //	refused batch the policy falls back to smaller batches, for the term
 //	fatal         the term ends with the error
 //
+// What condemns an event or the term is believed of a connection that has ended only
+// where others say the same: a link tells every later send why it ended.
+//
 // Repeats are harmless: what is repeated is a prefix of what is unacknowledged,
 // so the first occurrences on the topic stay in order even where the broker
 // processes an old connection's bytes late.

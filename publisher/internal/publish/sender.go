@@ -38,8 +38,7 @@ const (
 	// FaultBusy: the namespace is throttled. Wait at least 2 s
 	// (learn.microsoft.com/azure/service-bus-messaging/service-bus-throttling).
 	FaultBusy
-	// FaultTooLarge: the messages exceed what the topic takes at once. From a sender
-	// that is broken it says little of a single message, which is sent once more.
+	// FaultTooLarge: the messages exceed what the topic takes at once.
 	FaultTooLarge
 	// FaultRefused: the topic refuses the messages as they stand. A batch falls back
 	// to a smaller policy; a single message ends the term.
@@ -79,7 +78,8 @@ func (f Fault) String() string {
 type SendError struct {
 	Fault Fault
 	// Broken says that the sender must be replaced, whatever the fault; it is
-	// implied by [FaultDisconnected].
+	// implied by [FaultDisconnected]. A fault that would end the term, or keep a message
+	// from the topic, is then believed only where other senders say the same.
 	Broken bool
 	// First says, with [FaultTooLarge], that the first message is too large by
 	// itself.

@@ -15,7 +15,7 @@ import (
 // ServiceBus connects to a topic of Azure Service Bus. Each connection is a client
 // of its own, because one client is one TCP connection, and because a client
 // whose connection broke does not mend itself: the SDK (v1.11) recovers in its
-// retries only, which are off.
+// retries only, which are off, but for one at once after the detach of a link.
 func ServiceBus(config sbus.Config) Connect {
 	return func(ctx context.Context) (Sender, error) {
 		client, err := sbus.NewClient(config)

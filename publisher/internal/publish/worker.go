@@ -80,7 +80,7 @@ func (w *worker) publish(ctx context.Context) bool {
 		return false
 	}
 	retry := newBackoff()
-	doubted := false
+	doubts := 0
 	for failures := 0; len(w.batch) > 0; {
 		accepted, err := w.send(ctx)
 		switch {
@@ -92,6 +92,10 @@ func (w *worker) publish(ctx context.Context) bool {
 		}
 		fault, broken := faultOf(err)
 		w.d.metrics.sendErrors.WithLabelValues(fault.String()).Inc()
+		if broken && doubts < w.d.options.Connections && w.doubts(fault) {
+			doubts++
+			continue
+		}
 		switch fault {
 		case FaultBusy:
 			w.putBack(0)
@@ -99,10 +103,6 @@ func (w *worker) publish(ctx context.Context) bool {
 		case FaultRefused, FaultBatch:
 			return w.refused(fault, err)
 		case FaultTooLarge:
-			if broken && !doubted && len(w.batch) == 1 {
-				doubted = true // another connection may take it
-				continue
-			}
 			if !w.tooLarge(ctx, err) {
 				return false
 			}
@@ -129,6 +129,21 @@ func (w *worker) publish(ctx context.Context) bool {
 		done(len(w.batch))
 	}
 	return true
+}
+
+// doubts tells whether a fault that would have consequences may be none of the batch's,
+// from a connection that is broken: a link that ended says to every later send why it
+// did, though another message was the reason, or a token that has run out since. Each
+// connection may be asked once.
+func (w *worker) doubts(fault Fault) bool {
+	switch fault {
+	case FaultFatal:
+		return true
+	case FaultTooLarge, FaultRefused, FaultBatch: // of a batch they cost little
+		return len(w.batch) == 1
+	default:
+		return false
+	}
 }
 
 // encode makes the messages of the batch. What cannot be encoded goes to the
