@@ -136,6 +136,8 @@ func (g *guard) renew(
 	if err != nil {
 		return err
 	}
+	// The lock is ours now: the record that was read before it was taken is the past.
+	*g.seen = sighting{}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.holder = record.HolderIdentity

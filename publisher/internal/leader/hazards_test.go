@@ -237,6 +237,36 @@ func TestAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 	})
 }
 
+func TestALeaderThatTookOverMakesADeletedLockAnew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &lockStore{}
+		a := start(t, store, untilDone)
+		pass(time.Minute)
+		b := start(t, store, untilDone)
+		pass(time.Minute)
+		a.link.set(silent)
+		for deadline := time.Now().Add(time.Minute); !b.leads(t); pass(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("nobody took over")
+			}
+		}
+		store.remove()
+		pass(time.Minute)
+		if !b.leads(t) || store.holder() != b.identity {
+			t.Errorf("lock is held by %q", store.holder())
+		}
+		for _, reason := range []string{"lease_lost", "trust_expired", "work_failed"} {
+			if n := b.ended(t, reason); n != 0 {
+				t.Errorf("%d terms ended for %s", n, reason)
+			}
+		}
+		a.link.set(connected)
+		a.finish(t)
+		b.finish(t)
+	})
+}
+
 // deadlocked never answers a renewal, and heeds no context.
 type deadlocked struct {
 	memoryLock
