@@ -20,7 +20,7 @@ const (
 // leader is the leading publisher.
 func (s *scenario) leader() *harness.Process {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience())
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
 	defer cancel()
 	leader, err := s.AwaitLeader(ctx)
 	if err != nil {

@@ -74,19 +74,17 @@ func inParallel(t *testing.T) {
 	}
 }
 
-// settleTimeout bounds each wait of a scenario, that for its read models to be right
-// above all. A projector that is killed in the middle of a transaction leaves it open,
-// and what it has written cannot be written by others until the server ends it, which
-// by default is after 60 s. The stand-in has the server's default, so each kill may
-// cost a minute. Beyond that the events take their time: two cores that have other
-// things to do as well project a few hundred a second.
-func settleTimeout(events int) time.Duration {
-	work := time.Duration(events) * 5 * time.Millisecond
+// settleTimeout bounds the wait for something to happen, and the time in which no read
+// model comes right. A projector that is killed in the middle of a transaction leaves
+// it open, and what it has written cannot be written by others until the server ends
+// it, which by default is after 60 s. The stand-in has the server's default, so each
+// kill may cost a minute.
+func settleTimeout() time.Duration {
 	if suite.kind == harness.KindEmbedded {
-		return 3*time.Minute + work
+		return 3 * time.Minute
 	}
 	// A real broker may be far away, or an emulator that is not made for speed.
-	return 5*time.Minute + work
+	return 5 * time.Minute
 }
 
 // pollInterval is how often a scenario looks whether a condition holds.

@@ -34,7 +34,7 @@ func (r *Result) Print(out io.Writer) {
 	}
 }
 
-// OK says that every read model is right and every event is shown.
+// OK says that every event is stored and shown, and that every read model is right.
 func (r *Result) OK() bool {
-	return r.Report.OK() && r.Status.Projected == r.Status.Total
+	return r.Report.OK() && r.Report.Events == r.Status.Total && r.Status.Projected == r.Status.Total
 }
