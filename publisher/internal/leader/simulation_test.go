@@ -310,13 +310,31 @@ func commonLosses(e *episode) outcome {
 	if err != nil {
 		return outcome{err: err}
 	}
+	e.loseStandbys(first)
+	return e.lose(first)
+}
+
+// deletionWithLosses removes the lock while standbys may be out of contact, and then
+// loses the leader.
+func deletionWithLosses(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	e.loseStandbys(first)
+	sleep(e.upTo(2 * e.config.LeaseDuration))
+	e.store.remove()
+	return e.lose(first)
+}
+
+// loseStandbys takes some standbys their contact, for a while.
+func (e *episode) loseStandbys(first int) {
 	for number, p := range e.processes {
 		if number != first && e.rng.IntN(2) == 0 {
 			p.link.set(contact(1 + e.rng.IntN(3)))
 			time.AfterFunc(e.upTo(2*e.config.LeaseDuration), func() { p.link.set(connected) })
 		}
 	}
-	return e.lose(first)
 }
 
 func (e *episode) lose(first int) outcome {
@@ -432,6 +450,7 @@ func TestElection(t *testing.T) {
 		{"loss of contact, standbys too 15/10/2", standard, 1000, commonLosses, 0},
 		{"links at random 15/10/2", standard, 200, chaos, 0},
 		{"lock deleted 15/10/2", standard, 200, deletions, 0},
+		{"lock deleted, loss of contact 15/10/2", standard, 1000, deletionWithLosses, 0},
 		{"crash 6/4/1", brisk, 1000, crashes, 9 * time.Second},
 		{"graceful handover 6/4/1", brisk, 1000, handovers, 3 * time.Second},
 		{"loss of contact 6/4/1", brisk, 1000, losses, 0},
