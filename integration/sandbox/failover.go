@@ -11,10 +11,12 @@ import (
 // failoverPoll is how finely a failover is timed.
 const failoverPoll = 20 * time.Millisecond
 
-// killLeader kills the leading publisher with SIGKILL and waits until its
-// successor has had its first event accepted. It returns the time from the one
-// to the other, and fails where that takes longer than patience.
-func killLeader(ctx context.Context, pipeline *harness.Pipeline, view View, patience time.Duration) (time.Duration, error) {
+// killLeader kills the leading publisher with SIGKILL, calls killed, and waits
+// until its successor has had its first event accepted. It returns the time from
+// the one to the other, and fails where that takes longer than patience.
+func killLeader(
+	ctx context.Context, pipeline *harness.Pipeline, view View, patience time.Duration, killed func(),
+) (time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
 	defer cancel()
 	leader, err := pipeline.AwaitLeader(ctx)
@@ -22,7 +24,8 @@ func killLeader(ctx context.Context, pipeline *harness.Pipeline, view View, pati
 		return 0, err
 	}
 	leader.Kill()
-	killed := time.Now()
+	begun := time.Now()
+	killed()
 	view.Note(fmt.Sprintf("killed the leader %s with SIGKILL", leader.Name))
 
 	poll := time.NewTicker(failoverPoll)
@@ -31,7 +34,7 @@ func killLeader(ctx context.Context, pipeline *harness.Pipeline, view View, pati
 		if successor, err := pipeline.Leader(ctx); err == nil {
 			metrics, err := successor.Metrics(ctx)
 			if err == nil && metrics.Sum("penstock_publisher_events_published_total", "result", "published") > 0 {
-				took := time.Since(killed)
+				took := time.Since(begun)
 				view.Note(fmt.Sprintf("%s leads and publishes, %s later", successor.Name, took.Round(time.Millisecond)))
 				return took, nil
 			}

@@ -70,7 +70,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 
 	r := &run{opts: opts, pipeline: pipeline, events: events, models: client.Database(harness.ReadModelsDatabase)}
 	r.observer = newObserver(r.models, opts.Workload.Collections)
-	r.loader = &loader{events: events, over: opts.LoadTime, inserted: r.observer.stored}
+	r.loader = &loader{events: events, over: opts.LoadTime, inserted: r.observer.stored, release: make(chan struct{})}
 	r.monitor = &monitor{
 		pipeline: pipeline, broker: opts.Broker, observer: r.observer, loader: r.loader,
 		total: len(opts.Workload.Events), start: time.Now(), phase: PhaseStarting,
@@ -141,7 +141,7 @@ func (r *run) scenario(ctx context.Context, result *Result) error {
 			return err
 		}
 		r.monitor.setPhase(PhaseFailover)
-		took, err := killLeader(ctx, r.pipeline, r.opts.View, r.opts.Stall)
+		took, err := killLeader(ctx, r.pipeline, r.opts.View, r.opts.Stall, func() { close(r.loader.release) })
 		if err != nil {
 			return err
 		}
