@@ -155,37 +155,81 @@ func foldTotals(history []*event.Event) expected {
 	return e
 }
 
+// folds are the projections by name.
+var folds = map[string]func([]*event.Event) expected{"orders": foldOrders, "journal": foldJournal, "totals": foldTotals}
+
+func unitOf(name, aggregate string) project.Unit {
+	return project.Unit{Projection: name, Collection: name, AggregateID: aggregate, Deletes: name != "journal"}
+}
+
 // compare holds every read model and watermark against the expected.
 func (s *scenario) compare(documentsOf func(collection string) map[string]bson.Raw, lot *parkingLot) error {
-	for name, fold := range map[string]func([]*event.Event) expected{"orders": foldOrders, "journal": foldJournal, "totals": foldTotals} {
+	for name, fold := range folds {
 		documents, sides := documentsOf(name), documentsOf(watermarksCollection)
 		for _, history := range s.histories {
 			id := history[0].AggregateID
 			want := fold(history)
-			unit := project.Unit{Projection: name, Collection: name, AggregateID: id, Deletes: name != "journal"}
-			if at := lot.parked[unit]; at != want.parked {
+			if at := lot.parked[unitOf(name, id)]; at != want.parked {
 				return fmt.Errorf("%s of %s is parked at %d, not at %d", name, id, at, want.parked)
 			}
-			document, exists := documents[id]
-			if !exists {
-				document = sides[name+"/"+id]
-			}
-			if exists != (want.document != nil) {
-				return fmt.Errorf("%s of %s: got %s, want %v", name, id, document, want.document)
-			}
-			if watermark, ok := watermarkOf(document); watermark != want.watermark || !ok && want.watermark > 0 {
-				return fmt.Errorf("%s of %s has watermark %d, not %d: %s", name, id, watermark, want.watermark, document)
-			}
-			if exists {
-				got := plain(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}).(map[string]any)
-				delete(got, fieldID)
-				delete(got, fieldLastEventID)
-				delete(got, fieldLastUpdatedAt)
-				if !reflect.DeepEqual(got, want.document) {
-					return fmt.Errorf("%s of %s:\ngot  %v\nwant %v", name, id, got, want.document)
-				}
+			if err := want.compare(documents[id], sides[name+"/"+id]); err != nil {
+				return fmt.Errorf("%s of %s: %w", name, id, err)
 			}
 		}
+	}
+	return nil
+}
+
+// compareRefused holds, where documents were refused, every read model against the
+// events up to its watermark, and what is behind against the list of the parked.
+func (s *scenario) compareRefused(documentsOf func(collection string) map[string]bson.Raw, lot *parkingLot) error {
+	for name, fold := range folds {
+		documents, sides := documentsOf(name), documentsOf(watermarksCollection)
+		for _, history := range s.histories {
+			id := history[0].AggregateID
+			watermark, _ := watermarkOf(either(documents[id], sides[name+"/"+id]))
+			applied := 0
+			for applied < len(history) && history[applied].EventID <= watermark {
+				applied++
+			}
+			if _, parked := lot.parked[unitOf(name, id)]; !parked && applied < len(history) {
+				return fmt.Errorf("%s of %s has watermark %d and is not parked", name, id, watermark)
+			}
+			if err := fold(history[:applied]).compare(documents[id], sides[name+"/"+id]); err != nil {
+				return fmt.Errorf("%s of %s: %w", name, id, err)
+			}
+		}
+	}
+	return nil
+}
+
+// either gives the document where there is one.
+func either(document, side bson.Raw) bson.Raw {
+	if document != nil {
+		return document
+	}
+	return side
+}
+
+// compare holds a read model, or else the watermark beside it, against e.
+func (e expected) compare(document, side bson.Raw) error {
+	exists := document != nil
+	document = either(document, side)
+	if exists != (e.document != nil) {
+		return fmt.Errorf("got %s, want %v", document, e.document)
+	}
+	if watermark, ok := watermarkOf(document); watermark != e.watermark || !ok && e.watermark > 0 {
+		return fmt.Errorf("watermark %d, not %d: %s", watermark, e.watermark, document)
+	}
+	if !exists {
+		return nil
+	}
+	got, _ := plain(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}).(map[string]any)
+	delete(got, fieldID)
+	delete(got, fieldLastEventID)
+	delete(got, fieldLastUpdatedAt)
+	if !reflect.DeepEqual(got, e.document) {
+		return fmt.Errorf("got %v\nwant %v", got, e.document)
 	}
 	return nil
 }
