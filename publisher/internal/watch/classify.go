@@ -21,7 +21,8 @@ var (
 	ErrRefused = errors.New("change stream is refused")
 )
 
-// Errors after which the stream is reopened at once.
+// Errors after which the stream is reopened: after a backoff where the server has closed
+// the cursor, else at once.
 var (
 	errCursorClosed = errors.New("server has closed the stream's cursor")
 	errInvalidated  = errors.New("stream is invalidated")
