@@ -121,6 +121,32 @@ func TestDrainsOverALongWay(t *testing.T) {
 	})
 }
 
+// A broker far away answers, too, that there is no session.
+func TestConnectsToAFarBrokerWhenIdle(t *testing.T) {
+	t.Parallel()
+	for _, rtt := range []time.Duration{time.Millisecond, 49 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond} {
+		t.Run(rtt.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				connected := make(chan struct{})
+				s := start(t, newFakeBroker(rtt, time.Minute), newModel(time.Millisecond), func(o *drain.Options) {
+					o.Connected = func() { close(connected) }
+				})
+				begin := time.Now()
+				select {
+				case <-connected:
+				case <-time.After(time.Hour):
+					t.Error("no answer counted as one")
+				}
+				if took := time.Since(begin); took > 10*time.Second {
+					t.Errorf("to see that there is no session took %s", took)
+				}
+				s.end(t)
+			})
+		})
+	}
+}
+
 func TestStopsFastWhenIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

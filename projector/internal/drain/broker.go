@@ -75,23 +75,32 @@ func (c *clientConnection) Close(ctx context.Context) error { return c.client.Cl
 // would be lost, and the absence of an answer could not be told from the absence of
 // a session. Worse, go-amqp makes the deadline that of a write to the socket, and a
 // write that misses it by a little closes the connection (conn.go, connWriter): so
-// from some time before the first deadline on, only the second one shows.
+// from some time before a deadline on, only a later one shows, twice as far away. The
+// last of them is the honest one. Were it the second, a connection that takes longer
+// than the first to be made, of 15 round trips or a token that has to be fetched, would
+// never get the answer that there is no session.
 type patientContext struct {
 	context.Context //nolint:containedctx // it is a context
-	first           time.Time
-	until           time.Time
+	begun           time.Time
+	wait            time.Duration
 }
 
 func (c patientContext) Deadline() (time.Time, bool) {
-	if time.Now().Before(c.until) {
-		return c.first, true
+	last, _ := c.Context.Deadline()
+	elapsed := time.Since(c.begun)
+	for shown := c.wait; ; shown *= 2 {
+		at := c.begun.Add(shown)
+		if !at.Before(last) {
+			return last, true
+		}
+		if elapsed < shown-shown/4 {
+			return at, true
+		}
 	}
-	return c.Context.Deadline()
 }
 
 // patient gives a context with a deadline in wait, which ends after grace more.
 func patient(ctx context.Context, wait, grace time.Duration) (context.Context, context.CancelFunc) {
-	now := time.Now()
 	inner, cancel := context.WithTimeout(ctx, wait+grace)
-	return patientContext{inner, now.Add(wait), now.Add(wait - wait/4)}, cancel
+	return patientContext{inner, time.Now(), wait}, cancel
 }

@@ -284,6 +284,10 @@ func (c *fakeConnection) Accept(ctx context.Context) (drain.Accepted, error) {
 		select {
 		case <-changed:
 		case <-timer.C:
+			pause(ctx, b.rtt)
+			if ctx.Err() != nil {
+				return drain.Accepted{}, ctx.Err()
+			}
 			return drain.Accepted{}, &azservicebus.Error{Code: azservicebus.CodeTimeout}
 		case <-ctx.Done():
 			return drain.Accepted{}, ctx.Err()
