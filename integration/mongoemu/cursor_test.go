@@ -59,6 +59,38 @@ func TestCursorsAreNotShared(t *testing.T) {
 	}
 }
 
+// A cursor belongs to its transaction, or to none.
+func TestCursorsOfTransactions(t *testing.T) {
+	t.Parallel()
+	s, _ := filled(t)
+	c := dialRaw(t, s)
+	in := func(session, number int64, start bool) bson.D {
+		of := d("lsid", lsid(session), "txnNumber", number, "autocommit", false)
+		if start {
+			of = append(of, d("startTransaction", true)...)
+		}
+		return of
+	}
+	more := func(id any, code any, of bson.D) {
+		t.Helper()
+		if r := c.run("db", append(d("getMore", id, "collection", "c", "batchSize", 1), of...)); get(r, "code") != code {
+			t.Errorf("%v, want code %v", r, code)
+		}
+	}
+	find := func(of bson.D) any {
+		t.Helper()
+		return get(c.run("db", append(d("find", "c", "batchSize", 1), of...)), "cursor", "id")
+	}
+	inside, plain := find(in(1, 1, true)), find(d("lsid", lsid(2)))
+	more(inside, nil, in(1, 1, false))
+	more(inside, int32(50740), d("lsid", lsid(1)))
+	find(in(1, 2, true))
+	more(inside, int32(50741), in(1, 2, false))
+	find(in(2, 1, true))
+	more(plain, int32(50739), in(2, 1, false))
+	more(plain, nil, d("lsid", lsid(2)))
+}
+
 func TestKillSessions(t *testing.T) {
 	t.Parallel()
 	s, client := filled(t)
