@@ -8,6 +8,8 @@ type (
 	throttler interface{ Throttle(d time.Duration) }
 	// connectionDropper is a broker that breaks its connections when it is told to.
 	connectionDropper interface{ DropConnections() int }
+	// linkDetacher is a broker that ends its links for a reason when it is told to.
+	linkDetacher interface{ DetachLinks(condition string) error }
 	// lockLoser is a broker that ends sessions' locks when it is told to.
 	lockLoser interface{ LoseSessionLocks() (int, error) }
 	// streamInterrupter is an event store that fails its change streams and takes

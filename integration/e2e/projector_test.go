@@ -108,6 +108,29 @@ func TestBrokerDropsConnections(t *testing.T) {
 	s.invariants()
 }
 
+// A link that has ended gives its reason to everything that is asked of it later, while
+// its connection stands. It is no reason to stop, nor to give an event up that had no
+// part in it.
+func TestBrokerDetachesLinks(t *testing.T) {
+	inParallel(t)
+	s := newScenario(t, shop.New(events, 18))
+	broker := capability[linkDetacher](s, "detach the broker's links")
+	s.start(1, 2)
+	s.load(4 * time.Second)
+	for i, condition := range []string{
+		"com.microsoft:timeout", "amqp:link:message-size-exceeded", "amqp:not-allowed", "amqp:unauthorized-access",
+		"amqp:not-found", "com.microsoft:entity-disabled", "amqp:internal-error",
+	} {
+		s.awaitPublished(0.1 * float64(i+1))
+		if err := broker.DetachLinks(condition); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if topic := s.invariants(); topic.Epochs != 1 {
+		t.Errorf("%d terms published, not 1", topic.Epochs)
+	}
+}
+
 // A poison event stops its aggregate in its projection and nothing else.
 func TestPoisonEvent(t *testing.T) {
 	inParallel(t)

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,12 @@ func (e *Embedded) Throttle(d time.Duration) { e.Broker.Throttle(d) }
 // DropConnections breaks every connection to the broker without a word, and counts
 // them.
 func (e *Embedded) DropConnections() int { return e.Broker.DropConnections(nil) }
+
+// DetachLinks ends every link that sends to the topic or receives from the
+// subscription with that condition. Their connections stand.
+func (e *Embedded) DetachLinks(condition string) error {
+	return errors.Join(e.Broker.DetachLinks(embeddedTopic, condition), e.Broker.DetachLinks(e.SubscriptionPath(), condition))
+}
 
 // LoseSessionLocks ends the lock of every session that is held, as if it had
 // expired, and counts them.
