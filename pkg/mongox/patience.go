@@ -22,6 +22,16 @@ func Patient(ctx context.Context, d time.Duration) (context.Context, context.Can
 	}
 }
 
+// Undated gives a context that ends as ctx does and has no deadline: see [Patient].
+func Undated(ctx context.Context) (context.Context, context.CancelFunc) {
+	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	return inner, func() {
+		stop()
+		end(nil)
+	}
+}
+
 // Explain adds to err, of a request under ctx of [Patient], that the request was
 // given up, if it was.
 func Explain(ctx context.Context, err error) error {

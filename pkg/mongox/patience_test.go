@@ -36,6 +36,25 @@ func TestPatientGivesUpWithoutADeadline(t *testing.T) {
 	})
 }
 
+func TestUndatedEndsAsItsOriginDoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		late := errors.New("late")
+		dated, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
+		defer cancel()
+		ctx, release := mongox.Undated(dated)
+		defer release()
+		if _, has := ctx.Deadline(); has {
+			t.Error("it has a deadline, which the driver would take for a licence to retry")
+		}
+		start := time.Now()
+		<-ctx.Done()
+		if waited := time.Since(start); waited != time.Second || !errors.Is(context.Cause(ctx), late) {
+			t.Errorf("ended after %s because of %v", waited, context.Cause(ctx))
+		}
+	})
+}
+
 func TestPatientIsReleased(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := mongox.Patient(t.Context(), time.Hour)

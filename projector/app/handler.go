@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
@@ -44,7 +45,7 @@ var errPortionFull = errors.New("enough claim checks have been redeemed for one 
 // whose claim check cannot be redeemed keeps the later ones of its aggregate back:
 // they must not be projected as if it did not exist.
 func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, repair bool) []drain.Verdict {
-	ctx, cancel := undated(ctx)
+	ctx, cancel := mongox.Undated(ctx)
 	defer cancel()
 	verdicts := make([]drain.Verdict, len(batch))
 	events := make([]*event.Event, 0, len(batch))
@@ -90,17 +91,6 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, repair bo
 		verdicts[places[i]] = verdict(result, err)
 	}
 	return verdicts
-}
-
-// undated gives a context that ends as ctx does, and has no deadline: to one the driver
-// reacts as [mongox.Patient] tells.
-func undated(ctx context.Context) (context.Context, context.CancelFunc) {
-	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	return inner, func() {
-		stop()
-		end(nil)
-	}
 }
 
 // unredeemed is the verdict on a claim check that could not be redeemed.

@@ -137,7 +137,7 @@ func (s *stores) await(ctx context.Context, logger zerolog.Logger) error {
 
 // check asks the primary what it is.
 func check(ctx context.Context, client *mongo.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
 	defer cancel()
-	return mongox.CheckReplicaSet(ctx, client)
+	return mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
 }

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -82,7 +83,10 @@ func positionToken(n, noops int) bson.Raw {
 	return mustRaw(bson.D{{Key: "_data", Value: fmt.Sprintf("%08x.%d", n, noops)}})
 }
 
-func (s *eventStore) OperationTime(context.Context) (bson.Timestamp, error) {
+func (s *eventStore) OperationTime(ctx context.Context) (bson.Timestamp, error) {
+	if err := mongoxtest.CheckUndated(ctx); err != nil {
+		return bson.Timestamp{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return timeOf(len(s.log) - 1), nil

@@ -61,9 +61,9 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 
 // checkMongoDB asks the primary what it is.
 func checkMongoDB(ctx context.Context, client *mongo.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
 	defer cancel()
-	err := mongox.CheckReplicaSet(ctx, client)
+	err := mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
 	if errors.Is(err, mongox.ErrNoReplicaSet) {
 		return fmt.Errorf("%w: %w", errSetup, err)
 	}
@@ -73,9 +73,10 @@ func checkMongoDB(ctx context.Context, client *mongo.Client) error {
 // checkEvents looks at the event store: the index must be there before a scan needs
 // it, because that is when the history is lost already.
 func checkEvents(ctx context.Context, history *scan.Collection, store mongox.Store, logger zerolog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
 	defer cancel()
 	exists, err := history.CheckIndex(ctx)
+	err = mongox.Explain(ctx, err)
 	switch {
 	case errors.Is(err, scan.ErrIndex):
 		return fmt.Errorf("event store %s: %w", store, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
@@ -122,11 +123,11 @@ func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
 func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, error) {
 	t.scans.WithLabelValues(scanHistoryLost).Inc()
 	t.logger.Warn().Err(cause).Msg("the oplog no longer has what follows the checkpoint; scanning the event store, whose events are published again")
-	noting, cancel := context.WithTimeout(ctx, claimTimeout)
+	noting, cancel := mongox.Patient(ctx, claimTimeout)
 	defer cancel()
 	now, err := t.history.OperationTime(noting)
 	if err != nil {
-		return checkpoint.Position{}, fmt.Errorf("note the operation time: %w", err)
+		return checkpoint.Position{}, fmt.Errorf("note the operation time: %w", mongox.Explain(noting, err))
 	}
 	from := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}
 	t.pump.mark(from)

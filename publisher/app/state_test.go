@@ -10,6 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
 
 // checkpointDocument is the collection checkpoints in memory, with the one document
@@ -29,20 +31,20 @@ func (c *checkpointDocument) freeze(frozen bool) {
 	c.frozen = frozen
 }
 
-func (c *checkpointDocument) failed() error {
+func (c *checkpointDocument) failed(ctx context.Context) error {
 	switch {
 	case c.frozen:
 		return errors.New("the process is dead")
 	case c.fault != nil:
 		return c.fault()
 	}
-	return nil
+	return mongoxtest.CheckUndated(ctx)
 }
 
-func (c *checkpointDocument) FindOneAndUpdate(_ context.Context, filter, update any, _ ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
+func (c *checkpointDocument) FindOneAndUpdate(ctx context.Context, filter, update any, _ ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.failed(); err != nil {
+	if err := c.failed(ctx); err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
 	if c.doc == nil {
@@ -54,10 +56,10 @@ func (c *checkpointDocument) FindOneAndUpdate(_ context.Context, filter, update 
 	return mongo.NewSingleResultFromDocument(c.doc, nil, nil)
 }
 
-func (c *checkpointDocument) UpdateOne(_ context.Context, filter, update any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
+func (c *checkpointDocument) UpdateOne(ctx context.Context, filter, update any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.failed(); err != nil {
+	if err := c.failed(ctx); err != nil {
 		return nil, err
 	}
 	for key, want := range asMap(filter) {

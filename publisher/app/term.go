@@ -95,22 +95,22 @@ func unlessEnded(ctx context.Context, err error) error {
 // claim begins the term at the checkpoint, and saves a start point where there is
 // none.
 func (w *worker) claim(ctx context.Context, identity string) (*checkpoint.Claim, checkpoint.Position, error) {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	ctx, cancel := mongox.Patient(ctx, claimTimeout)
 	defer cancel()
 	claim, err := w.checkpoints.Claim(ctx, identity)
 	switch {
 	case mongox.HasCode(err, codeUnauthorized):
 		return nil, checkpoint.Position{}, fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", errSetup, err)
 	case err != nil:
-		return nil, checkpoint.Position{}, err
+		return nil, checkpoint.Position{}, mongox.Explain(ctx, err)
 	}
 	from := claim.Position
 	if from.IsZero() {
 		if from, err = w.startPoint(ctx); err != nil {
-			return nil, from, err
+			return nil, from, mongox.Explain(ctx, err)
 		}
 		if err := claim.Save(ctx, from); err != nil {
-			return nil, from, fmt.Errorf("save the start point: %w", err)
+			return nil, from, fmt.Errorf("save the start point: %w", mongox.Explain(ctx, err))
 		}
 	}
 	return claim, from, nil

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.uber.org/goleak"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
@@ -104,8 +105,8 @@ func (c *collection) Aggregate(ctx context.Context, _ any, _ ...options.Lister[o
 	if c.err != nil {
 		return nil, c.err
 	}
-	if _, has := ctx.Deadline(); has {
-		return nil, errors.New("it has a deadline, which the driver would take for a licence to retry")
+	if err := mongoxtest.CheckUndated(ctx); err != nil {
+		return nil, err
 	}
 	counts := make(map[string]int64)
 	for key := range c.markers {

@@ -8,6 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
 
 // collection is a checkpoint.Collection in memory, with the operators that the store
@@ -109,6 +111,9 @@ func (c *collection) UpdateOne(
 	c.updates++
 	if c.err != nil {
 		return nil, c.err
+	}
+	if err := mongoxtest.CheckUndated(ctx); err != nil {
+		return nil, err
 	}
 	conditions := toMap(filter)
 	document, ok := c.documents[conditions["_id"].(string)]

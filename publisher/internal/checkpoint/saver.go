@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // SaverConfig says when a saver saves. A zero field stands for its default.
@@ -108,10 +110,10 @@ func (s *Saver) save(ctx context.Context, timeout time.Duration) error {
 	if moves == s.saved {
 		return nil
 	}
-	saving, cancel := context.WithTimeout(ctx, timeout)
+	saving, cancel := mongox.Patient(ctx, timeout)
 	defer cancel()
 	begun := time.Now()
-	err := s.claim.Save(saving, position)
+	err := mongox.Explain(saving, s.claim.Save(saving, position))
 	s.report(ctx, err)
 	if err != nil {
 		return err

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // leasesName is the collection that the locks are in.
@@ -85,12 +87,14 @@ func NewMongoLock(leases LeaseCollection, name, identity string) resourcelock.In
 
 // Get returns the record, and the document's bytes, which every write changes.
 func (l *mongoLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := mongox.Undated(ctx)
+	defer cancel()
 	raw, err := l.leases.FindOne(ctx, bson.D{{Key: "_id", Value: l.name}}).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil, apierrors.NewNotFound(leaseResource, l.name)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("read lease %s: %w", l.name, err)
+		return nil, nil, l.failed(ctx, "read", err)
 	}
 	var found lease
 	if err := bson.Unmarshal(raw, &found); err != nil {
@@ -108,13 +112,15 @@ func (l *mongoLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 
 // Create inserts the document. Where another was faster, the error is AlreadyExists.
 func (l *mongoLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := mongox.Undated(ctx)
+	defer cancel()
 	created := l.next(record, 1)
 	_, err := l.leases.InsertOne(ctx, created)
 	if mongo.IsDuplicateKeyError(err) {
 		return apierrors.NewAlreadyExists(leaseResource, l.name)
 	}
 	if err != nil {
-		return fmt.Errorf("create lease %s: %w", l.name, err)
+		return l.failed(ctx, "create", err)
 	}
 	l.seen = &created
 	return nil
@@ -126,6 +132,8 @@ func (l *mongoLock) Update(ctx context.Context, record resourcelock.LeaderElecti
 	if l.seen == nil {
 		return fmt.Errorf("update lease %s: it was not read before", l.name)
 	}
+	ctx, cancel := mongox.Undated(ctx)
+	defer cancel()
 	updated := l.next(record, l.seen.Version+1)
 	result, err := l.leases.UpdateOne(ctx,
 		// The holder guards against a document that was deleted, made anew, and has
@@ -143,7 +151,7 @@ func (l *mongoLock) Update(ctx context.Context, record resourcelock.LeaderElecti
 			{Key: "record", Value: updated.Record},
 		}}})
 	if err != nil {
-		return fmt.Errorf("update lease %s: %w", l.name, err)
+		return l.failed(ctx, "update", err)
 	}
 	if result.MatchedCount == 0 {
 		return apierrors.NewConflict(leaseResource, l.name,
@@ -161,6 +169,15 @@ func (l *mongoLock) Identity() string { return l.identity }
 
 // Describe names the lock in logs.
 func (l *mongoLock) Describe() string { return leasesName + "/" + l.name }
+
+// failed says what failed. A request that its context's deadline ended is not called
+// cancelled: who waits for an answer would take that for a stop.
+func (l *mongoLock) failed(ctx context.Context, what string, err error) error {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return fmt.Errorf("%s lease %s: %w: %s", what, l.name, mongox.ErrNoAnswer, err.Error())
+	}
+	return fmt.Errorf("%s lease %s: %w", what, l.name, err)
+}
 
 func (l *mongoLock) next(record resourcelock.LeaderElectionRecord, version int64) lease {
 	expiry := record.RenewTime.Time

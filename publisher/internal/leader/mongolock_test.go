@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
@@ -27,6 +29,7 @@ type leaseCollection struct {
 	mu        sync.Mutex
 	documents map[string]bson.M
 	err       error // what every call fails with
+	hang      bool  // calls wait for their context
 	lost      bool  // the next write is done, but its answer is lost
 }
 
@@ -48,25 +51,28 @@ func toMap(v any) bson.M {
 	return m
 }
 
-func (c *leaseCollection) FindOne(_ context.Context, filter any, _ ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
+func (c *leaseCollection) FindOne(ctx context.Context, filter any, _ ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := c.failed(ctx); err != nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
+	}
 	document, ok := c.documents[toMap(filter)["_id"].(string)]
-	if !ok && c.err == nil {
+	if !ok {
 		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
 	}
 	ordered := bson.D{}
 	for _, field := range slices.Sorted(maps.Keys(document)) {
 		ordered = append(ordered, bson.E{Key: field, Value: document[field]})
 	}
-	return mongo.NewSingleResultFromDocument(ordered, c.err, nil)
+	return mongo.NewSingleResultFromDocument(ordered, nil, nil)
 }
 
-func (c *leaseCollection) InsertOne(_ context.Context, document any, _ ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error) {
+func (c *leaseCollection) InsertOne(ctx context.Context, document any, _ ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return nil, c.err
+	if err := c.failed(ctx); err != nil {
+		return nil, err
 	}
 	inserted := toMap(document)
 	id := inserted["_id"].(string)
@@ -77,11 +83,11 @@ func (c *leaseCollection) InsertOne(_ context.Context, document any, _ ...option
 	return &mongo.InsertOneResult{InsertedID: id}, c.answer()
 }
 
-func (c *leaseCollection) UpdateOne(_ context.Context, filter, update any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
+func (c *leaseCollection) UpdateOne(ctx context.Context, filter, update any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return nil, c.err
+	if err := c.failed(ctx); err != nil {
+		return nil, err
 	}
 	conditions := toMap(filter)
 	document, ok := c.documents[conditions["_id"].(string)]
@@ -95,6 +101,17 @@ func (c *leaseCollection) UpdateOne(_ context.Context, filter, update any, _ ...
 		document[e.Key] = e.Value
 	}
 	return &mongo.UpdateResult{MatchedCount: 1, ModifiedCount: 1}, c.answer()
+}
+
+func (c *leaseCollection) failed(ctx context.Context) error {
+	switch {
+	case c.err != nil:
+		return c.err
+	case c.hang:
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return mongoxtest.CheckUndated(ctx)
 }
 
 func (c *leaseCollection) answer() error {
@@ -113,6 +130,35 @@ func record(holder string, renewed time.Time) resourcelock.LeaderElectionRecord 
 		RenewTime:            metav1.NewTime(renewed),
 		LeaderTransitions:    3,
 	}
+}
+
+// To client-go and to the guard, a cancelled request is a stop.
+func TestMongoLockThatGetsNoAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		collection := newLeaseCollection()
+		lock := leader.NewMongoLock(collection, "events", "a")
+		if err := lock.Create(t.Context(), record("a", time.Now())); err != nil {
+			t.Fatal(err)
+		}
+		collection.hang = true
+		for name, ask := range map[string]func(context.Context) error{
+			"Get":    func(ctx context.Context) error { _, _, err := lock.Get(ctx); return err },
+			"Create": func(ctx context.Context) error { return lock.Create(ctx, record("a", time.Now())) },
+			"Update": func(ctx context.Context) error { return lock.Update(ctx, record("a", time.Now())) },
+		} {
+			late, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := ask(late); !errors.Is(err, mongox.ErrNoAnswer) || errors.Is(err, context.Canceled) {
+				t.Errorf("%s returned %v, want ErrNoAnswer", name, err)
+			}
+			cancel()
+			stopped, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := ask(stopped); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, stopped, returned %v, want it cancelled", name, err)
+			}
+		}
+	})
 }
 
 func TestMongoLockRoundTrip(t *testing.T) {

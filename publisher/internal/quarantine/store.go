@@ -128,10 +128,10 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 }
 
 func (s *Store) write(ctx context.Context, models []mongo.WriteModel) error {
-	ctx, cancel := context.WithTimeout(ctx, putTimeout)
+	ctx, cancel := mongox.Patient(ctx, putTimeout)
 	defer cancel()
 	_, err := s.collection.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	return err
+	return mongox.Explain(ctx, err)
 }
 
 func (s *Store) models(epoch int64, entries []Entry, now time.Time) []mongo.WriteModel {

@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
@@ -26,8 +27,11 @@ type fakeCollection struct {
 	writes  int
 }
 
-func (f *fakeCollection) BulkWrite(_ context.Context, models []mongo.WriteModel, _ ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
+func (f *fakeCollection) BulkWrite(ctx context.Context, models []mongo.WriteModel, _ ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
 	f.writes++
+	if err := mongoxtest.CheckUndated(ctx); err != nil {
+		return nil, err
+	}
 	if len(f.faults) > 0 {
 		err := f.faults[0]
 		f.faults = f.faults[1:]
