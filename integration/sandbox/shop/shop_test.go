@@ -54,7 +54,7 @@ func TestFoldNoticesAnEventLostTwiceOrSwapped(t *testing.T) {
 		byAggregate[ev.AggregateID] = append(byAggregate[ev.AggregateID], ev)
 	}
 	counted := []string{"ItemAddedToOrderEvent", "ItemRemovedFromOrderEvent", "ItemPriceChangedEvent", "StockAdjustedEvent"}
-	ordered := []string{"ItemPriceChangedEvent ItemPriceChangedEvent", "ItemAddedToOrderEvent OrderPaidEvent", "ItemRemovedFromOrderEvent OrderPaidEvent", "OrderPaidEvent OrderShippedEvent"}
+	ordered := []string{"ItemPriceChangedEvent, ItemPriceChangedEvent", "ItemAddedToOrderEvent, OrderPaidEvent", "ItemRemovedFromOrderEvent, OrderPaidEvent", "OrderPaidEvent, OrderShippedEvent"}
 	tried := make(map[string]int)
 	for id, history := range byAggregate {
 		_, right := w.Fold(history)
@@ -72,7 +72,7 @@ func TestFoldNoticesAnEventLostTwiceOrSwapped(t *testing.T) {
 			if i == 0 {
 				continue
 			}
-			if pair := history[i-1].EventType + " " + ev.EventType; slices.Contains(ordered, pair) {
+			if pair := history[i-1].EventType + ", " + ev.EventType; slices.Contains(ordered, pair) {
 				swapped := slices.Clone(history)
 				swapped[i-1], swapped[i] = swapped[i], swapped[i-1]
 				try(pair+" swapped", swapped)
