@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/verify"
@@ -127,15 +128,7 @@ func startWithPolicies(t *testing.T, policies ...sbemu.Policy) *harness.Embedded
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = broker.Close() })
-	store, err := mongoemu.New(mongoemu.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return &harness.Embedded{Mongo: store, Broker: broker}
+	return &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
 }
 
 // eventStore is an empty collection of events with the index that publishers need.

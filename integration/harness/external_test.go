@@ -18,6 +18,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
@@ -25,14 +26,7 @@ import (
 // administration API over plain HTTP, as Microsoft's emulator has it.
 func served(t *testing.T) (*sbemu.Server, map[string]string) {
 	t.Helper()
-	store, err := mongoemu.New(mongoemu.Config{})
-	if err == nil {
-		err = store.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := mongoemutest.Start(t, mongoemu.Config{})
 	broker, err := sbemu.New(sbemu.Config{})
 	if err == nil {
 		err = broker.Start()

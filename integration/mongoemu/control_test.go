@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 )
 
 // order sends one order to a control endpoint.
@@ -115,7 +116,7 @@ func TestControl(t *testing.T) {
 func TestFaultsAreAimed(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
-	other := connect(t, s, appName("other"))
+	other := mongoemutest.Connect(t, s, appName("other"))
 	s.FailCommands(mongoemu.CommandFault{Commands: []string{"ping"}, Code: 8000, AppName: "other", Skip: 1, Times: -1})
 	for range 3 {
 		if err := client.Ping(t.Context(), nil); err != nil {

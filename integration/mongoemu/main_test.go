@@ -3,7 +3,6 @@ package mongoemu_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -11,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,35 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start runs a server for one test and connects the driver to it.
 func start(tb testing.TB, c mongoemu.Config) (*mongoemu.Server, *mongo.Client) {
 	tb.Helper()
-	s, err := mongoemu.New(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := s.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return s, connect(tb, s, nil)
-}
-
-// connect makes another client of a server.
-func connect(tb testing.TB, s *mongoemu.Server, set func(*options.ClientOptions)) *mongo.Client {
-	tb.Helper()
-	o := options.Client().ApplyURI(s.URI()).SetServerSelectionTimeout(time.Minute).
-		SetHeartbeatInterval(500 * time.Millisecond) // bounds how long a client that is closed at once takes
-	if set != nil {
-		set(o)
-	}
-	client, err := mongo.Connect(o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = client.Disconnect(context.Background()) })
-	return client
+	s := mongoemutest.Start(tb, c)
+	return s, mongoemutest.Connect(tb, s)
 }
 
 // collection gives an empty collection of a server of its own.

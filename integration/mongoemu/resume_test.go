@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 )
 
 // From every event's token, and from the token before each, exactly what comes
@@ -85,7 +86,7 @@ func TestResumeOverDroppedConnections(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
 	c := client.Database("db").Collection("c")
-	reader := connect(t, s, appName("reader"))
+	reader := mongoemutest.Connect(t, s, appName("reader"))
 	from := watch(t, c, inserts).ResumeToken()
 	var cs *mongo.ChangeStream
 	read := func() bson.D {

@@ -5,10 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -17,19 +15,7 @@ import (
 // the killed one: it has nothing to show for itself otherwise.
 func TestLoaderLeavesEventsForTheSuccessor(t *testing.T) {
 	t.Parallel()
-	server, err := mongoemu.New(mongoemu.Config{})
-	if err == nil {
-		err = server.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Close() })
-	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 
 	for n, before := range map[int]int{1: 0, 2: 1, 9: 8, 50: 45} {
 		l := &loader{

@@ -1,7 +1,6 @@
 package verify_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/workload"
@@ -62,7 +62,7 @@ func (s shopModels) like(t *testing.T, visible bool, eventTypes ...string) []wor
 // else.
 func TestReadModels(t *testing.T) {
 	t.Parallel()
-	client := connect(t)
+	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 	w := shop.New(1500, 3)
 	events := client.Database("shop").Collection("events")
 	if _, err := events.InsertMany(t.Context(), w.Events); err != nil {
@@ -132,30 +132,12 @@ func TestReadModels(t *testing.T) {
 // Where there is nothing, nothing is shown to be right.
 func TestReadModelsOfNoEvents(t *testing.T) {
 	t.Parallel()
-	client := connect(t)
+	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 	report, err := verify.ReadModels(t.Context(), client.Database("shop").Collection("events"), client.Database("models"),
 		shop.New(1, 1).Fold, verify.Options{})
 	if err != nil || report.OK() {
 		t.Errorf("an empty store: %+v, %v", report, err)
 	}
-}
-
-func connect(t *testing.T) *mongo.Client {
-	t.Helper()
-	server, err := mongoemu.New(mongoemu.Config{})
-	if err == nil {
-		err = server.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Close() })
-	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
-	return client
 }
 
 // spoiler writes read models, right ones and wrong ones.

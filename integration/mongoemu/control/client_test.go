@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/control"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,23 +20,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestClient(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, err := mongoemu.New(mongoemu.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
+	s := mongoemutest.Start(t, mongoemu.Config{})
 	web := httptest.NewServer(s.Handler())
 	defer web.Close()
 	c := control.NewClient(strings.TrimPrefix(web.URL, "http://"))
 	defer c.Close()
-	client, err := mongo.Connect(options.Client().ApplyURI(s.URI()).SetHeartbeatInterval(500 * time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Disconnect(ctx) }()
+	client := mongoemutest.Connect(t, s)
 	stream, err := client.Database("db").Watch(ctx, mongo.Pipeline{})
 	if err != nil {
 		t.Fatal(err)

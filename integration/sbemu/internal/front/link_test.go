@@ -219,10 +219,7 @@ func TestDrain(t *testing.T) {
 		flow.Drain = true
 		check(t, c.Send(0, flow))
 
-		for range 3 {
-			_, err := rawclient.Expect[*wire.Transfer](c)
-			check(t, err)
-		}
+		transfers(t, c, 3)
 
 		f, err := rawclient.Expect[*wire.Flow](c)
 		check(t, err)
@@ -231,6 +228,16 @@ func TestDrain(t *testing.T) {
 			t.Fatalf("flow %+v", f)
 		}
 	})
+}
+
+// transfers reads as many transfers.
+func transfers(tb testing.TB, c *rawclient.Client, n int) {
+	tb.Helper()
+
+	for range n {
+		_, err := rawclient.Expect[*wire.Transfer](c)
+		check(tb, err)
+	}
 }
 
 // TestSessionWindow: a client's window of transfers holds its messages back.
@@ -250,10 +257,7 @@ func TestSessionWindow(t *testing.T) {
 		flow.Echo = true
 		check(t, c.Send(0, flow))
 
-		for range 2 {
-			_, err := rawclient.Expect[*wire.Transfer](c)
-			check(t, err)
-		}
+		transfers(t, c, 2)
 
 		echo, err := rawclient.Expect[*wire.Flow](c)
 		check(t, err)
@@ -264,10 +268,7 @@ func TestSessionWindow(t *testing.T) {
 
 		check(t, c.Send(0, &wire.Flow{HasNextIncomingID: true, NextIncomingID: 2, IncomingWindow: 100}))
 
-		for range 3 {
-			_, err := rawclient.Expect[*wire.Transfer](c)
-			check(t, err)
-		}
+		transfers(t, c, 3)
 	})
 }
 
@@ -289,17 +290,11 @@ func TestDrainWaitsForTheWindow(t *testing.T) {
 		flow.Drain = true
 		check(t, c.Send(0, flow))
 
-		for range 2 {
-			_, err := rawclient.Expect[*wire.Transfer](c)
-			check(t, err)
-		}
+		transfers(t, c, 2)
 
 		check(t, c.Send(0, &wire.Flow{HasNextIncomingID: true, NextIncomingID: 2, IncomingWindow: 100}))
 
-		for range 3 {
-			_, err := rawclient.Expect[*wire.Transfer](c)
-			check(t, err)
-		}
+		transfers(t, c, 3)
 
 		f, err := rawclient.Expect[*wire.Flow](c)
 		check(t, err)
