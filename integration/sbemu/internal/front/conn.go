@@ -203,12 +203,23 @@ func (c *conn) handle(channel uint16, body []byte) error {
 		return nil
 	}
 
-	s := c.sessions[channel]
-	if s == nil {
-		return wire.Errorf(broker.CondNotAllowed, "channel %d has no session", channel)
+	if s := c.sessions[channel]; s != nil {
+		return s.handle(p)
 	}
 
-	return s.handle(p)
+	return withoutSession(channel, p)
+}
+
+// withoutSession is for what comes on a channel that has no session. Clients detach a
+// link late, after the session's end: that is let pass, and all else is an error, as
+// in the library of the service (Azure/azure-amqp, AmqpConnection.cs).
+func withoutSession(channel uint16, p wire.Performative) error {
+	switch p.(type) {
+	case *wire.Detach, *wire.End:
+		return nil
+	default:
+		return wire.Errorf(broker.CondNotFound, "The session channel '%d' cannot be found.", channel)
+	}
 }
 
 // begin begins a session. The server answers on the same channel number.

@@ -443,3 +443,32 @@ func TestLostSessionIsTheOnlyAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestFramesAfterTheSessionsEnd: a link that is detached late, as the SDK does it when
+// it gives an accept up, harms nobody; other frames end the connection.
+func TestFramesAfterTheSessionsEnd(t *testing.T) {
+	inBubble(t, func(s *server) {
+		t := s.t
+
+		c := s.dial()
+		_, err := c.AttachSender(0, 0, "q")
+		check(t, err)
+		check(t, c.Send(0, &wire.End{}))
+		_, err = rawclient.Expect[*wire.End](c)
+		check(t, err)
+		check(t, c.Send(0, &wire.Detach{Handle: 0, Closed: true}))
+		check(t, c.Send(0, &wire.End{}))
+
+		check(t, c.Begin(0))
+		check(t, c.Send(1, rawclient.CreditFlow(0, 0, 1)))
+
+		closed, err := rawclient.Expect[*wire.Close](c)
+		check(t, err)
+
+		if closed.Error == nil || closed.Error.Condition != broker.CondNotFound {
+			t.Fatalf("closed for %+v", closed.Error)
+		}
+
+		s.works()
+	})
+}
