@@ -1,0 +1,155 @@
+package leader_test
+
+import (
+	"errors"
+	"time"
+)
+
+// settle waits for a leader and then for a moment at random, so that the fault comes
+// at any time between two renewals.
+func settle(e *episode) (int, error) {
+	first, ok := e.await(time.Minute)
+	if !ok {
+		return 0, errors.New("nobody led within a minute")
+	}
+	sleep(e.upTo(3 * e.config.LeaseDuration))
+	return first, nil
+}
+
+var errNobody = errors.New("nobody took over")
+
+// crashes kills the leader.
+func crashes(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	begun := time.Now()
+	e.crash(first)
+	next, ok := e.await(2 * time.Minute)
+	if !ok || next == first {
+		return outcome{err: errNobody}
+	}
+	o := outcome{takeover: time.Since(begun)}
+	sleep(e.config.LeaseDuration)
+	return o
+}
+
+// handovers stops the leader, which drains for up to 8 s; takeover is counted from
+// the end of the drain.
+func handovers(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	e.processes[first].stop()
+	next, ok := e.await(2 * time.Minute)
+	if !ok || next == first {
+		return outcome{err: errNobody}
+	}
+	begun := time.Now()
+	e.mu.Lock()
+	for _, s := range e.timeline {
+		if s.process == first {
+			begun = s.end
+		}
+	}
+	e.mu.Unlock()
+	o := outcome{takeover: time.Since(begun)}
+	sleep(e.config.LeaseDuration)
+	return o
+}
+
+// losses takes the leader's contact to the lock store away, in one of three ways,
+// for good or for some time, in which case it may keep the lease.
+func losses(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	return e.lose(first)
+}
+
+// commonLosses is losses where the standbys may lose their contact too, for a while.
+func commonLosses(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	e.loseStandbys(first)
+	return e.lose(first)
+}
+
+// deletionWithLosses removes the lock while standbys may be out of contact, and then
+// loses the leader.
+func deletionWithLosses(e *episode) outcome {
+	first, err := settle(e)
+	if err != nil {
+		return outcome{err: err}
+	}
+	e.loseStandbys(first)
+	sleep(e.upTo(2 * e.config.LeaseDuration))
+	e.store.remove()
+	return e.lose(first)
+}
+
+// loseStandbys takes some standbys their contact, for a while.
+func (e *episode) loseStandbys(first int) {
+	for number, p := range e.processes {
+		if number != first && e.rng.IntN(2) == 0 {
+			p.link.set(contact(1 + e.rng.IntN(3)))
+			time.AfterFunc(e.upTo(2*e.config.LeaseDuration), func() { p.link.set(connected) })
+		}
+	}
+}
+
+func (e *episode) lose(first int) outcome {
+	begun := time.Now()
+	link := e.processes[first].link
+	link.set(contact(1 + e.rng.IntN(3)))
+	if e.rng.IntN(2) == 0 {
+		time.AfterFunc(e.upTo(3*e.config.LeaseDuration), func() { link.set(connected) })
+	}
+	var o outcome
+	for {
+		next, ok := e.await(4 * e.config.LeaseDuration)
+		if !ok {
+			break
+		}
+		if next != first && o.takeover == 0 {
+			o.takeover = time.Since(begun)
+		}
+	}
+	return o
+}
+
+// deletions removes the lock several times, at any moment. The leader makes it anew
+// and goes on leading, also where a candidate looks first.
+func deletions(e *episode) outcome {
+	if _, err := settle(e); err != nil {
+		return outcome{err: err}
+	}
+	for range 5 {
+		e.store.remove()
+		if _, ok := e.await(e.config.LeaseDuration + e.upTo(e.config.LeaseDuration)); ok {
+			return outcome{err: errors.New("a deleted lock ended a term")}
+		}
+	}
+	return outcome{}
+}
+
+// chaos lets every link come and go at random for three minutes.
+func chaos(e *episode) outcome {
+	if _, err := settle(e); err != nil {
+		return outcome{err: err}
+	}
+	until := time.Now().Add(3 * time.Minute)
+	for time.Now().Before(until) {
+		e.processes[e.rng.IntN(candidates)].link.set(contact(e.rng.IntN(4)))
+		sleep(e.upTo(e.config.LeaseDuration / 2))
+	}
+	for _, p := range e.processes {
+		p.link.set(connected)
+	}
+	return outcome{}
+}
