@@ -14,9 +14,7 @@ func TestDrain(t *testing.T) {
 		fill(s, 3)
 
 		c := s.dial()
-		check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
-		_, err := rawclient.Expect[*wire.Attach](c)
-		check(t, err)
+		attachReceiver(t, c, rawclient.Receiver{Address: "q"})
 
 		flow := rawclient.CreditFlow(0, 0, 10)
 		flow.Drain = true
@@ -24,12 +22,7 @@ func TestDrain(t *testing.T) {
 
 		transfers(t, c, 3)
 
-		f, err := rawclient.Expect[*wire.Flow](c)
-		check(t, err)
-
-		if f.LinkCredit != 0 || f.DeliveryCount != 10 || !f.Drain {
-			t.Fatalf("flow %+v", f)
-		}
+		drained(t, c, 10)
 	})
 }
 
@@ -43,6 +36,18 @@ func transfers(tb testing.TB, c *rawclient.Client, n int) {
 	}
 }
 
+// drained reads that all of the credit has been used up, which was that many messages'.
+func drained(tb testing.TB, c *rawclient.Client, credit uint32) {
+	tb.Helper()
+
+	f, err := rawclient.Expect[*wire.Flow](c)
+	check(tb, err)
+
+	if f.LinkCredit != 0 || f.DeliveryCount != credit || !f.Drain {
+		tb.Fatalf("flow %+v", f)
+	}
+}
+
 // TestSessionWindow: a client's window of transfers holds its messages back.
 func TestSessionWindow(t *testing.T) {
 	inBubble(t, func(s *server) {
@@ -51,9 +56,7 @@ func TestSessionWindow(t *testing.T) {
 		fill(s, 5)
 
 		c := s.dial()
-		check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
-		_, err := rawclient.Expect[*wire.Attach](c)
-		check(t, err)
+		attachReceiver(t, c, rawclient.Receiver{Address: "q"})
 
 		flow := rawclient.CreditFlow(0, 0, 5)
 		flow.IncomingWindow = 2
@@ -84,9 +87,7 @@ func TestDrainWaitsForTheWindow(t *testing.T) {
 		fill(s, 5)
 
 		c := s.dial()
-		check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
-		_, err := rawclient.Expect[*wire.Attach](c)
-		check(t, err)
+		attachReceiver(t, c, rawclient.Receiver{Address: "q"})
 
 		flow := rawclient.CreditFlow(0, 0, 10)
 		flow.IncomingWindow = 2
@@ -99,12 +100,7 @@ func TestDrainWaitsForTheWindow(t *testing.T) {
 
 		transfers(t, c, 3)
 
-		f, err := rawclient.Expect[*wire.Flow](c)
-		check(t, err)
-
-		if f.LinkCredit != 0 || f.DeliveryCount != 10 || !f.Drain {
-			t.Fatalf("flow %+v", f)
-		}
+		drained(t, c, 10)
 	})
 }
 
@@ -178,9 +174,7 @@ func TestRepliesWithoutCreditAreBounded(t *testing.T) {
 
 		_, err = c.AttachSender(0, 10, "q/$management")
 		check(t, err)
-		check(t, c.AttachReceiver(rawclient.Receiver{Handle: 11, Address: "q/$management", Target: "replies", Settled: true}))
-		_, err = rawclient.Expect[*wire.Attach](c)
-		check(t, err)
+		attachReceiver(t, c, rawclient.Receiver{Handle: 11, Address: "q/$management", Target: "replies", Settled: true})
 
 		n := &node{Client: c, t: t}
 		ended := false

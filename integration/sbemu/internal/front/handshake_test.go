@@ -84,6 +84,30 @@ func TestHandshakeRefusals(t *testing.T) {
 	}
 }
 
+// authenticate asks for a mechanism, which is accepted or not as told.
+func authenticate(tb testing.TB, c *rawclient.Client, init *wire.SASLInit, accepted bool) {
+	tb.Helper()
+	c.Queue(wire.FrameSASL, 0, init)
+	check(tb, c.Flush())
+
+	outcome, err := rawclient.Expect[*wire.SASLOutcome](c)
+	check(tb, err)
+
+	if (outcome.Code == 0) != accepted {
+		tb.Fatalf("outcome is %d", outcome.Code)
+	}
+}
+
+// begin opens an authenticated connection and begins a session on channel 0.
+func begin(tb testing.TB, c *rawclient.Client) {
+	tb.Helper()
+	check(tb, c.Protocol(wire.ProtocolAMQP))
+	check(tb, c.Send(0, &wire.Open{ContainerID: "raw"}))
+	_, err := rawclient.Expect[*wire.Open](c)
+	check(tb, err)
+	check(tb, c.Begin(0))
+}
+
 func TestPlainAuthentication(t *testing.T) {
 	for response, ok := range map[string]bool{"\x00p\x00k": true, "\x00p\x00wrong": false, "nonsense": false} {
 		t.Run(fmt.Sprintf("%q", response), func(t *testing.T) {
@@ -95,26 +119,14 @@ func TestPlainAuthentication(t *testing.T) {
 
 				_, err := rawclient.Expect[*wire.SASLMechanisms](c)
 				check(t, err)
-				c.Queue(wire.FrameSASL, 0, &wire.SASLInit{Mechanism: "PLAIN", Response: []byte(response)})
-				check(t, c.Flush())
-
-				outcome, err := rawclient.Expect[*wire.SASLOutcome](c)
-				check(t, err)
-
-				if (outcome.Code == 0) != ok {
-					t.Fatalf("outcome is %d", outcome.Code)
-				}
+				authenticate(t, c, &wire.SASLInit{Mechanism: "PLAIN", Response: []byte(response)}, ok)
 
 				if !ok {
 					return
 				}
 
 				// The key grants its rights without a token.
-				check(t, c.Protocol(wire.ProtocolAMQP))
-				check(t, c.Send(0, &wire.Open{ContainerID: "raw"}))
-				_, err = rawclient.Expect[*wire.Open](c)
-				check(t, err)
-				check(t, c.Begin(0))
+				begin(t, c)
 				_, err = c.AttachSender(0, 0, "q")
 				check(t, err)
 			})
@@ -140,25 +152,13 @@ func TestMechanisms(t *testing.T) {
 					t.Fatalf("offered are %v", offer.Mechanisms)
 				}
 
-				c.Queue(wire.FrameSASL, 0, &wire.SASLInit{Mechanism: mechanism})
-				check(t, c.Flush())
-
-				outcome, err := rawclient.Expect[*wire.SASLOutcome](c)
-				check(t, err)
-
-				if (outcome.Code == 0) != known {
-					t.Fatalf("outcome is %d", outcome.Code)
-				}
+				authenticate(t, c, &wire.SASLInit{Mechanism: mechanism}, known)
 
 				if !known {
 					return
 				}
 
-				check(t, c.Protocol(wire.ProtocolAMQP))
-				check(t, c.Send(0, &wire.Open{ContainerID: "raw"}))
-				_, err = rawclient.Expect[*wire.Open](c)
-				check(t, err)
-				check(t, c.Begin(0))
+				begin(t, c)
 				check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
 
 				if _, why := refused(t, c); why != broker.CondUnauthorized {

@@ -91,9 +91,7 @@ func TestIdleLinks(t *testing.T) {
 
 		// One receiver has no credit, the other waits for messages.
 		for handle := range uint32(2) {
-			check(t, c.AttachReceiver(rawclient.Receiver{Handle: handle + 1, Address: "q"}))
-			_, err = rawclient.Expect[*wire.Attach](c)
-			check(t, err)
+			attachReceiver(t, c, rawclient.Receiver{Handle: handle + 1, Address: "q"})
 		}
 
 		check(t, c.Credit(0, 2, 0, 5))

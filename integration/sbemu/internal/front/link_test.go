@@ -9,6 +9,14 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
+// attachReceiver attaches a receiver and awaits the answer.
+func attachReceiver(tb testing.TB, c *rawclient.Client, r rawclient.Receiver) {
+	tb.Helper()
+	check(tb, c.AttachReceiver(r))
+	_, err := rawclient.Expect[*wire.Attach](c)
+	check(tb, err)
+}
+
 // refused returns the answer to an attach that is refused, and why it is.
 func refused(tb testing.TB, c *rawclient.Client) (*wire.Attach, wire.Symbol) {
 	tb.Helper()
@@ -174,9 +182,7 @@ func TestRangesAreSettled(t *testing.T) {
 		fill(s, 10)
 
 		c := s.dial()
-		check(t, c.AttachReceiver(rawclient.Receiver{Address: "q"}))
-		_, err := rawclient.Expect[*wire.Attach](c)
-		check(t, err)
+		attachReceiver(t, c, rawclient.Receiver{Address: "q"})
 		check(t, c.Credit(0, 0, 0, 10))
 
 		for i := range 10 {
@@ -221,9 +227,7 @@ func TestLostSessionIsTheOnlyAnswer(t *testing.T) {
 			_, err = rawclient.Expect[*wire.Disposition](c)
 			check(t, err)
 
-			check(t, c.AttachReceiver(rawclient.Receiver{Handle: 1, Address: subscription, Filter: rawclient.NamedSession(id)}))
-			_, err = rawclient.Expect[*wire.Attach](c)
-			check(t, err)
+			attachReceiver(t, c, rawclient.Receiver{Handle: 1, Address: subscription, Filter: rawclient.NamedSession(id)})
 			check(t, c.Credit(0, 1, 0, 1))
 			_, err = rawclient.Expect[*wire.Transfer](c)
 			check(t, err)

@@ -21,9 +21,7 @@ func (s *server) manage(c *rawclient.Client, entity string) *node {
 
 	_, err := c.AttachSender(0, 10, entity+"/$management")
 	check(s.t, err)
-	check(s.t, c.AttachReceiver(rawclient.Receiver{Handle: 11, Address: entity + "/$management", Target: "replies", Settled: true}))
-	_, err = rawclient.Expect[*wire.Attach](c)
-	check(s.t, err)
+	attachReceiver(s.t, c, rawclient.Receiver{Handle: 11, Address: entity + "/$management", Target: "replies", Settled: true})
 	check(s.t, c.Credit(0, 11, 0, 100))
 
 	return &node{Client: c, t: s.t}
@@ -83,9 +81,7 @@ func TestManagementStatusCodes(t *testing.T) {
 		fill(s, 2)
 
 		c := s.dial()
-		check(t, c.AttachReceiver(rawclient.Receiver{Name: "held", Handle: 0, Address: subscription, Filter: rawclient.NamedSession("a")}))
-		_, err := rawclient.Expect[*wire.Attach](c)
-		check(t, err)
+		attachReceiver(t, c, rawclient.Receiver{Name: "held", Handle: 0, Address: subscription, Filter: rawclient.NamedSession("a")})
 
 		sub := s.manage(c, subscription)
 		link := wire.Map{{Key: "associated-link-name", Value: "held"}}
