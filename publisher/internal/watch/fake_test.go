@@ -30,6 +30,7 @@ type fakeStore struct {
 	tooBig  map[int]bool  // changes that only KeysOnly can carry
 	hang    bool          // the next requests are never answered
 	closed  int
+	fetches int
 	perNext int
 }
 
@@ -82,6 +83,13 @@ func (s *fakeStore) opened() []watch.Shape {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.shapes)
+}
+
+// fetched is how many documents were read by their keys.
+func (s *fakeStore) fetched() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fetches
 }
 
 // with changes the store.
@@ -145,6 +153,7 @@ func hexValue(c byte) byte {
 func (s *fakeStore) Fetch(_ context.Context, key bson.Raw, inserted bson.Timestamp) (bson.Raw, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.fetches++
 	n := int(key.Lookup("_id").Int32())
 	if want := s.log[n]["clusterTime"]; inserted != want {
 		return nil, fmt.Errorf("fetched as of %v, want %v", inserted, want)

@@ -147,28 +147,30 @@ func (r *reader) idle(token bson.Raw, moved bool, now time.Time) error {
 	return nil
 }
 
-// take hands on the inserts of a chunk and accounts for its other changes.
+// take hands on the inserts of a chunk and accounts for its other changes. Documents
+// that are read one by one leave in parts: the next one is read when the queue has room
+// for those before.
 func (r *reader) take(ctx context.Context, chunk Chunk) error {
-	batch := Batch{Inserts: make([]Insert, 0, len(chunk.Changes)), Token: chunk.Token}
-	var bytes int64
-	var wall time.Time
+	next := part{capacity: len(chunk.Changes)}
 	invalidated := false
 	for _, raw := range chunk.Changes {
 		c, err := parseChange(raw)
 		if err != nil {
 			return fmt.Errorf("%w: read change: %w", ErrRefused, err)
 		}
-		if c.time.T != 0 {
-			batch.Time, wall = c.time, c.wall
+		if c.document == nil && next.bytes >= chunkBytes {
+			if err := r.put(ctx, &next); err != nil {
+				return err
+			}
 		}
+		next.passed(c)
 		switch c.operation {
 		case opInsert:
 			document, err := r.documentOf(ctx, c)
 			if err != nil {
 				return err
 			}
-			bytes += int64(len(raw)) + overheadBytes
-			batch.Inserts = append(batch.Inserts, Insert{Document: document, DocumentKey: c.documentKey, Token: c.token, Time: c.time})
+			next.insert(c, document, len(raw))
 		case opInvalidate:
 			invalidated = true
 			r.options.Metrics.mutations.WithLabelValues(c.operation).Inc()
@@ -176,16 +178,10 @@ func (r *reader) take(ctx context.Context, chunk Chunk) error {
 			r.breach(c)
 		}
 	}
-	r.options.Metrics.read.Add(float64(len(batch.Inserts)))
-	err := r.queue.put(ctx, batch, bytes, func() { r.progress.hold(time.Now()) })
-	r.progress.release()
-	if err != nil {
+	next.batch.Token = chunk.Token
+	if err := r.put(ctx, &next); err != nil {
 		return err
 	}
-	if !wall.IsZero() {
-		r.options.Metrics.upTo(wall)
-	}
-	r.position = Position{Token: batch.Token}
 	if invalidated {
 		return errInvalidated
 	}

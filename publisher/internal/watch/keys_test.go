@@ -1,0 +1,46 @@
+package watch_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// TestPrefetchBoundsDocumentsReadByTheirKeys: a change that carries its key alone is
+// small, and the document that is read for it is not.
+func TestPrefetchBoundsDocumentsReadByTheirKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const events, size, limit = 128, 1 << 18, 1 << 20
+		store := newFakeStore()
+		store.perNext = 64 // as many as a reply of keys has
+		for n := range events {
+			store.append("insert", bson.M{"fullDocument": bson.M{"eventId": n + 1, "payload": strings.Repeat("x", size)}})
+		}
+		store.tooBig[0] = true
+		r := &recorder{block: make(chan struct{})}
+		run := start(t, store, atStart, watch.Options{PrefetchBytes: limit}, r)
+		pass(time.Minute)
+		synctest.Wait()
+		// What fits, and the document that waits for room.
+		if most := limit/size + 1; store.fetched() > most {
+			t.Errorf("%d documents of 256 KiB were read ahead, want at most %d with a bound of 1 MiB", store.fetched(), most)
+		}
+		close(r.block)
+		pass(time.Minute)
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(events)) {
+			t.Errorf("handled %v", got)
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
