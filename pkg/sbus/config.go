@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
@@ -82,42 +80,4 @@ func (c Config) host() string {
 		return c.Namespace
 	}
 	return c.Namespace + publicCloudSuffix
-}
-
-// NewClient makes a client, which is one AMQP connection once it is used; it does
-// not touch the network. The SDK's own retries are off: they wait for 4 s and more
-// and would reorder what is sent. Without a connection string the credentials are
-// those of the environment: workload identity, managed identity, a developer's
-// login.
-func NewClient(c Config) (*azservicebus.Client, error) {
-	options := &azservicebus.ClientOptions{
-		ApplicationID: "penstock",
-		RetryOptions:  azservicebus.RetryOptions{MaxRetries: -1},
-	}
-	if c.ConnectionString != "" {
-		client, err := azservicebus.NewClientFromConnectionString(c.ConnectionString, options)
-		if err != nil {
-			return nil, fmt.Errorf("open Service Bus client of %s: %w", Redact(c.ConnectionString), err)
-		}
-		return client, nil
-	}
-	credential, err := c.Credential()
-	if err != nil {
-		return nil, err
-	}
-	client, err := azservicebus.NewClient(c.host(), credential, options)
-	if err != nil {
-		return nil, fmt.Errorf("open Service Bus client of %s: %w", c.host(), err)
-	}
-	return client, nil
-}
-
-// Credential is the Azure identity that a configuration without a connection
-// string uses.
-func (c Config) Credential() (azcore.TokenCredential, error) {
-	credential, err := azidentity.NewDefaultAzureCredential(nil)
-	if err != nil {
-		return nil, fmt.Errorf("find Azure credentials: %w", err)
-	}
-	return credential, nil
 }

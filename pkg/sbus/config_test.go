@@ -48,7 +48,11 @@ func TestConfigValidate(t *testing.T) {
 func TestNewClient(t *testing.T) {
 	t.Parallel()
 	for _, c := range []sbus.Config{{ConnectionString: emulator}, {Namespace: "orders"}} {
-		client, err := sbus.NewClient(c)
+		namespace, err := sbus.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := namespace.NewClient()
 		if err != nil {
 			t.Errorf("%v", err)
 			continue
@@ -57,10 +61,21 @@ func TestNewClient(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := sbus.NewClient(sbus.Config{ConnectionString: "SharedAccessKey=s3cret;x"}); err == nil || strings.Contains(err.Error(), "s3cret") {
+	malformed, err := sbus.Open(sbus.Config{ConnectionString: "SharedAccessKey=s3cret;x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := malformed.NewClient(); err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("malformed: %v", err)
 	}
-	if _, err := sbus.NewClient(sbus.Config{}); err == nil {
+	if _, err := malformed.NewAdministration(); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("malformed: %v", err)
+	}
+	nothing, err := sbus.Open(sbus.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nothing.NewClient(); err == nil {
 		t.Error("nothing: made a client")
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
@@ -217,8 +216,11 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, err
 	}
-	newClient := func() (*azservicebus.Client, error) { return sbus.NewClient(c.ServiceBus.Config) }
-	subscription := drain.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: newClient}
+	namespace, err := sbus.Open(c.ServiceBus.Config)
+	if err != nil {
+		return nil, err
+	}
+	subscription := drain.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient}
 	acceptor, err := drain.New(drain.Options{
 		Dial:          subscription.Dial,
 		Handler:       &handler{engine: engine, events: events, log: p.logger},

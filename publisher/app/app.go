@@ -22,6 +22,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
@@ -152,11 +153,15 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if err := checkEvents(ctx, history, c.MongoDB.Events(), p.logger); err != nil {
 		return nil, err
 	}
-	connect := publish.ServiceBus(c.ServiceBus)
+	namespace, err := sbus.Open(c.ServiceBus)
+	if err != nil {
+		return nil, err
+	}
+	connect := publish.ServiceBus(namespace, c.ServiceBus.Topic)
 	if err := checkTopic(ctx, connect, c.ServiceBus, p.logger); err != nil {
 		return nil, err
 	}
-	policy, err := batching(ctx, c.Publish.Batching, topicAdmin{c.ServiceBus}, p.logger)
+	policy, err := batching(ctx, c.Publish.Batching, topicAdmin{namespace, c.ServiceBus.Topic}, p.logger)
 	if err != nil {
 		return nil, err
 	}

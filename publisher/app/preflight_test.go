@@ -145,8 +145,12 @@ func TestBatchingIsResolvedOnce(t *testing.T) {
 
 func TestTheEmulatorIsNotAskedForProperties(t *testing.T) {
 	t.Parallel()
-	topic := topicAdmin{sbus.Config{ConnectionString: "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true", Topic: "events"}}
-	if _, err := topic.TopicProperties(t.Context()); !errors.Is(err, errNoAdministration) {
+	namespace, err := sbus.Open(sbus.Config{ConnectionString: "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := topicAdmin{namespace, "events"}
+	if _, err := topic.TopicProperties(t.Context()); !errors.Is(err, sbus.ErrNoAdministration) {
 		t.Errorf("says %v", err)
 	}
 }

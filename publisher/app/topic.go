@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -19,9 +17,6 @@ import (
 // propertiesTimeout bounds the question for the topic's properties, which only
 // tunes the batching.
 const propertiesTimeout = 5 * time.Second
-
-// errNoAdministration says that there is nobody to ask.
-var errNoAdministration = errors.New("the emulator has no administration API over TLS")
 
 // batching is the policy to begin with. Where it is auto and the properties of the
 // topic cannot be read, the dispatcher finds out by itself what the topic takes.
@@ -46,22 +41,25 @@ func batching(ctx context.Context, configured string, topic publish.TopicReader,
 }
 
 // topicAdmin is a [publish.TopicReader] over the administration API.
-type topicAdmin struct{ config sbus.Config }
+type topicAdmin struct {
+	namespace *sbus.Namespace
+	topic     string
+}
 
 var _ publish.TopicReader = topicAdmin{}
 
 // TopicProperties needs the Manage claim, or the role Azure Service Bus Data Owner.
 func (t topicAdmin) TopicProperties(ctx context.Context) (publish.TopicProperties, error) {
-	client, err := t.client()
+	client, err := t.namespace.NewAdministration()
 	if err != nil {
 		return publish.TopicProperties{}, err
 	}
-	response, err := client.GetTopic(ctx, t.config.Topic, nil)
+	response, err := client.GetTopic(ctx, t.topic, nil)
 	switch {
 	case err != nil:
-		return publish.TopicProperties{}, fmt.Errorf("read properties of topic %s: %w", t.config.Topic, short(err))
+		return publish.TopicProperties{}, fmt.Errorf("read properties of topic %s: %w", t.topic, short(err))
 	case response == nil:
-		return publish.TopicProperties{}, fmt.Errorf("read properties of topic %s: it does not exist", t.config.Topic)
+		return publish.TopicProperties{}, fmt.Errorf("read properties of topic %s: it does not exist", t.topic)
 	}
 	properties := publish.TopicProperties{
 		Partitioned:        value(response.EnablePartitioning),
@@ -71,20 +69,6 @@ func (t topicAdmin) TopicProperties(ctx context.Context) (publish.TopicPropertie
 		properties.MaxMessageBytes = kib << 10
 	}
 	return properties, nil
-}
-
-func (t topicAdmin) client() (*admin.Client, error) {
-	if t.config.ConnectionString == "" {
-		credential, err := t.config.Credential()
-		if err != nil {
-			return nil, err
-		}
-		return admin.NewClient(t.config.Host(), credential, nil)
-	}
-	if strings.Contains(strings.ToLower(t.config.ConnectionString), "usedevelopmentemulator=true") {
-		return nil, errNoAdministration
-	}
-	return admin.NewClientFromConnectionString(t.config.ConnectionString, nil)
 }
 
 // short leaves the status of an answer whose error would be the whole answer, over

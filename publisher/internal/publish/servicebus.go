@@ -16,13 +16,13 @@ import (
 // of its own, because one client is one TCP connection, and because a client
 // whose connection broke does not mend itself: the SDK (v1.11) recovers in its
 // retries only, which are off, but for one at once after the detach of a link.
-func ServiceBus(config sbus.Config) Connect {
+func ServiceBus(namespace *sbus.Namespace, topic string) Connect {
 	return func(ctx context.Context) (Sender, error) {
-		client, err := sbus.NewClient(config)
+		client, err := namespace.NewClient()
 		if err != nil {
 			return nil, &SendError{Fault: FaultFatal, Err: err}
 		}
-		sender, err := client.NewSender(config.Topic, nil)
+		sender, err := client.NewSender(topic, nil)
 		if err != nil {
 			return nil, &SendError{Fault: FaultFatal, Err: fmt.Errorf("make sender: %w", err)}
 		}
@@ -32,7 +32,7 @@ func ServiceBus(config sbus.Config) Connect {
 		// loses all but one of the link sets with their token refreshers.
 		if _, err := sender.NewMessageBatch(ctx, nil); err != nil {
 			_ = s.Close(ctx)
-			return nil, sendError(fmt.Errorf("attach to topic %s: %w", config.Topic, err), 1)
+			return nil, sendError(fmt.Errorf("attach to topic %s: %w", topic, err), 1)
 		}
 		return s, nil
 	}
