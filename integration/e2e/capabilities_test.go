@@ -21,6 +21,14 @@ type (
 		HoldUpdates(n int, d time.Duration)
 		UpdatesToHold() int
 	}
+	// storeFailer is an event store that fails or ignores the services' commands when
+	// it is told to, and counts them.
+	storeFailer interface {
+		FailStore(code int32)
+		HangStore()
+		HealStore()
+		CommandsToStore() (publishers, projectors int)
+	}
 	// historyLoser is an event store that drops its oplog when it is told to.
 	historyLoser interface{ LoseHistory() }
 )

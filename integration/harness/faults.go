@@ -48,7 +48,7 @@ func (e *Embedded) InterruptStreams() int {
 	}
 	// The driver tries a read twice.
 	e.Mongo.FailCommands(mongoemu.CommandFault{
-		Commands: []string{"aggregate"}, AppName: "penstock-publisher", Times: 2, Code: interruptedByFailover,
+		Commands: []string{"aggregate"}, AppName: publisherApp, Times: 2, Code: interruptedByFailover,
 	})
 	streams := e.Mongo.InterruptStreams(interruptedByFailover)
 	e.Mongo.KillCursors()
@@ -61,7 +61,7 @@ const interruptedByFailover = 11602
 // HoldUpdates delays each of the next n updates of projectors by d. They are carried
 // out then, whether or not their client is still there.
 func (e *Embedded) HoldUpdates(n int, d time.Duration) {
-	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"update"}, AppName: "penstock-projector", Times: n, Block: d})
+	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"update"}, AppName: projectorApp, Times: n, Block: d})
 }
 
 // UpdatesToHold is how many calls of HoldUpdates have not met all their updates yet.
@@ -69,3 +69,32 @@ func (e *Embedded) UpdatesToHold() int { return e.Mongo.PendingFaults() }
 
 // LoseHistory drops all of the event store's oplog but its newest entry.
 func (e *Embedded) LoseHistory() { e.Mongo.TruncateOplog(1) }
+
+// FailStore fails every command of both services with that code until
+// [Embedded.HealStore].
+func (e *Embedded) FailStore(code int32) {
+	e.Mongo.FailCommands(mongoemu.CommandFault{AppName: publisherApp, Times: -1, Code: code})
+	e.Mongo.FailCommands(mongoemu.CommandFault{AppName: projectorApp, Times: -1, Code: code})
+}
+
+// HangStore delays every command of both services by ten seconds until
+// [Embedded.HealStore]. Writes are then carried out, also for a client that has gone.
+func (e *Embedded) HangStore() {
+	e.Mongo.FailCommands(mongoemu.CommandFault{AppName: publisherApp, Times: -1, Block: 10 * time.Second})
+	e.Mongo.FailCommands(mongoemu.CommandFault{AppName: projectorApp, Times: -1, Block: 10 * time.Second})
+}
+
+// HealStore ends what FailStore and HangStore began.
+func (e *Embedded) HealStore() { e.Mongo.ClearFaults() }
+
+// CommandsToStore counts the commands that the publishers and the projectors have
+// sent.
+func (e *Embedded) CommandsToStore() (publishers, projectors int) {
+	return e.Mongo.Commands(publisherApp), e.Mongo.Commands(projectorApp)
+}
+
+// The names that the services give the store.
+const (
+	publisherApp = "penstock-publisher"
+	projectorApp = "penstock-projector"
+)

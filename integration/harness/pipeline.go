@@ -59,6 +59,7 @@ type Pipeline struct {
 	// their names.
 	processes   map[string]*Process
 	connections map[string]int
+	env         []string
 }
 
 // NewPipeline prepares a pipeline; nothing runs yet.
@@ -76,6 +77,14 @@ func NewPipeline(backend Backend, opts PipelineOptions) (*Pipeline, error) {
 		publisherConnections: perPublisher, projectorConnections: perProjector,
 		processes: make(map[string]*Process), connections: make(map[string]int),
 	}, nil
+}
+
+// SetEnv sets variables of the processes that are started from now on, beyond those of
+// [PipelineOptions] and with precedence over all but ProcessEnv.
+func (p *Pipeline) SetEnv(env ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.env = env
 }
 
 // common are the variables of both services.
@@ -135,7 +144,7 @@ func (p *Pipeline) start(name, binary string, connections int, env []string) (*P
 		// To count sessions takes a projector one more.
 		env = append(env, "PENSTOCK_CONNECTIONS="+strconv.Itoa(connections), "PENSTOCK_BACKLOG_INTERVAL=0")
 	}
-	env = append(env, p.opts.ProcessEnv[name]...)
+	env = append(append(env, p.env...), p.opts.ProcessEnv[name]...)
 	process, err := Start(proc.Spec{Name: name, Binary: binary, Env: env, LogDir: p.opts.Dir})
 	if err != nil {
 		return nil, err

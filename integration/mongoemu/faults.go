@@ -17,6 +17,10 @@ func (s *Server) FailCommands(f CommandFault) { s.faults.Add(f) }
 // force.
 func (s *Server) PendingFaults() int { return s.faults.Pending() }
 
+// Commands is how many commands clients of that application name have sent, those
+// that failed among them, other than hello.
+func (s *Server) Commands(appName string) int { return s.engine.Commands(appName) }
+
 // SetLatency delays every command by d; 0 ends it.
 func (s *Server) SetLatency(d time.Duration) { s.faults.SetLatency(d) }
 

@@ -101,7 +101,11 @@ func checkURI(variable, uri string) []error {
 	if uri == "" {
 		return nil
 	}
-	if _, err := clientOptions(uri, Options{}); err != nil {
+	_, err := clientOptions(uri, Options{})
+	switch {
+	case errors.Is(err, errOption):
+		return []error{fmt.Errorf("%s has an %w", variable, err)}
+	case err != nil:
 		return []error{fmt.Errorf("%s is no MongoDB connection string: %w", variable, err)}
 	}
 	return nil

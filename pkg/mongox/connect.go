@@ -1,10 +1,12 @@
 package mongox
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -24,15 +26,19 @@ type Options struct {
 	// MaxPoolSize bounds the connections to each server; 0 means the URI's value,
 	// or the driver's 100.
 	MaxPoolSize uint64
+	// Logger receives a line for each option of the URI that has no effect or a risk.
+	Logger zerolog.Logger
 }
 
 // Open makes a client without touching the network: its first request does, and waits
 // for a primary for 10 s, or the URI's own server-selection timeout. The caller
 // disconnects the client. Errors do not show the password in uri.
 //
-// Whatever the URI says, reads go to the primary, and reads and writes need a
-// majority: a watermark or a checkpoint that a new primary could take back would
-// acknowledge an event that is lost. All else is as the URI says.
+// Whatever the URI says, reads go to the primary, reads and writes need a majority,
+// and the driver repeats each once: a watermark or a checkpoint that a new primary
+// could take back would acknowledge an event that is lost. timeoutMS has no effect,
+// because to it the driver reacts as to a deadline: see [Patient]. Options that
+// cannot be served are an error. docs/mongodb.md lists all of them.
 func Open(uri string, opts Options) (*mongo.Client, error) {
 	o, err := clientOptions(uri, opts)
 	if err != nil {
@@ -42,6 +48,7 @@ func Open(uri string, opts Options) (*mongo.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open MongoDB client of %s: %w", Redact(uri), sanitize(err, uri))
 	}
+	report(opts.Logger, uri)
 	return client, nil
 }
 
@@ -51,9 +58,15 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 		ApplyURI(uri).
 		SetWriteConcern(writeconcern.Majority()).
 		SetReadConcern(readconcern.Majority()).
-		SetReadPreference(readpref.Primary())
-	if o.RetryWrites == nil {
-		o.SetRetryWrites(true)
+		SetReadPreference(readpref.Primary()).
+		SetRetryWrites(true).
+		SetRetryReads(true)
+	o.Timeout = nil
+	if o.ConnectTimeout != nil && *o.ConnectTimeout == 0 {
+		o.ConnectTimeout = nil
+	}
+	if o.ServerSelectionTimeout != nil && *o.ServerSelectionTimeout == 0 {
+		o.SetServerSelectionTimeout(serverSelectionTimeout)
 	}
 	if opts.AppName != "" {
 		o.SetAppName(opts.AppName)
@@ -64,8 +77,24 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	if err := o.Validate(); err != nil {
 		return nil, sanitize(err, uri)
 	}
+	var problems []error
+	for _, d := range decide(uri) {
+		if d.Treatment == Refused {
+			problems = append(problems, fmt.Errorf("%w: %s=%s: %s", errOption, d.name, d.value, d.reason))
+		}
+	}
+	// A DNS record of a mongodb+srv host can set it too.
+	if len(problems) == 0 && o.LoadBalanced != nil && *o.LoadBalanced {
+		problems = append(problems, fmt.Errorf("%w: loadBalanced=true: %s", errOption, driverOptions["loadbalanced"].judge("true").reason))
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
 	return o, nil
 }
+
+// errOption says that an option of a connection string cannot be served.
+var errOption = errors.New("unsupported option")
 
 // sanitized is an error whose text has been freed of secrets.
 type sanitized struct {

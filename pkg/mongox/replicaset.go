@@ -14,6 +14,10 @@ import (
 // replica set's.
 var ErrNoReplicaSet = errors.New("it is no replica set, and only a replica set has change streams, transactions and a majority; start mongod with --replSet and run rs.initiate(), one node is enough")
 
+// errNotPrimary says that a direct connection leads to a member that accepts no
+// writes, which the driver does not notice.
+var errNotPrimary = errors.New("the member of the direct connection is not the primary: name all members and replicaSet in the connection string instead of directConnection")
+
 // CheckReplicaSet asks the primary whether it is a replica set's or a sharded
 // cluster's. A standalone server is [ErrNoReplicaSet]; any other error is the
 // request's, a refused login among them.
@@ -30,6 +34,9 @@ func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
 	message, _ := hello.Lookup("msg").StringValueOK()
 	if !isReplicaSet && message != "isdbgrid" {
 		return ErrNoReplicaSet
+	}
+	if writable, ok := hello.Lookup("isWritablePrimary").BooleanOK(); ok && !writable {
+		return errNotPrimary
 	}
 	return nil
 }

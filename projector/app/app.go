@@ -91,7 +91,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health) error {
 	var prepared, connected atomic.Bool
 	h.Ready("startup", isSet(&prepared, "the stores have not been prepared yet"))
 	h.Ready("servicebus", isSet(&connected, "the broker has not been reached yet"))
-	s, err := open(p.config)
+	s, err := open(p.config, p.logger)
 	if err != nil {
 		return err
 	}

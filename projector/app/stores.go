@@ -51,17 +51,17 @@ type namedClient struct {
 }
 
 // open makes the clients. They connect in the background.
-func open(c config.Config) (*stores, error) {
+func open(c config.Config, logger zerolog.Logger) (*stores, error) {
 	s := &stores{all: make(map[string]*mongo.Client)}
-	readModels, err := s.client("read models", c.MongoDB.ReadModels())
+	readModels, err := s.client("read models", c.MongoDB.ReadModels(), logger)
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.client("state", c.MongoDB.State())
+	state, err := s.client("state", c.MongoDB.State(), logger)
 	if err != nil {
 		return nil, err
 	}
-	events, err := s.client("event store", c.MongoDB.Events())
+	events, err := s.client("event store", c.MongoDB.Events(), logger)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +76,11 @@ func open(c config.Config) (*stores, error) {
 	return s, nil
 }
 
-func (s *stores) client(what string, store mongox.Store) (*mongo.Client, error) {
+func (s *stores) client(what string, store mongox.Store, logger zerolog.Logger) (*mongo.Client, error) {
 	if client := s.all[store.URI]; client != nil {
 		return client, nil
 	}
-	client, err := mongox.Open(store.URI, mongox.Options{AppName: "penstock-projector"})
+	client, err := mongox.Open(store.URI, mongox.Options{AppName: "penstock-projector", Logger: logger.With().Str("store", what).Logger()})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

@@ -35,6 +35,7 @@ type Engine struct {
 	cursors   *cursors
 	processID bson.ObjectID
 	started   time.Time
+	counts    counts
 }
 
 // New makes an engine.
@@ -78,6 +79,7 @@ func (e *Engine) Handle(ctx, present context.Context, conn *Conn, m *wire.Messag
 }
 
 func (e *Engine) answer(ctx context.Context, r *Request, m *wire.Message) Reply {
+	e.counts.add(r)
 	if err := e.delay(ctx, e.Faults.Latency()); err != nil {
 		return Reply{Close: true}
 	}

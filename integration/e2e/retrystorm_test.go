@@ -1,0 +1,56 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+)
+
+const (
+	// steppedDown is PrimarySteppedDown, after which a driver retries.
+	steppedDown = 189
+	// stormSeconds is how long a store fails, and maxCommands what all processes of a
+	// service may send to it in each of these seconds. Without a pause between retries
+	// one command alone becomes tens of thousands.
+	stormSeconds = 4
+	maxCommands  = 1000
+)
+
+// TestURITimeoutCausesNoRetryStorm sets timeoutMS, to which the driver reacts with
+// retries without a pause, in the connection string of each of the three stores.
+func TestURITimeoutCausesNoRetryStorm(t *testing.T) {
+	inParallel(t)
+	s := newScenario(t, shop.New(2000, 41))
+	store := capability[storeFailer](s, "fail the services' commands")
+	// Strings of their own: each store has a client of its own.
+	uri := s.backend.MongoURI() + "&timeoutMS=30000"
+	s.SetEnv(
+		"PENSTOCK_EVENTS_MONGODB_URI="+uri+"&appName=events",
+		"PENSTOCK_STATE_MONGODB_URI="+uri+"&appName=state",
+		"PENSTOCK_READMODELS_MONGODB_URI="+uri+"&appName=readmodels",
+	)
+	s.start(1, 1)
+	s.load(time.Second)
+	s.awaitPublished(0.2)
+	for name, breakStore := range map[string]func(){
+		"fails": func() { store.FailStore(steppedDown) },
+		"hangs": store.HangStore,
+	} {
+		publishers, projectors := store.CommandsToStore()
+		breakStore()
+		begun := time.Now()
+		s.await("some seconds of a broken store", func() bool { return time.Since(begun) > stormSeconds*time.Second })
+		publishersThen, projectorsThen := store.CommandsToStore()
+		store.HealStore()
+		seconds := time.Since(begun).Seconds()
+		for service, sent := range map[string]int{"publisher": publishersThen - publishers, "projector": projectorsThen - projectors} {
+			rate := float64(sent) / seconds
+			t.Logf("while the store %s, the %s sends %.1f commands a second", name, service, rate)
+			if rate > maxCommands {
+				t.Errorf("while the store %s, the %s sends %.0f commands a second", name, service, rate)
+			}
+		}
+	}
+	s.invariants()
+}

@@ -1,0 +1,229 @@
+package mongox
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/rs/zerolog"
+)
+
+// Treatment is what Penstock does with an option of a connection string.
+type Treatment int
+
+// The treatments.
+const (
+	// Honoured: the option has the effect that the driver's documentation gives it.
+	Honoured Treatment = iota
+	// Overridden: the option has no effect, and the process logs why.
+	Overridden
+	// Refused: the connection string is invalid; the reason says what to use instead.
+	Refused
+)
+
+// verdict is the treatment of one option with one value. An option that is not
+// plainly honoured has a reason; an honoured one with a reason is logged.
+type verdict struct {
+	Treatment
+	reason string
+}
+
+// rule decides about one option, whose name is spelt as in the documentation.
+type rule struct {
+	name  string
+	judge func(value string) verdict
+}
+
+// minPoolSize is the least number of connections that serves a process well. The
+// change stream keeps one for its wait of a second, again and again; renewing a
+// lease, saving, writing and answering /readyz would queue behind it.
+const minPoolSize = 10
+
+// driverOptions are all options that the driver parses, in lower case because their
+// names are case-insensitive. A test compares them with the driver's own.
+var driverOptions = index([]rule{
+	{"appName", override("the application's name is Penstock's own")},
+	{"authMechanism", func(value string) verdict {
+		if strings.EqualFold(value, "GSSAPI") {
+			return verdict{Refused, "Penstock is built without Kerberos: use SCRAM-SHA-256, MONGODB-X509, MONGODB-AWS or MONGODB-OIDC"}
+		}
+		return verdict{}
+	}},
+	{"authMechanismProperties", honour},
+	{"authSource", honour},
+	{"compressors", honour},
+	{"connect", func(value string) verdict {
+		if strings.EqualFold(value, "direct") {
+			return direct
+		}
+		return verdict{}
+	}},
+	{"connectTimeoutMS", unlessZero("0 would wait for ever; 30 s is used")},
+	{"directConnection", func(value string) verdict {
+		if strings.EqualFold(value, "true") {
+			return direct
+		}
+		return verdict{}
+	}},
+	{"enableOverloadRetargeting", honour},
+	{"heartbeatFrequencyMS", honour},
+	{"heartbeatIntervalMS", honour},
+	{"journal", func(value string) verdict {
+		if value == "true" {
+			return verdict{}
+		}
+		return verdict{Overridden, "every write waits for a majority, which has it in its journal"}
+	}},
+	{"loadBalanced", func(value string) verdict {
+		if value == "true" {
+			return verdict{Refused, "Penstock was never tested behind a load balancer: name the servers themselves"}
+		}
+		return verdict{}
+	}},
+	{"localThresholdMS", honour},
+	{"maxAdaptiveRetries", honour},
+	{"maxConnecting", honour},
+	{"maxIdleTimeMS", honour},
+	{"maxPoolSize", func(value string) verdict {
+		if n, err := strconv.Atoi(value); err == nil && n > 0 && n < minPoolSize {
+			return verdict{Refused, "lease renewals and writes would queue behind the change stream: use at least " + strconv.Itoa(minPoolSize) + ", or leave it out"}
+		}
+		return verdict{}
+	}},
+	{"maxStaleness", override("reads go to the primary")},
+	{"maxStalenessSeconds", override("reads go to the primary")},
+	{"minPoolSize", honour},
+	{"readConcernLevel", unless("majority", "what a new primary could take back must not be read; majority is used")},
+	{"readPreference", unless("primary", "reads go to the primary")},
+	{"readPreferenceTags", override("reads go to the primary")},
+	{"replicaSet", honour},
+	{"retryReads", unless("true", "an election must not fail a read; the driver repeats it once")},
+	{"retryWrites", unless("true", "an election must not fail a write; the driver repeats it once")},
+	{"serverMonitoringMode", override("the Go driver ignores it in a connection string")},
+	{"serverSelectionTimeoutMS", unlessZero("0 would wait for ever; 10 s is used")},
+	{"socketTimeoutMS", override("the Go driver ignores it; Penstock bounds every request itself")},
+	{"srvMaxHosts", honour},
+	{"srvServiceName", honour},
+	{"ssl", honour},
+	{"sslCertificateAuthorityFile", honour},
+	{"sslClientCertificateKeyFile", honour},
+	{"sslClientCertificateKeyPassword", honour},
+	{"sslInsecure", insecure},
+	{"timeoutMS", override("the driver would retry without a pause until the timeout; Penstock bounds every request itself")},
+	{"tls", honour},
+	{"tlsCAFile", honour},
+	{"tlsCertificateFile", honour},
+	{"tlsCertificateKeyFile", honour},
+	{"tlsCertificateKeyFilePassword", honour},
+	{"tlsDisableCertificateRevocationCheck", honour},
+	{"tlsDisableOCSPEndpointCheck", honour},
+	{"tlsInsecure", insecure},
+	{"tlsPrivateKeyFile", honour},
+	{"w", unless("majority", "what a new primary could take back must not count as written; majority is used")},
+	{"zlibCompressionLevel", honour},
+	{"zstdCompressionLevel", honour},
+})
+
+// otherOptions are those of other drivers for which more can be said than that this
+// one ignores them.
+var otherOptions = index([]rule{
+	{"proxyHost", func(string) verdict {
+		return verdict{Refused, "the Go driver cannot use a SOCKS proxy: route the network instead"}
+	}},
+	{"wTimeoutMS", override("the Go driver ignores it; Penstock bounds every request itself")},
+})
+
+var direct = verdict{Honoured, "a direct connection does not follow an election: name the replica set's members and replicaSet instead, unless it has one member only"}
+
+func honour(string) verdict { return verdict{} }
+
+func override(reason string) func(string) verdict {
+	return func(string) verdict { return verdict{Overridden, reason} }
+}
+
+// unless honours one value and overrides any other.
+func unless(honoured, reason string) func(string) verdict {
+	return func(value string) verdict {
+		if strings.EqualFold(value, honoured) {
+			return verdict{}
+		}
+		return verdict{Overridden, reason}
+	}
+}
+
+func unlessZero(reason string) func(string) verdict {
+	return func(value string) verdict {
+		if n, err := strconv.Atoi(value); err == nil && n == 0 {
+			return verdict{Overridden, reason}
+		}
+		return verdict{}
+	}
+}
+
+func insecure(value string) verdict {
+	if value == "true" {
+		return verdict{Honoured, "the server's certificate is not verified, so anyone on the network path can read and change everything"}
+	}
+	return verdict{}
+}
+
+func index(rules []rule) map[string]rule {
+	indexed := make(map[string]rule, len(rules))
+	for _, r := range rules {
+		indexed[strings.ToLower(r.name)] = r
+	}
+	return indexed
+}
+
+// decided is an option of a connection string that is not plainly honoured.
+type decided struct {
+	verdict
+	name, value string
+}
+
+// decide judges every option of a connection string, in its order. What the driver
+// cannot parse is left to the driver.
+func decide(uri string) []decided {
+	_, rest, _ := strings.Cut(uri, "://")
+	if _, hosts, ok := strings.Cut(rest, "@"); ok {
+		rest = hosts
+	}
+	_, query, _ := strings.Cut(rest, "?")
+	var all []decided
+	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if plain, err := url.QueryUnescape(value); err == nil {
+			value = plain
+		}
+		d := decided{name: name, value: value, verdict: verdict{Overridden, "the Go driver does not know it"}}
+		if r, known := driverOptions[strings.ToLower(name)]; known {
+			d.name, d.verdict = r.name, r.judge(value)
+		} else if r, known := otherOptions[strings.ToLower(name)]; known {
+			d.name, d.verdict = r.name, r.judge(value)
+		}
+		if d.reason != "" {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// report logs what a connection string asks for and does not get, and what it gets
+// at a risk. No option with a reason holds a secret but an unknown one, so its value
+// is left out.
+func report(logger zerolog.Logger, uri string) {
+	for _, d := range decide(uri) {
+		message := "option of the MongoDB connection string is risky"
+		if d.Treatment == Overridden {
+			message = "option of the MongoDB connection string has no effect"
+		}
+		entry := logger.Warn().Str("option", d.name).Str("reason", d.reason)
+		if _, known := driverOptions[strings.ToLower(d.name)]; known {
+			entry = entry.Str("value", d.value)
+		}
+		entry.Msg(message)
+	}
+}
