@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"math"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -87,55 +86,6 @@ func compareValues(a, b bson.RawValue) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s and %s have no order", typeName(a), typeName(b))
-}
-
-// number is an integer or a double.
-type number struct {
-	integral bool
-	i        int64
-	f        float64
-}
-
-func numberOf(v bson.RawValue) (number, bool) {
-	switch v.Type {
-	case bson.TypeInt32:
-		i, ok := v.Int32OK()
-		return number{integral: true, i: int64(i)}, ok
-	case bson.TypeInt64:
-		i, ok := v.Int64OK()
-		return number{integral: true, i: i}, ok
-	case bson.TypeDouble:
-		f, ok := v.DoubleOK()
-		return number{f: f}, ok
-	}
-	return number{}, false
-}
-
-// compareNumbers compares without losing an integer's digits to a double.
-func compareNumbers(a, b number) int {
-	switch {
-	case a.integral && b.integral:
-		return cmp.Compare(a.i, b.i)
-	case a.integral:
-		return -compareDouble(b.f, a.i)
-	case b.integral:
-		return compareDouble(a.f, b.i)
-	}
-	return cmp.Compare(a.f, b.f)
-}
-
-func compareDouble(f float64, i int64) int {
-	switch {
-	case math.IsNaN(f), f < -(1 << 63):
-		return -1
-	case f >= 1<<63:
-		return 1
-	}
-	whole := math.Floor(f)
-	if c := cmp.Compare(int64(whole), i); c != 0 {
-		return c
-	}
-	return cmp.Compare(f, whole)
 }
 
 // typeName names the type of a value as MongoDB's $type does.

@@ -43,17 +43,33 @@
 //   - state, the document before the event without _id, lastEventId and
 //     lastUpdatedAt; an empty map where there is none.
 //
-// Optional syntax is on: payload.?note is empty where there is no note, and an
-// operator given an empty optional does nothing. Numbers compare across types, but
-// compute only with their like: int() and double() convert. The extensions are
-// strings, math, lists, sets, regex, cel.bind and comprehensions of two variables.
-// One evaluation may take 100,000 steps.
+// A field of state that is absent reads as null, at any depth: state.status !=
+// 'shipped' holds before the first event. has() and .? still tell absent from null.
+// This holds for paths that begin with the word state. An absent field of payload,
+// metadata or event is an error, because events are facts and a typing error must not
+// read as null.
 //
-// BSON integers of both widths are int, doubles double, dates timestamps (in UTC),
-// generic binary bytes. CEL has no word for an ObjectId, a UUID, a Decimal128 and
-// the rarer types: they pass through unchanged, compare for equality, and the first
-// three give their text to string(), a Decimal128 its rounded value to double().
-// encodeValue says how results become BSON. Integers are stored as 64 bits wide.
+// Optional syntax is on: payload.?note is empty if there is no note, and an operator
+// given an empty optional does nothing. The extensions are strings, math, lists,
+// sets, regex, cel.bind and comprehensions of two variables. One evaluation may take
+// 100,000 steps.
+//
+// # Numbers
+//
+// BSON integers of both widths are int, doubles double. All kinds of number compare
+// and compute with each other, because a driver decides which kind it stores 10 as:
+// int with int gives int, and an overflow is an error; any number with a double gives
+// a double; any with a Decimal128 gives a Decimal128, rounded to 34 digits. A double
+// counts there as the fewest digits that stand for it. A Decimal128 has + - * and
+// comparisons, but cannot be divided. The operator inc follows the same rules.
+//
+// # Values of BSON
+//
+// Dates are timestamps (in UTC), generic binary bytes. CEL has no type for an
+// ObjectId, a UUID and the rarer types: they pass through unchanged and compare for
+// equality. string() gives the text of an ObjectId, a UUID or a Decimal128, double()
+// the rounded value of a Decimal128. encodeValue says how results become BSON.
+// Integers are stored as 64 bits wide.
 //
 // # Order
 //

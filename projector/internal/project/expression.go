@@ -23,7 +23,11 @@ const maxExpression = 16 << 10
 // environment is what expressions are compiled in. It is built once: that takes
 // longer than all the expressions of a projection.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
-	options := []cel.EnvOption{
+	options, err := standardLibrary()
+	if err != nil {
+		return nil, err
+	}
+	options = append(options,
 		cel.Variable("event", cel.MapType(cel.StringType, cel.DynType)),
 		cel.Variable("payload", cel.DynType),
 		cel.Variable("metadata", cel.DynType),
@@ -46,8 +50,8 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		ext.Bindings(),
 		ext.TwoVarComprehensions(),
 		ext.Regex(),
-	}
-	return cel.NewEnv(append(options, opaqueConversions()...)...)
+	)
+	return cel.NewCustomEnv(append(options, opaqueConversions()...)...)
 })
 
 // expression is one compiled right-hand side; safe for concurrent use.
@@ -90,7 +94,8 @@ func compile(source string, want resultKind) (*expression, []issue) {
 	if err := checkResult(ast.OutputType(), want); err != nil {
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit))
+	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit),
+		cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality))
 	if err != nil {
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}
@@ -117,7 +122,7 @@ func checkResult(t *cel.Type, want resultKind) error {
 			return fmt.Errorf("gives %s, not bool", t)
 		}
 	case numberValue:
-		if kind != types.IntKind && kind != types.UintKind && kind != types.DoubleKind {
+		if kind != types.IntKind && kind != types.UintKind && kind != types.DoubleKind && !t.IsExactType(typeDecimal128) {
 			return fmt.Errorf("gives %s, not a number", t)
 		}
 	default:
@@ -151,7 +156,7 @@ func explain(err error) error {
 	case strings.HasPrefix(text, "no such key"):
 		return fmt.Errorf("%w (where a field may be absent, ask for it as .?field, with .orValue(…) for a default)", err)
 	case strings.HasPrefix(text, "no such overload"):
-		return fmt.Errorf("%w (these types do not go together; an int and a double need int() or double() around one)", err)
+		return fmt.Errorf("%w (these types do not go together: convert one, or give a field that may be null or absent a default with .?field.orValue(…))", err)
 	case strings.Contains(text, "cost limit exceeded"):
 		return fmt.Errorf("%w (an expression may take %d steps)", errCost, costLimit)
 	}

@@ -46,7 +46,12 @@ func (o opaque) Type() ref.Type {
 	return typeOther
 }
 
+// Equal compares a Decimal128 with any number by value, and all else by its bytes.
 func (o opaque) Equal(other ref.Val) ref.Val {
+	if o.raw.Type == bson.TypeDecimal128 && isNumber(other) {
+		n := numberIn(o)
+		return types.Bool(!isNaN(o) && compareNumbers(n, numberIn(other)) == 0)
+	}
 	p, ok := other.(opaque)
 	return types.Bool(ok && o.raw.Type == p.raw.Type && bytes.Equal(o.raw.Value, p.raw.Value))
 }

@@ -1,12 +1,9 @@
 package project
 
 import (
-	"errors"
 	"fmt"
-	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 // operator is a word of the vocabulary that changes fields.
@@ -21,8 +18,9 @@ const (
 	opSet operator = "set"
 	// opUnset removes the field. One that is absent stays so.
 	opUnset operator = "unset"
-	// opInc adds a number to a number; an absent one counts as 0. Two integers give
-	// an int64, and an overflow is an error. With a double in it the sum is a double.
+	// opInc adds a number to a number; an absent one counts as 0. A Decimal128 with any
+	// number gives a Decimal128, otherwise a double with any number gives a double. Two
+	// integers give an int64, and an overflow is an error.
 	opInc operator = "inc"
 	// opPush appends the value to an array; an absent one counts as empty.
 	opPush operator = "push"
@@ -127,41 +125,6 @@ func (o *operation) change(old, v bson.RawValue) (bson.RawValue, error) {
 }
 
 func errNotArray(v bson.RawValue) error { return fmt.Errorf("the field is %s, no array", typeName(v)) }
-
-func add(old, v bson.RawValue) (bson.RawValue, error) {
-	addend, ok := numberOf(v)
-	if !ok {
-		return old, fmt.Errorf("the value is %s, no int or double", typeName(v))
-	}
-	sum := number{integral: true}
-	if present(old) {
-		if sum, ok = numberOf(old); !ok {
-			return old, fmt.Errorf("the field is %s, no int or double", typeName(old))
-		}
-	}
-	if !sum.integral || !addend.integral {
-		return doubleValue(sum.double() + addend.double()), nil
-	}
-	if addend.i > 0 && sum.i > math.MaxInt64-addend.i || addend.i < 0 && sum.i < math.MinInt64-addend.i {
-		return old, errors.New("the sum exceeds a 64-bit integer")
-	}
-	return integerValue(sum.i + addend.i), nil
-}
-
-func (n number) double() float64 {
-	if n.integral {
-		return float64(n.i)
-	}
-	return n.f
-}
-
-func integerValue(i int64) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeInt64, Value: bsoncore.AppendInt64(nil, i)}
-}
-
-func doubleValue(f float64) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeDouble, Value: bsoncore.AppendDouble(nil, f)}
-}
 
 func pull(old, v bson.RawValue) (bson.RawValue, error) {
 	if old.Type != bson.TypeArray {

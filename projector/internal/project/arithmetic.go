@@ -1,0 +1,310 @@
+package project
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/decls"
+	"cel.dev/cel-go/common/env"
+	celop "cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/stdlib"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// CEL computes numbers of one kind with each other only. A driver decides which kind
+// it stores 10 as, so these replacements compute every kind with every other:
+//
+//	int with int or uint   gives int, an overflow is an error
+//	uint with uint         gives uint
+//	any with a double      gives double
+//	any with a Decimal128  gives Decimal128, for + - * and comparisons
+//
+// replacement replaces the standard function of that name.
+type replacement struct {
+	name string
+	// apply gets operands of which neither is an error.
+	apply func(a, b ref.Val) ref.Val
+	// result is the type that the operator gives for numbers of which one is of type
+	// t.
+	result func(t *types.Type) *types.Type
+	// fractions says that doubles can be operands.
+	fractions, decimals bool
+}
+
+func sameType(t *types.Type) *types.Type { return t }
+
+func boolType(*types.Type) *types.Type { return types.BoolType }
+
+var replacements = []replacement{
+	{celop.Add, addValues, sameType, true, true},
+	{celop.Subtract, subtractValues, sameType, true, true},
+	{celop.Multiply, multiplyValues, sameType, true, true},
+	{celop.Divide, divideValues, sameType, true, false},
+	{celop.Modulo, moduloValues, sameType, false, false},
+	{celop.Less, comparison(func(c int) bool { return c < 0 }), boolType, true, true},
+	{celop.LessEquals, comparison(func(c int) bool { return c <= 0 }), boolType, true, true},
+	{celop.Greater, comparison(func(c int) bool { return c > 0 }), boolType, true, true},
+	{celop.GreaterEquals, comparison(func(c int) bool { return c >= 0 }), boolType, true, true},
+}
+
+// standardLibrary is CEL's own with the replaced operators.
+func standardLibrary() ([]cel.EnvOption, error) {
+	excluded := &env.LibrarySubset{}
+	var functions []*decls.FunctionDecl
+	for _, r := range replacements {
+		excluded.ExcludeFunctions = append(excluded.ExcludeFunctions, env.NewFunction(r.name))
+		f, err := r.declare()
+		if err != nil {
+			return nil, fmt.Errorf("declare operator %s: %w", r.name, err)
+		}
+		functions = append(functions, f)
+	}
+	return []cel.EnvOption{cel.StdLib(cel.StdLibSubset(excluded)), cel.FunctionDecls(functions...)}, nil
+}
+
+// declare gives the operator the overloads of the standard library, and those of
+// mixed numbers.
+func (r replacement) declare() (*decls.FunctionDecl, error) {
+	options := []decls.FunctionOpt{decls.SingletonBinaryBinding(r.apply)}
+	for _, standard := range stdlib.Functions() {
+		if standard.Name() == r.name {
+			options = append(options, copyOverloads(standard))
+		}
+	}
+	f, err := decls.NewFunction(r.name, options...)
+	if err != nil {
+		return nil, err
+	}
+	numbers := []*types.Type{types.IntType, types.UintType}
+	if r.fractions {
+		numbers = append(numbers, types.DoubleType)
+	}
+	if r.decimals {
+		numbers = append(numbers, typeDecimal128)
+	}
+	for i, a := range numbers {
+		for j, b := range numbers {
+			// The kind further down the list wins, but an int and a uint give an int.
+			t := numbers[max(i, j)]
+			if i != j && t == types.UintType {
+				t = types.IntType
+			}
+			id := fmt.Sprintf("penstock%s%s_%s", r.name, a.TypeName(), b.TypeName())
+			if err := addMissing(f, decls.Overload(id, []*types.Type{a, b}, r.result(t))); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f, nil
+}
+
+// copyOverloads declares the overloads of another function.
+func copyOverloads(from *decls.FunctionDecl) decls.FunctionOpt {
+	return func(f *decls.FunctionDecl) (*decls.FunctionDecl, error) {
+		for _, o := range from.OverloadDecls() {
+			if err := f.AddOverload(o); err != nil {
+				return nil, err
+			}
+		}
+		return f, nil
+	}
+}
+
+// addMissing adds an overload unless the function has one for these operands.
+func addMissing(f *decls.FunctionDecl, overload decls.FunctionOpt) error {
+	alone, err := decls.NewFunction(f.Name(), overload)
+	if err != nil {
+		return err
+	}
+	added := alone.OverloadDecls()[0]
+	for _, o := range f.OverloadDecls() {
+		if o.SignatureOverlaps(added) {
+			return nil
+		}
+	}
+	return f.AddOverload(added)
+}
+
+func addValues(a, b ref.Val) ref.Val {
+	a, b, decimal := alignNumbers(a, b)
+	if decimal {
+		return computed(addDecimals(numberIn(a), numberIn(b)))
+	}
+	if adder, ok := a.(traits.Adder); ok {
+		return adder.Add(b)
+	}
+	return noOverload(celop.Add, a, b)
+}
+
+func subtractValues(a, b ref.Val) ref.Val {
+	a, b, decimal := alignNumbers(a, b)
+	if decimal {
+		return computed(subtractDecimals(numberIn(a), numberIn(b)))
+	}
+	if subtractor, ok := a.(traits.Subtractor); ok {
+		return subtractor.Subtract(b)
+	}
+	return noOverload(celop.Subtract, a, b)
+}
+
+func multiplyValues(a, b ref.Val) ref.Val {
+	a, b, decimal := alignNumbers(a, b)
+	if decimal {
+		return computed(multiplyDecimals(numberIn(a), numberIn(b)))
+	}
+	if multiplier, ok := a.(traits.Multiplier); ok {
+		return multiplier.Multiply(b)
+	}
+	return noOverload(celop.Multiply, a, b)
+}
+
+func divideValues(a, b ref.Val) ref.Val {
+	a, b, decimal := alignNumbers(a, b)
+	if decimal {
+		return types.WrapErr(errDecimalDivision)
+	}
+	if divider, ok := a.(traits.Divider); ok {
+		return divider.Divide(b)
+	}
+	return noOverload(celop.Divide, a, b)
+}
+
+func moduloValues(a, b ref.Val) ref.Val {
+	a, b, decimal := alignNumbers(a, b)
+	if decimal {
+		return types.WrapErr(errDecimalDivision)
+	}
+	if modder, ok := a.(traits.Modder); ok {
+		return modder.Modulo(b)
+	}
+	return noOverload(celop.Modulo, a, b)
+}
+
+var errDecimalDivision = errors.New("a Decimal128 cannot be divided in an expression: convert it with double()")
+
+// comparison orders two values and answers by holds.
+func comparison(holds func(int) bool) func(a, b ref.Val) ref.Val {
+	return func(a, b ref.Val) ref.Val {
+		if isDecimal(a) || isDecimal(b) {
+			if !isNumber(a) || !isNumber(b) {
+				return noOverload("comparison", a, b)
+			}
+			if isNaN(a) || isNaN(b) {
+				return types.WrapErr(errNaNOrder)
+			}
+			return types.Bool(holds(compareNumbers(numberIn(a), numberIn(b))))
+		}
+		comparer, ok := a.(traits.Comparer)
+		if !ok {
+			return noOverload("comparison", a, b)
+		}
+		result := comparer.Compare(b)
+		c, ok := result.(types.Int)
+		if !ok {
+			return result
+		}
+		return types.Bool(holds(int(c)))
+	}
+}
+
+// alignNumbers gives two numbers of unlike kinds the kind of their result. decimal
+// says that both are numbers and one of them is a Decimal128. All other values stay
+// as they are.
+func alignNumbers(a, b ref.Val) (x, y ref.Val, decimal bool) {
+	switch v := a.(type) {
+	case types.Int:
+		switch w := b.(type) {
+		case types.Double:
+			return types.Double(v), b, false
+		case types.Uint:
+			return a, intOf(w), false
+		}
+	case types.Double:
+		switch w := b.(type) {
+		case types.Int:
+			return a, types.Double(w), false
+		case types.Uint:
+			return a, types.Double(w), false
+		}
+	case types.Uint:
+		switch b.(type) {
+		case types.Double:
+			return types.Double(v), b, false
+		case types.Int:
+			return intOf(v), b, false
+		}
+	}
+	return a, b, (isDecimal(a) || isDecimal(b)) && isNumber(a) && isNumber(b)
+}
+
+// intOf is a uint as an int, or the error that it is too large for one.
+func intOf(v types.Uint) ref.Val { return v.ConvertToType(types.IntType) }
+
+func isDecimal(v ref.Val) bool {
+	o, ok := v.(opaque)
+	return ok && o.raw.Type == bson.TypeDecimal128
+}
+
+func isNumber(v ref.Val) bool {
+	switch v.(type) {
+	case types.Int, types.Uint, types.Double:
+		return true
+	}
+	return isDecimal(v)
+}
+
+func isNaN(v ref.Val) bool {
+	switch v := v.(type) {
+	case types.Double:
+		return math.IsNaN(float64(v))
+	case opaque:
+		return v.raw.Decimal128().IsNaN()
+	}
+	return false
+}
+
+// numberIn is the number of a value that isNumber takes.
+func numberIn(v ref.Val) number {
+	switch v := v.(type) {
+	case types.Int:
+		return number{i: int64(v)}
+	case types.Uint:
+		if v <= math.MaxInt64 {
+			return number{i: int64(v)}
+		}
+		d, _ := bson.ParseDecimal128(strconv.FormatUint(uint64(v), 10))
+		return number{kind: decimalNumber, d: d}
+	case types.Double:
+		return number{kind: doubleNumber, f: float64(v)}
+	case opaque:
+		n, _ := numberOf(v.raw)
+		return n
+	}
+	return number{}
+}
+
+// errNaNOrder is what CEL says of doubles.
+var errNaNOrder = errors.New("NaN values cannot be ordered")
+
+func computed(d bson.Decimal128, err error) ref.Val {
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return opaque{decimalValue(d)}
+}
+
+func noOverload(operator string, a, b ref.Val) ref.Val {
+	for _, v := range [2]ref.Val{a, b} {
+		if types.IsUnknownOrError(v) {
+			return v
+		}
+	}
+	return types.NewErr("no such overload: %s of %s and %s", strings.Trim(operator, "_"), a.Type().TypeName(), b.Type().TypeName())
+}
