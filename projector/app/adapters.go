@@ -31,6 +31,7 @@ var statuses = map[readmodel.Status]project.WriteStatus{
 	readmodel.Applied:  project.WriteApplied,
 	readmodel.Stale:    project.WriteStale,
 	readmodel.Rejected: project.WriteRejected,
+	readmodel.Conflict: project.WriteConflict,
 }
 
 func key(u project.Unit) readmodel.Key {
@@ -48,7 +49,7 @@ func (r readModels) Load(ctx context.Context, units []project.Unit) ([]project.L
 	}
 	loaded := make([]project.Loaded, len(states))
 	for i, s := range states {
-		loaded[i] = project.Loaded{Document: s.Document, Watermark: s.Watermark, Err: s.Err}
+		loaded[i] = project.Loaded{Document: s.Document, Watermark: s.Watermark, Err: s.Err, Unavailable: s.Unavailable}
 	}
 	return loaded, nil
 }
@@ -81,22 +82,40 @@ func parkKey(u project.Unit) park.Key {
 	return park.Key{Projection: u.Projection, AggregateID: u.AggregateID}
 }
 
-func (p parking) Parked(ctx context.Context, units []project.Unit) ([]int64, error) {
+func (p parking) Parked(ctx context.Context, units []project.Unit) ([]project.Position, error) {
 	keys := make([]park.Key, len(units))
 	for i, u := range units {
 		keys[i] = parkKey(u)
 	}
-	return p.store.Parked(ctx, keys)
-}
-
-func (p parking) Park(ctx context.Context, unit project.Unit, cause *project.Error, head int64) error {
-	m := park.Marker{Key: parkKey(unit), Reason: string(cause.Reason), EventID: cause.EventID, Head: head}
-	if cause.Err != nil {
-		m.Error = cause.Err.Error()
+	parked, err := p.store.Parked(ctx, keys)
+	if err != nil {
+		return nil, err
 	}
-	return p.store.Park(ctx, m)
+	positions := make([]project.Position, len(parked))
+	for i, eventID := range parked {
+		positions[i].EventID = eventID
+	}
+	return positions, nil
 }
 
-func (p parking) Advance(ctx context.Context, unit project.Unit, head int64) error {
-	return p.store.Advance(ctx, parkKey(unit), head)
+func (p parking) Park(ctx context.Context, parked []project.ParkedUnit) error {
+	for _, u := range parked {
+		m := park.Marker{Key: parkKey(u.Unit), Reason: string(u.Cause.Reason), EventID: u.Cause.EventID, Head: u.Head}
+		if u.Cause.Err != nil {
+			m.Error = u.Cause.Err.Error()
+		}
+		if err := p.store.Park(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p parking) Advance(ctx context.Context, heads []project.Head) error {
+	for _, h := range heads {
+		if err := p.store.Advance(ctx, parkKey(h.Unit), h.EventID); err != nil {
+			return err
+		}
+	}
+	return nil
 }

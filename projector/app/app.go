@@ -205,6 +205,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		Store:       readModels{loader, writer},
 		Parking:     parking{parked},
 		Repairer:    events,
+		Reachable:   s.pingReadModels,
 		Sequence:    event.Sequence(c.Projections.Sequence),
 		Registerer:  p.registry,
 		Log:         p.logger,

@@ -98,6 +98,13 @@ func (s *stores) ping(ctx context.Context) error {
 	return nil
 }
 
+// pingReadModels reports whether the primary of the read models answers.
+func (s *stores) pingReadModels(ctx context.Context) error {
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	defer cancel()
+	return mongox.Explain(ctx, s.readModels.Client().Ping(ctx, readpref.Primary()))
+}
+
 func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
 	defer cancel()

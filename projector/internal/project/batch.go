@@ -35,6 +35,9 @@ type aggregate struct {
 // last is the highest id in the batch.
 func (a *aggregate) last() int64 { return a.events[len(a.events)-1].EventID }
 
+// raw is the aggregate's id as the event store has it.
+func (a *aggregate) raw() bson.RawValue { return a.events[0].RawAggregateID }
+
 // settlement is how an event ended in one projection.
 type settlement uint8
 
@@ -71,8 +74,16 @@ type unit struct {
 	attempted int64
 	// single folds one event at a time, to find the one that MongoDB rejects.
 	single bool
-	// stale counts the writes in a row that others forestalled.
-	stale int
+	// stale counts the writes in a row that matched nothing because another writer was
+	// faster, unknown those of the call whose outcome is not known.
+	stale, unknown int
+	// trouble is why the unit goes no further in this call.
+	trouble error
+	// contended says that trouble comes from another process that works on the same
+	// aggregate, unparkable that it comes from the parking list.
+	contended, unparkable bool
+	// conflict is the last refusal because of a value that another document holds.
+	conflict *Error
 	// held says that the unit waits for an event, the one after watermark.
 	held bool
 	// repaired counts events from the event store that were written.

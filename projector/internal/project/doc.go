@@ -86,8 +86,19 @@
 //
 // # Failure
 //
-// What is transient is tried again until the context ends. What is not (an
-// expression that fails, an operator that does not fit, a document that MongoDB
-// refuses) parks the aggregate in that projection alone: what came before the event
-// is written, and what comes after it is acknowledged and stays in the event store.
+// A call makes one attempt and waits for nothing. A unit, which is one aggregate in one
+// projection, ends the call in one of these states:
+//
+//	              ┌──▶ done       every event is applied, or was before
+//	attempt ──────┼──▶ held       the next event is missing: no event after it is done
+//	              ├──▶ pending    a store did not answer, or another document holds a
+//	              │               unique value: the caller offers the events again
+//	              └──▶ parked     an event can never be applied: what came before it is
+//	                              written, what comes after it is acknowledged
+//
+// [Park] ends the waiting of the middle two: a held unit is parked as missing, a
+// pending one as unavailable. Both are resumed by themselves from the event store.
+// An expression that fails, an operator that does not fit and a document that MongoDB
+// refuses park a unit until an operator deletes its marker. Parking concerns one
+// projection alone.
 package project

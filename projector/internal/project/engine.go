@@ -35,6 +35,8 @@ type Loaded struct {
 	// Err says that this unit can never be loaded as it is, such as a document
 	// without a watermark. The unit is parked.
 	Err error
+	// Unavailable says that this unit could not be loaded now. The others could.
+	Unavailable error
 }
 
 // WriteKind is what a write does.
@@ -82,6 +84,9 @@ const (
 	WriteStale
 	// WriteRejected: MongoDB will never take it; Err says why.
 	WriteRejected
+	// WriteConflict: another document holds a value that a unique index allows once.
+	// MongoDB takes the write when that document has released the value.
+	WriteConflict
 )
 
 // Written is the result of a write.
@@ -97,18 +102,45 @@ type Store interface {
 	Write(ctx context.Context, writes []Write) ([]Written, error)
 }
 
-// Parking keeps the list of parked units.
+// Parking keeps the list of parked units. Every call is one request for all of its
+// units, as far as the list allows it.
 type Parking interface {
-	// Parked gives for each unit the event that it is parked at; 0 where it is not. The
-	// engine asks where it has to: before it calls a gap a gap and, in an increasing
-	// sequence, for all.
-	Parked(ctx context.Context, units []Unit) ([]int64, error)
-	// Park parks the unit at the event that failed, durably. head is the last event
-	// seen of the aggregate. Parking twice at the same event changes nothing.
-	Park(ctx context.Context, unit Unit, cause *Error, head int64) error
-	// Advance notes that events up to head were acknowledged for a parked unit
-	// without being applied, durably.
-	Advance(ctx context.Context, unit Unit, head int64) error
+	// Parked gives the position of each unit. The engine asks where it has to: before
+	// it treats a gap as one and, in an increasing sequence, for all units.
+	Parked(ctx context.Context, units []Unit) ([]Position, error)
+	// Park parks units durably. Parking a unit twice for the same reason at the same
+	// event changes nothing.
+	Park(ctx context.Context, parked []ParkedUnit) error
+	// Advance notes durably that the events of parked units up to their heads were
+	// acknowledged without being applied. It is an error if one of the units is not
+	// parked, or no longer: its events must not be acknowledged then.
+	Advance(ctx context.Context, heads []Head) error
+}
+
+// Position says where a unit is parked. The zero value is a unit that is not parked.
+type Position struct {
+	// EventID is the event that the unit is parked at.
+	EventID int64
+	// Resumes is whether the unit is resumed by itself ([Reason.Resumes]).
+	Resumes bool
+}
+
+// ParkedUnit is a unit to park.
+type ParkedUnit struct {
+	Unit
+	// RawAggregateID is the aggregate's id with its type in the event store. Resuming
+	// the unit needs it.
+	RawAggregateID bson.RawValue
+	// Cause is why.
+	Cause *Error
+	// Head is the last event of the aggregate that was seen.
+	Head int64
+}
+
+// Head is how far a parked unit's events were acknowledged.
+type Head struct {
+	Unit
+	EventID int64
 }
 
 // Repairer reads what the topic did not bring from the event store.
@@ -123,8 +155,9 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	// Pending: not finished, because the context ended or others keep writing. Do
-	// not settle; give it back.
+	// Pending: not finished, because a store did not answer, another document holds a
+	// value that has to be unique, other processes keep writing, or the context ended.
+	// Do not settle: offer it again later, or give it back.
 	Pending Verdict = iota
 	// Done: every projection is durably done with it (applied, duplicate, ignored, or
 	// acknowledged for a parked unit). Complete the message.
@@ -147,15 +180,21 @@ type Result struct {
 	Causes []*Error
 }
 
-// Gaps says what to do about a gap.
+// Gaps says what to do about a gap, and about a unit that cannot go on.
 type Gaps uint8
 
 // The ways.
 const (
 	// Hold leaves the events after a gap alone.
 	Hold Gaps = iota
-	// Repair reads what is missing from the event store.
+	// Repair reads the missing events from the event store.
 	Repair
+	// Park does what Repair does, and then parks the units that still cannot go on:
+	// with [ReasonMissing] where the event store has the gap too, with
+	// [ReasonUnavailable] where a store failed. Their events are Done: the event store
+	// has them, and the units are resumed from it. A unit whose document conflicts with
+	// another one's unique value is parked with [ReasonRejected].
+	Park
 )
 
 // Options make an [Engine].
@@ -168,17 +207,24 @@ type Options struct {
 	Repairer Repairer
 	// Sequence defaults to strict.
 	Sequence event.Sequence
+	// Reachable reports whether the read models' store can be reached at all; nil means
+	// that it always can. If it cannot, [Park] parks nothing as unavailable: no unit
+	// could go on, and every unit would end up in the list.
+	Reachable func(ctx context.Context) error
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
 	Log        zerolog.Logger
-	// Backoff is the first wait after a transient error, doubling to MaxBackoff;
-	// defaults 50 ms and 5 s.
-	Backoff, MaxBackoff time.Duration
+	// Attempt bounds the wait for one answer of the store or the event store; default
+	// 10 s.
+	Attempt time.Duration
 }
 
 // ErrContended says that other writers kept changing the same aggregates: another
 // process holds their sessions too. Give the events back.
-var ErrContended = errors.New("others keep writing the same read models")
+var ErrContended = errors.New("other processes keep writing the same read models")
+
+// errAttempt ends a request that has taken longer than [Options.Attempt].
+var errAttempt = errors.New("the store has not answered in time")
 
 // Engine projects batches of events. It is safe for concurrent use; two calls
 // with events of one aggregate at once are correct, but one of them folds in vain.
@@ -188,10 +234,10 @@ type Engine struct {
 	parking     Parking
 	repairer    Repairer
 	strict      bool
+	reachable   func(context.Context) error
 	metrics     *metrics
 	log         zerolog.Logger
-	backoff     time.Duration
-	maxBackoff  time.Duration
+	attempt     time.Duration
 }
 
 // NewEngine checks the options.
@@ -217,9 +263,9 @@ func NewEngine(o Options) (*Engine, error) {
 		repairer:    o.Repairer,
 		strict:      sequence == event.SequenceStrict,
 		metrics:     newMetrics(o.Registerer, o.Projections),
+		reachable:   o.Reachable,
 		log:         o.Log,
-		backoff:     cmp.Or(o.Backoff, 50*time.Millisecond),
-		maxBackoff:  cmp.Or(o.MaxBackoff, 5*time.Second),
+		attempt:     cmp.Or(o.Attempt, 10*time.Second),
 	}, nil
 }
 
@@ -228,10 +274,12 @@ func NewEngine(o Options) (*Engine, error) {
 // aggregate are taken in the order of their ids, so an event that was held is
 // simply given again along with what came since.
 //
-// Transient errors are retried with backoff until ctx ends; then the error is the
-// context's cause. It is [ErrContended] where writes stay stale. Either way the
-// results stand: what is not Pending is durable. The events' bytes must stay
-// untouched for good: a write may still be under way when ctx ends.
+// Process makes one attempt. It does not wait between requests: a unit that meets a
+// transient error leaves its events Pending, and the error says why. The caller
+// decides when it tries again. The error is ctx's cause if ctx ended, and includes
+// [ErrContended] if writes stay stale. Either way the results stand: what is not
+// Pending is durable. The events' bytes must stay untouched for good: a write may
+// still be under way when Process returns.
 func (e *Engine) Process(ctx context.Context, events []*event.Event, gaps Gaps) ([]Result, error) {
 	b := e.newBatch(events, gaps)
 	err := b.run(ctx)

@@ -2,13 +2,15 @@ package project
 
 import "fmt"
 
-// Error says that an event cannot be projected, now or later: an expression that
-// fails on it, or a document that the read model refuses. It parks the aggregate.
+// Error says why an aggregate is parked in a projection: an expression that fails on
+// an event, a document that the read model refuses, an event that is missing.
 type Error struct {
 	Projection  string
 	AggregateID string
-	// EventID is the event that failed; all before it are applied.
-	EventID   int64
+	// EventID is the event that failed or is missing. All before it are applied, except
+	// with [ReasonUnavailable]: nobody could look.
+	EventID int64
+	// EventType is empty for an event that is missing.
 	EventType string
 	// Reason is one of a fixed set, for metrics and the parked list.
 	Reason Reason
@@ -17,7 +19,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("project event %d (%s) of aggregate %q into %s: %v", e.EventID, e.EventType, e.AggregateID, e.Projection, e.Err)
+	what := ""
+	if e.EventType != "" {
+		what = " (" + e.EventType + ")"
+	}
+	return fmt.Sprintf("project event %d%s of aggregate %q into %s: %v", e.EventID, what, e.AggregateID, e.Projection, e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -40,4 +46,20 @@ const (
 	// ReasonRejected: MongoDB refuses the document: its validation, a unique index,
 	// its size.
 	ReasonRejected Reason = "rejected"
+	// ReasonMissing: the event store does not have the aggregate's next event.
+	ReasonMissing Reason = "missing"
+	// ReasonUnavailable: a store did not load or write what concerns the aggregate.
+	ReasonUnavailable Reason = "unavailable"
 )
+
+// Reasons are all of them, in the order above.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonExpression, ReasonOperation, ReasonFunction, ReasonDocument, ReasonRejected,
+		ReasonMissing, ReasonUnavailable,
+	}
+}
+
+// Resumes reports whether a unit that is parked for the reason goes on by itself
+// once the reason has gone.
+func (r Reason) Resumes() bool { return r == ReasonMissing || r == ReasonUnavailable }

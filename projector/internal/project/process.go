@@ -4,161 +4,195 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
-// maxStale bounds how often a unit is folded again because others wrote first. Two
-// are enough unless another process works on the same session.
-const maxStale = 8
+const (
+	// maxStale bounds how often in a row a unit is folded again in one call because
+	// another writer was faster. Two are enough unless another process works on the same
+	// session.
+	maxStale = 3
+	// maxUnknown bounds the writes with an unknown outcome after which a unit is loaded
+	// again in one call: the write has mostly happened, and only its reply was lost.
+	maxUnknown = 1
+)
 
-// run works in rounds: load, fold, write what can be written, and again for the
-// units that have more to do.
+// run takes every unit as far as one attempt goes.
 func (b *batch) run(ctx context.Context) error {
-	active, err := b.units, error(nil)
-	wait := b.waits()
+	active := b.units
 	if !b.strict {
-		active, err = b.untilUntroubled(ctx, active, b.skipParked)
+		active = b.skipParked(ctx, active)
 	}
-	contended := false
-	for len(active) > 0 && err == nil {
-		var trouble error
-		active, trouble = b.round(ctx, active)
-		kept := active[:0]
-		for _, u := range active {
-			if u.stale > maxStale {
-				contended = true
-				continue
-			}
-			kept = append(kept, u)
+	for len(active) > 0 && ctx.Err() == nil {
+		active = b.repair(ctx, b.project(ctx, active))
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if b.gaps == Park {
+		b.parkRest(ctx)
+	}
+	return b.trouble()
+}
+
+// project takes units on until each is finished, parked, in trouble, or at a gap, and
+// returns the last.
+func (b *batch) project(ctx context.Context, units []*unit) (gapped []*unit) {
+	var failing, conflicting []*unit
+	progress := false
+	for len(units) > 0 && ctx.Err() == nil {
+		var r round
+		b.round(ctx, units, &r)
+		units = r.again
+		gapped, failing, conflicting = append(gapped, r.gapped...), append(failing, r.failing...), append(conflicting, r.conflicting...)
+		if progress = progress || r.progress; len(units) == 0 && progress {
+			// A value that one document has released may be free for another.
+			units, conflicting, progress = conflicting, nil, false
 		}
-		active = kept
+	}
+	for _, u := range conflicting {
+		u.trouble = u.conflict
+	}
+	b.park(ctx, failing)
+	return gapped
+}
+
+// round is what became of units that were taken one step further.
+type round struct {
+	// again need another step.
+	again []*unit
+	// gapped lack the event after their watermark.
+	gapped []*unit
+	// failing have a cause to be parked.
+	failing []*unit
+	// conflicting are refused because of another document.
+	conflicting []*unit
+	// progress is whether any write was applied.
+	progress bool
+}
+
+// round takes each unit one step further: load, fold, write.
+func (b *batch) round(ctx context.Context, units []*unit, r *round) {
+	var writing []*unit
+	for i, loaded := range b.load(ctx, units) {
+		u := units[i]
 		switch {
-		case len(active) == 0:
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		case trouble != nil || slices.ContainsFunc(active, func(u *unit) bool { return u.stale > 1 }):
-			// A stale unit reads what a majority has; the write that was faster may still
-			// be on its way there.
-			err = b.pause(ctx, wait, trouble)
-		default:
-			wait.Reset()
-		}
-	}
-	if err == nil && contended {
-		return ErrContended
-	}
-	return err
-}
-
-// untilUntroubled repeats step with backoff.
-func (b *batch) untilUntroubled(ctx context.Context, units []*unit, step func(context.Context, []*unit) ([]*unit, error)) ([]*unit, error) {
-	wait := b.waits()
-	for {
-		left, trouble := step(ctx, units)
-		if trouble == nil {
-			return left, nil
-		}
-		if err := b.pause(ctx, wait, trouble); err != nil {
-			return left, err
-		}
-	}
-}
-
-// waits are those between attempts, anew.
-func (b *batch) waits() *backoff.Backoff {
-	return &backoff.Backoff{First: b.backoff, Most: b.maxBackoff}
-}
-
-// pause waits, longer each time, or until ctx ends.
-func (b *batch) pause(ctx context.Context, waits *backoff.Backoff, trouble error) error {
-	wait := waits.Next()
-	if trouble != nil && ctx.Err() == nil {
-		b.log.Warn().Err(trouble).Dur("wait", wait).Msg("projecting again after trouble")
-	}
-	return backoff.Wait(ctx, wait)
-}
-
-// round takes each unit one step further and gives those that need another.
-func (b *batch) round(ctx context.Context, units []*unit) (again []*unit, trouble error) {
-	loaded, err := b.store.Load(ctx, keys(units))
-	if err != nil {
-		return units, fmt.Errorf("load read models: %w", err)
-	}
-	var writing, gapped, failing []*unit
-	for i, u := range units {
-		if u.finished() {
+		case u.finished():
+			continue
+		case loaded.Unavailable != nil:
+			u.trouble = loaded.Unavailable
+			continue
+		case loaded.Err != nil:
+			u.cause = u.failure(u.firstOpen(), ReasonDocument, loaded.Err)
+			r.failing = append(r.failing, u)
 			continue
 		}
-		if loaded[i].Err != nil {
-			u.cause = u.failure(u.firstOpen(), ReasonDocument, loaded[i].Err)
-			failing = append(failing, u)
-			continue
-		}
-		u.document, u.watermark = loaded[i].Document, loaded[i].Watermark
+		u.document, u.watermark = loaded.Document, loaded.Watermark
 		u.settleUpToWatermark()
 		u.plan(b.strict)
 		switch {
 		case u.finished():
 		case len(u.run) == 0:
-			gapped = append(gapped, u)
+			r.gapped = append(r.gapped, u)
 		default:
 			u.fold = u.projection.fold(u.document, u.run)
 			if u.fold.Folded == 0 {
 				u.cause = u.fold.Err
-				failing = append(failing, u)
+				r.failing = append(r.failing, u)
 			} else {
 				writing = append(writing, u)
 			}
 		}
 	}
-	written, err := b.write(ctx, writing)
+	for i, result := range b.write(ctx, writing) {
+		r.written(writing[i], result)
+	}
+}
+
+// load gives the states of units; none if the whole call failed, which leaves the
+// units in trouble.
+func (b *batch) load(ctx context.Context, units []*unit) []Loaded {
+	attempt, cancel := b.oneAttempt(ctx)
+	defer cancel()
+	loaded, err := b.store.Load(attempt, keys(units))
 	if err != nil {
-		again, trouble = append(again, writing...), err
-		written = nil
+		b.fail(units, fmt.Errorf("load read models: %w", err))
+		return nil
 	}
-	for i, result := range written {
-		u := writing[i]
-		switch result.Status {
-		case WriteApplied:
-			failed := u.fold.Err
-			u.settleRun()
-			u.stale = 0
-			switch {
-			case failed != nil:
-				u.cause = failed
-				failing = append(failing, u)
-			case u.finished():
-			case u.single || len(u.missing) > 0:
-				again = append(again, u)
-			default:
-				gapped = append(gapped, u)
-			}
-		case WriteStale:
-			u.stale++
-			again = append(again, u)
-		case WriteRejected:
-			if len(u.run) == 1 {
-				u.cause = u.failure(u.run[0], ReasonRejected, result.Err)
-				failing = append(failing, u)
-			} else {
-				u.single = true
-				again = append(again, u)
-			}
-		default:
-			u.attempted = max(u.attempted, u.run[u.fold.Folded-1].EventID)
-			again, trouble = append(again, u), errors.Join(trouble, result.Err)
+	return loaded
+}
+
+// oneAttempt bounds one request.
+func (b *batch) oneAttempt(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, b.attempt, errAttempt)
+}
+
+// fail leaves units in trouble.
+func (b *batch) fail(units []*unit, err error) {
+	for _, u := range units {
+		u.trouble = err
+	}
+}
+
+// trouble is why units are Pending: each reason once, and a few of them.
+func (b *batch) trouble() error {
+	const most = 3
+	var errs []error
+	seen := make(map[string]bool)
+	for _, u := range b.units {
+		if u.trouble == nil || seen[u.trouble.Error()] || len(errs) == most {
+			continue
 		}
+		seen[u.trouble.Error()] = true
+		errs = append(errs, u.trouble)
 	}
-	for _, step := range []struct {
-		units []*unit
-		do    func(context.Context, []*unit) ([]*unit, error)
-	}{{gapped, b.close}, {failing, b.park}} {
-		left, err := step.do(ctx, step.units)
-		again, trouble = append(again, left...), errors.Join(trouble, err)
+	return errors.Join(errs...)
+}
+
+// written sorts a unit by the result of its write.
+func (r *round) written(u *unit, result Written) {
+	switch result.Status {
+	case WriteApplied:
+		failed := u.fold.Err
+		u.settleRun()
+		u.stale, r.progress = 0, true
+		switch {
+		case failed != nil:
+			u.cause = failed
+			r.failing = append(r.failing, u)
+		case u.finished():
+		case u.single || len(u.missing) > 0:
+			r.again = append(r.again, u)
+		default:
+			r.gapped = append(r.gapped, u)
+		}
+	case WriteStale:
+		if u.stale++; u.stale > maxStale {
+			u.trouble, u.contended = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, ErrContended), true
+			return
+		}
+		r.again = append(r.again, u)
+	case WriteRejected, WriteConflict:
+		if len(u.run) > 1 {
+			u.single = true
+			r.again = append(r.again, u)
+			return
+		}
+		failure := u.failure(u.run[0], ReasonRejected, result.Err)
+		if result.Status == WriteConflict {
+			u.conflict = failure
+			r.conflicting = append(r.conflicting, u)
+			return
+		}
+		u.cause = failure
+		r.failing = append(r.failing, u)
+	default:
+		u.attempted = max(u.attempted, u.run[u.fold.Folded-1].EventID)
+		if u.unknown++; u.unknown > maxUnknown {
+			u.trouble = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, result.Err)
+			return
+		}
+		r.again = append(r.again, u)
 	}
-	return again, trouble
 }
 
 func keys(units []*unit) []Unit {
@@ -169,9 +203,11 @@ func keys(units []*unit) []Unit {
 	return keys
 }
 
-func (b *batch) write(ctx context.Context, units []*unit) ([]Written, error) {
+// write writes the folds of units and gives the results; none if the whole call
+// failed, which leaves the units in trouble.
+func (b *batch) write(ctx context.Context, units []*unit) []Written {
 	if len(units) == 0 {
-		return nil, nil
+		return nil
 	}
 	writes := make([]Write, len(units))
 	for i, u := range units {
@@ -181,14 +217,14 @@ func (b *batch) write(ctx context.Context, units []*unit) ([]Written, error) {
 			Document: u.fold.Document, Update: u.fold.Update,
 		}
 	}
-	written, err := b.store.Write(ctx, writes)
+	attempt, cancel := b.oneAttempt(ctx)
+	defer cancel()
+	written, err := b.store.Write(attempt, writes)
 	if err != nil {
-		for i, u := range units {
-			u.attempted = max(u.attempted, writes[i].To)
-		}
-		return nil, fmt.Errorf("write read models: %w", err)
+		b.fail(units, fmt.Errorf("write read models: %w", err))
+		return nil
 	}
-	return written, nil
+	return written
 }
 
 // firstOpen is the first event that is not done with, from the event store or the
@@ -273,80 +309,4 @@ func (u *unit) settleRest(s settlement) {
 	for !u.finished() {
 		u.settled = append(u.settled, s)
 	}
-}
-
-// park parks units at their causes.
-func (b *batch) park(ctx context.Context, units []*unit) (again []*unit, trouble error) {
-	for _, u := range units {
-		if err := b.parking.Park(ctx, u.Unit, u.cause, u.aggregate.last()); err != nil {
-			again, trouble = append(again, u), errors.Join(trouble, fmt.Errorf("park %s of %s: %w", u.AggregateID, u.Projection, err))
-			continue
-		}
-		b.log.Error().Err(u.cause.Err).Str("projection", u.Projection).Str("aggregateId", u.AggregateID).
-			Int64("eventId", u.cause.EventID).Str("eventType", u.cause.EventType).Str("reason", string(u.cause.Reason)).
-			Msg("parked an aggregate: its later events wait")
-		// The event that failed, in all its copies; it may also have come from the event
-		// store alone.
-		for !u.finished() && u.aggregate.events[len(u.settled)].EventID == u.cause.EventID {
-			u.settled = append(u.settled, settledPoison)
-		}
-		u.settleRest(settledParked)
-	}
-	return again, trouble
-}
-
-// skipParked acknowledges what is for parked units, and gives the others. One that has
-// got beyond the event that it was parked at is no longer parked, whatever the list
-// says: whoever parked it lost a race, or that event came again and passed.
-func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit, trouble error) {
-	if len(units) == 0 {
-		return nil, nil
-	}
-	parked, err := b.parking.Parked(ctx, keys(units))
-	if err != nil {
-		return units, fmt.Errorf("look up parked aggregates: %w", err)
-	}
-	for i, u := range units {
-		if parked[i] <= u.watermark {
-			rest = append(rest, u)
-			continue
-		}
-		if err := b.parking.Advance(ctx, u.Unit, u.aggregate.last()); err != nil {
-			return units, fmt.Errorf("advance parked %s of %s: %w", u.AggregateID, u.Projection, err)
-		}
-		u.settleRest(settledParked)
-	}
-	return rest, nil
-}
-
-// close deals with units whose next event is not there: parked ones are done with,
-// for the others the event store is asked, or they are held.
-func (b *batch) close(ctx context.Context, units []*unit) (again []*unit, trouble error) {
-	open, trouble := b.skipParked(ctx, units)
-	if trouble != nil {
-		return open, trouble
-	}
-	var read portion
-	for _, u := range open {
-		if b.gaps != Repair || b.repairer == nil {
-			u.held = true
-			b.metrics.gaps.WithLabelValues(gapHeld).Inc()
-			continue
-		}
-		events, err := read.missing(ctx, b.repairer, u)
-		switch {
-		case errors.Is(err, errPortionFull):
-			again = append(again, u)
-		case err != nil:
-			again, trouble = append(again, u), errors.Join(trouble, fmt.Errorf("read missing events of %s: %w", u.AggregateID, err))
-		case len(events) == 0:
-			u.held = true
-			b.metrics.gaps.WithLabelValues(gapMissing).Inc()
-		default:
-			u.missing = events
-			again = append(again, u)
-			b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
-		}
-	}
-	return again, trouble
 }

@@ -3,6 +3,7 @@ package project
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
@@ -57,6 +58,37 @@ func (p *portion) missing(ctx context.Context, r Repairer, u *unit) ([]*eventVie
 	}
 	p.pages[key] = page
 	return page, nil
+}
+
+// repair deals with units whose next event is not there: the events of parked units
+// are acknowledged, for the other units the event store is read, or they are held. It
+// returns the units that can go on.
+func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
+	var read portion
+	for _, u := range b.skipParked(ctx, units) {
+		if b.gaps == Hold || b.repairer == nil {
+			u.held = true
+			b.metrics.gaps.WithLabelValues(gapHeld).Inc()
+			continue
+		}
+		attempt, cancel := b.oneAttempt(ctx)
+		events, err := read.missing(attempt, b.repairer, u)
+		cancel()
+		switch {
+		case errors.Is(err, errPortionFull):
+			again = append(again, u)
+		case err != nil:
+			u.trouble = fmt.Errorf("read missing events of %s: %w", u.AggregateID, err)
+		case len(events) == 0:
+			u.held = true
+			b.metrics.gaps.WithLabelValues(gapMissing).Inc()
+		default:
+			u.missing = events
+			again = append(again, u)
+			b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
+		}
+	}
+	return again
 }
 
 // viewInOrder takes the events that count from one up.

@@ -28,6 +28,8 @@ type memory struct {
 	onLoad  func(call int) error
 	onWrite func(call int, w project.Write) *project.Written
 	broken  map[project.Unit]error
+	// down are the collections that cannot be loaded.
+	down map[string]error
 }
 
 func newMemory() *memory {
@@ -45,6 +47,10 @@ func (m *memory) Load(ctx context.Context, units []project.Unit) ([]project.Load
 	}
 	loaded := make([]project.Loaded, len(units))
 	for i, u := range units {
+		if err := m.down[u.Collection]; err != nil {
+			loaded[i].Unavailable = err
+			continue
+		}
 		loaded[i] = project.Loaded{Document: m.documents[u], Watermark: m.marks[u], Err: m.broken[u]}
 	}
 	return loaded, ctx.Err()
@@ -108,30 +114,34 @@ func newLot() *lot {
 	return &lot{parked: map[project.Unit]*project.Error{}, heads: map[project.Unit]int64{}}
 }
 
-func (l *lot) Parked(_ context.Context, units []project.Unit) ([]int64, error) {
+func (l *lot) Parked(_ context.Context, units []project.Unit) ([]project.Position, error) {
 	l.asked++
-	parked := make([]int64, len(units))
+	parked := make([]project.Position, len(units))
 	for i, u := range units {
 		if cause := l.parked[u]; cause != nil {
-			parked[i] = cause.EventID
+			parked[i] = project.Position{EventID: cause.EventID, Resumes: cause.Reason.Resumes()}
 		}
 	}
 	return parked, l.trouble()
 }
 
-func (l *lot) Park(_ context.Context, u project.Unit, cause *project.Error, head int64) error {
+func (l *lot) Park(_ context.Context, parked []project.ParkedUnit) error {
 	if err := l.trouble(); err != nil {
 		return err
 	}
-	l.parked[u], l.heads[u] = cause, head
+	for _, p := range parked {
+		l.parked[p.Unit], l.heads[p.Unit] = p.Cause, p.Head
+	}
 	return nil
 }
 
-func (l *lot) Advance(_ context.Context, u project.Unit, head int64) error {
+func (l *lot) Advance(_ context.Context, heads []project.Head) error {
 	if err := l.trouble(); err != nil {
 		return err
 	}
-	l.heads[u] = max(l.heads[u], head)
+	for _, h := range heads {
+		l.heads[h.Unit] = max(l.heads[h.Unit], h.EventID)
+	}
 	return nil
 }
 

@@ -30,18 +30,22 @@ var rejections = []int{
 	121,   // DocumentValidationFailure
 	171,   // CannotIndexParallelArrays
 	10334, // BSONObjectTooLarge
-	11000, // DuplicateKey, in an index other than _id
 	16755, // a 2dsphere index cannot read the location
 	17280, // KeyTooLong
 	17419, // resulting document after an update is too large
 	17420, // document to upsert is too large
 }
 
+// codeDuplicateKey is the server's DuplicateKey.
+const codeDuplicateKey = 11000
+
 // judge says what a server's error means for the operation that it is about.
 func judge(e mongo.WriteError) Result {
 	switch {
 	case mongox.DuplicateKeyOnID(e):
 		return Result{Status: Stale}
+	case e.Code == codeDuplicateKey:
+		return Result{Status: Conflict, Err: fmt.Errorf("another document holds a unique value: %w", e)}
 	case slices.Contains(rejections, e.Code) && !mongox.Transient(e):
 		return Result{Status: Rejected, Err: fmt.Errorf("refused by MongoDB: %w", e)}
 	}

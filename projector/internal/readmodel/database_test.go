@@ -50,7 +50,10 @@ func TestTroubleIsNotAnsweredWithAStorm(t *testing.T) {
 	const most = 2 // the driver's own retry
 	for name, do := range map[string]func(s stand) error{
 		"load": func(s stand) error {
-			_, err := s.Load(t.Context(), []Key{keyOf("a")})
+			states, err := s.Load(t.Context(), []Key{keyOf("a")})
+			if err == nil {
+				err = states[0].Unavailable
+			}
 			return err
 		},
 		"write": func(s stand) error {

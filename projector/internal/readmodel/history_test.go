@@ -209,27 +209,35 @@ type parkingLot struct {
 	moves bool
 }
 
-func (p *parkingLot) Parked(_ context.Context, units []project.Unit) ([]int64, error) {
+func (p *parkingLot) Parked(_ context.Context, units []project.Unit) ([]project.Position, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	parked := make([]int64, len(units))
+	parked := make([]project.Position, len(units))
 	for i, u := range units {
-		parked[i] = p.parked[u]
+		parked[i].EventID = p.parked[u]
 	}
 	return parked, nil
 }
 
-func (p *parkingLot) Park(_ context.Context, u project.Unit, cause *project.Error, _ int64) error {
+// errNotTaken refuses units that would have to be resumed: nothing here does.
+var errNotTaken = errors.New("only what can never be applied is parked here")
+
+func (p *parkingLot) Park(_ context.Context, parked []project.ParkedUnit) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if at, ok := p.parked[u]; ok && at != cause.EventID && !p.moves {
-		return fmt.Errorf("parked at %d and %d", at, cause.EventID)
+	for _, u := range parked {
+		if u.Cause.Reason.Resumes() {
+			return errNotTaken
+		}
+		if at, ok := p.parked[u.Unit]; ok && at != u.Cause.EventID && !p.moves {
+			return fmt.Errorf("parked at %d and %d", at, u.Cause.EventID)
+		}
+		p.parked[u.Unit] = u.Cause.EventID
 	}
-	p.parked[u] = cause.EventID
 	return nil
 }
 
-func (p *parkingLot) Advance(context.Context, project.Unit, int64) error { return nil }
+func (p *parkingLot) Advance(context.Context, []project.Head) error { return nil }
 
 // Missing makes the history the event store.
 func (s *scenario) Missing(_ context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
@@ -389,11 +397,12 @@ func (s *scenario) pod(db database, lot *parkingLot, queue *topic) error {
 					continue
 				}
 				queue.mu.Lock()
-				gaps := project.Gaps(queue.random.IntN(2))
+				gaps := project.Gaps(queue.random.IntN(3))
 				queue.mu.Unlock()
 				results, err := engine.Process(ctx, batch, gaps)
-				if err != nil && ctx.Err() == nil && !errors.Is(err, project.ErrContended) {
-					panic(err)
+				if err != nil && ctx.Err() == nil {
+					// The caller of the engine backs off.
+					<-time.After(time.Millisecond)
 				}
 				queue.acknowledge(s, batch, results)
 			}

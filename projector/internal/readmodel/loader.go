@@ -32,13 +32,7 @@ type LoaderOptions struct {
 // Run must be running for Load to return.
 type Loader struct {
 	db     database
-	groups gatherer[Key, answer]
-}
-
-// answer is a state, or a transient error.
-type answer struct {
-	State
-	err error
+	groups gatherer[Key, State]
 }
 
 // NewLoader makes a loader from that database, whose concerns it sets itself.
@@ -46,7 +40,7 @@ func NewLoader(db *mongo.Database, o LoaderOptions) *Loader { return newLoader(o
 
 func newLoader(db database, o LoaderOptions) *Loader {
 	l := &Loader{db: db}
-	l.groups = gatherer[Key, answer]{
+	l.groups = gatherer[Key, State]{
 		lane:     func(Key) string { return "" },
 		size:     func(Key) int { return 1 },
 		carryOut: l.load,
@@ -65,31 +59,21 @@ func newLoader(db database, o LoaderOptions) *Loader {
 // It may run once.
 func (l *Loader) Run(ctx context.Context) error { return l.groups.run(ctx) }
 
-// Load gives the state of each key, in the order given. An error is the context's
-// cause, [ErrClosed], or MongoDB's; the last is worth another try.
+// Load gives the state of each key, in the order given. A collection that cannot be
+// read makes its own keys unavailable and no others. The error is the context's cause
+// or [ErrClosed].
 func (l *Loader) Load(ctx context.Context, keys []Key) ([]State, error) {
-	answers, err := l.groups.do(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	states := make([]State, len(answers))
-	for i, a := range answers {
-		if a.err != nil {
-			return nil, a.err
-		}
-		states[i] = a.State
-	}
-	return states, nil
+	return l.groups.do(ctx, keys)
 }
 
 // errForeign says that a document is not the engine's.
 var errForeign = errors.New("the document has no valid " + fieldLastEventID + ": it is no read model of Penstock's")
 
 // load loads a group.
-func (l *Loader) load(ctx context.Context, _ string, keys []Key) []answer {
+func (l *Loader) load(ctx context.Context, _ string, keys []Key) []State {
 	ctx, cancel := mongox.Patient(ctx, groupTimeout)
 	defer cancel()
-	answers := make([]answer, len(keys))
+	answers := make([]State, len(keys))
 	all := make([]int, len(keys))
 	for i := range keys {
 		all[i] = i
@@ -114,10 +98,10 @@ func (l *Loader) load(ctx context.Context, _ string, keys []Key) []answer {
 }
 
 // absent gives those that were read and not found.
-func (l *Loader) absent(indexes []int, answers []answer) []int {
+func (l *Loader) absent(indexes []int, answers []State) []int {
 	var absent []int
 	for _, i := range indexes {
-		if a := &answers[i]; a.err == nil && a.Err == nil && a.Document == nil {
+		if a := &answers[i]; a.Unavailable == nil && a.Err == nil && a.Document == nil {
 			absent = append(absent, i)
 		}
 	}
@@ -125,7 +109,7 @@ func (l *Loader) absent(indexes []int, answers []answer) []int {
 }
 
 // documents reads the documents of some keys; what is not found stays as it is.
-func (l *Loader) documents(ctx context.Context, keys []Key, indexes []int, answers []answer) {
+func (l *Loader) documents(ctx context.Context, keys []Key, indexes []int, answers []State) {
 	collections := make(map[string][]int)
 	for _, i := range indexes {
 		collections[keys[i].Collection] = append(collections[keys[i].Collection], i)
@@ -137,7 +121,7 @@ func (l *Loader) documents(ctx context.Context, keys []Key, indexes []int, answe
 	work.Wait()
 }
 
-func (l *Loader) collection(ctx context.Context, collection string, keys []Key, indexes []int, answers []answer) {
+func (l *Loader) collection(ctx context.Context, collection string, keys []Key, indexes []int, answers []State) {
 	asked := make(map[string][]int, len(indexes))
 	ids := make([]string, 0, len(indexes))
 	for _, i := range indexes {
@@ -151,14 +135,14 @@ func (l *Loader) collection(ctx context.Context, collection string, keys []Key, 
 	if err != nil {
 		err = fmt.Errorf("load read models: %w", mongox.Explain(ctx, err))
 		for _, i := range indexes {
-			answers[i].err = err
+			answers[i].Unavailable = err
 		}
 		return
 	}
 	for _, document := range found {
 		id, _ := document.Lookup(fieldID).StringValueOK()
 		for _, i := range asked[id] {
-			answers[i].State = stateOf(document)
+			answers[i] = stateOf(document)
 		}
 	}
 }
@@ -172,7 +156,7 @@ func stateOf(document bson.Raw) State {
 }
 
 // sides reads the watermarks of keys without a document.
-func (l *Loader) sides(ctx context.Context, keys []Key, indexes []int, answers []answer) {
+func (l *Loader) sides(ctx context.Context, keys []Key, indexes []int, answers []State) {
 	asked := make([]*Key, len(indexes))
 	for j, i := range indexes {
 		asked[j] = &keys[i]
@@ -180,7 +164,7 @@ func (l *Loader) sides(ctx context.Context, keys []Key, indexes []int, answers [
 	watermarks, err := sideWatermarks(ctx, l.db, asked)
 	for _, i := range indexes {
 		if err != nil {
-			answers[i].err = fmt.Errorf("load watermarks: %w", mongox.Explain(ctx, err))
+			answers[i].Unavailable = fmt.Errorf("load watermarks: %w", mongox.Explain(ctx, err))
 			continue
 		}
 		answers[i].Watermark = watermarks[sideKey{keys[i].Projection, keys[i].AggregateID}]

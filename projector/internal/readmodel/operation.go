@@ -20,6 +20,8 @@ type State struct {
 	Watermark int64
 	// Err says that what is stored under the key is no read model; permanent.
 	Err error
+	// Unavailable says that this key could not be loaded now; the others could.
+	Unavailable error
 }
 
 // Kind is what an operation does.
@@ -68,6 +70,9 @@ const (
 	Stale
 	// Rejected: MongoDB will never take it, and Err says why.
 	Rejected
+	// Conflict: another document holds a value that a unique index allows once, and Err
+	// says which. MongoDB takes the operation when the value has been released.
+	Conflict
 )
 
 // Result is the outcome of an operation.

@@ -95,7 +95,7 @@ func TestRefusedDocuments(t *testing.T) {
 		s := newStand(t, db)
 		for _, deletes := range []bool{false, true} {
 			values := []string{"good", "invalid", "taken", "crowded", "fine", "fine", "fine"}
-			want := []Status{Applied, Rejected, Rejected, Unknown, Applied, Applied, Applied}
+			want := []Status{Applied, Rejected, Conflict, Unknown, Applied, Applied, Applied}
 			if deletes {
 				want[3] = Stale // a transaction that conflicts has not happened
 			}
@@ -112,7 +112,7 @@ func TestRefusedDocuments(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, r := range results {
-				if r.Status != want[i] || (r.Err != nil) != (want[i] == Rejected || want[i] == Unknown) {
+				if r.Status != want[i] || (r.Err != nil) != (want[i] == Rejected || want[i] == Conflict || want[i] == Unknown) {
 					t.Errorf("create %s (deletes: %v): %v, want %d", values[i], deletes, r, want[i])
 				}
 			}
@@ -121,7 +121,7 @@ func TestRefusedDocuments(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if results[0].Status != []Status{Rejected, Rejected, Unknown}[i] {
+				if results[0].Status != []Status{Rejected, Conflict, Unknown}[i] {
 					t.Errorf("change to %s: %v, want %d", values[i+1], results[0], want[i+1])
 				}
 			}
@@ -155,8 +155,9 @@ func TestUnheardReplies(t *testing.T) {
 				t.Errorf("%s: %v", operations[i].AggregateID, r)
 			}
 		}
-		if _, err := s.Load(t.Context(), []Key{keyOf("old")}); !errors.As(err, new(mongo.CommandError)) {
-			t.Errorf("a lost reply gave %v", err)
+		states, err := s.Load(t.Context(), []Key{keyOf("old")})
+		if err != nil || !errors.As(states[0].Unavailable, new(mongo.CommandError)) {
+			t.Errorf("a lost reply gave %v, %v", states, err)
 		}
 		db.unanswered = 0
 		s.expect(t, keyOf("old"), 2, `{"a":2}`)

@@ -1,0 +1,148 @@
+package project
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// maxParkedLooks bounds how often parked units are looked up in one call because one
+// of them went on in between.
+const maxParkedLooks = 3
+
+// skipParked acknowledges the events of parked units and returns the other units. A
+// unit that has got beyond the event that it was parked at is no longer parked,
+// whatever the list says: the process that parked it lost a race, or the event came
+// again and passed. A unit that is resumed by itself is parked as long as it is in the
+// list.
+func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit) {
+	var err error
+	for range maxParkedLooks {
+		if len(units) == 0 || ctx.Err() != nil {
+			return nil
+		}
+		var parked []*unit
+		if parked, rest, err = b.lookUp(ctx, units); err != nil {
+			break
+		}
+		if len(parked) == 0 {
+			return rest
+		}
+		heads := make([]Head, len(parked))
+		for i, u := range parked {
+			heads[i] = Head{Unit: u.Unit, EventID: u.aggregate.last()}
+		}
+		if err = b.parking.Advance(ctx, heads); err == nil {
+			for _, u := range parked {
+				u.settleRest(settledParked)
+			}
+			return rest
+		}
+		err = fmt.Errorf("advance %d parked aggregates: %w", len(parked), err)
+	}
+	b.unparkable(units, err)
+	return nil
+}
+
+// lookUp parts the units that are parked from the rest.
+func (b *batch) lookUp(ctx context.Context, units []*unit) (parked, rest []*unit, err error) {
+	positions, err := b.parking.Parked(ctx, keys(units))
+	if err != nil {
+		return nil, nil, fmt.Errorf("look up parked aggregates: %w", err)
+	}
+	for i, u := range units {
+		if p := positions[i]; p.Resumes || p.EventID > u.watermark {
+			parked = append(parked, u)
+		} else {
+			rest = append(rest, u)
+		}
+	}
+	return parked, rest, nil
+}
+
+// park parks units at their causes.
+func (b *batch) park(ctx context.Context, units []*unit) {
+	if len(units) == 0 {
+		return
+	}
+	parked := make([]ParkedUnit, len(units))
+	for i, u := range units {
+		parked[i] = ParkedUnit{Unit: u.Unit, RawAggregateID: u.aggregate.raw(), Cause: u.cause, Head: u.aggregate.last()}
+	}
+	if err := b.parking.Park(ctx, parked); err != nil {
+		b.unparkable(units, fmt.Errorf("park %d aggregates: %w", len(units), err))
+		return
+	}
+	for _, u := range units {
+		u.trouble, u.held = nil, false
+		level := zerolog.ErrorLevel
+		if u.cause.Reason.Resumes() {
+			level = zerolog.WarnLevel
+		}
+		b.log.WithLevel(level).Err(u.cause.Err).Str("projection", u.Projection).Str("aggregateId", u.AggregateID).
+			Int64("eventId", u.cause.EventID).Str("eventType", u.cause.EventType).Str("reason", string(u.cause.Reason)).
+			Bool("resumes", u.cause.Reason.Resumes()).Msg("parked an aggregate: its later events wait in the event store")
+		// The event that failed, in all its copies, unless it was only read from the event
+		// store.
+		for !u.cause.Reason.Resumes() && !u.finished() && u.aggregate.events[len(u.settled)].EventID == u.cause.EventID {
+			u.settled = append(u.settled, settledPoison)
+		}
+		u.settleRest(settledParked)
+	}
+}
+
+// unparkable leaves units in trouble that parking does not end: the list itself does
+// not answer.
+func (b *batch) unparkable(units []*unit, err error) {
+	for _, u := range units {
+		u.trouble, u.unparkable = err, true
+	}
+}
+
+// parkRest parks the units that could not go on.
+func (b *batch) parkRest(ctx context.Context) {
+	var parking, unavailable []*unit
+	for _, u := range b.units {
+		switch {
+		case u.held:
+			u.cause = &Error{
+				Projection: u.Projection, AggregateID: u.AggregateID, EventID: u.watermark + 1, Reason: ReasonMissing,
+				Err: errors.New("neither the topic nor the event store has brought the event"),
+			}
+			parking = append(parking, u)
+		case u.trouble == nil, u.contended, u.unparkable:
+		case u.conflict != nil && errors.Is(u.trouble, u.conflict):
+			u.cause = u.conflict
+			parking = append(parking, u)
+		default:
+			u.cause = u.failure(u.firstOpen(), ReasonUnavailable, u.trouble)
+			unavailable = append(unavailable, u)
+		}
+	}
+	if len(unavailable) > 0 && b.reachable != nil {
+		if err := b.reachable(ctx); err != nil {
+			b.unparkable(unavailable, fmt.Errorf("park nothing while no read model can be written: %w", err))
+			unavailable = nil
+		}
+	}
+	b.park(ctx, append(parking, unavailable...))
+}
+
+// Park parks the aggregates of events that cannot be read, in every projection that
+// the events concern: reason is [ReasonMissing] or [ReasonUnavailable], and err says
+// what happened. The events' keys and raw aggregate id are all that is used of them.
+// They are Done then: the units are resumed from the event store. Pending with an
+// error means that they could not be parked.
+func (e *Engine) Park(ctx context.Context, events []*event.Event, reason Reason, err error) ([]Result, error) {
+	b := e.newBatch(events, Park)
+	for _, u := range b.units {
+		u.cause = u.failure(u.firstOpen(), reason, err)
+	}
+	b.park(ctx, b.units)
+	b.count()
+	return b.results(), b.trouble()
+}
