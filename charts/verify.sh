@@ -22,12 +22,65 @@ for values in ci/*.yaml; do
 done
 if "$helm" template shop . >/dev/null 2>&1; then complain "not refused" <<<"an empty set of values"; fi
 
-# More projections than a ConfigMap takes are refused before the API server does.
-head -c 1000001 /dev/zero | tr '\0' '#' >"$work/large"
+# More projections than a pod's annotations take are refused before the API server
+# refuses them.
+head -c 200001 /dev/zero | tr '\0' '#' >"$work/large"
 if "$helm" template shop . -f ci/minimal.yaml --set-file "projector.projections.files.large\.yaml=$work/large" >"$work/answer" 2>&1 ||
-	! grep -q 'a ConfigMap takes 1 MiB' "$work/answer"; then
-	complain "not refused" <<<"projections of more than 1 MiB"
+	! grep -q 'the annotations of a pod take 256 KiB' "$work/answer"; then
+	complain "not refused" <<<"projections of more than 200,000 bytes"
 fi
+
+# Two releases have no name in common, whether they share a namespace, a name or,
+# beside the cluster, MongoDB, Prometheus and Grafana: no object, checkpoint, lock,
+# dashboard or label of an alert.
+names() { # release, namespace, values…: what is one release's own
+	local release=$1 namespace=$2 variables=PENSTOCK_STREAM
+	shift 2
+	# A Lease in the own namespace is compared as an object.
+	case $* in *election.kind* | *lease.namespace*) variables='PENSTOCK_(STREAM|LEASE_NAME)' ;; esac
+	"$helm" template "$release" . --namespace "$namespace" -f ci/minimal.yaml --set metrics.dashboards.enabled=true "$@" | awk -v variables="name: $variables\$" '
+		function object() { if (kind != "" && kind != "Pod") print kind, namespace, name; kind = name = namespace = "" }
+		/^---/ { object() }
+		/^kind: / { kind = $2 }
+		$0 ~ variables { variable = $3; getline; print variable, $2; next }
+		/^  name: / && name == "" { name = $2 }
+		/^  namespace: / && namespace == "" { namespace = $2 }
+		/^ *"uid": "penstock-/ { print "uid", $2 }
+		/^  penstock-.*[.]json: / { print "file", $1 }
+		END { object() }' | tr -d '",' | sort -u
+}
+in_common() { # what, then two releases with their namespaces, then values
+	local what=$1 first=$2 second=$3
+	shift 3
+	# shellcheck disable=SC2086
+	names $first "$@" >"$work/first"
+	# shellcheck disable=SC2086
+	names $second "$@" >"$work/second"
+	if [ "$(wc -l <"$work/first")" -lt 10 ]; then complain "names are not found" <"$work/first"; fi
+	if comm -12 "$work/first" "$work/second" | grep . >"$work/both"; then complain "names that $what share" <"$work/both"; fi
+}
+for elsewhere in "" publisher.lease.namespace=shared,metrics.dashboards.namespace=shared; do
+	in_common "two releases of a namespace" "orders shop" "users shop" --set "$elsewhere"
+	in_common "two releases of a name" "shop orders" "shop users" --set "$elsewhere"
+	in_common "releases whose names join alike" "b a-b" "b-b a" --set "$elsewhere"
+done
+in_common "two releases that elect in MongoDB" "shop orders" "shop users" --set publisher.election.kind=mongodb
+for release in orders users; do
+	"$helm" template "$release" . --namespace shop -f ci/identity.yaml -s templates/monitoring/prometheusrule.yaml |
+		awk '/^ *- alert:/ { alert = $3 } /^ *release:/ { print alert, $2 }' | sort >"$work/alerts-$release"
+done
+if comm -12 "$work/alerts-orders" "$work/alerts-users" | grep . >"$work/both"; then complain "alerts that two releases share" <"$work/both"; fi
+if [ "$(wc -l <"$work/alerts-orders")" -lt "$(grep -c 'alert: ' templates/_alerts.tpl)" ]; then complain "alerts without their release" <"$work/alerts-orders"; fi
+
+# No map has a key twice, which Helm does not see: the API server takes the last one.
+"$helm" template shop . -f ci/everything.yaml --set commonLabels.tier=a,publisher.podLabels.tier=b,projector.podLabels.tier=b,metrics.podMonitor.labels.tier=b,metrics.prometheusRule.labels.tier=b,metrics.dashboards.labels.tier=b |
+	awk '
+		{ match($0, /[^ ]/); indent = RSTART }
+		indent != before || /^ *- / || !/^ *[A-Za-z0-9.\/_-]+: / { delete seen }
+		/^ *[A-Za-z0-9.\/_-]+: / { if ($1 in seen) print NR ": " $0; seen[$1] = 1 }
+		{ before = indent }
+	' >"$work/twice"
+if [ -s "$work/twice" ]; then complain "keys that stand twice in a map" <"$work/twice"; fi
 
 # The chart sets variables that the services know, and all of them but those that
 # are no matter of a pod.

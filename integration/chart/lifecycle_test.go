@@ -86,13 +86,10 @@ func (r *release) settled() map[string]bool {
 func (r *release) snapshot() map[string]any {
 	r.t.Helper()
 	deployment := r.projector()
-	config, err := r.core.ConfigMaps(r.namespace).Get(r.t.Context(), projector+"-projections", metav1.GetOptions{})
-	must(r.t, err)
 	set := r.publisher()
 	return map[string]any{
 		"the manifest":             helm(r.t, "get", "manifest", releaseName, "--namespace", r.namespace),
-		"the checksum":             deployment.Spec.Template.Annotations["checksum/projections"],
-		"the projections":          config.Data,
+		"the projections":          deployment.Spec.Template.Annotations[projectionsAnnotation],
 		"the projector's pods":     deployment.Spec.Template,
 		"the publisher's pods":     set.Spec.Template,
 		"the publisher's revision": set.Status.UpdateRevision,

@@ -33,6 +33,9 @@ const (
 	changedProjections = "testdata/users-renamed.yaml"
 )
 
+// projectionsAnnotation carries the projections of docs/install.md in each pod.
+const projectionsAnnotation = "projections.penstock.dev/shop.yaml"
+
 // release is a release of the chart in a namespace of its own.
 type release struct {
 	t         *testing.T

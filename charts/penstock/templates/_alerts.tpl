@@ -3,6 +3,18 @@ The alerts, each with its heading in RUNBOOK.md. critical: events stand still or
 order is at risk, now; warning: look at it in working hours.
 */}}
 
+{{/*
+Where an alert comes from. The expressions aggregate over the pods, so that nothing of
+it is left in their results, and alerts of two releases would be one to Alertmanager.
+*/}}
+{{- define "penstock.alertSource" -}}
+release: {{ .Release.Name | quote }}
+namespace: {{ .Release.Namespace | quote }}
+{{- with .Values.metrics.clusterName }}
+cluster: {{ . | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "penstock.alerts.publisher" -}}
 {{- $thresholds := .root.Values.metrics.prometheusRule.thresholds }}
 {{- $pods := include "penstock.promSelector" . -}}
@@ -14,12 +26,12 @@ order is at risk, now; warning: look at it in working hours.
     summary: Nobody publishes.
     description: No publisher has led for 2 minutes. New events wait in the event store.
 - alert: PenstockPublisherTwoLeaders
-  expr: sum(penstock_publisher_leader{ {{- $pods -}} }) > 1
+  expr: sum(penstock_publisher_leader{ {{- $pods -}} }) > 1 or sum(increase(penstock_publisher_checkpoint_saves_total{ {{- $pods }}, result="fenced"}[15m])) > 2
   for: 2m
   labels: {severity: critical}
   annotations:
     summary: More than one publisher leads.
-    description: {{ `{{ $value }} publishers have led at once for 2 minutes. Epochs keep their checkpoints apart; find out why the lease does not.` | quote }}
+    description: Two pods of this release have led at once for 2 minutes, or another publisher has taken this release's checkpoint more than twice in 15 minutes. Epochs keep the checkpoint safe; find out why the lease does not keep the publishers apart.
 - alert: PenstockPublisherTermsChange
   expr: sum(increase(penstock_publisher_terms_total{ {{- $pods }}, reason!="stopping"}[15m])) > 3
   labels: {severity: warning}

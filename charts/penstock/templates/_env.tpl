@@ -54,6 +54,10 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_PPROF" (ternary "true" "" $own.pprof))
   (list "PENSTOCK_DRAIN_TIMEOUT" (printf "%ds" (int64 $own.drainTimeoutSeconds)))
 ) }}
+{{- if eq (include "penstock.mountsMongoDBToken" .root) "true" }}
+{{- /* The driver's name for a token's file, outside Azure's identity: x/mongo/driver/auth/oidc.go. */}}
+{{- include "penstock.env.plain" (list (list "AWS_WEB_IDENTITY_TOKEN_FILE" "/var/run/secrets/penstock/mongodb/token")) }}
+{{- end }}
 {{- if not (has "GOMEMLIMIT" (include "penstock.env.extraNames" . | fromYamlArray)) }}
 {{- include "penstock.env.plain" (list (list "GOMEMLIMIT" (include "penstock.goMemLimit" .))) }}
 {{- end }}
@@ -64,7 +68,7 @@ that is null or empty leaves its variable to the service's default.
 {{- $election := $own.election.kind }}
 {{- include "penstock.env.common" (dict "root" . "component" "publisher") }}
 {{- include "penstock.env.plain" (list
-  (list "PENSTOCK_STREAM" $own.stream.name)
+  (list "PENSTOCK_STREAM" (include "penstock.streamName" .))
   (list "PENSTOCK_START" $own.stream.start)
   (list "PENSTOCK_PREFETCH_BYTES" $own.stream.prefetchBytes)
   (list "PENSTOCK_STREAM_SILENCE" $own.stream.silence)

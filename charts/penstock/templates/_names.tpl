@@ -28,21 +28,31 @@ have: its pods carry the name and a hash in a label.
 {{- printf "%s-%s" (include "penstock.fullname" .root) .component }}
 {{- end }}
 
-{{- define "penstock.labels" -}}
+{{/* The labels that the chart itself gives to every object; no value may set them. */}}
+{{- define "penstock.ownLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
 app.kubernetes.io/name: {{ include "penstock.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: penstock
 app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
 {{- end }}
+
+{{/*
+Labels are merged as maps, never written one list after the other: the same key twice
+is invalid YAML to some readers, and to others the last one wins.
+*/}}
+{{- define "penstock.labels" -}}
+{{- toYaml (merge (dict) (include "penstock.ownLabels" . | fromYaml) .Values.commonLabels) }}
+{{- end }}
+
+{{/* The labels of an object that takes more of them ("more"). */}}
+{{- define "penstock.labelsWith" -}}
+{{- toYaml (merge (dict) (include "penstock.ownLabels" .root | fromYaml) .more .root.Values.commonLabels) }}
 {{- end }}
 
 {{- define "penstock.componentLabels" -}}
-{{ include "penstock.labels" .root }}
-app.kubernetes.io/component: {{ .component }}
+{{- toYaml (merge (dict "app.kubernetes.io/component" .component) (include "penstock.labels" .root | fromYaml)) }}
 {{- end }}
 
 {{/* What selectors go by: it never changes in the life of a release. */}}
@@ -66,8 +76,43 @@ app.kubernetes.io/component: {{ .component }}
 {{- default .root.Values.azure.workloadIdentity.clientId (index .root.Values .component).workloadIdentity.clientId }}
 {{- end }}
 
+{{/*
+The checkpoint's name. Namespace and fullname are one release's only within a cluster:
+Kubernetes has each object once. A namespace has no dot in its name, so no two pairs
+read alike. A release that runs keeps the checkpoint that it has, whatever the chart
+called it at the time: another name would publish the whole event store again.
+*/}}
+{{- define "penstock.streamName" -}}
+{{- coalesce .Values.publisher.stream.name (include "penstock.runningStream" .) (include "penstock.derivedStream" .) }}
+{{- end }}
+
+{{- define "penstock.derivedStream" -}}
+{{- printf "%s.%s" .Release.Namespace (include "penstock.fullname" .) }}
+{{- end }}
+
+{{/* The stream of the StatefulSet in the cluster; empty where there is none to be seen. */}}
+{{- define "penstock.runningStream" -}}
+{{- $set := lookup "apps/v1" "StatefulSet" .Release.Namespace (include "penstock.componentName" (dict "root" . "component" "publisher")) }}
+{{- range dig "spec" "template" "spec" "containers" (list) ($set | default dict) }}
+{{- if eq .name "publisher" }}
+{{- range .env }}{{ if eq .name "PENSTOCK_STREAM" }}{{ .value }}{{ end }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+The Lease's name, or the lock's in MongoDB. Only in the release's own namespace is the
+fullname nobody else's; elsewhere the namespace belongs to the name.
+*/}}
 {{- define "penstock.leaseName" -}}
-{{- default (include "penstock.componentName" (dict "root" . "component" "publisher")) .Values.publisher.lease.name }}
+{{- default (include "penstock.leaseRole" .) .Values.publisher.lease.name }}
+{{- end }}
+
+{{/* The name of the Role for the Lease, which stands beside the Lease. */}}
+{{- define "penstock.leaseRole" -}}
+{{- $name := include "penstock.componentName" (dict "root" . "component" "publisher") }}
+{{- $beside := and (eq .Values.publisher.election.kind "kubernetes") (eq (include "penstock.leaseNamespace" .) .Release.Namespace) }}
+{{- ternary $name (printf "%s.%s" .Release.Namespace $name) $beside }}
 {{- end }}
 
 {{- define "penstock.leaseNamespace" -}}
@@ -96,8 +141,23 @@ app.kubernetes.io/component: {{ .component }}
 {{- with .Values.projector.projections }}{{ if or .files .existingConfigMap }}true{{ end }}{{ end }}
 {{- end }}
 
-{{- define "penstock.projectionsConfigMap" -}}
-{{- default (printf "%s-projections" (include "penstock.componentName" (dict "root" . "component" "projector"))) .Values.projector.projections.existingConfigMap }}
+{{/*
+The pod annotations that carry the projections of the values: a revision's pods have
+that revision's, however late they start, and no object beside them can be changed or
+deleted under them.
+*/}}
+{{- define "penstock.projectionAnnotations" -}}
+{{- $annotations := dict }}
+{{- range $file, $text := .Values.projector.projections.files }}
+{{- $_ := set $annotations (printf "projections.penstock.dev/%s" $file) $text }}
+{{- end }}
+{{- /* The last line's end belongs to the last file's text. */}}
+{{ toYaml $annotations }}
+{{ end }}
+
+{{/* "true" where the pods log in to MongoDB by a token that the chart has to mount. */}}
+{{- define "penstock.mountsMongoDBToken" -}}
+{{- if and .Values.mongodb.oidc.enabled (not .Values.azure.workloadIdentity.enabled) }}true{{ end }}
 {{- end }}
 
 {{/* "true" where the projector counts the sessions that have messages. */}}
@@ -106,7 +166,15 @@ app.kubernetes.io/component: {{ .component }}
 {{- if or (kindIs "invalid" $interval) (regexMatch "[1-9]" (toString $interval)) }}true{{ end }}
 {{- end }}
 
+{{/*
+The pods' names, as a regular expression: of this release only, not of another whose
+name begins with this one's. A Deployment with a long name loses the middle part.
+*/}}
+{{- define "penstock.podPattern" -}}
+{{- printf "%s-%s" (include "penstock.componentName" .) (ternary "[0-9]+" "[a-z0-9]+(-[a-z0-9]+)?" (eq .component "publisher")) }}
+{{- end }}
+
 {{/* How PromQL selects the pods of a component. */}}
 {{- define "penstock.promSelector" -}}
-{{- printf "namespace=%q, pod=~%q" .root.Release.Namespace (printf "%s-.+" (include "penstock.componentName" .)) }}
+{{- printf "namespace=%q, pod=~%q" .root.Release.Namespace (include "penstock.podPattern" .) }}
 {{- end }}

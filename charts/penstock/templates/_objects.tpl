@@ -72,8 +72,8 @@ spec:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   egress:
-    {{- include "penstock.egressRule" (dict "to" $policy.dns.to "ports" (list 53) "protocols" (list "UDP" "TCP")) | nindent 4 }}
-    {{- include "penstock.egressRule" (dict "to" $policy.https.to "ports" (list 443)) | nindent 4 }}
+    {{- include "penstock.egressRule" (dict "to" $policy.dns.to "ports" $policy.dns.ports "protocols" (list "UDP" "TCP")) | nindent 4 }}
+    {{- include "penstock.egressRule" (dict "to" $policy.https.to "ports" $policy.https.ports) | nindent 4 }}
     {{- include "penstock.egressRule" (dict "to" $policy.serviceBus.to "ports" $policy.serviceBus.ports) | nindent 4 }}
     {{- include "penstock.egressRule" (dict "to" $policy.mongodb.to "ports" $policy.mongodb.ports) | nindent 4 }}
     {{- if and (eq .component "publisher") (eq (include "penstock.electsByLease" .root) "true") }}
@@ -88,8 +88,12 @@ spec:
 {{- $protocols := default (list "TCP") .protocols -}}
 - ports:
     {{- range $port := .ports }}
+    {{- $range := splitList "-" (kindIs "string" $port | ternary $port (int64 $port | toString)) }}
     {{- range $protocol := $protocols }}
-    - port: {{ int64 $port }}
+    - port: {{ first $range | int64 }}
+      {{- if gt (len $range) 1 }}
+      endPort: {{ last $range | int64 }}
+      {{- end }}
       protocol: {{ $protocol }}
     {{- end }}
     {{- end }}

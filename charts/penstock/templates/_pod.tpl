@@ -3,20 +3,25 @@ What the pods of both services share. The context is a dict of the root context
 ("root") and the component's name ("component").
 */}}
 
+{{/* The labels that the chart itself gives to pods; no value may set them. */}}
+{{- define "penstock.ownPodLabels" -}}
+{{ include "penstock.selectorLabels" . }}
+app.kubernetes.io/part-of: penstock
+{{- if .root.Values.azure.workloadIdentity.enabled }}
+azure.workload.identity/use: "true"
+{{- end }}
+{{- end }}
+
 {{- define "penstock.podMetadata" -}}
 {{- $own := index .root.Values .component -}}
 labels:
-  {{- include "penstock.selectorLabels" . | nindent 2 }}
-  app.kubernetes.io/part-of: penstock
-  {{- with .root.Values.commonLabels }}
-  {{- toYaml . | nindent 2 }}
+  {{- toYaml (merge (dict) (include "penstock.ownPodLabels" . | fromYaml) $own.podLabels .root.Values.commonLabels) | nindent 2 }}
+annotations:
+  {{- $annotations := merge (dict) $own.podAnnotations (dict "kubectl.kubernetes.io/default-container" .component) }}
+  {{- if eq .component "projector" }}
+  {{- $annotations = merge (include "penstock.projectionAnnotations" .root | fromYaml) $annotations }}
   {{- end }}
-  {{- if .root.Values.azure.workloadIdentity.enabled }}
-  azure.workload.identity/use: "true"
-  {{- end }}
-  {{- with $own.podLabels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- toYaml $annotations | nindent 2 }}
 {{- end }}
 
 {{- define "penstock.podSpec" -}}
@@ -34,6 +39,20 @@ securityContext:
 {{- end }}
 {{- with $own.priorityClassName }}
 priorityClassName: {{ . | quote }}
+{{- end }}
+{{- with $own.runtimeClassName }}
+runtimeClassName: {{ . | quote }}
+{{- end }}
+{{- with $own.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with $own.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $own.hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $own.nodeSelector }}
 nodeSelector:
@@ -76,6 +95,9 @@ envFrom:
 {{- with $own.resources }}
 resources:
   {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with include "penstock.volumeMounts" . }}
+{{ . }}
 {{- end }}
 {{- end }}
 
@@ -126,18 +148,62 @@ drains and releases its sessions.
 {{- end }}
 {{- end }}
 
-{{/* Where the projector's containers find the projections; the context is the root. */}}
-{{- define "penstock.projectorMounts" -}}
-{{- $files := eq (include "penstock.hasProjectionFiles" .) "true" }}
-{{- if or $files .Values.projector.extraVolumeMounts -}}
-volumeMounts:
-  {{- if $files }}
-  - name: projections
-    mountPath: /etc/penstock/projections
-    readOnly: true
-  {{- end }}
-  {{- with .Values.projector.extraVolumeMounts }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+{{/* The volumes that the chart itself gives to a component's pods, as a list. */}}
+{{- define "penstock.ownVolumes" -}}
+{{- $projections := .root.Values.projector.projections }}
+{{- if and (eq .component "projector") $projections.files }}
+- name: projections
+  downwardAPI:
+    items:
+      {{- range $file := keys $projections.files | sortAlpha }}
+      - path: {{ $file | quote }}
+        fieldRef:
+          fieldPath: {{ printf "metadata.annotations['projections.penstock.dev/%s']" $file | quote }}
+      {{- end }}
+{{- else if and (eq .component "projector") $projections.existingConfigMap }}
+- name: projections
+  configMap:
+    name: {{ $projections.existingConfigMap | quote }}
 {{- end }}
+{{- if eq (include "penstock.mountsMongoDBToken" .root) "true" }}
+- name: mongodb-token
+  projected:
+    sources:
+      - serviceAccountToken:
+          path: token
+          expirationSeconds: 3600
+          {{- with .root.Values.mongodb.oidc.audience }}
+          audience: {{ . | quote }}
+          {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.volumes" -}}
+{{- $volumes := concat (include "penstock.ownVolumes" . | fromYamlArray) (index .root.Values .component).extraVolumes -}}
+{{- with $volumes -}}
+volumes:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.volumeMounts" -}}
+{{- $mounts := list }}
+{{- if and (eq .component "projector") (eq (include "penstock.hasProjectionFiles" .root) "true") }}
+{{- $mounts = append $mounts (dict "name" "projections" "mountPath" "/etc/penstock/projections" "readOnly" true) }}
+{{- end }}
+{{- if eq (include "penstock.mountsMongoDBToken" .root) "true" }}
+{{- $mounts = append $mounts (dict "name" "mongodb-token" "mountPath" "/var/run/secrets/penstock/mongodb" "readOnly" true) }}
+{{- end }}
+{{- with concat $mounts (index .root.Values .component).extraVolumeMounts -}}
+volumeMounts:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/*
+An update strategy. rollingUpdate belongs to one type only, and Helm merges the
+chart's default into the values of another.
+*/}}
+{{- define "penstock.updateStrategy" -}}
+{{- toYaml (ternary . (omit . "rollingUpdate") (eq (default "RollingUpdate" .type) "RollingUpdate")) }}
 {{- end }}

@@ -10,6 +10,7 @@ the remedy; all of them are told at once.
 {{- end }}
 {{- $problems = printf "%s%s" $problems (include "penstock.problems.stores" .) }}
 {{- $problems = printf "%s%s" $problems (include "penstock.problems.serviceBus" .) }}
+{{- $problems = printf "%s%s" $problems (include "penstock.problems.labels" .) }}
 {{- if .Values.publisher.enabled }}
 {{- $problems = printf "%s%s%s" $problems (include "penstock.problems.pods" (dict "root" . "component" "publisher")) (include "penstock.problems.publisher" .) }}
 {{- end }}
@@ -73,13 +74,33 @@ azure.workloadIdentity.enabled is false though there is a client id for the {{ $
 {{ $component }}.extraEnv sets {{ . }}, which the chart sets: use the value that it stands for
 {{ end }}
 {{- end }}
-{{- range $labels := list "commonLabels" (printf "%s.podLabels" $component) }}
-{{- $given := ternary $.root.Values.commonLabels $own.podLabels (eq $labels "commonLabels") }}
-{{- range $name := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" }}
-{{- if hasKey $given $name }}
-{{ $labels }} sets {{ $name }}, by which the chart selects its pods: choose another label
+{{- range $name, $_ := include "penstock.ownPodLabels" . | fromYaml }}
+{{- if hasKey $own.podLabels $name }}
+{{ $component }}.podLabels sets {{ $name }}, which the chart sets: choose another label
 {{ end }}
 {{- end }}
+{{- range $own.extraContainers }}
+{{- if eq .name $component }}
+{{ $component }}.extraContainers has a container by the name of {{ .name }}, as the service's: choose another name
+{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "penstock.problems.labels" -}}
+{{- $own := merge (dict "app.kubernetes.io/component" "" "azure.workload.identity/use" "") (include "penstock.ownLabels" . | fromYaml) }}
+{{- $metrics := .Values.metrics }}
+{{- $given := dict "commonLabels" .Values.commonLabels "metrics.podMonitor.labels" $metrics.podMonitor.labels "metrics.prometheusRule.labels" $metrics.prometheusRule.labels "metrics.dashboards.labels" $metrics.dashboards.labels }}
+{{- range $value, $labels := $given }}
+{{- range $name := keys $labels | sortAlpha }}
+{{- if hasKey $own $name }}
+{{ $value }} sets {{ $name }}, which the chart sets: choose another label
+{{ end }}
+{{- end }}
+{{- end }}
+{{- range $name := list "release" "namespace" "cluster" "severity" }}
+{{- if hasKey $metrics.prometheusRule.alertLabels $name }}
+metrics.prometheusRule.alertLabels sets {{ $name }}, which the chart sets: choose another label{{ if eq $name "cluster" }}, or use metrics.clusterName{{ end }}
+{{ end }}
 {{- end }}
 {{- end }}
 
@@ -108,8 +129,8 @@ projector.projections has neither files nor existingConfigMap: give the YAML of 
 {{ end }}
 {{- $size := 0 }}
 {{- range $name, $text := $projections.files }}{{ $size = add $size (len $name) (len $text) }}{{ end }}
-{{- if gt $size 1000000 }}
-projector.projections.files has {{ $size }} bytes, and a ConfigMap takes 1 MiB: leave some out
+{{- if gt $size 200000 }}
+projector.projections.files has {{ $size }} bytes, and the annotations of a pod take 256 KiB in all: use at most 200000, or name a ConfigMap of yours in projector.projections.existingConfigMap, or put the projections into an image and set projector.projections.inCode
 {{ end }}
 {{- end }}
 
@@ -144,6 +165,9 @@ projector.backlog.interval is {{ .Values.projector.backlog.interval }}, so that 
 {{ end }}
 {{- if and $keda.sessions.azureIdentity .Values.serviceBus.existingSecret $keda.messages.enabled }}
 projector.autoscaling.keda.sessions.azureIdentity is true though messages are read by a connection string: set serviceBus.namespace instead of serviceBus.existingSecret, or disable one of the triggers
+{{ end }}
+{{- if and (eq (default "" $keda.fallback.behavior) "scalingModifiers") (not (and $keda.messages.enabled $keda.sessions.enabled)) }}
+projector.autoscaling.keda.fallback.behavior is scalingModifiers, which needs both triggers: enable messages and sessions, or use null
 {{ end }}
 {{- if and $keda.existingSecret .Values.serviceBus.namespace }}
 projector.autoscaling.keda.existingSecret is set though serviceBus.namespace makes KEDA use an Azure identity: remove it
