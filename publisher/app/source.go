@@ -112,10 +112,7 @@ func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
 	t.logger.Info().Bool("resumed", from.Token != nil).Msg("following the change stream")
 	options := t.watching
 	options.Logger = t.logger
-	position := watch.Position{Token: from.Token}
-	if from.Token == nil {
-		position.Time = from.ClusterTime
-	}
+	position := watch.Position{Token: from.Token, Time: from.ClusterTime}
 	return watch.New(t.events, options).Run(ctx, position, t.pump.stream)
 }
 

@@ -38,7 +38,7 @@ type Stream struct {
 	Name          string        `name:"stream" env:"PENSTOCK_STREAM" default:"events" placeholder:"NAME" help:"Name of the checkpoint. Publishers of the same name share one; a new name starts afresh."`
 	Start         string        `name:"start" env:"PENSTOCK_START" default:"beginning" placeholder:"WHERE" help:"Where to start when there is no checkpoint yet: beginning (everything in the event store, then what follows), now, or an RFC 3339 time such as 2026-03-01T00:00:00Z; where the oplog no longer reaches back to it, everything is published."`
 	PrefetchBytes int64         `name:"prefetch-bytes" env:"PENSTOCK_PREFETCH_BYTES" default:"16777216" help:"Bytes of events that are read ahead of publishing."`
-	Silence       time.Duration `name:"stream-silence" env:"PENSTOCK_STREAM_SILENCE" default:"1m" help:"How long the change stream's position may stand still before the stream is reopened; after twice that, /livez fails. More than 10s, at which an idle replica set writes to its oplog."`
+	Silence       time.Duration `name:"stream-silence" env:"PENSTOCK_STREAM_SILENCE" default:"1m" help:"How long the change stream's position may stand still once it has caught up, or MongoDB may leave pings unanswered while it catches up, before the stream is reopened; after twice that, /livez fails. More than 10s, at which an idle replica set writes to its oplog."`
 }
 
 // Publish says how events are sent.

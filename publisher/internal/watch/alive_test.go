@@ -70,7 +70,7 @@ func TestGivesUpRequestsThatAreNeverAnswered(t *testing.T) {
 		var beat beats
 		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
 		pass(10 * time.Second)
-		store.with(func() { store.hang = true })
+		store.with(func() { store.hang, store.deaf = true, true })
 		hung := time.Now()
 		pass(5 * time.Minute)
 		synctest.Wait()
@@ -80,7 +80,7 @@ func TestGivesUpRequestsThatAreNeverAnswered(t *testing.T) {
 		if after := beat.last().Sub(hung); after < 59*time.Second || after > 61*time.Second {
 			t.Errorf("beats ended after %v, want twice the silence", after)
 		}
-		store.with(func() { store.hang = false })
+		store.with(func() { store.hang, store.deaf = false, false })
 		pass(5 * time.Minute)
 		store.insert()
 		pass(time.Second)

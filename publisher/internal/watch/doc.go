@@ -14,11 +14,13 @@
 //
 // # States of the reader
 //
-//	               open                    reply
-//	opening ────────────────▶ following ◀─────────┐
-//	   ▲                          │ └─────────────┘
-//	   │ wait, after errors       │ error, silence, invalidate
-//	   ├──────────────────────────┘
+//	             open                          near the end of the oplog
+//	opening ────────────▶ catching up ─────────────────────────────────▶ caught up
+//	   ▲                     │     ▲                                      │     │
+//	   │                     │     └──────────────────────────────────────┘     │
+//	   │                     │       no such reply for Options.Silence          │
+//	   │                     ▼                                                  ▼
+//	   ├──────── error, silence, invalidate; a wait after errors ───────────────┘
 //	   │
 //	   └──▶ ended: history lost ([ErrHistoryLost]), refused ([ErrRefused]), or the
 //	        context has ended
@@ -28,13 +30,25 @@
 // invalidate, so that a dropped and recreated collection is followed without a
 // gap. [Classify] says which error leads where. "Restart at now" is nowhere.
 //
+// # Catching up
+//
+// A stream has caught up when a reply is not full and its position is within 15 s of the
+// operation time in that reply. Until then the server may have to scan any length of
+// oplog for one reply, and a client that gives up and asks again makes it start over. So
+// a request has no fixed limit while the stream catches up, at the start as after an
+// interruption: it ends when the server has not answered pings on another connection for
+// [Options.Silence]. A connection that is dead by itself, beside a server that answers,
+// is closed by TCP keep-alive, or after [Options.CatchUp], which doubles each time that
+// it was not enough. The first batches are small and grow while the server fills them.
+// The liveness probe hears heartbeats as long as the server answers pings.
+//
 // # Silence
 //
 // A stream whose replica set has lost its majority idles without an error: each
 // reply is empty, and its post-batch token stands still. Even an idle replica set
 // writes to its oplog every 10 s (periodicNoopIntervalSecs), so that the token of
-// a live stream moves. Where it has not moved for [Options.Silence] the stream is
-// reopened, and after twice that the beats for the liveness probe end. At the start
-// the position may be old, and the server has to scan a long oplog for it: until the
-// first reply it has [Options.CatchUp].
+// a live stream moves. A stream that has caught up and does not move for
+// [Options.Silence] is reopened, and after twice that the heartbeats for the liveness
+// probe end. Through mongos, the token also stands while the slowest shard scans its
+// oplog: a stream that is far behind has [Options.CatchUp].
 package watch

@@ -29,6 +29,9 @@ type fakeStore struct {
 	faults  map[int]error // error when the change at that index would be read, once
 	tooBig  map[int]bool  // changes that only KeysOnly can carry
 	hang    bool          // the next requests are never answered
+	deaf    bool          // nor is a ping
+	delay   time.Duration // what each answer takes while there is something to read
+	behind  time.Duration // what replies show of their distance to the newest operation, if not 0
 	closed  int
 	fetches int
 	perNext int
@@ -122,6 +125,14 @@ func (s *fakeStore) Open(ctx context.Context, from watch.Position, shape watch.S
 		s.mu.Lock()
 		return nil, ctx.Err()
 	}
+	if s.delay > 0 {
+		s.mu.Unlock()
+		err := wait(ctx, s.delay)
+		s.mu.Lock()
+		if err != nil {
+			return nil, err
+		}
+	}
 	at := 0
 	switch {
 	case from.Token != nil:
@@ -165,6 +176,27 @@ func (s *fakeStore) Fetch(_ context.Context, key bson.Raw, inserted bson.Timesta
 	return bson.Marshal(document)
 }
 
+// Ping answers as the server of the store does.
+func (s *fakeStore) Ping(ctx context.Context) error {
+	s.mu.Lock()
+	deaf := s.deaf
+	s.mu.Unlock()
+	if deaf {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // fakeStream is one change stream of a fakeStore.
 type fakeStream struct {
 	store *fakeStore
@@ -176,9 +208,13 @@ type fakeStream struct {
 func (f *fakeStream) Next(ctx context.Context) (watch.Chunk, error) {
 	s := f.store
 	s.mu.Lock()
-	hang, grown, have := s.hang, s.grown, len(s.log) > f.at
+	hang, grown, have, delay := s.hang, s.grown, len(s.log) > f.at, s.delay
 	s.mu.Unlock()
 	switch {
+	case have && delay > 0:
+		if err := wait(ctx, delay); err != nil {
+			return watch.Chunk{}, err
+		}
 	case f.ended:
 		return watch.Chunk{}, errors.New("cursor is closed")
 	case hang:
@@ -224,6 +260,10 @@ func (f *fakeStream) Next(ctx context.Context) (watch.Chunk, error) {
 		s.noops++
 	}
 	chunk.Token = token(f.at, s.noops)
+	if s.behind > 0 {
+		now := time.Now()
+		chunk.Newest.T, chunk.Time.T = uint32(now.Unix()), uint32(now.Add(-s.behind).Unix())
+	}
 	return chunk, nil
 }
 

@@ -20,6 +20,7 @@ type Metrics struct {
 	read      prometheus.Counter
 	mutations *prometheus.CounterVec
 	reopened  *prometheus.CounterVec
+	caughtUp  prometheus.Gauge
 	// current is when the stream was last known to have read everything up to, in
 	// Unix nanoseconds; 0 while no stream is read.
 	current atomic.Int64
@@ -41,6 +42,10 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "penstock_publisher_stream_reopened_total",
 			Help: "Times that the change stream was opened again, by cause.",
 		}, []string{"cause"}),
+		caughtUp: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_publisher_stream_caught_up",
+			Help: "1 while the change stream is close to the end of the oplog, 0 while it catches up and on a process that does not lead.",
+		}),
 	}
 	// Each label value starts at 0, so that a first one is an increase.
 	for _, op := range operations[1:] {
@@ -51,7 +56,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		m.reopened.WithLabelValues(cause)
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.read, m.mutations, m.reopened, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		registerer.MustRegister(m.read, m.mutations, m.reopened, m.caughtUp, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "penstock_publisher_stream_lag_seconds",
 			Help: "How far the reading of the change stream is behind the event store; grows while the stream is silent, 0 on a process that does not lead.",
 		}, func() float64 { return m.lag(time.Now()).Seconds() }))
@@ -63,7 +68,18 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 func (m *Metrics) upTo(t time.Time) { m.current.Store(t.UnixNano()) }
 
 // stopped says that no stream is read.
-func (m *Metrics) stopped() { m.current.Store(0) }
+func (m *Metrics) stopped() {
+	m.current.Store(0)
+	m.setCaughtUp(false)
+}
+
+func (m *Metrics) setCaughtUp(caughtUp bool) {
+	value := 0.0
+	if caughtUp {
+		value = 1
+	}
+	m.caughtUp.Set(value)
+}
 
 func (m *Metrics) lag(now time.Time) time.Duration {
 	current := m.current.Load()

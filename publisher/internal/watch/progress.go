@@ -8,99 +8,165 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// progress decides whether the stream is alive. It is safe for concurrent use.
+const (
+	// closeBehind is how far behind the server's newest operation a stream may be to
+	// count as caught up. A shard without writes holds a sharded stream back by the 10 s
+	// between its no-op entries (periodicNoopIntervalSecs).
+	closeBehind = 15 * time.Second
+	// mostDoublings bounds how often the time for a request is doubled.
+	mostDoublings = 8
+)
+
+// progress decides whether the stream is alive, whether it has caught up, and how long
+// a request may take. It is safe for concurrent use.
 type progress struct {
 	silence, catchUp time.Duration
 
 	mu    sync.Mutex
 	token bson.Raw
-	// moved is when the position last moved, reopened when the stream was last
-	// opened, whatever came of it.
-	moved, reopened time.Time
-	// replied says that a stream has answered. Before that the position may be old,
-	// and the server has to scan a long oplog for it; after that it is as young as the
-	// last interruption.
-	replied bool
-	// held says that the reader waits for the handler.
+	// moved is when the position last moved, or the reader last waited for the handler.
+	moved time.Time
+	// answered is when the server last showed, other than by moving the position, that
+	// it works on what the stream waits for.
+	answered time.Time
+	// stood is when the first reply came that did not move the position, since the
+	// position moved or the stream was opened; zero if none did.
+	stood time.Time
+	// current is when a reply last showed that the stream had caught up; zero before.
+	current time.Time
+	// far reports that the last reply was known to be far behind.
+	far bool
+	// exceeded counts how often in a row the time for a request was not enough.
+	exceeded int
+	// held reports that the reader waits for the handler.
 	held bool
 }
 
 func newProgress(silence, catchUp time.Duration, now time.Time) *progress {
-	return &progress{silence: silence, catchUp: catchUp, moved: now, reopened: now}
+	return &progress{silence: silence, catchUp: max(silence, catchUp), moved: now}
 }
 
 // opening notes that the stream is being opened.
-func (p *progress) opening(now time.Time) {
+func (p *progress) opening() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reopened = now
+	p.stood = time.Time{}
 }
 
-// reply notes an answer of the stream and tells whether the position has moved.
-// That a token differs is all that is asked of it: tokens are opaque.
-func (p *progress) reply(token bson.Raw, changes int, now time.Time) (moved bool) {
+// reply notes an answer of the stream and reports whether the position has moved.
+func (p *progress) reply(chunk Chunk, now time.Time) (moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.replied = true
-	moved = changes > 0 || !bytes.Equal(token, p.token)
-	if moved {
-		p.token, p.moved = token, now
+	behind, known := chunk.behind()
+	p.far = known && behind > closeBehind
+	if moved = len(chunk.Changes) > 0 || !bytes.Equal(chunk.Token, p.token); moved {
+		p.token, p.moved, p.stood, p.exceeded = chunk.Token, now, time.Time{}, 0
+	} else {
+		if p.stood.IsZero() {
+			p.stood = now
+		}
+		if p.far {
+			// Through mongos the position stands while the slowest shard scans its oplog.
+			p.answered = now
+		}
+	}
+	// Without times, only an empty reply shows that the stream has caught up.
+	near := known && !p.far || !known && len(chunk.Changes) == 0
+	if near && !chunk.More && p.freshAt(now) {
+		p.current = now
 	}
 	return moved
 }
 
-// hold notes that the reader waits for the handler: the server is not asked, so
-// that its silence means nothing.
+// ping notes that the server has answered a ping while a request waits.
+func (p *progress) ping(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stood.IsZero() || p.far {
+		p.answered = now
+	}
+}
+
+// exceed notes that a request was given up though the server answers: the next one may
+// take twice as long, so that every oplog is scanned in the end.
+func (p *progress) exceed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.exceeded++
+}
+
+// hold notes that the reader waits for the handler: nothing is asked of the server, so
+// its silence means nothing.
 func (p *progress) hold(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held, p.moved = true, now
 }
 
-// release notes that the reader waits for the handler no more.
+// release notes that the reader no longer waits for the handler.
 func (p *progress) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held = false
 }
 
-// silent tells whether the stream answers without moving for so long that it is
-// to be reopened.
+// silent reports whether the stream has answered without moving for so long that it
+// must be reopened.
 func (p *progress) silent(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	since := p.moved
-	if p.reopened.After(since) {
-		since = p.reopened
+	if p.stood.IsZero() {
+		return false
 	}
-	return now.Sub(since) >= p.silence
+	allowed := p.silence
+	if p.far {
+		allowed = p.limit()
+	}
+	return now.Sub(p.stood) >= allowed
 }
 
-// fresh tells whether the position has moved lately, so that an empty reply
+// fresh reports whether the position has moved lately, so that an empty reply
 // proves that there is nothing to read.
 func (p *progress) fresh(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return now.Sub(p.moved) < p.silence
+	return p.freshAt(now)
 }
 
-// alive tells whether the liveness probe may hear a beat.
+func (p *progress) freshAt(now time.Time) bool { return now.Sub(p.moved) < p.silence }
+
+// caughtUp reports whether the stream is close to the end of the oplog, or was when it
+// was last read, less than a silence ago.
+func (p *progress) caughtUp(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.caughtUpAt(now)
+}
+
+func (p *progress) caughtUpAt(now time.Time) bool {
+	return !p.current.IsZero() && now.Sub(p.current) < p.silence
+}
+
+// alive reports whether the liveness probe may get a heartbeat.
 func (p *progress) alive(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	allowed := 2 * p.silence
-	if !p.replied {
-		allowed = max(allowed, p.catchUp)
+	last := p.moved
+	if p.answered.After(last) {
+		last = p.answered
 	}
-	return p.held || now.Sub(p.moved) < allowed
+	return p.held || now.Sub(last) < 2*p.silence
 }
 
-// patience is how long the next request may take.
-func (p *progress) patience() time.Duration {
+// allowance returns how long the next request may take, and whether that holds only as
+// long as the server answers pings.
+func (p *progress) allowance(now time.Time) (limit time.Duration, pinged bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.replied {
-		return max(p.silence, p.catchUp)
+	if p.caughtUpAt(now) {
+		return p.silence, false
 	}
-	return p.silence
+	return p.limit(), true
 }
+
+func (p *progress) limit() time.Duration { return p.catchUp << min(p.exceeded, mostDoublings) }

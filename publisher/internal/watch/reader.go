@@ -84,11 +84,12 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 
 // session opens the stream and reads it until an error, which it returns.
 func (r *reader) session(ctx context.Context) (Phase, error) {
-	r.progress.opening(time.Now())
-	opening, cancel := mongox.Patient(ctx, r.progress.patience())
-	stream, err := r.source.Open(opening, r.position, r.shape)
-	err = mongox.Explain(opening, err)
-	cancel()
+	r.progress.opening()
+	var stream ChangeStream
+	err := r.ask(ctx, func(ctx context.Context) (err error) {
+		stream, err = r.source.Open(ctx, r.position, r.shape)
+		return err
+	})
 	if err != nil {
 		return Opening, err
 	}
@@ -110,32 +111,36 @@ func (r *reader) session(ctx context.Context) (Phase, error) {
 
 // read takes one chunk of the stream to the queue.
 func (r *reader) read(ctx context.Context, stream ChangeStream) error {
-	reading, cancel := mongox.Patient(ctx, r.progress.patience())
-	chunk, err := stream.Next(reading)
-	err = mongox.Explain(reading, err)
-	cancel()
+	var chunk Chunk
+	err := r.ask(ctx, func(ctx context.Context) (err error) {
+		chunk, err = stream.Next(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	moved := r.progress.reply(chunk.Token, len(chunk.Changes), now)
+	moved := r.progress.reply(chunk, now)
 	if moved {
 		r.backoff.Reset()
 	}
 	if len(chunk.Changes) == 0 {
-		return r.idle(chunk.Token, moved, now)
+		return r.idle(chunk, moved, now)
 	}
 	return r.take(ctx, chunk)
 }
 
-// idle handles a reply without changes: the server has waited for one in vain.
-func (r *reader) idle(token bson.Raw, moved bool, now time.Time) error {
-	if r.progress.fresh(now) {
+// idle handles a reply without changes: the server has found none within its wait.
+func (r *reader) idle(chunk Chunk, moved bool, now time.Time) error {
+	switch behind, _ := chunk.behind(); {
+	case behind > closeBehind:
+		r.options.Metrics.upTo(time.Unix(int64(chunk.Time.T), 0))
+	case r.progress.fresh(now):
 		r.options.Metrics.upTo(now)
 	}
-	if moved && token != nil {
-		r.position = Position{Token: token}
-		r.queue.mark(Batch{Token: token})
+	if moved && chunk.Token != nil {
+		r.position = Position{Token: chunk.Token}
+		r.queue.mark(Batch{Token: chunk.Token})
 	}
 	switch {
 	case r.shape == KeysOnly:

@@ -69,10 +69,12 @@ func pipeline(shape Shape) mongo.Pipeline {
 
 // Open opens a change stream that starts at from.
 func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (ChangeStream, error) {
-	opts := options.ChangeStream().SetMaxAwaitTime(maxAwait).SetBatchSize(batchSize)
+	most := int32(batchSize)
 	if shape == KeysOnly {
-		opts.SetBatchSize(keysBatchSize)
+		most = keysBatchSize
 	}
+	sizer := newBatchSizer(most)
+	opts := options.ChangeStream().SetMaxAwaitTime(maxAwait).SetBatchSize(sizer.size)
 	switch {
 	case from.Token != nil:
 		opts.SetStartAfter(from.Token)
@@ -81,11 +83,24 @@ func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (Chan
 	default:
 		return nil, errors.New("open change stream: no position given")
 	}
-	stream, err := c.events.Watch(ctx, pipeline(shape), opts)
+	// A session of our own, beside what the driver would use, shows the operation time of
+	// each reply. Causal consistency would only hold reads back.
+	session, err := c.events.Database().Client().StartSession(options.Session().SetCausalConsistency(false))
 	if err != nil {
+		return nil, fmt.Errorf("start session: %w", err)
+	}
+	begun := time.Now()
+	stream, err := c.events.Watch(mongo.NewSessionContext(ctx, session), pipeline(shape), opts)
+	if err != nil {
+		session.EndSession(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("open change stream on %s.%s: %w", c.events.Database().Name(), c.events.Name(), err)
 	}
-	return &driverStream{stream: stream}, nil
+	return &driverStream{stream: stream, session: session, sizer: sizer, opened: time.Since(begun)}, nil
+}
+
+// Ping asks the primary for a sign of life.
+func (c *Collection) Ping(ctx context.Context) error {
+	return c.events.Database().Client().Ping(ctx, readpref.Primary())
 }
 
 // Fetch reads the document with that document key, after its insertion: a new primary
@@ -112,12 +127,19 @@ func (c *Collection) Fetch(ctx context.Context, documentKey bson.Raw, inserted b
 
 // driverStream is the driver's change stream in chunks.
 type driverStream struct {
-	stream *mongo.ChangeStream
+	stream  *mongo.ChangeStream
+	session *mongo.Session
+	sizer   batchSizer
+	// opened is how long opening took, until the first batch has been looked at.
+	opened time.Duration
+	// full reports that the server filled the present batch.
+	full bool
 }
 
 // Next gives what is left of the driver's batch, up to the bounds of a chunk, and
-// asks the server only where nothing is left.
+// asks the server only if nothing is left.
 func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
+	asks, begun := s.stream.RemainingBatchLength() == 0, time.Now()
 	if !s.stream.TryNext(ctx) {
 		if err := s.stream.Err(); err != nil {
 			return Chunk{}, fmt.Errorf("read change stream: %w", err)
@@ -125,7 +147,16 @@ func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
 		if s.stream.ID() == 0 {
 			return Chunk{}, errCursorClosed
 		}
-		return Chunk{Token: s.token()}, nil
+		s.opened = 0
+		return s.finish(Chunk{}), nil
+	}
+	if asks {
+		took := time.Since(begun)
+		if s.opened > 0 { // the reply that opened the stream held this batch
+			took, s.opened = s.opened, 0
+		}
+		s.full = s.sizer.replied(1+s.stream.RemainingBatchLength(), took)
+		s.stream.SetBatchSize(s.sizer.size)
 	}
 	var chunk Chunk
 	var slab []byte
@@ -152,8 +183,18 @@ func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
 			return Chunk{}, fmt.Errorf("read change stream: %w", errors.Join(s.stream.Err(), ctx.Err()))
 		}
 	}
+	chunk.More = s.full || s.stream.RemainingBatchLength() > 0
+	return s.finish(chunk), nil
+}
+
+// finish sets the chunk's position and times.
+func (s *driverStream) finish(chunk Chunk) Chunk {
 	chunk.Token = s.token()
-	return chunk, nil
+	chunk.Time = tokenTime(chunk.Token)
+	if newest := s.session.OperationTime(); newest != nil {
+		chunk.Newest = *newest
+	}
+	return chunk
 }
 
 // token is the position after what was read: after the last change of a reply the
@@ -162,4 +203,7 @@ func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
 func (s *driverStream) token() bson.Raw { return bytes.Clone(s.stream.ResumeToken()) }
 
 // Close ends the server's cursor, which is only a courtesy: it would expire.
-func (s *driverStream) Close(ctx context.Context) error { return s.stream.Close(ctx) }
+func (s *driverStream) Close(ctx context.Context) error {
+	defer s.session.EndSession(ctx)
+	return s.stream.Close(ctx)
+}

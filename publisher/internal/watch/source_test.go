@@ -87,11 +87,11 @@ func TestReadsTheDriversBatchesAsChunks(t *testing.T) {
 		`{"$changeStream":{"startAfter":{"_data":"8201"}}},` +
 		`{"$match":{"operationType":{"$in":["insert","update","replace","delete","drop","rename","dropDatabase","invalidate"]}}},` +
 		`{"$project":{"_id":1,"operationType":1,"clusterTime":1,"wallTime":1,"documentKey":1,"fullDocument":1}}],` +
-		`"cursor":{"batchSize":4096},"readConcern":{"level":"majority"}}`
+		`"cursor":{"batchSize":64},"readConcern":{"level":"majority"}}`
 	if got := s.Command(t, 0); got != open {
 		t.Errorf("opened by\n%s, want\n%s", got, open)
 	}
-	if got, want := s.Command(t, 1), `{"getMore":7,"collection":"events","batchSize":4096,"maxTimeMS":1000}`; got != want {
+	if got, want := s.Command(t, 1), `{"getMore":7,"collection":"events","batchSize":64,"maxTimeMS":1000}`; got != want {
 		t.Errorf("read by\n%s, want\n%s", got, want)
 	}
 }
@@ -237,5 +237,55 @@ func TestFetchesADocument(t *testing.T) {
 	var command mongo.CommandError
 	if _, err := source.Fetch(t.Context(), key, inserted); !errors.As(err, &command) || command.Code != 13 {
 		t.Errorf("a refusal: %v", err)
+	}
+}
+
+func TestChunksShowHowFarBehindTheyAre(t *testing.T) {
+	t.Parallel()
+	at := func(r bson.D, newest uint32) bson.D {
+		return append(r, bson.E{Key: "operationTime", Value: bson.Timestamp{T: newest, I: 1}})
+	}
+	var full []any
+	for n := range int32(64) {
+		full = append(full, insertOf("820000006400000001", n))
+	}
+	_, events := newServer(t,
+		at(reply("firstBatch", 7, "820000006400000001", full...), 5000),
+		at(reply("nextBatch", 7, "820000100000000001", insertOf("820000100000000001", 1)), 5010),
+		bson.D{{Key: "ok", Value: 1}},
+	)
+	stream, err := watch.NewCollection(events).Open(t.Context(), atStart, watch.Whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []watch.Chunk{
+		{More: true, Time: bson.Timestamp{T: 100, I: 1}, Newest: bson.Timestamp{T: 5000, I: 1}},
+		{More: false, Time: bson.Timestamp{T: 4096, I: 1}, Newest: bson.Timestamp{T: 5010, I: 1}},
+	} {
+		chunk, err := stream.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chunk.More != want.More || chunk.Time != want.Time || chunk.Newest != want.Newest {
+			t.Errorf("more %v, at %v of %v; want %+v", chunk.More, chunk.Time, chunk.Newest, want)
+		}
+	}
+	if err := stream.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPingAsksTheServer(t *testing.T) {
+	t.Parallel()
+	s, events := newServer(t, bson.D{{Key: "ok", Value: 1}}, bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 11600}, {Key: "errmsg", Value: "shutdown"}})
+	source := watch.NewCollection(events)
+	if err := source.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := source.Ping(t.Context()); err == nil {
+		t.Error("an error counts as an answer")
+	}
+	if got := s.Command(t, 0); got != `{"ping":1}` {
+		t.Errorf("asked %s", got)
 	}
 }

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -10,8 +11,9 @@ import (
 type Position struct {
 	// Token is opaque: the stream starts just after it.
 	Token bson.Raw
-	// Time is a cluster time: without a token, the stream starts with the changes of
-	// that very time.
+	// Time is a cluster time. Without a token, the stream starts with the changes of
+	// that very time. With a token, it is the time of the last change before, zero if
+	// unknown, and serves only the lag.
 	Time bson.Timestamp
 }
 
@@ -35,6 +37,21 @@ type Chunk struct {
 	// Token is the position after the last of Changes or, without any, the
 	// post-batch token of the server's latest reply.
 	Token bson.Raw
+	// More reports that the server may have more changes at hand: its reply was as large
+	// as it was asked for, or a part of the reply is still to come.
+	More bool
+	// Time is the cluster time of Token, and Newest that of the server's newest operation
+	// when it replied. Zero: unknown.
+	Time, Newest bson.Timestamp
+}
+
+// behind returns how far the chunk's position is behind the server's newest operation.
+func (c Chunk) behind() (behind time.Duration, known bool) {
+	if c.Time.IsZero() || c.Newest.IsZero() {
+		return 0, false
+	}
+	at, newest := time.Unix(int64(c.Time.T), 0), time.Unix(int64(c.Newest.T), 0)
+	return max(0, newest.Sub(at)), true
 }
 
 // ChangeStream is an open change stream. One goroutine uses it.
@@ -53,6 +70,9 @@ type Source interface {
 	// Fetch reads the document with that document key, which was inserted at that
 	// cluster time; nil without an error means that there is none any more.
 	Fetch(ctx context.Context, documentKey bson.Raw, inserted bson.Timestamp) (bson.Raw, error)
+	// Ping returns nil when the server answers. It uses another connection than a stream
+	// whose request waits.
+	Ping(ctx context.Context) error
 }
 
 // Insert is one event that was stored.

@@ -19,10 +19,12 @@ type Options struct {
 	// PrefetchBytes bounds what is read ahead of the handler, beside the driver's own
 	// reply of at most 16 MiB. Default 16 MiB.
 	PrefetchBytes int64
-	// Silence is how long the position of an open stream may stand still. It must
-	// exceed the 10 s at which an idle replica set writes to its oplog. Default 60 s.
+	// Silence is how long the position of a stream that has caught up may stand still,
+	// and how long a server may leave pings unanswered while the stream catches up. It
+	// must exceed the 10 s at which an idle replica set writes to its oplog. Default 60 s.
 	Silence time.Duration
-	// CatchUp is how long the first reply may take. Default 10 min.
+	// CatchUp is how long a request may take while the stream catches up and the server
+	// answers pings. It doubles each time that it was not enough. Default 30 min.
 	CatchUp time.Duration
 	// Beat is called about every second while the stream is alive.
 	Beat func()
@@ -56,7 +58,7 @@ func New(source Source, options Options) *Watcher {
 		options.Silence = time.Minute
 	}
 	if options.CatchUp <= 0 {
-		options.CatchUp = 10 * time.Minute
+		options.CatchUp = 30 * time.Minute
 	}
 	if options.Beat == nil {
 		options.Beat = func() {}
@@ -112,21 +114,33 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 	}
 }
 
-// startOf is the time up to which everything counts as read before the first
-// reply: a token does not say how old it is.
+// startOf is the time up to which everything counts as read before the first reply: that
+// of the token or, if it does not show its time, of the last change before it.
 func startOf(from Position) time.Time {
-	if from.Token == nil && from.Time.T != 0 {
-		return time.Unix(int64(from.Time.T), 0)
+	at := tokenTime(from.Token)
+	if at.IsZero() {
+		at = from.Time
 	}
-	return time.Now()
+	if at.IsZero() {
+		return time.Now()
+	}
+	return time.Unix(int64(at.T), 0)
 }
 
+// beat sends heartbeats while the stream is alive, and reports when the stream has
+// caught up or falls behind.
 func (w *Watcher) beat(ctx context.Context, progress *progress) {
 	ticker := time.NewTicker(beatInterval)
 	defer ticker.Stop()
+	since, caughtUp := time.Now(), false
 	for {
-		if progress.alive(time.Now()) {
+		now := time.Now()
+		if progress.alive(now) {
 			w.options.Beat()
+		}
+		if is := progress.caughtUp(now); is != caughtUp {
+			w.report(is, now.Sub(since), now)
+			since, caughtUp = now, is
 		}
 		select {
 		case <-ctx.Done():
@@ -134,4 +148,16 @@ func (w *Watcher) beat(ctx context.Context, progress *progress) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// report logs and shows that the stream has caught up after that long, or has fallen
+// behind.
+func (w *Watcher) report(caughtUp bool, after time.Duration, now time.Time) {
+	w.options.Metrics.setCaughtUp(caughtUp)
+	lag := w.options.Metrics.lag(now).Round(time.Millisecond)
+	if caughtUp {
+		w.options.Logger.Info().Stringer("lag", lag).Stringer("took", after.Round(time.Second)).Msg("change stream has caught up")
+		return
+	}
+	w.options.Logger.Warn().Stringer("lag", lag).Msg("change stream has fallen behind; catching up")
 }

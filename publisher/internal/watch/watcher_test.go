@@ -30,10 +30,21 @@ type running struct {
 	result chan error
 }
 
-// beats keeps when the last beat was.
-type beats struct{ at atomic.Int64 }
+// beats keeps when the last beat was, and the longest time without one.
+type beats struct{ at, longest atomic.Int64 }
 
-func (b *beats) beat()              { b.at.Store(time.Now().UnixNano()) }
+func (b *beats) beat() {
+	now := time.Now().UnixNano()
+	if last := b.at.Swap(now); last != 0 && now-last > b.longest.Load() {
+		b.longest.Store(now - last)
+	}
+}
+
+// pause is the longest time without a beat since the first.
+func (b *beats) pause() time.Duration {
+	return max(time.Duration(b.longest.Load()), b.ago())
+}
+
 func (b *beats) last() time.Time    { return time.Unix(0, b.at.Load()) }
 func (b *beats) ago() time.Duration { return time.Since(b.last()) }
 
@@ -268,29 +279,6 @@ func TestEndsWithItsHandler(t *testing.T) {
 		run := start(t, store, atStart, watch.Options{}, &recorder{err: broken})
 		if err := <-run.result; !errors.Is(err, broken) {
 			t.Errorf("ended with %v", err)
-		}
-	})
-}
-
-func TestAnOldPositionHasTimeToBeFound(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFakeStore()
-		store.insert()
-		store.hang = true
-		var beat beats
-		began := time.Now()
-		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
-		pass(20 * time.Minute)
-		synctest.Wait()
-		if after := beat.last().Sub(began); after < 239*time.Second || after > 241*time.Second {
-			t.Errorf("beats ended after %v, want the time to catch up", after)
-		}
-		if n := len(store.opened()); n < 4 || n > 6 {
-			t.Errorf("opened %d times in 20 min, want once for each 4 min", n)
-		}
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
 		}
 	})
 }

@@ -1,0 +1,228 @@
+package watch_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// TestFollowsASlowSourceToItsEnd: a server that scans a long oplog answers when it has
+// found something, however long that takes.
+func TestFollowsASlowSourceToItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const batches, perBatch = 80, 3
+		store := newFakeStore()
+		store.delay = 90 * time.Second
+		for range batches * perBatch {
+			store.insert()
+		}
+		var beat beats
+		run := start(t, store, atStart, watch.Options{Beat: beat.beat}, &recorder{})
+		pass(2*time.Hour + 10*time.Minute)
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(batches*perBatch)) {
+			t.Errorf("handled %d of %d events in 2 h", len(got), batches*perBatch)
+		}
+		if n := len(store.opened()); n != 1 {
+			t.Errorf("opened %d times, want once", n)
+		}
+		if longest := beat.pause(); longest > 30*time.Second {
+			t.Errorf("no beat for %v: the liveness probe fails while the stream makes progress", longest)
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAServerThatAnswersPingsHasTimeForTheStream: only a connection that is dead by
+// itself is given up, after an allowance that doubles.
+func TestAServerThatAnswersPingsHasTimeForTheStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		store.insert()
+		store.hang = true
+		var beat beats
+		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 4 * time.Minute, Beat: beat.beat}, &recorder{})
+		pass(20 * time.Minute)
+		synctest.Wait()
+		if longest := beat.pause(); longest > 2*time.Second {
+			t.Errorf("no beat for %v, though the server answers pings", longest)
+		}
+		// At once, after 4 min, and after 8 min more.
+		if n := len(store.opened()); n != 3 {
+			t.Errorf("opened %d times in 20 min, want 3", n)
+		}
+		store.with(func() { store.hang = false })
+		pass(10 * time.Minute)
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(1)) {
+			t.Errorf("handled %v, want the event once the server answers", got)
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestADeadServerIsGivenUpWhileCatchingUp: without an answer to pings, nothing is worth
+// waiting for.
+func TestADeadServerIsGivenUpWhileCatchingUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		store.insert()
+		store.hang, store.deaf = true, true
+		var beat beats
+		began := time.Now()
+		run := start(t, store, atStart, watch.Options{Silence: 30 * time.Second, CatchUp: 2 * time.Minute, Beat: beat.beat}, &recorder{})
+		pass(5 * time.Minute)
+		synctest.Wait()
+		if after := beat.last().Sub(began); after < 59*time.Second || after > 61*time.Second {
+			t.Errorf("beats ended after %v, want twice the silence", after)
+		}
+		if n := len(store.opened()); n < 8 || n > 11 {
+			t.Errorf("opened %d times in 5 min, want once for each 30 s", n)
+		}
+		store.with(func() { store.hang, store.deaf = false, false })
+		pass(3 * time.Minute)
+		synctest.Wait()
+		if got := run.seen(); !slices.Equal(got, numbers(1)) || beat.ago() > 2*time.Second {
+			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAStreamThatIsFarBehindMayStand: mongos answers every second, with a position that
+// stands while the slowest shard scans its oplog.
+func TestAStreamThatIsFarBehindMayStand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		store.insert()
+		store.frozen, store.behind = true, time.Hour
+		var beat beats
+		registry := prometheus.NewRegistry()
+		options := watch.Options{CatchUp: 30 * time.Minute, Metrics: watch.NewMetrics(registry), Beat: beat.beat}
+		run := start(t, store, atStart, options, &recorder{})
+		pass(29 * time.Minute)
+		synctest.Wait()
+		if n := len(store.opened()); n != 1 || beat.pause() > 2*time.Second {
+			t.Errorf("opened %d times, no beat for %v; want once, and to stay alive", n, beat.pause())
+		}
+		if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag < 3500 || lag > 3700 {
+			t.Errorf("lag is %v s, want the hour that the position is behind", lag)
+		}
+		if got := gauge(t, registry, "penstock_publisher_stream_caught_up"); got != 0 {
+			t.Error("caught up an hour behind")
+		}
+		pass(5 * time.Minute)
+		synctest.Wait()
+		if n := len(store.opened()); n != 2 {
+			t.Errorf("opened %d times in 34 min, want a second time", n)
+		}
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCaughtUpIsShownAndLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFakeStore()
+		store.delay = 90 * time.Second
+		for range 9 {
+			store.insert()
+		}
+		registry := prometheus.NewRegistry()
+		var log bytes.Buffer
+		options := watch.Options{Metrics: watch.NewMetrics(registry), Logger: zerolog.New(&log)}
+		r := &recorder{}
+		run := start(t, store, atStart, options, r)
+		caughtUp := func() float64 { return gauge(t, registry, "penstock_publisher_stream_caught_up") }
+		pass(4 * time.Minute)
+		synctest.Wait()
+		if caughtUp() != 0 {
+			t.Error("caught up with changes left to read")
+		}
+		pass(3 * time.Minute)
+		synctest.Wait()
+		if caughtUp() != 1 {
+			t.Error("not caught up at the end of the stream")
+		}
+		// The handler stops for minutes: the stream is behind, however fast it reads.
+		block := make(chan struct{})
+		r.mu.Lock()
+		r.block = block
+		r.mu.Unlock()
+		store.with(func() { store.delay = 0 })
+		for range 4000 {
+			store.insert()
+		}
+		pass(5 * time.Minute)
+		synctest.Wait()
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+		if caughtUp() != 0 {
+			t.Error("a stopped stream is caught up")
+		}
+		for _, want := range []string{`"message":"change stream has caught up"`, `"message":"change stream has fallen behind; catching up"`} {
+			if n := strings.Count(log.String(), want); n != 1 {
+				t.Errorf("logged %s %d times in\n%s", want, n, log.String())
+			}
+		}
+	})
+}
+
+// TestLagStartsFromTheCheckpoint: a publisher that is hours behind must not show a lag
+// of 0 until the first reply.
+func TestLagStartsFromTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	// The clock of a bubble starts here.
+	hoursAgo := bson.Timestamp{T: uint32(time.Date(1999, 12, 31, 21, 0, 0, 0, time.UTC).Unix()), I: 1}
+	ofToken, err := bson.Marshal(bson.M{"_data": fmt.Sprintf("82%08X%08X2B0229296E04", hoursAgo.T, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]watch.Position{
+		"a time":                      {Time: hoursAgo},
+		"a token that shows its time": {Token: ofToken, Time: bson.Timestamp{T: hoursAgo.T - 7200}},
+		"a token that shows none":     {Token: token(0, 0), Time: hoursAgo},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFakeStore()
+				store.hang = true
+				registry := prometheus.NewRegistry()
+				run := start(t, store, from, watch.Options{Metrics: watch.NewMetrics(registry)}, &recorder{})
+				pass(time.Minute)
+				synctest.Wait()
+				if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 3*3600+60 {
+					t.Errorf("lag is %v s, want 3 h and a minute", lag)
+				}
+				if err := run.stop(); !errors.Is(err, errEnough) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

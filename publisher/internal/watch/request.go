@@ -1,0 +1,77 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// pingsPerSilence is how often a silence is divided by pings while a request waits.
+const pingsPerSilence = 4
+
+// ask makes one request of the stream. Once the stream has caught up, a request may take
+// a silence. Before that the server may have to scan any length of oplog for its reply,
+// and to give up would throw away what it has scanned: the request then ends when the
+// server has not answered pings for a silence, or after [Options.CatchUp], which only a
+// connection that is dead by itself reaches.
+func (r *reader) ask(ctx context.Context, request func(context.Context) error) error {
+	limit, pinged := r.progress.allowance(time.Now())
+	if !pinged {
+		asking, cancel := mongox.Patient(ctx, limit)
+		defer cancel()
+		return mongox.Explain(asking, request(asking))
+	}
+	supervised, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	asking, cancel := mongox.Patient(supervised, limit)
+	defer cancel()
+
+	// Most requests are answered before the first ping.
+	var pings sync.WaitGroup
+	pings.Add(1)
+	begun, interval := time.Now(), r.options.Silence/pingsPerSilence
+	timer := time.AfterFunc(interval, func() {
+		defer pings.Done()
+		r.ping(supervised, giveUp, begun, interval)
+	})
+	err := mongox.Explain(asking, request(asking))
+	if err != nil && errors.Is(context.Cause(asking), mongox.ErrNoAnswer) && supervised.Err() == nil {
+		r.progress.exceed()
+	}
+	giveUp(nil)
+	if timer.Stop() {
+		pings.Done()
+	}
+	pings.Wait()
+	return err
+}
+
+// ping asks the server for a sign of life until ctx ends, and gives the request up when
+// it has had none for a silence.
+func (r *reader) ping(ctx context.Context, giveUp context.CancelCauseFunc, begun time.Time, interval time.Duration) {
+	last, logged := begun, false
+	for ctx.Err() == nil {
+		pinging, cancel := mongox.Patient(ctx, interval)
+		err := r.source.Ping(pinging)
+		cancel()
+		now := time.Now()
+		switch {
+		case err == nil:
+			last = now
+			r.progress.ping(now)
+			if waited := now.Sub(begun); !logged && waited >= r.options.Silence {
+				logged = true
+				r.options.Logger.Info().Stringer("waited", waited.Round(time.Second)).
+					Msg("change stream has not answered yet, but the server answers pings: it may be scanning its oplog")
+			}
+		case now.Sub(last) >= r.options.Silence:
+			giveUp(mongox.ErrNoAnswer)
+			return
+		}
+		_ = backoff.Wait(ctx, interval) // the loop ends with ctx
+	}
+}

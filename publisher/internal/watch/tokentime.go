@@ -1,0 +1,31 @@
+package watch
+
+import (
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// tokenTimestamp is the mark of a timestamp, in hexadecimal, at the start of a token: a
+// token is a key string, and its first value is the cluster time.
+// https://github.com/mongodb/mongo/blob/master/src/mongo/db/pipeline/resume_token.h
+const tokenTimestamp = "82"
+
+// tokenTime returns the cluster time of a resume token, zero if it is not known. Tokens
+// are the server's own and may change: this one serves the lag and the waiting times,
+// and never decides what is read.
+func tokenTime(token bson.Raw) bson.Timestamp {
+	data, ok := token.Lookup("_data").StringValueOK()
+	if !ok || len(data) < 18 || data[:2] != tokenTimestamp {
+		return bson.Timestamp{}
+	}
+	seconds, err := strconv.ParseUint(data[2:10], 16, 32)
+	if err != nil {
+		return bson.Timestamp{}
+	}
+	increment, err := strconv.ParseUint(data[10:18], 16, 32)
+	if err != nil {
+		return bson.Timestamp{}
+	}
+	return bson.Timestamp{T: uint32(seconds), I: uint32(increment)}
+}
