@@ -38,6 +38,9 @@ func Main(inCode ...*Projection) int {
 		if err != nil {
 			return cli.Program{}, err
 		}
+		if o.Config.Projections.InferEvents > 0 {
+			return cli.Program{Run: func(ctx context.Context) error { return inferEvents(ctx, o.Config, stdout, o.Logger) }, Logger: o.Logger}, nil
+		}
 		return cli.Program{Run: New(o).Run, Logger: o.Logger}, nil
 	})
 }

@@ -38,7 +38,8 @@ type Options struct {
 // stdout. inCode are projections in Go, to run beside those of the configured file
 // or folder, which may then be left out. Help and problems are printed, those of
 // the projections with file and line; the error is then [cli.ErrHelp] or
-// [cli.ErrUsage]. With --check-projections, that is all it does.
+// [cli.ErrUsage]. With --check-projections, that is all it does. With --infer-events
+// no projections are read, and the logger writes to stderr.
 func ParseOptions(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, inCode ...*Projection) (Options, error) {
 	var o Options
 	o.Config.Projections.InCode = len(inCode) > 0
@@ -46,6 +47,12 @@ func ParseOptions(args []string, environ func(string) (string, bool), stdout, st
 	usage := cli.Parse(&o.Config, info, args, environ, stdout, stderr)
 	if usage != nil && !errors.Is(usage, cli.ErrUsage) {
 		return Options{}, usage
+	}
+	if o.Config.Projections.InferEvents > 0 && usage == nil {
+		// What is inferred goes to stdout alone.
+		logger, err := obs.NewLogger(stderr, o.Config.Process.Log)
+		o.Logger = logger
+		return o, err
 	}
 	projections, err := load(o.Config.Projections.Path, inCode)
 	if err == nil {

@@ -33,6 +33,7 @@ type ServiceBus struct {
 type Projections struct {
 	Path          string        `name:"projections" env:"PENSTOCK_PROJECTIONS" placeholder:"PATH" help:"The projections: a YAML file, or a folder whose *.yaml and *.yml files are all read."`
 	Check         bool          `name:"check-projections" help:"Check the configuration and the projections, connect to nothing, and end: with exit status 0 where all is right, else with 2 and every problem."`
+	InferEvents   int           `name:"infer-events" placeholder:"N" help:"Read the N oldest and the N newest events of the event store, print the section events of a file of projections with the fields and types of their payloads, and end. Nothing else is connected to, so only the settings of the event store and its documents are needed."`
 	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises of the event ids of an aggregate: 1, 2, 3 and so on, so that a hole is a gap (strict), or only that they rise (increasing). Then nobody would miss a message, so those of a session are received one by one, a round trip each."`
 	BatchSize     int           `name:"batch-size" env:"PENSTOCK_BATCH_SIZE" default:"256" help:"Events of a session that are projected together. A session holds up to a few times as many in memory."`
 	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for those of other sessions, to share a round trip with them. A lone one does not wait."`

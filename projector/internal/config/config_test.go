@@ -107,3 +107,16 @@ func TestHelpExplainsEverything(t *testing.T) {
 		}
 	}
 }
+
+func TestInferringEventsNeedsTheEventStoreAlone(t *testing.T) {
+	t.Parallel()
+	for arg, want := range map[string]string{"10": "", "-1": "--infer-events is -1: use 1 to 1000000"} {
+		var c config.Config
+		var problems bytes.Buffer
+		env := map[string]string{"MONGODB_URI": "mongodb://localhost/?replicaSet=rs0"}
+		err := cli.Parse(&c, cli.Info{Name: "projector"}, []string{"--infer-events=" + arg}, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard, &problems)
+		if (err == nil) != (want == "") || !strings.Contains(problems.String(), want) {
+			t.Errorf("--infer-events %s: %v, %s", arg, err, problems.String())
+		}
+	}
+}

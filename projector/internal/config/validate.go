@@ -19,11 +19,17 @@ const (
 	maxBatchSize = 2048
 	// maxBacklog bounds a count: a thousand requests.
 	maxBacklog = 100_000
+	// maxInferEvents bounds the events that are read from either end: they are streamed
+	// but take time.
+	maxInferEvents = 1_000_000
 )
 
 // Validate reports every problem at once: each is a line that starts with its
 // variable and ends with the remedy.
 func (c *Config) Validate() error {
+	if c.Projections.InferEvents != 0 {
+		return errors.Join(c.MongoDB.Validate(), c.Projections.validateInfer(), c.Fields.Validate())
+	}
 	return errors.Join(
 		c.MongoDB.Validate(),
 		c.ServiceBus.validate(),
@@ -56,6 +62,13 @@ func (s Projections) validate() error {
 	p.require(s.Path != "" || s.InCode, "PENSTOCK_PROJECTIONS is not set: set it to the YAML file of the projections, or to the folder of several")
 	p.require(s.BatchSize >= 1 && s.BatchSize <= maxBatchSize, "PENSTOCK_BATCH_SIZE is %d: use 1 to %d", s.BatchSize, maxBatchSize)
 	p.require(s.FlushInterval > 0 && s.FlushInterval <= time.Second, "PENSTOCK_FLUSH_INTERVAL is %v: use more than 0 and at most 1s", s.FlushInterval)
+	return errors.Join(p...)
+}
+
+// validateInfer holds what --infer-events needs.
+func (s Projections) validateInfer() error {
+	var p problems
+	p.require(s.InferEvents >= 1 && s.InferEvents <= maxInferEvents, "--infer-events is %d: use 1 to %d", s.InferEvents, maxInferEvents)
 	return errors.Join(p...)
 }
 

@@ -169,3 +169,23 @@ func TestMissingDoesNotWaitForTheCursorToClose(t *testing.T) {
 		t.Errorf("the cursor was left open: %s", command)
 	}
 }
+
+func TestSampleVisitsWhatIsAnEvent(t *testing.T) {
+	t.Parallel()
+	c := &collection{documents: []any{
+		append(stored("a", 1), bson.E{Key: "_id", Value: int64(1)}),
+		bson.D{{Key: "_id", Value: int64(2)}, {Key: "note", Value: "no event"}},
+	}}
+	var visited []string
+	broken, err := reader(t, c).Sample(t.Context(), 2, func(ev *event.Event) { visited = append(visited, ev.AggregateID) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The fake answers twice alike: the oldest, and the newest after these.
+	if broken != 2 || len(visited) != 2 {
+		t.Errorf("visited %v, %d broken", visited, broken)
+	}
+	if from, ok := c.filter.Lookup("_id", "$gt").AsInt64OK(); !ok || from != 2 || *c.options.Limit != 2 {
+		t.Errorf("asked %s, limit %d", c.filter, *c.options.Limit)
+	}
+}

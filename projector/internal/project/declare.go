@@ -15,24 +15,61 @@ import (
 
 // loader turns declarations into projections and collects what is wrong with them.
 type loader struct {
-	projections []*Projection
-	problems    []Problem
-	// names and collections say where each was first used.
-	names, collections map[string]string
+	found    []*Projection
+	problems []Problem
+	// sections are those of all files.
+	sections struct{ events, projections []section }
+	// names, collections and declared event types say where each was first used.
+	names, collections, declared map[string]string
+	// schemas are of the declared event types, environments of those compiled so far.
+	schemas      map[string]*schema
+	environments map[string]*environment
+}
+
+// section is the value of a key at the root of a YAML document.
+type section struct {
+	place place
+	node  *yaml.Node
+}
+
+func newLoader() *loader {
+	return &loader{
+		names: map[string]string{}, collections: map[string]string{}, declared: map[string]string{},
+		schemas: map[string]*schema{}, environments: map[string]*environment{},
+	}
+}
+
+// environment gives that of an event type.
+func (l *loader) environment(eventType string) (*environment, error) {
+	if e, ok := l.environments[eventType]; ok {
+		return e, nil
+	}
+	e, err := newEnvironment(l.schemas[eventType])
+	if err == nil {
+		l.environments[eventType] = e
+	}
+	return e, err
 }
 
 func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
 
-// result is what all parsed files come to.
+// result declares what all parsed files hold. The event types come first: a file's
+// section events counts for all of them.
 func (l *loader) result(path string) ([]*Projection, error) {
-	if len(l.projections) == 0 && len(l.problems) == 0 {
+	for _, s := range l.sections.events {
+		s.place.events(s.node)
+	}
+	for _, s := range l.sections.projections {
+		s.place.projections(s.node)
+	}
+	if len(l.found) == 0 && len(l.problems) == 0 {
 		l.report(Problem{File: path, Message: "no projection is declared"})
 	}
 	if len(l.problems) > 0 {
 		sortProblems(l.problems)
 		return nil, &LoadError{Problems: l.problems}
 	}
-	return l.projections, nil
+	return l.found, nil
 }
 
 // place is where the loader is in a file.
@@ -54,7 +91,7 @@ func (p place) problem(node *yaml.Node, format string, args ...any) {
 // yamlLine finds the line in an error of the YAML parser, which has no other form.
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// parse reads the declarations of one file, which may hold several YAML documents.
+// parse reads one file, which may hold several YAML documents.
 func (l *loader) parse(file string, data []byte) {
 	at := place{loader: l, file: file}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -120,6 +157,7 @@ func empty(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.Tag == "!!null"
 }
 
+// root notes the sections of a YAML document.
 func (p place) root(node *yaml.Node) {
 	if empty(node) {
 		return
@@ -130,17 +168,25 @@ func (p place) root(node *yaml.Node) {
 		return
 	}
 	for _, e := range entries {
-		if e.key != "projections" {
-			p.problem(e.node, "unknown key %s; a file of projections holds projections", e.key)
-			continue
+		switch e.key {
+		case "events":
+			p.sections.events = append(p.sections.events, section{p, e.value})
+		case "projections":
+			p.sections.projections = append(p.sections.projections, section{p, e.value})
+		default:
+			p.problem(e.node, "unknown key %s; a file of projections holds projections and events", e.key)
 		}
-		if e.value.Kind != yaml.SequenceNode {
-			p.problem(e.value, "projections is a list: each starts with a dash")
-			continue
-		}
-		for _, item := range e.value.Content {
-			p.declaration(resolve(item))
-		}
+	}
+}
+
+// projections reads a section of projections.
+func (p place) projections(node *yaml.Node) {
+	if node.Kind != yaml.SequenceNode {
+		p.problem(node, "projections is a list: each starts with a dash")
+		return
+	}
+	for _, item := range node.Content {
+		p.declaration(resolve(item))
 	}
 }
 
@@ -190,7 +236,7 @@ func (p place) declaration(node *yaml.Node) {
 	}
 	p.unique(node, projection)
 	if len(p.problems) == before {
-		p.projections = append(p.projections, projection)
+		p.found = append(p.found, projection)
 	}
 }
 
@@ -218,9 +264,6 @@ func (p place) text(node *yaml.Node, check func(string) error) string {
 
 // unique notes the projection's name and collection.
 func (p place) unique(node *yaml.Node, projection *Projection) {
-	if p.names == nil {
-		p.names, p.collections = map[string]string{}, map[string]string{}
-	}
 	here := fmt.Sprintf("%s:%d", p.file, node.Line)
 	if first, taken := p.names[projection.name]; taken && projection.name != "" {
 		p.problem(node, "the name is taken by the projection at %s", first)

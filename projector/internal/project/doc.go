@@ -17,6 +17,9 @@
 //	        when: payload.newEmail != state.email
 //	        set: {email: payload.newEmail}
 //
+// A section events gives event types the schema of their payload; an expression that
+// asks for a field which the schema lacks is refused. [Inference] writes the section.
+//
 // The words of a handler are when, set, unset, inc, push, pull, addToSet, min, max
 // and delete, and no others. Each operator takes a mapping of field paths to
 // expressions, unset a list of paths, delete true. A path names a field, or with

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/ext"
 )
 
 // costLimit bounds the work of one evaluation, in CEL's units of about a field
@@ -19,40 +17,6 @@ const costLimit = 100_000
 
 // maxExpression bounds the source of one expression, in characters.
 const maxExpression = 16 << 10
-
-// environment is what expressions are compiled in. It is built once: that takes
-// longer than all the expressions of a projection.
-var environment = sync.OnceValues(func() (*cel.Env, error) {
-	options, err := standardLibrary()
-	if err != nil {
-		return nil, err
-	}
-	options = append(options,
-		cel.Variable("event", cel.MapType(cel.StringType, cel.DynType)),
-		cel.Variable("payload", cel.DynType),
-		cel.Variable("metadata", cel.DynType),
-		cel.Variable("aggregateId", cel.StringType),
-		cel.Variable("aggregateType", cel.StringType),
-		cel.Variable("eventId", cel.IntType),
-		cel.Variable("eventType", cel.StringType),
-		cel.Variable("timestamp", cel.TimestampType),
-		cel.Variable("state", cel.MapType(cel.StringType, cel.DynType)),
-		cel.OptionalTypes(),
-		cel.CrossTypeNumericComparisons(true),
-		cel.DefaultUTCTimeZone(true),
-		cel.ParserExpressionSizeLimit(maxExpression),
-		// Not ExtendedValidations: that wants all values of a map literal alike.
-		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
-		ext.Strings(ext.StringsVersion(4)),
-		ext.Math(),
-		ext.Lists(ext.ListsMaxRangeSize(10_000)),
-		ext.Sets(),
-		ext.Bindings(),
-		ext.TwoVarComprehensions(),
-		ext.Regex(),
-	)
-	return cel.NewCustomEnv(append(options, opaqueConversions()...)...)
-})
 
 // expression is one compiled right-hand side; safe for concurrent use.
 type expression struct {
@@ -78,33 +42,24 @@ type issue struct {
 
 // compile checks an expression, as far as its types are known, and makes it
 // runnable. All that is wrong with it is returned.
-func compile(source string, want resultKind) (*expression, []issue) {
-	env, err := environment()
-	if err != nil {
-		return nil, []issue{{line: 1, message: err.Error()}}
-	}
-	ast, problems := env.Compile(source)
+func compile(env *environment, source string, want resultKind) (*expression, []issue) {
+	ast, problems := env.compile(source)
 	if problems.Err() != nil {
 		var issues []issue
 		for _, e := range problems.Errors() {
-			issues = append(issues, issue{line: e.Location.Line(), column: e.Location.Column(), message: clean(e.Message)})
+			issues = append(issues, issue{line: e.Location.Line(), column: e.Location.Column(), message: env.clean(e.Message)})
 		}
 		return nil, issues
 	}
 	if err := checkResult(ast.OutputType(), want); err != nil {
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit),
+	program, err := env.cel.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit),
 		cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality))
 	if err != nil {
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}
 	return &expression{source: source, program: program}, nil
-}
-
-// clean drops what CEL says about containers, which projections do not have.
-func clean(message string) string {
-	return strings.ReplaceAll(message, " (in container '')", "")
 }
 
 // checkResult refuses a type that can never fit. dyn may.

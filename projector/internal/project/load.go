@@ -22,7 +22,7 @@ func Load(path string) ([]*Projection, error) {
 	if err != nil {
 		return nil, &LoadError{Problems: []Problem{{File: path, Message: cause(err)}}}
 	}
-	var l loader
+	l := newLoader()
 	for _, file := range files {
 		if data, err := readDeclarations(file); err != nil {
 			l.report(Problem{File: file, Message: cause(err)})
@@ -35,7 +35,7 @@ func Load(path string) ([]*Projection, error) {
 
 // Parse is Load of one file's content; name stands in errors for the file.
 func Parse(name string, data []byte) ([]*Projection, error) {
-	var l loader
+	l := newLoader()
 	l.parse(name, data)
 	return l.result(name)
 }

@@ -156,7 +156,12 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 		p.problem(node, "a time is written \"timestamp('%s')\"", node.Value)
 		return nil
 	}
-	x, issues := compile(node.Value, want)
+	env, err := p.environment(p.eventType)
+	if err != nil {
+		p.problem(node, "make the environment of the expression: %v", err)
+		return nil
+	}
+	x, issues := compile(env, node.Value, want)
 	lines := strings.Split(node.Value, "\n")
 	for _, i := range issues {
 		problem := Problem{

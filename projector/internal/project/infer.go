@@ -1,0 +1,239 @@
+package project
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// Bounds of what an inference keeps.
+const (
+	// maxInferredFields is how many fields a document has at most before it is taken for
+	// a map whose keys are data.
+	maxInferredFields = 100
+	// maxInferredTypes bounds the event types.
+	maxInferredTypes = 10_000
+)
+
+// Inference collects the shapes of payloads to write the section events of a file of
+// projections. The zero value is ready. It is not safe for concurrent use.
+type Inference struct {
+	events map[string]*shape
+	count  int
+}
+
+// shape is what has been seen of the values at one place.
+type shape struct {
+	// seen counts the values, types those of each type.
+	seen  int
+	types map[bson.Type]int
+	// fields are those of the documents; nil once there are too many.
+	fields map[string]*shape
+	open   bool
+	// elements are those of the arrays.
+	elements *shape
+}
+
+func newShape() *shape { return &shape{types: map[bson.Type]int{}, fields: map[string]*shape{}} }
+
+// Add takes an event into account. An event without a payload counts as one with an
+// empty document.
+func (i *Inference) Add(ev *event.Event) {
+	if i.events == nil {
+		i.events = map[string]*shape{}
+	}
+	s := i.events[ev.EventType]
+	if s == nil {
+		if len(i.events) >= maxInferredTypes {
+			return
+		}
+		s = newShape()
+		i.events[ev.EventType] = s
+	}
+	i.count++
+	payload := ev.Payload
+	if !present(payload) {
+		payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: emptyDocument}
+	}
+	s.add(payload, 1)
+}
+
+func (s *shape) add(v bson.RawValue, depth int) {
+	s.seen++
+	s.types[v.Type]++
+	if depth >= maxSchemaDepth {
+		s.open = true
+		return
+	}
+	switch v.Type {
+	case bson.TypeEmbeddedDocument:
+		s.addFields(v.Value, depth)
+	case bson.TypeArray:
+		if s.elements == nil {
+			s.elements = newShape()
+		}
+		for r := readFields(v.Value); ; {
+			_, element, ok := r.next()
+			if !ok {
+				return
+			}
+			s.elements.add(element, depth+1)
+		}
+	}
+}
+
+func (s *shape) addFields(doc []byte, depth int) {
+	for r := readFields(doc); !s.open; {
+		name, value, ok := r.next()
+		if !ok {
+			return
+		}
+		field := s.fields[string(name)]
+		if field == nil {
+			if len(s.fields) >= maxInferredFields {
+				s.open, s.fields = true, nil
+				return
+			}
+			field = newShape()
+			s.fields[string(name)] = field
+		}
+		field.add(value, depth+1)
+	}
+}
+
+// YAML writes the section events. It fails if nothing was added.
+func (i *Inference) YAML() ([]byte, error) {
+	if i.count == 0 {
+		return nil, errors.New("infer the shapes of events: no event was read")
+	}
+	types := mapping()
+	for _, name := range sortedKeys(i.events) {
+		key := scalar(name)
+		key.HeadComment = fmt.Sprintf("events seen: %d", i.events[name].seen)
+		types.Content = append(types.Content, key, i.events[name].node())
+	}
+	root := mapping()
+	key := scalar("events")
+	key.HeadComment = fmt.Sprintf("Inferred from %d events. Events that were not among them may have other fields and types.", i.count)
+	root.Content = append(root.Content, key, types)
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(root); err != nil {
+		return nil, fmt.Errorf("write the section events: %w", err)
+	}
+	return b.Bytes(), encoder.Close()
+}
+
+// jsonTypes are the words for the kinds of value; those that JSON Schema lacks are
+// MongoDB's.
+var jsonTypes = map[bson.Type]struct{ keyword, word string }{
+	bson.TypeString:           {"type", "string"},
+	bson.TypeBoolean:          {"type", "boolean"},
+	bson.TypeInt32:            {"type", "integer"},
+	bson.TypeInt64:            {"type", "integer"},
+	bson.TypeDouble:           {"type", "number"},
+	bson.TypeEmbeddedDocument: {"type", "object"},
+	bson.TypeArray:            {"type", "array"},
+	bson.TypeDateTime:         {"bsonType", "date"},
+	bson.TypeObjectID:         {"bsonType", "objectId"},
+	bson.TypeDecimal128:       {"bsonType", "decimal"},
+	bson.TypeBinary:           {"bsonType", "binData"},
+}
+
+// node writes the schema of a shape: an empty one if the values are of several kinds.
+func (s *shape) node() *yaml.Node {
+	keyword, word := s.word()
+	n := mapping()
+	if word == "" {
+		n.Style = yaml.FlowStyle
+		return n
+	}
+	n.Content = append(n.Content, scalar(keyword))
+	if s.types[bson.TypeNull] > 0 {
+		list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+		null := scalar("null")
+		null.Style = yaml.DoubleQuotedStyle
+		list.Content = append(list.Content, scalar(word), null)
+		n.Content = append(n.Content, list)
+	} else {
+		n.Content = append(n.Content, scalar(word))
+	}
+	switch {
+	case word == "object" && !s.open:
+		s.properties(n)
+	case word == "array" && s.elements.seen > 0:
+		n.Content = append(n.Content, scalar("items"), s.elements.node())
+	default:
+		n.Style = yaml.FlowStyle
+	}
+	return n
+}
+
+// properties adds the fields, and which of them every document has.
+func (s *shape) properties(n *yaml.Node) {
+	fields := mapping()
+	required := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+	for _, name := range sortedKeys(s.fields) {
+		fields.Content = append(fields.Content, scalar(name), s.fields[name].node())
+		if s.fields[name].seen == s.types[bson.TypeEmbeddedDocument] {
+			required.Content = append(required.Content, scalar(name))
+		}
+	}
+	if len(fields.Content) == 0 {
+		fields.Style = yaml.FlowStyle
+	}
+	n.Content = append(n.Content, scalar("properties"), fields)
+	if len(required.Content) > 0 {
+		n.Content = append(n.Content, scalar("required"), required)
+	}
+}
+
+// word is the one word for all the types that were seen; empty if there is none.
+// Numbers of several kinds are a number.
+func (s *shape) word() (keyword, word string) {
+	numbers := true
+	for t := range s.types {
+		if t == bson.TypeNull || t == bson.TypeUndefined {
+			continue
+		}
+		next, ok := jsonTypes[t]
+		if !ok {
+			return "", ""
+		}
+		numbers = numbers && (t == bson.TypeInt32 || t == bson.TypeInt64 || t == bson.TypeDouble || t == bson.TypeDecimal128)
+		switch {
+		case word == "" || word == next.word:
+			keyword, word = next.keyword, next.word
+		case numbers:
+			keyword, word = "type", "number"
+		default:
+			return "", ""
+		}
+	}
+	return keyword, word
+}
+
+func mapping() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode} }
+
+// scalar is a text; the encoder quotes one that would read as something else.
+func scalar(text string) *yaml.Node {
+	n := &yaml.Node{}
+	n.SetString(text)
+	return n
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
