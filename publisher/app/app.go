@@ -173,6 +173,18 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	w.checkpoints = checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
 		Logger: p.logger, Registerer: p.registry,
 	})
+	w.collection = func(ctx context.Context) (mongox.CollectionID, error) {
+		return mongox.IdentifyCollection(ctx, s.events)
+	}
+	if c.Election.Kind == config.ElectionMongoDB {
+		w.checkLock = func(ctx context.Context) error {
+			return leader.CheckLease(ctx, leader.Leases(s.state), c.LeaseName(), c.Stream.Name)
+		}
+	}
+	w.adopt = c.Stream.Adopt
+	if err := w.awaitPipeline(ctx, c, s.events.Database().Client()); err != nil {
+		return nil, err
+	}
 	w.quarantine = quarantine.NewStore(
 		s.state.Collection(quarantine.CollectionName, options.Collection().SetWriteConcern(writeconcern.Majority())),
 		c.Stream.Name, quarantine.Options{Logger: p.logger, Registerer: p.registry})
@@ -226,6 +238,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		drainTimeout: c.Process.DrainTimeout,
 		idle:         stream.Idle,
 		scans:        newScans(p.registry),
+		missing:      newMissing(p.registry),
 		logger:       p.logger,
 	}, nil
 }
