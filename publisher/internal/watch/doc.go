@@ -20,7 +20,7 @@
 //	   │                     │     └──────────────────────────────────────┘     │
 //	   │                     │       no such reply for Options.Silence          │
 //	   │                     ▼                                                  ▼
-//	   ├──────── error, silence; a wait after errors ─────────────────────────┘
+//	   ├──────── error, silence; a wait after errors ───────────────────────────┘
 //	   │
 //	   └──▶ ended: history lost ([ErrHistoryLost]), the collection is another one
 //	        ([ErrInvalidated]), refused ([ErrRefused]), or the context has ended
