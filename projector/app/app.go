@@ -23,6 +23,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -283,6 +284,16 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 			return nil, err
 		}
 		group.Go(func() error { return counter.Run(ctx) })
+		deadLetters, err := deadletter.New(deadletter.Options{
+			Dial:       deadletter.Subscription(subscription).Dial,
+			Interval:   c.Backlog.Interval,
+			Registerer: p.registry,
+			Logger:     p.logger,
+		})
+		if err != nil {
+			return nil, err
+		}
+		group.Go(func() error { return deadLetters.Run(ctx) })
 	}
 	group.Go(func() error { return loader.Run(ctx) })
 	group.Go(func() error { return writer.Run(ctx) })

@@ -134,6 +134,12 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	if err != nil {
 		return unlessEnded(ctx, err)
 	}
+	stopInventory := beside(ctx, w.inventory.Run)
+	defer func() {
+		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
+			stopInventory()
+		}
+	}()
 	ready.Store(true)
 	return explainTopic(elect(ctx, elector, w), p.config.ServiceBus)
 }
@@ -167,6 +173,9 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	}
 	w, err := p.newWorker(h, policy)
 	if err != nil {
+		return nil, err
+	}
+	if w.inventory, err = p.newInventory(s, topicFill{namespace, c.ServiceBus.Topic}); err != nil {
 		return nil, err
 	}
 	w.events, w.history, w.connect = watch.NewCollection(s.events), history, connect

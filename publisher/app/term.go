@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
@@ -45,6 +46,9 @@ type worker struct {
 
 	// idle takes the reading out of the liveness probe; nil where nobody asks.
 	idle func()
+
+	// inventory runs beside the terms, for as long as the process.
+	inventory *inventory.Counter
 
 	// identity is this process's pipeline but for the collection's UUID, which collection
 	// reads. adopt allows a takeover; checkLock compares the lock's stream, nil where the
