@@ -17,14 +17,15 @@ import (
 // engine is the part of [project.Engine] that handling uses.
 type engine interface {
 	Process(ctx context.Context, events []*event.Event, gaps project.Gaps) ([]project.Result, error)
+	Park(ctx context.Context, events []*event.Event, reason project.Reason, err error) ([]project.Result, error)
 }
 
-// wholeReader reads what a claim check stands for.
+// wholeReader reads the event that a claim check stands for.
 type wholeReader interface {
 	Whole(ctx context.Context, ev *event.Event) (*event.Event, error)
 }
 
-// handler hands what is drained to the engine.
+// handler passes drained events to the engine.
 type handler struct {
 	engine engine
 	events wholeReader
@@ -33,41 +34,58 @@ type handler struct {
 
 var _ drain.Handler = (*handler)(nil)
 
-// claimPortion bounds, but for the last event, the bytes of those whose claim checks
-// a call redeems. They were too large for the topic: a batch of them might not fit
-// into memory.
+// claimPortion bounds, except for the last event, the bytes of the events whose claim
+// checks a call redeems. They were too large for the topic: a batch of them might not
+// fit into memory.
 const claimPortion = 4 << 20
 
-// errPortionFull says that an event's turn is in a later call.
-var errPortionFull = errors.New("enough claim checks have been redeemed for one call")
+// gaps are the engine's words for how far an attempt goes.
+var gaps = map[drain.Attempt]project.Gaps{
+	drain.Hold:   project.Hold,
+	drain.Repair: project.Repair,
+	drain.GiveUp: project.Park,
+}
+
+// claims are the claim checks of one aggregate that a call could not redeem, and the
+// events after them.
+type claims struct {
+	events []*event.Event
+	places []int
+	// before is the place of the event before them, -1 if the batch has none.
+	before int
+	// reason and err say why.
+	reason project.Reason
+	err    error
+}
 
 // Handle redeems the claim checks of a batch and has the engine process it. An event
-// whose claim check cannot be redeemed keeps the later ones of its aggregate back:
+// whose claim check cannot be redeemed keeps the later events of its aggregate back:
 // they must not be projected as if it did not exist.
-func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, repair bool) []drain.Verdict {
+func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
 	ctx, cancel := mongox.Undated(ctx)
 	defer cancel()
 	verdicts := make([]drain.Verdict, len(batch))
 	events := make([]*event.Event, 0, len(batch))
 	places := make([]int, 0, len(batch))
-	var stuck string
-	var obstacle drain.Verdict
-	redeemed := 0
+	var unredeemed []*claims
+	var stuck *claims
+	redeemed, full := 0, ""
 	for i, d := range batch {
 		ev := &d.Event
-		if stuck == ev.AggregateID {
-			verdicts[i] = obstacle
+		switch {
+		case stuck != nil && stuck.events[0].AggregateID == ev.AggregateID:
+			stuck.add(ev, i)
 			continue
-		}
-		if d.ClaimCheck {
-			var whole *event.Event
-			err := errPortionFull
-			if redeemed < claimPortion {
-				whole, err = h.events.Whole(ctx, ev)
-			}
+		case full != "" && full == ev.AggregateID, d.ClaimCheck && redeemed >= claimPortion:
+			full, verdicts[i].Outcome = ev.AggregateID, drain.Deferred
+			continue
+		case d.ClaimCheck:
+			whole, err := h.events.Whole(ctx, ev)
 			if err != nil {
-				stuck, obstacle = ev.AggregateID, h.unredeemed(ctx, d, err)
-				verdicts[i] = obstacle
+				stuck = h.unredeemed(ctx, d, err)
+				stuck.before = previous(batch, i)
+				stuck.add(ev, i)
+				unredeemed = append(unredeemed, stuck)
 				continue
 			}
 			redeemed += len(whole.Document)
@@ -76,41 +94,76 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, repair bo
 		events = append(events, ev)
 		places = append(places, i)
 	}
-	if len(events) == 0 {
-		return verdicts
+	if len(events) > 0 {
+		results, err := h.engine.Process(ctx, events, gaps[attempt])
+		h.report(ctx, err, len(events))
+		for i, result := range results {
+			verdicts[places[i]] = verdict(result, err)
+		}
 	}
-	gaps := project.Hold
-	if repair {
-		gaps = project.Repair
-	}
-	results, err := h.engine.Process(ctx, events, gaps)
-	if err != nil && ctx.Err() == nil {
-		h.log.Warn().Err(err).Int("events", len(events)).Msg("a part of the events was not projected, trying again")
-	}
-	for i, result := range results {
-		verdicts[places[i]] = verdict(result, err)
+	for _, c := range unredeemed {
+		h.settle(ctx, c, verdicts, attempt)
 	}
 	return verdicts
 }
 
-// unredeemed is the verdict on a claim check that could not be redeemed.
-func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error) drain.Verdict {
-	if errors.Is(err, eventstore.ErrNotFound) {
-		// Draining says so, where it lasts.
-		return drain.Verdict{Outcome: drain.Gap, Err: err}
+// previous is the place of the event of the same aggregate before i, -1 if none.
+func previous(batch []*drain.Delivery, i int) int {
+	if i > 0 && batch[i-1].Event.AggregateID == batch[i].Event.AggregateID {
+		return i - 1
 	}
-	if ctx.Err() == nil && !errors.Is(err, errPortionFull) {
-		h.log.Warn().Err(err).Str("messageId", d.MessageID).Msg("claim check not redeemed, trying again")
-	}
-	return drain.Verdict{Outcome: drain.Retry, Err: err}
+	return -1
 }
 
-// verdict puts the engine's result in the terms of draining. err is why a result is
-// pending.
+func (c *claims) add(ev *event.Event, place int) {
+	c.events, c.places = append(c.events, ev), append(c.places, place)
+}
+
+// unredeemed says why a claim check could not be redeemed.
+func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error) *claims {
+	if errors.Is(err, eventstore.ErrNotFound) {
+		return &claims{reason: project.ReasonMissing, err: err}
+	}
+	if ctx.Err() == nil {
+		h.log.Warn().Err(err).Str("messageId", d.MessageID).Msg("claim check not redeemed, trying again")
+	}
+	return &claims{reason: project.ReasonUnavailable, err: err}
+}
+
+// settle gives the verdicts on claim checks that could not be redeemed and the events
+// after them. If the aggregate is given up, it is parked, unless an earlier event of it
+// is not finished.
+func (h *handler) settle(ctx context.Context, c *claims, verdicts []drain.Verdict, attempt drain.Attempt) {
+	finished := c.before < 0 || verdicts[c.before].Outcome == drain.Done || verdicts[c.before].Outcome == drain.Poison
+	if attempt == drain.GiveUp && finished {
+		results, err := h.engine.Park(ctx, c.events, c.reason, c.err)
+		h.report(ctx, err, len(c.events))
+		for i, result := range results {
+			verdicts[c.places[i]] = verdict(result, err)
+		}
+		return
+	}
+	v := drain.Verdict{Outcome: drain.Retry, Err: c.err}
+	if c.reason == project.ReasonMissing {
+		v.Outcome = drain.Gap
+	}
+	for _, place := range c.places {
+		verdicts[place] = v
+	}
+}
+
+// report logs why events stay pending.
+func (h *handler) report(ctx context.Context, err error, events int) {
+	if err != nil && ctx.Err() == nil {
+		h.log.Warn().Err(err).Int("events", events).Msg("some of the events were not projected, trying again")
+	}
+}
+
+// verdict translates the engine's result for draining. err is why a result is pending.
 func verdict(r project.Result, err error) drain.Verdict {
 	switch r.Verdict {
 	case project.Done:
-		return drain.Verdict{Outcome: drain.Done}
+		return drain.Verdict{Outcome: drain.Done, Written: r.Written}
 	case project.Held:
 		return drain.Verdict{Outcome: drain.Gap, Err: fmt.Errorf("event %d is missing", r.Missing)}
 	case project.Poison:

@@ -23,6 +23,20 @@ type fakeEngine struct {
 	err     error
 	seen    []*event.Event
 	gaps    project.Gaps
+	// parked are the ids of events that were parked unread, by reason.
+	parked map[project.Reason][]int64
+}
+
+func (e *fakeEngine) Park(_ context.Context, events []*event.Event, reason project.Reason, _ error) ([]project.Result, error) {
+	results := make([]project.Result, len(events))
+	for i, ev := range events {
+		if e.parked == nil {
+			e.parked = make(map[project.Reason][]int64)
+		}
+		e.parked[reason] = append(e.parked[reason], ev.EventID)
+		results[i].Verdict = project.Done
+	}
+	return results, nil
 }
 
 func (e *fakeEngine) Process(_ context.Context, events []*event.Event, gaps project.Gaps) ([]project.Result, error) {
@@ -70,17 +84,20 @@ func TestVerdicts(t *testing.T) {
 	engine := &fakeEngine{
 		err: errors.New("no primary"),
 		results: map[int64]project.Result{
-			1: {Verdict: project.Done},
+			1: {Verdict: project.Done, Written: true},
 			2: {Verdict: project.Pending},
 			3: {Verdict: project.Poison, Causes: []*project.Error{cause}},
 			4: {Verdict: project.Held, Missing: 2},
 		},
 	}
 	h := &handler{engine: engine, log: zerolog.Nop()}
-	verdicts := h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false), delivery("b", 2, false), delivery("c", 3, false), delivery("d", 4, false)}, true)
+	verdicts := h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false), delivery("b", 2, false), delivery("c", 3, false), delivery("d", 4, false)}, drain.Repair)
 	want := []drain.Outcome{drain.Done, drain.Retry, drain.Poison, drain.Gap}
 	if got := outcomes(verdicts); !slices.Equal(got, want) {
 		t.Fatalf("outcomes %v, want %v", got, want)
+	}
+	if !verdicts[0].Written {
+		t.Error("a written event counts as found")
 	}
 	if !errors.Is(verdicts[1].Err, engine.err) || verdicts[2].Reason != "expression" || !errors.Is(verdicts[2].Err, cause) || verdicts[3].Err == nil {
 		t.Errorf("verdicts %+v", verdicts)
@@ -100,7 +117,7 @@ func TestClaimChecks(t *testing.T) {
 		delivery("b", 12, true), delivery("b", 13, true),
 		delivery("c", 20, false), delivery("c", 21, true),
 	}
-	verdicts := h.Handle(t.Context(), batch, false)
+	verdicts := h.Handle(t.Context(), batch, drain.Hold)
 	want := []drain.Outcome{drain.Done, drain.Gap, drain.Gap, drain.Retry, drain.Retry, drain.Done, drain.Done}
 	if got := outcomes(verdicts); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
@@ -113,9 +130,33 @@ func TestClaimChecks(t *testing.T) {
 		t.Errorf("the engine saw %v", seen)
 	}
 	engine.seen = nil
-	h.Handle(t.Context(), batch[1:3], false)
+	h.Handle(t.Context(), batch[1:3], drain.Hold)
 	if engine.seen != nil {
 		t.Error("the engine was asked for nothing")
+	}
+}
+
+// An aggregate whose claim check cannot be redeemed is parked at it once it is given up,
+// unless an earlier event of it is not finished.
+func TestUnredeemedClaimChecksAreGivenUp(t *testing.T) {
+	t.Parallel()
+	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary"), 22: eventstore.ErrNotFound}
+	engine := &fakeEngine{results: map[int64]project.Result{21: {Verdict: project.Pending}}}
+	h := &handler{engine: engine, events: store, log: zerolog.Nop()}
+	batch := []*drain.Delivery{
+		delivery("a", 1, false), delivery("a", 2, true), delivery("a", 3, false),
+		delivery("b", 12, true), delivery("b", 13, true),
+		delivery("c", 21, false), delivery("c", 22, true),
+	}
+	want := []drain.Outcome{drain.Done, drain.Done, drain.Done, drain.Done, drain.Done, drain.Retry, drain.Gap}
+	if got := outcomes(h.Handle(t.Context(), batch, drain.GiveUp)); !slices.Equal(got, want) {
+		t.Errorf("outcomes %v, want %v", got, want)
+	}
+	if !slices.Equal(engine.parked[project.ReasonMissing], []int64{2, 3}) || !slices.Equal(engine.parked[project.ReasonUnavailable], []int64{12, 13}) {
+		t.Errorf("parked %v", engine.parked)
+	}
+	if engine.gaps != project.Park {
+		t.Error("the engine was not asked to park")
 	}
 }
 
@@ -137,8 +178,8 @@ func TestClaimChecksAreRedeemedInPortions(t *testing.T) {
 		delivery("b", 10, true), delivery("b", 11, false),
 		delivery("c", 20, false),
 	}
-	want := []drain.Outcome{drain.Done, drain.Done, drain.Retry, drain.Retry, drain.Retry, drain.Retry, drain.Done}
-	if got := outcomes(h.Handle(t.Context(), batch, false)); !slices.Equal(got, want) {
+	want := []drain.Outcome{drain.Done, drain.Done, drain.Deferred, drain.Deferred, drain.Deferred, drain.Deferred, drain.Done}
+	if got := outcomes(h.Handle(t.Context(), batch, drain.Hold)); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
 	if len(engine.seen) != 3 {
@@ -146,13 +187,14 @@ func TestClaimChecksAreRedeemedInPortions(t *testing.T) {
 	}
 	// The rest has its turn when it comes again.
 	want = []drain.Outcome{drain.Done, drain.Done, drain.Done, drain.Done}
-	if got := outcomes(h.Handle(t.Context(), batch[2:6], false)); !slices.Equal(got, want) {
+	if got := outcomes(h.Handle(t.Context(), batch[2:6], drain.Hold)); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
 }
 
 // patientEngine works until its context ends.
 type patientEngine struct {
+	fakeEngine
 	dated bool
 	cause error
 }
@@ -174,7 +216,7 @@ func TestTimeIsUpWithoutADeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		verdicts := h.Handle(ctx, []*drain.Delivery{delivery("a", 1, false)}, false)
+		verdicts := h.Handle(ctx, []*drain.Delivery{delivery("a", 1, false)}, drain.Hold)
 		if took := time.Since(start); took != time.Second || verdicts[0].Outcome != drain.Retry {
 			t.Errorf("after %s %+v", took, verdicts)
 		}

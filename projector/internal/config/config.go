@@ -49,13 +49,14 @@ type Sessions struct {
 	Hold        time.Duration `name:"session-hold" env:"PENSTOCK_SESSION_HOLD" default:"1m" help:"How long a session without messages is kept at most. Accepting it again takes about 15 round trips."`
 	Tenure      time.Duration `name:"session-tenure" env:"PENSTOCK_SESSION_TENURE" default:"2m" help:"How long a busy session is kept at most, so that others have a turn and new pods get their share."`
 	GapHold     time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before what is missing is read from the event store."`
-	GapPatience time.Duration `name:"gap-patience" env:"PENSTOCK_GAP_PATIENCE" default:"10s" help:"How long an event whose predecessor is not in the event store either waits in memory, before it goes back to the broker with its session."`
+	GapPatience time.Duration `name:"gap-patience" env:"PENSTOCK_GAP_PATIENCE" default:"10s" help:"How long an event waits whose predecessor is not in the event store either. Then its aggregate is parked with the reason missing, and resumes by itself once the event is there."`
+	ParkAfter   time.Duration `name:"park-after" env:"PENSTOCK_PARK_AFTER" default:"1m" help:"How long MongoDB may fail for an aggregate, while events of other aggregates are written, before the aggregate is parked with the reason unavailable. It resumes by itself once MongoDB answers. An outage for all aggregates parks none."`
 	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"About how many bytes of messages all sessions together take in ahead of projecting. What is being projected, or has to be tried again, comes in addition: at most as much once more."`
 }
 
 // Backlog says how the sessions that have messages are counted, for an autoscaler.
 type Backlog struct {
-	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the sessions of the subscription that have messages, and its dead letters, for the metrics penstock_projector_backlog_sessions and penstock_projector_dead_letters; 0 for never."`
+	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the sessions of the subscription that have messages, for the metric penstock_projector_backlog_sessions; 0 for never."`
 	Limit    int           `name:"backlog-limit" env:"PENSTOCK_BACKLOG_LIMIT" default:"5000" help:"How far they are counted. A hundred of them take a request, of about ten round trips."`
 }
 

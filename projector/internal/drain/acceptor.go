@@ -29,6 +29,8 @@ type Acceptor struct {
 	pool    *pool
 	sizes   sizeEstimate
 	metrics *metrics
+	// failures outlive the sessions that met them.
+	failures *failures
 	// closing are the sessions whose close outlasts them.
 	closing sync.WaitGroup
 	// reached says that the broker has answered once, as it should.
@@ -47,13 +49,14 @@ func New(o Options) (*Acceptor, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("validate options of draining: %w", err)
 	}
-	m := newMetrics(o.Registerer)
+	failures := newFailures(o.ParkAfter)
+	m := newMetrics(o.Registerer, func() float64 { return float64(failures.shown(time.Now())) })
 	m.slots.Set(float64(o.Slots))
 	return &Acceptor{
 		options: o,
 		gate:    newGate(o.Slots),
 		pool:    newPool(o.Connections, o.Dial, m, o.Logger),
-		metrics: m,
+		metrics: m, failures: failures,
 	}, nil
 }
 
@@ -92,12 +95,6 @@ func (a *Acceptor) Run(ctx context.Context) error {
 	return nil
 }
 
-// Bounds of the pause of a slot that gave a session back because of a gap.
-const (
-	firstGapPause = time.Second
-	maxGapPause   = 30 * time.Second
-)
-
 // slot accepts and drains one session after the other.
 func (a *Acceptor) slot(stop, hard context.Context, index int) {
 	var pulse Pulse = noPulse{}
@@ -105,7 +102,6 @@ func (a *Acceptor) slot(stop, hard context.Context, index int) {
 		pulse = a.options.Pulse(index)
 	}
 	defer pulse.Idle()
-	gaps := 0
 	for {
 		t, err := a.gate.enter(stop)
 		if err != nil {
@@ -117,29 +113,20 @@ func (a *Acceptor) slot(stop, hard context.Context, index int) {
 			pulse.Idle()
 			continue
 		}
-		end := a.drain(stop, hard, accepted, pulse)
+		a.drain(stop, hard, accepted, pulse)
 		a.pool.release(conn)
 		pulse.Idle()
-		if end != endGap {
-			gaps = 0
-			continue
-		}
-		gaps++
-		select {
-		case <-time.After(backoff(firstGapPause, maxGapPause, gaps)):
-		case <-stop.Done():
-		}
 	}
 }
 
 // drain drains an accepted session and tells the gate when it has left.
-func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pulse) ending {
+func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pulse) {
 	o := &a.options
 	s := &session{
 		options: o, accepted: accepted, gate: a.gate, pulse: pulse, metrics: a.metrics,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
 		inbox: newInbox(2*o.BatchSize, o.BufferBytes/o.Slots, &a.sizes),
-		lanes: newLanes(o),
+		lanes: newLanes(o, a.failures), returned: make(chan *call, maxCalls),
 	}
 	a.metrics.sessionsActive.Inc()
 	s.log.Debug().Time("lockedUntil", accepted.LockedUntil).Msg("session accepted")
@@ -148,7 +135,6 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pu
 	a.metrics.ends.WithLabelValues(string(end)).Inc()
 	a.gate.left(s.madeRoom)
 	s.log.Debug().Str("reason", string(end)).Dur("held", time.Since(s.started)).Msg("session released")
-	return end
 }
 
 // accept uses a ticket to get a session. Where it does, conn is in use until it is

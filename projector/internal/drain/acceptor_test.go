@@ -185,8 +185,7 @@ func TestDrainTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broker := newFakeBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", 1)
-		m := newModel(time.Millisecond)
-		m.transient = func() bool { return true }
+		m := newModel(time.Minute)
 		s := start(t, broker, m, func(o *drain.Options) { o.DrainTimeout = 3 * time.Second })
 		pause(t.Context(), time.Second)
 		begin := time.Now()

@@ -62,7 +62,7 @@ func BenchmarkPlainLoop(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			m.Handle(b.Context(), []*drain.Delivery{{Event: ev}}, false)
+			m.Handle(b.Context(), []*drain.Delivery{{Event: ev}}, drain.Hold)
 			ctx, cancel = context.WithTimeout(b.Context(), time.Second)
 			if err := session.CompleteMessage(ctx, messages[0], nil); err != nil {
 				b.Fatal(err)

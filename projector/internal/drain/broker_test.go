@@ -38,8 +38,12 @@ type fakeBroker struct {
 	// out are the bytes of messages that are delivered and not settled.
 	out, mostOut int
 	open         int
-	dead         map[string]string
-	problems     []string
+	// asks counts the calls of ReceiveMessages, and asked what they asked for.
+	asks, asked int
+	// mostHeld is the most messages of a session that were delivered and not settled.
+	mostHeld int
+	dead     map[string]string
+	problems []string
 	// acceptErr, where set, may fail an accept.
 	acceptErr func() error
 	// renewErr, where set, may fail a renewal.
@@ -120,6 +124,7 @@ func (b *fakeBroker) release(m *fakeMessage, link *fakeReceiver) {
 			return
 		}
 		m.link = nil
+		link.held--
 		b.out -= len(m.body)
 		link.session.first = min(link.session.first, m.place)
 		link.deliver()
@@ -154,6 +159,13 @@ func (b *fakeBroker) held() []string {
 		}
 	}
 	return held
+}
+
+// timesHeld is how often a session has been accepted.
+func (b *fakeBroker) timesHeld(session string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sessions[session].held
 }
 
 // left says what all who have gone did wrong or left behind.
@@ -197,7 +209,7 @@ func (b *fakeBroker) detach(s *fakeSession) {
 	if link != nil {
 		link.session = nil
 		link.attached = false
-		link.credit, link.arrived = 0, nil
+		link.credit, link.arrived, link.held = 0, nil, 0
 	}
 	b.signal()
 }

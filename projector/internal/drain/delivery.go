@@ -22,6 +22,8 @@ type Delivery struct {
 	// twins are further deliveries of the same event. They share its fate.
 	twins []*Delivery
 	size  int
+	// called is whether a call has it, settled whether a call has finished it.
+	called, settled bool
 }
 
 // decode reads the event out of a message.

@@ -7,28 +7,55 @@
 //	    ┌───────────────────────────────────────────────────────────────┐
 //	    ▼                                                               │
 //	gate ──▶ accept ──▶ draining ──▶ finishing ──▶ settling ──▶ released ─┘
-//	 ▲         │           │  no more credit; what is here is finished
-//	 └ none ───┘           └──────▶ lost (lock or link): nothing more is
-//	   failed               written or settled, the session is closed
+//	 ▲         │           │  no more credit; healthy lanes are finished,
+//	 └ none ───┘           │  lanes in trouble are given back
+//	   failed              └──▶ lost (lock or link): nothing more is
+//	                            written or settled, the session is closed
 //
-// Within a session four goroutines overlap, so that neither the broker nor the
+// Within a session several goroutines overlap, so that neither the broker nor the
 // database waits for the other:
 //
 //	pump ──▶ inbox ──▶ process ──▶ settle (many at once)      keeper (renews)
-//	receive, decode    order, Handler   complete, dead-letter
+//	receive, decode    order          complete, dead-letter
+//	                    │  ▲
+//	                    ▼  │ verdicts
+//	                   calls: one of healthy lanes, up to three of lanes in trouble
 //
 // # Order
 //
 // The deliveries of an aggregate form a lane, ascending by eventId. The [Handler]
 // sees a lane's events in that order, never two batches of a lane at once, and
 // says of each whether it is done, poison, to be tried again or ahead of a gap.
-// A lane that waits holds up no other lane of its session.
+//
+// # Trouble
+//
+// A lane that cannot go on waits by itself, and no slot, call or session waits for it:
+//
+//	        done                      store failed            longer than ParkAfter
+//	fresh ◀──────▶ in a call ──▶ retrying ────────────┐      (while others are written)
+//	  ▲                │          100 ms .. 5 s        ├──▶ giving up ──▶ done: parked
+//	  └── predecessor ─┴──▶ gap ──────▶ repairing ─────┘      longer than GapPatience
+//	                        Hold       200 ms .. 5 s
+//
+// What follows from that:
+//
+//   - Lanes in trouble are in calls of their own, beside those of healthy lanes. After
+//     a call that hung, the lanes in it are called again in smaller groups.
+//   - At the end of the tenure, and when the process stops, lanes in trouble are given
+//     back: their messages are not settled, and the session is closed, which counts no
+//     delivery. Whoever accepts the session next goes on with them.
+//   - What a process knows of a failing aggregate outlives the session: the time that
+//     it has failed goes on in the next one, and its events are kept out of the calls of
+//     healthy lanes from the start.
+//   - That time runs only while events of other aggregates are written. An outage of the
+//     store gives up no aggregate, however long it lasts.
+//   - A lane in trouble keeps a bounded number of deliveries. Further ones are
+//     forgotten: they stay locked and come again after the session's release. If nothing
+//     else can be written either, nothing is forgotten, and the broker is held back.
 //
 // A gap inside a session is mostly the SDK's doing, see below, and closes by
 // itself within a round trip or two. So a lane with a gap is held for
-// [Options.Hold] first; then the Handler is told to repair it from the event
-// store; and where that has not helped for [Options.GapPatience], the session goes
-// back to the broker and its slot pauses.
+// [Options.Hold] first; then the Handler is told to repair it from the event store.
 //
 // # What the SDK does, and what follows
 //

@@ -4,41 +4,66 @@ import "context"
 
 // Handler applies events to the projections.
 type Handler interface {
-	// Handle applies a batch and returns a verdict for each delivery, in the same
-	// order. The deliveries of an aggregate follow each other, ascending by eventId
-	// and each eventId once. No two calls at the same time have events of the same
-	// aggregate, as long as the lock of its session holds.
+	// Handle applies a batch once and returns a verdict for each delivery, in the same
+	// order. The deliveries of an aggregate follow each other, ascending by eventId and
+	// each eventId once. Calls of one session overlap, but no two of them have events of
+	// the same aggregate, as long as the lock of its session holds.
 	//
-	// repair asks it to close gaps by itself: the predecessors have not come within
-	// the time that the deliveries were held.
+	// Handle does not wait for a store to recover: an event that cannot be finished now
+	// is [Retry] at once, because the rest of the batch waits for the verdicts. Draining
+	// waits, aggregate by aggregate, and calls again.
 	//
 	// It returns [Done] and [Poison] only for what is durable. It ends with ctx, which
 	// carries the cause [ErrLockLost] shortly before the session's lock ends: no write
 	// may begin after that. What is not finished then is [Retry].
-	Handle(ctx context.Context, batch []*Delivery, repair bool) []Verdict
+	Handle(ctx context.Context, batch []*Delivery, attempt Attempt) []Verdict
 }
+
+// Attempt is how far a call of [Handler] goes to finish its events.
+type Attempt uint8
+
+// The attempts. The zero value is Hold.
+const (
+	// Hold applies what can be applied. The events after a gap are left alone.
+	Hold Attempt = iota
+	// Repair also reads missing predecessors from the event store.
+	Repair
+	// GiveUp also parks each aggregate that still cannot go on. Its events are [Done]
+	// once the parking is durable: they are in the event store, and the aggregate
+	// resumes from there.
+	GiveUp
+)
 
 // Outcome is what became of an event, over all projections.
 type Outcome uint8
 
 // The outcomes. The zero value is Retry.
 const (
-	// Retry says that a store was not able to: the event is tried again, in place.
+	// Retry says that a store failed. The event is tried again after a pause.
 	Retry Outcome = iota
-	// Done says that the event's effects are durable in every projection, be it
-	// because they were before. The message is completed.
+	// Done says that the event's effects are durable in every projection, whether this
+	// call wrote them or an earlier one did. The message is completed.
 	Done
 	// Gap says that a projection has not seen the event's predecessor, and nothing
-	// of the event was applied there.
+	// of the event was applied there. In a call that repairs, the event store has
+	// answered that it does not have the predecessor either.
 	Gap
 	// Poison says that a projection was parked at this event and every other one has
 	// it durably. The message is dead-lettered for visibility.
 	Poison
+	// Deferred says that the call had no room for the event. It is no failure: the
+	// event comes again in the next call. A call that defers finishes another event or
+	// says Retry for it.
+	Deferred
 )
 
 // Verdict is the outcome of one delivery.
 type Verdict struct {
 	Outcome Outcome
+	// Written says of a Done event that this call wrote to the store of the read
+	// models for it, and did not only find that there was nothing to do. It is the
+	// evidence that the store works.
+	Written bool
 	// Reason and Err explain a Poison in the dead-letter queue, and Err a Retry in
 	// the log.
 	Reason string

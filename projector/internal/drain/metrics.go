@@ -29,10 +29,11 @@ type metrics struct {
 	settlements    *prometheus.CounterVec
 	invalid        prometheus.Counter
 	reconnects     prometheus.Counter
+	failing        prometheus.GaugeFunc
 }
 
 // newMetrics registers with r, where it is not nil.
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
 	const namespace, subsystem = "penstock", "projector"
 	name := func(n, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: namespace, Subsystem: subsystem, Name: n, Help: help}
@@ -41,17 +42,18 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		sessionsActive: prometheus.NewGauge(prometheus.GaugeOpts(name("sessions_active", "Sessions that this process holds."))),
 		slots:          prometheus.NewGauge(prometheus.GaugeOpts(name("session_slots", "Sessions that this process can hold at the same time."))),
 		accepts:        prometheus.NewCounterVec(prometheus.CounterOpts(name("session_accepts_total", "Attempts to accept a session: accepted, none (no session was free), busy (the broker throttles) or failed.")), []string{"result"}),
-		ends:           prometheus.NewCounterVec(prometheus.CounterOpts(name("session_ends_total", "Sessions that were given up, by reason: idle, tenure (others shall have a turn), gap (an event is missing), lost (lock or link), stopped.")), []string{"reason"}),
+		ends:           prometheus.NewCounterVec(prometheus.CounterOpts(name("session_ends_total", "Sessions that were released, by reason: idle, tenure (others have a turn), overflow (an aggregate that waited had more events than a session holds), lost (lock or link), stopped.")), []string{"reason"}),
 		settlements:    prometheus.NewCounterVec(prometheus.CounterOpts(name("settlements_total", "Attempts to settle a message, by operation and result.")), []string{"operation", "result"}),
 		invalid:        prometheus.NewCounter(prometheus.CounterOpts(name("invalid_messages_total", "Messages that are no event; they are in the dead-letter queue."))),
 		reconnects:     prometheus.NewCounter(prometheus.CounterOpts(name("connections_replaced_total", "Connections to the broker that were given up for new ones."))),
+		failing:        prometheus.NewGaugeFunc(prometheus.GaugeOpts(name("aggregates_retrying", "Aggregates of which this process has tried an event again within the last minute, because a store failed or an event is missing.")), failing),
 	}
 	// A counter that appears with its first event hides that event from rate() and
 	// increase(): every label is there from the start.
 	for _, result := range []string{acceptedSession, acceptedNone, acceptBusy, acceptFailed} {
 		m.accepts.WithLabelValues(result)
 	}
-	for _, reason := range []ending{endIdle, endTenure, endGap, endLost, endStopped} {
+	for _, reason := range []ending{endIdle, endTenure, endOverflow, endLost, endStopped} {
 		m.ends.WithLabelValues(string(reason))
 	}
 	for _, operation := range []string{operationComplete, operationDeadLetter} {
@@ -60,7 +62,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}
 	}
 	if r != nil {
-		r.MustRegister(m.sessionsActive, m.slots, m.accepts, m.ends, m.settlements, m.invalid, m.reconnects)
+		r.MustRegister(m.sessionsActive, m.slots, m.accepts, m.ends, m.settlements, m.invalid, m.reconnects, m.failing)
 	}
 	return m
 }

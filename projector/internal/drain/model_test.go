@@ -23,7 +23,17 @@ type model struct {
 	// transient, where set, may fail an event.
 	transient func() bool
 
-	mu        sync.Mutex
+	mu sync.Mutex
+	// failing are the aggregates whose writes fail, down is whether all do.
+	failing map[string]bool
+	down    bool
+	// lost holds for an aggregate the event that is not even in the event store.
+	lost map[string]int64
+	// givenUp holds why an aggregate was given up, givenUpAt when, and head the last event
+	// that was acknowledged for it.
+	givenUp   map[string]string
+	givenUpAt map[string]time.Time
+	head      map[string]int64
 	watermark map[string]int64
 	applied   map[string][]int64
 	parked    map[string]bool
@@ -37,12 +47,13 @@ type model struct {
 
 func newModel(latency time.Duration) *model {
 	return &model{
-		latency: latency, store: make(map[string]int64), poison: make(map[string]int64),
+		latency: latency, failing: make(map[string]bool),
+		lost: make(map[string]int64), givenUp: make(map[string]string), givenUpAt: make(map[string]time.Time), head: make(map[string]int64), store: make(map[string]int64), poison: make(map[string]int64),
 		watermark: make(map[string]int64), applied: make(map[string][]int64), parked: make(map[string]bool),
 	}
 }
 
-func (m *model) Handle(ctx context.Context, batch []*drain.Delivery, repair bool) []drain.Verdict {
+func (m *model) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
 	m.mu.Lock()
 	from := make(map[string]int64)
 	for i, d := range batch {
@@ -68,23 +79,32 @@ func (m *model) Handle(ctx context.Context, batch []*drain.Delivery, repair bool
 	for i, d := range batch {
 		key, id := d.Event.AggregateID, d.Event.EventID
 		switch {
-		case stale[key] || m.transient != nil && m.transient():
+		case m.waits(key) && id > m.watermark[key]:
+			m.head[key] = max(m.head[key], id)
+			verdicts[i] = drain.Verdict{Outcome: drain.Done}
+		case stale[key] || m.failing[key] || m.down || m.transient != nil && m.transient():
 			stale[key] = true
 			verdicts[i] = drain.Verdict{Outcome: drain.Retry, Err: errStore}
+			if attempt == drain.GiveUp && m.failing[key] && !m.down {
+				verdicts[i] = m.giveUp(key, id, "unavailable")
+			}
 		default:
-			verdicts[i] = m.apply(key, id, repair)
+			verdicts[i] = m.apply(key, id, attempt)
 		}
 	}
 	return verdicts
 }
 
-func (m *model) apply(key string, id int64, repair bool) drain.Verdict {
+func (m *model) apply(key string, id int64, attempt drain.Attempt) drain.Verdict {
 	switch v := m.watermark[key]; {
 	case m.parked[key], id <= v:
 		return drain.Verdict{Outcome: drain.Done}
 	case m.increasing:
 		return m.project(key, id, id)
-	case id > v+1 && (!repair || m.store[key] < id-1):
+	case id > v+1 && (attempt == drain.Hold || m.store[key] < id-1 || m.lost[key] > v && m.lost[key] < id):
+		if attempt == drain.GiveUp {
+			return m.giveUp(key, id, "missing")
+		}
 		return drain.Verdict{Outcome: drain.Gap}
 	default:
 		return m.project(key, v+1, id)
@@ -104,7 +124,35 @@ func (m *model) project(key string, from, id int64) drain.Verdict {
 		m.applied[key] = append(m.applied[key], v)
 		m.watermark[key] = v
 	}
+	return drain.Verdict{Outcome: drain.Done, Written: true}
+}
+
+// giveUp parks an aggregate until it is resumed.
+func (m *model) giveUp(key string, id int64, reason string) drain.Verdict {
+	m.givenUp[key], m.head[key] = reason, max(m.head[key], id)
+	m.givenUpAt[key] = time.Now()
 	return drain.Verdict{Outcome: drain.Done}
+}
+
+// reason is why an aggregate was given up; empty if it was not.
+func (m *model) reason(key string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.givenUp[key]
+}
+
+func (m *model) waits(key string) bool { return m.givenUp[key] != "" }
+
+// resume takes up what was given up, from the store: what came before has to be in it.
+func (m *model) resume() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key := range m.givenUp {
+		if head := m.head[key]; head > m.watermark[key] && !m.parked[key] {
+			m.project(key, m.watermark[key]+1, head)
+		}
+	}
+	clear(m.givenUp)
 }
 
 // check says what is wrong with the effects, where each aggregate should have its
@@ -127,4 +175,26 @@ func (m *model) check(want map[string]int64) error {
 		}
 	}
 	return nil
+}
+
+// fail lets the store fail all that concerns an aggregate, or ends that.
+func (m *model) fail(key string, fails bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failing[key] = fails
+}
+
+// outage lets every write fail, or ends that.
+func (m *model) outage(down bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = down
+}
+
+// recover ends all failures.
+func (m *model) recover() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = false
+	clear(m.failing)
 }

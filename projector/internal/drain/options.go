@@ -52,9 +52,12 @@ type Options struct {
 	// Hold is how long a delivery waits for its predecessor before it is repaired;
 	// 250 ms by default.
 	Hold time.Duration
-	// GapPatience is how long repairing is tried before the session goes back; 10 s by
-	// default.
+	// GapPatience is how long repairing is tried before the aggregate is given up as
+	// missing an event; 10 s by default.
 	GapPatience time.Duration
+	// ParkAfter is for how long a store may fail for an aggregate, while events of others
+	// are written, before the aggregate is given up; 1 min by default.
+	ParkAfter time.Duration
 	// DrainTimeout bounds how long Run goes on after its context has ended; 20 s by
 	// default.
 	DrainTimeout time.Duration
@@ -124,6 +127,7 @@ func (o Options) withDefaults() Options {
 	o.SessionTenure = cmp.Or(o.SessionTenure, 2*time.Minute)
 	o.Hold = cmp.Or(o.Hold, 250*time.Millisecond)
 	o.GapPatience = cmp.Or(o.GapPatience, 10*time.Second)
+	o.ParkAfter = cmp.Or(o.ParkAfter, time.Minute)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 20*time.Second)
 	return o
 }
@@ -146,6 +150,7 @@ func (o Options) validate() error {
 	check(o.SessionIdle > 0 && o.SessionHold >= o.SessionIdle, "sessions idle %s and kept %s: the second must be at least the first", o.SessionIdle, o.SessionHold)
 	check(o.SessionTenure > 0, "a tenure of %s", o.SessionTenure)
 	check(o.Hold > 0 && o.GapPatience >= o.Hold, "gaps held %s and repaired for %s: the second must be at least the first", o.Hold, o.GapPatience)
+	check(o.ParkAfter > 0, "aggregates given up after %s", o.ParkAfter)
 	check(o.DrainTimeout > 0, "a drain timeout of %s", o.DrainTimeout)
 	return errors.Join(problems...)
 }

@@ -23,7 +23,12 @@ type chaos struct {
 	slots, batch, buffer           int
 	duplicates, missing, transient int
 	losses                         int
-	lock, rtt, latency             time.Duration
+	// failures is how often an aggregate's store begins to fail or recovers, outages how
+	// often everyone's does.
+	failures, outages int
+	// holes is whether aggregates lack an event that is not in the event store either.
+	holes              bool
+	lock, rtt, latency time.Duration
 	// trickle is the longest time between two messages; 0 where all are there from the
 	// beginning.
 	trickle, moment, again time.Duration
@@ -48,6 +53,9 @@ func drawChaos(t *rapid.T) chaos {
 		missing:    rapid.IntRange(0, 10).Draw(t, "missing"),
 		transient:  rapid.IntRange(0, 20).Draw(t, "transient"),
 		losses:     rapid.IntRange(0, 20).Draw(t, "losses"),
+		failures:   rapid.IntRange(0, 20).Draw(t, "failures"),
+		outages:    rapid.IntRange(0, 3).Draw(t, "outages"),
+		holes:      rapid.Bool().Draw(t, "holes"),
 		lock:       ms("lock", 1500, 20000),
 		rtt:        ms("rtt", 0, 30),
 		latency:    ms("latency", 0, 200),
@@ -71,7 +79,7 @@ func (c chaos) run(t *testing.T) error {
 	m := newModel(c.latency)
 	m.deaf, m.increasing = c.deaf, c.increasing
 	if c.increasing {
-		c.missing = 0 // what is not sent cannot be missed
+		c.missing, c.holes = 0, false // what is not sent cannot be missed
 	}
 	var mu sync.Mutex
 	side := rand.New(rand.NewPCG(c.seed, 2))
@@ -106,7 +114,11 @@ func (c chaos) run(t *testing.T) error {
 		key := fmt.Sprint("aggregate-", a)
 		session := fmt.Sprint("bucket-", a%c.sessions)
 		want[key] = next[a]
-		if !percent(c.missing) {
+		hole := c.holes && m.lost[key] == 0 && next[a] < int64(c.events) && percent(10)
+		if hole {
+			m.lost[key] = next[a]
+		}
+		if !hole && !percent(c.missing) {
 			messages = append(messages, message{session, key, next[a]})
 		}
 		if percent(c.duplicates) {
@@ -142,6 +154,7 @@ func (c chaos) run(t *testing.T) error {
 	for range 2 {
 		running = append(running, start(t, broker, m, func(o *drain.Options) {
 			o.Slots, o.BatchSize, o.BufferBytes, o.SessionTenure = c.slots, c.batch, c.buffer, 5*time.Second
+			o.ParkAfter = 3 * time.Second
 			if c.increasing {
 				o.Sequence = event.SequenceIncreasing
 			}
@@ -157,11 +170,21 @@ func (c chaos) run(t *testing.T) error {
 			broker.loseLock(held[random.IntN(len(held))])
 		}
 	}
+	for i := range c.failures + c.outages {
+		pause(t.Context(), time.Duration(random.IntN(2000))*time.Millisecond)
+		if i < c.failures {
+			m.fail(fmt.Sprint("aggregate-", random.IntN(c.aggregates)), i%2 == 0)
+		} else {
+			m.outage(i%2 == 0)
+		}
+	}
+	m.recover()
 	sending.Wait()
 	begin := time.Now()
 	for broker.unsettled() > 0 && time.Since(begin) < 30*time.Minute {
 		pause(t.Context(), 10*time.Millisecond)
 	}
+	m.resume()
 	problems := []error{m.check(want)}
 	if n := broker.unsettled(); n > 0 {
 		problems = append(problems, fmt.Errorf("%d messages are not settled", n))
@@ -174,7 +197,8 @@ func (c chaos) run(t *testing.T) error {
 }
 
 // Whatever is delivered twice, released, taken away in the middle of a write or
-// never sent: every aggregate's events take effect once each, in order.
+// never sent, whichever aggregate fails and for however long: every aggregate's events
+// take effect once each, in order, and every message is settled in the end.
 func TestAnyInterleavingTakesEffectOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -194,14 +218,14 @@ type withholding struct {
 	lacks sync.Map
 }
 
-func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, repair bool) []drain.Verdict {
+func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
 	var verdicts []drain.Verdict
 	for _, d := range batch {
 		if _, lacks := w.lacks.Load(d.Event.AggregateID); lacks {
 			verdicts = append(verdicts, drain.Verdict{Outcome: drain.Gap})
 			continue
 		}
-		verdicts = append(verdicts, w.model.Handle(ctx, []*drain.Delivery{d}, repair)...)
+		verdicts = append(verdicts, w.model.Handle(ctx, []*drain.Delivery{d}, attempt)...)
 	}
 	return verdicts
 }

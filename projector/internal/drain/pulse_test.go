@@ -41,7 +41,7 @@ func TestPulse(t *testing.T) {
 // stuck is a handler that heeds no context until it is released.
 type stuck struct{ begun, release chan struct{} }
 
-func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ bool) []drain.Verdict {
+func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ drain.Attempt) []drain.Verdict {
 	close(h.begun)
 	<-h.release
 	verdicts := make([]drain.Verdict, len(batch))

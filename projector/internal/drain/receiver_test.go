@@ -21,7 +21,9 @@ type fakeReceiver struct {
 	lockedUntil time.Time
 	epoch       int
 	// credit is what the broker may still send, and arrived what it has sent.
-	credit       int
+	credit int
+	// held counts the messages that are delivered and not settled.
+	held         int
 	arrived      []*fakeMessage
 	receiving    bool
 	stopReleaser func()
@@ -48,6 +50,8 @@ func (r *fakeReceiver) deliver() {
 		binary.BigEndian.PutUint64(m.token[:], b.tokens)
 		s.byToken[m.token] = m
 		m.link = r
+		r.held++
+		b.mostHeld = max(b.mostHeld, r.held)
 		b.out += len(m.body)
 		b.mostOut = max(b.mostOut, b.out)
 		r.credit--
@@ -94,6 +98,8 @@ func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservi
 		b.problems = append(b.problems, "ReceiveMessages called concurrently")
 	}
 	r.receiving = true
+	b.asks++
+	b.asked += most
 	stop := r.stopReleaser
 	r.stopReleaser = nil
 	b.mu.Unlock()
@@ -210,6 +216,7 @@ func (r *fakeReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessa
 	b.mu.Lock()
 	if have := b.sessions[r.id].byToken[m.LockToken]; have != nil && have.token == m.LockToken && have.link == r && !have.settled {
 		have.settled, have.link = true, nil
+		r.held--
 		b.out -= len(have.body)
 		b.sessions[r.id].left--
 		then(have)

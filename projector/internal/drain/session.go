@@ -3,6 +3,7 @@ package drain
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,17 +15,12 @@ import (
 type ending string
 
 const (
-	endIdle    ending = "idle"
-	endTenure  ending = "tenure"
-	endGap     ending = "gap"
-	endLost    ending = "lost"
-	endStopped ending = "stopped"
+	endIdle     ending = "idle"
+	endTenure   ending = "tenure"
+	endOverflow ending = "overflow"
+	endLost     ending = "lost"
+	endStopped  ending = "stopped"
 )
-
-// handleTimeout bounds one Handle call: the handler retries within it, and the rest
-// of the session waits for it. What it ends is tried again, and a call that heeds it
-// shows that the slot is alive.
-const handleTimeout = 10 * time.Second
 
 // session drains one accepted session.
 type session struct {
@@ -38,6 +34,12 @@ type session struct {
 	inbox   *inbox
 	lanes   *lanes
 	settler *settler
+	// running are the calls of the handler that have not returned. Each comes out of
+	// returned, and handling waits for their goroutines.
+	running  []*call
+	returned chan *call
+	handling sync.WaitGroup
+
 	started time.Time
 	// active is when something last came or was handled, ended when the session was
 	// told to end.
@@ -46,6 +48,10 @@ type session struct {
 	idle     time.Duration
 	madeRoom bool
 }
+
+// endGrace is how long the calls of a session that has had its turn may go on. What
+// they do not finish comes again.
+const endGrace = 2 * time.Second
 
 // firstMessage is how long a session's first message may take. It is on its way
 // when the session is accepted.
@@ -123,8 +129,10 @@ func (s *session) close(pumped, kept <-chan struct{}, closing func(func())) {
 }
 
 // process handles what the inbox brings until the session is to end and everything
-// that can be finished is.
+// that can be finished is. The lanes in trouble are given back then.
 func (s *session) process(work, stop context.Context, stopReceiving func(), pumped <-chan struct{}) ending {
+	defer s.handling.Wait()
+	defer s.cancelCalls()
 	var end ending
 	for work.Err() == nil {
 		now := time.Now()
@@ -135,16 +143,32 @@ func (s *session) process(work, stop context.Context, stopReceiving func(), pump
 				stopReceiving()
 			}
 		}
-		if s.handle(work, now) {
-			continue
-		}
+		s.startCalls(work, now)
 		if end != "" && s.finished(pumped, now) {
+			s.giveBack(work)
 			return end
 		}
+		if end != "" && end != endStopped && now.Sub(s.ended) >= endGrace {
+			s.cancelCalls()
+		}
 		s.await(work, stop, pumped, now)
-		s.pulse.Beat()
 	}
 	return endLost
+}
+
+// giveBack ends the calls of lanes in trouble. What one of them has finished all the
+// same is settled; the rest stays with the broker.
+func (s *session) giveBack(work context.Context) {
+	s.cancelCalls()
+	for len(s.running) > 0 {
+		s.finish(work, <-s.returned)
+	}
+}
+
+func (s *session) cancelCalls() {
+	for _, c := range s.running {
+		c.cancel()
+	}
 }
 
 // admit takes from the inbox into the lanes what they have room for.
@@ -156,34 +180,13 @@ func (s *session) admit(work context.Context, now time.Time) {
 		}
 		s.active = now
 		if d.invalid == nil {
-			s.lanes.add(d)
+			s.lanes.add(d, now)
 			continue
 		}
 		s.metrics.invalid.Inc()
 		s.log.Warn().Err(d.invalid).Str("messageId", d.MessageID).Msg("message is no event, dead-lettered")
 		s.settler.settle(work, d, Verdict{Outcome: Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
 	}
-}
-
-// handle hands on what is ready, and says whether there was any.
-func (s *session) handle(work context.Context, now time.Time) bool {
-	batch, repair := s.lanes.batch(now, s.options.BatchSize)
-	if len(batch) == 0 {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(work, handleTimeout)
-	verdicts := s.options.Handler.Handle(ctx, batch, repair)
-	cancel()
-	s.pulse.Beat()
-	s.active = time.Now()
-	if len(verdicts) != len(batch) {
-		s.log.Error().Int("events", len(batch)).Int("verdicts", len(verdicts)).Msg("handler's verdicts do not fit its events")
-		verdicts = make([]Verdict, len(batch))
-	}
-	for _, done := range s.lanes.apply(batch, verdicts, repair, s.active) {
-		s.settler.settle(work, done.Delivery, done.Verdict)
-	}
-	return true
 }
 
 // over says why the session is to end, if it is.
@@ -193,10 +196,8 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 	switch {
 	case stop.Err() != nil:
 		return endStopped
-	case s.stuck(now):
-		return endGap
 	case quiet && s.lanes.forgotten > 0:
-		return endGap
+		return endOverflow
 	case !quiet || idle < s.idle:
 		if now.Sub(s.started) >= s.options.SessionTenure {
 			return endTenure
@@ -211,22 +212,13 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 	return ""
 }
 
-// stuck tells whether the session has waited for an event long enough, and says for
-// which.
-func (s *session) stuck(now time.Time) bool {
-	l := s.lanes.stuck(now)
-	if l == nil {
-		return false
-	}
-	s.log.Warn().AnErr("cause", l.cause).Str("aggregateId", l.key).Int64("eventId", l.gapAt).
-		Msg("event waits for one that neither came nor is in the event store, the session goes back")
-	return true
-}
-
-// finished tells whether a session that ends has nothing left to do. A pump that
-// hangs in the SDK is not waited for: what it still gets goes back.
+// finished reports whether a session that ends has nothing left to do for healthy
+// lanes. A pump that hangs in the SDK is not waited for: what it still gets goes back.
+// The inbox stays full if lanes in trouble leave no room.
 func (s *session) finished(pumped <-chan struct{}, now time.Time) bool {
-	return (isClosed(pumped) || now.Sub(s.ended) >= closeTimeout) && s.inbox.len() == 0 && s.lanes.onlyGaps()
+	return (isClosed(pumped) || now.Sub(s.ended) >= closeTimeout) &&
+		(s.inbox.len() == 0 || s.lanes.room().none()) &&
+		!s.healthy() && !s.lanes.fresh(now)
 }
 
 // maxIdleCheck bounds how long an idle session does not look whether it shall make
@@ -239,6 +231,12 @@ func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now 
 	wait := max(s.idle-idle, min(idle/2, maxIdleCheck))
 	if due, ok := s.lanes.nextDue(); ok {
 		wait = min(wait, due.Sub(now))
+	}
+	if c := s.awaited(now); c != nil && s.lanes.fresh(now) {
+		wait = min(wait, c.begun.Add(slowCall).Sub(now))
+	}
+	if len(s.running) == 0 {
+		s.pulse.Beat()
 	}
 	stopping := stop.Done()
 	switch {
@@ -253,6 +251,8 @@ func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now 
 	defer timer.Stop()
 	select {
 	case <-s.inbox.filled:
+	case c := <-s.returned:
+		s.finish(work, c)
 	case <-timer.C:
 	case <-pumped:
 	case <-stopping:

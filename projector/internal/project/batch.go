@@ -173,6 +173,8 @@ func (a *aggregate) result(i int) Result {
 		case u.settled[i] == settledPoison:
 			verdict = Poison
 			r.Causes = append(r.Causes, u.cause)
+		case u.settled[i] == settledApplied, u.settled[i] == settledIgnored:
+			r.Written = true
 		}
 		r.Verdict = worse(r.Verdict, verdict)
 	}

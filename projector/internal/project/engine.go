@@ -178,6 +178,9 @@ type Result struct {
 	Missing int64
 	// Causes are, for Poison, the errors that parked the aggregate.
 	Causes []*Error
+	// Written is whether a projection has the event by a write of its read model, or of
+	// its watermark, in this call.
+	Written bool
 }
 
 // Gaps says what to do about a gap, and about a unit that cannot go on.

@@ -1,0 +1,122 @@
+package drain
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+const (
+	// handleTimeout bounds one Handle call. What it ends is tried again, and a call that
+	// heeds it shows that the slot is alive.
+	handleTimeout = 10 * time.Second
+	// handleGrace is how much later a call may return before its slot no longer shows
+	// life.
+	handleGrace = time.Second
+	// slowCall is how long healthy lanes wait for a call of other healthy lanes. After
+	// that they have a call of their own beside it.
+	slowCall = time.Second
+	// maxCalls bounds the calls of a session that run at the same time. At most all but
+	// one of them are calls of lanes in trouble.
+	maxCalls = 4
+)
+
+// call is one call of the handler.
+type call struct {
+	kind  kind
+	lanes []*lane
+	// batch are their events, lane by lane.
+	batch    []*Delivery
+	verdicts []Verdict
+	begun    time.Time
+	cancel   context.CancelFunc
+}
+
+// take adds what a lane holds, as far as most allows.
+func (c *call) take(l *lane, most int) {
+	l.busy = true
+	c.lanes = append(c.lanes, l)
+	for _, d := range l.deliveries[:min(len(l.deliveries), most-len(c.batch))] {
+		d.called = true
+		c.batch = append(c.batch, d)
+	}
+}
+
+// startCalls starts the calls that are possible now.
+func (s *session) startCalls(work context.Context, now time.Time) {
+	s.lanes.wakeDue(now)
+	for len(s.running) < maxCalls {
+		var c *call
+		if s.awaited(now) == nil {
+			c = s.lanes.next(now, s.options.BatchSize, false)
+		}
+		// A session that ends gives lanes in trouble back.
+		if c == nil && s.ended.IsZero() && s.inTrouble() < maxCalls-1 {
+			c = s.lanes.next(now, s.options.BatchSize, true)
+		}
+		if c == nil {
+			return
+		}
+		s.start(work, c, now)
+	}
+}
+
+// start starts a call, which reports to s.returned.
+func (s *session) start(work context.Context, c *call, now time.Time) {
+	ctx, cancel := context.WithTimeout(work, handleTimeout)
+	c.begun, c.cancel = now, cancel
+	s.running = append(s.running, c)
+	s.handling.Go(func() {
+		defer cancel()
+		c.verdicts = s.options.Handler.Handle(ctx, c.batch, attempts[c.kind])
+		s.returned <- c
+	})
+}
+
+// finish takes a call that has returned.
+func (s *session) finish(work context.Context, c *call) {
+	s.running = slices.DeleteFunc(s.running, func(r *call) bool { return r == c })
+	s.active = time.Now()
+	if !s.overdue(s.active) {
+		s.pulse.Beat()
+	}
+	if len(c.verdicts) != len(c.batch) {
+		s.log.Error().Int("events", len(c.batch)).Int("verdicts", len(c.verdicts)).Msg("handler's verdicts do not fit its events, trying the events again")
+		c.verdicts = make([]Verdict, len(c.batch))
+	}
+	if slices.ContainsFunc(c.verdicts, func(v Verdict) bool { return v.Outcome == Done && v.Written }) {
+		s.lanes.failures.written(s.active)
+	}
+	for _, done := range s.lanes.apply(c, s.active) {
+		s.settler.settle(work, done.Delivery, done.Verdict)
+	}
+}
+
+// awaited is the call of healthy lanes that other healthy lanes wait for, nil if none.
+func (s *session) awaited(now time.Time) *call {
+	for _, c := range s.running {
+		if c.kind == fresh && now.Sub(c.begun) < slowCall {
+			return c
+		}
+	}
+	return nil
+}
+
+// inTrouble counts the running calls of lanes in trouble.
+func (s *session) inTrouble() int {
+	n := 0
+	for _, c := range s.running {
+		if c.kind != fresh {
+			n++
+		}
+	}
+	return n
+}
+
+// healthy reports whether a call of healthy lanes runs.
+func (s *session) healthy() bool { return s.inTrouble() < len(s.running) }
+
+// overdue reports whether a call has not returned although its time is up.
+func (s *session) overdue(now time.Time) bool {
+	return slices.ContainsFunc(s.running, func(c *call) bool { return now.Sub(c.begun) > handleTimeout+handleGrace })
+}

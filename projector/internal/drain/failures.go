@@ -1,0 +1,172 @@
+package drain
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of the memory of failures.
+const (
+	// maxFailures bounds how many aggregates are remembered. If more fail at the same
+	// time, the store is in trouble rather than an aggregate, and none is given up.
+	maxFailures = 4096
+	// failureShown is how long it counts in the metric.
+	failureShown = time.Minute
+	// writeStride is how long a write is evidence that the store works.
+	writeStride = 5 * time.Second
+)
+
+// failures remembers which aggregates could not be finished, and for how long. All
+// sessions of a process share one: a session that is given back at the end of its
+// tenure comes again, and the time that its aggregates have failed goes on.
+//
+// That time runs only while events of other aggregates are written. It stands still
+// while the store is down for all of them, so an outage gives up no aggregate.
+type failures struct {
+	// memory is how long an aggregate is remembered that this process has not tried
+	// again: another process has its session, or nothing comes for it.
+	memory time.Duration
+
+	mu          sync.Mutex
+	byAggregate map[string]*failure
+	// any is whether byAggregate has an entry. It spares healthy aggregates the lock.
+	any atomic.Bool
+	// clock is for how long events have been written, wrote when one was written last.
+	clock time.Duration
+	wrote time.Time
+	// swept is when entries were looked for that are out of date.
+	swept time.Time
+}
+
+// failure is an aggregate that could not be finished.
+type failure struct {
+	// since is the reading of the clock when a store first failed; negative if none has.
+	since time.Duration
+	// gapAt is the event that has lacked its predecessor since gapSince; 0 if none.
+	gapAt    int64
+	gapSince time.Time
+	// seen is when it was last tried.
+	seen time.Time
+}
+
+// failureMemory is for how many times the limit of giving up a failure is remembered.
+const failureMemory = 5
+
+// newFailures makes an empty memory; limit is after how long an aggregate is given up.
+func newFailures(limit time.Duration) *failures {
+	return &failures{memory: failureMemory * limit, byAggregate: make(map[string]*failure)}
+}
+
+// written notes that events have been written.
+func (f *failures) written(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.wrote.IsZero() {
+		f.clock += min(max(now.Sub(f.wrote), 0), writeStride)
+	}
+	f.wrote = now
+}
+
+// failed notes that a store failed for an aggregate, and gives for how long that has
+// been so while others were written; 0 for an aggregate that is not remembered because
+// too many are.
+func (f *failures) failed(key string, now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.entry(key, now)
+	if e == nil {
+		return 0
+	}
+	if e.since < 0 {
+		e.since = f.clock
+	}
+	return f.clock - e.since
+}
+
+// gap notes that an event lacks its predecessor, and gives since when that is known.
+func (f *failures) gap(key string, at int64, now time.Time) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.entry(key, now)
+	if e == nil {
+		return now
+	}
+	if e.gapAt != at {
+		e.gapAt, e.gapSince = at, now
+	}
+	return e.gapSince
+}
+
+// recovered forgets an aggregate of which an event was finished.
+func (f *failures) recovered(key string) {
+	if !f.any.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byAggregate, key)
+	f.any.Store(len(f.byAggregate) > 0)
+}
+
+// known reports whether an aggregate could not be finished when it was last tried.
+func (f *failures) known(key string, now time.Time) bool {
+	if !f.any.Load() {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.byAggregate[key]
+	return e != nil && !f.outdated(e, now)
+}
+
+// shown counts the aggregates that have failed lately.
+func (f *failures) shown(now time.Time) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, e := range f.byAggregate {
+		if now.Sub(e.seen) <= failureShown {
+			n++
+		}
+	}
+	return n
+}
+
+// entry gives the entry of an aggregate, a new one if need be; nil if there are too
+// many. The lock is held.
+func (f *failures) entry(key string, now time.Time) *failure {
+	e := f.byAggregate[key]
+	if e == nil {
+		if len(f.byAggregate) >= maxFailures {
+			f.sweep(now)
+		}
+		if len(f.byAggregate) >= maxFailures {
+			return nil
+		}
+		e = &failure{since: -1}
+		f.byAggregate[key] = e
+		f.any.Store(true)
+	} else if f.outdated(e, now) {
+		*e = failure{since: -1}
+	}
+	e.seen = now
+	return e
+}
+
+func (f *failures) outdated(e *failure, now time.Time) bool { return now.Sub(e.seen) > f.memory }
+
+// sweep removes the entries that are out of date, at most once a second. The lock is
+// held.
+func (f *failures) sweep(now time.Time) {
+	if now.Sub(f.swept) < time.Second {
+		return
+	}
+	f.swept = now
+	for key, e := range f.byAggregate {
+		if f.outdated(e, now) {
+			delete(f.byAggregate, key)
+		}
+	}
+	f.any.Store(len(f.byAggregate) > 0)
+}

@@ -1,0 +1,242 @@
+package drain
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// lanes order the deliveries of a session by aggregate. They belong to one
+// goroutine.
+type lanes struct {
+	hold, patience, parkAfter time.Duration
+	// failures are those of all sessions.
+	failures *failures
+	// most is what is held before nothing more is taken in.
+	most load
+	// mostInLane bounds what one lane in trouble holds, mostInTrouble what all of them
+	// do. Beyond it deliveries are forgotten: they stay locked, unsettled, and come
+	// again when the session has been released.
+	mostInLane, mostInTrouble load
+
+	byKey map[string]*lane
+	// queue are the lanes that are ready for a call, waiting those that are due later.
+	// Lanes in a call are in neither.
+	queue, waiting []*lane
+	held           load
+	inTrouble      load
+	// forgotten counts deliveries for which the session has to be released some day.
+	forgotten int
+	// closed says, in an increasing sequence, from which event on those of an aggregate
+	// are forgotten, because one is: nobody would notice that it is missing.
+	closed map[string]int64
+}
+
+func newLanes(o *Options, f *failures) *lanes {
+	bytes := max(o.BufferBytes/o.Slots, 1)
+	s := &lanes{
+		hold: o.Hold, patience: o.GapPatience, parkAfter: o.ParkAfter,
+		failures:      f,
+		most:          load{4 * o.BatchSize, bytes},
+		mostInLane:    load{o.BatchSize, bytes / 4},
+		mostInTrouble: load{2 * o.BatchSize, bytes / 2},
+		byKey:         make(map[string]*lane),
+	}
+	if o.Sequence == event.SequenceIncreasing {
+		s.closed = make(map[string]int64)
+	}
+	return s
+}
+
+// add takes a delivery in.
+func (s *lanes) add(d *Delivery, now time.Time) {
+	key := d.Event.AggregateID
+	if from, closed := s.closed[key]; closed && d.Event.EventID >= from {
+		s.forgotten++
+		return
+	}
+	l := s.byKey[key]
+	if l == nil {
+		l = &lane{key: key}
+		if s.failures.known(key, now) {
+			l.attempts = 1
+		}
+		s.byKey[key] = l
+		s.queue = append(s.queue, l)
+	}
+	at, found := slices.BinarySearchFunc(l.deliveries, d.Event.EventID, func(have *Delivery, id int64) int {
+		return compare(have.Event.EventID, id)
+	})
+	if found {
+		l.deliveries[at].twins = append(l.deliveries[at].twins, d)
+	} else {
+		l.deliveries = slices.Insert(l.deliveries, at, d)
+	}
+	s.grow(l, weigh(d))
+	if l.gapAt != 0 && at == 0 && !found {
+		// It may be what the lane waits for.
+		s.wake(l)
+		return
+	}
+	s.trim(l)
+}
+
+// grow notes what a lane has taken in.
+func (s *lanes) grow(l *lane, weight load) {
+	s.held.add(weight)
+	l.load.add(weight)
+	if l.troubled {
+		s.inTrouble.add(weight)
+	}
+}
+
+// shrink notes what a lane no longer holds.
+func (s *lanes) shrink(l *lane, weight load) {
+	s.held.sub(weight)
+	l.load.sub(weight)
+	if l.troubled {
+		s.inTrouble.sub(weight)
+	}
+}
+
+// mark notes whether a lane is in trouble.
+func (s *lanes) mark(l *lane, troubled bool) {
+	switch {
+	case troubled && !l.troubled:
+		s.inTrouble.add(l.load)
+	case !troubled && l.troubled:
+		s.inTrouble.sub(l.load)
+	}
+	l.troubled = troubled
+}
+
+// trim forgets what a lane in trouble holds too much of: it would keep the events of
+// other aggregates out.
+func (s *lanes) trim(l *lane) {
+	for l.overflows && (l.load.exceeds(s.mostInLane) || s.inTrouble.exceeds(s.mostInTrouble)) && l.load.count > 1 {
+		if !s.forget(l) {
+			return
+		}
+	}
+}
+
+// forget gives up the last message that a lane holds: a duplicate if the event has
+// one, else the event. A call's events stay.
+func (s *lanes) forget(l *lane) bool {
+	last := len(l.deliveries) - 1
+	d := l.deliveries[last]
+	var weight load
+	switch twins := len(d.twins); {
+	case twins > 0:
+		weight = weigh(d.twins[twins-1])
+		d.twins[twins-1] = nil
+		d.twins = d.twins[:twins-1]
+	case d.called:
+		return false
+	default:
+		weight = weigh(d)
+		if s.closed != nil {
+			s.closed[l.key] = d.Event.EventID
+		}
+		l.deliveries[last] = nil
+		l.deliveries = l.deliveries[:last]
+	}
+	s.shrink(l, weight)
+	s.forgotten++
+	return true
+}
+
+// room is how much more can be taken in.
+func (s *lanes) room() load {
+	room := s.most
+	room.sub(s.held)
+	return room
+}
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// wake makes a waiting lane ready.
+func (s *lanes) wake(l *lane) {
+	if !l.waiting() {
+		return
+	}
+	l.due = time.Time{}
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *lane) bool { return w == l })
+	s.queue = append(s.queue, l)
+}
+
+// wakeDue makes the waiting lanes ready that are due.
+func (s *lanes) wakeDue(now time.Time) {
+	for _, l := range slices.Clone(s.waiting) {
+		if !l.due.After(now) {
+			s.wake(l)
+		}
+	}
+}
+
+func (s *lanes) wait(l *lane, due time.Time) {
+	l.due = due
+	s.waiting = append(s.waiting, l)
+}
+
+// next gives what is to be handled in the next call, nil if there is nothing: whole
+// lanes of one kind as far as most allows, first come first served. inTrouble is
+// whether the call may be one of lanes in trouble, or must be.
+func (s *lanes) next(now time.Time, most int, inTrouble bool) *call {
+	var c *call
+	company := math.MaxInt
+	rest := s.queue[:0]
+	for i, l := range s.queue {
+		k := s.kind(l, now)
+		if (k != fresh) != inTrouble || c != nil && (k != c.kind || len(c.lanes) >= min(company, bound(l))) {
+			rest = append(rest, l)
+			continue
+		}
+		if c == nil {
+			c = &call{kind: k, batch: make([]*Delivery, 0, min(most, s.held.count))}
+		}
+		company = min(company, bound(l))
+		c.take(l, most)
+		if len(c.batch) == most {
+			rest = append(rest, s.queue[i+1:]...)
+			break
+		}
+	}
+	clear(s.queue[len(rest):])
+	s.queue = rest
+	return c
+}
+
+// bound is how many lanes may share a call with a lane.
+func bound(l *lane) int {
+	if l.company == 0 {
+		return math.MaxInt
+	}
+	return l.company
+}
+
+// nextDue is when the first of the waiting lanes is due, if any waits.
+func (s *lanes) nextDue() (time.Time, bool) {
+	var first time.Time
+	for _, l := range s.waiting {
+		if first.IsZero() || l.due.Before(first) {
+			first = l.due
+		}
+	}
+	return first, !first.IsZero()
+}
+
+// fresh reports whether a healthy lane is ready for a call.
+func (s *lanes) fresh(now time.Time) bool {
+	return slices.ContainsFunc(s.queue, func(l *lane) bool { return s.kind(l, now) == fresh })
+}

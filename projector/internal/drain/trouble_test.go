@@ -1,0 +1,283 @@
+package drain_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+)
+
+// flow sends an event of each aggregate to a session at a steady rate until it ends,
+// and measures the longest time until one is applied.
+type flow struct {
+	sent  map[string]int64
+	worst time.Duration
+	stop  chan struct{}
+	done  sync.WaitGroup
+}
+
+func startFlow(broker *fakeBroker, m *model, session string, every time.Duration, aggregates ...string) *flow {
+	type sending struct {
+		key string
+		id  int64
+		at  time.Time
+	}
+	f := &flow{sent: make(map[string]int64), stop: make(chan struct{})}
+	f.done.Go(func() {
+		var open []sending
+		for stopped := false; !stopped; {
+			for _, key := range aggregates {
+				f.sent[key]++
+				broker.send(session, key, f.sent[key])
+				open = append(open, sending{key, f.sent[key], time.Now()})
+			}
+			select {
+			case <-f.stop:
+				stopped = true
+			case <-time.After(every):
+			}
+			m.mu.Lock()
+			open = slices.DeleteFunc(open, func(s sending) bool { return m.watermark[s.key] >= s.id })
+			m.mu.Unlock()
+			for _, s := range open {
+				f.worst = max(f.worst, time.Since(s.at))
+			}
+		}
+	})
+	return f
+}
+
+// end ends the flow and gives how many events each aggregate has.
+func (f *flow) end() map[string]int64 {
+	close(f.stop)
+	f.done.Wait()
+	return f.sent
+}
+
+// An aggregate that fails for minutes and has many events delays none of its
+// neighbours, and its session is released at the end of each tenure. It is given up
+// after its time and not before, whether or not it had that time in one tenure.
+func TestFailingAggregateDelaysNoNeighbour(t *testing.T) {
+	t.Parallel()
+	for _, tenure := range []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute} {
+		t.Run(tenure.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				broker := newFakeBroker(2*time.Millisecond, time.Minute)
+				m := newModel(time.Millisecond)
+				m.fail("bad", true)
+				s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.SessionTenure, o.BatchSize = 2, tenure, 16 })
+				neighbours := startFlow(broker, m, "bucket", 200*time.Millisecond, "a", "b")
+				bad := startFlow(broker, m, "bucket", 50*time.Millisecond, "bad")
+				pause(t.Context(), 55*time.Second)
+				if reason := m.reason("bad"); reason != "" {
+					t.Errorf("given up as %s after less than a minute", reason)
+				}
+				pause(t.Context(), 20*time.Second)
+				if reason := m.reason("bad"); reason != "unavailable" {
+					t.Errorf("given up as %q after more than a minute", reason)
+				}
+				pause(t.Context(), 4*time.Minute)
+				want := neighbours.end()
+				want["bad"] = bad.end()["bad"]
+				// A release and an accept are about 20 round trips.
+				if neighbours.worst > 500*time.Millisecond {
+					t.Errorf("an event of a neighbour took %s", neighbours.worst)
+				}
+				if held := broker.timesHeld("bucket"); held < int(5*time.Minute/tenure)-1 {
+					t.Errorf("the session was accepted %d times in 5 min with a tenure of %s", held, tenure)
+				}
+				s.settled(t, time.Minute)
+				m.fail("bad", false)
+				m.resume()
+				if err := m.check(want); err != nil {
+					t.Error(err)
+				}
+				s.end(t)
+			})
+		})
+	}
+}
+
+// A session whose only aggregate fails is released at the end of its tenure, not
+// settled, and the messages count no delivery: they are not abandoned.
+func TestRetryingSessionEndsWithItsTenure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		m.fail("bad", true)
+		broker.send("bucket", "bad", ids(1, 2000)...)
+		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.SessionTenure = 1, 10*time.Second })
+		pause(t.Context(), 5*time.Second)
+		// It waits behind the other session's slot, and gets its turn.
+		broker.send("other", "free", ids(1, 10)...)
+		pause(t.Context(), 17*time.Second)
+		if err := m.check(map[string]int64{"free": 10, "bad": 0}); err != nil {
+			t.Error(err)
+		}
+		pause(t.Context(), 5*time.Minute)
+		if n := broker.unsettled(); n != 2000 {
+			t.Errorf("%d messages are unsettled, not all 2000", n)
+		}
+		m.fail("bad", false)
+		s.settled(t, 30*time.Second)
+		if err := m.check(map[string]int64{"free": 10, "bad": 2000}); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+	})
+}
+
+// While nothing can be written, no aggregate is given up, and the broker is held back.
+func TestOutageGivesUpNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		s := start(t, broker, m, func(o *drain.Options) { o.BatchSize, o.SessionTenure = 16, 30*time.Second })
+		want := make(map[string]int64)
+		send := func(from, to int64) {
+			for i := range 20 {
+				key := fmt.Sprint("aggregate-", i)
+				broker.send(fmt.Sprint("bucket-", i%4), key, ids(from, to)...)
+				want[key] = to
+			}
+		}
+		send(1, 10)
+		s.settled(t, 5*time.Second)
+		m.outage(true)
+		send(11, 100)
+		pause(t.Context(), 30*time.Minute)
+		m.mu.Lock()
+		if n := len(m.givenUp); n > 0 {
+			t.Errorf("%d aggregates were given up", n)
+		}
+		m.mu.Unlock()
+		broker.mu.Lock()
+		if broker.mostHeld > 6*16 {
+			t.Errorf("a session held %d messages at once", broker.mostHeld)
+		}
+		broker.mu.Unlock()
+		m.outage(false)
+		s.settled(t, 10*time.Second)
+		if err := m.check(want); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+	})
+}
+
+// Stopping waits for no lane that is tried again: its messages stay with the broker.
+func TestStopsWhileAggregatesFail(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		m.fail("bad", true)
+		broker.send("bucket", "bad", ids(1, 5)...)
+		broker.send("bucket", "gap", 2)
+		broker.send("bucket", "free", ids(1, 5)...)
+		s := start(t, broker, m, nil)
+		pause(t.Context(), 3*time.Second)
+		begin := time.Now()
+		s.end(t)
+		if took := time.Since(begin); took > 100*time.Millisecond {
+			t.Errorf("stopping took %s", took)
+		}
+		if n := broker.unsettled(); n != 6 {
+			t.Errorf("%d messages are left, not 6", n)
+		}
+		if err := m.check(map[string]int64{"free": 5, "bad": 0, "gap": 0}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// hanging is a handler whose calls with an event of the aggregate hang until they end.
+type hanging struct {
+	*model
+	aggregate string
+}
+
+func (h hanging) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+	for _, d := range batch {
+		if d.Event.AggregateID == h.aggregate {
+			<-ctx.Done()
+			return make([]drain.Verdict, len(batch))
+		}
+	}
+	return h.model.Handle(ctx, batch, attempt)
+}
+
+// An aggregate whose writes hang delays those that share its first call until that
+// ends, and no others.
+func TestHangingCallDelaysItsOwnOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.Handler = 1, hanging{m, "bad"} })
+		want := map[string]int64{"bad": 0}
+		for i := range 100 {
+			if i == 50 {
+				broker.send("bucket", "bad", 1)
+			}
+			broker.send("bucket", fmt.Sprint("company-", i), 1)
+			want[fmt.Sprint("company-", i)] = 1
+		}
+		pause(t.Context(), 50*time.Millisecond)
+		f := startFlow(broker, m, "bucket", 100*time.Millisecond, "a", "b", "c")
+		pause(t.Context(), time.Minute)
+		for key, n := range f.end() {
+			want[key] = n
+		}
+		if f.worst > 1500*time.Millisecond {
+			t.Errorf("an event took %s", f.worst)
+		}
+		pause(t.Context(), time.Second)
+		if err := m.check(want); err != nil {
+			t.Error(err)
+		}
+		begin := time.Now()
+		s.end(t)
+		if took := time.Since(begin); took > 100*time.Millisecond {
+			t.Errorf("stopping took %s", took)
+		}
+	})
+}
+
+// deferring is a handler that takes one event a call.
+type deferring struct{ *model }
+
+func (h deferring) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+	verdicts := h.model.Handle(ctx, batch[:1], attempt)
+	for range batch[1:] {
+		verdicts = append(verdicts, drain.Verdict{Outcome: drain.Deferred})
+	}
+	return verdicts
+}
+
+// What a call had no room for comes again at once.
+func TestDeferredEventsDoNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		broker.send("bucket", "a", ids(1, 20)...)
+		broker.send("bucket", "b", ids(1, 20)...)
+		s := start(t, broker, m, func(o *drain.Options) { o.Handler = deferring{m} })
+		if took := s.settled(t, time.Second); took > 200*time.Millisecond {
+			t.Errorf("40 events, one a call, took %s", took)
+		}
+		if err := m.check(map[string]int64{"a": 20, "b": 20}); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+	})
+}

@@ -1,0 +1,129 @@
+package drain
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// settlement is what is to be done with a delivery's message.
+type settlement struct {
+	*Delivery
+	Verdict
+}
+
+// Pauses of a lane between two attempts.
+const (
+	firstRetryPause  = 100 * time.Millisecond
+	firstRepairPause = 200 * time.Millisecond
+	maxLanePause     = 5 * time.Second
+)
+
+// companyShare is by how much a call that hung shrinks: the lanes that failed in it are
+// called again in groups, until the one that hangs is alone.
+const companyShare = 8
+
+// apply takes the verdicts of a call that has returned and gives what can be settled.
+func (s *lanes) apply(c *call, now time.Time) []settlement {
+	settled := make([]settlement, 0, len(c.batch))
+	start := 0
+	for _, l := range c.lanes {
+		end := start + 1
+		for end < len(c.batch) && c.batch[end].Event.AggregateID == l.key {
+			end++
+		}
+		settled = s.applyLane(settled, c, l, start, end, now)
+		start = end
+	}
+	return settled
+}
+
+func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int, now time.Time) []settlement {
+	l.busy = false
+	// open is the first event that is not finished.
+	open := -1
+	for i := start; i < end; i++ {
+		d, v := c.batch[i], c.verdicts[i]
+		d.called = false
+		if v.Outcome == Done || v.Outcome == Poison {
+			d.settled = true
+			settled = append(settled, settlement{d, v})
+			s.shrink(l, weigh(d))
+		} else if open < 0 {
+			open = i
+		}
+	}
+	l.deliveries = slices.DeleteFunc(l.deliveries, func(d *Delivery) bool { return d.settled })
+	if open < 0 || open > start {
+		l.attempts, l.company, l.hopeless, l.overflows = 0, 0, false, false
+		s.failures.recovered(l.key)
+	}
+	switch {
+	case len(l.deliveries) == 0:
+		s.mark(l, false)
+		delete(s.byKey, l.key)
+	case open < 0:
+		// The rest had no room in the call, or came since.
+		l.gapAt = 0
+		s.mark(l, false)
+		s.queue = append(s.queue, l)
+	case c.verdicts[open].Outcome == Deferred:
+		s.queue = append(s.queue, l)
+	case c.verdicts[open].Outcome == Gap:
+		s.gap(l, c, c.batch[open].Event.EventID, now)
+	default:
+		s.failed(l, c, now)
+	}
+	return settled
+}
+
+// failed lets a lane wait after a store has failed.
+func (s *lanes) failed(l *lane, c *call, now time.Time) {
+	l.gapAt = 0
+	l.attempts++
+	if now.Sub(c.begun) >= slowCall {
+		l.company = max(len(c.lanes)/companyShare, 1)
+	}
+	lasted := s.failures.failed(l.key, now)
+	l.hopeless = lasted >= s.parkAfter
+	// If nothing else is written either, room for others would help no one, and the
+	// broker would send what is forgotten in vain.
+	l.overflows = lasted > 0
+	s.mark(l, true)
+	s.trim(l)
+	s.wait(l, now.Add(backoff(firstRetryPause, maxLanePause, l.attempts)))
+}
+
+// gap lets a lane wait for the predecessor of an event.
+func (s *lanes) gap(l *lane, c *call, at int64, now time.Time) {
+	l.hopeless = false
+	if l.gapAt != at {
+		l.gapAt, l.gapSince, l.attempts = at, s.failures.gap(l.key, at, now), 0
+	}
+	s.mark(l, true)
+	due := l.gapSince.Add(s.hold)
+	if c.kind == repairing || c.kind == givingUp || !due.After(now) {
+		l.attempts++
+		due = now.Add(backoff(firstRepairPause, maxLanePause, l.attempts))
+		if end := l.gapSince.Add(s.patience); end.After(now) && end.Before(due) {
+			due = end
+		}
+		// A younger gap mostly closes before long, and a session that has forgotten
+		// something has to be released.
+		l.overflows = true
+		s.trim(l)
+	}
+	s.wait(l, due)
+	if l.head() < at {
+		// It came during the call, and may be what the lane waits for.
+		s.wake(l)
+	}
+}
+
+// backoff doubles from first to most with the attempts, from 1 on, less up to a
+// quarter so that many do not come back at once.
+func backoff(first, most time.Duration, attempts int) time.Duration {
+	d := first << min(attempts-1, 16)
+	d = min(d, most)
+	return d - time.Duration(rand.Int64N(int64(d)/4+1))
+}
