@@ -15,6 +15,11 @@ type (
 	// streamInterrupter is an event store that fails its change streams and takes
 	// their cursors away when it is told to.
 	streamInterrupter interface{ InterruptStreams() int }
+	// streamDelayer is an event store that answers its change streams late when it is
+	// told to.
+	streamDelayer interface {
+		DelayStream(n int, d time.Duration)
+	}
 	// updateHolder is a store of read models that carries updates out late when it is
 	// told to, also those of clients that have gone.
 	updateHolder interface {

@@ -55,6 +55,12 @@ func (e *Embedded) InterruptStreams() int {
 	return streams
 }
 
+// DelayStream lets each of the publisher's next n requests for more of a cursor take d, as
+// while the server scans a long oplog.
+func (e *Embedded) DelayStream(n int, d time.Duration) {
+	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"getMore"}, AppName: "penstock-publisher", Times: n, Block: d})
+}
+
 // interruptedByFailover is the code InterruptedDueToReplStateChange.
 const interruptedByFailover = 11602
 

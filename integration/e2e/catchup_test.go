@@ -1,0 +1,32 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+)
+
+// A server that scans a long oplog answers later than a stream that has caught up may
+// stay silent. Giving up would make it start over.
+func TestStreamFarBehindIsWaitedFor(t *testing.T) {
+	inParallel(t)
+	s := newScenario(t, shop.New(events, 12))
+	store := capability[streamDelayer](s, "delay the replies of a change stream")
+	s.SetEnv("PENSTOCK_STREAM_SILENCE=11s")
+	s.start(1, 1)
+	s.load(3 * time.Second)
+	s.awaitPublished(0.2)
+	s.leader().Kill()
+	s.finishLoad()
+	store.DelayStream(1, 16*time.Second)
+	s.startPublisher(0)
+	s.ready()
+	s.invariants()
+	s.await("a stream that has caught up", func() bool {
+		return s.metric("publisher", "penstock_publisher_stream_caught_up") == 1
+	})
+	if reopened := s.metric("publisher", "penstock_publisher_stream_reopened_total"); reopened != 0 {
+		t.Errorf("reopened the stream %v times while the server worked on its reply", reopened)
+	}
+}
