@@ -196,7 +196,9 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	}
 	// What ends a term after its lease is lost must be over before another begins.
 	abort := leaderConfig(c).AbortTimeout()
-	stream := h.Loop("stream", loopSilence)
+	stream, dispatcher := h.Loop("stream", loopSilence), h.Loop("dispatcher", loopSilence)
+	// A saver without anything to save waits for its interval.
+	saver := h.Loop("saver", loopSilence+c.Publish.CheckpointInterval)
 	return &worker{
 		reader:   reader,
 		encoder:  event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions),
@@ -216,17 +218,23 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			MaxInflightEvents: c.Publish.MaxInflightEvents,
 			MaxInflightBytes:  c.Publish.MaxInflightBytes,
 			CloseTimeout:      min(5*time.Second, abort/3),
+			Beat:              dispatcher.Beat,
 			Metrics:           publish.NewMetrics(p.registry),
 		},
 		saving: checkpoint.SaverConfig{
 			Interval:     c.Publish.CheckpointInterval,
 			FlushTimeout: min(2*time.Second, abort/3),
+			Beat:         saver.Beat,
 		},
 		window:       max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),
 		drainTimeout: c.Process.DrainTimeout,
 		idle:         stream.Idle,
-		scans:        newScans(p.registry),
-		logger:       p.logger,
+		ended: func() {
+			dispatcher.Idle()
+			saver.Idle()
+		},
+		scans:  newScans(p.registry),
+		logger: p.logger,
 	}, nil
 }
 

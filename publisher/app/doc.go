@@ -24,6 +24,19 @@
 //
 // Whatever ended it, when a term's work returns, all that it started has ended.
 //
+// # Liveness
+//
+// Each loop of a term has a heartbeat of its own, so /livez names the one that is stuck:
+//
+//	stream      the scan or the change stream moves, waits for the dispatcher, or waits
+//	            for a server that answers pings
+//	dispatcher  calls to the broker return, whatever the answer, or nothing is to be sent
+//	saver       saves return, whatever the answer
+//	election    requests to the lock store return
+//
+// A throttled broker, an outage, back-pressure and an idle stream keep all of them
+// green: a restart would not help.
+//
 // # Where a stream starts
 //
 //	checkpoint: scan     the scan goes on after its last saved event

@@ -42,8 +42,9 @@ type worker struct {
 	// drainTimeout bounds how long the end of a term waits for acknowledgements.
 	drainTimeout time.Duration
 
-	// idle takes the reading out of the liveness probe; nil where nobody asks.
-	idle func()
+	// idle takes the reading out of the liveness probe, and ended the rest of a term; nil
+	// if there is no probe.
+	idle, ended func()
 
 	scans  *prometheus.CounterVec
 	logger zerolog.Logger
@@ -81,6 +82,9 @@ func (w *worker) lead(ctx, held context.Context, identity string) error {
 	t.pump.submit = t.dispatcher.Submit
 	t.saver = checkpoint.NewSaver(claim, t.pump.watermark, w.saving)
 
+	if w.ended != nil {
+		defer w.ended()
+	}
 	return unlessEnded(ctx, t.run(ctx, held, from))
 }
 

@@ -25,6 +25,9 @@ type SaverConfig struct {
 	// FlushTimeout bounds the last save of a term, default 2 s: less than what a
 	// leader that lost its lease has to stop.
 	FlushTimeout time.Duration
+	// Beat, if not nil, is called at least every Interval and Timeout together while the
+	// saver makes progress; a save that fails is progress.
+	Beat func()
 }
 
 // Saver saves the low watermark of a term.
@@ -73,6 +76,9 @@ func (s *Saver) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	due := s.due
 	for {
+		if s.config.Beat != nil {
+			s.config.Beat()
+		}
 		select {
 		case <-ctx.Done():
 			return nil

@@ -34,8 +34,9 @@ type connection struct {
 // connections keeps a fixed number of connections open. A broken one is replaced
 // once, however many sends report it.
 type connections struct {
-	options Options
-	metrics *Metrics
+	options  Options
+	metrics  *Metrics
+	activity *activity
 
 	mu     sync.Mutex
 	slots  []*connection // nil where there is none at the moment
@@ -44,12 +45,13 @@ type connections struct {
 	group  sync.WaitGroup
 }
 
-func newConnections(options Options) *connections {
+func newConnections(options Options, activity *activity) *connections {
 	return &connections{
-		options: options,
-		metrics: options.Metrics,
-		slots:   make([]*connection, options.Connections),
-		opened:  make(chan struct{}),
+		options:  options,
+		metrics:  options.Metrics,
+		activity: activity,
+		slots:    make([]*connection, options.Connections),
+		opened:   make(chan struct{}),
 	}
 }
 
@@ -114,7 +116,9 @@ func (c *connections) complain(err error) {
 func (c *connections) open(ctx context.Context, slot int) (*connection, error) {
 	connectCtx, cancel := context.WithTimeout(ctx, c.options.SendTimeout)
 	defer cancel()
+	call := c.activity.begin()
 	sender, err := c.options.Connect(connectCtx)
+	c.activity.end(call)
 	if err != nil {
 		return nil, err
 	}

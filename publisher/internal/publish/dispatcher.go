@@ -24,6 +24,7 @@ type Dispatcher struct {
 	metrics     *Metrics
 	pace        *pace
 	connections *connections
+	activity    *activity
 	// stumbles logs the batches that fail repeatedly, a few of many: an outage is one
 	// to every lane.
 	stumbles zerolog.Logger
@@ -81,7 +82,8 @@ func New(options Options) (*Dispatcher, error) {
 		limit:      options.sends(options.Batching),
 	}
 	d.work.L = &d.mu
-	d.connections = newConnections(options)
+	d.activity = newActivity(options.SendTimeout)
+	d.connections = newConnections(options, d.activity)
 	return d, nil
 }
 
@@ -184,10 +186,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.mu.Unlock()
 
 	d.group.Go(func() { d.connections.run(runCtx, fail) })
-	select {
-	case <-d.drained:
+	d.supervise(runCtx)
+	if isClosed(d.drained) {
 		fail(errDrained)
-	case <-runCtx.Done():
 	}
 	cause := context.Cause(runCtx)
 	if errors.Is(cause, errDrained) {

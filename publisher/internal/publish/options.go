@@ -83,6 +83,10 @@ type Options struct {
 	// CloseTimeout bounds the closing of connections when Run ends. Default 5 s.
 	CloseTimeout time.Duration
 
+	// Beat is called about every second while the dispatcher makes progress or has
+	// nothing to do: an outage of the broker is no reason to restart. It is no longer
+	// called once a call to the broker does not return.
+	Beat func()
 	// Metrics default to a set that nobody looks at. A process has one set, whatever
 	// the number of terms.
 	Metrics *Metrics
@@ -99,6 +103,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxBatchEvents, 1000)
 	setDefault(&o.SendTimeout, 30*time.Second)
 	setDefault(&o.CloseTimeout, 5*time.Second)
+	if o.Beat == nil {
+		o.Beat = func() {}
+	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}

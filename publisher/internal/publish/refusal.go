@@ -66,7 +66,10 @@ func (w *worker) tooLarge(ctx context.Context, cause error) bool {
 // means that Run ends.
 func (w *worker) quarantine(ctx context.Context, i int, cause error) bool {
 	e := w.batch[i]
-	if err := w.d.options.Quarantine(ctx, &e.item, cause); err != nil {
+	w.d.activity.store(1)
+	err := w.d.options.Quarantine(ctx, &e.item, cause)
+	w.d.activity.store(-1)
+	if err != nil {
 		w.d.fail(fmt.Errorf("quarantine event %s/%d: %w", e.item.Event.AggregateID, e.item.Event.EventID, err))
 		return false
 	}

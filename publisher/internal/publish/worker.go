@@ -186,7 +186,9 @@ func (w *worker) send(ctx context.Context) (accepted int, err error) {
 	}
 	sendCtx, cancel := context.WithTimeout(ctx, w.d.options.SendTimeout)
 	start := time.Now()
+	call := w.d.activity.begin()
 	accepted, err = conn.sender.Send(sendCtx, w.messages)
+	w.d.activity.end(call)
 	took := time.Since(start)
 	cancel()
 	clear(w.messages)

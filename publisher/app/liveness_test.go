@@ -1,0 +1,175 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/health"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+)
+
+// newConfigured is a setup whose worker is made of a configuration, as the process makes
+// it, with the default durations.
+func newConfigured(t *testing.T, h *health.Health) *setup {
+	t.Helper()
+	env := map[string]string{
+		"MONGODB_URI":                        "mongodb://db/?replicaSet=rs0",
+		"AZURE_SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://bus.example;SharedAccessKeyName=n;SharedAccessKey=k",
+		"AZURE_SERVICEBUS_TOPIC_NAME":        "events",
+		"PENSTOCK_ENCODING":                  "bson",
+	}
+	o, err := ParseOptions(nil, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSetup(t, random())
+	w, err := New(o).newWorker(h, publish.BatchingMixed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.start = config.StartPoint{Now: true}
+	w.events, w.history, w.connect = s.worker.events, s.worker.history, s.worker.connect
+	w.checkpoints, w.quarantine = s.worker.checkpoints, s.worker.quarantine
+	s.worker = w
+	return s
+}
+
+// stuckSender is a connection whose sends never return, whatever their context.
+type stuckSender struct{ released chan struct{} }
+
+func (s stuckSender) Send(context.Context, []*event.Message) (int, error) {
+	<-s.released
+	return 0, io.ErrClosedPipe
+}
+
+func (s stuckSender) Close(context.Context) error { return nil }
+
+// stuckCheckpoint is a collection whose updates never return once it is stuck.
+type stuckCheckpoint struct {
+	*checkpointDocument
+	stuck, released chan struct{}
+}
+
+func (c stuckCheckpoint) UpdateOne(ctx context.Context, filter, update any, o ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
+	select {
+	case <-c.stuck:
+		<-c.released
+	default:
+	}
+	return c.checkpointDocument.UpdateOne(ctx, filter, update, o...)
+}
+
+func TestLivenessFindsWhatIsStuck(t *testing.T) {
+	t.Parallel()
+	for name, stick := range map[string]func(s *setup, released chan struct{}) (stick func()){
+		"dispatcher": func(s *setup, released chan struct{}) func() {
+			s.worker.connect = func(context.Context) (publish.Sender, error) { return stuckSender{released}, nil }
+			return func() {}
+		},
+		"saver": func(s *setup, released chan struct{}) func() {
+			stuck := make(chan struct{})
+			collection := stuckCheckpoint{s.checkpoint, stuck, released}
+			s.worker.checkpoints = checkpoint.NewStore(collection, "events", checkpoint.Options{})
+			return func() { close(stuck) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := health.New()
+				s := newConfigured(t, h)
+				released := make(chan struct{})
+				stickNow := stick(s, released)
+				term := s.lead(t)
+				pass(10 * time.Minute)
+				if err := h.Live(); err != nil {
+					t.Fatalf("idle: %v", err)
+				}
+				stickNow()
+				s.store.insert("a", 1, false)
+				pass(4 * time.Minute)
+				if err := h.Live(); err == nil || !strings.Contains(err.Error(), "loop "+name+" ") || strings.Contains(err.Error(), "\n") {
+					t.Errorf("liveness says %v, want that the %s makes no progress", err, name)
+				}
+				close(released)
+				pass(2 * time.Minute)
+				if err := term.end(term.stop); err != nil {
+					t.Error(err)
+				}
+				pass(10 * time.Minute)
+				if err := h.Live(); err != nil {
+					t.Errorf("after the term: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestLivenessSparesWhatWaits waits for a broker, a database, or something to do.
+func TestLivenessSparesWhatWaits(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range map[string]func(s *setup, down *atomic.Bool){
+		"nothing to do": func(*setup, *atomic.Bool) {},
+		"a throttled broker": func(s *setup, _ *atomic.Bool) {
+			s.topic.refuse = &publish.SendError{Fault: publish.FaultBusy, Err: io.EOF}
+		},
+		"a broker that loses connections": func(s *setup, _ *atomic.Bool) {
+			s.topic.refuse = &publish.SendError{Fault: publish.FaultDisconnected, Err: io.EOF}
+		},
+		"a broker that answers no send": func(s *setup, _ *atomic.Bool) { s.topic.stalled = make(chan struct{}) },
+		"no connection to the broker": func(s *setup, down *atomic.Bool) {
+			down.Store(true)
+			s.topic.refuse = &publish.SendError{Fault: publish.FaultDisconnected, Err: io.EOF}
+		},
+		"saves that fail": func(s *setup, _ *atomic.Bool) {
+			s.checkpoint.mu.Lock()
+			defer s.checkpoint.mu.Unlock()
+			s.checkpoint.fault = func() error { return io.ErrUnexpectedEOF }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := health.New()
+				s := newConfigured(t, h)
+				var down atomic.Bool
+				connect := s.worker.connect
+				s.worker.connect = func(ctx context.Context) (publish.Sender, error) {
+					if down.Load() {
+						return nil, io.ErrUnexpectedEOF
+					}
+					return connect(ctx)
+				}
+				term := s.lead(t)
+				pass(time.Second)
+				s.topic.mu.Lock()
+				trouble(s, &down)
+				s.topic.mu.Unlock()
+				for round := range int64(40) {
+					for n := range 20 {
+						s.store.insert(fmt.Sprintf("b%d", n), round+1, false)
+					}
+					pass(30 * time.Second)
+					if err := h.Live(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := term.end(term.abort); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
