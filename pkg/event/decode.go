@@ -7,18 +7,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// DecodeBody gives the event document in a message's body. A BSON body is checked
-// through and through and then returned as it is, without a copy. An unknown
-// content type or a body that does not parse is a [*ContractError].
+// DecodeBody gives the event document in a message's body, in the form of
+// [Canonical]. A BSON body is checked through and through, and returned without a copy
+// if it is canonical. An unknown content type or a body that does not parse is a
+// [*ContractError].
 func DecodeBody(contentType string, body []byte) (bson.Raw, error) {
 	switch mediaType(contentType) {
 	case ContentTypeJSON:
 		return decodeJSON(body)
 	case ContentTypeBSON:
-		if err := validate(body, 1); err != nil {
+		doc, err := Canonical(body)
+		if err != nil {
 			return nil, err
 		}
-		return body, nil
+		return doc, nil
 	default:
 		return nil, malformed("unknown content type %q, known are %s and %s", contentType, ContentTypeJSON, ContentTypeBSON)
 	}

@@ -16,6 +16,10 @@
 // An [Encoder] gives the event its message: the MessageId is
 // "<aggregateId>/<eventId>", the session key is the aggregate's or that of its
 // bucket, and the body is the whole document in relaxed Extended JSON or in BSON.
+// [DecodeBody] gives every integer 64 bits, because relaxed Extended JSON does not tell
+// the widths apart; [Canonical] does the same to an event from the event store, so that
+// an event is the same by whatever way it came.
+//
 // Both codecs work on bytes, without reflection: they stand on the path of every
 // event. testdata holds messages that must never change.
 package event

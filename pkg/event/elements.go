@@ -133,30 +133,37 @@ func splitCodeWithScope(value []byte) (code, scope []byte, err error) {
 }
 
 // validate checks doc through and through: lengths, types, terminators, and that
-// nothing nests deeper than maxDepth.
-func validate(doc []byte, depth int) error {
+// nothing nests deeper than maxDepth. It reports whether doc is canonical.
+func validate(doc []byte, depth int) (canonical bool, err error) {
 	if depth > maxDepth {
-		return malformed("more than %d levels", maxDepth)
+		return false, malformed("more than %d levels", maxDepth)
 	}
 	rest, err := elements(doc)
 	if err != nil {
-		return err
+		return false, err
 	}
+	canonical = true
 	for len(rest) > 0 {
 		var v bson.RawValue
 		_, v, rest, err = nextElement(rest)
 		if err != nil {
-			return err
+			return false, err
 		}
+		inner := true
 		switch v.Type {
+		case bson.TypeInt32:
+			inner = false
+		case bson.TypeDouble:
+			is, isCanonical := isNaN(v)
+			inner = !is || isCanonical
 		case bson.TypeEmbeddedDocument, bson.TypeArray:
-			err = validate(v.Value, depth+1)
+			inner, err = validate(v.Value, depth+1)
 		case bson.TypeCodeWithScope:
 			var scope []byte
 			if _, scope, err = splitCodeWithScope(v.Value); err == nil {
 				// These are the scope's elements: its document has 4 bytes before them
 				// and 1 behind.
-				err = validate(v.Value[len(v.Value)-len(scope)-5:], depth+1)
+				inner, err = validate(v.Value[len(v.Value)-len(scope)-5:], depth+1)
 			}
 		case bson.TypeBoolean:
 			if v.Value[0] > 1 {
@@ -164,10 +171,11 @@ func validate(doc []byte, depth int) error {
 			}
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
+		canonical = canonical && inner
 	}
-	return nil
+	return canonical, nil
 }
 
 // stringBytes gives the text of a string value that valueSize has checked.

@@ -47,7 +47,9 @@ func NewEncoder(encoding Encoding, sessions SessionKeys) *Encoder {
 // A document that extended JSON cannot hold exactly travels as BSON in
 // [EncodingJSON] too, and its content type says so: text that is not valid UTF-8,
 // data that reads as an extended-JSON wrapper, such as {"$oid": 1}, options of a
-// regular expression out of order, 190 levels and more.
+// regular expression out of order, an array with keys of its own, a Decimal128 that
+// has no text, 190 levels and more. The width of an integer is the exception: see
+// [Canonical].
 func (e *Encoder) Encode(ev *Event, epoch int64) (Message, error) {
 	return e.message(ev, ev.Document, epoch)
 }

@@ -93,11 +93,11 @@ func TestDecodeEqualsDriver(t *testing.T) {
 		if err != nil {
 			t.Fatalf("decode %s: %v", body, err)
 		}
-		if !bytes.Equal(got, want) {
+		if want = widen(t, want); !bytes.Equal(got, want) {
 			t.Fatalf("decoded %s\nas         %s\nthe driver %s", body, got, want)
 		}
 		if canonical {
-			if got, want := narrow(t, got), narrow(t, doc); !bytes.Equal(got, want) {
+			if want := widen(t, doc); !bytes.Equal(got, want) {
 				t.Fatalf("canonical round trip\nof  %s\ngot %s", want, got)
 			}
 		}
@@ -118,51 +118,71 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatalf("decode: %v", err)
 			}
-			want := doc
-			if encoding == event.EncodingJSON {
-				got, want = narrow(t, got), narrow(t, doc)
-			}
-			if !bytes.Equal(got, want) {
+			if want := widen(t, doc); !bytes.Equal(got, want) {
 				t.Fatalf("%s round trip\nof  %s\ngot %s", encoding, want, got)
 			}
 		}
 	})
 }
 
-// narrow gives doc with every int64 that an int32 can hold as an int32, and one NaN
-// for all: what relaxed extended JSON cannot tell apart.
-func narrow(t interface{ Fatalf(string, ...any) }, doc bson.Raw) bson.Raw {
+// TestCanonicalEqualsDecoded holds that an event of the store, made canonical, is the
+// one that came over the topic.
+func TestCanonicalEqualsDecoded(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		doc := rawGen().Draw(t, "doc")
+		before := bytes.Clone(doc)
+		got, err := event.Canonical(doc)
+		if err != nil {
+			t.Fatalf("canonical: %v", err)
+		}
+		if want := widen(t, before); !bytes.Equal(got, want) {
+			t.Fatalf("canonical form\nof  %s\nis  %s\nnot %s", before, got, want)
+		}
+		if !bytes.Equal(doc, before) {
+			t.Fatal("the document itself was changed")
+		}
+		again, err := event.Canonical(got)
+		if err != nil || &again[0] != &got[0] {
+			t.Fatalf("a canonical document was copied: %v", err)
+		}
+	})
+	if _, err := event.Canonical(bson.Raw{1, 2}); err == nil {
+		t.Error("no BSON was taken")
+	}
+}
+
+// widen gives doc with every int32 as an int64 and one NaN for all, by the driver.
+func widen(t interface{ Fatalf(string, ...any) }, doc bson.Raw) bson.Raw {
 	var d bson.D
 	if err := bson.Unmarshal(doc, &d); err != nil {
 		t.Fatalf("unmarshal: %v", err)
 	}
-	raw, err := bson.Marshal(narrowValue(d))
+	raw, err := bson.Marshal(widenValue(d))
 	if err != nil {
 		t.Fatalf("marshal: %v", err)
 	}
 	return raw
 }
 
-func narrowValue(v any) any {
+func widenValue(v any) any {
 	switch v := v.(type) {
-	case int64:
-		if v >= math.MinInt32 && v <= math.MaxInt32 {
-			return int32(v)
-		}
+	case int32:
+		return int64(v)
 	case float64:
 		if math.IsNaN(v) {
-			return math.NaN()
+			return math.Float64frombits(0x7ff8000000000000)
 		}
 	case bson.D:
 		for i := range v {
-			v[i].Value = narrowValue(v[i].Value)
+			v[i].Value = widenValue(v[i].Value)
 		}
 	case bson.A:
 		for i := range v {
-			v[i] = narrowValue(v[i])
+			v[i] = widenValue(v[i])
 		}
 	case bson.CodeWithScope:
-		v.Scope = narrowValue(v.Scope)
+		v.Scope = widenValue(v.Scope)
 		return v
 	}
 	return v
@@ -180,11 +200,15 @@ func TestInexactTravelsAsBSON(t *testing.T) {
 		"unsorted regex options":        bson.Raw("\x0d\x00\x00\x00\x0bp\x00a\x00xi\x00\x00"),
 		"old binary without its length": bson.Raw("\x13\x00\x00\x00\x05p\x00\x06\x00\x00\x00\x02abcdef\x00"),
 		"short old binary":              bson.Raw("\x0f\x00\x00\x00\x05p\x00\x02\x00\x00\x00\x02ab\x00"),
-		"wrapper as data":               bson.D{{Key: "p", Value: bson.D{{Key: "$oid", Value: 5}}}},
+		"keys of an array":              bson.Raw("\x18\x00\x00\x00\x04p\x00\x10\x00\x00\x00\x12" + "7\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+		"payload of a decimal NaN":      bson.D{{Key: "p", Value: bson.NewDecimal128(0x7c00000000000000, 5)}},
+		"negative decimal NaN":          bson.D{{Key: "p", Value: bson.NewDecimal128(0xfc00000000000000, 0)}},
+		"huge coefficient":              bson.D{{Key: "p", Value: bson.NewDecimal128(0x3041ffffffffffff, 0xffffffffffffffff)}},
+		"wrapper as data":               bson.D{{Key: "p", Value: bson.D{{Key: "$oid", Value: int64(5)}}}},
 		"wrapper in an array":           bson.D{{Key: "p", Value: bson.A{bson.D{{Key: "$date", Value: "x"}}}}},
 		"wrapper that looks right":      bson.D{{Key: "p", Value: bson.D{{Key: "$numberLong", Value: "5"}}}},
 		"invalid UTF-8":                 bson.D{{Key: "p", Value: "a\xffb"}},
-		"invalid UTF-8 in a key":        bson.D{{Key: "a\xff", Value: 1}},
+		"invalid UTF-8 in a key":        bson.D{{Key: "a\xff", Value: int64(1)}},
 		"invalid UTF-8 in code":         bson.D{{Key: "p", Value: bson.JavaScript("\xc3")}},
 		"deep":                          deep,
 		"invalid UTF-8 in a symbol":     bson.D{{Key: "p", Value: bson.Symbol("\xed\xa0\x80")}},
@@ -215,7 +239,7 @@ func TestWrapperKeysAsData(t *testing.T) {
 	t.Parallel()
 	doc := marshal(t, bson.D{
 		{Key: "$oid", Value: "top"},
-		{Key: "p", Value: bson.D{{Key: "a", Value: int32(1)}, {Key: "$date", Value: "x"}}},
+		{Key: "p", Value: bson.D{{Key: "a", Value: int64(1)}, {Key: "$date", Value: "x"}}},
 	})
 	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)
 	got, err := event.DecodeBody("application/json", body)
@@ -300,7 +324,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 func TestDecodeContentType(t *testing.T) {
 	t.Parallel()
-	jsonBody, bsonBody := []byte(`{"a":1}`), marshal(t, bson.D{{Key: "a", Value: int32(1)}})
+	jsonBody, bsonBody := []byte(`{"a":1}`), marshal(t, bson.D{{Key: "a", Value: int64(1)}})
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON", " application/json "} {
 		if doc, err := event.DecodeBody(contentType, jsonBody); err != nil || !bytes.Equal(doc, bsonBody) {
 			t.Errorf("%q: %v, %v", contentType, doc, err)

@@ -98,7 +98,7 @@ func FuzzDecodeJSON(f *testing.F) {
 		if err := bson.UnmarshalExtJSON(body, false, &want); err != nil {
 			t.Fatalf("accepted %s, the driver says %v", body, err)
 		}
-		if !bytes.Equal(doc, want) {
+		if want, err = event.Canonical(want); err != nil || !bytes.Equal(doc, want) {
 			t.Fatalf("decoded %s as %s, the driver %s", body, doc, want)
 		}
 	})

@@ -11,8 +11,8 @@ import (
 )
 
 // decodeJSON reads an object of Extended JSON v2, relaxed or canonical, into BSON
-// in one pass. Numbers and wrappers read as the driver reads them; what RFC 8259
-// forbids and the driver lets pass is refused: bytes after the object, control
+// in one pass, in the form of Canonical. Wrappers and numbers but integers read as the
+// driver reads them; what RFC 8259 forbids and the driver lets pass is refused: bytes after the object, control
 // characters, and text that is not valid UTF-8.
 func decodeJSON(body []byte) (bson.Raw, error) {
 	d := jsonDecoder{in: body, out: make([]byte, 0, len(body)+64)}
@@ -220,8 +220,8 @@ func (d *jsonDecoder) literal(word string) error {
 	return nil
 }
 
-// number reads a number: an int32 or int64 where it has neither fraction nor
-// exponent and fits, else a double.
+// number reads a number: an int64 if it has neither fraction nor exponent and fits,
+// otherwise a double.
 func (d *jsonDecoder) number() (bson.Type, error) {
 	start := d.at
 	negative := d.in[d.at] == '-'
@@ -255,10 +255,6 @@ func (d *jsonDecoder) number() (bson.Type, error) {
 	text := d.in[start:d.at]
 	if integral {
 		if n, ok := parseInt(text[d.at-start-whole:], negative); ok {
-			if n >= math.MinInt32 && n <= math.MaxInt32 {
-				d.out = binary.LittleEndian.AppendUint32(d.out, uint32(int32(n)))
-				return bson.TypeInt32, nil
-			}
 			d.out = binary.LittleEndian.AppendUint64(d.out, uint64(n))
 			return bson.TypeInt64, nil
 		}

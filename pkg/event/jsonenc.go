@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
@@ -28,9 +29,9 @@ var errInexact = errors.New("document has no exact form in extended JSON")
 // errInexact stands for what the driver would write nevertheless: text that is
 // not valid UTF-8 (it would become U+FFFD), a document that reads as the wrapper of
 // a type ({"$oid": …} as data), a regular expression whose options are not in
-// order, an old binary (subtype 2) without its second length, more than maxDepth
-// levels. A document that is no valid BSON is a
-// [*ContractError].
+// order, an old binary (subtype 2) without its second length, an array whose keys are
+// not 0, 1, 2 and so on, a Decimal128 that its text does not bring back, more than
+// maxDepth levels. A document that is no valid BSON is a [*ContractError].
 func appendJSON(dst []byte, doc []byte) ([]byte, error) {
 	rest, err := elements(doc)
 	if err != nil {
@@ -72,12 +73,15 @@ func appendArray(dst []byte, rest []byte, depth int) ([]byte, error) {
 		return dst, errInexact
 	}
 	dst = append(dst, '[')
-	for first := true; len(rest) > 0; first = false {
-		_, value, tail, err := nextElement(rest)
+	for i := 0; len(rest) > 0; i++ {
+		name, value, tail, err := nextElement(rest)
 		if err != nil {
 			return dst, err
 		}
-		if !first {
+		if !isIndex(name, i) {
+			return dst, errInexact
+		}
+		if i > 0 {
 			dst = append(dst, ',')
 		}
 		if dst, err = appendValue(dst, value, depth); err != nil {
@@ -86,6 +90,14 @@ func appendArray(dst []byte, rest []byte, depth int) ([]byte, error) {
 		rest = tail
 	}
 	return append(dst, ']'), nil
+}
+
+// isIndex tells whether the key of an array's element is i. Some writers leave other
+// keys, which JSON has no place for.
+func isIndex(name []byte, i int) bool {
+	const mostDigits = 20
+	var digits [mostDigits]byte
+	return bytes.Equal(name, strconv.AppendInt(digits[:0], int64(i), 10))
 }
 
 func appendValue(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
@@ -129,9 +141,7 @@ func appendValue(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
 	case bson.TypeBinary:
 		return appendBinary(dst, v.Value)
 	case bson.TypeDecimal128:
-		dst = append(dst, `{"$numberDecimal":"`...)
-		dst = append(dst, v.Decimal128().String()...)
-		return append(dst, `"}`...), nil
+		return appendDecimal(dst, v.Decimal128())
 	default:
 		return appendRare(dst, v, depth)
 	}
@@ -226,6 +236,18 @@ func appendDate(dst []byte, millis int64) []byte {
 	// path for this layout.
 	dst = t.AppendFormat(dst, time.RFC3339Nano)
 	return append(dst, `"}`...)
+}
+
+// appendDecimal refuses what the text does not bring back: the payload of a NaN, and
+// coefficients that are too large.
+func appendDecimal(dst []byte, d bson.Decimal128) ([]byte, error) {
+	text := d.String()
+	if back, err := bson.ParseDecimal128(text); err != nil || back != d {
+		return dst, errInexact
+	}
+	dst = append(dst, `{"$numberDecimal":"`...)
+	dst = append(dst, text...)
+	return append(dst, `"}`...), nil
 }
 
 func appendBinary(dst []byte, value []byte) ([]byte, error) {

@@ -172,8 +172,12 @@ func (d *jsonDecoder) driverWrapper(depth int) (bson.Type, error) {
 	if err := bson.UnmarshalExtJSON(text, false, &doc); err != nil {
 		return 0, malformed("extended JSON at byte %d: %v", start, err)
 	}
-	if err := validate(doc, 0); err != nil {
+	canonical, err := validate(doc, 0)
+	if err != nil {
 		return 0, err
+	}
+	if !canonical {
+		doc = appendCanonical(nil, doc)
 	}
 	rest, err := elements(doc)
 	if err != nil {

@@ -64,7 +64,7 @@ func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, l
 	defer closeCursor(ctx, cursor)
 	var events []*event.Event
 	for size := 0; size < maxBytes && cursor.Next(ctx); {
-		found, err := r.events.Read(bytes.Clone(cursor.Current))
+		found, err := r.read(cursor.Current)
 		if err != nil {
 			r.logger.Error().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
 				Msg("an event in the event store breaks the contract: its aggregate cannot go on")
@@ -77,6 +77,15 @@ func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, l
 		return nil, r.wrap(err, ev, from, to)
 	}
 	return events, nil
+}
+
+// read gives an event the form that it has when it comes over the topic.
+func (r *Reader) read(current bson.Raw) (event.Event, error) {
+	document, err := event.Canonical(bytes.Clone(current))
+	if err != nil {
+		return event.Event{Document: document}, err
+	}
+	return r.events.Read(document)
 }
 
 // Whole reads the event with the keys of ev. It is [ErrNotFound] where the store

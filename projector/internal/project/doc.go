@@ -72,7 +72,8 @@
 // ObjectId, a UUID and the rarer types: they pass through unchanged and compare for
 // equality. string() gives the text of an ObjectId, a UUID or a Decimal128, double()
 // the rounded value of a Decimal128. encodeValue says how results become BSON.
-// Integers are stored as 64 bits wide.
+// Integers are stored as 64 bits wide; those inside of documents and arrays that pass
+// through are so already, because [event.Canonical] made them so.
 //
 // # Order
 //
