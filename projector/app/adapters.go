@@ -92,30 +92,31 @@ func (p parking) Parked(ctx context.Context, units []project.Unit) ([]project.Po
 		return nil, err
 	}
 	positions := make([]project.Position, len(parked))
-	for i, eventID := range parked {
-		positions[i].EventID = eventID
+	for i, position := range parked {
+		positions[i] = project.Position(position)
 	}
 	return positions, nil
 }
 
 func (p parking) Park(ctx context.Context, parked []project.ParkedUnit) error {
-	for _, u := range parked {
-		m := park.Marker{Key: parkKey(u.Unit), Reason: string(u.Cause.Reason), EventID: u.Cause.EventID, Head: u.Head}
-		if u.Cause.Err != nil {
-			m.Error = u.Cause.Err.Error()
+	markers := make([]park.Marker, len(parked))
+	for i, u := range parked {
+		markers[i] = park.Marker{
+			Key: parkKey(u.Unit), RawAggregateID: u.RawAggregateID,
+			Reason: string(u.Cause.Reason), Resumes: u.Cause.Reason.Resumes(),
+			EventID: u.Cause.EventID, Head: u.Head,
 		}
-		if err := p.store.Park(ctx, m); err != nil {
-			return err
+		if u.Cause.Err != nil {
+			markers[i].Error = u.Cause.Err.Error()
 		}
 	}
-	return nil
+	return p.store.Park(ctx, markers)
 }
 
 func (p parking) Advance(ctx context.Context, heads []project.Head) error {
-	for _, h := range heads {
-		if err := p.store.Advance(ctx, parkKey(h.Unit), h.EventID); err != nil {
-			return err
-		}
+	risen := make([]park.Head, len(heads))
+	for i, h := range heads {
+		risen[i] = park.Head{Key: parkKey(h.Unit), EventID: h.EventID}
 	}
-	return nil
+	return p.store.Advance(ctx, risen)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
@@ -22,11 +23,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
 // Main is the program: a projector of the process's arguments and environment, with
@@ -170,21 +173,39 @@ func (p *Projector) prepare(ctx context.Context, s *stores) error {
 	if err := s.await(ctx, p.logger); err != nil {
 		return err
 	}
+	for _, step := range []struct {
+		where mongox.Store
+		do    func(context.Context) error
+	}{
+		{p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
+			return readmodel.Prepare(ctx, s.readModels, collections(p.projections))
+		}},
+		{p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, s.parked.Indexes()) }},
+	} {
+		if err := p.repeat(ctx, step.where, step.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repeat prepares a store, and tries again as long as its trouble may pass.
+func (p *Projector) repeat(ctx context.Context, where mongox.Store, do func(context.Context) error) error {
 	for {
-		err := readmodel.Prepare(ctx, s.readModels, collections(p.projections))
-		if err == nil {
+		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
+		err := mongox.Explain(attempt, do(attempt))
+		cancel()
+		switch {
+		case err == nil:
 			return nil
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case !mongox.Transient(err):
+			return fmt.Errorf("prepare %s: %w; the user needs the role readWrite on that database", where, err)
 		}
-		if !mongox.Transient(err) {
-			return fmt.Errorf("prepare the read models in %s: %w; the user needs the role readWrite on that database", p.config.MongoDB.ReadModels(), err)
-		}
-		p.logger.Warn().Err(err).Msg("the read models' collections cannot be created; trying again")
-		select {
-		case <-time.After(attemptPause):
-		case <-ctx.Done():
+		p.logger.Warn().Err(err).Stringer("store", where).Msg("a store cannot be prepared, trying again")
+		if err := backoff.Wait(ctx, attemptPause); err != nil {
+			return err
 		}
 	}
 }
@@ -198,7 +219,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{})
 	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry})
-	parked := park.NewStore(s.parked, park.Options{Projections: names, Registerer: p.registry, Logger: p.logger})
+	parked := park.NewStore(s.parked, park.Options{Projections: names, Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.events, c.Fields, p.logger)
 	if err != nil {
 		return nil, err
@@ -216,6 +237,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, err
 	}
+	resumer := resume.New(resume.Options{Claims: claims{parked}, Replayer: replayer{engine}, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {
 		return nil, err
@@ -263,9 +285,20 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 			return nil, err
 		}
 		group.Go(func() error { return counter.Run(ctx) })
+		deadLetters, err := deadletter.New(deadletter.Options{
+			Dial:       deadletter.Subscription(subscription).Dial,
+			Interval:   c.Backlog.Interval,
+			Registerer: p.registry,
+			Logger:     p.logger,
+		})
+		if err != nil {
+			return nil, err
+		}
+		group.Go(func() error { return deadLetters.Run(ctx) })
 	}
 	group.Go(func() error { return loader.Run(ctx) })
 	group.Go(func() error { return writer.Run(ctx) })
 	group.Go(func() error { return parked.Run(ctx) })
+	group.Go(func() error { return resumer.Run(ctx) })
 	return acceptor, nil
 }

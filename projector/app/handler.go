@@ -46,9 +46,9 @@ var gaps = map[drain.Attempt]project.Gaps{
 	drain.GiveUp: project.Park,
 }
 
-// claims are the claim checks of one aggregate that a call could not redeem, and the
+// unread are the claim checks of one aggregate that a call could not redeem, and the
 // events after them.
-type claims struct {
+type unread struct {
 	events []*event.Event
 	places []int
 	// before is the place of the event before them, -1 if the batch has none.
@@ -67,8 +67,8 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt d
 	verdicts := make([]drain.Verdict, len(batch))
 	events := make([]*event.Event, 0, len(batch))
 	places := make([]int, 0, len(batch))
-	var unredeemed []*claims
-	var stuck *claims
+	var unredeemed []*unread
+	var stuck *unread
 	redeemed, full := 0, ""
 	for i, d := range batch {
 		ev := &d.Event
@@ -115,25 +115,25 @@ func previous(batch []*drain.Delivery, i int) int {
 	return -1
 }
 
-func (c *claims) add(ev *event.Event, place int) {
+func (c *unread) add(ev *event.Event, place int) {
 	c.events, c.places = append(c.events, ev), append(c.places, place)
 }
 
 // unredeemed says why a claim check could not be redeemed.
-func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error) *claims {
+func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error) *unread {
 	if errors.Is(err, eventstore.ErrNotFound) {
-		return &claims{reason: project.ReasonMissing, err: err}
+		return &unread{reason: project.ReasonMissing, err: err}
 	}
 	if ctx.Err() == nil {
 		h.log.Warn().Err(err).Str("messageId", d.MessageID).Msg("claim check not redeemed, trying again")
 	}
-	return &claims{reason: project.ReasonUnavailable, err: err}
+	return &unread{reason: project.ReasonUnavailable, err: err}
 }
 
 // settle gives the verdicts on claim checks that could not be redeemed and the events
 // after them. If the aggregate is given up, it is parked, unless an earlier event of it
 // is not finished.
-func (h *handler) settle(ctx context.Context, c *claims, verdicts []drain.Verdict, attempt drain.Attempt) {
+func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdict, attempt drain.Attempt) {
 	finished := c.before < 0 || verdicts[c.before].Outcome == drain.Done || verdicts[c.before].Outcome == drain.Poison
 	if attempt == drain.GiveUp && finished {
 		results, err := h.engine.Park(ctx, c.events, c.reason, c.err)

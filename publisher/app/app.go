@@ -134,6 +134,12 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	if err != nil {
 		return unlessEnded(ctx, err)
 	}
+	stopInventory := beside(ctx, w.inventory.Run)
+	defer func() {
+		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
+			stopInventory()
+		}
+	}()
 	ready.Store(true)
 	return explainTopic(elect(ctx, elector, w), p.config.ServiceBus)
 }
@@ -169,10 +175,25 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if err != nil {
 		return nil, err
 	}
+	if w.inventory, err = p.newInventory(s, topicFill{namespace, c.ServiceBus.Topic}); err != nil {
+		return nil, err
+	}
 	w.events, w.history, w.connect = watch.NewCollection(s.events), history, connect
 	w.checkpoints = checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
 		Logger: p.logger, Registerer: p.registry,
 	})
+	w.collection = func(ctx context.Context) (mongox.CollectionID, error) {
+		return mongox.IdentifyCollection(ctx, s.events)
+	}
+	if c.Election.Kind == config.ElectionMongoDB {
+		w.checkLock = func(ctx context.Context) error {
+			return leader.CheckLease(ctx, leader.Leases(s.state), c.LeaseName(), c.Stream.Name)
+		}
+	}
+	w.adopt = c.Stream.Adopt
+	if err := w.awaitPipeline(ctx, c, s.events.Database().Client()); err != nil {
+		return nil, err
+	}
 	w.quarantine = quarantine.NewStore(
 		s.state.Collection(quarantine.CollectionName, options.Collection().SetWriteConcern(writeconcern.Majority())),
 		c.Stream.Name, quarantine.Options{Logger: p.logger, Registerer: p.registry})
@@ -233,8 +254,9 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			dispatcher.Idle()
 			saver.Idle()
 		},
-		scans:  newScans(p.registry),
-		logger: p.logger,
+		scans:   newScans(p.registry),
+		missing: newMissing(p.registry),
+		logger:  p.logger,
 	}, nil
 }
 

@@ -20,6 +20,8 @@
 //	                    fence makes harmless
 //	fenced              everything ends at once
 //	stream cannot go on as with a stop, and the process ends with the explanation
+//	other pipeline      as with a stop, and the process ends with the explanation: the
+//	                    checkpoint, or the lock, records another source or destination
 //	topic is refused    the stream ends, and the process ends with the explanation
 //
 // Whatever ended it, when a term's work returns, all that it started has ended.
@@ -44,6 +46,10 @@
 //	checkpoint: time     the stream starts at it
 //	none                 PENSTOCK_START, whose position is saved before the first event
 //	                     is read: a crash before the first save loses nothing
+//
+// A position belongs to one collection, whose UUID the checkpoint records. If another
+// collection has its name, at the start of a term or while the stream runs, the collection
+// is scanned from its beginning. If there is none, the term waits for it.
 //
 // Where the history after the position is lost (the oplog has moved on), the event
 // store is scanned from its beginning and the stream follows from the operation

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -46,7 +47,7 @@ func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader
 	loop := h.Loop("election", electionSilence*election.RetryPeriod+timing.LeaseDuration)
 	options.Heartbeat = loop.Beat
 	if election.Kind == config.ElectionMongoDB {
-		elector, err := leader.New(leader.NewMongoLock(leader.Leases(state), p.config.LeaseName(), identity), timing, options)
+		elector, err := leader.New(leader.NewMongoLock(leader.Leases(state), p.config.LeaseName(), p.config.Stream.Name, identity), timing, options)
 		return elector, none, err
 	}
 	config := leader.KubernetesConfig{
@@ -74,7 +75,14 @@ func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader
 // returns.
 func elect(ctx context.Context, elector *leader.Elector, w *worker) error {
 	running, end := context.WithCancelCause(ctx)
+	var guard sync.WaitGroup
+	defer guard.Wait()
 	defer end(nil)
+	guard.Go(func() {
+		if err := w.guard(running); err != nil {
+			end(err)
+		}
+	})
 	err := elector.Run(running, func(ctx context.Context, term *leader.Term) error {
 		err := w.lead(ctx, term.Held(), term.Identity())
 		if fatal(err) {

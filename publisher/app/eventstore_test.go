@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
@@ -30,6 +31,9 @@ type eventStore struct {
 	trimOnOpen bool
 	page       int
 	noops      int
+	// generation counts the collections that had the name; absent says that none has it.
+	generation int
+	absent     bool
 }
 
 // storedEvent is one event; poison events lack their eventId.
@@ -90,6 +94,18 @@ func (s *eventStore) OperationTime(ctx context.Context) (bson.Timestamp, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return timeOf(len(s.log) - 1), nil
+}
+
+func (s *eventStore) identify(ctx context.Context) (mongox.CollectionID, error) {
+	if err := mongoxtest.CheckUndated(ctx); err != nil {
+		return mongox.CollectionID{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.absent {
+		return mongox.CollectionID{}, nil
+	}
+	return mongox.CollectionID{Exists: true, UUID: fmt.Sprintf("uuid%d", s.generation)}, nil
 }
 
 func (s *eventStore) Fetch(context.Context, bson.Raw, bson.Timestamp) (bson.Raw, error) {

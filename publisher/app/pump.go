@@ -23,6 +23,8 @@ type pump struct {
 	quarantine *quarantine.Store
 	submit     func(ctx context.Context, item publish.Item) error
 
+	// collectionUUID is that of the collection that is read.
+	collectionUUID string
 	// at is the last position that was added.
 	at checkpoint.Position
 	// moved says that the stream has moved since the last scan.
@@ -39,7 +41,7 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 	p.moved = true
 	for i := range batch.Inserts {
 		insert := &batch.Inserts[i]
-		p.at = checkpoint.Position{Token: insert.Token, ClusterTime: insert.Time}
+		p.at = checkpoint.Position{Token: insert.Token, ClusterTime: insert.Time, CollectionUUID: p.collectionUUID}
 		if insert.Document == nil {
 			if err := p.gone(ctx, insert.DocumentKey); err != nil {
 				return err
@@ -54,7 +56,9 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 	if err := p.settle(ctx); err != nil {
 		return err
 	}
-	p.mark(checkpoint.Position{Token: batch.Token, ClusterTime: batch.Time})
+	if batch.Token != nil {
+		p.mark(checkpoint.Position{Token: batch.Token, ClusterTime: batch.Time})
+	}
 	return nil
 }
 
@@ -66,7 +70,7 @@ func (p *pump) scanned(ctx context.Context, since bson.Timestamp, documents []bs
 		// An event without a valid key stands where the one before it did: going on from
 		// there repeats it.
 		if err == nil {
-			p.at = checkpoint.Position{Scan: checkpoint.Scan{OperationTime: since, AggregateID: ev.RawAggregateID, EventID: ev.EventID}}
+			p.at = checkpoint.Position{Scan: checkpoint.Scan{OperationTime: since, AggregateID: ev.RawAggregateID, EventID: ev.EventID}, CollectionUUID: p.collectionUUID}
 		}
 		if err := p.take(ctx, ev, err); err != nil {
 			return err
@@ -77,6 +81,7 @@ func (p *pump) scanned(ctx context.Context, since bson.Timestamp, documents []bs
 
 // mark says that everything up to that position has been added.
 func (p *pump) mark(at checkpoint.Position) {
+	at.CollectionUUID = p.collectionUUID
 	p.at = at
 	p.watermark.Mark(at)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
@@ -25,15 +24,17 @@ const maxScans = 3
 const (
 	scanBeginning   = "beginning"
 	scanHistoryLost = "history_lost"
+	scanReplaced    = "collection_replaced"
+	scanCreated     = "collection_created"
 )
 
 // newScans is the metric of the scans that were begun.
 func newScans(registerer prometheus.Registerer) *prometheus.CounterVec {
 	scans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "penstock_publisher_scans_total",
-		Help: "Scans of the event store that were begun: at the first start from the beginning, or because the oplog no longer had what follows the checkpoint.",
+		Help: "Scans of the event store that were begun, by reason: the first start (beginning), an oplog that no longer has what follows the checkpoint (history_lost), another collection under the name of the event store (collection_replaced), or a collection that did not exist before (collection_created).",
 	}, []string{"reason"})
-	for _, reason := range []string{scanBeginning, scanHistoryLost} {
+	for _, reason := range []string{scanBeginning, scanHistoryLost, scanReplaced, scanCreated} {
 		scans.WithLabelValues(reason)
 	}
 	registerer.MustRegister(scans)
@@ -62,29 +63,45 @@ func (w *worker) startPoint(ctx context.Context) (checkpoint.Position, error) {
 // read brings everything from that position on to the pump, until ctx ends (then
 // its error is the cause) or reading cannot go on.
 func (t *term) read(ctx context.Context, from checkpoint.Position) error {
-	t.pump.at = from
-	for lost := 0; ; {
-		if from.Scan.Active() {
-			if err := t.scan(ctx, from.Scan); err != nil {
-				return err
+	from, err := t.resume(ctx, from)
+	for lost := 0; err == nil; {
+		err = t.follow(ctx, from)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case errors.Is(err, watch.ErrInvalidated):
+			t.logger.Warn().Msg("events collection was dropped, renamed or replaced; scanning the collection of its name from the beginning")
+			from, err = t.begin(ctx, scanReplaced)
+		case errors.Is(err, watch.ErrHistoryLost):
+			if t.pump.moved {
+				lost = 0
 			}
-			from = checkpoint.Position{ClusterTime: from.Scan.OperationTime}
-			t.pump.mark(from)
-		}
-		err := t.stream(ctx, from)
-		if !errors.Is(err, watch.ErrHistoryLost) || ctx.Err() != nil {
-			return err
-		}
-		if t.pump.moved {
-			lost = 0
-		}
-		if lost++; lost > maxScans {
-			return fmt.Errorf("%w: %w", errOplogTooShort, err)
-		}
-		if from, err = t.recover(ctx, err); err != nil {
-			return err
+			if lost++; lost > maxScans {
+				return fmt.Errorf("%w: %w", errOplogTooShort, err)
+			}
+			t.logger.Warn().Err(err).Msg("the oplog no longer has what follows the checkpoint; scanning the event store, whose events are published again")
+			from, err = t.begin(ctx, scanHistoryLost)
 		}
 	}
+	return err
+}
+
+// follow publishes everything from that position on until reading cannot go on.
+func (t *term) follow(ctx context.Context, from checkpoint.Position) error {
+	if from.Scan.Active() {
+		if err := t.scan(ctx, from.Scan); err != nil {
+			return err
+		}
+		from = checkpoint.Position{ClusterTime: after(from.Scan.OperationTime)}
+		t.pump.mark(from)
+	}
+	return t.stream(ctx, from)
+}
+
+// after is the first cluster time that a scan does not cover. A stream that starts at the
+// noted time itself would show the change that replaced a collection again.
+func after(noted bson.Timestamp) bson.Timestamp {
+	return bson.Timestamp{T: noted.T, I: noted.I + 1}
 }
 
 // scan publishes what is in the event store.
@@ -114,21 +131,6 @@ func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
 	options.Logger = t.logger
 	position := watch.Position{Token: from.Token, Time: from.ClusterTime}
 	return watch.New(t.events, options).Run(ctx, position, t.pump.stream)
-}
-
-// recover begins a scan, because the history from the stream's position is lost.
-func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, error) {
-	t.scans.WithLabelValues(scanHistoryLost).Inc()
-	t.logger.Warn().Err(cause).Msg("the oplog no longer has what follows the checkpoint; scanning the event store, whose events are published again")
-	noting, cancel := mongox.Patient(ctx, claimTimeout)
-	defer cancel()
-	now, err := t.history.OperationTime(noting)
-	if err != nil {
-		return checkpoint.Position{}, fmt.Errorf("note the operation time: %w", mongox.Explain(noting, err))
-	}
-	from := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}
-	t.pump.mark(from)
-	return from, nil
 }
 
 // scanPosition is where a scan goes on.

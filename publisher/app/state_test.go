@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -41,14 +42,30 @@ func (c *checkpointDocument) failed(ctx context.Context) error {
 	return mongoxtest.CheckUndated(ctx)
 }
 
+func (c *checkpointDocument) FindOne(ctx context.Context, _ any, _ ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.failed(ctx)
+	if err == nil && c.doc == nil {
+		err = mongo.ErrNoDocuments
+	}
+	if err != nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
+	}
+	return mongo.NewSingleResultFromDocument(c.doc, nil, nil)
+}
+
 func (c *checkpointDocument) FindOneAndUpdate(ctx context.Context, filter, update any, _ ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.failed(ctx); err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
+	conditions := asMap(filter)
 	if c.doc == nil {
-		c.doc = bson.M{"_id": asMap(filter)["_id"]}
+		c.doc = bson.M{"_id": conditions["_id"]}
+	} else if c.doc["epoch"] != conditions["epoch"] {
+		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
 	}
 	if err := c.apply(asMap(update)); err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
@@ -87,6 +104,10 @@ func (c *checkpointDocument) apply(update bson.M) error {
 		for key, value := range fields.(bson.M) {
 			switch operator {
 			case "$set":
+				if parent, child, nested := strings.Cut(key, "."); nested {
+					c.doc[parent].(bson.M)[child] = value
+					continue
+				}
 				c.doc[key] = value
 			case "$unset":
 				delete(c.doc, key)

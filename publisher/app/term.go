@@ -14,6 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
+	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
@@ -46,8 +48,20 @@ type worker struct {
 	// if there is no probe.
 	idle, ended func()
 
-	scans  *prometheus.CounterVec
-	logger zerolog.Logger
+	// inventory runs beside the terms, for as long as the process.
+	inventory *inventory.Counter
+
+	// identity is this process's pipeline but for the collection's UUID, which collection
+	// reads. adopt allows a takeover; checkLock compares the lock's stream, nil where the
+	// lock records none.
+	identity   checkpoint.Identity
+	collection func(context.Context) (mongox.CollectionID, error)
+	adopt      string
+	checkLock  func(context.Context) error
+
+	scans   *prometheus.CounterVec
+	missing prometheus.Gauge
+	logger  zerolog.Logger
 }
 
 // claimTimeout bounds the claim and the choice of a start point.
@@ -99,20 +113,26 @@ func unlessEnded(ctx context.Context, err error) error {
 // claim begins the term at the checkpoint, and saves a start point where there is
 // none.
 func (w *worker) claim(ctx context.Context, identity string) (*checkpoint.Claim, checkpoint.Position, error) {
+	here, err := w.here(ctx)
+	if err != nil {
+		return nil, checkpoint.Position{}, err
+	}
 	ctx, cancel := mongox.Patient(ctx, claimTimeout)
 	defer cancel()
-	claim, err := w.checkpoints.Claim(ctx, identity)
+	claim, err := w.checkpoints.Claim(ctx, identity, here, w.adopt)
 	switch {
 	case mongox.HasCode(err, codeUnauthorized):
 		return nil, checkpoint.Position{}, fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", errSetup, err)
 	case err != nil:
-		return nil, checkpoint.Position{}, mongox.Explain(ctx, err)
+		return nil, checkpoint.Position{}, explainPipeline(mongox.Explain(ctx, err))
 	}
 	from := claim.Position
 	if from.IsZero() {
+		recorded := from.CollectionUUID
 		if from, err = w.startPoint(ctx); err != nil {
 			return nil, from, mongox.Explain(ctx, err)
 		}
+		from.CollectionUUID = recorded
 		if err := claim.Save(ctx, from); err != nil {
 			return nil, from, fmt.Errorf("save the start point: %w", mongox.Explain(ctx, err))
 		}
@@ -193,7 +213,7 @@ func fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{watch.ErrRefused, scan.ErrRefused, scan.ErrIndex, errOplogTooShort, errSetup} {
+	for _, target := range []error{watch.ErrRefused, scan.ErrRefused, scan.ErrIndex, errOplogTooShort, errSetup, checkpoint.ErrOtherPipeline, leader.ErrOtherStream} {
 		if errors.Is(err, target) {
 			return true
 		}

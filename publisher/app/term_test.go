@@ -61,6 +61,9 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		window:       64,
 		drainTimeout: 20 * time.Second,
 		scans:        newScans(prometheus.NewRegistry()),
+		missing:      newMissing(prometheus.NewRegistry()),
+		identity:     checkpoint.Identity{Cluster: "replica set rs0", Database: "shop", Collection: "events", Topic: "events"},
+		collection:   s.store.identify,
 	}
 	return s
 }
@@ -200,7 +203,7 @@ func TestALaterClaimEndsATerm(t *testing.T) {
 		s.store.insert("a", 1, false)
 		term := s.lead(t)
 		pass(3 * time.Second)
-		if _, err := s.worker.checkpoints.Claim(t.Context(), "other"); err != nil {
+		if _, err := s.worker.checkpoints.Claim(t.Context(), "other", s.worker.identity, ""); err != nil {
 			t.Fatal(err)
 		}
 		s.store.insert("a", 2, false)

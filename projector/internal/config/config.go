@@ -56,7 +56,7 @@ type Sessions struct {
 
 // Backlog says how the sessions that have messages are counted, for an autoscaler.
 type Backlog struct {
-	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the sessions of the subscription that have messages, for the metric penstock_projector_backlog_sessions; 0 for never."`
+	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the sessions of the subscription that have messages, and its dead letters, for the metrics penstock_projector_backlog_sessions and penstock_projector_dead_letters; 0 for never."`
 	Limit    int           `name:"backlog-limit" env:"PENSTOCK_BACKLOG_LIMIT" default:"5000" help:"How far they are counted. A hundred of them take a request, of about ten round trips."`
 }
 

@@ -17,11 +17,17 @@ const countTimeout = 10 * time.Second
 // bursts.
 const afterChange = time.Second
 
-// Count gives the number of parked aggregates by projection.
-func (s *Store) Count(ctx context.Context) (map[string]int64, error) {
+// Group is a projection and a reason.
+type Group struct {
+	Projection string `bson:"projection"`
+	Reason     string `bson:"reason"`
+}
+
+// Count gives the number of parked aggregates by projection and reason.
+func (s *Store) Count(ctx context.Context) (map[Group]int64, error) {
 	cursor, err := s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$group", Value: bson.D{
-			{Key: "_id", Value: "$_id.projection"},
+			{Key: "_id", Value: bson.D{{Key: "projection", Value: "$_id.projection"}, {Key: "reason", Value: "$reason"}}},
 			{Key: "count", Value: bson.D{{Key: "$sum", Value: int64(1)}}},
 		}}},
 	})
@@ -29,15 +35,15 @@ func (s *Store) Count(ctx context.Context) (map[string]int64, error) {
 		return nil, fmt.Errorf("count parked aggregates: %w", err)
 	}
 	var groups []struct {
-		Projection string `bson:"_id"`
-		Count      int64  `bson:"count"`
+		Group `bson:"_id"`
+		Count int64 `bson:"count"`
 	}
 	if err := cursor.All(ctx, &groups); err != nil {
 		return nil, fmt.Errorf("count parked aggregates: %w", err)
 	}
-	counts := make(map[string]int64, len(groups))
+	counts := make(map[Group]int64, len(groups))
 	for _, g := range groups {
-		counts[g.Projection] = g.Count
+		counts[g.Group] = g.Count
 	}
 	return counts, nil
 }
@@ -76,8 +82,10 @@ func (s *Store) Run(ctx context.Context) error {
 }
 
 // publish shows the counts of the projections of this process.
-func (s *Store) publish(counts map[string]int64) {
+func (s *Store) publish(counts map[Group]int64) {
 	for _, projection := range s.options.Projections {
-		s.parked.WithLabelValues(projection).Set(float64(counts[projection]))
+		for _, reason := range s.options.Reasons {
+			s.parked.WithLabelValues(projection, reason).Set(float64(counts[Group{projection, reason}]))
+		}
 	}
 }

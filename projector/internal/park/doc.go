@@ -1,37 +1,46 @@
-// Package park keeps the list of parked aggregates: where a projection could not
-// go on with an aggregate, why, and how far the aggregate has come since. The
-// markers stand in the collection parked of the state, one for each projection and
-// aggregate, until an operator deletes them.
+// Package park keeps the list of parked aggregates: in which projection an aggregate
+// does not go on, why, and how far its events have been acknowledged since. The markers
+// are in the collection parked of the state database, one for each projection and
+// aggregate.
 //
-//	              Park                      deleted by an operator
-//	(no marker) ───────▶ parked {eventId} ────────────────────────▶ (no marker)
-//	                       │        ▲
-//	                       └────────┘ Advance: head moves up
+//	              Park, permanent           deleted by an operator
+//	(no marker) ──────────────────▶ parked ───────────────────────▶ (no marker)
+//	     │                          │ ▲ ▲
+//	     │                  Advance └─┘ │ Park, permanent
+//	     │ Park, resumes                │
+//	     └──────────────────▶ parked until it resumes ────────────▶ (no marker)
+//	                          │ ▲  Claim, Postpone       Finish: the read model has
+//	                  Advance └─┘                        reached the head
 //
-// # Going on
+// # Reasons that pass
 //
-// There is no command for it. An operator corrects what made the event fail, rolls
+// Some reasons pass by themselves: an event is missing, a store does not answer. Such
+// a marker has the time of its next attempt and all that a replay needs. Package resume
+// claims it, replays the aggregate and deletes it.
+//
+// # Permanent reasons
+//
+// There is no command for these. An operator corrects what made the event fail, rolls
 // that out, and deletes the marker. Where event ids have no holes that is all: the
-// aggregate's next event finds a gap which nothing explains any more, and what is
-// missing is read from the event store. Until that event comes, the read model stays
-// behind. Where ids only increase, no gap shows what is missing: the aggregate's read
-// model and its record in watermarks have to be deleted too, and all of its events
-// sent again.
+// aggregate's next event finds a gap, and the missing events are read from the event
+// store. Until that event comes, the read model stays behind. Where ids only increase,
+// no gap shows what is missing: the aggregate's read model and its document in
+// watermarks have to be deleted too, and all of its events sent again.
 //
 // # No cache
 //
-// What is parked is read from MongoDB each time, at majority read concern. A stale
-// "parked" would acknowledge an event of an aggregate that is to go on. A stale "not
-// parked" would, where event ids only increase, apply an event over the one that
-// failed. The projections ask only where it matters: before they call a gap a gap,
-// and always where ids only increase. A marker of an event that the read model has, for
+// The list is read from MongoDB each time, at majority read concern. A stale "parked"
+// would acknowledge an event of an aggregate that is to go on. A stale "not parked"
+// would, where event ids only increase, apply an event over the one that failed. The
+// projections ask only where it matters: before they treat a gap as one, and always
+// where ids only increase. A permanent marker of an event that the read model has, for
 // it passed when it came again, keeps nothing back where event ids have no holes.
 //
 // # Advance confirms
 //
-// The event of a parked aggregate is acknowledged only when its id stands in the
-// marker: Advance moves head in the marker that is there, and says [ErrNotParked]
-// where it is gone. So an event that meets the end of its marker has either been
-// acknowledged before, and the aggregate's next one finds it missing, or it is looked
-// at again and finds the gap itself.
+// The event of a parked aggregate is acknowledged only after the marker's head has
+// risen to it: Advance is [ErrNotParked] if the marker is gone. Finish deletes a marker
+// only if its head is not above the read model's watermark, and the server does both in
+// one operation. So an event that meets the end of its marker was acknowledged before,
+// and the marker stays, or it is looked at again and applied.
 package park

@@ -1,10 +1,11 @@
 package park
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,16 +13,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
-	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // CollectionName is the collection's name in the database of the state.
 const CollectionName = "parked"
 
-// ErrNotParked says that there is no marker to advance: an operator has deleted it.
-// Look again: the event may be due to be applied.
+// ErrNotParked says that there is no marker to advance: an operator has deleted it, or
+// the aggregate was resumed. Look again: the event may be due to be applied.
 var ErrNotParked = errors.New("the aggregate is not parked")
 
 // Key says what is parked: an aggregate in one projection.
@@ -33,17 +31,53 @@ type Key struct {
 // Marker is what is known of a parked aggregate.
 type Marker struct {
 	Key
+	// RawAggregateID is the aggregate's id with its type in the event store. A marker
+	// that resumes needs it.
+	RawAggregateID bson.RawValue
 	// Reason is one of a fixed set, Error the text of what happened.
 	Reason, Error string
-	// EventID is the event that failed: all before it are applied. Head is the last
-	// event of the aggregate that was seen.
+	// Resumes is whether the aggregate is resumed by itself.
+	Resumes bool
+	// EventID is the event that failed or is missing. Head is the last event of the
+	// aggregate that was acknowledged.
 	EventID, Head int64
 }
 
-// maxErrorBytes bounds the text in a marker.
-const maxErrorBytes = 4 << 10
+// Head is how far the events of a parked aggregate were acknowledged.
+type Head struct {
+	Key
+	EventID int64
+}
 
-// maxKeys bounds the keys of one query.
+// Position says where an aggregate is parked; the zero value is one that is not.
+type Position struct {
+	// EventID is the event that it is parked at.
+	EventID int64
+	// Resumes is whether it is resumed by itself.
+	Resumes bool
+}
+
+// The fields of a marker.
+const (
+	fieldID             = "_id"
+	fieldProjection     = "_id.projection"
+	fieldRawAggregateID = "rawAggregateId"
+	fieldReason         = "reason"
+	fieldError          = "error"
+	fieldEventID        = "eventId"
+	fieldMessageID      = "messageId"
+	fieldHead           = "head"
+	fieldParkedAt       = "parkedAt"
+	// fieldRetryAt is when the aggregate is resumed next. Markers that stay until an
+	// operator deletes them do not have it.
+	fieldRetryAt = "retryAt"
+	// fieldAttempts counts the attempts to resume the aggregate without progress.
+	fieldAttempts = "attempts"
+	// fieldClaim identifies the process that resumes the aggregate, until retryAt.
+	fieldClaim = "claim"
+)
+
+// maxKeys bounds the keys of one request.
 const maxKeys = 1000
 
 // Collection is what a store needs of a [*mongo.Collection]. Its writes must be
@@ -51,22 +85,29 @@ const maxKeys = 1000
 // primary.
 type Collection interface {
 	Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error)
-	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
+	FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult
+	BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error)
+	DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error)
 	Aggregate(ctx context.Context, pipeline any, opts ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error)
 }
 
 // Options refine a [Store].
 type Options struct {
 	// Projections are those whose parked aggregates are counted, even where there are
-	// none.
+	// none, and resumed.
 	Projections []string
-	// Registerer receives penstock_projector_parked_aggregates{projection}; nil for
-	// none.
+	// Reasons are all reasons of markers, for the metric.
+	Reasons []string
+	// Registerer receives penstock_projector_parked_aggregates{projection,reason}; nil
+	// for none.
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
 	Logger zerolog.Logger
 	// Refresh is how often [Store.Run] counts; 30 s by default.
 	Refresh time.Duration
+	// FirstRetry is when an aggregate that was parked is resumed for the first time, and
+	// MaxRetry bounds the waits that double with each attempt; 1 s and 1 m by default.
+	FirstRetry, MaxRetry time.Duration
 }
 
 // Store is the list of parked aggregates. It is safe for concurrent use.
@@ -80,15 +121,14 @@ type Store struct {
 
 // NewStore makes a store on its collection.
 func NewStore(c Collection, o Options) *Store {
-	if o.Refresh == 0 {
-		o.Refresh = 30 * time.Second
-	}
+	o.Refresh = cmp.Or(o.Refresh, 30*time.Second)
+	o.FirstRetry, o.MaxRetry = cmp.Or(o.FirstRetry, time.Second), cmp.Or(o.MaxRetry, time.Minute)
 	s := &Store{
 		collection: c, options: o,
 		parked: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "penstock_projector_parked_aggregates",
-			Help: "Parked aggregates by projection, over all processes: each of them reports the same number.",
-		}, []string{"projection"}),
+			Help: "Parked aggregates by projection and reason, over all processes: each of them reports the same number.",
+		}, []string{"projection", "reason"}),
 		changed: make(chan struct{}, 1),
 	}
 	if o.Registerer != nil {
@@ -97,99 +137,46 @@ func NewStore(c Collection, o Options) *Store {
 	return s
 }
 
-// Parked gives for each key the event that it is parked at; 0 where it is not parked.
-func (s *Store) Parked(ctx context.Context, keys []Key) ([]int64, error) {
-	found := make(map[Key]int64)
-	for rest := keys; len(rest) > 0; {
-		n := min(len(rest), maxKeys)
-		if err := s.lookUp(ctx, rest[:n], found); err != nil {
+// Parked gives the position of each key.
+func (s *Store) Parked(ctx context.Context, keys []Key) ([]Position, error) {
+	found := make(map[Key]Position)
+	for part := range slices.Chunk(keys, maxKeys) {
+		if err := s.lookUp(ctx, part, found); err != nil {
 			return nil, fmt.Errorf("look up parked aggregates: %w", err)
 		}
-		rest = rest[n:]
 	}
-	parked := make([]int64, len(keys))
+	parked := make([]Position, len(keys))
 	for i, key := range keys {
 		parked[i] = found[key]
 	}
 	return parked, nil
 }
 
-func (s *Store) lookUp(ctx context.Context, keys []Key, found map[Key]int64) error {
+func (s *Store) lookUp(ctx context.Context, keys []Key, found map[Key]Position) error {
 	cursor, err := s.collection.Find(ctx,
-		bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: keys}}}},
-		options.Find().SetProjection(bson.D{{Key: "eventId", Value: 1}}))
+		bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
+		options.Find().SetBatchSize(maxKeys).SetProjection(bson.D{{Key: fieldEventID, Value: 1}, {Key: fieldRetryAt, Value: 1}}))
 	if err != nil {
 		return err
 	}
 	var markers []struct {
-		ID      Key   `bson:"_id"`
-		EventID int64 `bson:"eventId"`
+		ID      Key        `bson:"_id"`
+		EventID int64      `bson:"eventId"`
+		RetryAt *time.Time `bson:"retryAt"`
 	}
 	if err := cursor.All(ctx, &markers); err != nil {
 		return err
 	}
 	for _, m := range markers {
-		found[m.ID] = m.EventID
+		found[m.ID] = Position{EventID: m.EventID, Resumes: m.RetryAt != nil}
 	}
 	return nil
 }
 
-// Park stores a marker. One of the same event stays as it is, but for its head; one
-// of another event gives way, since all before the new one is applied.
-func (s *Store) Park(ctx context.Context, m Marker) error {
-	head := bson.D{{Key: "head", Value: m.Head}}
-	result, err := s.collection.UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: m.Key}, {Key: "eventId", Value: m.EventID}},
-		bson.D{{Key: "$max", Value: head}})
-	if err == nil && result.MatchedCount == 0 {
-		_, err = s.collection.UpdateOne(ctx,
-			bson.D{{Key: "_id", Value: m.Key}},
-			bson.D{
-				{Key: "$set", Value: bson.D{
-					{Key: "reason", Value: m.Reason},
-					{Key: "error", Value: clip(m.Error)},
-					{Key: "eventId", Value: m.EventID},
-					{Key: "messageId", Value: event.MessageID(m.AggregateID, m.EventID)},
-					{Key: "parkedAt", Value: time.Now()},
-				}},
-				{Key: "$max", Value: head},
-			},
-			options.UpdateOne().SetUpsert(true))
-	}
-	if mongox.DuplicateKeyOnID(err) {
-		// Another process has just parked the same.
-		return s.Advance(ctx, m.Key, m.Head)
-	}
-	if err != nil {
-		return fmt.Errorf("park %s in %s: %w", m.AggregateID, m.Projection, err)
-	}
+// notify asks Run to count soon.
+func (s *Store) notify() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
 	}
-	return nil
-}
-
-// Advance notes that the aggregate's events up to head were acknowledged without
-// being applied. It is [ErrNotParked] where there is no marker: then they must not
-// be acknowledged.
-func (s *Store) Advance(ctx context.Context, key Key, head int64) error {
-	result, err := s.collection.UpdateOne(ctx,
-		bson.D{{Key: "_id", Value: key}},
-		bson.D{{Key: "$max", Value: bson.D{{Key: "head", Value: head}}}})
-	switch {
-	case err != nil:
-		return fmt.Errorf("advance parked %s in %s: %w", key.AggregateID, key.Projection, err)
-	case result.MatchedCount == 0:
-		return fmt.Errorf("advance %s in %s: %w", key.AggregateID, key.Projection, ErrNotParked)
-	}
-	return nil
-}
-
-// clip cuts a text to what fits.
-func clip(text string) string {
-	if len(text) > maxErrorBytes {
-		text = text[:maxErrorBytes]
-	}
-	return strings.ToValidUTF8(text, "")
 }

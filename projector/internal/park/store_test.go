@@ -3,8 +3,8 @@ package park_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,195 +12,158 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collection keeps markers in memory, as far as a store needs it to.
-type collection struct {
-	mu      sync.Mutex
-	markers map[park.Key]bson.M
-	finds   int
-	err     error
-}
+var seven = park.Key{Projection: "users", AggregateID: "7"}
 
-func newCollection() *collection { return &collection{markers: make(map[park.Key]bson.M)} }
-
-// decode reads a command back, as the server would.
-func decode(from, to any) {
-	raw, err := bson.Marshal(from)
-	if err == nil {
-		err = bson.Unmarshal(raw, to)
+// parkOne parks one aggregate.
+func parkOne(t *testing.T, s *park.Store, m park.Marker) {
+	t.Helper()
+	if err := s.Park(t.Context(), []park.Marker{m}); err != nil {
+		t.Fatal(err)
 	}
-	if err != nil {
-		panic(err)
-	}
-}
-
-func (c *collection) Find(_ context.Context, filter any, _ ...options.Lister[options.FindOptions]) (*mongo.Cursor, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.finds++
-	var f struct {
-		ID struct {
-			In []park.Key `bson:"$in"`
-		} `bson:"_id"`
-	}
-	decode(filter, &f)
-	var found []any
-	for _, key := range f.ID.In {
-		if c.markers[key] != nil {
-			found = append(found, bson.D{{Key: "_id", Value: key}, {Key: "eventId", Value: c.markers[key]["eventId"]}})
-		}
-	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	return mongo.NewCursorFromDocuments(found, nil, nil)
-}
-
-func (c *collection) UpdateOne(_ context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return nil, c.err
-	}
-	var f struct {
-		ID      park.Key `bson:"_id"`
-		EventID *int64   `bson:"eventId"`
-	}
-	decode(filter, &f)
-	var u struct {
-		Set bson.M           `bson:"$set"`
-		Max map[string]int64 `bson:"$max"`
-	}
-	decode(update, &u)
-	marker := c.markers[f.ID]
-	if marker == nil || f.EventID != nil && marker["eventId"] != *f.EventID {
-		if len(opts) == 0 {
-			return &mongo.UpdateResult{}, nil
-		}
-		if marker == nil {
-			marker = bson.M{}
-			c.markers[f.ID] = marker
-		}
-	}
-	for k, v := range u.Set {
-		marker[k] = v
-	}
-	head, _ := marker["head"].(int64)
-	marker["head"] = max(head, u.Max["head"])
-	return &mongo.UpdateResult{MatchedCount: 1}, nil
-}
-
-func (c *collection) Aggregate(ctx context.Context, _ any, _ ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return nil, c.err
-	}
-	if err := mongoxtest.CheckUndated(ctx); err != nil {
-		return nil, err
-	}
-	counts := make(map[string]int64)
-	for key := range c.markers {
-		counts[key.Projection]++
-	}
-	var groups []any
-	for projection, n := range counts {
-		groups = append(groups, bson.D{{Key: "_id", Value: projection}, {Key: "count", Value: n}})
-	}
-	return mongo.NewCursorFromDocuments(groups, nil, nil)
 }
 
 func TestMarkers(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := parktest.NewCollection()
 	s := park.NewStore(c, park.Options{})
-	key := park.Key{Projection: "users", AggregateID: "7"}
-	if err := s.Park(t.Context(), park.Marker{Key: key, Reason: "expression", Error: "no such key: " + strings.Repeat("ä", 5000), EventID: 3, Head: 5}); err != nil {
-		t.Fatal(err)
-	}
-	first := c.markers[key]
-	if first["reason"] != "expression" || first["eventId"] != int64(3) || first["head"] != int64(5) || first["messageId"] != "7/3" || first["parkedAt"] == nil {
+	parkOne(t, s, park.Marker{Key: seven, Reason: "expression", Error: "no such key: " + strings.Repeat("ä", 5000), EventID: 3, Head: 5})
+	first := c.Marker(parktest.Key(seven))
+	if first["reason"] != "expression" || first["eventId"] != int64(3) || first["head"] != int64(5) || first["messageId"] != "7/3" || first["parkedAt"] == nil || first["retryAt"] != nil {
 		t.Errorf("marker is %v", first)
 	}
 	if text, _ := first["error"].(string); len(text) > 4096 || !strings.HasSuffix(text, "ä") {
 		t.Errorf("error has %d bytes and ends with %q", len(text), text[len(text)-4:])
 	}
-
-	if err := s.Park(t.Context(), park.Marker{Key: key, Reason: "function", EventID: 3, Head: 4}); err != nil {
-		t.Fatal(err)
-	}
-	if m := c.markers[key]; m["reason"] != "expression" || m["head"] != int64(5) {
+	parkOne(t, s, park.Marker{Key: seven, Reason: "function", EventID: 3, Head: 4})
+	if m := c.Marker(parktest.Key(seven)); m["reason"] != "expression" || m["head"] != int64(5) {
 		t.Errorf("parked twice at the same event, the marker is %v", m)
 	}
-	if err := s.Park(t.Context(), park.Marker{Key: key, Reason: "rejected", EventID: 6, Head: 6}); err != nil {
-		t.Fatal(err)
-	}
-	if m := c.markers[key]; m["reason"] != "rejected" || m["eventId"] != int64(6) || m["head"] != int64(6) {
+	parkOne(t, s, park.Marker{Key: seven, Reason: "rejected", EventID: 6, Head: 6})
+	if m := c.Marker(parktest.Key(seven)); m["reason"] != "rejected" || m["eventId"] != int64(6) || m["head"] != int64(6) {
 		t.Errorf("parked at a later event, the marker is %v", m)
+	}
+}
+
+// TestMarkersThatResume holds which marker takes the place of which.
+func TestMarkersThatResume(t *testing.T) {
+	t.Parallel()
+	permanent := park.Marker{Key: seven, Reason: "expression", EventID: 3, Head: 5}
+	resumes := park.Marker{Key: seven, Reason: "missing", EventID: 3, Head: 4, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}}
+	for name, test := range map[string]struct {
+		order  []park.Marker
+		reason string
+	}{
+		"resumes, then permanent": {[]park.Marker{resumes, permanent}, "expression"},
+		"permanent, then resumes": {[]park.Marker{permanent, resumes}, "missing"},
+		"resumes twice":           {[]park.Marker{resumes, {Key: seven, Reason: "unavailable", EventID: 5, Head: 5, Resumes: true}}, "missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := parktest.NewCollection()
+			s := park.NewStore(c, park.Options{})
+			for _, m := range test.order {
+				parkOne(t, s, m)
+			}
+			m := c.Marker(parktest.Key(seven))
+			if m["reason"] != test.reason || m["head"] != int64(5) || (m["retryAt"] != nil) != (test.reason == "missing") || (m["attempts"] != nil) != (test.reason == "missing") {
+				t.Errorf("marker is %v", m)
+			}
+			if test.reason == "missing" && m["rawAggregateId"] != int32(7) {
+				t.Errorf("raw id is %v", m["rawAggregateId"])
+			}
+			parked, err := s.Parked(t.Context(), []park.Key{seven})
+			if err != nil || parked[0] != (park.Position{EventID: 3, Resumes: test.reason == "missing"}) {
+				t.Errorf("parked %v, %v", parked, err)
+			}
+		})
 	}
 }
 
 func TestParked(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := parktest.NewCollection()
 	s := park.NewStore(c, park.Options{})
 	keys := make([]park.Key, 2500)
 	for i := range keys {
-		keys[i] = park.Key{Projection: "users", AggregateID: string(rune('a' + i))}
+		keys[i] = park.Key{Projection: "users", AggregateID: fmt.Sprint(i)}
 	}
 	for _, i := range []int{0, 999, 1000, 2499} {
-		if err := s.Park(t.Context(), park.Marker{Key: keys[i], EventID: int64(i) + 3, Head: 5000}); err != nil {
-			t.Fatal(err)
-		}
+		parkOne(t, s, park.Marker{Key: keys[i], EventID: int64(i) + 3, Head: 5000})
 	}
 	parked, err := s.Parked(t.Context(), keys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, at := range parked {
-		want := int64(0)
+	for i, p := range parked {
+		want := park.Position{}
 		if i == 0 || i == 999 || i == 1000 || i == 2499 {
-			want = int64(i) + 3
+			want.EventID = int64(i) + 3
 		}
-		if at != want {
-			t.Errorf("key %d is parked at %d, want %d", i, at, want)
+		if p != want {
+			t.Errorf("key %d is parked at %v, want %v", i, p, want)
 		}
 	}
-	if c.finds != 3 {
-		t.Errorf("%d queries", c.finds)
+	if n := c.Commands("find"); n != 3 {
+		t.Errorf("%d queries", n)
 	}
-	c.err = errors.New("no primary")
-	if _, err := s.Parked(t.Context(), keys[:1]); !errors.Is(err, c.err) {
+	trouble := errors.New("no primary")
+	c.Before = func(context.Context, string) error { return trouble }
+	if _, err := s.Parked(t.Context(), keys[:1]); !errors.Is(err, trouble) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestManyAreParkedAtOnce holds that the number of requests does not follow the number
+// of aggregates.
+func TestManyAreParkedAtOnce(t *testing.T) {
+	t.Parallel()
+	c := parktest.NewCollection()
+	s := park.NewStore(c, park.Options{})
+	const n = 256
+	markers, heads := make([]park.Marker, n), make([]park.Head, n)
+	for i := range markers {
+		key := park.Key{Projection: "users", AggregateID: fmt.Sprint(i)}
+		markers[i] = park.Marker{Key: key, Reason: "expression", EventID: 3, Head: 3}
+		heads[i] = park.Head{Key: key, EventID: int64(4 + i)}
+	}
+	if err := errors.Join(s.Park(t.Context(), markers), s.Advance(t.Context(), heads)); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.Commands("bulkWrite"); n != 3 {
+		t.Errorf("%d requests", n)
+	}
+	for i, h := range heads {
+		if m := c.Marker(parktest.Key(h.Key)); m["head"] != int64(4+i) {
+			t.Errorf("marker is %v", m)
+		}
 	}
 }
 
 func TestAdvanceOnlyWhatIsParked(t *testing.T) {
 	t.Parallel()
-	c := newCollection()
+	c := parktest.NewCollection()
 	s := park.NewStore(c, park.Options{})
-	key := park.Key{Projection: "users", AggregateID: "7"}
-	if err := s.Advance(t.Context(), key, 4); !errors.Is(err, park.ErrNotParked) {
+	other := park.Key{Projection: "users", AggregateID: "8"}
+	parkOne(t, s, park.Marker{Key: other, EventID: 3, Head: 3})
+	if err := s.Advance(t.Context(), []park.Head{{other, 4}, {seven, 4}}); !errors.Is(err, park.ErrNotParked) {
 		t.Errorf("error %v", err)
 	}
-	if err := s.Park(t.Context(), park.Marker{Key: key, EventID: 3, Head: 3}); err != nil {
-		t.Fatal(err)
-	}
+	parkOne(t, s, park.Marker{Key: seven, EventID: 3, Head: 3})
 	for _, head := range []int64{9, 4} {
-		if err := s.Advance(t.Context(), key, head); err != nil {
+		if err := s.Advance(t.Context(), []park.Head{{seven, head}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if head := c.markers[key]["head"]; head != int64(9) {
+	if head := c.Marker(parktest.Key(seven))["head"]; head != int64(9) {
 		t.Errorf("head is %v", head)
 	}
 }
@@ -208,36 +171,39 @@ func TestAdvanceOnlyWhatIsParked(t *testing.T) {
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCollection()
+		c := parktest.NewCollection()
+		c.Before = func(ctx context.Context, command string) error {
+			if command == "aggregate" {
+				return mongoxtest.CheckUndated(ctx)
+			}
+			return nil
+		}
 		registry := prometheus.NewRegistry()
-		s := park.NewStore(c, park.Options{Projections: []string{"users", "orders"}, Registerer: registry})
+		s := park.NewStore(c, park.Options{Projections: []string{"users", "orders"}, Reasons: []string{"missing", "rejected"}, Registerer: registry})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
-		shows := func(users string) {
+		shows := func(missing, rejected string) {
 			t.Helper()
-			want := "# HELP penstock_projector_parked_aggregates Parked aggregates by projection, over all processes: each of them reports the same number.\n" +
+			want := "# HELP penstock_projector_parked_aggregates Parked aggregates by projection and reason, over all processes: each of them reports the same number.\n" +
 				"# TYPE penstock_projector_parked_aggregates gauge\n" +
-				"penstock_projector_parked_aggregates{projection=\"orders\"} 0\n" +
-				"penstock_projector_parked_aggregates{projection=\"users\"} " + users + "\n"
+				"penstock_projector_parked_aggregates{projection=\"orders\",reason=\"missing\"} 0\n" +
+				"penstock_projector_parked_aggregates{projection=\"orders\",reason=\"rejected\"} 0\n" +
+				"penstock_projector_parked_aggregates{projection=\"users\",reason=\"missing\"} " + missing + "\n" +
+				"penstock_projector_parked_aggregates{projection=\"users\",reason=\"rejected\"} " + rejected + "\n"
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
 				t.Error(err)
 			}
 		}
 		synctest.Wait()
-		shows("0")
-		for _, id := range []string{"1", "2"} {
-			if err := s.Park(t.Context(), park.Marker{Key: park.Key{Projection: "users", AggregateID: id}, EventID: 1, Head: 1}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		shows("0", "0")
+		parkOne(t, s, park.Marker{Key: seven, EventID: 1, Head: 1, Reason: "missing", Resumes: true})
+		parkOne(t, s, park.Marker{Key: park.Key{Projection: "users", AggregateID: "8"}, EventID: 1, Head: 1, Reason: "rejected"})
 		<-time.After(2 * time.Second)
-		shows("2")
-		c.mu.Lock()
-		delete(c.markers, park.Key{Projection: "users", AggregateID: "1"})
-		c.mu.Unlock()
+		shows("1", "1")
+		c.Delete(parktest.Key(seven))
 		<-time.After(time.Minute)
-		shows("1")
+		shows("0", "1")
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)

@@ -87,6 +87,24 @@ func TestParkUnavailableEventStore(t *testing.T) {
 	b.expectParked(t, "p", "one", project.ReasonUnavailable, 7, 7)
 }
 
+// TestResumedInBetween holds that an event is applied if its unit was resumed between
+// the look at the list and the acknowledgement.
+func TestResumedInBetween(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}}}]`)
+	u := project.Unit{Projection: "counts", Collection: "counts", AggregateID: "one"}
+	b.lot.parked[u] = &project.Error{EventID: 1, Reason: project.ReasonMissing}
+	b.lot.onAdvance = func() error {
+		delete(b.lot.parked, u)
+		return errors.New("the aggregate is not parked")
+	}
+	b.history.events = events(t, "one", "1 Add")
+	b.process(t, events(t, "one", "2 Add"), project.Repair, "done")
+	if b.marks[u] != 2 {
+		t.Errorf("watermark %d", b.marks[u])
+	}
+}
+
 // TestNothingIsParkedWhileNothingCanBeWritten holds that an outage of the whole store
 // does not put every aggregate into the list.
 func TestNothingIsParkedWhileNothingCanBeWritten(t *testing.T) {

@@ -108,6 +108,8 @@ type lot struct {
 	heads  map[project.Unit]int64
 	asked  int
 	fail   error
+	// onAdvance answers in the place of Advance.
+	onAdvance func() error
 }
 
 func newLot() *lot {
@@ -138,6 +140,9 @@ func (l *lot) Park(_ context.Context, parked []project.ParkedUnit) error {
 func (l *lot) Advance(_ context.Context, heads []project.Head) error {
 	if err := l.trouble(); err != nil {
 		return err
+	}
+	if l.onAdvance != nil {
+		return l.onAdvance()
 	}
 	for _, h := range heads {
 		l.heads[h.Unit] = max(l.heads[h.Unit], h.EventID)

@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -23,6 +24,8 @@ type collection struct {
 	// duplicates is how many claims fail as upserts that another was faster with.
 	duplicates int
 	updates    int
+	// afterRead runs after each read, before anything else happens to the documents.
+	afterRead func()
 }
 
 var (
@@ -58,6 +61,22 @@ func toMap(v any) bson.M {
 	return m
 }
 
+func (c *collection) FindOne(_ context.Context, filter any, _ ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	document := c.documents[toMap(filter)["_id"].(string)]
+	switch {
+	case c.err != nil:
+		return mongo.NewSingleResultFromDocument(bson.D{}, c.err, nil)
+	case document == nil:
+		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
+	}
+	if c.afterRead != nil {
+		defer c.afterRead()
+	}
+	return mongo.NewSingleResultFromDocument(document, nil, nil)
+}
+
 func (c *collection) FindOneAndUpdate(
 	ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions],
 ) *mongo.SingleResult {
@@ -82,8 +101,16 @@ func (c *collection) FindOneAndUpdate(
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
 	}
-	id := toMap(filter)["_id"].(string)
-	if c.documents[id] == nil {
+	conditions := toMap(filter)
+	id := conditions["_id"].(string)
+	document := c.documents[id]
+	if epoch, isNumber := conditions["epoch"].(int64); document != nil && (!isNumber || document["epoch"] != epoch) {
+		if set.Upsert != nil && *set.Upsert {
+			return mongo.NewSingleResultFromDocument(bson.D{}, errDuplicate, nil)
+		}
+		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
+	}
+	if document == nil {
 		if set.Upsert == nil || !*set.Upsert {
 			return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
 		}
@@ -137,6 +164,12 @@ func (c *collection) apply(document bson.M, update any) {
 		for _, e := range fields.(bson.D) {
 			switch operator {
 			case "$set":
+				if parent, child, nested := strings.Cut(e.Key, "."); nested {
+					inner := toMap(document[parent])
+					inner[child] = e.Value
+					document[parent] = inner
+					continue
+				}
 				document[e.Key] = e.Value
 			case "$unset":
 				delete(document, e.Key)

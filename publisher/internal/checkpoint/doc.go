@@ -27,6 +27,23 @@
 // Watermark: nothing has to be drained in between. That mark is saved as soon as it
 // is reached, so that a crash after a scan does not bring it about again.
 //
+// # Identity
+//
+// A position means nothing for another event store, and a token that was saved for one
+// topic says nothing of another. So the checkpoint records its [Identity]: cluster,
+// database, collection and the collection's UUID; namespace, topic and session mode. A
+// claim of another pipeline fails with [ErrOtherPipeline], prints what differs, and changes
+// nothing. An adoption is a claim with the code that this error carries.
+//
+// No id that every user may read names a cluster for good: the name of a replica set is
+// often rs0, and a cluster's own id is for administrators. Two clusters of one name count as
+// two if they share no member and their collections differ in UUID, which the server draws
+// at random.
+//
+// Another collection of the same name is no other pipeline. The collection's UUID is saved
+// together with the first position in it, so that a later term knows which one a position
+// belongs to.
+//
 // # Fencing
 //
 // [Store.Claim] issues an epoch at the start of a term, by one atomic $inc. Every

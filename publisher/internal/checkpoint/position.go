@@ -17,6 +17,9 @@ type Position struct {
 	ClusterTime bson.Timestamp
 	// Scan is the progress of a scan.
 	Scan Scan
+	// CollectionUUID is that of the collection that the position belongs to, in hexadecimal
+	// digits. Empty means the one that is recorded already.
+	CollectionUUID string
 }
 
 // IsZero says that p is no position.
@@ -33,6 +36,27 @@ type Scan struct {
 	// AggregateID.Type means that it published none yet.
 	AggregateID bson.RawValue
 	EventID     int64
+	// Lap says what an interrupted or a long scan has to remember; nil means that the scan
+	// began at the first event and that the stream starts at OperationTime.
+	Lap *Lap
+}
+
+// Lap is one way through the whole event store: from an event to the end, and then from
+// the beginning to that event. What is known of a lap does not change; another [Lap]
+// takes its place. The zero value begins at the first event.
+type Lap struct {
+	// Token, if it is set, is where the change stream starts when the scan is over: what
+	// is before it and belongs to the part that is scanned is published.
+	Token bson.Raw
+	// FromAggregateID and FromEventID are the event after which the lap began. A zero
+	// FromAggregateID.Type means the beginning.
+	FromAggregateID bson.RawValue
+	FromEventID     int64
+	// Wrapped says that the lap came to the end of the store and goes on from the
+	// beginning to From.
+	Wrapped bool
+	// Losses counts how often the oplog lost the stream's start during the scan.
+	Losses int
 }
 
 // Active says that there is a scan to go on with.

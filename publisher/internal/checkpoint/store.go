@@ -12,14 +12,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
 // checkpointsName is the collection that the checkpoints are in.
 const checkpointsName = "checkpoints"
 
-// claimAttempts is how often a claim is tried where several processes insert the
-// first document at once: all but one of them get E11000, and then find it.
+// claimAttempts is how often a claim is tried if other processes claim the checkpoint
+// between its read and its update.
 const claimAttempts = 5
 
 var (
@@ -31,16 +32,20 @@ var (
 
 // Collection is what a store needs of a [*mongo.Collection].
 type Collection interface {
+	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
 	FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult
 	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
 }
 
 var _ Collection = (*mongo.Collection)(nil)
 
-// Checkpoints returns the collection checkpoints of db, with majority write concern:
-// a failover of the database must not take a claim or a token back.
+// Checkpoints returns the collection checkpoints of db. It writes with majority write
+// concern: a failover of the database must not take a claim or a token back. It reads
+// from the primary.
 func Checkpoints(db *mongo.Database) *mongo.Collection {
-	return db.Collection(checkpointsName, options.Collection().SetWriteConcern(writeconcern.Majority()))
+	return db.Collection(checkpointsName, options.Collection().
+		SetWriteConcern(writeconcern.Majority()).
+		SetReadPreference(readpref.Primary()))
 }
 
 // document is the checkpoint as it is stored, where it is not written field by field.
@@ -49,13 +54,8 @@ type document struct {
 	Token       bson.Raw       `bson:"token"`
 	ClusterTime bson.Timestamp `bson:"clusterTime"`
 	Recovery    *recovery      `bson:"recovery"`
-}
-
-// recovery is a Scan as it is stored.
-type recovery struct {
-	OperationTime bson.Timestamp `bson:"operationTime"`
-	AggregateID   bson.RawValue  `bson:"aggregateId,omitempty"`
-	EventID       int64          `bson:"eventId,omitempty"`
+	// Identity is nil in a checkpoint of a version that recorded none.
+	Identity *Identity `bson:"identity"`
 }
 
 // Options are what a store reports to. The zero value reports to nobody.
@@ -87,32 +87,108 @@ func NewStore(checkpoints Collection, stream string, options Options) *Store {
 	}
 }
 
+// Check fails with [ErrOtherPipeline] if the checkpoint belongs to another pipeline than
+// here. A checkpoint that does not exist yet belongs to nobody.
+func (s *Store) Check(ctx context.Context, here Identity) error {
+	found, err := s.find(ctx)
+	if err != nil || found == nil || found.Identity == nil || len(found.Identity.Differences(here)) == 0 {
+		return err
+	}
+	return newOtherPipelineError(s.stream, *found.Identity, here)
+}
+
 // Claim begins a term: it issues the next epoch, in one atomic step, and from then on
 // every save of an earlier claim fails with [ErrFenced]. It is not retried: after an
 // error, the epoch may be issued or not, and the next claim issues a later one.
-func (s *Store) Claim(ctx context.Context, holder string) (*Claim, error) {
-	update := bson.D{
-		{Key: "$inc", Value: bson.D{{Key: "epoch", Value: int64(1)}}},
-		{Key: "$set", Value: bson.D{
-			{Key: "holder", Value: holder},
-			{Key: "revision", Value: int64(0)},
-			{Key: "updatedAt", Value: time.Now()},
-		}},
-	}
-	var found document
-	var err error
+//
+// The checkpoint must be that of here, or else the claim fails with [ErrOtherPipeline]
+// and changes nothing, unless adopt is the value that this error names. The comparison
+// belongs to the atomic step, because the update requires the epoch that was read: every
+// claim changes the epoch, and nothing but a claim changes whose the checkpoint is.
+func (s *Store) Claim(ctx context.Context, holder string, here Identity, adopt string) (*Claim, error) {
 	for range claimAttempts {
-		err = s.checkpoints.FindOneAndUpdate(ctx,
-			bson.D{{Key: "_id", Value: s.stream}}, update,
-			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After),
-		).Decode(&found)
-		if !mongo.IsDuplicateKeyError(err) {
-			break
+		found, err := s.find(ctx)
+		if err != nil {
+			return nil, err
 		}
+		adopted, err := s.judge(found, here, adopt)
+		if err != nil {
+			return nil, err
+		}
+		epoch := bson.E{Key: "epoch", Value: bson.D{{Key: "$exists", Value: false}}}
+		if found != nil {
+			epoch.Value = found.Epoch
+		}
+		var claimed document
+		err = s.checkpoints.FindOneAndUpdate(ctx,
+			bson.D{{Key: "_id", Value: s.stream}, epoch},
+			bson.D{
+				{Key: "$inc", Value: bson.D{{Key: "epoch", Value: int64(1)}}},
+				{Key: "$set", Value: bson.D{
+					{Key: "holder", Value: holder},
+					{Key: "revision", Value: int64(0)},
+					{Key: "updatedAt", Value: time.Now()},
+					{Key: "identity", Value: adopted},
+				}},
+			},
+			options.FindOneAndUpdate().SetUpsert(found == nil).SetReturnDocument(options.After),
+		).Decode(&claimed)
+		switch {
+		case mongo.IsDuplicateKeyError(err) || errors.Is(err, mongo.ErrNoDocuments):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("claim checkpoint %s: %w", s.stream, err)
+		}
+		return s.claimed(claimed, holder), nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("claim checkpoint %s: %w", s.stream, err)
+	return nil, fmt.Errorf("claim checkpoint %s: other processes claimed it %d times meanwhile; check that all publishers of the stream share one lease", s.stream, claimAttempts)
+}
+
+// find reads the checkpoint; nil without an error means that there is none.
+func (s *Store) find(ctx context.Context) (*document, error) {
+	var found document
+	err := s.checkpoints.FindOne(ctx, bson.D{{Key: "_id", Value: s.stream}}).Decode(&found)
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read checkpoint %s: %w", s.stream, err)
 	}
+	return &found, nil
+}
+
+// judge gives the identity that a claim records.
+func (s *Store) judge(found *document, here Identity, adopt string) (Identity, error) {
+	switch {
+	case found == nil:
+		return here, nil
+	case found.Identity == nil:
+		s.logger.Info().Str("stream", s.stream).Str("database", here.Database).Str("collection", here.Collection).
+			Str("namespace", here.Namespace).Str("topic", here.Topic).
+			Msg("checkpoint of an earlier version: recording the pipeline that it belongs to")
+		return here, nil
+	}
+	recorded := *found.Identity
+	adopted := here
+	// The collection is recorded together with the position that belongs to it.
+	adopted.CollectionUUID = recorded.CollectionUUID
+	if len(recorded.Differences(here)) == 0 {
+		return adopted, nil
+	}
+	other := newOtherPipelineError(s.stream, recorded, here)
+	if adopt != other.Adoption {
+		return Identity{}, other
+	}
+	if !recorded.sameSource(here) {
+		// The position means nothing here: an unknown collection is scanned.
+		adopted.CollectionUUID = ""
+	}
+	s.logger.Warn().Str("stream", s.stream).Str("differences", other.Error()).
+		Msg("checkpoint adopted from another pipeline, as configured")
+	return adopted, nil
+}
+
+func (s *Store) claimed(found document, holder string) *Claim {
 	claim := &Claim{
 		Epoch:    found.Epoch,
 		Position: Position{Token: found.Token, ClusterTime: found.ClusterTime},
@@ -120,14 +196,13 @@ func (s *Store) Claim(ctx context.Context, holder string) (*Claim, error) {
 		holder:   holder,
 	}
 	if found.Recovery != nil {
-		claim.Position = Position{Scan: Scan{
-			OperationTime: found.Recovery.OperationTime,
-			AggregateID:   found.Recovery.AggregateID,
-			EventID:       found.Recovery.EventID,
-		}}
+		claim.Position = Position{Scan: found.Recovery.scan()}
+	}
+	if found.Identity != nil {
+		claim.Position.CollectionUUID = found.Identity.CollectionUUID
 	}
 	s.metrics.epoch.Set(float64(claim.Epoch))
-	return claim, nil
+	return claim
 }
 
 // Claim is one term's right to move the checkpoint.
@@ -135,7 +210,8 @@ type Claim struct {
 	// Epoch is greater than that of every earlier claim, as long as the checkpoint's
 	// document is not deleted.
 	Epoch int64
-	// Position is where the terms before came to; zero where there was none.
+	// Position is where the terms before came to; zero where there was none, but for its
+	// CollectionUUID.
 	Position Position
 
 	store  *Store
@@ -180,15 +256,14 @@ func updateTo(p Position, revision int64) (bson.D, error) {
 		{Key: "revision", Value: revision},
 		{Key: "updatedAt", Value: time.Now()},
 	}
+	if p.CollectionUUID != "" {
+		set = append(set, bson.E{Key: "identity.collectionUUID", Value: p.CollectionUUID})
+	}
 	var unset bson.D
 	drop := func(field string) { unset = append(unset, bson.E{Key: field, Value: ""}) }
 	switch {
 	case p.Scan.Active():
-		set = append(set, bson.E{Key: "recovery", Value: recovery{
-			OperationTime: p.Scan.OperationTime,
-			AggregateID:   p.Scan.AggregateID,
-			EventID:       p.Scan.EventID,
-		}})
+		set = append(set, bson.E{Key: "recovery", Value: recoveryOf(p.Scan)})
 		drop("token")
 	case len(p.Token) > 0:
 		set = append(set, bson.E{Key: "token", Value: p.Token})

@@ -2,12 +2,12 @@ package checkpoint_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
@@ -20,7 +20,7 @@ func newStore(t *testing.T, c *collection) (*checkpoint.Store, *prometheus.Regis
 
 func claim(t *testing.T, s *checkpoint.Store, holder string) *checkpoint.Claim {
 	t.Helper()
-	c, err := s.Claim(t.Context(), holder)
+	c, err := s.Claim(t.Context(), holder, pipelineA, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,12 +62,12 @@ func TestClaimWinsUpsertRaces(t *testing.T) {
 		t.Errorf("claim is epoch %d, want 1", got.Epoch)
 	}
 	c.duplicates = 1000
-	if _, err := s.Claim(t.Context(), "a"); !mongo.IsDuplicateKeyError(err) {
+	if _, err := s.Claim(t.Context(), "a", pipelineA, ""); err == nil || !strings.Contains(err.Error(), "share one lease") {
 		t.Errorf("claim returned %v, want it to give up at last", err)
 	}
 	c.duplicates = 0
 	c.order(errNetwork, false)
-	if _, err := s.Claim(t.Context(), "a"); !errors.Is(err, errNetwork) {
+	if _, err := s.Claim(t.Context(), "a", pipelineA, ""); !errors.Is(err, errNetwork) {
 		t.Errorf("claim returned %v, want the network's error", err)
 	}
 }

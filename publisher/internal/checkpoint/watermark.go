@@ -21,13 +21,21 @@ type slot struct {
 	data        []byte
 	clusterTime bson.Timestamp
 	eventID     int64
-	kind        kind
-	idType      bson.Type
-	acked       bool
-	mark        bool
+	// shared is what many slots in a row have in common.
+	shared *shared
+	kind   kind
+	idType bson.Type
+	acked  bool
+	mark   bool
 	// seam is set of a mark between a scan and a stream, and stays where the mark
 	// moves.
 	seam bool
+}
+
+// shared are the parts of a position that rarely change.
+type shared struct {
+	collectionUUID string
+	lap            *Lap
 }
 
 // kind says what a slot's position is.
@@ -55,6 +63,8 @@ type Watermark struct {
 	first, next uint64
 	// spare are arrays that slots have given back.
 	spare [][]byte
+	// shared is that of the position that was filled in last.
+	shared *shared
 	// low is the slot that was passed last; moves is how often that happened.
 	low    slot
 	passed bool
@@ -72,13 +82,13 @@ type Watermark struct {
 const smallestRing = 1024
 
 // DefaultWindow is a window that holds a stalled session for 13 s at 20,000 events/s
-// before it stalls the stream, in at most 13 MB and the tokens of what is in flight.
+// before it stalls the stream, in at most 15 MB and the tokens of what is in flight.
 const DefaultWindow = 1 << 18
 
 // NewWatermark makes a watermark over at most window events, at least one: those
 // that were added after the low watermark. One event that is not acknowledged holds
 // all later ones in the window, acknowledged or not; window bounds both the memory
-// (48 bytes for each, and a token for each that waits) and what a failover repeats.
+// (56 bytes for each, and a token for each that waits) and what a failover repeats.
 func NewWatermark(window int) *Watermark {
 	window = max(window, 1)
 	length := min(ringLength(window), smallestRing)
@@ -209,6 +219,10 @@ func (w *Watermark) fill(s *slot, p Position) {
 	default:
 		s.kind = kindTime
 	}
+	if w.shared == nil || w.shared.collectionUUID != p.CollectionUUID || w.shared.lap != p.Scan.Lap {
+		w.shared = &shared{collectionUUID: p.CollectionUUID, lap: p.Scan.Lap}
+	}
+	s.shared = w.shared
 	if s.data == nil && len(w.spare) > 0 {
 		s.data = w.spare[len(w.spare)-1]
 		w.spare = w.spare[:len(w.spare)-1]
@@ -267,6 +281,9 @@ func (w *Watermark) advance() {
 
 // standsAt says whether p is where s is; the cluster time of a token is no part of it.
 func (s *slot) standsAt(p Position) bool {
+	if s.shared.collectionUUID != p.CollectionUUID || s.shared.lap != p.Scan.Lap {
+		return false
+	}
 	switch s.kind {
 	case kindToken:
 		return bytes.Equal(s.data, p.Token) && !p.Scan.Active()
@@ -283,16 +300,17 @@ func (s *slot) position() Position {
 	data := append([]byte(nil), s.data...)
 	switch s.kind {
 	case kindToken:
-		return Position{Token: data, ClusterTime: s.clusterTime}
+		return Position{Token: data, ClusterTime: s.clusterTime, CollectionUUID: s.shared.collectionUUID}
 	case kindScan:
 		return Position{Scan: Scan{
 			OperationTime: s.clusterTime,
 			AggregateID:   bson.RawValue{Type: s.idType, Value: data},
 			EventID:       s.eventID,
-		}}
+			Lap:           s.shared.lap,
+		}, CollectionUUID: s.shared.collectionUUID}
 	case kindTime:
 	}
-	return Position{ClusterTime: s.clusterTime}
+	return Position{ClusterTime: s.clusterTime, CollectionUUID: s.shared.collectionUUID}
 }
 
 // notifyEvery makes the returned channel receive whenever n more events have been

@@ -2,7 +2,10 @@ package config
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -35,7 +38,8 @@ type Config struct {
 
 // Stream says what is read, and from where.
 type Stream struct {
-	Name          string        `name:"stream" env:"PENSTOCK_STREAM" default:"events" placeholder:"NAME" help:"Name of the checkpoint. Publishers of the same name share one; a new name starts afresh."`
+	Name          string        `name:"stream" env:"PENSTOCK_STREAM" default:"events" placeholder:"NAME" help:"Name of the checkpoint. Publishers of one pipeline share it; a new name starts afresh. A publisher with another event store, topic or session mode than the checkpoint records refuses to start."`
+	Adopt         string        `name:"adopt-checkpoint" env:"PENSTOCK_ADOPT_CHECKPOINT" placeholder:"CODE" help:"Take over the checkpoint of another pipeline: the code that the refusal to start prints. It allows that one takeover and no other, so it has no effect afterwards."`
 	Start         string        `name:"start" env:"PENSTOCK_START" default:"beginning" placeholder:"WHERE" help:"Where to start when there is no checkpoint yet: beginning (everything in the event store, then what follows), now, or an RFC 3339 time such as 2026-03-01T00:00:00Z; where the oplog no longer reaches back to it, everything is published."`
 	PrefetchBytes int64         `name:"prefetch-bytes" env:"PENSTOCK_PREFETCH_BYTES" default:"16777216" help:"Bytes of events that are read ahead of publishing."`
 	Silence       time.Duration `name:"stream-silence" env:"PENSTOCK_STREAM_SILENCE" default:"1m" help:"How long the change stream's position may stand still once it has caught up, or MongoDB may leave pings unanswered while it catches up, before the stream is reopened; after twice that, /livez fails. More than 10s, at which an idle replica set writes to its oplog."`
@@ -57,7 +61,7 @@ type Publish struct {
 // Election says how the one publisher is chosen.
 type Election struct {
 	Kind          string        `name:"election" env:"PENSTOCK_ELECTION" enum:"kubernetes,mongodb,none" default:"kubernetes" help:"How the one publisher is chosen: by a Kubernetes Lease (kubernetes), by a document in the database of the state (mongodb), or not at all (none), where only one process is ever run."`
-	LeaseName     string        `name:"lease-name" env:"PENSTOCK_LEASE_NAME" placeholder:"NAME" help:"Name of the lease, which the publishers of one stream share; without it, penstock-publisher-STREAM."`
+	LeaseName     string        `name:"lease-name" env:"PENSTOCK_LEASE_NAME" placeholder:"NAME" help:"Name of the lease, which the publishers of one pipeline share and no others; without it, penstock-publisher-STREAM-HASH, where HASH depends on the event store's collection and the topic."`
 	Namespace     string        `name:"lease-namespace" env:"PENSTOCK_LEASE_NAMESPACE" placeholder:"NAME" help:"Kubernetes namespace of the lease; without it, the pod's own."`
 	LeaseDuration time.Duration `name:"lease-duration" env:"PENSTOCK_LEASE_DURATION" default:"15s" help:"How long after its last renewal another publisher takes over from a dead one. Whole seconds."`
 	RenewDeadline time.Duration `name:"lease-renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"How long a leader tries to renew the lease before it stops publishing."`
@@ -75,9 +79,16 @@ type Process struct {
 	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop waits for the broker to accept what is in flight. Keep the pod's grace period above it and the lease's renew deadline together."`
 }
 
-// LeaseName is the lease's name, which is the stream's own unless it is set.
+// LeaseName is the lease's name. Unless it is set, two pipelines have two, also if both
+// have the default stream name: a standby behind another pipeline's leader would wait for
+// ever.
 func (c *Config) LeaseName() string {
-	return cmp.Or(c.Election.LeaseName, "penstock-publisher-"+c.Stream.Name)
+	events := c.MongoDB.Events()
+	hash := fnv.New32a()
+	for _, part := range []string{events.Database, events.Collection, strings.ToLower(c.ServiceBus.Host()), strings.ToLower(c.ServiceBus.Topic)} {
+		fmt.Fprintf(hash, "%d:%s", len(part), part)
+	}
+	return cmp.Or(c.Election.LeaseName, fmt.Sprintf("penstock-publisher-%s-%08x", c.Stream.Name, hash.Sum32()))
 }
 
 // Host is the process's name in the lease.

@@ -36,7 +36,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if c.Election.Kind != config.ElectionKubernetes || c.LeaseName() != "penstock-publisher-events" || c.Election.Host() == "" {
+	if c.Election.Kind != config.ElectionKubernetes || !strings.HasPrefix(c.LeaseName(), "penstock-publisher-events-") || c.Election.Host() == "" {
 		t.Errorf("election %+v", c.Election)
 	}
 	if c.Stream.Silence != time.Minute || c.Publish.MaxInflightEvents != 16384 || !c.Publish.ClaimCheck || c.Process.AdminAddress != ":8080" {
@@ -69,6 +69,7 @@ func TestEveryProblemIsReported(t *testing.T) {
 			"PENSTOCK_FIELD_EVENT_ID":       "a.b",
 			"PENSTOCK_STREAM":               "$x",
 			"PENSTOCK_START":                "soon",
+			"PENSTOCK_ADOPT_CHECKPOINT":     "yes",
 			"PENSTOCK_PREFETCH_BYTES":       "12",
 			"PENSTOCK_STREAM_SILENCE":       "5s",
 			"PENSTOCK_ENCODING":             "xml",
@@ -87,7 +88,7 @@ func TestEveryProblemIsReported(t *testing.T) {
 			"PENSTOCK_DRAIN_TIMEOUT":        "1ms",
 		}, nil, []string{
 			"PENSTOCK_ENCODING", "PENSTOCK_BATCHING", "MONGODB_URI", "AZURE_SERVICEBUS_NAMESPACE", "AZURE_SERVICEBUS_TOPIC_NAME",
-			"PENSTOCK_FIELD_EVENT_ID", "PENSTOCK_STREAM", "PENSTOCK_START", "PENSTOCK_PREFETCH_BYTES", "PENSTOCK_STREAM_SILENCE",
+			"PENSTOCK_FIELD_EVENT_ID", "PENSTOCK_STREAM", "PENSTOCK_ADOPT_CHECKPOINT", "PENSTOCK_START", "PENSTOCK_PREFETCH_BYTES", "PENSTOCK_STREAM_SILENCE",
 			"PENSTOCK_SESSION_BUCKETS", "PENSTOCK_CONNECTIONS", "PENSTOCK_MAX_INFLIGHT_EVENTS", "PENSTOCK_MAX_INFLIGHT_BYTES",
 			"PENSTOCK_CHECKPOINT_INTERVAL", "PENSTOCK_LEASE_NAME", "PENSTOCK_LEASE_DURATION", "PENSTOCK_LEASE_RENEW_DEADLINE",
 			"PENSTOCK_LEASE_RETRY_PERIOD", "PENSTOCK_ADMIN_ADDRESS", "PENSTOCK_DRAIN_TIMEOUT",
@@ -135,6 +136,29 @@ func TestDurationsAreCheckedAgainstEachOther(t *testing.T) {
 				t.Errorf("%v: %s", err, text)
 			}
 		})
+	}
+}
+
+// A standby behind the leader of another pipeline would wait for ever.
+func TestPipelinesHaveLeasesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	names := map[string]string{}
+	for what, change := range map[string]string{
+		"": "PENSTOCK_IDENTITY=a", "database": "PENSTOCK_EVENTS_DATABASE=b", "collection": "PENSTOCK_EVENTS_COLLECTION=c",
+		"topic": "AZURE_SERVICEBUS_TOPIC_NAME=d", "stream": "PENSTOCK_STREAM=e",
+		"namespace": "AZURE_SERVICEBUS_CONNECTION_STRING=Endpoint=sb://other.example;SharedAccessKeyName=n;SharedAccessKey=k",
+	} {
+		env := enough()
+		key, value, _ := strings.Cut(change, "=")
+		env[key] = value
+		c, text, err := parse(env)
+		if err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if other, taken := names[c.LeaseName()]; taken {
+			t.Errorf("another %s has the lease of another %s", what, other)
+		}
+		names[c.LeaseName()] = what
 	}
 }
 

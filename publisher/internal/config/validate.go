@@ -48,6 +48,8 @@ func (p *problems) require(ok bool, format string, args ...any) {
 func (s Stream) validate() error {
 	var p problems
 	p.require(s.Name != "" && !strings.ContainsAny(s.Name, "\x00$"), "PENSTOCK_STREAM is %q: use a name without $", s.Name)
+	p.require(s.Adopt == "" || len(s.Adopt) == 12 && strings.Trim(s.Adopt, "0123456789abcdef") == "",
+		"PENSTOCK_ADOPT_CHECKPOINT is %q: use the code of 12 characters that the publisher prints when it refuses to start, or unset it", s.Adopt)
 	if _, err := s.StartPoint(); err != nil {
 		p = append(p, err)
 	}

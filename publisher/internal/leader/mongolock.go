@@ -49,7 +49,10 @@ func Leases(db *mongo.Database) *mongo.Collection {
 // candidates measure the time since they saw version change and compare no clocks.
 // Holder, Heartbeat and Expiry, by the holder's clock, are for whoever looks at it.
 type lease struct {
-	ID        string      `bson:"_id"`
+	ID string `bson:"_id"`
+	// Stream is what the lease's holders publish. It is empty in a lease of an earlier
+	// version.
+	Stream    string      `bson:"stream,omitempty"`
 	Holder    string      `bson:"holder"`
 	Heartbeat time.Time   `bson:"heartbeat"`
 	Expiry    time.Time   `bson:"expiry"`
@@ -71,6 +74,7 @@ type leaseRecord struct {
 type mongoLock struct {
 	leases   LeaseCollection
 	name     string
+	stream   string
 	identity string
 	// seen is the document's state that an update is based on; nil before the first
 	// Get or Create.
@@ -79,10 +83,34 @@ type mongoLock struct {
 
 var _ resourcelock.Interface = (*mongoLock)(nil)
 
+// ErrOtherStream says that a lease belongs to the publishers of another stream: this
+// process would wait for ever behind their leader, or they behind it.
+var ErrOtherStream = errors.New("lease belongs to another stream")
+
 // NewMongoLock makes a lock on the document of leases whose _id is name, which the
-// first leader creates where it is missing. Make leases by [Leases].
-func NewMongoLock(leases LeaseCollection, name, identity string) resourcelock.Interface {
-	return &mongoLock{leases: leases, name: name, identity: identity}
+// first leader creates where it is missing. Make leases by [Leases]. The lock is for the
+// publishers of that stream alone: with the lock of another stream every request fails
+// with [ErrOtherStream].
+func NewMongoLock(leases LeaseCollection, name, stream, identity string) resourcelock.Interface {
+	return &mongoLock{leases: leases, name: name, stream: stream, identity: identity}
+}
+
+// CheckLease fails with [ErrOtherStream] if the lock of that name is for the publishers
+// of another stream.
+func CheckLease(ctx context.Context, leases LeaseCollection, name, stream string) error {
+	lock := &mongoLock{leases: leases, name: name, stream: stream}
+	if _, _, err := lock.Get(ctx); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// check compares a lease's stream with the lock's.
+func (l *mongoLock) check(found *lease) error {
+	if found.Stream == "" || found.Stream == l.stream {
+		return nil
+	}
+	return fmt.Errorf("%w: lease %q is that of stream %q, and this publisher's stream is %q; give it another lease (PENSTOCK_LEASE_NAME), or delete the lease if the other stream has ended for good", ErrOtherStream, l.name, found.Stream, l.stream)
 }
 
 // Get returns the record, and the document's bytes, which every write changes.
@@ -99,6 +127,9 @@ func (l *mongoLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	var found lease
 	if err := bson.Unmarshal(raw, &found); err != nil {
 		return nil, nil, fmt.Errorf("decode lease %s: %w", l.name, err)
+	}
+	if err := l.check(&found); err != nil {
+		return nil, nil, err
 	}
 	l.seen = &found
 	return &resourcelock.LeaderElectionRecord{
@@ -144,6 +175,7 @@ func (l *mongoLock) Update(ctx context.Context, record resourcelock.LeaderElecti
 			{Key: "holder", Value: l.seen.Holder},
 		},
 		bson.D{{Key: "$set", Value: bson.D{
+			{Key: "stream", Value: updated.Stream},
 			{Key: "holder", Value: updated.Holder},
 			{Key: "heartbeat", Value: updated.Heartbeat},
 			{Key: "expiry", Value: updated.Expiry},
@@ -186,6 +218,7 @@ func (l *mongoLock) next(record resourcelock.LeaderElectionRecord, version int64
 	}
 	return lease{
 		ID:        l.name,
+		Stream:    l.stream,
 		Holder:    record.HolderIdentity,
 		Heartbeat: record.RenewTime.Time,
 		Expiry:    expiry,

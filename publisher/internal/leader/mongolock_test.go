@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -137,7 +138,7 @@ func TestMongoLockThatGetsNoAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		collection := newLeaseCollection()
-		lock := leader.NewMongoLock(collection, "events", "a")
+		lock := leader.NewMongoLock(collection, "events", "events", "a")
 		if err := lock.Create(t.Context(), record("a", time.Now())); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +165,7 @@ func TestMongoLockThatGetsNoAnswer(t *testing.T) {
 func TestMongoLockRoundTrip(t *testing.T) {
 	t.Parallel()
 	collection := newLeaseCollection()
-	lock := leader.NewMongoLock(collection, "events", "a")
+	lock := leader.NewMongoLock(collection, "events", "events", "a")
 	if lock.Identity() != "a" || lock.Describe() != "leader_leases/events" {
 		t.Errorf("identity %q, description %q", lock.Identity(), lock.Describe())
 	}
@@ -211,8 +212,8 @@ func TestMongoLockCompareAndSwap(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	collection := newLeaseCollection()
-	a := leader.NewMongoLock(collection, "events", "a")
-	b := leader.NewMongoLock(collection, "events", "b")
+	a := leader.NewMongoLock(collection, "events", "events", "a")
+	b := leader.NewMongoLock(collection, "events", "events", "b")
 	if err := b.Update(t.Context(), record("b", now)); err == nil {
 		t.Error("update without a read succeeded")
 	}
@@ -276,7 +277,7 @@ func TestElectionOverMongoLock(t *testing.T) {
 		collection := newLeaseCollection()
 		terms := make(chan string, 10)
 		run := func(identity string) (stop func()) {
-			e, err := leader.New(leader.NewMongoLock(collection, "events", identity), leader.DefaultConfig(), leader.Options{})
+			e, err := leader.New(leader.NewMongoLock(collection, "events", "events", identity), leader.DefaultConfig(), leader.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -311,4 +312,27 @@ func TestElectionOverMongoLock(t *testing.T) {
 		}
 		stopB()
 	})
+}
+
+// A lease that two streams share would keep the publishers of one standing by for ever.
+func TestLeaseOfAnotherStreamIsRefused(t *testing.T) {
+	t.Parallel()
+	collection := newLeaseCollection()
+	first := leader.NewMongoLock(collection, "shared", "orders", "a")
+	if err := first.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}); err != nil {
+		t.Fatal(err)
+	}
+	second := leader.NewMongoLock(collection, "shared", "invoices", "b")
+	if _, _, err := second.Get(t.Context()); !errors.Is(err, leader.ErrOtherStream) {
+		t.Errorf("get returned %v", err)
+	}
+	err := leader.CheckLease(t.Context(), collection, "shared", "invoices")
+	if !errors.Is(err, leader.ErrOtherStream) || !strings.Contains(err.Error(), `"orders"`) || !strings.Contains(err.Error(), "PENSTOCK_LEASE_NAME") {
+		t.Errorf("check returned %v", err)
+	}
+	for _, name := range []string{"shared", "unused"} {
+		if err := leader.CheckLease(t.Context(), collection, name, "orders"); err != nil {
+			t.Errorf("check of %s returned %v", name, err)
+		}
+	}
 }

@@ -2,7 +2,7 @@
 // start from the beginning, and the recovery where the change stream's history is
 // lost.
 //
-//	note the time T ──▶ walk {aggregateId, eventId} ──▶ stream from T
+//	note the time T ──▶ walk {aggregateId, eventId} ──▶ stream from just after T
 //
 // # Why nothing falls between the scan and the stream
 //
@@ -10,7 +10,7 @@
 // to which that read saw everything. The scan reads with majority read concern and
 // after T (a causally consistent session; a new primary would otherwise be allowed
 // to show less). So every event is either at or before T, and the scan sees it, or
-// after T, and the stream that starts at T carries it. Many are both: those that
+// after T, and the stream that starts just after T carries it. Many are both: those that
 // were inserted during the scan, before its cursor came by.
 //
 // # Why the order of an aggregate holds across the seam
@@ -18,7 +18,7 @@
 // An aggregate's events are inserted in the order of their ids, and stand in that
 // order in the index. A cursor that moves forward over it sees snapshots that only
 // become newer, and so never an event without those before it: what it reads of an
-// aggregate is the prefix 1…k. The stream then starts at T, which is before k+1
+// aggregate is the prefix 1…k. The stream then starts after T, which is before k+1
 // unless the scan had it: it repeats some of 1…k and goes on with k+1. First
 // occurrences are in order, and repeats are harmless.
 //

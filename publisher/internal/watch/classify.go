@@ -19,13 +19,16 @@ var (
 	// ErrRefused says that the server does not serve this stream, and that trying
 	// again does not help. The text holds the remedy.
 	ErrRefused = errors.New("change stream is refused")
+	// ErrInvalidated says that the collection was dropped or renamed, or another one took
+	// its name. What a collection of that name holds now comes in no stream and has to be
+	// scanned.
+	ErrInvalidated = errors.New("events collection was dropped, renamed or replaced")
 )
 
 // Errors after which the stream is reopened: after a backoff where the server has closed
 // the cursor, else at once.
 var (
 	errCursorClosed = errors.New("server has closed the stream's cursor")
-	errInvalidated  = errors.New("stream is invalidated")
 	errSilent       = errors.New("stream is silent")
 	errReshape      = errors.New("stream continues whole")
 )

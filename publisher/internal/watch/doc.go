@@ -20,15 +20,15 @@
 //	   │                     │     └──────────────────────────────────────┘     │
 //	   │                     │       no such reply for Options.Silence          │
 //	   │                     ▼                                                  ▼
-//	   ├──────── error, silence, invalidate; a wait after errors ───────────────┘
+//	   ├──────── error, silence; a wait after errors ───────────────────────────┘
 //	   │
-//	   └──▶ ended: history lost ([ErrHistoryLost]), refused ([ErrRefused]), or the
-//	        context has ended
+//	   └──▶ ended: history lost ([ErrHistoryLost]), the collection is another one
+//	        ([ErrInvalidated]), refused ([ErrRefused]), or the context has ended
 //
-// Every reopening continues from the last position that was read, with
-// startAfter: it takes every token that resumeAfter takes, and also that of an
-// invalidate, so that a dropped and recreated collection is followed without a
-// gap. [Classify] says which error leads where. "Restart at now" is nowhere.
+// Every reopening continues from the last position that was read. After a drop or a
+// rename the stream ends instead: a collection that is renamed to the name of the old
+// one brings documents that no stream carries. [Classify] says which error leads where.
+// "Restart at now" is nowhere.
 //
 // # Catching up
 //

@@ -9,9 +9,8 @@ import (
 
 // Why a stream was opened again, as the label of a metric, beside [EventTooLarge].
 const (
-	causeError       = "error"
-	causeInvalidated = "invalidated"
-	causeSilent      = "silent"
+	causeError  = "error"
+	causeSilent = "silent"
 )
 
 // Metrics are the stream's metrics. A process has one set, which its terms use
@@ -52,7 +51,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		m.mutations.WithLabelValues(op)
 	}
 	m.mutations.WithLabelValues(opOther)
-	for _, cause := range []string{causeError, causeInvalidated, causeSilent, EventTooLarge.String()} {
+	for _, cause := range []string{causeError, causeSilent, EventTooLarge.String()} {
 		m.reopened.WithLabelValues(cause)
 	}
 	if registerer != nil {

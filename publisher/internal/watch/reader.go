@@ -50,10 +50,8 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 		return 0, nil
 	case errors.Is(cause, ErrRefused):
 		return 0, cause
-	case errors.Is(cause, errInvalidated):
-		counted.WithLabelValues(causeInvalidated).Inc()
-		log.Warn().Msg("events collection was dropped or renamed; following the collection of its name")
-		return 0, nil
+	case errors.Is(cause, ErrInvalidated):
+		return 0, cause
 	case errors.Is(cause, errSilent):
 		counted.WithLabelValues(causeSilent).Inc()
 		log.Warn().Stringer("silence", r.options.Silence).
@@ -157,11 +155,15 @@ func (r *reader) idle(chunk Chunk, moved bool, now time.Time) error {
 // for those before.
 func (r *reader) take(ctx context.Context, chunk Chunk) error {
 	next := part{capacity: len(chunk.Changes)}
-	invalidated := false
+	replaced := false
 	for _, raw := range chunk.Changes {
 		c, err := parseChange(raw)
 		if err != nil {
 			return fmt.Errorf("%w: read change: %w", ErrRefused, err)
+		}
+		if replaced = replaces(c.operation); replaced {
+			r.breach(c)
+			break
 		}
 		if c.document == nil && next.bytes >= chunkBytes {
 			if err := r.put(ctx, &next); err != nil {
@@ -176,19 +178,18 @@ func (r *reader) take(ctx context.Context, chunk Chunk) error {
 				return err
 			}
 			next.insert(c, document, len(raw))
-		case opInvalidate:
-			invalidated = true
-			r.options.Metrics.mutations.WithLabelValues(c.operation).Inc()
 		default:
 			r.breach(c)
 		}
 	}
-	next.batch.Token = chunk.Token
+	if !replaced {
+		next.batch.Token = chunk.Token
+	}
 	if err := r.put(ctx, &next); err != nil {
 		return err
 	}
-	if invalidated {
-		return errInvalidated
+	if replaced {
+		return ErrInvalidated
 	}
 	if r.shape == KeysOnly {
 		if r.keysLeft -= len(chunk.Changes); r.keysLeft <= 0 {

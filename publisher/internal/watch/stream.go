@@ -93,7 +93,8 @@ type Insert struct {
 type Batch struct {
 	Inserts []Insert
 	// Token is the position after everything in the batch, the changes that are no
-	// inserts included.
+	// inserts included. It is never after the change that ended the collection, so that
+	// whoever resumes there meets this change again; nil if the batch begins with it.
 	Token bson.Raw
 	// Time is the cluster time of the last change in it; zero where it is not known.
 	Time bson.Timestamp

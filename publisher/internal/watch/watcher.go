@@ -75,8 +75,8 @@ func New(source Source, options Options) *Watcher {
 
 // Run hands the stream from that position to handler until ctx ends (then its
 // error is the cause), the handler fails, or the stream cannot go on:
-// [ErrHistoryLost] or [ErrRefused]. In the last two cases everything that was
-// read before has been handled. When Run returns, all its goroutines have ended.
+// [ErrHistoryLost], [ErrInvalidated] or [ErrRefused]. In these three cases everything
+// that was read before has been handled. When Run returns, all its goroutines have ended.
 func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error {
 	defer w.options.Metrics.stopped()
 	progress := newProgress(w.options.Silence, w.options.CatchUp, time.Now())

@@ -1,0 +1,2 @@
+// Package build tests the Makefile: what it needs, and what it does without.
+package build

@@ -1,0 +1,127 @@
+package build_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tools are what the README asks for, and the shell's own.
+var tools = []string{"go", "git", "make", "sh", "awk", "grep", "sed"}
+
+// TestTestsNeedNoCompiler holds `make test` to the README's "Go, git and make": without
+// a C compiler, which the race detector needs, it runs the same tests and says so.
+func TestTestsNeedNoCompiler(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip(err)
+	}
+	bare := toolFolder(t)
+	working := filepath.Join(t.TempDir(), "cc")
+	write(t, working, "#!/bin/sh\nexit 0\n")
+	broken := filepath.Join(t.TempDir(), "cc")
+	write(t, broken, "#!/bin/sh\nexit 1\n")
+
+	with := commands(t, "CC="+working, "CGO_ENABLED=1")
+	if !strings.Contains(with, "go test -race ") || strings.Contains(with, "race detector") {
+		t.Errorf("with a C compiler:\n%s", with)
+	}
+	for name, environ := range map[string][]string{
+		"no compiler in the path":    {"PATH=" + bare, "CC=", "CGO_ENABLED="},
+		"a compiler that is missing": {"CC=/nonexistent"},
+		"a compiler that is broken":  {"CC=" + broken},
+		"cgo switched off":           {"CC=" + working, "CGO_ENABLED=0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			without := commands(t, environ...)
+			if strings.Contains(without, "-race") {
+				t.Errorf("asks for the race detector:\n%s", without)
+			}
+			if strings.Count(without, "without the race detector") != 1 {
+				t.Errorf("does not say once that the race detector is off:\n%s", without)
+			}
+			if got, want := tested(without), tested(with); got != want {
+				t.Errorf("runs other tests: %s, with a compiler %s", got, want)
+			}
+		})
+	}
+}
+
+// commands are what `make test` would run, in an environment with these changes. An
+// empty value removes the variable.
+func commands(t *testing.T, environ ...string) string {
+	t.Helper()
+	dry := exec.CommandContext(t.Context(), "make", "--dry-run", "test")
+	dry.Dir = filepath.Join("..", "..")
+	// Go runs a test again only if a file that the test itself has opened changes.
+	if _, err := os.ReadFile(filepath.Join(dry.Dir, "Makefile")); err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		// What an outer make hands down would decide for this one.
+		if name != "MAKEFLAGS" && name != "MAKEOVERRIDES" && name != "MFLAGS" && !set(name, environ) {
+			dry.Env = append(dry.Env, variable)
+		}
+	}
+	for _, variable := range environ {
+		if !strings.HasSuffix(variable, "=") {
+			dry.Env = append(dry.Env, variable)
+		}
+	}
+	out, err := dry.CombinedOutput()
+	if err != nil {
+		t.Fatalf("make --dry-run test: %v\n%s", err, out)
+	}
+	return string(out)
+}
+
+func set(name string, environ []string) bool {
+	for _, variable := range environ {
+		if strings.HasPrefix(variable, name+"=") {
+			return true
+		}
+	}
+	return false
+}
+
+// tested are the arguments of the commands that test, without what depends on a
+// compiler.
+func tested(commands string) string {
+	var lines []string
+	for line := range strings.Lines(commands) {
+		if _, args, ok := strings.Cut(line, "go test "); ok {
+			lines = append(lines, strings.Join(strings.Fields(strings.TrimPrefix(args, "-race ")), " "))
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// toolFolder is a folder with the README's tools, and no compiler.
+func toolFolder(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	for _, tool := range tools {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			t.Skip(err)
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(folder, tool)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+func write(t *testing.T, path, script string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+}

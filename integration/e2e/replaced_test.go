@@ -1,0 +1,93 @@
+package e2e_test
+
+import (
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// A collection that takes the name events while the publisher runs brings its own
+// history, which no change stream carries: the publisher must scan the collection.
+func TestCollectionRenamedOverTheEventStore(t *testing.T) {
+	inParallel(t)
+	s := newScenario(t, shop.New(events, 41))
+	s.start(1, 1)
+	s.storeInto(s.events, s.workload.Events[:events/2])
+	s.awaitPublished(0.5)
+
+	successor := s.events.Database().Collection("successor")
+	s.createIndex(successor)
+	s.storeInto(successor, s.workload.Events)
+	err := s.client.Database("admin").RunCommand(t.Context(), bson.D{
+		{Key: "renameCollection", Value: s.events.Database().Name() + "." + successor.Name()},
+		{Key: "to", Value: s.events.Database().Name() + "." + s.events.Name()},
+		{Key: "dropTarget", Value: true},
+	}).Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.awaitPublished(1)
+	s.stored()
+	s.invariants()
+	if scans := s.metric("publisher", "penstock_publisher_scans_total", "reason", "collection_replaced"); scans != 1 {
+		t.Errorf("%v scans of a replaced collection, not 1", scans)
+	}
+}
+
+// A collection that is replaced while no publisher runs is scanned too. Until a
+// collection exists again, the publisher says so instead of idling.
+func TestCollectionDroppedAndCreatedAgain(t *testing.T) {
+	inParallel(t)
+	s := newScenario(t, shop.New(events, 42))
+	s.start(1, 1)
+	s.storeInto(s.events, s.workload.Events[:events/2])
+	s.awaitPublished(0.5)
+	s.leader().Kill()
+	if err := s.events.Drop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.startPublisher(0)
+	s.ready()
+	s.await("the publisher to miss its collection", func() bool {
+		return s.metric("publisher", "penstock_publisher_source_missing") == 1
+	})
+	s.createIndex(s.events)
+	s.storeInto(s.events, s.workload.Events)
+	s.awaitPublished(1)
+	s.stored()
+	s.invariants()
+	if missing := s.metric("publisher", "penstock_publisher_source_missing"); missing != 0 {
+		t.Error("the publisher still misses its collection")
+	}
+}
+
+// storeInto stores events at once.
+func (s *scenario) storeInto(collection *mongo.Collection, events []workload.Event) {
+	s.t.Helper()
+	if _, err := collection.InsertMany(s.t.Context(), events); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// stored says that nothing more will be stored.
+func (s *scenario) stored() {
+	s.release, s.loaded = func() {}, make(chan struct{})
+	close(s.loaded)
+}
+
+// createIndex makes the index that a publisher needs.
+func (s *scenario) createIndex(collection *mongo.Collection) {
+	s.t.Helper()
+	_, err := collection.Indexes().CreateOne(s.t.Context(), mongo.IndexModel{
+		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
+		Options: options.Index().SetUnique(true),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}

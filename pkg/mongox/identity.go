@@ -1,0 +1,95 @@
+package mongox
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+)
+
+// Cluster is what every user may read of the deployment behind a connection. Two
+// deployments can have the same name, so Name alone does not prove that they are one:
+// see [Cluster.MayBe].
+type Cluster struct {
+	// Name is "replica set NAME" or "sharded cluster".
+	Name string
+	// Hosts are the members of a replica set as it knows them, sorted. They are empty
+	// for a sharded cluster, whose routers name nobody.
+	Hosts []string
+}
+
+// shardedCluster is the name of every sharded cluster: its id stands in the database
+// config, which an ordinary user may not read.
+const shardedCluster = "sharded cluster"
+
+// ClusterOf asks the primary which deployment it belongs to. The context should have
+// no deadline of its own: see [Patient].
+func ClusterOf(ctx context.Context, client *mongo.Client) (Cluster, error) {
+	var hello struct {
+		SetName string   `bson:"setName"`
+		Hosts   []string `bson:"hosts"`
+	}
+	err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}},
+		options.RunCmd().SetReadPreference(readpref.Primary())).Decode(&hello)
+	if err != nil {
+		return Cluster{}, fmt.Errorf("ask MongoDB for its replica set: %w", err)
+	}
+	if hello.SetName == "" {
+		return Cluster{Name: shardedCluster}, nil
+	}
+	slices.Sort(hello.Hosts)
+	return Cluster{Name: "replica set " + hello.SetName, Hosts: hello.Hosts}, nil
+}
+
+// MayBe reports whether c and other can be one deployment: they have one name, and, if
+// the members of both are known, at least one member in common. Members are added and
+// removed one at a time, so a deployment that was seen lately keeps some.
+func (c Cluster) MayBe(other Cluster) bool {
+	if c.Name != other.Name {
+		return false
+	}
+	if len(c.Hosts) == 0 || len(other.Hosts) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(c.Hosts, func(host string) bool { return slices.Contains(other.Hosts, host) })
+}
+
+// CollectionID is what tells a collection from every other one, a later one of the
+// same name included: the UUID that the server gave it, in hexadecimal digits.
+type CollectionID struct {
+	// Exists reports whether there is a collection of that name.
+	Exists bool
+	// UUID is empty if the collection does not exist, or if the server has no UUIDs.
+	UUID string
+}
+
+// IdentifyCollection reads the UUID of a collection, which the right listCollections
+// allows (the role read has it). The context should have no deadline of its own: see
+// [Patient].
+func IdentifyCollection(ctx context.Context, collection *mongo.Collection) (CollectionID, error) {
+	cursor, err := collection.Database().ListCollections(ctx, bson.D{{Key: "name", Value: collection.Name()}})
+	if err != nil {
+		return CollectionID{}, fmt.Errorf("list collection %s.%s: %w", collection.Database().Name(), collection.Name(), err)
+	}
+	var found []struct {
+		Info struct {
+			UUID bson.RawValue `bson:"uuid"`
+		} `bson:"info"`
+	}
+	if err := cursor.All(ctx, &found); err != nil {
+		return CollectionID{}, fmt.Errorf("list collection %s.%s: %w", collection.Database().Name(), collection.Name(), err)
+	}
+	if len(found) == 0 {
+		return CollectionID{}, nil
+	}
+	id := CollectionID{Exists: true}
+	if _, data, ok := found[0].Info.UUID.BinaryOK(); ok {
+		id.UUID = hex.EncodeToString(data)
+	}
+	return id, nil
+}

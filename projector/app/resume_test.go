@@ -1,0 +1,386 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/resume"
+)
+
+var errFault = errors.New("fault")
+
+// world is the stores of a run, with random latencies and faults in front of each call.
+type world struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	// faults is the chance that a call fails, half of the time after it was carried out.
+	faults float64
+	// documents are the read models, and histories the event store, by aggregate.
+	documents map[project.Unit]document
+	histories map[string][]*event.Event
+	// published is when an event is there, for sessions and in the event store. Holes
+	// are events that no session gets, and that the event store shows later.
+	published, holes map[string]map[int64]time.Time
+	// acked are the events that sessions have acknowledged.
+	acked map[string]map[int64]bool
+	list  *parktest.Collection
+}
+
+type document struct {
+	watermark int64
+	content   bson.Raw
+}
+
+// delay lets other goroutines come in between.
+func (w *world) delay() {
+	w.mu.Lock()
+	d := time.Duration(w.random.IntN(10)) * time.Millisecond
+	w.mu.Unlock()
+	<-time.After(d)
+}
+
+// fails draws a fault with the chance that the run has, or a part of it.
+func (w *world) fails(part float64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.Float64() < w.faults*part
+}
+
+func (w *world) Load(ctx context.Context, units []project.Unit) ([]project.Loaded, error) {
+	w.delay()
+	defer w.delay()
+	fail := w.fails(1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	loaded := make([]project.Loaded, len(units))
+	for i, u := range units {
+		d := w.documents[u]
+		if loaded[i] = (project.Loaded{Document: d.content, Watermark: d.watermark}); fail {
+			loaded[i] = project.Loaded{Unavailable: errFault}
+		}
+	}
+	return loaded, context.Cause(ctx)
+}
+
+func (w *world) Write(ctx context.Context, writes []project.Write) ([]project.Written, error) {
+	w.delay()
+	defer w.delay()
+	before, after := w.fails(0.5), w.fails(0.5)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	written := make([]project.Written, len(writes))
+	for i, o := range writes {
+		d := w.documents[o.Unit]
+		switch {
+		case before:
+			written[i].Err = errFault
+			continue
+		case d.watermark != o.From:
+			written[i].Status = project.WriteStale
+		case o.Kind == project.WriteCreate:
+			w.documents[o.Unit], written[i].Status = document{o.To, o.Document}, project.WriteApplied
+		default:
+			w.documents[o.Unit], written[i].Status = document{o.To, merged(d.content, o.Update)}, project.WriteApplied
+		}
+		if after {
+			written[i] = project.Written{Err: errFault}
+		}
+	}
+	return written, context.Cause(ctx)
+}
+
+// merged is a document with the fields of an update's $set.
+func merged(content, update bson.Raw) bson.Raw {
+	if update == nil {
+		return content
+	}
+	fields := bson.M{}
+	for _, raw := range []bson.Raw{content, update.Lookup("$set").Document()} {
+		if err := bson.Unmarshal(raw, &fields); err != nil {
+			panic(err)
+		}
+	}
+	raw, err := bson.Marshal(fields)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func (w *world) Missing(_ context.Context, ev *event.Event, from, to int64, _ int) ([]*event.Event, error) {
+	w.delay()
+	if w.fails(1) {
+		return nil, errFault
+	}
+	if ev.RawAggregateID.StringValue() != ev.AggregateID {
+		return nil, fmt.Errorf("the raw id of %s is %s", ev.AggregateID, ev.RawAggregateID)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// Pages are small, so that replays take several.
+	const page = 3
+	var found []*event.Event
+	for _, stored := range w.histories[ev.AggregateID] {
+		if stored.EventID >= from && stored.EventID <= to && len(found) < page && w.shown(stored) {
+			found = append(found, stored)
+		}
+	}
+	return found, nil
+}
+
+// shown is whether the event store has an event by now.
+func (w *world) shown(ev *event.Event) bool {
+	now := time.Now()
+	return !w.published[ev.AggregateID][ev.EventID].After(now) && !w.holes[ev.AggregateID][ev.EventID].After(now)
+}
+
+// tally counts events and strings their ids together: it shows each event that is
+// applied twice, left out or out of order. It fails on events of the type Poison.
+func tally(state project.State, ev *event.Event) (project.State, error) {
+	if ev.EventType == "Poison" {
+		return nil, errors.New("poison")
+	}
+	n, ids := int64(0), ""
+	if state != nil {
+		n, ids = state.Lookup("n").AsInt64(), state.Lookup("ids").StringValue()
+	}
+	raw, err := bson.Marshal(bson.D{{Key: "n", Value: n + 1}, {Key: "ids", Value: fmt.Sprint(ids, ev.EventID, ",")}})
+	return raw, err
+}
+
+// run is one drawn course of events.
+type run struct {
+	seed       uint64
+	aggregates int
+	events     int
+	pods       int
+	faults     float64
+	poison     bool
+	increasing bool
+}
+
+func (r run) newWorld() *world {
+	w := &world{
+		random: rand.New(rand.NewPCG(r.seed, 1)), faults: r.faults, list: parktest.NewCollection(),
+		documents: map[project.Unit]document{}, histories: map[string][]*event.Event{},
+		published: map[string]map[int64]time.Time{}, holes: map[string]map[int64]time.Time{}, acked: map[string]map[int64]bool{},
+	}
+	step := int64(1)
+	if r.increasing {
+		step = 3
+	}
+	for a := range r.aggregates {
+		id := fmt.Sprint("a", a)
+		kind, value, err := bson.MarshalValue(id)
+		if err != nil {
+			panic(err)
+		}
+		w.published[id], w.holes[id], w.acked[id] = map[int64]time.Time{}, map[int64]time.Time{}, map[int64]bool{}
+		published := time.Now()
+		for i := range r.events {
+			ev := &event.Event{
+				Keys:           event.Keys{AggregateID: id, EventID: int64(i+1) * step, EventType: "Counted"},
+				RawAggregateID: bson.RawValue{Type: kind, Value: value},
+			}
+			if r.poison && a == 0 && i == r.events/2 {
+				ev.EventType = "Poison"
+			}
+			published = published.Add(time.Duration(w.random.IntN(40)) * time.Millisecond)
+			w.published[id][ev.EventID] = published
+			if w.random.IntN(6) == 0 && !r.increasing && i+1 < r.events {
+				w.holes[id][ev.EventID] = published.Add(time.Duration(w.random.IntN(200)) * time.Millisecond)
+			}
+			w.histories[id] = append(w.histories[id], ev)
+		}
+	}
+	w.list.Before = func(ctx context.Context, command string) error {
+		w.delay()
+		for range 3 {
+			// The writes are late: what was looked up before them has changed.
+			if command == "bulkWrite" {
+				w.delay()
+			}
+		}
+		if w.fails(1) {
+			return errFault
+		}
+		return context.Cause(ctx)
+	}
+	return w
+}
+
+// take gives a batch of some aggregate's events that are published and open, from the
+// first one on, and now and then some again.
+func (w *world) take(r run) []*event.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var batch []*event.Event
+	most := 1 + w.random.IntN(3)
+	for _, a := range w.random.Perm(r.aggregates) {
+		for _, ev := range w.histories[fmt.Sprint("a", a)] {
+			if w.published[ev.AggregateID][ev.EventID].After(time.Now()) {
+				break
+			}
+			if _, lost := w.holes[ev.AggregateID][ev.EventID]; lost {
+				w.acked[ev.AggregateID][ev.EventID] = true
+				continue
+			}
+			if acked := w.acked[ev.AggregateID][ev.EventID]; !acked && len(batch) < most || acked && w.random.IntN(30) == 0 {
+				batch = append(batch, ev)
+			}
+		}
+		if len(batch) > 0 {
+			return batch
+		}
+	}
+	return nil
+}
+
+func (w *world) allAcked(r run) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, acked := range w.acked {
+		if len(acked) < r.events {
+			return false
+		}
+	}
+	return true
+}
+
+// pod is a projector: a session and a resumer, until ctx ends.
+func (w *world) pod(ctx context.Context, r run, pods *sync.WaitGroup) error {
+	p, err := project.New(project.Declaration{Name: "tally", Collection: "tally", Apply: tally})
+	if err != nil {
+		return err
+	}
+	list := park.NewStore(w.list, park.Options{Projections: []string{"tally"}, Reasons: reasons(), FirstRetry: 10 * time.Millisecond, MaxRetry: time.Second})
+	sequence := event.SequenceStrict
+	if r.increasing {
+		sequence = event.SequenceIncreasing
+	}
+	engine, err := project.NewEngine(project.Options{Projections: []*project.Projection{p}, Store: w, Parking: parking{list}, Repairer: w, Sequence: sequence})
+	if err != nil {
+		return err
+	}
+	resumer := resume.New(resume.Options{Claims: claims{list}, Replayer: replayer{engine}, Workers: 2, Poll: 10 * time.Millisecond, Lease: 200 * time.Millisecond})
+	pods.Go(func() { _ = resumer.Run(ctx) })
+	pods.Go(func() {
+		for ctx.Err() == nil {
+			batch := w.take(r)
+			if len(batch) == 0 {
+				<-time.After(time.Millisecond)
+				continue
+			}
+			w.mu.Lock()
+			gaps := project.Gaps(w.random.IntN(3))
+			w.mu.Unlock()
+			results, _ := engine.Process(ctx, batch, gaps)
+			w.mu.Lock()
+			for i, ev := range batch {
+				if v := results[i].Verdict; v == project.Done || v == project.Poison {
+					w.acked[ev.AggregateID][ev.EventID] = true
+				}
+			}
+			w.mu.Unlock()
+		}
+	})
+	return nil
+}
+
+// TestEveryParkedAggregateCatchesUp holds that whatever was parked because an event was
+// missing or a store did not answer, and whatever sessions acknowledged for it in the
+// meantime, takes effect exactly once and in order, without any further event, once the
+// holes are closed and the stores answer. Sessions and resumers of several pods
+// interleave at random; the projection counts.
+func TestEveryParkedAggregateCatchesUp(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		r := run{
+			seed:       rapid.Uint64().Draw(rt, "seed"),
+			aggregates: rapid.IntRange(1, 3).Draw(rt, "aggregates"),
+			events:     rapid.IntRange(1, 25).Draw(rt, "events"),
+			pods:       rapid.IntRange(1, 3).Draw(rt, "pods"),
+			faults:     rapid.SampledFrom([]float64{0, 0.1, 0.4}).Draw(rt, "faults"),
+			poison:     rapid.IntRange(0, 3).Draw(rt, "poison") == 0,
+			increasing: rapid.IntRange(0, 2).Draw(rt, "increasing") == 0,
+		}
+		var err error
+		synctest.Test(t, func(t *testing.T) { err = r.play(t.Context()) })
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+func (r run) play(ctx context.Context) error {
+	w := r.newWorld()
+	ctx, stop := context.WithCancel(ctx)
+	var pods sync.WaitGroup
+	defer pods.Wait()
+	defer stop()
+	for range r.pods {
+		if err := w.pod(ctx, r, &pods); err != nil {
+			return err
+		}
+	}
+	<-time.After(2 * time.Second)
+	w.mu.Lock()
+	w.faults = 0
+	w.mu.Unlock()
+	for range 300 {
+		if w.allAcked(r) && !w.resumes() {
+			return w.compare(r)
+		}
+		<-time.After(time.Second)
+	}
+	return fmt.Errorf("not at rest: acknowledged %v, parked %v", w.acked, w.list.Keys())
+}
+
+// resumes is whether a marker is left that is to be resumed.
+func (w *world) resumes() bool {
+	return slices.ContainsFunc(w.list.Keys(), func(key parktest.Key) bool { return w.list.Marker(key)["retryAt"] != nil })
+}
+
+// compare holds every read model against its history, up to its poison event.
+func (w *world) compare(r run) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, history := range w.histories {
+		n, want := 0, strings.Builder{}
+		for _, ev := range history {
+			if ev.EventType == "Poison" {
+				break
+			}
+			n++
+			fmt.Fprint(&want, ev.EventID, ",")
+		}
+		d := w.documents[project.Unit{Projection: "tally", Collection: "tally", AggregateID: id}]
+		got := ""
+		if d.content != nil {
+			got = d.content.Lookup("ids").StringValue()
+		}
+		if got != want.String() {
+			return fmt.Errorf("%s has %s, want %s", id, got, want.String())
+		}
+		marker := w.list.Marker(parktest.Key{Projection: "tally", AggregateID: id})
+		if poisoned := n < r.events; poisoned != (marker != nil) || poisoned && marker["head"] != history[len(history)-1].EventID {
+			return fmt.Errorf("marker of %s is %v", id, marker)
+		}
+	}
+	return nil
+}

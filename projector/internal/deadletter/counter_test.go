@@ -1,0 +1,263 @@
+package deadletter_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/go-amqp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const interval = 30 * time.Second
+
+// broker is a dead-letter queue.
+type broker struct {
+	mu sync.Mutex
+	// sizes are those of the messages, which have the sequence numbers 10, 20, 30, ….
+	sizes []int
+	// fails gives the error of a peek on the n-th connection; nil for none.
+	fails func(connection int) error
+	// pages are the messages asked for by each peek.
+	pages          []int
+	dialed, closed int
+}
+
+type connection struct {
+	*broker
+	number int
+}
+
+func (b *broker) dial() (deadletter.Queue, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dialed++
+	return &connection{b, b.dialed}, nil
+}
+
+func (b *broker) set(change func(*broker)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(b)
+}
+
+func (c *connection) Peek(ctx context.Context, from int64, most int) ([]deadletter.Message, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pages = append(c.pages, most)
+	if c.fails != nil {
+		if err := c.fails(c.number); err != nil {
+			return nil, err
+		}
+	}
+	var page []deadletter.Message
+	for i, size := range c.sizes {
+		if sequence := int64(10 * (i + 1)); sequence >= from && len(page) < most {
+			page = append(page, deadletter.Message{Sequence: sequence, Bytes: size})
+		}
+	}
+	return page, ctx.Err()
+}
+
+func (c *connection) Close(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed++
+	return nil
+}
+
+func repeat(size, count int) []int {
+	sizes := make([]int, count)
+	for i := range sizes {
+		sizes[i] = size
+	}
+	return sizes
+}
+
+// counting is a counter that runs.
+type counting struct {
+	*broker
+	registry *prometheus.Registry
+	log      *bytes.Buffer
+	stop     func()
+}
+
+func start(t *testing.T, b *broker) *counting {
+	t.Helper()
+	c := &counting{broker: b, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
+	counter, err := deadletter.New(deadletter.Options{Dial: b.dial, Interval: interval, Registerer: c.registry, Logger: zerolog.New(c.log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- counter.Run(ctx) }()
+	c.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if b.dialed != b.closed {
+			t.Errorf("%d connections were opened, %d closed", b.dialed, b.closed)
+		}
+	}
+	return c
+}
+
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// shows compares the metric with its value; "absent" is none.
+func (c *counting) shows(t *testing.T, want string) {
+	t.Helper()
+	families, err := c.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := "absent"
+	for _, family := range families {
+		if family.GetName() == "penstock_projector_dead_letters" {
+			got = fmt.Sprint(family.GetMetric()[0].GetGauge().GetValue())
+		}
+	}
+	if got != want {
+		t.Errorf("penstock_projector_dead_letters is %s, want %s", got, want)
+	}
+}
+
+func TestCountsUpToTheLimits(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		sizes []int
+		shown string
+	}{
+		"none":           {nil, "0"},
+		"one":            {repeat(500, 1), "1"},
+		"many":           {repeat(500, 120), "120"},
+		"at the limit":   {repeat(500, 250), "250"},
+		"over the limit": {repeat(500, 400), "250"},
+		"empty bodies":   {repeat(0, 7), "7"},
+		"large ones":     {repeat(1<<20, 40), "16"},
+		"a huge one":     {repeat(100<<20, 3), "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := start(t, &broker{sizes: test.sizes})
+				defer c.stop()
+				pass(interval / 4)
+				c.shows(t, test.shown)
+				for i, page := range c.pages {
+					if len(test.sizes) > 0 && i > 0 && page > 1 && page*test.sizes[0] > 1<<20 {
+						t.Errorf("page %d asks for %d messages of %d bytes", i, page, test.sizes[0])
+					}
+				}
+				if c.pages[0] != 1 {
+					t.Errorf("the first page asks for %d messages of unknown size", c.pages[0])
+				}
+			})
+		})
+	}
+}
+
+func TestNumberFollowsTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, &broker{sizes: repeat(10, 3)})
+		defer c.stop()
+		pass(interval)
+		c.shows(t, "3")
+		c.set(func(b *broker) { b.sizes = nil })
+		pass(2 * interval)
+		c.shows(t, "0")
+		if c.dialed != 1 {
+			t.Errorf("%d connections were opened", c.dialed)
+		}
+	})
+}
+
+func TestNumberIsAbsentWhileCountingFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, &broker{sizes: repeat(10, 3)})
+		defer c.stop()
+		pass(interval)
+		c.set(func(b *broker) { b.fails = func(int) error { return errors.New("unauthorized") } })
+		pass(10 * time.Minute)
+		c.shows(t, "absent")
+		if n := strings.Count(c.log.String(), `"level":"warn"`); n != 1 {
+			t.Errorf("%d warnings, want 1:\n%s", n, c.log)
+		}
+		c.set(func(b *broker) { b.fails = nil })
+		pass(2 * time.Minute)
+		c.shows(t, "3")
+		if !strings.Contains(c.log.String(), "counted again") {
+			t.Errorf("the log is %s", c.log)
+		}
+	})
+}
+
+func TestReplacesALostConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, &broker{sizes: repeat(10, 3)})
+		defer c.stop()
+		pass(interval)
+		c.set(func(b *broker) {
+			b.sizes = repeat(10, 4)
+			b.fails = func(connection int) error {
+				if connection == 1 {
+					return &amqp.ConnError{}
+				}
+				return nil
+			}
+		})
+		pass(2 * interval)
+		c.shows(t, "4")
+		if c.dialed != 2 || c.log.Len() > 0 {
+			t.Errorf("%d connections were opened, the log is %s", c.dialed, c.log)
+		}
+	})
+}
+
+func TestRefusesWrongOptions(t *testing.T) {
+	t.Parallel()
+	dial := (&broker{}).dial
+	for name, o := range map[string]deadletter.Options{
+		"no Dial":  {},
+		"interval": {Dial: dial, Interval: -1},
+		"messages": {Dial: dial, Limit: -1},
+		"bytes":    {Dial: dial, LimitBytes: -1},
+	} {
+		if _, err := deadletter.New(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestMetricsAreNamedWell(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, &broker{})
+		defer c.stop()
+		pass(interval)
+		if problems, err := testutil.GatherAndLint(c.registry); err != nil || len(problems) > 0 {
+			t.Errorf("%v, %v", problems, err)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package deadletter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+const (
+	defaultInterval   = 30 * time.Second
+	defaultLimit      = 250
+	defaultLimitBytes = 16 << 20
+)
+
+// Options configure a [Counter]. A field that is zero and has a default gets it.
+type Options struct {
+	// Dial opens a connection to the queue. Required.
+	Dial func() (Queue, error)
+	// Interval is the time between two counts, give or take a quarter; 30 s by default.
+	Interval time.Duration
+	// Limit is the largest number that is counted, in messages; 250 by default.
+	Limit int
+	// LimitBytes ends a count after messages of this size in all; 16 MiB by default.
+	LimitBytes int
+	// Registerer takes the metrics; nil for none.
+	Registerer prometheus.Registerer
+	// Logger is silent by default.
+	Logger zerolog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	o.Interval = cmp.Or(o.Interval, defaultInterval)
+	o.Limit = cmp.Or(o.Limit, defaultLimit)
+	o.LimitBytes = cmp.Or(o.LimitBytes, defaultLimitBytes)
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.Dial == nil:
+		return errors.New("no Dial")
+	case o.Interval < 0:
+		return fmt.Errorf("an interval of %s", o.Interval)
+	case o.Limit < 0:
+		return fmt.Errorf("a limit of %d messages", o.Limit)
+	case o.LimitBytes < 0:
+		return fmt.Errorf("a limit of %d bytes", o.LimitBytes)
+	}
+	return nil
+}

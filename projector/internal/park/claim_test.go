@@ -1,0 +1,149 @@
+package park_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
+)
+
+const lease = time.Minute
+
+// newClaims parks aggregate 7 of users as missing, and waits until it is due.
+func newClaims(t *testing.T) (*parktest.Collection, *park.Store) {
+	t.Helper()
+	c := parktest.NewCollection()
+	s := park.NewStore(c, park.Options{Projections: []string{"users"}, FirstRetry: time.Second, MaxRetry: 8 * time.Second})
+	parkOne(t, s, park.Marker{Key: seven, Reason: "missing", EventID: 3, Head: 5, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}})
+	parkOne(t, s, park.Marker{Key: park.Key{Projection: "users", AggregateID: "8"}, Reason: "rejected", EventID: 1, Head: 1})
+	parkOne(t, s, park.Marker{Key: park.Key{Projection: "of another pod", AggregateID: "7"}, Reason: "missing", EventID: 1, Head: 1, Resumes: true})
+	if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
+		t.Errorf("claimed at once, %v", err)
+	}
+	<-time.After(time.Second)
+	return c, s
+}
+
+func claim(t *testing.T, s *park.Store) park.Claimed {
+	t.Helper()
+	claimed, ok, err := s.Claim(t.Context(), lease)
+	if err != nil || !ok {
+		t.Fatalf("claimed: %v, %v", ok, err)
+	}
+	return claimed
+}
+
+// TestOneProcessResumes holds that an aggregate is resumed by one process at a time,
+// and by another one when that has died; and that nothing is claimed that an operator
+// has to decide or that this process does not project.
+func TestOneProcessResumes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newClaims(t)
+		first := claim(t, s)
+		if first.AggregateID != "7" || first.Projection != "users" || first.Head != 5 || first.RawAggregateID.Int32() != 7 {
+			t.Errorf("claimed %+v", first)
+		}
+		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
+			t.Errorf("claimed twice, %v", err)
+		}
+		<-time.After(lease / 2)
+		if _, err := s.Extend(t.Context(), first, lease); err != nil {
+			t.Error(err)
+		}
+		<-time.After(lease / 2)
+		if _, ok, _ := s.Claim(t.Context(), lease); ok {
+			t.Error("claimed although the claim was extended")
+		}
+		<-time.After(lease)
+		second := claim(t, s)
+		for _, err := range []error{
+			s.Postpone(t.Context(), first, park.Failure{}),
+			s.Return(t.Context(), first),
+			func() error { _, err := s.Finish(t.Context(), first, 9, lease); return err }(),
+		} {
+			if !errors.Is(err, park.ErrClaimLost) {
+				t.Errorf("error %v", err)
+			}
+		}
+		if head, err := s.Finish(t.Context(), second, 5, lease); head != 0 || err != nil || c.Marker(parktest.Key(seven)) != nil {
+			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(parktest.Key(seven)))
+		}
+	})
+}
+
+// TestFinishSparesWhatCameMeanwhile holds that a marker stays if an event was
+// acknowledged for it above what the read model has reached.
+func TestFinishSparesWhatCameMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newClaims(t)
+		claimed := claim(t, s)
+		if err := s.Advance(t.Context(), []park.Head{{seven, 6}}); err != nil {
+			t.Fatal(err)
+		}
+		if head, err := s.Finish(t.Context(), claimed, 5, lease); head != 6 || err != nil {
+			t.Errorf("head %d, %v", head, err)
+		}
+		if head, err := s.Finish(t.Context(), claimed, 6, lease); head != 0 || err != nil || c.Marker(parktest.Key(seven)) != nil {
+			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(parktest.Key(seven)))
+		}
+		if err := s.Advance(t.Context(), []park.Head{{seven, 7}}); !errors.Is(err, park.ErrNotParked) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// TestPostponed holds that the waits double up to their bound.
+func TestPostponed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newClaims(t)
+		for attempts, most := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second} {
+			claimed := claim(t, s)
+			if err := s.Postpone(t.Context(), claimed, park.Failure{Reason: "unavailable", Error: "no primary", EventID: 4, Attempts: attempts}); err != nil {
+				t.Fatal(err)
+			}
+			m := c.Marker(parktest.Key(seven))
+			if m["reason"] != "unavailable" || m["error"] != "no primary" || m["eventId"] != int64(4) || m["claim"] != nil {
+				t.Errorf("marker is %v", m)
+			}
+			<-time.After(most/2 - time.Millisecond)
+			if _, ok, _ := s.Claim(t.Context(), lease); ok {
+				t.Errorf("claimed before %s", most/2)
+			}
+			<-time.After(most/2 + time.Millisecond)
+		}
+		claimed := claim(t, s)
+		if claimed.Attempts != 4 {
+			t.Errorf("%d attempts", claimed.Attempts)
+		}
+		if err := s.Return(t.Context(), claimed); err != nil {
+			t.Error(err)
+		}
+		claim(t, s)
+	})
+}
+
+// TestPermanentReasonEndsAClaim holds that an aggregate whose next event can never be
+// applied is not resumed again.
+func TestPermanentReasonEndsAClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newClaims(t)
+		claimed := claim(t, s)
+		parkOne(t, s, park.Marker{Key: seven, Reason: "expression", EventID: 3, Head: 5})
+		if _, err := s.Extend(t.Context(), claimed, lease); !errors.Is(err, park.ErrClaimLost) {
+			t.Errorf("error %v", err)
+		}
+		<-time.After(2 * lease)
+		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
+			t.Errorf("claimed %v, %v", c.Marker(parktest.Key(seven)), err)
+		}
+	})
+}

@@ -1,0 +1,304 @@
+// Package parktest holds markers of parked aggregates in memory, for tests.
+package parktest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Key is the _id of a marker.
+type Key struct {
+	Projection  string `bson:"projection"`
+	AggregateID string `bson:"aggregateId"`
+}
+
+// group is what markers are counted by.
+type group struct {
+	Projection string `bson:"projection"`
+	Reason     string `bson:"reason"`
+}
+
+// Collection carries out the commands of a store of markers in memory, each of them as one
+// step, as far as the store uses the language. What it does not know, it panics at.
+type Collection struct {
+	// Before runs before each command, outside of any lock; its error fails the command.
+	Before func(ctx context.Context, command string) error
+
+	mu       sync.Mutex
+	markers  map[Key]bson.M
+	commands map[string]int
+}
+
+// NewCollection makes an empty collection.
+func NewCollection() *Collection {
+	return &Collection{markers: make(map[Key]bson.M), commands: make(map[string]int)}
+}
+
+// Marker is a copy of a marker without its _id; nil where there is none.
+func (c *Collection) Marker(key Key) bson.M {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.markers[key])
+}
+
+// Keys are those of all markers.
+func (c *Collection) Keys() []Key {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.markers))
+}
+
+// Delete deletes a marker, as an operator does.
+func (c *Collection) Delete(key Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.markers, key)
+}
+
+// Commands counts the commands of one name: find, findAndModify, bulkWrite, delete,
+// aggregate.
+func (c *Collection) Commands(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.commands[name]
+}
+
+// begin starts a command; the caller unlocks.
+func (c *Collection) begin(ctx context.Context, command string) error {
+	if c.Before != nil {
+		if err := c.Before(ctx, command); err != nil {
+			c.mu.Lock()
+			return err
+		}
+	}
+	c.mu.Lock()
+	c.commands[command]++
+	return context.Cause(ctx)
+}
+
+// Find gives the markers that match.
+func (c *Collection) Find(ctx context.Context, filter any, _ ...options.Lister[options.FindOptions]) (*mongo.Cursor, error) {
+	defer c.mu.Unlock()
+	if err := c.begin(ctx, "find"); err != nil {
+		return nil, err
+	}
+	var found []any
+	for _, key := range c.matching(filter) {
+		document := maps.Clone(c.markers[key])
+		document["_id"] = key
+		found = append(found, document)
+	}
+	return mongo.NewCursorFromDocuments(found, nil, nil)
+}
+
+// FindOneAndUpdate updates the marker that matches and has been due for longest, and
+// gives it as it was before.
+func (c *Collection) FindOneAndUpdate(ctx context.Context, filter, update any, _ ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult {
+	defer c.mu.Unlock()
+	if err := c.begin(ctx, "findAndModify"); err != nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
+	}
+	keys := c.matching(filter)
+	if len(keys) == 0 {
+		return mongo.NewSingleResultFromDocument(bson.D{}, mongo.ErrNoDocuments, nil)
+	}
+	key := slices.MinFunc(keys, func(a, b Key) int {
+		return compare(c.markers[a]["retryAt"], c.markers[b]["retryAt"])
+	})
+	before := maps.Clone(c.markers[key])
+	before["_id"] = key
+	c.change(key, decode(update), false)
+	return mongo.NewSingleResultFromDocument(before, nil, nil)
+}
+
+// BulkWrite carries out updates of single markers.
+func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, _ ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
+	defer c.mu.Unlock()
+	if err := c.begin(ctx, "bulkWrite"); err != nil {
+		return nil, err
+	}
+	result := &mongo.BulkWriteResult{}
+	for _, model := range models {
+		u, ok := model.(*mongo.UpdateOneModel)
+		if !ok {
+			panic(fmt.Sprintf("parktest: a bulk write of %T", model))
+		}
+		keys := c.matching(u.Filter)
+		switch {
+		case len(keys) > 0:
+			result.MatchedCount++
+			c.change(keys[0], decode(u.Update), false)
+		case u.Upsert != nil && *u.Upsert:
+			var id struct {
+				ID Key `bson:"_id"`
+			}
+			reencode(u.Filter, &id)
+			result.UpsertedCount++
+			c.markers[id.ID] = bson.M{}
+			c.change(id.ID, decode(u.Update), true)
+		}
+	}
+	return result, nil
+}
+
+// DeleteOne deletes one marker that matches.
+func (c *Collection) DeleteOne(ctx context.Context, filter any, _ ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error) {
+	defer c.mu.Unlock()
+	if err := c.begin(ctx, "delete"); err != nil {
+		return nil, err
+	}
+	keys := c.matching(filter)
+	if len(keys) == 0 {
+		return &mongo.DeleteResult{}, nil
+	}
+	delete(c.markers, keys[0])
+	return &mongo.DeleteResult{DeletedCount: 1}, nil
+}
+
+// Aggregate counts the markers by projection and reason.
+func (c *Collection) Aggregate(ctx context.Context, _ any, _ ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
+	defer c.mu.Unlock()
+	if err := c.begin(ctx, "aggregate"); err != nil {
+		return nil, err
+	}
+	counts := make(map[group]int64)
+	for key, marker := range c.markers {
+		reason, _ := marker["reason"].(string)
+		counts[group{Projection: key.Projection, Reason: reason}]++
+	}
+	var groups []any
+	for g, n := range counts {
+		groups = append(groups, bson.D{{Key: "_id", Value: g}, {Key: "count", Value: n}})
+	}
+	return mongo.NewCursorFromDocuments(groups, nil, nil)
+}
+
+// matching gives the keys of the markers that match a filter, in a fixed order.
+func (c *Collection) matching(filter any) []Key {
+	conditions := decode(filter)
+	var keys []Key
+	for key, marker := range c.markers {
+		if matches(key, marker, conditions) {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b Key) int {
+		return strings.Compare(a.Projection+"\x00"+a.AggregateID, b.Projection+"\x00"+b.AggregateID)
+	})
+	return keys
+}
+
+func matches(key Key, marker bson.M, conditions bson.D) bool {
+	for _, condition := range conditions {
+		if condition.Key == "$or" {
+			alternatives, _ := condition.Value.(bson.A)
+			if !slices.ContainsFunc(alternatives, func(a any) bool { return matches(key, marker, decode(a)) }) {
+				return false
+			}
+			continue
+		}
+		var value any
+		exists := true
+		switch condition.Key {
+		case "_id":
+			value = decode(key)
+		case "_id.projection":
+			value = key.Projection
+		default:
+			value, exists = marker[condition.Key]
+		}
+		if !holds(value, exists, condition.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds says whether a value meets a condition: a value, or one operator.
+func holds(value any, exists bool, condition any) bool {
+	d, ok := condition.(bson.D)
+	if !ok || len(d) == 0 || d[0].Key[0] != '$' {
+		return exists && reflect.DeepEqual(value, condition)
+	}
+	if len(d) != 1 {
+		panic(fmt.Sprintf("parktest: condition %v", d))
+	}
+	operand := d[0].Value
+	switch d[0].Key {
+	case "$in":
+		list, _ := operand.(bson.A)
+		return exists && slices.ContainsFunc(list, func(v any) bool { return reflect.DeepEqual(v, value) })
+	case "$ne":
+		return !exists || !reflect.DeepEqual(value, operand)
+	case "$lte":
+		return exists && compare(value, operand) <= 0
+	case "$exists":
+		return exists == operand
+	}
+	panic(fmt.Sprintf("parktest: operator %s", d[0].Key))
+}
+
+// compare compares two numbers or two times.
+func compare(a, b any) int {
+	switch a := a.(type) {
+	case int64:
+		b, _ := b.(int64)
+		return int(max(-1, min(1, a-b)))
+	case bson.DateTime:
+		b, _ := b.(bson.DateTime)
+		return int(max(-1, min(1, a-b)))
+	}
+	return 0
+}
+
+// change carries out an update.
+func (c *Collection) change(key Key, update bson.D, inserting bool) {
+	marker := c.markers[key]
+	for _, operator := range update {
+		fields, _ := operator.Value.(bson.D)
+		for _, field := range fields {
+			switch operator.Key {
+			case "$set":
+				marker[field.Key] = field.Value
+			case "$setOnInsert":
+				if inserting {
+					marker[field.Key] = field.Value
+				}
+			case "$unset":
+				delete(marker, field.Key)
+			case "$max":
+				if have, ok := marker[field.Key]; !ok || compare(field.Value, have) > 0 {
+					marker[field.Key] = field.Value
+				}
+			default:
+				panic(fmt.Sprintf("parktest: operator %s", operator.Key))
+			}
+		}
+	}
+}
+
+// decode gives a command as the server reads it.
+func decode(command any) bson.D {
+	var d bson.D
+	reencode(command, &d)
+	return d
+}
+
+func reencode(from, to any) {
+	raw, err := bson.Marshal(from)
+	if err == nil {
+		err = bson.Unmarshal(raw, to)
+	}
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,102 @@
+package project_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// suspended is aggregate one of counts, acknowledged up to a head.
+func suspended(head int64) project.Suspended {
+	return project.Suspended{Projection: "counts", AggregateID: "one", Head: head}
+}
+
+// resume resumes a unit and expects how far it comes and why no further.
+func (b *bench) resume(t *testing.T, s project.Suspended, watermark int64, reason project.Reason) {
+	t.Helper()
+	r, err := b.Resume(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := project.Reason("")
+	if r.Cause != nil {
+		got = r.Cause.Reason
+	}
+	if r.Watermark != watermark || got != reason {
+		t.Errorf("came to %d, %v; want %d, %q", r.Watermark, r.Cause, watermark, reason)
+	}
+}
+
+func TestResume(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	all := events(t, "one", "1 Add", "2 Add", "3 Other", "4 Add", "5 Add")
+	b.process(t, all[:1], project.Hold, "done")
+	// The hole lasts at first.
+	b.history.events = []*event.Event{all[1], all[3], all[4]}
+	b.resume(t, suspended(4), 2, "")
+	b.resume(t, suspended(4), 2, project.ReasonMissing)
+	b.history.events = all
+	b.resume(t, suspended(4), 4, "")
+	b.expect(t, "counts", "one", 4, `{"ids":[1,2,4],"n":3}`)
+	// Another projection of the aggregate is not concerned.
+	b.expect(t, "things", "one", 1, `{"last":1}`)
+	asked := b.history.asked
+	b.resume(t, suspended(4), 4, "")
+	if b.history.asked != asked {
+		t.Error("the event store was read for a unit that is caught up")
+	}
+}
+
+func TestResumeMeetsTrouble(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.history.events = events(t, "one", "1 Add", "2 Add")
+	b.onLoad = func(int) error { return errTrouble }
+	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
+	b.onLoad = nil
+	b.history.fail = errTrouble
+	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
+	b.onWrite = failing("counts", project.WriteUnknown)
+	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
+	b.onWrite = failing("counts", project.WriteConflict)
+	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
+	if len(b.lot.parked) > 0 {
+		t.Errorf("parked %v", b.lot.parked)
+	}
+	final := suspended(2)
+	final.Final = true
+	b.resume(t, final, 0, project.ReasonRejected)
+	b.expectParked(t, "counts", "one", project.ReasonRejected, 1, 2)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("stopped")
+	cancel(stopped)
+	if _, err := b.Resume(ctx, suspended(2)); !errors.Is(err, stopped) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestResumeMeetsPoison holds that an event which can never be applied parks the unit
+// for that reason, after what comes before it was applied.
+func TestResumeMeetsPoison(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.history.events = events(t, "one", "1 Add", "2 Add", "3 Bad", "4 Add")
+	b.resume(t, suspended(4), 2, project.ReasonExpression)
+	b.expectParked(t, "counts", "one", project.ReasonExpression, 3, 4)
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+}
+
+// TestResumeWhereIDsOnlyIncrease holds that a hole is none there, and that the unit's
+// marker keeps nothing back.
+func TestResumeWhereIDsOnlyIncrease(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections, func(o *project.Options) { o.Sequence = event.SequenceIncreasing })
+	b.history.events = events(t, "one", "10 Add", "20 Add", "40 Add")
+	b.lot.parked[unitOf("counts", "one")] = &project.Error{EventID: 10, Reason: project.ReasonUnavailable}
+	b.resume(t, suspended(40), 40, "")
+	b.expect(t, "counts", "one", 40, `{"ids":[10,20,40],"n":3}`)
+}

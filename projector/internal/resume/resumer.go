@@ -1,0 +1,209 @@
+package resume
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// Marker is a claimed marker.
+type Marker struct {
+	Projection, AggregateID string
+	// RawAggregateID is the aggregate's id with its type in the event store.
+	RawAggregateID bson.RawValue
+	// Head is the last event that was acknowledged for the aggregate, as of the claim.
+	Head int64
+	// Attempts counts the attempts in a row that have brought nothing.
+	Attempts int
+	// Claim identifies the claim.
+	Claim bson.ObjectID
+}
+
+// Claims are the markers of parked aggregates. An error of its methods ends the work on
+// a marker: the claim is lost, or the list does not answer and the claim will run out.
+type Claims interface {
+	// Claim takes up the marker that has been due for longest, for the duration of
+	// lease; false where none is due.
+	Claim(ctx context.Context, lease time.Duration) (Marker, bool, error)
+	// Extend keeps the claim for another lease and gives the last event that was
+	// acknowledged for the aggregate.
+	Extend(ctx context.Context, m Marker, lease time.Duration) (head int64, err error)
+	// Finish deletes the marker unless its head is above watermark: then it extends the
+	// claim and gives the head. 0 means that the marker is deleted.
+	Finish(ctx context.Context, m Marker, watermark int64, lease time.Duration) (head int64, err error)
+	// Postpone gives the marker back, to be claimed after a wait.
+	Postpone(ctx context.Context, m Marker, f Failure) error
+	// Return gives the marker back unchanged, to be claimed at once.
+	Return(ctx context.Context, m Marker) error
+}
+
+// Failure is why an aggregate does not go on.
+type Failure struct {
+	// Reason is one of a fixed set, Error the text of what happened.
+	Reason, Error string
+	// EventID is the event that is missing or could not be applied.
+	EventID int64
+	// Attempts counts the attempts in a row that have brought nothing.
+	Attempts int
+}
+
+// Replayer replays the events of parked aggregates.
+type Replayer interface {
+	// Replay takes the aggregate one page of events towards head. final is whether a
+	// conflict with another document parks the aggregate for good.
+	Replay(ctx context.Context, m Marker, head int64, final bool) (Progress, error)
+}
+
+// Progress is what a page of events has brought.
+type Progress struct {
+	// Watermark is the last event in the read model.
+	Watermark int64
+	// Failure is why the aggregate goes no further now; nil if it does, or has reached
+	// the head.
+	Failure *Failure
+	// Permanent says that the aggregate is parked for good.
+	Permanent bool
+}
+
+// Options make a [Resumer].
+type Options struct {
+	Claims   Claims
+	Replayer Replayer
+	// Workers are the aggregates that this process resumes at the same time; default 4.
+	Workers int
+	// Poll is about how often it looks for a marker that is due, while none is; default
+	// 2 s.
+	Poll time.Duration
+	// Lease is how long a claim lasts without a sign of life; default 1 m. It is longer
+	// than a page of events takes at most.
+	Lease time.Duration
+	// FinalAttempts is how many attempts a conflict with another document may last
+	// before it parks the aggregate for good; default 6.
+	FinalAttempts int
+	// Registerer may be nil: no metrics then.
+	Registerer prometheus.Registerer
+	Logger     zerolog.Logger
+}
+
+// Resumer resumes parked aggregates. Make it with [New].
+type Resumer struct {
+	options Options
+	results *prometheus.CounterVec
+}
+
+// The results of an attempt, as the label of a metric.
+const (
+	resultResumed = "resumed"
+	resultStuck   = "stuck"
+	resultParked  = "parked"
+	resultLost    = "lost"
+)
+
+// returnTimeout bounds giving a claim back at the end.
+const returnTimeout = time.Second
+
+// New makes a resumer.
+func New(o Options) *Resumer {
+	o.Workers, o.Poll, o.Lease = cmp.Or(o.Workers, 4), cmp.Or(o.Poll, 2*time.Second), cmp.Or(o.Lease, time.Minute)
+	o.FinalAttempts = cmp.Or(o.FinalAttempts, 6)
+	r := &Resumer{options: o, results: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
+		Name: "penstock_projector_resumptions_total",
+		Help: "Attempts to resume a parked aggregate by result: resumed (it has caught up), stuck (it is tried again later), parked (its next event can never be applied), lost (another process has it, or the list did not answer).",
+	}, []string{"result"})}
+	for _, result := range []string{resultResumed, resultStuck, resultParked, resultLost} {
+		r.results.WithLabelValues(result)
+	}
+	return r
+}
+
+// Run resumes until ctx ends. It returns nil when its workers have ended.
+func (r *Resumer) Run(ctx context.Context) error {
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	free := make(chan struct{}, r.options.Workers)
+	for {
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		marker, ok, err := r.options.Claims.Claim(ctx, r.options.Lease)
+		if err == nil && ok {
+			workers.Go(func() {
+				defer func() { <-free }()
+				r.results.WithLabelValues(r.resume(ctx, marker)).Inc()
+			})
+			continue
+		}
+		<-free
+		if err != nil && ctx.Err() == nil {
+			r.options.Logger.Warn().Err(err).Msg("parked aggregates cannot be claimed, trying again")
+		}
+		// Half of it is random: many processes look at different times.
+		select {
+		case <-time.After(r.options.Poll/2 + rand.N(r.options.Poll)):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// resume works on a claimed marker and gives the result.
+func (r *Resumer) resume(ctx context.Context, m Marker) string {
+	log := r.options.Logger.With().Str("projection", m.Projection).Str("aggregateId", m.AggregateID).Logger()
+	result, err := r.replay(ctx, m, &log)
+	switch {
+	case ctx.Err() != nil:
+		returning, cancel := mongox.Patient(context.WithoutCancel(ctx), returnTimeout)
+		defer cancel()
+		if err := r.options.Claims.Return(returning, m); err != nil {
+			log.Debug().Err(err).Msg("a claimed aggregate was not given back: its claim will run out")
+		}
+	case err != nil:
+		log.Warn().Err(err).Msg("stopped resuming a parked aggregate")
+	case result == resultResumed:
+		log.Info().Msg("resumed a parked aggregate: its read model has caught up")
+	}
+	return result
+}
+
+// replay replays page after page until the aggregate has caught up with its head or is
+// stuck.
+func (r *Resumer) replay(ctx context.Context, m Marker, log *zerolog.Logger) (result string, err error) {
+	head := m.Head
+	for stuck := m.Attempts + 1; ; stuck = 0 {
+		p, err := r.options.Replayer.Replay(ctx, m, head, m.Attempts >= r.options.FinalAttempts)
+		switch {
+		case err != nil:
+			return resultLost, err
+		case p.Permanent:
+			return resultParked, nil
+		case p.Failure != nil:
+			f := *p.Failure
+			f.Attempts = stuck
+			if err := r.options.Claims.Postpone(ctx, m, f); err != nil {
+				return resultLost, err
+			}
+			log.Debug().Str("reason", f.Reason).Int64("eventId", f.EventID).Str("error", f.Error).Msg("a parked aggregate cannot go on yet")
+			return resultStuck, nil
+		case p.Watermark < head:
+			head, err = r.options.Claims.Extend(ctx, m, r.options.Lease)
+		default:
+			if head, err = r.options.Claims.Finish(ctx, m, p.Watermark, r.options.Lease); head == 0 && err == nil {
+				return resultResumed, nil
+			}
+		}
+		if err != nil {
+			return resultLost, err
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package resume_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"github.com/penstock-cdc/penstock/projector/internal/resume"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a list of markers and what replaying them brings, both scripted.
+type fake struct {
+	mu sync.Mutex
+	// due are the markers that are claimed next.
+	due []resume.Marker
+	// replay answers for an aggregate; busy and most count the replays at a time.
+	replay     func(ctx context.Context, m resume.Marker, head int64, final bool) (resume.Progress, error)
+	busy, most int
+	// head is what Finish finds; it deletes where that is not above the watermark.
+	head int64
+	// trouble fails Claim, Extend and Finish.
+	trouble   error
+	calls     []string
+	postponed []resume.Failure
+	claims    int
+}
+
+func (f *fake) call(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, name)
+}
+
+func (f *fake) Claim(context.Context, time.Duration) (resume.Marker, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.claims++
+	if len(f.due) == 0 || f.trouble != nil {
+		return resume.Marker{}, false, f.trouble
+	}
+	m := f.due[0]
+	f.due = f.due[1:]
+	return m, true, nil
+}
+
+func (f *fake) Extend(context.Context, resume.Marker, time.Duration) (int64, error) {
+	f.call("extend")
+	return f.head, f.trouble
+}
+
+func (f *fake) Finish(_ context.Context, _ resume.Marker, watermark int64, _ time.Duration) (int64, error) {
+	f.call("finish")
+	if f.head > watermark {
+		return f.head, f.trouble
+	}
+	return 0, f.trouble
+}
+
+func (f *fake) Postpone(_ context.Context, _ resume.Marker, failure resume.Failure) error {
+	f.call("postpone")
+	f.postponed = append(f.postponed, failure)
+	return nil
+}
+
+func (f *fake) Return(ctx context.Context, _ resume.Marker) error {
+	f.call("return")
+	return ctx.Err()
+}
+
+func (f *fake) Replay(ctx context.Context, m resume.Marker, head int64, final bool) (resume.Progress, error) {
+	f.mu.Lock()
+	f.busy++
+	f.most = max(f.most, f.busy)
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.busy--
+		f.mu.Unlock()
+	}()
+	return f.replay(ctx, m, head, final)
+}
+
+// start runs a resumer for a while and gives its registry.
+func (f *fake) start(t *testing.T, d time.Duration) *prometheus.Registry {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	r := resume.New(resume.Options{Claims: f, Replayer: f, Workers: 2, Registerer: registry})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	<-time.After(d)
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	return registry
+}
+
+func expect(t *testing.T, registry *prometheus.Registry, lost, parked, resumed, stuck string) {
+	t.Helper()
+	want := "# HELP penstock_projector_resumptions_total Attempts to resume a parked aggregate by result: resumed (it has caught up), stuck (it is tried again later), parked (its next event can never be applied), lost (another process has it, or the list did not answer).\n" +
+		"# TYPE penstock_projector_resumptions_total counter\n" +
+		"penstock_projector_resumptions_total{result=\"lost\"} " + lost + "\n" +
+		"penstock_projector_resumptions_total{result=\"parked\"} " + parked + "\n" +
+		"penstock_projector_resumptions_total{result=\"resumed\"} " + resumed + "\n" +
+		"penstock_projector_resumptions_total{result=\"stuck\"} " + stuck + "\n"
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCatchesUpWithARisingHead holds that replaying goes on while the head is ahead.
+func TestCatchesUpWithARisingHead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{due: []resume.Marker{{AggregateID: "7", Head: 4}}, head: 6}
+		watermark := int64(0)
+		f.replay = func(_ context.Context, _ resume.Marker, head int64, _ bool) (resume.Progress, error) {
+			watermark = min(watermark+2, head)
+			return resume.Progress{Watermark: watermark}, nil
+		}
+		expect(t, f.start(t, time.Second), "0", "0", "1", "0")
+		if want := []string{"extend", "extend", "finish"}; !slices.Equal(f.calls, want) {
+			t.Errorf("calls %v, want %v", f.calls, want)
+		}
+		f.calls, f.due, watermark = nil, []resume.Marker{{AggregateID: "7", Head: 2}}, 0
+		expect(t, f.start(t, time.Second), "0", "0", "1", "0")
+		if want := []string{"finish", "extend", "finish"}; !slices.Equal(f.calls, want) {
+			t.Errorf("calls %v, want %v", f.calls, want)
+		}
+	})
+}
+
+// TestStuckIsPostponed holds that attempts count up until one brings something, and
+// that a conflict becomes final after several.
+func TestStuckIsPostponed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{due: []resume.Marker{{AggregateID: "7", Head: 4, Attempts: 2}, {AggregateID: "8", Head: 4, Attempts: 2}, {AggregateID: "9", Head: 4, Attempts: 6}}, head: 4}
+		pages := 0
+		f.replay = func(_ context.Context, m resume.Marker, _ int64, final bool) (resume.Progress, error) {
+			if m.AggregateID == "8" && pages == 0 {
+				pages++
+				return resume.Progress{Watermark: 1}, nil
+			}
+			if final {
+				return resume.Progress{Permanent: true, Failure: &resume.Failure{Reason: "rejected"}}, nil
+			}
+			return resume.Progress{Failure: &resume.Failure{Reason: "missing", EventID: 2}}, nil
+		}
+		expect(t, f.start(t, time.Second), "0", "1", "0", "2")
+		slices.SortFunc(f.postponed, func(a, b resume.Failure) int { return a.Attempts - b.Attempts })
+		want := []resume.Failure{{Reason: "missing", EventID: 2, Attempts: 0}, {Reason: "missing", EventID: 2, Attempts: 3}}
+		if !slices.Equal(f.postponed, want) {
+			t.Errorf("postponed %+v", f.postponed)
+		}
+	})
+}
+
+// TestWorkersAreBoundedAndGiveBack holds that no more aggregates are claimed than
+// workers are free, and that the claims are given back at the end.
+func TestWorkersAreBoundedAndGiveBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{due: make([]resume.Marker, 9)}
+		f.replay = func(ctx context.Context, _ resume.Marker, _ int64, _ bool) (resume.Progress, error) {
+			<-ctx.Done()
+			return resume.Progress{}, context.Cause(ctx)
+		}
+		f.start(t, time.Minute)
+		if f.most != 2 || len(f.due) != 7 || !slices.Equal(f.calls, []string{"return", "return"}) {
+			t.Errorf("%d at a time, %d left, calls %v", f.most, len(f.due), f.calls)
+		}
+	})
+}
+
+// TestTroubleWithTheListIsSurvived holds that it is asked now and then, not in a storm.
+func TestTroubleWithTheListIsSurvived(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{trouble: errors.New("no primary")}
+		f.start(t, time.Minute)
+		if f.claims < 10 || f.claims > 70 {
+			t.Errorf("asked %d times in a minute", f.claims)
+		}
+		f.trouble = nil
+		f.due = []resume.Marker{{AggregateID: "7", Head: 2}}
+		f.replay = func(context.Context, resume.Marker, int64, bool) (resume.Progress, error) {
+			f.trouble = errors.New("the claim is lost")
+			return resume.Progress{Watermark: 1}, nil
+		}
+		expect(t, f.start(t, time.Millisecond), "1", "0", "0", "0")
+	})
+}

@@ -1,0 +1,136 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+)
+
+const (
+	// absencePoll is how often a term looks for a collection that does not exist.
+	absencePoll = time.Second
+	// absenceReport is how often it logs that.
+	absenceReport = time.Minute
+)
+
+// newMissing is the metric of an event store without its collection.
+func newMissing(registerer prometheus.Registerer) prometheus.Gauge {
+	missing := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "penstock_publisher_source_missing",
+		Help: "1 while the leader waits for the events collection, which does not exist; else 0.",
+	})
+	registerer.MustRegister(missing)
+	return missing
+}
+
+// resume is where the term starts: at the checkpoint's position if it belongs to the
+// collection that is there now, else with a scan of that collection.
+func (t *term) resume(ctx context.Context, from checkpoint.Position) (checkpoint.Position, error) {
+	t.pump.at = from
+	id, err := t.found(ctx)
+	switch {
+	case err != nil:
+		return from, err
+	case !id.Exists, from.CollectionUUID == "" && id.UUID != "":
+		return t.begin(ctx, scanCreated)
+	case from.CollectionUUID != id.UUID:
+		t.logger.Warn().Str("recorded", from.CollectionUUID).Str("found", id.UUID).
+			Msg("events collection replaced since the checkpoint; scanning it from the beginning")
+		return t.begin(ctx, scanReplaced)
+	}
+	t.pump.collectionUUID = id.UUID
+	return from, nil
+}
+
+// begin starts a scan of the collection that has the name of the event store now, and
+// waits for one. The operation time is noted before the collection is identified: if
+// another collection takes the name later, the stream that starts after the time shows it.
+func (t *term) begin(ctx context.Context, reason string) (checkpoint.Position, error) {
+	for {
+		noted, err := t.note(ctx)
+		if err != nil {
+			return checkpoint.Position{}, err
+		}
+		id, err := t.found(ctx)
+		if err != nil {
+			return checkpoint.Position{}, err
+		}
+		if !id.Exists {
+			if err := t.awaitCollection(ctx); err != nil {
+				return checkpoint.Position{}, err
+			}
+			continue
+		}
+		t.scans.WithLabelValues(reason).Inc()
+		t.pump.collectionUUID = id.UUID
+		from := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: noted}}
+		t.pump.mark(from)
+		return from, nil
+	}
+}
+
+// note gives the operation time.
+func (t *term) note(ctx context.Context) (bson.Timestamp, error) {
+	noting, cancel := mongox.Patient(ctx, claimTimeout)
+	defer cancel()
+	now, err := t.history.OperationTime(noting)
+	if err != nil {
+		return now, fmt.Errorf("note the operation time: %w", mongox.Explain(noting, err))
+	}
+	return now, nil
+}
+
+// found identifies the collection, and tries again after errors that pass.
+func (t *term) found(ctx context.Context) (mongox.CollectionID, error) {
+	for {
+		id, err := t.identify(ctx)
+		switch {
+		case err == nil || errors.Is(err, errSetup):
+			return id, err
+		case ctx.Err() != nil:
+			return id, context.Cause(ctx)
+		}
+		t.logger.Warn().Err(err).Msg("events collection not identified; retrying")
+		t.beat()
+		if err := backoff.Wait(ctx, absencePoll); err != nil {
+			return id, err
+		}
+	}
+}
+
+// awaitCollection waits until the collection exists.
+func (t *term) awaitCollection(ctx context.Context) error {
+	t.missing.Set(1)
+	defer t.missing.Set(0)
+	var reported time.Time
+	for {
+		id, err := t.found(ctx)
+		if err != nil || id.Exists {
+			return err
+		}
+		if time.Since(reported) >= absenceReport {
+			t.logger.Warn().Str("database", t.identity.Database).Str("collection", t.identity.Collection).
+				Msg("events collection does not exist; waiting for it. Create it with its index, or correct PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION")
+			reported = time.Now()
+		}
+		t.beat()
+		if err := backoff.Wait(ctx, absencePoll); err != nil {
+			return err
+		}
+	}
+}
+
+// beat says that the term is alive while it reads nothing.
+func (t *term) beat() {
+	if t.watching.Beat != nil {
+		t.watching.Beat()
+	}
+}

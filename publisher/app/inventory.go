@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+)
+
+// newInventory measures what piles up, beside the terms.
+func (p *Publisher) newInventory(s *stores, topic inventory.Topic) (*inventory.Counter, error) {
+	return inventory.New(inventory.Options{
+		Quarantine: quarantineRecords{s.state.Collection(quarantine.CollectionName), p.config.Stream.Name},
+		Topic:      topic,
+		Registerer: p.registry,
+		Logger:     p.logger,
+	})
+}
+
+// beside runs a loop until stop is called, which waits for its end.
+func beside(ctx context.Context, loop func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		loop(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// quarantineRecords are the records of one stream.
+type quarantineRecords struct {
+	collection *mongo.Collection
+	stream     string
+}
+
+// Count goes by the index of _id, which begins with the stream.
+func (q quarantineRecords) Count(ctx context.Context, limit int64) (int64, error) {
+	bound := func(document any) bson.D {
+		return bson.D{{Key: "stream", Value: q.stream}, {Key: "document", Value: document}}
+	}
+	return q.collection.CountDocuments(ctx, bson.D{{Key: "_id", Value: bson.D{
+		{Key: "$gte", Value: bound(bson.MinKey{})},
+		{Key: "$lte", Value: bound(bson.MaxKey{})},
+	}}}, options.Count().SetLimit(limit))
+}
+
+// topicFill is an [inventory.Topic] over the administration API.
+type topicFill struct {
+	namespace *sbus.Namespace
+	topic     string
+}
+
+// Fill asks for the topic's properties and for its size.
+func (t topicFill) Fill(ctx context.Context) (size, most int64, err error) {
+	client, err := t.namespace.NewAdministration()
+	if errors.Is(err, sbus.ErrNoAdministration) {
+		return 0, 0, fmt.Errorf("%w: %w", inventory.ErrRefused, err)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	properties, err := client.GetTopic(ctx, t.topic, nil)
+	if err != nil {
+		return 0, 0, refused(err)
+	}
+	running, err := client.GetTopicRuntimeProperties(ctx, t.topic, nil)
+	if err != nil {
+		return 0, 0, refused(err)
+	}
+	if properties == nil || running == nil {
+		return 0, 0, fmt.Errorf("read the size of topic %s: it does not exist", t.topic)
+	}
+	return running.SizeInBytes, int64(value(properties.MaxSizeInMegabytes)) << 20, nil
+}
+
+// refused marks an answer that says that the credentials lack a right.
+func refused(err error) error {
+	answer, ok := errors.AsType[*azcore.ResponseError](err)
+	if ok && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
+		return fmt.Errorf("%w: %w", inventory.ErrRefused, short(err))
+	}
+	return short(err)
+}

@@ -1,0 +1,129 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrOtherPipeline says that a checkpoint belongs to another source or destination. Its
+// error is an [*OtherPipelineError].
+var ErrOtherPipeline = errors.New("checkpoint belongs to another pipeline")
+
+// Identity is the pipeline that a checkpoint belongs to: one source and one destination.
+// A position means nothing in any other.
+type Identity struct {
+	// Cluster names the deployment of the event store, such as "replica set rs0", and
+	// Hosts are its members, sorted; none if they are not known. Two deployments can have
+	// one name: they are two if they have no member and no collection in common.
+	Cluster string   `bson:"cluster"`
+	Hosts   []string `bson:"hosts,omitempty"`
+	// Database and Collection are the event store's.
+	Database   string `bson:"database"`
+	Collection string `bson:"collection"`
+	// CollectionUUID is the collection's, in hexadecimal digits. It is empty if there was
+	// no collection, and where the server has no UUIDs.
+	CollectionUUID string `bson:"collectionUUID"`
+	// Namespace and Topic are of Service Bus.
+	Namespace string `bson:"namespace"`
+	Topic     string `bson:"topic"`
+	// SessionMode and, in mode bucket, SessionBuckets say how events are spread over
+	// sessions.
+	SessionMode    string `bson:"sessionMode"`
+	SessionBuckets int    `bson:"sessionBuckets,omitempty"`
+}
+
+// Difference is a field that two identities do not share.
+type Difference struct {
+	Field, Recorded, Here string
+}
+
+// Differences are what keeps here from using a checkpoint of i; none if it is the
+// same pipeline. Another collection of the same name is no difference: the publisher
+// scans it.
+func (i Identity) Differences(here Identity) []Difference {
+	var differences []Difference
+	compare := func(field, recorded, here string) {
+		if recorded != here {
+			differences = append(differences, Difference{Field: field, Recorded: recorded, Here: here})
+		}
+	}
+	compare("cluster", i.Cluster, here.Cluster)
+	if len(differences) == 0 && i.elsewhere(here) {
+		compare("members of the cluster", strings.Join(i.Hosts, ","), strings.Join(here.Hosts, ","))
+	}
+	compare("database", i.Database, here.Database)
+	compare("collection", i.Collection, here.Collection)
+	compare("Service Bus namespace", i.Namespace, here.Namespace)
+	compare("topic", i.Topic, here.Topic)
+	compare("session mode", i.sessions(), here.sessions())
+	return differences
+}
+
+// elsewhere reports whether the two clusters of one name are two: no member is common,
+// and the collection is not the same.
+func (i Identity) elsewhere(here Identity) bool {
+	if len(i.Hosts) == 0 || len(here.Hosts) == 0 {
+		return false
+	}
+	if i.CollectionUUID != "" && i.CollectionUUID == here.CollectionUUID {
+		return false
+	}
+	return !slices.ContainsFunc(i.Hosts, func(host string) bool { return slices.Contains(here.Hosts, host) })
+}
+
+func (i Identity) sessions() string {
+	if i.SessionBuckets > 0 {
+		return i.SessionMode + " of " + strconv.Itoa(i.SessionBuckets)
+	}
+	return i.SessionMode
+}
+
+// sameSource reports whether a position in the recorded source is one here.
+func (i Identity) sameSource(here Identity) bool {
+	return i.Cluster == here.Cluster && !i.elsewhere(here) &&
+		i.Database == here.Database && i.Collection == here.Collection
+}
+
+// OtherPipelineError is [ErrOtherPipeline] with both sides.
+type OtherPipelineError struct {
+	Stream      string
+	Differences []Difference
+	// Adoption is the value that allows this one takeover: it depends on both sides, so
+	// that it allows no other, and none once the checkpoint is taken over.
+	Adoption string
+}
+
+func newOtherPipelineError(stream string, recorded, here Identity) *OtherPipelineError {
+	return &OtherPipelineError{Stream: stream, Differences: recorded.Differences(here), Adoption: adoption(recorded, here)}
+}
+
+// Error lists the fields that differ.
+func (e *OtherPipelineError) Error() string {
+	fields := make([]string, len(e.Differences))
+	for i, d := range e.Differences {
+		fields[i] = fmt.Sprintf("%s: %q there, %q here", d.Field, d.Recorded, d.Here)
+	}
+	return fmt.Sprintf("checkpoint %q belongs to another pipeline (%s)", e.Stream, strings.Join(fields, "; "))
+}
+
+// Is makes the error an [ErrOtherPipeline].
+func (e *OtherPipelineError) Is(target error) bool { return target == ErrOtherPipeline }
+
+// adoption is the fingerprint of a takeover.
+func adoption(recorded, here Identity) string {
+	hash := sha256.New()
+	for _, i := range []Identity{recorded, here} {
+		for _, part := range []string{i.Cluster, i.Database, i.Collection, i.Namespace, i.Topic, i.sessions()} {
+			fmt.Fprintf(hash, "%d:%s", len(part), part)
+		}
+	}
+	if recorded.elsewhere(here) {
+		fmt.Fprintf(hash, "%s|%s", recorded.Hosts, here.Hosts)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:6])
+}

@@ -1,0 +1,176 @@
+package checkpoint_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+)
+
+var pipelineA = checkpoint.Identity{
+	Cluster: "replica set rs0", Hosts: []string{"db-0:27017", "db-1:27017"},
+	Database: "shop", Collection: "events", CollectionUUID: "aa",
+	Namespace: "orders.servicebus.windows.net", Topic: "orders", SessionMode: "aggregate",
+}
+
+// A second publisher with another source or destination must not even read from the
+// position, let alone move it.
+func TestOtherPipelineIsRefused(t *testing.T) {
+	t.Parallel()
+	for field, change := range map[string]func(*checkpoint.Identity){
+		"cluster":                func(i *checkpoint.Identity) { i.Cluster = "replica set rs1" },
+		"members of the cluster": func(i *checkpoint.Identity) { i.Hosts, i.CollectionUUID = []string{"other:27017"}, "bb" },
+		"database":               func(i *checkpoint.Identity) { i.Database = "other" },
+		"collection":             func(i *checkpoint.Identity) { i.Collection = "other" },
+		"Service Bus namespace":  func(i *checkpoint.Identity) { i.Namespace = "other.servicebus.windows.net" },
+		"topic":                  func(i *checkpoint.Identity) { i.Topic = "other" },
+		"session mode":           func(i *checkpoint.Identity) { i.SessionMode, i.SessionBuckets = "bucket", 64 },
+	} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			c := newCollection()
+			s, _ := newStore(t, c)
+			owner := claim(t, s, "a")
+			here := pipelineA
+			change(&here)
+			err := s.Check(t.Context(), here)
+			if !errors.Is(err, checkpoint.ErrOtherPipeline) || !strings.Contains(err.Error(), "("+field+`: "`) {
+				t.Errorf("check returned %v", err)
+			}
+			_, err = s.Claim(t.Context(), "b", here, "")
+			if !errors.Is(err, checkpoint.ErrOtherPipeline) {
+				t.Errorf("claim returned %v", err)
+			}
+			if err := owner.Save(t.Context(), checkpoint.Position{Token: token("1")}); err != nil {
+				t.Errorf("the refused claim fenced its owner: %v", err)
+			}
+		})
+	}
+}
+
+func TestSamePipelineIsAccepted(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*checkpoint.Identity){
+		"another collection of the name":     func(i *checkpoint.Identity) { i.CollectionUUID = "bb" },
+		"no collection":                      func(i *checkpoint.Identity) { i.CollectionUUID = "" },
+		"another member":                     func(i *checkpoint.Identity) { i.Hosts = []string{"db-1:27017", "db-2:27017"} },
+		"other members, the same collection": func(i *checkpoint.Identity) { i.Hosts = []string{"other:27017"} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s, _ := newStore(t, newCollection())
+			claim(t, s, "a")
+			here := pipelineA
+			change(&here)
+			got, err := s.Claim(t.Context(), "b", here, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Position.CollectionUUID != "aa" {
+				t.Errorf("the checkpoint belongs to collection %q", got.Position.CollectionUUID)
+			}
+		})
+	}
+}
+
+// Between the read and the update another pipeline may create the checkpoint.
+func TestComparisonIsPartOfTheClaim(t *testing.T) {
+	t.Parallel()
+	c := newCollection()
+	s, _ := newStore(t, c)
+	claim(t, s, "a")
+	other := pipelineA
+	other.Topic = "other"
+	c.afterRead = func() {
+		c.afterRead = nil
+		c.documents["events"]["identity"] = toMap(other)
+		c.documents["events"]["epoch"] = int64(7)
+	}
+	if _, err := s.Claim(t.Context(), "b", pipelineA, ""); !errors.Is(err, checkpoint.ErrOtherPipeline) {
+		t.Errorf("claim returned %v", err)
+	}
+	if stored, _ := c.stored(); stored["epoch"] != int64(7) {
+		t.Errorf("the refused claim changed %v", stored)
+	}
+}
+
+func TestAdoption(t *testing.T) {
+	t.Parallel()
+	otherTopic, otherCollection := pipelineA, pipelineA
+	otherTopic.Topic = "other"
+	otherCollection.Collection, otherCollection.CollectionUUID = "other", "aa"
+	for name, test := range map[string]struct {
+		here checkpoint.Identity
+		uuid string
+	}{
+		"of another topic goes on at the position":     {otherTopic, "aa"},
+		"of another collection leaves nothing to rely": {otherCollection, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := newStore(t, newCollection())
+			first := claim(t, s, "a")
+			if err := first.Save(t.Context(), checkpoint.Position{Token: token("1")}); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Claim(t.Context(), "b", test.here, "0123456789ab")
+			other, ok := errors.AsType[*checkpoint.OtherPipelineError](err)
+			if !ok {
+				t.Fatalf("a wrong code returned %v", err)
+			}
+			adopted, err := s.Claim(t.Context(), "b", test.here, other.Adoption)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if adopted.Position.CollectionUUID != test.uuid || !same(adopted.Position, checkpoint.Position{Token: token("1")}) {
+				t.Errorf("adopted %v", adopted.Position)
+			}
+			if err := first.Save(t.Context(), checkpoint.Position{Token: token("2")}); !errors.Is(err, checkpoint.ErrFenced) {
+				t.Errorf("save of the former owner returned %v", err)
+			}
+			// The code that is left set allows nothing more, and the former owner is refused.
+			third := pipelineA
+			third.Database = "third"
+			for _, here := range []checkpoint.Identity{pipelineA, third} {
+				if _, err := s.Claim(t.Context(), "c", here, other.Adoption); !errors.Is(err, checkpoint.ErrOtherPipeline) {
+					t.Errorf("claim with the used code returned %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestCheckpointOfAnEarlierVersionBelongsToItsNextClaim(t *testing.T) {
+	t.Parallel()
+	c := newCollection()
+	s, _ := newStore(t, c)
+	c.documents["events"] = bson.M{"_id": "events", "epoch": int64(3), "token": bson.D{{Key: "_data", Value: "82"}}}
+	if err := s.Check(t.Context(), pipelineA); err != nil {
+		t.Error(err)
+	}
+	got := claim(t, s, "a")
+	if got.Epoch != 4 || got.Position.CollectionUUID != "aa" || got.Position.Token == nil {
+		t.Errorf("claimed %+v", got)
+	}
+	other := pipelineA
+	other.Topic = "other"
+	if err := s.Check(t.Context(), other); !errors.Is(err, checkpoint.ErrOtherPipeline) {
+		t.Errorf("check returned %v", err)
+	}
+}
+
+func TestCollectionIsSavedWithThePosition(t *testing.T) {
+	t.Parallel()
+	s, _ := newStore(t, newCollection())
+	c := claim(t, s, "a")
+	scan := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 5, I: 1}}, CollectionUUID: "bb"}
+	if err := c.Save(t.Context(), scan); err != nil {
+		t.Fatal(err)
+	}
+	if got := claim(t, s, "b").Position; got.CollectionUUID != "bb" || !got.Scan.Active() {
+		t.Errorf("stored %+v", got)
+	}
+}

@@ -1,0 +1,36 @@
+package checkpoint
+
+import "go.mongodb.org/mongo-driver/v2/bson"
+
+// recovery is a Scan as it is stored.
+type recovery struct {
+	OperationTime bson.Timestamp `bson:"operationTime"`
+	AggregateID   bson.RawValue  `bson:"aggregateId,omitempty"`
+	EventID       int64          `bson:"eventId,omitempty"`
+	// What follows is a Lap; zero in a scan that met nothing unusual yet.
+	Token           bson.Raw      `bson:"token,omitempty"`
+	FromAggregateID bson.RawValue `bson:"fromAggregateId,omitempty"`
+	FromEventID     int64         `bson:"fromEventId,omitempty"`
+	Wrapped         bool          `bson:"wrapped,omitempty"`
+	Losses          int           `bson:"losses,omitempty"`
+}
+
+func recoveryOf(s Scan) recovery {
+	r := recovery{OperationTime: s.OperationTime, AggregateID: s.AggregateID, EventID: s.EventID}
+	if s.Lap != nil {
+		r.Token, r.Wrapped, r.Losses = s.Lap.Token, s.Lap.Wrapped, s.Lap.Losses
+		r.FromAggregateID, r.FromEventID = s.Lap.FromAggregateID, s.Lap.FromEventID
+	}
+	return r
+}
+
+func (r *recovery) scan() Scan {
+	s := Scan{OperationTime: r.OperationTime, AggregateID: r.AggregateID, EventID: r.EventID}
+	if len(r.Token) > 0 || r.FromAggregateID.Type != 0 || r.Wrapped || r.Losses > 0 {
+		s.Lap = &Lap{
+			Token: r.Token, Wrapped: r.Wrapped, Losses: r.Losses,
+			FromAggregateID: r.FromAggregateID, FromEventID: r.FromEventID,
+		}
+	}
+	return s
+}

@@ -1,0 +1,139 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+const (
+	defaultInterval = 30 * time.Second
+	// staleAfter is for how many intervals a number stands.
+	staleAfter = 3
+	// firstWithin is the part of the interval within which the first look begins, and
+	// spread the part by which a wait is longer or shorter.
+	firstWithin = 4
+	spread      = 4
+	// lookTimeout bounds one measurement.
+	lookTimeout = 10 * time.Second
+	// refusedWait is how long a topic is not asked that has refused to answer.
+	refusedWait = time.Hour
+)
+
+// ErrRefused reports that the credentials may not read the topic's properties.
+var ErrRefused = errors.New("the credentials may not read the topic's properties")
+
+// Quarantine counts records.
+type Quarantine interface {
+	// Count gives the number of records of this stream, up to the limit.
+	Count(ctx context.Context, limit int64) (int64, error)
+}
+
+// Topic knows its size.
+type Topic interface {
+	// Fill gives the size of the messages in the topic and the size that they may have,
+	// in bytes. It returns [ErrRefused] without the right to know.
+	Fill(ctx context.Context) (size, most int64, err error)
+}
+
+// Options configure a [Counter].
+type Options struct {
+	// Quarantine and Topic are measured. Required.
+	Quarantine Quarantine
+	Topic      Topic
+	// Interval is the time between two measurements, give or take a quarter; 30 s by
+	// default.
+	Interval time.Duration
+	// Registerer takes the metrics; nil for none.
+	Registerer prometheus.Registerer
+	// Logger is silent by default.
+	Logger zerolog.Logger
+}
+
+// Counter measures. Make it with [New].
+type Counter struct {
+	options Options
+	metrics *metrics
+
+	// What follows is Run's: whether the last measurement failed, and when the topic is
+	// asked next.
+	quarantineFails, topicFails bool
+	topicAfter                  time.Time
+}
+
+// New makes a counter; it registers its metrics and asks for nothing yet.
+func New(o Options) (*Counter, error) {
+	o.Interval = cmp.Or(o.Interval, defaultInterval)
+	switch {
+	case o.Quarantine == nil:
+		return nil, errors.New("measure what piles up: no Quarantine")
+	case o.Topic == nil:
+		return nil, errors.New("measure what piles up: no Topic")
+	case o.Interval < 0:
+		return nil, fmt.Errorf("measure what piles up: an interval of %s", o.Interval)
+	}
+	return &Counter{options: o, metrics: newMetrics(&o)}, nil
+}
+
+// Run measures until ctx ends. A failure shows in the log, and by a metric that is
+// absent. It is called once.
+func (c *Counter) Run(ctx context.Context) {
+	timer := time.NewTimer(rand.N(c.options.Interval/firstWithin + 1))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		c.countQuarantine(ctx)
+		c.measureTopic(ctx)
+		interval := c.options.Interval
+		timer.Reset(interval - interval/spread + rand.N(2*(interval/spread)+1))
+	}
+}
+
+func (c *Counter) countQuarantine(ctx context.Context) {
+	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	records, err := c.options.Quarantine.Count(looking, quarantineLimit)
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		c.metrics.quarantine.set(float64(records))
+	} else if !c.quarantineFails {
+		c.options.Logger.Warn().Err(err).Msg("records in the quarantine cannot be counted, trying again")
+	}
+	c.quarantineFails = err != nil
+}
+
+func (c *Counter) measureTopic(ctx context.Context) {
+	if time.Now().Before(c.topicAfter) {
+		return
+	}
+	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	size, most, err := c.options.Topic.Fill(looking)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err == nil:
+		c.metrics.size.set(float64(size))
+		c.metrics.most.set(float64(most))
+	case errors.Is(err, ErrRefused):
+		c.topicAfter = time.Now().Add(refusedWait)
+		if !c.topicFails {
+			c.options.Logger.Info().Err(err).Msg("penstock_publisher_topic_size_bytes is absent: it needs Azure Service Bus Data Owner, or the Manage claim")
+		}
+	case !c.topicFails:
+		c.options.Logger.Warn().Err(err).Msg("size of the topic cannot be read, trying again")
+	}
+	c.topicFails = err != nil
+}

@@ -1,0 +1,197 @@
+package inventory_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const interval = 30 * time.Second
+
+// world is what is measured.
+type world struct {
+	mu                    sync.Mutex
+	records, size, most   int64
+	countError, fillError error
+	fills                 int
+	hangs                 bool
+}
+
+func (w *world) set(change func(*world)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(w)
+}
+
+func (w *world) Count(ctx context.Context, limit int64) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hangs {
+		w.mu.Unlock()
+		<-ctx.Done()
+		w.mu.Lock()
+		return 0, ctx.Err()
+	}
+	return min(w.records, limit), w.countError
+}
+
+func (w *world) Fill(context.Context) (size, most int64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fills++
+	return w.size, w.most, w.fillError
+}
+
+type measuring struct {
+	*world
+	t        *testing.T
+	registry *prometheus.Registry
+	log      *bytes.Buffer
+	stop     func()
+}
+
+func start(t *testing.T, w *world) *measuring {
+	t.Helper()
+	m := &measuring{world: w, t: t, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
+	counter, err := inventory.New(inventory.Options{Quarantine: w, Topic: w, Registerer: m.registry, Logger: zerolog.New(m.log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		counter.Run(ctx)
+	}()
+	m.stop = func() {
+		cancel()
+		<-done
+	}
+	return m
+}
+
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// shows compares all metrics with their values: records, size and limit.
+func (m *measuring) shows(want string) {
+	m.t.Helper()
+	families, err := m.registry.Gather()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var got []string
+	for _, family := range families {
+		got = append(got, fmt.Sprint(strings.TrimPrefix(family.GetName(), "penstock_publisher_"), "=", family.GetMetric()[0].GetGauge().GetValue()))
+	}
+	if text := strings.Join(got, " "); text != want {
+		m.t.Errorf("metrics are %q, want %q", text, want)
+	}
+}
+
+func TestNumbersFollowWhatIsMeasured(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := start(t, &world{records: 3, size: 1000, most: 5000})
+		defer m.stop()
+		m.shows("")
+		pass(interval / 4)
+		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
+		m.set(func(w *world) { w.records, w.size = 20_000, 0 })
+		pass(2 * interval)
+		m.shows("quarantine_records=10000 topic_size_bytes=0 topic_size_limit_bytes=5000")
+	})
+}
+
+func TestNumbersAreAbsentWhileMeasuringFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := start(t, &world{records: 3, size: 1000, most: 5000})
+		defer m.stop()
+		pass(interval)
+		m.set(func(w *world) { w.countError, w.fillError = errors.New("no primary"), errors.New("no route") })
+		pass(time.Minute)
+		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
+		pass(5 * time.Minute)
+		m.shows("")
+		if n := strings.Count(m.log.String(), `"level":"warn"`); n != 2 {
+			t.Errorf("%d warnings, want one each:\n%s", n, m.log)
+		}
+		m.set(func(w *world) { w.countError, w.fillError = nil, nil })
+		pass(time.Minute)
+		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
+	})
+}
+
+func TestTopicThatRefusesIsAskedOnceAnHour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := start(t, &world{records: 3, fillError: fmt.Errorf("%w: 401", inventory.ErrRefused)})
+		defer m.stop()
+		pass(3*time.Hour - time.Minute)
+		m.shows("quarantine_records=3")
+		if m.fills != 3 {
+			t.Errorf("the topic was asked %d times in 3 h", m.fills)
+		}
+		if n := strings.Count(m.log.String(), "Data Owner"); n != 1 || strings.Contains(m.log.String(), "warn") {
+			t.Errorf("the log says it %d times:\n%s", n, m.log)
+		}
+	})
+}
+
+func TestCountThatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := start(t, &world{hangs: true, size: 1, most: 2})
+		pass(time.Minute)
+		m.shows("topic_size_bytes=1 topic_size_limit_bytes=2")
+		began := time.Now()
+		m.stop()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the end took %v", took)
+		}
+	})
+}
+
+func TestRefusesWrongOptions(t *testing.T) {
+	t.Parallel()
+	w := &world{}
+	for name, o := range map[string]inventory.Options{
+		"Quarantine": {Topic: w},
+		"Topic":      {Quarantine: w},
+		"interval":   {Quarantine: w, Topic: w, Interval: -1},
+	} {
+		if _, err := inventory.New(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestMetricsAreNamedWell(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := start(t, &world{})
+		defer m.stop()
+		pass(interval)
+		if problems, err := testutil.GatherAndLint(m.registry); err != nil || len(problems) > 0 {
+			t.Errorf("%v, %v", problems, err)
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package inventory
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// quarantineLimit is the largest number of records that is counted.
+const quarantineLimit = 10_000
+
+// reading is a gauge whose value stands for a while only.
+type reading struct {
+	description *prometheus.Desc
+	fresh       time.Duration
+
+	mu    sync.Mutex
+	value float64
+	at    time.Time
+}
+
+func (r *reading) set(value float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.value, r.at = value, time.Now()
+}
+
+// Describe is [prometheus.Collector]'s.
+func (r *reading) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- r.description }
+
+// Collect is [prometheus.Collector]'s.
+func (r *reading) Collect(values chan<- prometheus.Metric) {
+	r.mu.Lock()
+	value, at := r.value, r.at
+	r.mu.Unlock()
+	if !at.IsZero() && time.Since(at) <= r.fresh {
+		values <- prometheus.MustNewConstMetric(r.description, prometheus.GaugeValue, value)
+	}
+}
+
+type metrics struct{ quarantine, size, most *reading }
+
+func newMetrics(o *Options) *metrics {
+	gauge := func(name, help string) *reading {
+		r := &reading{description: prometheus.NewDesc(name, help, nil, nil), fresh: staleAfter * o.Interval}
+		if o.Registerer != nil {
+			o.Registerer.MustRegister(r)
+		}
+		return r
+	}
+	return &metrics{
+		quarantine: gauge("penstock_publisher_quarantine_records",
+			"Records of this stream in the quarantine, counted up to 10,000. Every process counts all of them: take the largest number. Absent if there is no count of the last 90 s."),
+		size: gauge("penstock_publisher_topic_size_bytes",
+			"Size of the messages in the topic, over all subscriptions. Absent without the right to manage the namespace."),
+		most: gauge("penstock_publisher_topic_size_limit_bytes",
+			"Size that the messages in the topic may have; the broker refuses more. Absent without the right to manage the namespace."),
+	}
+}
