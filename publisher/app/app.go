@@ -215,6 +215,8 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	if err != nil {
 		return nil, err
 	}
+	// What ends a term after its lease is lost must be over before another begins.
+	abort := leaderConfig(c).AbortTimeout()
 	stream, dispatcher := h.Loop("stream", loopSilence), h.Loop("dispatcher", loopSilence)
 	// A saver without anything to save waits for its interval.
 	saver := h.Loop("saver", loopSilence+c.Publish.CheckpointInterval)
@@ -236,12 +238,14 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			Connections:       c.Publish.Connections,
 			MaxInflightEvents: c.Publish.MaxInflightEvents,
 			MaxInflightBytes:  c.Publish.MaxInflightBytes,
+			CloseTimeout:      min(5*time.Second, abort/3),
 			Beat:              dispatcher.Beat,
 			Metrics:           publish.NewMetrics(p.registry),
 		},
 		saving: checkpoint.SaverConfig{
-			Interval: c.Publish.CheckpointInterval,
-			Beat:     saver.Beat,
+			Interval:     c.Publish.CheckpointInterval,
+			FlushTimeout: min(2*time.Second, abort/3),
+			Beat:         saver.Beat,
 		},
 		window:       max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),
 		drainTimeout: c.Process.DrainTimeout,

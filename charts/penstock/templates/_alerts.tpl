@@ -39,12 +39,26 @@ cluster: {{ . | quote }}
     summary: Leadership changes hands too often.
     description: {{ `{{ $value | humanize }} terms have ended in 15 minutes other than by a stop.` | quote }}
 - alert: PenstockPublisherStreamLag
-  expr: max(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.streamLagSeconds }}
+  expr: max(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.streamLagSeconds }} and on() max(penstock_publisher_stream_caught_up{ {{- $pods -}} }) == 1
   for: 5m
   labels: {severity: critical}
   annotations:
     summary: The publisher is behind the event store.
     description: {{ `The change stream is read {{ $value | humanizeDuration }} behind the event store.` | quote }}
+- alert: PenstockPublisherCatchUpStalled
+  expr: max(delta(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }[30m])) >= 0 and on() max(penstock_publisher_leader{ {{- $pods -}} }) == 1 and on() max(penstock_publisher_stream_caught_up{ {{- $pods -}} }) == 0 and on() sum(rate(penstock_publisher_events_scanned_total{ {{- $pods -}} }[15m])) == 0
+  for: 15m
+  labels: {severity: critical}
+  annotations:
+    summary: The publisher does not catch up with the event store.
+    description: The change stream is behind the event store, and its lag has not fallen for 30 minutes.
+- alert: PenstockPublisherSourceMissing
+  expr: max(penstock_publisher_source_missing{ {{- $pods -}} }) > 0
+  for: 5m
+  labels: {severity: critical}
+  annotations:
+    summary: The events collection does not exist.
+    description: The leader has waited for the events collection for 5 minutes. Nothing is published.
 - alert: PenstockPublisherCheckpointOld
   expr: max(penstock_publisher_checkpoint_age_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.checkpointAgeSeconds }}
   for: 5m
@@ -72,6 +86,20 @@ cluster: {{ . | quote }}
   annotations:
     summary: Events break the contract.
     description: {{ `Events went to the quarantine within 15 minutes ({{ $labels.reason }}): {{ $value | humanize }}.` | quote }}
+- alert: PenstockPublisherQuarantineNotEmpty
+  expr: max(penstock_publisher_quarantine_records{ {{- $pods -}} }) > {{ int64 $thresholds.quarantineRecords }}
+  for: 15m
+  labels: {severity: warning}
+  annotations:
+    summary: Events wait in the quarantine.
+    description: {{ `{{ $value | humanize }} events are in the quarantine. They were not published.` | quote }}
+- alert: PenstockPublisherTopicFull
+  expr: max(penstock_publisher_topic_size_bytes{ {{- $pods -}} }) / max(penstock_publisher_topic_size_limit_bytes{ {{- $pods -}} } > 0) > {{ divf $thresholds.topicFillPercent 100 }}
+  for: 10m
+  labels: {severity: critical}
+  annotations:
+    summary: The topic is almost full.
+    description: {{ `The topic has reached {{ $value | humanizePercentage }} of the size that it may have. When it is full, Service Bus refuses every send.` | quote }}
 - alert: PenstockPublisherSourceChanged
   expr: sum by (operation) (increase(penstock_publisher_source_mutations_total{ {{- $pods -}} }[15m])) > 0
   labels: {severity: warning}
@@ -84,6 +112,12 @@ cluster: {{ . | quote }}
   annotations:
     summary: The oplog no longer had what follows the checkpoint.
     description: The publisher scans the event store and publishes it again. Nothing is lost, but the oplog is too short for the outage that it had to bridge.
+- alert: PenstockPublisherCollectionReplaced
+  expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="collection_replaced"}[1h])) > 0
+  labels: {severity: critical}
+  annotations:
+    summary: The events collection was replaced by another.
+    description: The events collection was renamed, dropped or restored. The publisher scans the collection that has its name now, and publishes all of it.
 {{- end }}
 
 {{- define "penstock.alerts.projector" -}}
@@ -123,7 +157,7 @@ cluster: {{ . | quote }}
     summary: Read models are late.
     description: {{ `The 99th percentile from an event to its read models has been above the threshold for 10 minutes, now {{ $value | humanizeDuration }}.` | quote }}
 - alert: PenstockProjectorParked
-  expr: max by (projection) (penstock_projector_parked_aggregates{ {{- $pods -}} }) > 0
+  expr: sum by (projection) (max by (projection, reason) (penstock_projector_parked_aggregates{ {{- $pods }}, reason!~"missing|unavailable"})) > 0
   for: 5m
   labels: {severity: warning}
   annotations:
@@ -136,10 +170,26 @@ cluster: {{ . | quote }}
     summary: Messages on the topic are no events.
     description: {{ `{{ $value | humanize }} messages went to the dead-letter queue within 15 minutes, because they are no events.` | quote }}
 - alert: PenstockProjectorEventsMissing
-  expr: sum(increase(penstock_projector_gaps_total{ {{- $pods }}, result="missing"}[15m])) > 0
+  expr: sum by (projection) (max by (projection, reason) (penstock_projector_parked_aggregates{ {{- $pods }}, reason="missing"})) > 0
   for: 15m
   labels: {severity: critical}
   annotations:
     summary: The event store has holes.
-    description: Events of an aggregate are neither on the topic nor in the event store. The aggregate waits for them.
+    description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} wait for events that are neither on the topic nor in the event store.` | quote }}
+- alert: PenstockProjectorStoreUnavailable
+  expr: sum by (projection) (max by (projection, reason) (penstock_projector_parked_aggregates{ {{- $pods }}, reason="unavailable"})) > 0
+  for: 15m
+  labels: {severity: warning}
+  annotations:
+    summary: MongoDB does not take some read models.
+    description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} wait for MongoDB, which answers for others.` | quote }}
+{{- if eq (include "penstock.countsBacklog" .root) "true" }}
+- alert: PenstockProjectorDeadLetters
+  expr: max(penstock_projector_dead_letters{ {{- $pods -}} }) > {{ int64 $thresholds.deadLetters }}
+  for: 15m
+  labels: {severity: warning}
+  annotations:
+    summary: Messages are in the dead-letter queue.
+    description: {{ `{{ $value | humanize }} messages (250 and more count as 250) are in the dead-letter queue of the subscription.` | quote }}
+{{- end }}
 {{- end }}

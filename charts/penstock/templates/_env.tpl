@@ -7,7 +7,8 @@ that is null or empty leaves its variable to the service's default.
 {{- define "penstock.env.plain" -}}
 {{- range . }}
 {{- $value := index . 1 }}
-{{- if kindIs "float64" $value }}{{ $value = int64 $value }}{{ end }}
+{{- /* Helm reads every number as a float, and would write large ones as 1e+06. */}}
+{{- if and (kindIs "float64" $value) (eq (floor $value) $value) }}{{ $value = int64 $value }}{{ end }}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}
 - name: {{ index . 0 }}
   value: {{ toString $value | quote }}
@@ -72,6 +73,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_START" $own.stream.start)
   (list "PENSTOCK_PREFETCH_BYTES" $own.stream.prefetchBytes)
   (list "PENSTOCK_STREAM_SILENCE" $own.stream.silence)
+  (list "PENSTOCK_ADOPT_CHECKPOINT" $own.stream.adoptCheckpoint)
   (list "PENSTOCK_ENCODING" $own.publish.encoding)
   (list "PENSTOCK_SESSION_MODE" $own.publish.sessionMode)
   (list "PENSTOCK_SESSION_BUCKETS" $own.publish.sessionBuckets)
@@ -126,6 +128,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_SESSION_TENURE" $own.sessions.tenure)
   (list "PENSTOCK_GAP_HOLD" $own.sessions.gapHold)
   (list "PENSTOCK_GAP_PATIENCE" $own.sessions.gapPatience)
+  (list "PENSTOCK_PARK_AFTER" $own.sessions.parkAfter)
   (list "PENSTOCK_BUFFER_BYTES" $own.sessions.bufferBytes)
   (list "PENSTOCK_BACKLOG_INTERVAL" $own.backlog.interval)
   (list "PENSTOCK_BACKLOG_LIMIT" $own.backlog.limit)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -41,7 +40,7 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 	go func() { result <- work(working, term) }()
 
 	// The work must have ended when limit fires; it is armed when the work is told.
-	limit := newDeadlineTimer(&term.limit)
+	limit := newDeadlineTimer()
 	defer limit.Stop()
 	trust := time.NewTimer(forever)
 	defer trust.Stop()
@@ -55,8 +54,8 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 		if why == "" {
 			why = r
 		}
-		limit.advance(time.Now().Add(e.config.AbortTimeout()))
 		lose(cause)
+		limit.advance(time.Now().Add(e.config.AbortTimeout()))
 		lock.lost, lock.ended, lock.deadline = nil, nil, nil
 	}
 	for {
@@ -75,8 +74,8 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 			if why == "" {
 				why = reasonStopping
 			}
-			limit.advance(time.Now().Add(e.config.StopTimeout))
 			stop(ErrStopping)
+			limit.advance(time.Now().Add(e.config.StopTimeout))
 		case <-lock.lost:
 			abort(reasonLeaseLost, ErrLeaseLost)
 		case <-lock.ended:
@@ -114,18 +113,17 @@ const forever = time.Duration(math.MaxInt64)
 // deadlineTimer is a timer that starts unarmed and can only be brought forward.
 type deadlineTimer struct {
 	*time.Timer
-	// at is when it fires, for other goroutines to read; nil while it is unarmed.
-	at *atomic.Pointer[time.Time]
+	at time.Time
 }
 
-func newDeadlineTimer(at *atomic.Pointer[time.Time]) deadlineTimer {
-	return deadlineTimer{Timer: time.NewTimer(forever), at: at}
+func newDeadlineTimer() *deadlineTimer {
+	return &deadlineTimer{Timer: time.NewTimer(forever)}
 }
 
 // advance arms the timer for at, unless it is armed for an earlier time.
-func (t deadlineTimer) advance(at time.Time) {
-	if armed := t.at.Load(); armed == nil || at.Before(*armed) {
-		t.at.Store(&at)
+func (t *deadlineTimer) advance(at time.Time) {
+	if t.at.IsZero() || at.Before(t.at) {
+		t.at = at
 		t.Reset(time.Until(at))
 	}
 }

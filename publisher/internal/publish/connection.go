@@ -202,7 +202,7 @@ func (c *connections) retire(ctx context.Context, conn *connection) {
 		c.metrics.connections.Dec()
 	}
 	c.mu.Unlock()
-	closeCtx, cancel := c.options.Closing()
+	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.CloseTimeout)
 	defer cancel()
 	if err := conn.sender.Close(closeCtx); err != nil {
 		c.options.Logger.Debug().Err(err).Int("connection", conn.slot).Msg("closing a connection to the topic ended badly")
