@@ -13,6 +13,9 @@ const (
 	ReasonOutOfRange         Reason = "out_of_range"
 	ReasonMalformed          Reason = "malformed"
 	ReasonTooLarge           Reason = "too_large"
+	// ReasonRefused: the topic does not accept the event's message, which otherwise
+	// keeps the contract.
+	ReasonRefused Reason = "refused"
 )
 
 // ContractError says that an event breaks the contract. It is permanent: the

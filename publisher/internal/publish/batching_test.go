@@ -62,6 +62,7 @@ func TestRefusedBatchesDegradeThePolicyOnce(t *testing.T) {
 		events   bool
 	}{
 		{publish.FaultRefused, 1, 1, true},
+		{publish.FaultMixed, 1, 1, true},
 		{publish.FaultBatch, 1, 1, false},
 	} {
 		t.Run(test.fault.String(), func(t *testing.T) {
@@ -105,18 +106,6 @@ penstock_publisher_batching_degraded_total %v
 			})
 		})
 	}
-}
-
-func TestRefusedEventEndsTheTerm(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, newBroker(answers(fails(publish.FaultRefused))), nil)
-		h.start(t.Context())
-		h.submit(t, "a", 1)
-		if err := <-h.ran; err == nil || !strings.Contains(err.Error(), "a/1") {
-			t.Errorf("run gives %v, want the event's name", err)
-		}
-	})
 }
 
 // TestTooLargeBatchIsHalved where the link did not say so beforehand.
@@ -240,7 +229,9 @@ func TestALinkThatEndedCondemnsNoEvent(t *testing.T) {
 				ended := fails(fault)
 				ended.fault.First, ended.fault.Broken = true, true
 				b := newBroker(answers(ended, ended))
-				h := newHarness(t, b, func(o *publish.Options) { o.ClaimCheck, o.Connections = claimCheck, 2 })
+				h := newHarness(t, b, func(o *publish.Options) {
+					o.ClaimCheck, o.Connections = claimCheck, 2
+				})
 				h.start(t.Context())
 				h.submit(t, "a", 1)
 				h.finish(t)

@@ -245,6 +245,7 @@ func newHarness(t *testing.T, b *broker, change func(*publish.Options)) *harness
 			return nil
 		},
 	}
+	options.Availability = publish.NewAvailability(publish.AvailabilityOptions{FatalAfter: time.Hour})
 	if change != nil {
 		change(&options)
 	}

@@ -3,7 +3,9 @@ package publish
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
@@ -21,6 +23,7 @@ func newBackoff() backoff.Backoff {
 // connection is one open sender.
 type connection struct {
 	sender Sender
+	id     uint64
 	slot   int
 	broken chan struct{} // closed with the first error that says so
 	idle   chan struct{} // closed when it is broken and the last send has returned
@@ -28,8 +31,14 @@ type connection struct {
 	// Guarded by connections.mu.
 	sends    int
 	isBroken bool
-	served   bool // it has sent something
+	served   uint64 // sends that were accepted
+	failures int    // in a row, of batches that had not failed before
 }
+
+// maxFailures is how many batches, none of which had failed before, a connection may
+// fail in a row before it is replaced: the SDK does not always report that a link has
+// ended.
+const maxFailures = 3
 
 // connections keeps a fixed number of connections open. A broken one is replaced
 // once, however many sends report it.
@@ -38,8 +47,13 @@ type connections struct {
 	metrics  *Metrics
 	activity *activity
 
+	// turn is held by a send that must be alone, alone says that one is under way.
+	turn  chan struct{}
+	alone atomic.Bool
+
 	mu     sync.Mutex
 	slots  []*connection // nil where there is none at the moment
+	ids    uint64
 	failed int           // attempts to open one, of all slots, since the last that succeeded
 	opened chan struct{} // closed, and made anew, when one opens
 	group  sync.WaitGroup
@@ -52,6 +66,7 @@ func newConnections(options Options, activity *activity) *connections {
 		activity: activity,
 		slots:    make([]*connection, options.Connections),
 		opened:   make(chan struct{}),
+		turn:     make(chan struct{}, 1),
 	}
 }
 
@@ -89,7 +104,9 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 		if err != nil && ctx.Err() == nil {
 			switch fault, _ := faultOf(err); fault {
 			case FaultFatal:
-				return fmt.Errorf("connect to the topic: %w", err)
+				if err := c.options.Availability.ConnectRefused(err); err != nil {
+					return fmt.Errorf("connect to the topic: %w", err)
+				}
 			case FaultBusy:
 				wait = max(wait, busyWait)
 			}
@@ -100,15 +117,15 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 	return nil
 }
 
-// complain tells of a failed attempt to connect: of the first of all slots since one
-// succeeded, and then of ever fewer.
+// complain logs a failed attempt to connect: the first of all slots since one
+// succeeded, and then ever fewer.
 func (c *connections) complain(err error) {
 	c.mu.Lock()
 	c.failed++
 	failed := c.failed
 	c.mu.Unlock()
 	if failed&(failed-1) == 0 {
-		c.options.Logger.Warn().Err(err).Int("failures", failed).Msg("no connection to the topic; trying on")
+		c.options.Logger.Warn().Err(err).Int("failures", failed).Msg("no connection to the topic; retrying")
 	}
 }
 
@@ -122,9 +139,12 @@ func (c *connections) open(ctx context.Context, slot int) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.options.Availability.Connected()
 	conn := &connection{sender: sender, slot: slot, broken: make(chan struct{}), idle: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.ids++
+	conn.id = c.ids
 	c.slots[slot] = conn
 	c.failed = 0
 	close(c.opened)
@@ -133,21 +153,29 @@ func (c *connections) open(ctx context.Context, slot int) (*connection, error) {
 	return conn, nil
 }
 
-// acquire gives the connection with the fewest unanswered sends, waiting for one
-// where there is none. Its error is the cause of ctx's end.
-func (c *connections) acquire(ctx context.Context) (*connection, error) {
+// acquire gives the connection with the fewest unanswered sends, and if it can not the
+// one with the id avoid. It waits for one if there is none. A risky send, because
+// it may cost a connection, uses the last slot only, which the others then leave to it.
+// The error is the cause of ctx's end.
+func (c *connections) acquire(ctx context.Context, avoid uint64, risky bool) (*connection, error) {
 	for {
 		c.mu.Lock()
-		var least *connection
-		for _, conn := range c.slots {
-			if conn != nil && (least == nil || conn.sends < least.sends) {
-				least = conn
+		slots := c.slots
+		if last := len(slots) - 1; risky {
+			slots = slots[last:]
+		} else if c.alone.Load() && slices.ContainsFunc(slots[:last], isOpen) {
+			slots = slots[:last]
+		}
+		var best *connection
+		for _, conn := range slots {
+			if conn != nil && (best == nil || conn.preferred(best, avoid)) {
+				best = conn
 			}
 		}
-		if least != nil {
-			least.sends++
+		if best != nil {
+			best.sends++
 			c.mu.Unlock()
-			return least, nil
+			return best, nil
 		}
 		opened := c.opened
 		c.mu.Unlock()
@@ -159,31 +187,89 @@ func (c *connections) acquire(ctx context.Context) (*connection, error) {
 	}
 }
 
-// release gives a connection back after one send, and takes it out of use where
-// the send's error says that it is broken.
-func (c *connections) release(conn *connection, err error) {
+func isOpen(conn *connection) bool { return conn != nil }
+
+// enter waits until no other send is under way that must be alone, and has the last
+// slot left to this one. It is the cause of ctx's end, or nil; then leave ends it.
+func (c *connections) enter(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		c.alone.Store(true)
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *connections) leave() {
+	c.alone.Store(false)
+	<-c.turn
+}
+
+// preferred reports whether a send should rather use conn than other.
+func (conn *connection) preferred(other *connection, avoid uint64) bool {
+	if is, was := conn.id == avoid, other.id == avoid; is != was {
+		return was
+	}
+	return conn.sends < other.sends
+}
+
+// release gives a connection back after one send, and takes it out of use if the
+// send's error says that it is broken. fresh says that the batch had not failed before.
+// It gives the connection's id, and how many sends it has served.
+func (c *connections) release(conn *connection, err error, fresh bool) (id, served uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	conn.sends--
 	if err == nil {
-		conn.served = true
-	} else if _, broken := faultOf(err); broken && !conn.isBroken {
-		conn.isBroken = true
-		c.slots[conn.slot] = nil
-		close(conn.broken)
-		c.metrics.connections.Dec()
-		c.options.Logger.Warn().Err(err).Int("connection", conn.slot).
-			Msg("lost a connection to the topic; replacing it")
+		conn.served++
+		conn.failures = 0
+	} else {
+		fault, broken := faultOf(err)
+		if fresh && fault != FaultBusy && fault != FaultTooLarge {
+			conn.failures++
+		}
+		if broken || conn.failures >= maxFailures {
+			c.discard(conn, err)
+		}
 	}
 	if conn.isBroken && conn.sends == 0 {
 		close(conn.idle)
 	}
+	return conn.id, conn.served
+}
+
+// replace takes the connection with that id out of use.
+func (c *connections) replace(id uint64, reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.slots {
+		if conn != nil && conn.id == id {
+			c.discard(conn, reason)
+			if conn.sends == 0 {
+				close(conn.idle)
+			}
+		}
+	}
+}
+
+// discard takes a connection out of use; the mutex is held.
+func (c *connections) discard(conn *connection, reason error) {
+	if conn.isBroken {
+		return
+	}
+	conn.isBroken = true
+	c.slots[conn.slot] = nil
+	close(conn.broken)
+	c.metrics.connections.Dec()
+	c.options.Logger.Warn().Err(reason).Int("connection", conn.slot).
+		Msg("connection to the topic lost; replacing it")
 }
 
 func (c *connections) hasServed(conn *connection) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return conn.served
+	return conn.served > 0
 }
 
 // retire closes a connection that is broken, or any at the end.

@@ -29,6 +29,7 @@ type Dispatcher struct {
 	// to every lane.
 	stumbles zerolog.Logger
 
+	waits   chan struct{} // a token where a lane's wait ends earlier than any before
 	space   chan struct{} // a token where a blocked Submit may look again
 	closed  chan struct{} // closed by the first Drain or the end of Run
 	drained chan struct{} // closed when draining and nothing is in flight
@@ -42,18 +43,29 @@ type Dispatcher struct {
 	inflightBytes int64
 	waiting       int // blocked Submits
 	policy        Batching
-	batchBytes    int64 // of source documents, what has been seen to fit a batch
-	closing       bool  // Submit refuses
-	draining      bool  // Drain was called
-	endCause      error // why Run ended, once it has
+	batchBytes    int64  // of source documents, what has been seen to fit a batch
+	accepted      uint64 // sends that the topic has accepted
+	// policyProven says that the topic has accepted a batch of the policy in force;
+	// refusedBatches counts those that it refused before.
+	policyProven   bool
+	refusedBatches int
+	// quarantined counts the events that were quarantined for their refusal since the
+	// topic accepted one.
+	quarantined int
+	closing     bool  // Submit refuses
+	draining    bool  // Drain was called
+	endCause    error // why Run ended, once it has
 
-	// The workers: started as work demands, up to limit, they end with Run. One at
+	// sends are the batches under way, suspectSends those that failed before or whose
+	// answer is slow to come. limit bounds each.
+	sends, suspectSends, limit int
+
+	// The workers: started as work demands, up to twice limit, they end with Run. One at
 	// a time is on its way to look for work, and sends the next one before it works
 	// itself: so what arrives in between is in its batch.
 	work    sync.Cond
 	spawn   func() // starts a worker; nil before and after Run
 	workers int
-	limit   int
 	idle    int
 	waking  bool
 	group   sync.WaitGroup
@@ -72,6 +84,7 @@ func New(options Options) (*Dispatcher, error) {
 		metrics:    options.Metrics,
 		pace:       newPace(options.Metrics, options.Logger),
 		stumbles:   options.Logger.Sample(&zerolog.BurstSampler{Burst: 5, Period: time.Minute}),
+		waits:      make(chan struct{}, 1),
 		space:      make(chan struct{}, 1),
 		closed:     make(chan struct{}),
 		drained:    make(chan struct{}),
@@ -186,6 +199,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.mu.Unlock()
 
 	d.group.Go(func() { d.connections.run(runCtx, fail) })
+	d.group.Go(func() { d.endWaits(runCtx) })
 	d.supervise(runCtx)
 	if isClosed(d.drained) {
 		fail(errDrained)
@@ -206,6 +220,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.group.Wait()
 	events, bytes := d.Inflight()
 	d.metrics.inflight(-events, -bytes)
+	d.metrics.delayed.Set(0)
 	if isClosed(d.drained) { // even where something else has ended Run meanwhile
 		return nil
 	}
@@ -273,16 +288,47 @@ func (d *Dispatcher) Inflight() (events int, bytes int64) {
 // wake sends a worker to look for work, if there is some and none is on its way;
 // the mutex is held.
 func (d *Dispatcher) wake() {
-	if d.waking || d.spawn == nil || d.lanes.readyHead == nil {
+	if d.waking || d.spawn == nil || !d.hasWork() {
 		return
 	}
 	switch {
 	case d.idle > 0:
 		d.waking = true
 		d.work.Signal()
-	case d.workers < d.limit:
+	case d.workers < 2*d.limit:
 		d.waking = true
 		d.workers++
 		d.spawn()
+	}
+}
+
+// endWaits makes lanes ready whose wait is over, until ctx ends.
+func (d *Dispatcher) endWaits(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-d.waits:
+		case <-ctx.Done():
+			return
+		}
+		d.mu.Lock()
+		now := time.Now()
+		next := d.lanes.endWaits(now)
+		d.metrics.delayed.Set(float64(len(d.lanes.waiting)))
+		d.wake()
+		d.mu.Unlock()
+		if !next.IsZero() {
+			timer.Reset(next.Sub(now))
+		}
+	}
+}
+
+// notifyWaits tells endWaits of a lane whose wait ends before all others.
+func (d *Dispatcher) notifyWaits() {
+	select {
+	case d.waits <- struct{}{}:
+	default:
 	}
 }

@@ -118,7 +118,10 @@ func TestWhatEndsATerm(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := newBroker(nil)
-				h := newHarness(t, b, func(o *publish.Options) { change(o, b) })
+				h := newHarness(t, b, func(o *publish.Options) {
+					o.Availability = nil // a refusal ends the term at once
+					change(o, b)
+				})
 				h.start(t.Context())
 				if err := h.Submit(t.Context(), item("a", 1)); err != nil && !errors.Is(err, publish.ErrClosed) {
 					t.Errorf("submit: %v", err)
@@ -265,6 +268,7 @@ penstock_publisher_send_errors_total{fault="batch_refused"} 0
 penstock_publisher_send_errors_total{fault="busy"} 0
 penstock_publisher_send_errors_total{fault="disconnected"} 0
 penstock_publisher_send_errors_total{fault="fatal"} 0
+penstock_publisher_send_errors_total{fault="mixed_refused"} 0
 penstock_publisher_send_errors_total{fault="refused"} 0
 penstock_publisher_send_errors_total{fault="too_large"} 0
 penstock_publisher_send_errors_total{fault="transient"} 0

@@ -1,6 +1,11 @@
 package publish
 
-import "github.com/penstock-cdc/penstock/pkg/event"
+import (
+	"container/heap"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
 
 // entry is one event in flight, from Submit to its acknowledgement. Entries are
 // reused.
@@ -17,17 +22,47 @@ type entry struct {
 // long as there are some.
 type lane struct {
 	key        string
-	head, tail *entry // queued
-	sending    int    // taken by a worker and not settled: those queued wait for all of them
-	next       *lane  // behind it in the ready queue, or in the free list
+	head, tail *entry   // queued
+	sending    int      // taken by a worker and not settled: those queued wait for all of them
+	setback    *setback // what its failed sends say; nil if none failed since one was accepted
+	next       *lane    // behind it in a ready queue, or in the free list
+}
+
+// laneQueue is a queue of ready lanes, oldest first.
+type laneQueue struct{ head, tail *lane }
+
+func (q *laneQueue) push(ln *lane) {
+	if q.head == nil {
+		q.head = ln
+	} else {
+		q.tail.next = ln
+	}
+	q.tail = ln
+}
+
+func (q *laneQueue) pop() {
+	ln := q.head
+	q.head = ln.next
+	ln.next = nil
+	if q.head == nil {
+		q.tail = nil
+	}
 }
 
 // lanes are the events in flight by session key. Its owner's mutex guards it.
 type lanes struct {
-	byKey               map[string]*lane
-	readyHead, readyEnd *lane // lanes with events queued and none sending, oldest first
-	freeEntries         *entry
-	freeLanes           *lane
+	byKey map[string]*lane
+	// ready and suspects are the lanes with events queued, none sending and no wait.
+	// Suspects failed before and are kept out of the batches of the others.
+	ready, suspects laneQueue
+	// waiting are the lanes whose setback has not ended, the first to end on top.
+	waiting laneHeap
+	// unexplained counts those of them that failed while the topic accepted nothing else.
+	unexplained int
+	// setbacks counts the lanes with a setback.
+	setbacks    int
+	freeEntries *entry
+	freeLanes   *lane
 }
 
 // entry gives an unused entry.
@@ -62,20 +97,26 @@ func (l *lanes) add(key string, e *entry) {
 	}
 	ln.head, ln.tail = e, e
 	if ln.sending == 0 {
-		l.pushReady(ln)
+		l.offer(ln)
 	}
 }
 
-// take moves events from the longest ready lanes to a batch, within its bounds
-// but at least one: those of one lane, or with mixed those of as many as fit.
-func (l *lanes) take(batch []*entry, mixed bool, maxEvents int, maxBytes int64) []*entry {
+// take moves events from the oldest lanes of a ready queue to a batch, within its
+// bounds but at least one: those of one lane, or with mixed those of as many as fit.
+func (l *lanes) take(batch []*entry, from *laneQueue, mixed bool, maxEvents int, maxBytes int64) []*entry {
 	var bytes int64
-	for l.readyHead != nil && len(batch) < maxEvents {
-		ln := l.readyHead
+	for from.head != nil && len(batch) < maxEvents {
+		ln := from.head
 		if len(batch) > 0 && bytes+ln.head.size > maxBytes {
 			break
 		}
-		l.popReady()
+		if s := ln.setback; s != nil && s.most > 0 {
+			if len(batch) >= s.most {
+				break
+			}
+			maxEvents = min(maxEvents, s.most)
+		}
+		from.pop()
 		for e := ln.head; e != nil && len(batch) < maxEvents; e = ln.head {
 			if len(batch) > 0 && bytes+e.size > maxBytes {
 				break
@@ -109,10 +150,15 @@ func (l *lanes) putBack(entries []*entry) {
 	}
 }
 
-// remove drops taken events that are settled.
+// remove drops taken events that are settled. The setback of their lanes ends: what
+// comes next in them has not failed.
 func (l *lanes) remove(entries []*entry) {
 	for _, e := range entries {
 		ln := e.lane
+		if ln.setback != nil {
+			ln.setback = nil
+			l.setbacks--
+		}
 		*e = entry{next: l.freeEntries}
 		l.freeEntries = e
 		l.settle(ln)
@@ -120,13 +166,13 @@ func (l *lanes) remove(entries []*entry) {
 }
 
 // settle counts one taken event of a lane less; with the last one the lane is
-// ready again, or gone.
+// ready again, waits, or is gone.
 func (l *lanes) settle(ln *lane) {
 	ln.sending--
 	switch {
 	case ln.sending > 0:
 	case ln.head != nil:
-		l.pushReady(ln)
+		l.offer(ln)
 	default:
 		delete(l.byKey, ln.key)
 		*ln = lane{next: l.freeLanes}
@@ -134,20 +180,83 @@ func (l *lanes) settle(ln *lane) {
 	}
 }
 
-func (l *lanes) pushReady(ln *lane) {
-	if l.readyHead == nil {
-		l.readyHead = ln
-	} else {
-		l.readyEnd.next = ln
+// offer makes a lane with events queued ready, or has it wait.
+func (l *lanes) offer(ln *lane) {
+	switch s := ln.setback; {
+	case s == nil:
+		l.ready.push(ln)
+	case s.waits:
+		heap.Push(&l.waiting, ln)
+		if !s.explained {
+			l.unexplained++
+		}
+	case s.suspect:
+		l.suspects.push(ln)
+	default:
+		l.ready.push(ln)
 	}
-	l.readyEnd = ln
 }
 
-func (l *lanes) popReady() {
-	ln := l.readyHead
-	l.readyHead = ln.next
-	ln.next = nil
-	if l.readyHead == nil {
-		l.readyEnd = nil
+// endWaits makes the lanes ready whose wait is over, and gives the time of the next
+// one; zero if none waits.
+func (l *lanes) endWaits(now time.Time) time.Time {
+	for len(l.waiting) > 0 {
+		if next := l.waiting[0].setback.notBefore; next.After(now) {
+			return next
+		}
+		ln, _ := heap.Pop(&l.waiting).(*lane)
+		if !ln.setback.explained {
+			l.unexplained--
+		}
+		ln.setback.waits = false
+		l.offer(ln)
 	}
+	return time.Time{}
+}
+
+// endUnexplained makes the lanes ready that failed while the topic accepted nothing
+// else: the topic accepts events again, so waiting longer has no purpose.
+func (l *lanes) endUnexplained() {
+	if l.unexplained == 0 {
+		return
+	}
+	var still laneHeap
+	was := l.waiting
+	l.waiting = nil
+	for _, ln := range was {
+		s := ln.setback
+		if s.explained {
+			still = append(still, ln)
+			continue
+		}
+		if !s.refused {
+			s.most = 0
+		}
+		s.waits = false
+		l.offer(ln)
+	}
+	heap.Init(&still)
+	l.waiting, l.unexplained = still, 0
+}
+
+// laneHeap orders waiting lanes by the end of their wait.
+type laneHeap []*lane
+
+func (h laneHeap) Len() int           { return len(h) }
+func (h laneHeap) Less(i, j int) bool { return h[i].setback.notBefore.Before(h[j].setback.notBefore) }
+func (h laneHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements [heap.Interface].
+func (h *laneHeap) Push(x any) {
+	ln, _ := x.(*lane)
+	*h = append(*h, ln)
+}
+
+// Pop implements [heap.Interface].
+func (h *laneHeap) Pop() any {
+	last := len(*h) - 1
+	ln := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return ln
 }

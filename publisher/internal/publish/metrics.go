@@ -29,6 +29,7 @@ type Metrics struct {
 	rate           prometheus.Gauge
 	degraded       prometheus.Counter
 	connections    prometheus.Gauge
+	delayed        prometheus.Gauge
 }
 
 // NewMetrics registers the metrics, each label value at 0, so that a first fault is
@@ -73,6 +74,10 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		connections: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_publisher_connections",
 			Help: "Connections to the topic that are open.",
+		}),
+		delayed: auto.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_publisher_delayed_keys",
+			Help: "Session keys whose next event waits for another attempt because sending it failed.",
 		}),
 	}
 	published := auto.NewCounterVec(prometheus.CounterOpts{

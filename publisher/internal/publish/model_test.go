@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
@@ -34,11 +35,12 @@ type scenario struct {
 	trouble     int // per cent of the sends that fail in a passing way
 	huge        int // per cent of the events that are too large
 	invalid     int // per cent of the events that cannot be encoded
+	refused     int // per cent of the events that the topic refuses for good
 	endsEarly   bool
 }
 
 func drawScenario(t *rapid.T) scenario {
-	return scenario{
+	s := scenario{
 		seed:        rapid.Uint64().Draw(t, "seed"),
 		aggregates:  rapid.IntRange(1, 60).Draw(t, "aggregates"),
 		buckets:     rapid.IntRange(0, 8).Draw(t, "buckets"),
@@ -55,13 +57,21 @@ func drawScenario(t *rapid.T) scenario {
 		trouble:     rapid.SampledFrom([]int{0, 2, 20}).Draw(t, "trouble"),
 		huge:        rapid.SampledFrom([]int{0, 5}).Draw(t, "huge"),
 		invalid:     rapid.SampledFrom([]int{0, 5}).Draw(t, "invalid"),
+		refused:     rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "refused"),
 		endsEarly:   rapid.Bool().Draw(t, "endsEarly"),
 	}
+	if s.refused > 0 {
+		// While each key waits for an event that is refused, nothing shows that the topic
+		// works. So each aggregate has its key, and a further one goes on to the end.
+		s.buckets, s.inflight, s.bytes = 0, 2000, 1<<20
+	}
+	return s
 }
 
 // TestOrderUnderFaults drives random workloads through random trouble, in virtual
 // time: latencies, lost connections whose sends arrive or not or later,
-// throttling, refused batches, events too large or not encodable, an early end.
+// throttling, refused batches, events that are refused, too large or not encodable, an
+// early end.
 func TestOrderUnderFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawScenario(rt)
@@ -107,6 +117,8 @@ func (s scenario) run(t *testing.T) error {
 			kind = "huge"
 		case p < s.huge+s.invalid:
 			kind = "invalid"
+		case p < s.huge+s.invalid+s.refused:
+			kind = "refused"
 		}
 		it := item(aggregate, next[aggregate])
 		it.Ticket, it.Size = uint64(i), 1+workload.IntN(200)
@@ -127,6 +139,7 @@ func (s scenario) run(t *testing.T) error {
 		o.Batching, o.ClaimCheck = s.batching, s.claimCheck
 		o.Connections, o.MaxSends, o.MaxBatchEvents = s.connections, s.sends, s.batch
 		o.MaxInflightEvents, o.MaxInflightBytes = s.inflight, s.bytes
+		o.Breaker = breaker.New(breaker.Limit{Minimum: s.events})
 	})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -153,6 +166,16 @@ func (s scenario) run(t *testing.T) error {
 			problems = append(problems, fmt.Errorf("%d events of %d bytes are in flight", events, bytes))
 		}
 	}
+	for id, own := int64(1), accepted; s.refused > 0 && ctx.Err() == nil && !h.allAcked(own); id++ {
+		pulse := submitted{item: item("1000", id)}
+		pulse.item.Ticket = uint64(len(stream))
+		if h.Submit(ctx, pulse.item) != nil {
+			break
+		}
+		stream = append(stream, pulse)
+		accepted++
+		<-time.After(time.Second)
+	}
 	drainErr := h.Drain(ctx)
 	runErr := <-h.ran
 	if drainErr == nil {
@@ -175,7 +198,7 @@ func (s scenario) run(t *testing.T) error {
 	for ticket, times := range h.acked {
 		e := stream[ticket]
 		quarantined := h.quarantined[ticket] != nil
-		unpublishable := e.kind == "invalid" || e.kind == "huge" && !s.claimCheck
+		unpublishable := e.kind == "invalid" || e.kind == "refused" || e.kind == "huge" && !s.claimCheck
 		id := fmt.Sprintf("%s/%d", e.item.Event.AggregateID, e.item.Event.EventID)
 		if times != 1 || quarantined != unpublishable || onTopic[id] == unpublishable {
 			problems = append(problems, fmt.Errorf("event %s (%s) was acknowledged %d times, quarantined: %v, on the topic: %v",
@@ -185,7 +208,7 @@ func (s scenario) run(t *testing.T) error {
 	topic.late.Wait()
 	problems = append(problems, checkOrder(topic.stored(), func(aggregate string, id int64) bool {
 		kind := kindOf(event.Keys{AggregateID: aggregate, EventID: id})
-		return kind == "invalid" || kind == "huge" && !s.claimCheck
+		return kind == "invalid" || kind == "refused" || kind == "huge" && !s.claimCheck
 	}))
 	for _, problem := range topic.problems {
 		problems = append(problems, errors.New(problem))
@@ -216,12 +239,18 @@ func (s scenario) answer(random *rand.Rand, kinds map[string]string, messages []
 		fits = 1 + random.IntN(fits)
 	}
 	a.fits = fits
+	for i, m := range messages[:fits] {
+		if kinds[m.MessageID] == "refused" {
+			a.fault = &publish.SendError{Fault: publish.FaultRefused, Err: errors.New("refused"), First: i == 0 && random.IntN(4) == 0}
+			return a
+		}
+	}
 	switch {
 	case s.partitioned && s.dedup && len(messages) > 1:
 		a.fault = &publish.SendError{Fault: publish.FaultBatch, Err: errors.New("no batches")}
 		return a
 	case s.partitioned && len(keys) > 1:
-		a.fault = &publish.SendError{Fault: publish.FaultRefused, Err: errors.New("distinct keys")}
+		a.fault = &publish.SendError{Fault: s.mixedFault(random), Err: errors.New("distinct keys")}
 		return a
 	}
 	if random.IntN(100) >= s.trouble {
@@ -248,4 +277,25 @@ func (s scenario) answer(random *rand.Rand, kinds map[string]string, messages []
 		a.storedAfter = time.Duration(random.IntN(5000)) * time.Millisecond
 	}
 	return a
+}
+
+// mixedFault is how a partitioned topic's refusal of a batch of several keys is
+// understood.
+func (scenario) mixedFault(random *rand.Rand) publish.Fault {
+	if random.IntN(2) == 0 {
+		return publish.FaultRefused
+	}
+	return publish.FaultMixed
+}
+
+// allAcked reports whether the events with the first n tickets are acknowledged.
+func (h *harness) allAcked(n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ticket := range uint64(n) {
+		if h.acked[ticket] == 0 {
+			return false
+		}
+	}
+	return true
 }

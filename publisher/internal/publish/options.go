@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
@@ -75,7 +76,8 @@ type Options struct {
 	MaxBatchEvents int
 	// MaxSends bounds the unanswered sends over all connections. Default 512 for
 	// one key or event at a time; with mixed batches 4 per connection, since fewer
-	// sends make fuller and cheaper batches.
+	// sends make fuller and cheaper batches. As many again may be under way of events
+	// that failed before or whose answer is slow to come.
 	MaxSends int
 	// SendTimeout bounds one send, and opening one connection. After it the outcome
 	// is unknown and the connection is replaced. Default 30 s.
@@ -87,6 +89,21 @@ type Options struct {
 	// nothing to do: an outage of the broker is no reason to restart. It is no longer
 	// called once a call to the broker does not return.
 	Beat func()
+	// MaxAttempts is how many times the topic may refuse one event, while it accepts
+	// others, before the event is quarantined. Default 5.
+	MaxAttempts int
+	// GiveUpAfter is how long an event must have failed if the topic does not say that
+	// it refuses the event: it fails for an unknown reason, or is not answered. Default
+	// 2 min.
+	GiveUpAfter time.Duration
+	// Breaker bounds the events that are quarantined for being refused; beyond it Run
+	// ends with [ErrRefusals]. A process has one. Default one that allows 10, or 5 % of
+	// the last 1000 events.
+	Breaker *breaker.Breaker
+	// Availability says how long a topic may refuse everything. A process has one.
+	// Default one that ends Run at the first such refusal.
+	Availability *Availability
+
 	// Metrics default to a set that nobody looks at. A process has one set, whatever
 	// the number of terms.
 	Metrics *Metrics
@@ -105,6 +122,14 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.CloseTimeout, 5*time.Second)
 	if o.Beat == nil {
 		o.Beat = func() {}
+	}
+	setDefault(&o.MaxAttempts, 5)
+	setDefault(&o.GiveUpAfter, 2*time.Minute)
+	if o.Breaker == nil {
+		o.Breaker = breaker.New(breaker.Limit{Window: 1000, Share: 0.05, Minimum: 10})
+	}
+	if o.Availability == nil {
+		o.Availability = NewAvailability(AvailabilityOptions{})
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
@@ -140,6 +165,8 @@ func (o Options) validate() error {
 	require(o.MaxSends >= 0, "MaxSends is negative")
 	require(o.SendTimeout > 0, "SendTimeout is negative")
 	require(o.CloseTimeout > 0, "CloseTimeout is negative")
+	require(o.MaxAttempts > 0, "MaxAttempts is negative")
+	require(o.GiveUpAfter > 0, "GiveUpAfter is negative")
 	if o.MaxBatchEvents < 1 || o.MaxBatchEvents > MaxBatchEvents {
 		problems = append(problems, fmt.Errorf("MaxBatchEvents is %d, not between 1 and %d", o.MaxBatchEvents, MaxBatchEvents))
 	}

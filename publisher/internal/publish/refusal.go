@@ -12,26 +12,82 @@ import (
 // a batch of the premium tier holds 1 MB (azure-sdk-for-python#38260).
 const maxBatchBytes = 1 << 20
 
-// refused falls back to a smaller policy after the topic has refused a batch, and
-// returns the events to their lanes. False means that Run ends.
-func (w *worker) refused(fault Fault, err error) bool {
+// unprovenBatches is how many batches in a row the topic refuses, with no word that
+// it is for their being batches and with none accepted before, until the policy is the
+// reason: of a batch that one message spoils, soon a half is accepted.
+const unprovenBatches = 8
+
+// ErrRefusals says that the topic refuses so many of the events that the events are not
+// the reason.
+var ErrRefusals = errors.New("the topic refuses too many events")
+
+// degrade falls back to a smaller policy after the topic has refused a batch, and
+// returns the events to their lanes.
+func (w *worker) degrade(fault Fault, err error) {
+	w.d.mu.Lock()
+	w.degradePolicy(fault, err)
+	w.d.mu.Unlock()
+	w.putBack(0)
+}
+
+// degradePolicy falls back to a smaller policy; the mutex is held.
+func (w *worker) degradePolicy(fault Fault, err error) {
 	d := w.d
-	if len(w.batch) == 1 {
-		d.fail(fmt.Errorf("publish event %s: the topic refuses it: %w", w.batch[0].message.MessageID, err))
+	if d.policy != w.policy {
+		return // other batches of the old policy were under way: only the first refusal counts
+	}
+	d.policy = w.policy.degraded(fault)
+	d.limit = max(d.limit, d.options.sends(d.policy))
+	d.policyProven, d.refusedBatches = false, 0
+	d.metrics.degraded.Inc()
+	d.options.Logger.Warn().Err(err).Str("from", string(w.policy)).Str("to", string(d.policy)).
+		Msg("the topic refuses such batches: sending smaller ones; set PENSTOCK_BATCHING to spare this attempt in every term")
+}
+
+// noteRefusedBatch counts a batch that the topic refused without a word that it is for
+// its being a batch; the mutex is held.
+func (w *worker) noteRefusedBatch(f failure) {
+	d := w.d
+	if f.fault != FaultRefused || !w.tests(f.events) || d.policyProven || d.policy != w.policy {
+		return
+	}
+	if d.refusedBatches++; d.refusedBatches >= unprovenBatches {
+		w.degradePolicy(FaultRefused, f.err)
+	}
+}
+
+// noteAcceptedBatch notes that the topic takes batches of the policy.
+func (w *worker) noteAcceptedBatch(events int) {
+	if !w.tests(events) {
+		return
+	}
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if w.d.policy == w.policy {
+		w.d.policyProven = true
+	}
+}
+
+// tests reports whether so many events at the head of the batch are what its policy
+// allows and a smaller one does not.
+func (w *worker) tests(events int) bool {
+	if w.policy == BatchingMixed {
+		return w.batch[0].lane != w.batch[events-1].lane
+	}
+	return w.policy == BatchingSession && events > 1
+}
+
+// refused quarantines the one event of the batch, unless too many of the recent ones
+// were. False means that Run ends.
+func (w *worker) refused(ctx context.Context, cause *event.ContractError) bool {
+	d := w.d
+	if !d.options.Breaker.Allow() {
+		recent, aside := d.options.Breaker.Recent()
+		d.fail(fmt.Errorf("publish event %s: %w: %d of the last %d are in the quarantine already; correct the topic's settings, or raise PENSTOCK_QUARANTINE_SHARE if the events are at fault: %w",
+			w.batch[0].message.MessageID, ErrRefusals, aside, recent, cause))
 		return false
 	}
-	d.mu.Lock()
-	// Other batches of the old policy are under way: only the first refusal counts.
-	if d.policy == w.policy {
-		d.policy = w.policy.degraded(fault)
-		d.limit = max(d.limit, d.options.sends(d.policy))
-		d.metrics.degraded.Inc()
-		d.options.Logger.Warn().Err(err).Str("from", string(w.policy)).Str("to", string(d.policy)).
-			Msg("the topic refuses such batches: sending smaller ones. Configure the batching to spare this attempt in every term")
-	}
-	d.mu.Unlock()
-	w.putBack(0)
-	return true
+	return w.quarantine(ctx, 0, cause)
 }
 
 // tooLarge makes the batch smaller: fewer events, or a claim check for the one,
@@ -75,7 +131,7 @@ func (w *worker) quarantine(ctx context.Context, i int, cause error) bool {
 	}
 	w.d.metrics.published[resultQuarantined].Inc()
 	w.batch = append(w.batch[:i], w.batch[i+1:]...)
-	w.settle([]*entry{e})
+	w.settle([]*entry{e}, false)
 	return true
 }
 

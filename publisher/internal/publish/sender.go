@@ -22,7 +22,7 @@ type Sender interface {
 }
 
 // Connect opens one connection, ready to send. Its errors are judged like those
-// of Send: only [FaultFatal] ends the term, everything else is tried again.
+// of Send: only [FaultFatal] can end the term, everything else is retried.
 type Connect func(ctx context.Context) (Sender, error)
 
 // Fault says what a failed send means for what comes next.
@@ -40,12 +40,15 @@ const (
 	FaultBusy
 	// FaultTooLarge: the messages exceed what the topic takes at once.
 	FaultTooLarge
-	// FaultRefused: the topic refuses the messages as they stand. A batch falls back
-	// to a smaller policy; a single message ends the term.
+	// FaultRefused: the topic refuses the messages as they stand. A batch is halved; a
+	// single message that stays refused goes to the quarantine.
 	FaultRefused
+	// FaultMixed: the topic takes no batch of several session keys.
+	FaultMixed
 	// FaultBatch: the topic takes no batch at all.
 	FaultBatch
-	// FaultFatal: no retry helps: unauthorized, no such topic, disabled.
+	// FaultFatal needs an operator: unauthorized, no such topic, disabled. It ends the
+	// term if it lasts, see [Availability].
 	FaultFatal
 
 	// faults is how many there are.
@@ -65,6 +68,8 @@ func (f Fault) String() string {
 		return "too_large"
 	case FaultRefused:
 		return "refused"
+	case FaultMixed:
+		return "mixed_refused"
 	case FaultBatch:
 		return "batch_refused"
 	case FaultFatal:
@@ -78,11 +83,11 @@ func (f Fault) String() string {
 type SendError struct {
 	Fault Fault
 	// Broken says that the sender must be replaced, whatever the fault; it is
-	// implied by [FaultDisconnected]. A fault that would end the term, or keep a message
-	// from the topic, is then believed only where other senders say the same.
+	// implied by [FaultDisconnected]. A fault that would keep a message from the topic
+	// then counts only if other senders report it, too.
 	Broken bool
-	// First says, with [FaultTooLarge], that the first message is too large by
-	// itself.
+	// First says, with [FaultTooLarge] and [FaultRefused], that the first message is the
+	// reason.
 	First bool
 	Err   error
 }

@@ -209,7 +209,7 @@ func TestAnOutageFillsNoLog(t *testing.T) {
 		}
 		h.start(t.Context())
 		h.finish(t)
-		if lines := strings.Count(log.String(), "sending fails repeatedly"); lines < 1 || lines > 10 {
+		if lines := strings.Count(log.String(), "sending fails repeatedly; retrying"); lines < 1 || lines > 10 {
 			t.Errorf("%d lines in a minute, want a few of many", lines)
 		}
 	})

@@ -2,22 +2,23 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// splitAfter is how many times a batch fails in a passing way before it is halved:
-// one message that the broker stumbles over must not hold up its neighbours.
-const splitAfter = 3
+// slowSend is after what time an unanswered send no longer takes the place of
+// another: an event that the broker does not answer must not hold up the others.
+const slowSend = time.Second
 
 // worker takes batches, encodes and sends them, one at a time. Its buffers are
 // reused.
 type worker struct {
 	d        *Dispatcher
 	policy   Batching // that batch was taken by
+	suspect  bool     // batch counts among the suspects; the dispatcher's mutex guards it
 	batch    []*entry
 	messages []*event.Message
 	tickets  []uint64
@@ -30,9 +31,14 @@ func (w *worker) run(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		w.policy, w.batch = w.d.take(w.batch[:0])
+		w.take()
 		done(len(w.batch))
-		if !w.publish(ctx) {
+		if len(w.batch) == 0 {
+			continue
+		}
+		more := w.publish(ctx)
+		w.done()
+		if !more {
 			return
 		}
 	}
@@ -50,7 +56,7 @@ func (d *Dispatcher) awaitWork(ctx context.Context, woken bool) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		if d.lanes.readyHead != nil {
+		if d.hasWork() {
 			return true
 		}
 		d.idle++
@@ -60,17 +66,59 @@ func (d *Dispatcher) awaitWork(ctx context.Context, woken bool) bool {
 	}
 }
 
-// take fills a batch, which stays empty where another worker was faster.
-func (d *Dispatcher) take(batch []*entry) (Batching, []*entry) {
+// hasWork reports whether a batch may be taken; the mutex is held. Suspects have as
+// many sends as the others, but never one of theirs.
+func (d *Dispatcher) hasWork() bool {
+	return d.lanes.ready.head != nil && d.sends < d.limit ||
+		d.lanes.suspects.head != nil && d.suspectSends < d.limit
+}
+
+// take fills the batch, which stays empty if another worker was faster.
+func (w *worker) take() {
+	d := w.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	w.policy, w.batch = d.policy, w.batch[:0]
+	if !d.hasWork() {
+		return
+	}
 	maxEvents := 1
 	if d.policy != BatchingOff {
 		maxEvents = d.pace.batch(d.options.MaxBatchEvents)
 	}
-	batch = d.lanes.take(batch, d.policy == BatchingMixed, maxEvents, d.batchBytes)
+	from := &d.lanes.ready
+	if w.suspect = from.head == nil || d.sends >= d.limit; w.suspect {
+		from = &d.lanes.suspects
+		d.suspectSends++
+	} else {
+		d.sends++
+	}
+	w.batch = d.lanes.take(w.batch, from, d.policy == BatchingMixed, maxEvents, d.batchBytes)
 	d.wake()
-	return d.policy, batch
+}
+
+// done lets another batch be taken in the place of this worker's.
+func (w *worker) done() {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if w.suspect {
+		w.d.suspectSends--
+	} else {
+		w.d.sends--
+	}
+	w.d.wake()
+}
+
+// slow counts the batch among the suspects from now on, if there is room.
+func (w *worker) slow() {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if !w.suspect && w.d.suspectSends < w.d.limit {
+		w.suspect = true
+		w.d.sends--
+		w.d.suspectSends++
+		w.d.wake()
+	}
 }
 
 // publish brings the batch to the topic, or what is left of it back to its lanes.
@@ -79,71 +127,43 @@ func (w *worker) publish(ctx context.Context) bool {
 	if !w.encode(ctx) {
 		return false
 	}
-	retry := newBackoff()
-	doubts := 0
-	for failures := 0; len(w.batch) > 0; {
-		accepted, err := w.send(ctx)
+	for ambiguous := 0; len(w.batch) > 0; {
+		accepted, f := w.send(ctx)
 		switch {
-		case err == nil:
+		case f == nil:
 			w.published(accepted)
 			return true
 		case ctx.Err() != nil:
 			return false
 		}
-		fault, broken := faultOf(err)
+		fault, broken := faultOf(f.err)
 		w.d.metrics.sendErrors.WithLabelValues(fault.String()).Inc()
-		if broken && doubts < w.d.options.Connections && w.doubts(fault) {
-			doubts++
-			continue
-		}
 		switch fault {
-		case FaultBusy:
+		case FaultTooLarge, FaultBatch, FaultMixed:
+			// A link that ended tells every later send why it did, though another message
+			// was the reason: for an event alone each connection is asked once.
+			if broken && len(w.batch) == 1 && ambiguous < w.d.options.Connections {
+				ambiguous++
+				continue
+			}
+		default:
+		}
+		switch {
+		case fault == FaultBusy:
 			w.putBack(0)
 			return true
-		case FaultRefused, FaultBatch:
-			return w.refused(fault, err)
-		case FaultTooLarge:
-			if !w.tooLarge(ctx, err) {
+		case fault == FaultTooLarge:
+			if !w.tooLarge(ctx, f.err) {
 				return false
 			}
-			continue
-		case FaultFatal:
-			w.d.fail(fmt.Errorf("publish to the topic: %w", err))
-			return false
+		case len(w.batch) > 1 && (fault == FaultBatch || fault == FaultMixed):
+			w.degrade(fault, f.err)
+			return true
+		default:
+			return w.failed(ctx, fault, f)
 		}
-		failures++
-		if failures == splitAfter {
-			w.d.stumbles.Warn().Err(err).Str("messageId", w.batch[0].message.MessageID).
-				Int("events", len(w.batch)).Msg("sending fails repeatedly; trying on")
-		}
-		if failures >= splitAfter {
-			w.putBack((len(w.batch) + 1) / 2)
-		}
-		if backoff.Wait(ctx, retry.Next()) != nil {
-			return false
-		}
-		done, err := w.d.pace.wait(ctx)
-		if err != nil {
-			return false
-		}
-		done(len(w.batch))
 	}
 	return true
-}
-
-// doubts tells whether a fault that would have consequences may be none of the batch's,
-// from a connection that is broken: a link that ended says to every later send why it
-// did, though another message was the reason, or a token that has run out since. Each
-// connection may be asked once.
-func (w *worker) doubts(fault Fault) bool {
-	switch fault {
-	case FaultFatal:
-		return true
-	case FaultTooLarge, FaultRefused, FaultBatch: // of a batch they cost little
-		return len(w.batch) == 1
-	default:
-		return false
-	}
 }
 
 // encode makes the messages of the batch. What cannot be encoded goes to the
@@ -173,47 +193,144 @@ func (w *worker) encode(ctx context.Context) bool {
 	return true
 }
 
-// send sends the batch once, when a connection allows it. An error with ctx ended
+// send sends the batch once, when a connection allows it. A failure with ctx ended
 // means that Run ends.
-func (w *worker) send(ctx context.Context) (accepted int, err error) {
-	conn, err := w.d.connections.acquire(ctx)
+func (w *worker) send(ctx context.Context) (accepted int, failed *failure) {
+	f := failure{events: len(w.batch)}
+	w.d.mu.Lock()
+	f.before = w.d.accepted
+	avoid, risky, alone, fresh := uint64(0), false, false, true
+	if s := w.batch[0].lane.setback; s != nil {
+		avoid, risky, alone, fresh = s.connection, s.risky, s.alone(), false
+	}
+	w.d.mu.Unlock()
+	if alone {
+		if err := w.d.connections.enter(ctx); err != nil {
+			return 0, &f
+		}
+		defer w.d.connections.leave()
+	}
+	conn, err := w.d.connections.acquire(ctx, avoid, risky)
 	if err != nil {
-		return 0, err
+		return 0, &f
 	}
 	w.messages = w.messages[:0]
 	for _, e := range w.batch {
 		w.messages = append(w.messages, &e.message)
 	}
+	// What turns slow runs beside the send and has ended when the send is over.
+	turned := make(chan struct{})
+	turning := time.AfterFunc(slowSend, func() { w.slow(); close(turned) })
 	sendCtx, cancel := context.WithTimeout(ctx, w.d.options.SendTimeout)
 	start := time.Now()
 	call := w.d.activity.begin()
 	accepted, err = conn.sender.Send(sendCtx, w.messages)
 	w.d.activity.end(call)
 	took := time.Since(start)
+	f.timedOut = err != nil && (sendCtx.Err() != nil || errors.Is(err, context.DeadlineExceeded))
 	cancel()
+	if !turning.Stop() {
+		<-turned
+	}
 	clear(w.messages)
 
 	if err == nil && (accepted < 1 || accepted > len(w.batch)) {
-		err = &SendError{Fault: FaultFatal, Err: fmt.Errorf("sender accepted %d of %d messages", accepted, len(w.batch))}
+		w.d.fail(fmt.Errorf("publish to the topic: sender accepted %d of %d messages", accepted, len(w.batch)))
+		return 0, &f
 	}
+	f.connection, f.served = w.d.connections.release(conn, err, fresh)
 	if err != nil {
 		if fault, _ := faultOf(err); fault == FaultBusy {
 			w.d.pace.refused(err)
 		}
-		w.d.connections.release(conn, err)
-		return 0, err
+		f.err, f.at = err, time.Now()
+		return 0, &f
 	}
-	w.d.connections.release(conn, nil)
+	w.d.options.Availability.Accepted()
 	w.d.pace.accepted(accepted)
 	w.d.metrics.sendDuration.Observe(took.Seconds())
 	w.d.metrics.batchEvents.Observe(float64(accepted))
 	return accepted, nil
 }
 
+// failed has the batch wait in its lanes, in smaller parts if its own events may be
+// the reason, or quarantines the event that is. False means that Run ends.
+func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
+	d := w.d
+	if fault == FaultFatal {
+		if err := d.options.Availability.Refused(f.err); err != nil {
+			d.fail(fmt.Errorf("publish to the topic: %w", err))
+			return false
+		}
+	}
+	if sendErr, ok := errors.AsType[*SendError](f.err); ok && sendErr.First && len(w.batch) > 1 {
+		w.putBack(1)
+		f.events = 1
+	}
+	if fault == FaultBatch || fault == FaultMixed { // of a message alone
+		fault = FaultRefused
+	}
+	f.fault = fault
+	_, f.broken = faultOf(f.err)
+	message := w.batch[0].message.MessageID
+
+	d.mu.Lock()
+	f.accepted = d.accepted
+	for i, e := range w.batch {
+		if i == 0 || w.batch[i-1].lane != e.lane {
+			d.lanes.setback(e.lane).note(*f)
+		}
+	}
+	s := w.batch[0].lane.setback
+	if !s.explained {
+		// Nothing gets through: the more lanes wait, the rarer each of them tries.
+		s.notBefore = s.notBefore.Add(time.Duration(len(d.lanes.waiting)/len(w.batch)) * time.Second / outageRate)
+	}
+	w.noteRefusedBatch(*f)
+	alone := time.Duration(0)
+	if d.lanes.setbacks == 1 {
+		alone = aloneFor << min(d.quarantined, 10)
+	}
+	if f.events == 1 && s.conclusive(f.at, d.options.MaxAttempts, d.options.GiveUpAfter, alone) {
+		d.quarantined++
+		d.mu.Unlock()
+		return w.refused(ctx, s.explain(f.at))
+	}
+	everything := s.refused && !s.explained && s.failures >= splitAfter
+	failures, unsure := s.failures, f.events == 1 && !s.sound && s.attempts+s.unaided >= d.options.MaxAttempts
+	for _, e := range w.batch {
+		e.lane.setback.waits = true
+		e.lane.setback.notBefore = s.notBefore // of one batch, they leave together
+	}
+	d.lanes.putBack(w.batch)
+	next := !d.lanes.waiting[0].setback.notBefore.Before(s.notBefore)
+	d.metrics.delayed.Set(float64(len(d.lanes.waiting)))
+	d.mu.Unlock()
+	if next {
+		d.notifyWaits()
+	}
+	if everything {
+		if err := d.options.Availability.EverythingRefused(f.err); err != nil {
+			d.fail(fmt.Errorf("publish event %s: %w", message, err))
+			return false
+		}
+	}
+	if unsure {
+		// There is no other connection to ask, and nothing else uses this one.
+		d.connections.replace(f.connection, f.err)
+	}
+	if failures == splitAfter {
+		d.stumbles.Warn().Err(f.err).Str("messageId", message).Int("events", f.events).Msg("sending fails repeatedly; retrying")
+	}
+	w.batch = w.batch[:0]
+	return true
+}
+
 // published acknowledges the first n of the batch. The others did not fit, and go
 // back to their lanes, where any worker can take them.
 func (w *worker) published(n int) {
 	w.d.learnBatchBytes(w.batch, n)
+	w.noteAcceptedBatch(n)
 	claims := 0
 	for _, e := range w.batch[:n] {
 		if e.message.ClaimCheck {
@@ -222,14 +339,16 @@ func (w *worker) published(n int) {
 	}
 	w.d.metrics.published[resultClaimCheck].Add(float64(claims))
 	w.d.metrics.published[resultPublished].Add(float64(n - claims))
-	w.settle(w.batch[:n])
+	w.d.options.Breaker.Good(n)
+	w.settle(w.batch[:n], true)
 	copy(w.batch, w.batch[n:])
 	w.batch = w.batch[:len(w.batch)-n]
 	w.putBack(0)
 }
 
-// settle acknowledges events of the batch and lets go of them.
-func (w *worker) settle(entries []*entry) {
+// settle acknowledges events of the batch, which the topic or the quarantine has, and
+// lets go of them.
+func (w *worker) settle(entries []*entry, accepted bool) {
 	w.tickets = w.tickets[:0]
 	var bytes int64
 	for _, e := range entries {
@@ -245,6 +364,11 @@ func (w *worker) settle(entries []*entry) {
 	d.inflight -= len(entries)
 	d.inflightBytes -= bytes
 	d.lanes.remove(entries)
+	if accepted {
+		d.accepted++
+		d.quarantined = 0
+		d.lanes.endUnexplained()
+	}
 	if d.waiting > 0 {
 		d.notifySpace()
 	}

@@ -83,7 +83,7 @@ func NewStore(collection Collection, stream string, o Options) *Store {
 	}
 	for _, reason := range []event.Reason{
 		event.ReasonMissingAggregateID, event.ReasonMissingEventID, event.ReasonMissingEventType,
-		event.ReasonWrongType, event.ReasonOutOfRange, event.ReasonMalformed, event.ReasonTooLarge,
+		event.ReasonWrongType, event.ReasonOutOfRange, event.ReasonMalformed, event.ReasonTooLarge, event.ReasonRefused,
 	} {
 		s.counted.WithLabelValues(string(reason))
 	}

@@ -1,0 +1,141 @@
+package publish
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
+)
+
+// AvailabilityOptions refine an [Availability]. Every zero value has a meaning.
+type AvailabilityOptions struct {
+	// FatalAfter is how long the topic may refuse a process that it has served before;
+	// 0 ends the term at once.
+	FatalAfter time.Duration
+	// Explain adds to an error what an operator has to do; nil adds nothing.
+	Explain func(error) error
+	// Registerer receives penstock_publisher_topic_refused; nil for none.
+	Registerer prometheus.Registerer
+	// Logger defaults to none.
+	Logger zerolog.Logger
+}
+
+// Availability keeps, over all terms of a process, for how long the topic has refused
+// it with [FaultFatal]: a topic that is missing or disabled, credentials without rights.
+//
+// At the start that is a wrong configuration, and the process ends with the remedy.
+// After the topic has let the process connect once, the same answers also come from
+// a failover of the namespace or while rights are being changed, and pass: the process
+// retries, is not ready, and ends only if the refusals last for FatalAfter.
+//
+// Make it with [NewAvailability]. It is safe for concurrent use.
+type Availability struct {
+	options AvailabilityOptions
+	gauge   prometheus.Gauge
+	served  atomic.Bool // the topic let the process connect once
+	refused atomic.Bool // some of the refusals last
+
+	mu sync.Mutex
+	// connecting are the refusals since the last connection that opened, sending those
+	// since the last send that was accepted, and everything is the time in which each
+	// event was refused although the connections stand.
+	connecting, sending, everything refusals
+}
+
+// refusals are those of one kind in a row. The zero value is none.
+type refusals struct {
+	since time.Time
+	err   error
+}
+
+// NewAvailability makes one for a process whose topic has not answered yet.
+func NewAvailability(o AvailabilityOptions) *Availability {
+	if o.Explain == nil {
+		o.Explain = func(err error) error { return err }
+	}
+	return &Availability{options: o, gauge: promauto.With(o.Registerer).NewGauge(prometheus.GaugeOpts{
+		Name: "penstock_publisher_topic_refused",
+		Help: "1 while the topic refuses this publisher for a reason that may need an operator, such as missing rights; it retries, and ends after PENSTOCK_FATAL_AFTER.",
+	})}
+}
+
+// Connected says that a connection to the topic has been opened, with the right to
+// send.
+func (a *Availability) Connected() {
+	a.served.Store(true)
+	a.end(&a.connecting)
+}
+
+// Accepted says that the topic has accepted a send.
+func (a *Availability) Accepted() { a.end(&a.sending, &a.everything) }
+
+// Refused notes that the topic has refused a send. The error is nil while retrying is
+// right; otherwise it says why the term must end.
+func (a *Availability) Refused(err error) error { return a.refuse(&a.sending, err) }
+
+// ConnectRefused is [Availability.Refused] for an attempt to connect.
+func (a *Availability) ConnectRefused(err error) error { return a.refuse(&a.connecting, err) }
+
+// EverythingRefused notes that the topic has refused an event with [FaultRefused] and
+// has accepted none since the refusal before. The error is as that of
+// [Availability.Refused], and [ErrRefusals].
+func (a *Availability) EverythingRefused(err error) error {
+	return a.refuse(&a.everything, fmt.Errorf("%w: it accepts none: %w", ErrRefusals, err))
+}
+
+// Err is nil unless the topic refuses the process at the moment; then it says why,
+// and what to do. It is a readiness check.
+func (a *Availability) Err() error {
+	if !a.refused.Load() {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range []refusals{a.connecting, a.sending, a.everything} {
+		if !r.since.IsZero() {
+			return fmt.Errorf("the topic has refused this publisher for %s: %w", time.Since(r.since).Round(time.Second), a.options.Explain(r.err))
+		}
+	}
+	return nil
+}
+
+func (a *Availability) refuse(r *refusals, err error) error {
+	if !a.served.Load() {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if r.since.IsZero() {
+		if !a.refused.Swap(true) {
+			a.gauge.Set(1)
+			a.options.Logger.Error().Err(a.options.Explain(err)).Stringer("endsAfter", a.options.FatalAfter).
+				Msg("topic refuses this publisher; retrying")
+		}
+		r.since = now
+	}
+	r.err = err
+	if lasted := now.Sub(r.since); lasted >= a.options.FatalAfter {
+		return fmt.Errorf("refused for %s: %w", lasted.Round(time.Second), err)
+	}
+	return nil
+}
+
+func (a *Availability) end(ended ...*refusals) {
+	if !a.refused.Load() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range ended {
+		*r = refusals{}
+	}
+	if a.connecting.since.IsZero() && a.sending.since.IsZero() && a.everything.since.IsZero() && a.refused.Swap(false) {
+		a.gauge.Set(0)
+		a.options.Logger.Info().Msg("topic accepts this publisher again")
+	}
+}

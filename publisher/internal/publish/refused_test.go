@@ -1,0 +1,372 @@
+package publish_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/breaker"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+)
+
+// refusing answers messages of bad keys with bad, batches that hold one too, and
+// others after a millisecond.
+func refusing(bad answer, spoils func(m *event.Message) bool) func([]*event.Message) answer {
+	return func(messages []*event.Message) answer {
+		for _, m := range messages {
+			if spoils(m) {
+				return bad
+			}
+		}
+		return ok(time.Millisecond)
+	}
+}
+
+func isBad(m *event.Message) bool { return strings.HasPrefix(m.SessionKey, "bad-") }
+
+// feed submits events of the key until ctx ends, and gives how many.
+func (h *harness) feed(ctx context.Context, key string, every time.Duration) int64 {
+	id := int64(0)
+	for ; ctx.Err() == nil; id++ {
+		if err := h.Submit(ctx, item(key, id+1)); err != nil {
+			break
+		}
+		<-time.After(every)
+	}
+	return id
+}
+
+// ended waits for the end of Run, and for that reason.
+func (h *harness) ended(t *testing.T, want error) {
+	t.Helper()
+	if err := <-h.ran; !errors.Is(err, want) {
+		t.Errorf("run gives %v, want %v", err, want)
+	}
+}
+
+const killsLinks = "kills links"
+
+// badFaults are the ways in which the topic may fail an event for good.
+func badFaults() map[string]answer {
+	return map[string]answer{
+		"refused":   fails(publish.FaultRefused),
+		"unknown":   fails(publish.FaultTransient),
+		killsLinks:  fails(publish.FaultDisconnected),
+		"times out": ok(time.Hour),
+	}
+}
+
+// TestBadKeysDoNotSlowDownAHealthyKey runs as many bad keys as there are sends beside
+// one healthy key.
+func TestBadKeysDoNotSlowDownAHealthyKey(t *testing.T) {
+	t.Parallel()
+	const sends, minutes = 16, 5
+	for fault, bad := range badFaults() {
+		if fault == killsLinks {
+			continue // see TestMessagesThatCostConnectionsAreQuarantined
+		}
+		for _, policy := range []publish.Batching{publish.BatchingOff, publish.BatchingSession, publish.BatchingMixed} {
+			t.Run(fault+"/"+string(policy), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					b := newBroker(refusing(bad, isBad))
+					h := newHarness(t, b, func(o *publish.Options) {
+						o.Batching, o.MaxSends = policy, sends
+						o.Breaker = breaker.New(breaker.Limit{Window: 1, Minimum: 10 * sends})
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
+					defer cancel()
+					h.start(ctx)
+					for key := range int64(sends) {
+						h.submit(t, fmt.Sprint("bad-", key), 1_000_000+key)
+					}
+					synctest.Wait()
+					submitted := h.feed(ctx, "healthy", 20*time.Millisecond)
+					h.ended(t, context.DeadlineExceeded)
+					if err := checkOrder(b.stored(), nothing); err != nil {
+						t.Error(err)
+					}
+					// At the start one send may have to turn out to be slow.
+					late := submitted - int64(len(b.stored()))
+					if late > 2 {
+						t.Errorf("%d of %d events of the healthy key are not on the topic", late, submitted)
+					}
+					longest := time.Duration(0)
+					var last time.Time
+					for _, s := range b.seen() {
+						if s.answer.fault != nil || s.answer.after == time.Hour {
+							continue
+						}
+						if !last.IsZero() {
+							longest = max(longest, s.at.Sub(last))
+						}
+						last = s.at
+					}
+					if longest > 1100*time.Millisecond {
+						t.Errorf("the healthy key had to wait for %v", longest)
+					}
+					if fault != "times out" && len(h.quarantined) != sends {
+						t.Errorf("%d of %d bad events are in the quarantine after %d min", len(h.quarantined), sends, minutes)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestMessagesThatCostConnectionsAreQuarantined: each send of theirs ends those of the
+// others on its connection.
+func TestMessagesThatCostConnectionsAreQuarantined(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []publish.Batching{publish.BatchingOff, publish.BatchingMixed} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBroker(refusing(fails(publish.FaultDisconnected), isBad))
+			h := newHarness(t, b, func(o *publish.Options) { o.Batching = policy })
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			h.start(ctx)
+			for key := range int64(4) {
+				h.submit(t, fmt.Sprint("bad-", key), 1_000_000+key)
+			}
+			submitted := h.feed(ctx, "healthy", 100*time.Millisecond)
+			h.ended(t, context.DeadlineExceeded)
+			if len(h.quarantined) != 4 {
+				t.Errorf("%s: %d of 4 bad events are in the quarantine", policy, len(h.quarantined))
+			}
+			if late := submitted - int64(len(b.stored())); late > 2 {
+				t.Errorf("%s: %d of %d events of the healthy key are not on the topic", policy, late, submitted)
+			}
+			if err := checkOrder(b.stored(), nothing); err != nil {
+				t.Errorf("%s: %v", policy, err)
+			}
+		})
+	}
+}
+
+// TestRefusedEventIsQuarantinedAndItsKeyGoesOn, for each policy and fault: the event
+// with the reason, and no other.
+func TestRefusedEventIsQuarantinedAndItsKeyGoesOn(t *testing.T) {
+	t.Parallel()
+	for fault, bad := range badFaults() {
+		for _, policy := range []publish.Batching{publish.BatchingOff, publish.BatchingSession, publish.BatchingMixed} {
+			t.Run(fault+"/"+string(policy), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					b := newBroker(refusing(bad, func(m *event.Message) bool { return m.AggregateID == "bad" && m.EventID == 50 }))
+					h := newHarness(t, b, func(o *publish.Options) { o.Batching = policy })
+					start := time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					for id := range int64(100) {
+						h.submit(t, "bad", id+1)
+						if err := h.Submit(ctx, publish.Item{Event: item(fmt.Sprint("good-", id), 1).Event, Ticket: uint64(1000 + id), Size: 100}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					h.start(ctx)
+					for id := int64(1); h.ackedEvents() < 200+int(id)-1 && id < 1000; id++ {
+						if err := h.Submit(ctx, publish.Item{Event: item("pulse", id).Event, Ticket: uint64(10_000 + id), Size: 100}); err != nil {
+							t.Fatal(err)
+						}
+						<-time.After(time.Second)
+					}
+					took := time.Since(start)
+					h.finish(t)
+					if err := checkOrder(b.stored(), func(key string, id int64) bool { return key == "bad" && id == 50 }); err != nil {
+						t.Error(err)
+					}
+					var contract *event.ContractError
+					if len(h.quarantined) != 1 || !errors.As(h.quarantined[50], &contract) || contract.Reason != event.ReasonRefused {
+						t.Fatalf("quarantined: %v", h.quarantined)
+					}
+					if bad.fault != nil && !strings.Contains(contract.Detail, bad.fault.Err.Error()) {
+						t.Errorf("the reason is %q, without the broker's %q", contract.Detail, bad.fault.Err)
+					}
+					if fault == "refused" && took > 30*time.Second || fault != "refused" && took < 2*time.Minute {
+						t.Errorf("the event went to the quarantine after %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestNothingIsQuarantinedWhileEverythingIsRefused: then the events are not the reason.
+func TestNothingIsQuarantinedWhileEverythingIsRefused(t *testing.T) {
+	t.Parallel()
+	for fault, bad := range badFaults() {
+		for _, keys := range []int64{1, 2, 100} {
+			t.Run(fmt.Sprint(fault, "/", keys), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					over := time.Now().Add(30 * time.Minute)
+					b := newBroker(func([]*event.Message) answer {
+						if time.Now().Before(over) {
+							return bad
+						}
+						return ok(time.Millisecond)
+					})
+					h := newHarness(t, b, nil)
+					h.start(t.Context())
+					for id := range int64(300) {
+						h.submit(t, fmt.Sprint("aggregate-", id%keys), id/keys+1)
+					}
+					h.finish(t)
+					most := 0
+					if keys == 1 && (fault == "refused" || fault == "unknown") {
+						most = 5 // in 30 min: nothing shows whether the topic is at fault
+					}
+					if len(h.quarantined) > most {
+						t.Errorf("%d events are in the quarantine, want %d at most: %v", len(h.quarantined), most, h.quarantined)
+					}
+					if waited := time.Since(over); waited > 45*time.Second {
+						t.Errorf("publishing took %v after the topic accepted events again", waited)
+					}
+					if _, sends, _ := b.count(); sends > 60*30*60 {
+						t.Errorf("%d sends in 30 min in which none was accepted", sends)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestTopicThatRefusesEveryEventEndsTheTerm after the configured time, and nothing is in
+// the quarantine.
+func TestTopicThatRefusesEveryEventEndsTheTerm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(func([]*event.Message) answer { return fails(publish.FaultRefused) })
+		availability := publish.NewAvailability(publish.AvailabilityOptions{FatalAfter: 10 * time.Minute})
+		h := newHarness(t, b, func(o *publish.Options) { o.Availability = availability })
+		start := time.Now()
+		h.start(t.Context())
+		for id := range int64(20) {
+			h.submit(t, fmt.Sprint("aggregate-", id%2), id/2+1)
+		}
+		<-time.After(5 * time.Minute)
+		if err := availability.Err(); err == nil || !strings.Contains(err.Error(), "ordered by the test") {
+			t.Errorf("ready after 5 min without an accepted event: %v, want the broker's reason", err)
+		}
+		h.ended(t, publish.ErrRefusals)
+		if lasted := time.Since(start); lasted < 10*time.Minute || lasted > 11*time.Minute {
+			t.Errorf("the term ended after %v, want 10 min and a little", lasted)
+		}
+		if len(h.quarantined) > 0 {
+			t.Errorf("quarantined: %v", h.quarantined)
+		}
+	})
+}
+
+// TestOneKeyAloneIsNotStoppedByARefusedEvent although no other key shows that the
+// topic works.
+func TestOneKeyAloneIsNotStoppedByARefusedEvent(t *testing.T) {
+	t.Parallel()
+	for _, connections := range []int{1, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBroker(refusing(fails(publish.FaultRefused), func(m *event.Message) bool { return m.EventID == 50 }))
+			h := newHarness(t, b, func(o *publish.Options) { o.Connections = connections })
+			for id := range int64(100) {
+				h.submit(t, "a", id+1)
+			}
+			h.start(t.Context())
+			h.finish(t)
+			if len(h.quarantined) != 1 || h.quarantined[50] == nil {
+				t.Errorf("quarantined: %v, want event 50", h.quarantined)
+			}
+		})
+	}
+}
+
+// TestTooManyRefusedEventsEndTheTerm: a topic that refuses a large part of the events
+// is at fault itself, and the checkpoint must not pass them.
+func TestTooManyRefusedEventsEndTheTerm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(refusing(fails(publish.FaultRefused), isBad))
+		h := newHarness(t, b, nil)
+		h.start(t.Context())
+		for id := int64(1); id <= 600; id++ {
+			key := "good"
+			if id%3 == 0 {
+				key = "bad-"
+			}
+			if h.Submit(t.Context(), item(key+fmt.Sprint(id%60), id)) != nil {
+				break
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		err := h.Drain(t.Context())
+		if !errors.Is(err, publish.ErrRefusals) || !strings.Contains(err.Error(), "ordered by the test") {
+			t.Errorf("the dispatcher ended with %v, want ErrRefusals and the broker's reason", err)
+		}
+		if len(h.quarantined) > 50 {
+			t.Errorf("%d events are in the quarantine", len(h.quarantined))
+		}
+		h.ended(t, publish.ErrRefusals)
+	})
+}
+
+// TestRefusalsDoNotReplaceConnections: an answer is no reason to connect again.
+func TestRefusalsDoNotReplaceConnections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(refusing(fails(publish.FaultTransient), isBad))
+		h := newHarness(t, b, func(o *publish.Options) {
+			o.Breaker = breaker.New(breaker.Limit{Window: 1, Minimum: 100})
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		h.start(ctx)
+		for key := range int64(20) {
+			h.submit(t, fmt.Sprint("bad-", key), 1_000_000+key)
+		}
+		h.feed(ctx, "healthy", 20*time.Millisecond)
+		h.ended(t, context.DeadlineExceeded)
+		if _, _, conns := b.count(); conns > 40 {
+			t.Errorf("%d connections were opened in 10 min", conns)
+		}
+	})
+}
+
+// TestBatchOfOneRefusedMessageKeepsThePolicy: the message is at fault, not the batch.
+func TestBatchOfOneRefusedMessageKeepsThePolicy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(func(messages []*event.Message) answer {
+			a := refusing(fails(publish.FaultRefused), isBad)(messages)
+			a.after = time.Millisecond
+			return a
+		})
+		h := newHarness(t, b, func(o *publish.Options) { o.Batching = publish.BatchingMixed })
+		for id := range int64(1000) {
+			key := fmt.Sprint("aggregate-", id%100)
+			if id == 500 {
+				key = "bad-"
+			}
+			h.submit(t, key, id/100+1)
+		}
+		h.start(t.Context())
+		synctest.Wait()
+		<-time.After(10 * time.Second)
+		later := time.Now()
+		for id := range int64(1000) {
+			h.submit(t, fmt.Sprint("later-", id), id+1)
+		}
+		h.finish(t)
+		most := 0
+		for _, s := range b.seen() {
+			if !s.at.Before(later) {
+				most = max(most, s.keys)
+			}
+		}
+		if most < 100 {
+			t.Errorf("the largest later batch has %d keys, want many", most)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package publish
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+const (
+	// splitAfter is how many times a batch fails before it is halved without further
+	// evidence: one message that the broker stumbles over must not hold up its
+	// neighbours.
+	splitAfter = 3
+	// maxReasons is how many different errors of an event are kept for its
+	// quarantine.
+	maxReasons = 3
+	// aloneFor is how long an event must have been refused if the topic accepted no
+	// other meanwhile, because no other was there. It doubles with each event that is
+	// quarantined so, until the topic accepts one.
+	aloneFor = time.Minute
+	// outageRate bounds, about, the sends per second of lanes that wait while the topic
+	// accepts nothing.
+	outageRate = 50
+)
+
+// failure is one failed send of a batch.
+type failure struct {
+	fault Fault
+	// timedOut says that the broker did not answer in time, broken that the connection
+	// is of no more use.
+	timedOut, broken bool
+	err              error
+	at               time.Time
+	// events is the size of the batch.
+	events int
+	// connection is the id of the connection, served how many sends it had done.
+	connection, served uint64
+	// before and accepted count the sends that the topic had accepted when this one
+	// began and when it failed.
+	before, accepted uint64
+}
+
+// setback is what the failed sends of the events at a lane's head say: how long
+// the lane waits, in what batches its events may leave, and whether its first event
+// is at fault.
+//
+// The event is at fault if it fails again and again while the topic works. The topic
+// works if it accepts other events between the failures, and the connection is sound
+// if it served others in between or if a second connection fails in the same way.
+type setback struct {
+	waits     bool // the lane waits until notBefore
+	notBefore time.Time
+	retry     backoff.Backoff
+
+	failures int    // in a row
+	accepted uint64 // sends that the topic had accepted at the last failure
+	// explained says that the topic accepted other events before the last failure and
+	// since the one before it: the topic works, and the batch is the reason.
+	explained bool
+	refused   bool // the last failure was an explicit refusal
+	suspect   bool // the events are kept out of the batches of other lanes
+	risky     bool // another send may cost a connection, too
+	broken    int  // connections that the sends have cost
+	timedOut  int  // those of them that were given up after a timeout
+	most      int  // events of a batch; 0: no bound
+
+	// What follows is about the first event alone.
+
+	since    time.Time // its first failure
+	attempts int       // failures while the topic accepted others
+	unaided  int       // failures that the broker answered while the topic accepted no other
+	unclear  bool      // one of the failures was not an explicit refusal
+	reasons  []string  // the different errors
+
+	connection, served uint64 // of the last failure
+	sound              bool   // the connection is not the reason
+}
+
+// note adds a failure.
+func (s *setback) note(f failure) {
+	since := f.before
+	if s.failures > 0 {
+		since = s.accepted
+	}
+	s.explained = f.accepted > since
+	s.failures++
+	s.accepted = f.accepted
+	s.refused = f.fault == FaultRefused
+	if f.broken {
+		s.broken++
+	}
+	if f.timedOut {
+		s.timedOut++
+	}
+	// One connection may be lost without the batch being the reason.
+	s.risky = s.risky || f.timedOut || s.broken > 1
+	s.suspect = s.suspect || s.risky || s.refused || f.fault == FaultTransient || s.failures >= splitAfter
+
+	if f.events == 1 {
+		s.noteAlone(f)
+	}
+	switch {
+	case f.events > 1 && (s.refused || s.failures >= splitAfter || s.explained && s.suspect):
+		s.most = (f.events + 1) / 2
+		s.retry.Reset() // to halve the batch is progress
+	case f.events == 1:
+		s.most = 1
+	}
+	s.notBefore = f.at.Add(s.retry.Next())
+}
+
+// alone reports whether no other such send may be under way: where connections are lost
+// before they time out, only a send of its own shows whether the batch is the reason.
+func (s *setback) alone() bool { return s.broken > max(1, s.timedOut) }
+
+// noteAlone adds a failure of the first event alone.
+func (s *setback) noteAlone(f failure) {
+	switch {
+	case s.since.IsZero():
+		s.since = f.at
+	case f.connection != s.connection || f.served > s.served:
+		s.sound = true
+	}
+	s.connection, s.served = f.connection, f.served
+	s.unclear = s.unclear || !s.refused
+	switch {
+	case s.explained:
+		s.attempts++
+	case s.refused || f.fault == FaultTransient && !f.timedOut:
+		s.unaided++
+	}
+	if reason := f.err.Error(); len(s.reasons) < maxReasons && !slices.Contains(s.reasons, reason) {
+		s.reasons = append(s.reasons, reason)
+	}
+}
+
+// conclusive reports whether the event is at fault and must not be sent again. alone is
+// how long it must have failed if the topic accepted no other meanwhile; 0 if then it is
+// never at fault, because others fail, too.
+func (s *setback) conclusive(now time.Time, attempts int, giveUpAfter, alone time.Duration) bool {
+	least := time.Duration(0)
+	switch {
+	case !s.sound:
+		return false
+	case s.attempts >= attempts:
+	case alone > 0 && s.attempts+s.unaided >= attempts:
+		least = alone
+	default:
+		return false
+	}
+	if s.unclear {
+		least = max(least, giveUpAfter)
+	}
+	return now.Sub(s.since) >= least
+}
+
+// explain is the reason for the quarantine.
+func (s *setback) explain(now time.Time) *event.ContractError {
+	return &event.ContractError{
+		Reason: event.ReasonRefused,
+		Detail: fmt.Sprintf("the topic did not accept it in %d attempts over %s: %s",
+			s.attempts+s.unaided, now.Sub(s.since).Round(time.Millisecond), strings.Join(s.reasons, "; ")),
+	}
+}
+
+// setback gives the setback of a lane, a new one if it has none.
+func (l *lanes) setback(ln *lane) *setback {
+	if ln.setback == nil {
+		ln.setback = &setback{retry: newBackoff()}
+		l.setbacks++
+	}
+	return ln.setback
+}
