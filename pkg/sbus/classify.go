@@ -21,8 +21,7 @@ type Class int
 const (
 	// ClassNone is no error.
 	ClassNone Class = iota
-	// ClassTransient passes: try again after a backoff. What nobody knows is
-	// transient.
+	// ClassTransient passes: retry after a backoff. Unknown errors are transient.
 	ClassTransient
 	// ClassBusy is a broker that throttles or is full: wait for at least 2 s.
 	ClassBusy
@@ -150,9 +149,43 @@ func Classify(err error) Class {
 func Broken(err error) bool {
 	var sdk *azservicebus.Error
 	if errors.As(err, &sdk) {
-		return sdk.Code != azservicebus.CodeLockLost && sdk.Code != azservicebus.CodeTimeout
+		switch sdk.Code {
+		case azservicebus.CodeLockLost, azservicebus.CodeTimeout:
+			return false
+		case azservicebus.CodeConnectionLost:
+			return !answered(sdk.Error())
+		default:
+			return true
+		}
 	}
 	return linkEnded(err) || Classify(err) == ClassConnectionLost
+}
+
+// rejectedWithoutReason is go-amqp's error for a message that the peer rejects without
+// a condition.
+const rejectedWithoutReason = "the peer rejected the message without specifying an error"
+
+// answered reports whether the text of an error that the SDK takes for a lost connection
+// is the broker's answer to one message instead: a rejection with a condition that
+// the SDK does not know. The same text can come with the end of a link; then the SDK
+// has tried once to attach it again, and does so again with the next use.
+func answered(text string) bool {
+	if strings.Contains(text, rejectedWithoutReason) {
+		return true
+	}
+	condition := conditionIn(text)
+	return condition != "" && !endsLink(condition) && conditions[condition] != ClassLockLost
+}
+
+// endsLink reports whether a condition says that a link, session or connection has
+// ended.
+func endsLink(condition amqp.ErrCond) bool {
+	for _, prefix := range []string{"amqp:link:", "amqp:session:", "amqp:connection:"} {
+		if strings.HasPrefix(string(condition), prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 func linkEnded(err error) bool {
@@ -174,8 +207,15 @@ func classifySDK(err *azservicebus.Error) Class {
 		return ClassStopped
 	case azservicebus.CodeConnectionLost:
 		text := err.Error()
-		if class, ok := conditions[conditionIn(text)]; ok {
+		condition := conditionIn(text)
+		if class, ok := conditions[condition]; ok {
 			return class
+		}
+		if condition != "" && !endsLink(condition) {
+			return ClassTransient
+		}
+		if strings.Contains(text, rejectedWithoutReason) {
+			return ClassRefused
 		}
 		if status := statusIn(text); status != 0 {
 			return classifyStatus(status)

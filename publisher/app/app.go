@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
@@ -164,7 +165,8 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 		return nil, err
 	}
 	connect := publish.ServiceBus(namespace, c.ServiceBus.Topic)
-	if err := checkTopic(ctx, connect, c.ServiceBus, p.logger); err != nil {
+	reached, err := checkTopic(ctx, connect, c.ServiceBus, p.logger)
+	if err != nil {
 		return nil, err
 	}
 	policy, err := batching(ctx, c.Publish.Batching, topicAdmin{namespace, c.ServiceBus.Topic}, p.logger)
@@ -177,6 +179,9 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	}
 	if w.inventory, err = p.newInventory(s, topicFill{namespace, c.ServiceBus.Topic}); err != nil {
 		return nil, err
+	}
+	if reached {
+		w.publishing.Availability.Connected()
 	}
 	w.events, w.history, w.connect = watch.NewCollection(s.events), history, connect
 	w.checkpoints = checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{
@@ -220,6 +225,13 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	stream, dispatcher := h.Loop("stream", loopSilence), h.Loop("dispatcher", loopSilence)
 	// A saver without anything to save waits for its interval.
 	saver := h.Loop("saver", loopSilence+c.Publish.CheckpointInterval)
+	availability := publish.NewAvailability(publish.AvailabilityOptions{
+		FatalAfter: c.Refusals.FatalAfter,
+		Explain:    func(err error) error { return explainTopic(err, c.ServiceBus) },
+		Registerer: p.registry,
+		Logger:     p.logger,
+	})
+	h.Ready("topic", func(context.Context) error { return availability.Err() })
 	return &worker{
 		reader:   reader,
 		encoder:  event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions),
@@ -240,6 +252,9 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			MaxInflightBytes:  c.Publish.MaxInflightBytes,
 			CloseTimeout:      min(5*time.Second, abort/3),
 			Beat:              dispatcher.Beat,
+			MaxAttempts:       c.Refusals.MaxAttempts,
+			Breaker:           breaker.New(breaker.Limit{Window: 1000, Share: c.Refusals.QuarantineShare, Minimum: 10}),
+			Availability:      availability,
 			Metrics:           publish.NewMetrics(p.registry),
 		},
 		saving: checkpoint.SaverConfig{

@@ -91,9 +91,10 @@ func checkEvents(ctx context.Context, history *scan.Collection, store mongox.Sto
 }
 
 // checkTopic opens one connection to the topic, so that a wrong name or missing
-// rights show at the start and on every process, not only on the one that leads. A
-// broker that cannot be reached is no reason not to start.
-func checkTopic(ctx context.Context, connect publish.Connect, config sbus.Config, logger zerolog.Logger) error {
+// rights show at the start and on every process, not only on the one that leads. It
+// reports whether the topic was reached. A broker that cannot be reached is no reason
+// not to start.
+func checkTopic(ctx context.Context, connect publish.Connect, config sbus.Config, logger zerolog.Logger) (reached bool, err error) {
 	checking, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()
 	sender, err := connect(checking)
@@ -101,14 +102,14 @@ func checkTopic(ctx context.Context, connect publish.Connect, config sbus.Config
 		if err := sender.Close(checking); err != nil {
 			logger.Debug().Err(err).Msg("close the connection that checked the topic")
 		}
-		return nil
+		return true, nil
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 	if fatal(err) {
-		return explainTopic(err, config)
+		return false, explainTopic(err, config)
 	}
-	logger.Warn().Err(err).Str("namespace", config.Host()).Str("topic", config.Topic).Msg("the topic cannot be reached yet; trying on. Check the namespace's name, and that the network lets AMQP through (port 5671)")
-	return nil
+	logger.Warn().Err(err).Str("namespace", config.Host()).Str("topic", config.Topic).Msg("the topic cannot be reached yet; retrying. Check the namespace's name, and that the network lets AMQP through (port 5671)")
+	return false, nil
 }

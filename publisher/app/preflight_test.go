@@ -97,15 +97,15 @@ func TestTheTopicIsCheckedAtTheStart(t *testing.T) {
 	connect := func(err error) publish.Connect {
 		return func(context.Context) (publish.Sender, error) { return memorySender{}, err }
 	}
-	if err := checkTopic(t.Context(), connect(nil), config, zerolog.Nop()); err != nil {
+	if reached, err := checkTopic(t.Context(), connect(nil), config, zerolog.Nop()); err != nil || !reached {
 		t.Error(err)
 	}
 	down := &publish.SendError{Fault: publish.FaultDisconnected, Err: errors.New("connection refused")}
-	if err := checkTopic(t.Context(), connect(down), config, zerolog.Nop()); err != nil {
+	if reached, err := checkTopic(t.Context(), connect(down), config, zerolog.Nop()); err != nil || reached {
 		t.Errorf("a broker that is down keeps it from starting: %v", err)
 	}
 	missing := &publish.SendError{Fault: publish.FaultFatal, Err: &amqp.Error{Condition: amqp.ErrCondNotFound}}
-	if err := checkTopic(t.Context(), connect(missing), config, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "create it") {
+	if _, err := checkTopic(t.Context(), connect(missing), config, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("says %v", err)
 	}
 }

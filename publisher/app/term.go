@@ -213,7 +213,7 @@ func fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{watch.ErrRefused, scan.ErrRefused, scan.ErrIndex, errOplogTooShort, errSetup, checkpoint.ErrOtherPipeline, leader.ErrOtherStream} {
+	for _, target := range []error{publish.ErrRefusals, watch.ErrRefused, scan.ErrRefused, scan.ErrIndex, errOplogTooShort, errSetup, checkpoint.ErrOtherPipeline, leader.ErrOtherStream} {
 		if errors.Is(err, target) {
 			return true
 		}

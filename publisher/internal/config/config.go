@@ -32,6 +32,7 @@ type Config struct {
 	Stream     Stream        `embed:"" group:"Stream"`
 	Fields     event.Fields  `embed:"" group:"Event documents"`
 	Publish    Publish       `embed:"" group:"Publishing"`
+	Refusals   Refusals      `embed:"" group:"Refusals"`
 	Election   Election      `embed:"" group:"Election"`
 	Process    Process       `embed:"" group:"Process"`
 }
@@ -56,6 +57,14 @@ type Publish struct {
 	MaxInflightEvents  int           `name:"max-inflight-events" env:"PENSTOCK_MAX_INFLIGHT_EVENTS" default:"16384" help:"Events that may await the broker's answer before reading stops."`
 	MaxInflightBytes   int64         `name:"max-inflight-bytes" env:"PENSTOCK_MAX_INFLIGHT_BYTES" default:"67108864" help:"Bytes of events that may await the broker's answer before reading stops. Encoding takes about three times the size of what is being sent in addition."`
 	CheckpointInterval time.Duration `name:"checkpoint-interval" env:"PENSTOCK_CHECKPOINT_INTERVAL" default:"1s" help:"Time between two saves of the checkpoint: what a crash repeats at most, beside what is in flight."`
+}
+
+// Refusals says what happens to events that the topic does not accept, and for how long
+// a server may refuse the publisher itself.
+type Refusals struct {
+	MaxAttempts     int           `name:"max-send-attempts" env:"PENSTOCK_MAX_SEND_ATTEMPTS" default:"5" help:"Times that the topic may refuse one event, while it accepts others, before the event goes to the quarantine with reason refused. An event that fails without a clear refusal is given 2 minutes, too."`
+	QuarantineShare float64       `name:"quarantine-share" env:"PENSTOCK_QUARANTINE_SHARE" default:"0.05" help:"Largest share of the last 1000 events that may go to the quarantine. If more would, the publisher ends before the checkpoint passes them, because the cause is then a setting and not the events. 10 events are always allowed."`
+	FatalAfter      time.Duration `name:"fatal-after" env:"PENSTOCK_FATAL_AFTER" default:"10m" help:"How long Service Bus or MongoDB may refuse a publisher that has worked before (no such topic, no rights, every event refused) until the process ends. Until then it retries and is not ready. At the start it ends at once."`
 }
 
 // Election says how the one publisher is chosen.

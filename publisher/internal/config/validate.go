@@ -31,6 +31,7 @@ func (c *Config) Validate() error {
 		c.Fields.Validate(),
 		c.Stream.validate(),
 		c.Publish.validate(),
+		c.Refusals.validate(),
 		c.Election.validate(c.LeaseName()),
 		c.Process.validate(),
 	)
@@ -70,6 +71,14 @@ func (s Publish) validate() error {
 	p.require(s.MaxInflightBytes >= 1<<20, "PENSTOCK_MAX_INFLIGHT_BYTES is %d: use at least 1048576", s.MaxInflightBytes)
 	p.require(s.CheckpointInterval >= 10*time.Millisecond && s.CheckpointInterval <= time.Minute,
 		"PENSTOCK_CHECKPOINT_INTERVAL is %v: use 10ms to 1m", s.CheckpointInterval)
+	return errors.Join(p...)
+}
+
+func (r Refusals) validate() error {
+	var p problems
+	p.require(r.MaxAttempts >= 2 && r.MaxAttempts <= 1000, "PENSTOCK_MAX_SEND_ATTEMPTS is %d: use 2 to 1000", r.MaxAttempts)
+	p.require(r.QuarantineShare >= 0 && r.QuarantineShare <= 1, "PENSTOCK_QUARANTINE_SHARE is %v: use 0 to 1, such as 0.05 for 5 %%", r.QuarantineShare)
+	p.require(r.FatalAfter >= 0 && r.FatalAfter <= 24*time.Hour, "PENSTOCK_FATAL_AFTER is %v: use 0s (end at once) to 24h", r.FatalAfter)
 	return errors.Join(p...)
 }
 

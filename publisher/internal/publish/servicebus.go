@@ -60,8 +60,11 @@ func (s *serviceBus) Send(ctx context.Context, messages []*event.Message) (int, 
 			if errors.Is(err, azservicebus.ErrMessageTooLarge) {
 				break
 			}
+			if err != nil && n == 0 {
+				return 0, &SendError{Fault: FaultRefused, First: true, Err: fmt.Errorf("marshal message %s: %w", messages[n].MessageID, err)}
+			}
 			if err != nil {
-				return 0, &SendError{Fault: FaultFatal, Err: fmt.Errorf("marshal message %s: %w", messages[n].MessageID, err)}
+				break // it is the first of the next batch
 			}
 			n++
 		}
@@ -119,10 +122,7 @@ func sendError(err error, messages int) *SendError {
 		e.Fault = FaultTooLarge
 		e.First = messages == 1
 	case sbus.ClassRefused:
-		e.Fault = FaultRefused
-		if refusesBatches(err) {
-			e.Fault = FaultBatch
-		}
+		e.Fault = refusal(err)
 	case sbus.ClassConnectionLost, sbus.ClassStopped:
 		e.Fault = FaultDisconnected
 	case sbus.ClassFatal:
@@ -131,12 +131,18 @@ func sendError(err error, messages int) *SendError {
 	return e
 }
 
-// refusesBatches recognises the refusal of any batch by a partitioned topic with
-// duplicate detection, "Batching brokered messages with distinct SessionId,
-// PartitionKey, or MessageId is not supported for an entity with partitioning
-// enabled" (azure-sdk-for-python#21955). Without duplicate detection the text
-// has no MessageId, and a batch of one session key passes (amqpnetlite#120).
-func refusesBatches(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "Batching") && strings.Contains(text, "MessageId")
+// refusal recognises the refusal of batches by a partitioned topic: "Batching brokered
+// messages with distinct SessionId or PartitionKey is not supported for an entity with
+// partitioning enabled" (amqpnetlite#120: a batch of one session key passes), and with
+// duplicate detection "distinct SessionId, PartitionKey, or MessageId"
+// (azure-sdk-for-python#21955: none passes).
+func refusal(err error) Fault {
+	switch text := err.Error(); {
+	case !strings.Contains(text, "Batching"):
+		return FaultRefused
+	case strings.Contains(text, "MessageId"):
+		return FaultBatch
+	default:
+		return FaultMixed
+	}
 }

@@ -16,7 +16,7 @@ import (
 // off.
 func TestSendErrors(t *testing.T) {
 	t.Parallel()
-	refusal := func(what string) error {
+	partitioned := func(what string) error {
 		return &amqp.Error{
 			Condition:   amqp.ErrCondNotAllowed,
 			Description: "Batching brokered messages with distinct " + what + " is not supported for an entity with partitioning enabled.",
@@ -39,8 +39,8 @@ func TestSendErrors(t *testing.T) {
 		{"closed sender", &azservicebus.Error{Code: azservicebus.CodeClosed}, 1, SendError{Fault: FaultDisconnected, Broken: true}},
 		{"large batch", &amqp.Error{Condition: amqp.ErrCondMessageSizeExceeded}, 5, SendError{Fault: FaultTooLarge}},
 		{"large message", azservicebus.ErrMessageTooLarge, 1, SendError{Fault: FaultTooLarge, First: true}},
-		{"partitioned", refusal("SessionId or PartitionKey"), 5, SendError{Fault: FaultRefused}},
-		{"partitioned, duplicate detection", refusal("SessionId, PartitionKey, or MessageId"), 5, SendError{Fault: FaultBatch}},
+		{"partitioned", partitioned("SessionId or PartitionKey"), 5, SendError{Fault: FaultMixed}},
+		{"partitioned, duplicate detection", partitioned("SessionId, PartitionKey, or MessageId"), 5, SendError{Fault: FaultBatch}},
 		{"bad argument", &amqp.Error{Condition: "com.microsoft:argument-error"}, 1, SendError{Fault: FaultRefused}},
 		{"unauthorized", &azservicebus.Error{Code: azservicebus.CodeUnauthorizedAccess}, 1, SendError{Fault: FaultFatal, Broken: true}},
 		{"no topic", &amqp.Error{Condition: amqp.ErrCondNotFound}, 1, SendError{Fault: FaultFatal}},

@@ -142,6 +142,7 @@ penstock_publisher_quarantined_total{reason="missing_aggregate_id"} 0
 penstock_publisher_quarantined_total{reason="missing_event_id"} 2
 penstock_publisher_quarantined_total{reason="missing_event_type"} 0
 penstock_publisher_quarantined_total{reason="out_of_range"} 0
+penstock_publisher_quarantined_total{reason="refused"} 0
 penstock_publisher_quarantined_total{reason="too_large"} 1
 penstock_publisher_quarantined_total{reason="wrong_type"} 0
 `
