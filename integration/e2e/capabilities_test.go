@@ -10,6 +10,15 @@ type (
 	connectionDropper interface{ DropConnections() int }
 	// linkDetacher is a broker that ends its links for a reason when it is told to.
 	linkDetacher interface{ DetachLinks(condition string) error }
+	// linkRefuser is a broker that ends its links and refuses new ones for a while when it
+	// is told to.
+	linkRefuser interface {
+		RefuseLinks(d time.Duration, condition string) error
+	}
+	// messageRefuser is a broker that refuses certain events for good when it is told to.
+	messageRefuser interface {
+		RefuseMessages(matches func(aggregateID string, eventID int64) bool, condition string)
+	}
 	// lockLoser is a broker that ends sessions' locks when it is told to.
 	lockLoser interface{ LoseSessionLocks() (int, error) }
 	// streamInterrupter is an event store that fails its change streams and takes

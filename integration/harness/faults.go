@@ -22,6 +22,22 @@ func (e *Embedded) DetachLinks(condition string) error {
 	return errors.Join(e.Broker.DetachLinks(embeddedTopic, condition), e.Broker.DetachLinks(e.SubscriptionPath(), condition))
 }
 
+// RefuseLinks ends every link with that condition and refuses new ones with it for a
+// while.
+func (e *Embedded) RefuseLinks(d time.Duration, condition string) error {
+	e.Broker.RefuseLinks(d, condition)
+	return e.DetachLinks(condition)
+}
+
+// RefuseMessages refuses with that condition, for good, every send with an event that
+// matches.
+func (e *Embedded) RefuseMessages(matches func(aggregateID string, eventID int64) bool, condition string) {
+	e.Broker.RefuseMessages(func(messageID string) bool {
+		aggregateID, eventID, err := parseMessageID(messageID)
+		return err == nil && matches(aggregateID, eventID)
+	}, condition)
+}
+
 // LoseSessionLocks ends the lock of every session that is held, as if it had
 // expired, and counts them.
 func (e *Embedded) LoseSessionLocks() (int, error) {

@@ -40,6 +40,20 @@ func (s *Server) RefuseSends(entity string, n int, condition string) {
 	}
 }
 
+// RefuseMessages refuses each send (a batch is one) with a message whose id matches,
+// until [Server.ClearFaults], with an error condition such as "amqp:not-allowed".
+// matches is called by many goroutines, one at a time.
+func (s *Server) RefuseMessages(matches func(messageID string) bool, condition string) {
+	s.front.Faults.RefuseMessages(matches, ordered(condition))
+}
+
+// RefuseLinks refuses new links and management requests for a while, with an error
+// condition such as "amqp:not-found". With [Server.DetachLinks] it is what a namespace
+// answers during a failover.
+func (s *Server) RefuseLinks(d time.Duration, condition string) {
+	s.front.Faults.RefuseLinks(d, ordered(condition))
+}
+
 // LoseSessionLock ends the lock of a session as if it had expired now: what
 // was delivered counts as delivered and is available again, and the link is
 // detached with com.microsoft:session-lock-lost. The queue is one such as
@@ -87,7 +101,7 @@ func (s *Server) DetachLinks(entity, condition string) error {
 	return nil
 }
 
-// ClearFaults ends latency, throttling and refusals.
+// ClearFaults ends latency, throttling and refusals of any kind.
 func (s *Server) ClearFaults() { s.front.Faults.Clear() }
 
 // ordered returns the error for a fault that a test ordered.

@@ -138,6 +138,42 @@ func TestRefuseSends(t *testing.T) {
 	})
 }
 
+func TestRefuseMessages(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
+		s := e.sender(e.client(), "events")
+		e.RefuseMessages(func(id string) bool { return id == "2" }, "amqp:not-allowed")
+
+		for range 3 {
+			condition(t, s.SendMessage(e.ctx, message("2", "a"), nil), "amqp:not-allowed")
+		}
+
+		batch, err := s.NewMessageBatch(e.ctx, nil)
+		must(t, err)
+		must(t, batch.AddMessage(message("1", "a"), nil))
+		must(t, batch.AddMessage(message("2", "a"), nil))
+		condition(t, s.SendMessageBatch(e.ctx, batch, nil), "amqp:not-allowed")
+		e.send(s, "a", "1", "3")
+		e.ClearFaults()
+		e.send(s, "a", "2")
+	})
+}
+
+func TestRefuseLinks(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
+		s := e.sender(e.client(), "events")
+		e.RefuseLinks(time.Minute, "amqp:not-found")
+		must(t, e.DetachLinks("events", "amqp:not-found"))
+		condition(t, s.SendMessage(e.ctx, message("1", "a"), nil), "amqp:not-found")
+		condition(t, e.sender(e.client(), "events").SendMessage(e.ctx, message("1", "a"), nil), "amqp:not-found")
+		<-time.After(time.Minute)
+		e.send(e.sender(e.client(), "events"), "a", "1")
+	})
+}
+
 func TestDetachLinks(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t

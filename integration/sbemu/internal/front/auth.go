@@ -49,6 +49,10 @@ func (g *grants) allows(path string, rights access.Rights) bool {
 
 // authorize says why the connection may not do something on a path.
 func (c *conn) authorize(path string, rights access.Rights) *wire.Error {
+	if err := c.srv.Faults.refuseLink(); err != nil {
+		return err
+	}
+
 	if c.grants.allows(path, rights) {
 		return nil
 	}

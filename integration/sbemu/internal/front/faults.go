@@ -1,12 +1,14 @@
 package front
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/broker"
+	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
@@ -19,8 +21,22 @@ type Faults struct {
 
 	mu        sync.Mutex
 	refusals  []*refusal
+	poison    *poison
+	outage    outage
 	busyUntil time.Time
 	credits   credits
+}
+
+// poison refuses the sends with certain messages.
+type poison struct {
+	matches func(messageID string) bool
+	reason  *wire.Error
+}
+
+// outage refuses all links for a while.
+type outage struct {
+	until  time.Time
+	reason *wire.Error
 }
 
 // refusal refuses the next sends to an entity.
@@ -54,6 +70,24 @@ func (f *Faults) RefuseSends(entity string, n int, reason *wire.Error) {
 	f.update(time.Now())
 }
 
+// RefuseMessages refuses each send with a message whose id matches, with an error.
+func (f *Faults) RefuseMessages(matches func(messageID string) bool, reason *wire.Error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	f.poison = &poison{matches: matches, reason: reason}
+	f.update(time.Now())
+}
+
+// RefuseLinks refuses for a while whatever is attached, with an error.
+func (f *Faults) RefuseLinks(d time.Duration, reason *wire.Error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	f.outage = outage{until: time.Now().Add(d), reason: reason}
+	f.update(time.Now())
+}
+
 // Throttle answers sends, requests and accepts with server-busy for a while.
 func (f *Faults) Throttle(d time.Duration) {
 	f.mu.Lock()
@@ -84,6 +118,8 @@ func (f *Faults) Clear() {
 	defer f.mu.Unlock()
 
 	f.refusals = nil
+	f.poison = nil
+	f.outage = outage{}
 	f.busyUntil = time.Time{}
 	f.credits = credits{}
 	f.update(time.Now())
@@ -91,18 +127,22 @@ func (f *Faults) Clear() {
 
 // update notes whether anything is to be looked at. The caller holds the lock.
 func (f *Faults) update(now time.Time) {
-	f.active.Store(len(f.refusals) > 0 || f.credits.perSecond > 0 || now.Before(f.busyUntil))
+	f.active.Store(len(f.refusals) > 0 || f.poison != nil || f.credits.perSecond > 0 || now.Before(f.busyUntil) || now.Before(f.outage.until))
 }
 
 // refuseSend says why messages that are sent together are refused, or nothing.
 // Each is evaluated by so many filters.
-func (f *Faults) refuseSend(entity string, messages, filters int) *wire.Error {
+func (f *Faults) refuseSend(entity string, messages []*message.Message, filters int) *wire.Error {
 	if !f.active.Load() {
 		return nil
 	}
 
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
+	if f.poison != nil && slices.ContainsFunc(messages, func(m *message.Message) bool { return f.poison.matches(m.ID) }) {
+		return f.poison.reason
+	}
 
 	for i, r := range f.refusals {
 		if r.entity != "" && !strings.EqualFold(r.entity, entity) {
@@ -117,7 +157,23 @@ func (f *Faults) refuseSend(entity string, messages, filters int) *wire.Error {
 		return r.reason
 	}
 
-	return f.throttled(messages * (1 + filters))
+	return f.throttled(len(messages) * (1 + filters))
+}
+
+// refuseLink says why a link is refused, or nothing.
+func (f *Faults) refuseLink() *wire.Error {
+	if !f.active.Load() {
+		return nil
+	}
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	if time.Now().Before(f.outage.until) {
+		return f.outage.reason
+	}
+
+	return nil
 }
 
 // refuseRequest says why a management request is refused, or nothing.

@@ -165,7 +165,7 @@ func (m *management) schedule(c *conn, req *request) response {
 		}
 	}
 
-	if err := c.srv.Faults.refuseSend(m.destination.Path(), len(msgs), m.destination.Filters()); err != nil {
+	if err := c.srv.Faults.refuseSend(m.destination.Path(), msgs, m.destination.Filters()); err != nil {
 		return failure(err)
 	}
 
