@@ -9,17 +9,24 @@
 //
 // A lane exists only while its key has events in flight, so idle keys cost
 // nothing, and there is no goroutine, timer or channel per key or per event. A
-// lane is in one of three states:
+// lane is in one of four states:
 //
-//	          Submit              a worker takes its head
-//	(none) ──────────▶ ready ─────────────────────────────▶ sending
-//	   ▲                 ▲                                     │
-//	   │ nothing queued  │ more queued meanwhile, or refused   │
-//	   └─────────────────┴─────────────────────────────────────┘
+//	         Submit               a worker takes its head
+//	(none) ──────────▶ ready ───────────────────────────────▶ sending
+//	   ▲                ▲  ▲                                   │  │
+//	   │                │  └── more queued meanwhile, or busy ─┤  │ failed
+//	   │                │ notBefore has come                   │  ▼
+//	   │                └───────────────────────────────── waiting
+//	   └── nothing queued ─────────────────────────────────────┘
 //
 // While a lane is sending, its later events wait in it: at most one
 // unacknowledged send per session key, the order that the whole system stands on.
 // What has queued up meanwhile leaves as the next batch.
+//
+// A worker never waits for another attempt: the lane does. A lane that failed is a
+// suspect: it is kept out of the batches of the others and has send slots of its own.
+// A send without an answer for a second gives its slot back in the same way. So
+// however many keys fail, the others keep their pace.
 //
 // # Batches
 //
@@ -40,17 +47,36 @@
 //
 //	busy          nothing is sent for at least 2 s, then slower: the namespace is
 //	              throttled, so all lanes are (see pace)
-//	transient     the same batch again, after a backoff; halved from the third time
-//	disconnected  the same batch again on another connection, while this one is
+//	transient     the same events again, after a backoff
+//	disconnected  the same events again on another connection, while this one is
 //	              replaced once for all its lanes; the broker may have the batch
 //	              already, which repeats messages and loses no order
 //	too large     half the batch; a single event becomes a claim check, or goes to
 //	              the quarantine
+//	refused       half the batch; a single event is sent again after a backoff
 //	refused batch the policy falls back to smaller batches, for the term
-//	fatal         the term ends with the error
+//	fatal         the same events again; if it lasts, the term ends (see Availability)
 //
-// What condemns an event or the term is believed of a connection that has ended only
-// where others say the same: a link tells every later send why it ended.
+// # Events at fault
+//
+// A batch that fails repeatedly while the topic accepts others is halved until each
+// event at fault is alone. An event at fault goes to the quarantine with the reasons,
+// and its lane goes on with the next. It is at fault if all of this holds:
+//
+//   - the topic did not accept it MaxAttempts times, and between these attempts it
+//     accepted other events: so the topic works;
+//   - the connection served others in between, or a second connection failed in the
+//     same way: so the connection works;
+//   - each answer was an explicit refusal, or GiveUpAfter has passed.
+//
+// If it is the only event in trouble and there is no other to compare with, a refusal
+// counts after a minute, and twice as long for each further event. If several events
+// are refused and none is accepted, nothing is quarantined: the topic is at fault.
+// The Breaker ends the term before a large share of the events is quarantined.
+//
+// A link that ended reports its reason to every later send. So a fault from a broken
+// connection that would keep an event from the topic counts only if other
+// connections report it, too.
 //
 // Repeats are harmless: what is repeated is a prefix of what is unacknowledged,
 // so the first occurrences on the topic stay in order even where the broker
