@@ -49,9 +49,17 @@ func (r readModels) Load(ctx context.Context, units []project.Unit) ([]project.L
 	}
 	loaded := make([]project.Loaded, len(states))
 	for i, s := range states {
-		loaded[i] = project.Loaded{Document: s.Document, Watermark: s.Watermark, Err: s.Err, Unavailable: s.Unavailable}
+		loaded[i] = project.Loaded(s)
 	}
 	return loaded, nil
+}
+
+func (r readModels) Release(loaded []project.Loaded) {
+	states := make([]readmodel.State, len(loaded))
+	for i, l := range loaded {
+		states[i] = readmodel.State(l)
+	}
+	r.loader.Release(states)
 }
 
 func (r readModels) Write(ctx context.Context, writes []project.Write) ([]project.Written, error) {

@@ -217,7 +217,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	for i, projection := range p.projections {
 		names[i] = projection.Name()
 	}
-	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{})
+	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry})
 	parked := park.NewStore(s.parked, park.Options{Projections: names, Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.events, c.Fields, p.logger)

@@ -104,6 +104,8 @@ func (w *world) Write(ctx context.Context, writes []project.Write) ([]project.Wr
 	return written, context.Cause(ctx)
 }
 
+func (w *world) Release([]project.Loaded) {}
+
 // merged is a document with the fields of an update's $set.
 func merged(content, update bson.Raw) bson.Raw {
 	if update == nil {

@@ -220,8 +220,6 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	if err != nil {
 		return nil, err
 	}
-	// What ends a term after its lease is lost must be over before another begins.
-	abort := leaderConfig(c).AbortTimeout()
 	stream, dispatcher := h.Loop("stream", loopSilence), h.Loop("dispatcher", loopSilence)
 	// A saver without anything to save waits for its interval.
 	saver := h.Loop("saver", loopSilence+c.Publish.CheckpointInterval)
@@ -250,7 +248,6 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			Connections:       c.Publish.Connections,
 			MaxInflightEvents: c.Publish.MaxInflightEvents,
 			MaxInflightBytes:  c.Publish.MaxInflightBytes,
-			CloseTimeout:      min(5*time.Second, abort/3),
 			Beat:              dispatcher.Beat,
 			MaxAttempts:       c.Refusals.MaxAttempts,
 			Breaker:           breaker.New(breaker.Limit{Window: 1000, Share: c.Refusals.QuarantineShare, Minimum: 10}),
@@ -258,9 +255,8 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			Metrics:           publish.NewMetrics(p.registry),
 		},
 		saving: checkpoint.SaverConfig{
-			Interval:     c.Publish.CheckpointInterval,
-			FlushTimeout: min(2*time.Second, abort/3),
-			Beat:         saver.Beat,
+			Interval: c.Publish.CheckpointInterval,
+			Beat:     saver.Beat,
 		},
 		window:       max(checkpoint.DefaultWindow, 2*c.Publish.MaxInflightEvents),
 		drainTimeout: c.Process.DrainTimeout,

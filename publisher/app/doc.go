@@ -24,7 +24,10 @@
 //	                    checkpoint, or the lock, records another source or destination
 //	topic is refused    the stream ends, and the process ends with the explanation
 //
-// Whatever ended it, when a term's work returns, all that it started has ended.
+// Whatever ended it, when a term's work returns, all that it started has ended. Closing
+// the connections and the last save get the time that is really left: after a stop up to
+// 5 s each; after the loss of the lease a share of what remains until another publisher
+// may take over, 3 s with the default durations.
 //
 // # Liveness
 //

@@ -84,7 +84,7 @@ func elect(ctx context.Context, elector *leader.Elector, w *worker) error {
 		}
 	})
 	err := elector.Run(running, func(ctx context.Context, term *leader.Term) error {
-		err := w.lead(ctx, term.Held(), term.Identity())
+		err := w.lead(ctx, term)
 		if fatal(err) {
 			end(err)
 		}

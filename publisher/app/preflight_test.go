@@ -95,7 +95,7 @@ func TestTheTopicIsCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
 	config := sbus.Config{Namespace: "orders", Topic: "events"}
 	connect := func(err error) publish.Connect {
-		return func(context.Context) (publish.Sender, error) { return memorySender{}, err }
+		return func(context.Context) (publish.Sender, error) { return memorySender{&memoryTopic{}}, err }
 	}
 	if reached, err := checkTopic(t.Context(), connect(nil), config, zerolog.Nop()); err != nil || !reached {
 		t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -22,6 +23,8 @@ type checkpointDocument struct {
 	doc   bson.M
 	saves int
 	fault func() error
+	// delay is how long an update takes.
+	delay time.Duration
 	// frozen lets writes fail: their process is dead.
 	frozen bool
 }
@@ -30,6 +33,13 @@ func (c *checkpointDocument) freeze(frozen bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.frozen = frozen
+}
+
+// slow lets updates take d from now on.
+func (c *checkpointDocument) slow(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.delay = d
 }
 
 func (c *checkpointDocument) failed(ctx context.Context) error {
@@ -74,6 +84,16 @@ func (c *checkpointDocument) FindOneAndUpdate(ctx context.Context, filter, updat
 }
 
 func (c *checkpointDocument) UpdateOne(ctx context.Context, filter, update any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
+	c.mu.Lock()
+	delay := c.delay
+	c.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.failed(ctx); err != nil {

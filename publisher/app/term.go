@@ -72,10 +72,10 @@ var (
 	errEnded   = errors.New("dispatcher has ended")
 )
 
-// lead does the work of one term, as [leader.Work] describes it: ctx ends first,
-// held where the lease is lost. The error is nil where ctx ended.
-func (w *worker) lead(ctx, held context.Context, identity string) error {
-	claim, from, err := w.claim(ctx, identity)
+// lead does the work of one term, as [leader.Work] describes it: ctx ends first, what
+// the leadership holds when the lease is lost. The error is nil if ctx ended.
+func (w *worker) lead(ctx context.Context, leading leadership) error {
+	claim, from, err := w.claim(ctx, leading.Identity())
 	if err != nil {
 		return unlessEnded(ctx, err)
 	}
@@ -90,6 +90,9 @@ func (w *worker) lead(ctx, held context.Context, identity string) error {
 	options.Connect, options.Encoder, options.SessionKey = w.connect, w.encoder, w.sessions.Key
 	options.Epoch, options.Logger = claim.Epoch, logger
 	options.Acked, options.Quarantine = t.pump.acked, t.pump.refused
+	options.Closing = func() (context.Context, context.CancelFunc) {
+		return endingWithin(leading, mostClosing, closingShare)
+	}
 	if t.dispatcher, err = publish.New(options); err != nil {
 		return err
 	}
@@ -99,7 +102,7 @@ func (w *worker) lead(ctx, held context.Context, identity string) error {
 	if w.ended != nil {
 		defer w.ended()
 	}
-	return unlessEnded(ctx, t.run(ctx, held, from))
+	return unlessEnded(ctx, t.run(ctx, leading, from))
 }
 
 // unlessEnded is err where it says more than that ctx has ended.
@@ -149,10 +152,11 @@ type term struct {
 	saver      *checkpoint.Saver
 }
 
-// run publishes from that position on until ctx or held ends, or something fails,
+// run publishes from that position on until ctx or the lease ends, or something fails,
 // which it returns. When it returns, all that it started has ended, and the
 // checkpoint is saved.
-func (t *term) run(ctx, held context.Context, from checkpoint.Position) error {
+func (t *term) run(ctx context.Context, leading leadership, from checkpoint.Position) error {
+	held := leading.Held()
 	// reading ends first, publishing when all is sent.
 	publishing, endPublishing := context.WithCancelCause(held)
 	defer endPublishing(errDrained)
@@ -180,7 +184,9 @@ func (t *term) run(ctx, held context.Context, from checkpoint.Position) error {
 	}
 	endPublishing(errDrained)
 	group.Wait()
-	if err := t.saver.Flush(held); err != nil && saved == nil {
+	flushing, endFlushing := endingWithin(leading, mostFlushing, flushingShare)
+	defer endFlushing()
+	if err := t.saver.Flush(flushing); err != nil && saved == nil {
 		t.logger.Warn().Err(err).Msg("the last save of the term was not made; the next term repeats a little")
 	}
 	switch {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,22 +72,61 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 
 // leading is a term at work.
 type leading struct {
-	stop   context.CancelFunc // as a signal does
-	abort  context.CancelFunc // as the loss of the lease does
+	stop   func() // as a signal does
+	abort  func() // as the loss of the lease does
 	result chan error
+}
+
+// The time that the work has to end, with the default durations.
+const (
+	stopTime  = 30 * time.Second
+	abortTime = 3 * time.Second
+)
+
+// tenure is a [leadership] whose lease a test holds.
+type tenure struct {
+	held context.Context //nolint:containedctx // as in leader.Term: this is the end of a span of time
+	mu   sync.Mutex
+	// limit is when the work must have ended; zero until it must.
+	limit time.Time
+}
+
+func (l *tenure) Identity() string      { return "test" }
+func (l *tenure) Held() context.Context { return l.held }
+
+func (l *tenure) Remaining() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.limit.IsZero() {
+		return math.MaxInt64
+	}
+	return time.Until(l.limit)
+}
+
+func (l *tenure) advance(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := time.Now().Add(d); l.limit.IsZero() || at.Before(l.limit) {
+		l.limit = at
+	}
 }
 
 func (s *setup) lead(t *testing.T) *leading {
 	t.Helper()
 	held, abort := context.WithCancel(t.Context())
 	ctx, stop := context.WithCancel(held)
-	l := &leading{stop: stop, abort: abort, result: make(chan error, 1)}
-	go func() { l.result <- s.worker.lead(ctx, held, "test") }()
+	lease := &tenure{held: held}
+	l := &leading{
+		stop:   func() { lease.advance(stopTime); stop() },
+		abort:  func() { lease.advance(abortTime); abort() },
+		result: make(chan error, 1),
+	}
+	go func() { l.result <- s.worker.lead(ctx, lease) }()
 	return l
 }
 
 // end ends the term as told and gives its result.
-func (l *leading) end(how context.CancelFunc) error {
+func (l *leading) end(how func()) error {
 	how()
 	err := <-l.result
 	l.stop()

@@ -23,13 +23,23 @@ type memoryTopic struct {
 	messages []event.Message
 	late     sync.WaitGroup
 	stalled  chan struct{} // sends wait for it, where it is not nil
+	holds    bool          // connections close no earlier than they must
 }
 
 func (t *memoryTopic) connect(context.Context) (publish.Sender, error) { return memorySender{t}, nil }
 
 type memorySender struct{ topic *memoryTopic }
 
-func (s memorySender) Close(context.Context) error { return nil }
+func (s memorySender) Close(ctx context.Context) error {
+	s.topic.mu.Lock()
+	holds := s.topic.holds
+	s.topic.mu.Unlock()
+	if holds {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
 
 func (s memorySender) Send(ctx context.Context, messages []*event.Message) (int, error) {
 	t := s.topic

@@ -36,6 +36,7 @@ type Projections struct {
 	InferEvents   int           `name:"infer-events" placeholder:"N" help:"Read the N oldest and the N newest events of the event store, print the section events of a file of projections with the fields and types of their payloads, and end. Nothing else is connected to, so only the settings of the event store and its documents are needed."`
 	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises of the event ids of an aggregate: 1, 2, 3 and so on, so that a hole is a gap (strict), or only that they rise (increasing). Then nobody would miss a message, so those of a session are received one by one, a round trip each."`
 	BatchSize     int           `name:"batch-size" env:"PENSTOCK_BATCH_SIZE" default:"256" help:"Events of a session that are projected together. A session holds up to a few times as many in memory."`
+	LoadBytes     int           `name:"load-bytes" env:"PENSTOCK_LOAD_BYTES" default:"67108864" help:"About how many bytes of read models this process holds in memory while it applies events to them. Applying may take as much again once or twice. A read model that is larger than this is loaded alone."`
 	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for those of other sessions, to share a round trip with them. A lone one does not wait."`
 
 	// InCode says that projections in Go are registered: then Path may be empty.

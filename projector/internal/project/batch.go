@@ -2,6 +2,7 @@ package project
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -17,6 +18,9 @@ type batch struct {
 	units      []*unit
 	// places say for each event of the call where it went.
 	places []eventPlace
+	// folding is held while a projection folds: the projections share the events' views,
+	// which are not safe for concurrent use.
+	folding sync.Mutex
 }
 
 type eventPlace struct {

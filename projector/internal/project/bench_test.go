@@ -127,6 +127,8 @@ func (s instant) Load(_ context.Context, units []project.Unit) ([]project.Loaded
 	return loaded, nil
 }
 
+func (instant) Release([]project.Loaded) {}
+
 func (s instant) Write(_ context.Context, writes []project.Write) ([]project.Written, error) {
 	written := make([]project.Written, len(writes))
 	for i := range written {

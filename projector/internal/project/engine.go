@@ -37,6 +37,9 @@ type Loaded struct {
 	Err error
 	// Unavailable says that this unit could not be loaded now. The others could.
 	Unavailable error
+	// Deferred says that this unit was not loaded because memory has no room for its
+	// document now. The engine asks again when it has released the others.
+	Deferred bool
 }
 
 // WriteKind is what a write does.
@@ -95,10 +98,15 @@ type Written struct {
 	Err    error
 }
 
-// Store loads and writes read models. Both calls answer element by element in the
-// order asked; an error of the whole call is transient.
+// Store loads and writes read models. Load and Write answer element by element in the
+// order asked; an error of the whole call is transient. The units of a call are of one
+// projection.
 type Store interface {
+	// Load may defer units, but not all of them: it waits until it can load one.
 	Load(ctx context.Context, units []Unit) ([]Loaded, error)
+	// Release says that the documents of a Load are no longer used. The engine calls it
+	// once for each Load without an error, and loads nothing more before that.
+	Release(loaded []Loaded)
 	Write(ctx context.Context, writes []Write) ([]Written, error)
 }
 

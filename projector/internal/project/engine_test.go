@@ -72,6 +72,9 @@ func (b *bench) process(t *testing.T, evs []*event.Event, gaps project.Gaps, wan
 	if got := verdicts(results); err != nil || got != want {
 		t.Fatalf("got %q, %v; want %q", got, err, want)
 	}
+	if b.unreleased != 0 {
+		t.Errorf("%d loads were not released", b.unreleased)
+	}
 	return results
 }
 
@@ -92,7 +95,8 @@ func TestProcess(t *testing.T) {
 	b.expect(t, "counts", "one", 3, `{"ids":[1,3],"n":2}`)
 	b.expect(t, "things", "one", 3, `{"last":3}`)
 	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
-	if len(b.loads) != 1 || len(b.writes) != 1 || len(b.writes[0]) != 4 || b.lot.asked != 0 {
+	// One request for each projection.
+	if len(b.loads) != 2 || len(b.writes) != 2 || len(b.writes[0])+len(b.writes[1]) != 4 || b.lot.asked != 0 {
 		t.Errorf("%d loads, %d writes, asked for parked %d times", len(b.loads), len(b.writes), b.lot.asked)
 	}
 	// Again, with one more, out of order and one twice.
@@ -382,7 +386,7 @@ func TestTroubleLeavesPending(t *testing.T) {
 // stands.
 func TestEndOfContext(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, twoProjections)
+	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
 	lockLost := errors.New("lock lost")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	b.onWrite = func(_ int, w project.Write) *project.Written {

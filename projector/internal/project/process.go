@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 )
 
 const (
@@ -35,81 +36,39 @@ func (b *batch) run(ctx context.Context) error {
 }
 
 // project takes units on until each is finished, parked, in trouble, or at a gap, and
-// returns the last.
+// returns the last. The projections work beside each other: one whose collection is
+// slow or cannot be read does not keep the others from writing.
 func (b *batch) project(ctx context.Context, units []*unit) (gapped []*unit) {
-	var failing, conflicting []*unit
-	progress := false
-	for len(units) > 0 && ctx.Err() == nil {
-		var r round
-		b.round(ctx, units, &r)
-		units = r.again
-		gapped, failing, conflicting = append(gapped, r.gapped...), append(failing, r.failing...), append(conflicting, r.conflicting...)
-		if progress = progress || r.progress; len(units) == 0 && progress {
-			// A value that one document has released may be free for another.
-			units, conflicting, progress = conflicting, nil, false
+	var tracks []*track
+	byProjection := make(map[*Projection]*track, len(b.projections))
+	for _, u := range units {
+		t := byProjection[u.projection]
+		if t == nil {
+			t = &track{batch: b}
+			byProjection[u.projection] = t
+			tracks = append(tracks, t)
 		}
+		t.active = append(t.active, u)
 	}
-	for _, u := range conflicting {
-		u.trouble = u.conflict
+	if len(tracks) == 1 {
+		tracks[0].run(ctx)
+	} else {
+		var work sync.WaitGroup
+		for _, t := range tracks {
+			work.Go(func() { t.run(ctx) })
+		}
+		work.Wait()
+	}
+	var failing []*unit
+	for _, t := range tracks {
+		gapped, failing = append(gapped, t.gapped...), append(failing, t.failing...)
 	}
 	b.park(ctx, failing)
 	return gapped
 }
 
-// round is what became of units that were taken one step further.
-type round struct {
-	// again need another step.
-	again []*unit
-	// gapped lack the event after their watermark.
-	gapped []*unit
-	// failing have a cause to be parked.
-	failing []*unit
-	// conflicting are refused because of another document.
-	conflicting []*unit
-	// progress is whether any write was applied.
-	progress bool
-}
-
-// round takes each unit one step further: load, fold, write.
-func (b *batch) round(ctx context.Context, units []*unit, r *round) {
-	var writing []*unit
-	for i, loaded := range b.load(ctx, units) {
-		u := units[i]
-		switch {
-		case u.finished():
-			continue
-		case loaded.Unavailable != nil:
-			u.trouble = loaded.Unavailable
-			continue
-		case loaded.Err != nil:
-			u.cause = u.failure(u.firstOpen(), ReasonDocument, loaded.Err)
-			r.failing = append(r.failing, u)
-			continue
-		}
-		u.document, u.watermark = loaded.Document, loaded.Watermark
-		u.settleUpToWatermark()
-		u.plan(b.strict)
-		switch {
-		case u.finished():
-		case len(u.run) == 0:
-			r.gapped = append(r.gapped, u)
-		default:
-			u.fold = u.projection.fold(u.document, u.run)
-			if u.fold.Folded == 0 {
-				u.cause = u.fold.Err
-				r.failing = append(r.failing, u)
-			} else {
-				writing = append(writing, u)
-			}
-		}
-	}
-	for i, result := range b.write(ctx, writing) {
-		r.written(writing[i], result)
-	}
-}
-
-// load gives the states of units; none if the whole call failed, which leaves the
-// units in trouble.
+// load gives the states of units, to be released; none if the whole call failed, which
+// leaves the units in trouble.
 func (b *batch) load(ctx context.Context, units []*unit) []Loaded {
 	attempt, cancel := b.oneAttempt(ctx)
 	defer cancel()
@@ -146,53 +105,6 @@ func (b *batch) trouble() error {
 		errs = append(errs, u.trouble)
 	}
 	return errors.Join(errs...)
-}
-
-// written sorts a unit by the result of its write.
-func (r *round) written(u *unit, result Written) {
-	switch result.Status {
-	case WriteApplied:
-		failed := u.fold.Err
-		u.settleRun()
-		u.stale, r.progress = 0, true
-		switch {
-		case failed != nil:
-			u.cause = failed
-			r.failing = append(r.failing, u)
-		case u.finished():
-		case u.single || len(u.missing) > 0:
-			r.again = append(r.again, u)
-		default:
-			r.gapped = append(r.gapped, u)
-		}
-	case WriteStale:
-		if u.stale++; u.stale > maxStale {
-			u.trouble, u.contended = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, ErrContended), true
-			return
-		}
-		r.again = append(r.again, u)
-	case WriteRejected, WriteConflict:
-		if len(u.run) > 1 {
-			u.single = true
-			r.again = append(r.again, u)
-			return
-		}
-		failure := u.failure(u.run[0], ReasonRejected, result.Err)
-		if result.Status == WriteConflict {
-			u.conflict = failure
-			r.conflicting = append(r.conflicting, u)
-			return
-		}
-		u.cause = failure
-		r.failing = append(r.failing, u)
-	default:
-		u.attempted = max(u.attempted, u.run[u.fold.Folded-1].EventID)
-		if u.unknown++; u.unknown > maxUnknown {
-			u.trouble = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, result.Err)
-			return
-		}
-		r.again = append(r.again, u)
-	}
 }
 
 func keys(units []*unit) []Unit {

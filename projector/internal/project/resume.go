@@ -76,10 +76,12 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	case u.trouble != nil:
 		return unavailable(u.trouble)
 	case states[0].Unavailable != nil:
+		b.store.Release(states)
 		return unavailable(states[0].Unavailable)
 	}
-	// What can never be loaded is found again by the round below, which parks the unit.
+	// What can never be loaded is found again below, and parks the unit.
 	u.watermark = states[0].Watermark
+	b.store.Release(states)
 	if u.watermark >= s.Head {
 		return Resumed{Watermark: u.watermark}
 	}

@@ -28,6 +28,10 @@ type memory struct {
 	onLoad  func(call int) error
 	onWrite func(call int, w project.Write) *project.Written
 	broken  map[project.Unit]error
+	// unreleased counts the loads that were not released.
+	unreleased int
+	// room bounds the documents of one load; 0 for any number.
+	room int
 	// down are the collections that cannot be loaded.
 	down map[string]error
 }
@@ -47,13 +51,27 @@ func (m *memory) Load(ctx context.Context, units []project.Unit) ([]project.Load
 	}
 	loaded := make([]project.Loaded, len(units))
 	for i, u := range units {
+		if m.room > 0 && i >= m.room {
+			loaded[i].Deferred = true
+			continue
+		}
 		if err := m.down[u.Collection]; err != nil {
 			loaded[i].Unavailable = err
 			continue
 		}
 		loaded[i] = project.Loaded{Document: m.documents[u], Watermark: m.marks[u], Err: m.broken[u]}
 	}
-	return loaded, ctx.Err()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	m.unreleased++
+	return loaded, nil
+}
+
+func (m *memory) Release([]project.Loaded) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unreleased--
 }
 
 func (m *memory) Write(_ context.Context, writes []project.Write) ([]project.Written, error) {

@@ -35,6 +35,10 @@ func (d *distant) find(ctx context.Context, _ string, _, _ bson.Raw, _ int) ([]b
 	return nil, d.wait(ctx)
 }
 
+func (d *distant) page(ctx context.Context, _ string, _ bson.Raw, _, _ int) ([]bson.Raw, bool, error) {
+	return nil, true, d.wait(ctx)
+}
+
 func (d *distant) insert(ctx context.Context, _ string, _ []bson.Raw) error { return d.wait(ctx) }
 
 func (d *distant) update(ctx context.Context, _ string, updates []update) (int, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -24,6 +25,9 @@ type database interface {
 	// find gives the documents that match, with the projected fields; all of them
 	// where projection is nil. limit is how many there can be.
 	find(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error)
+	// page gives whole documents that match, as find does, but stops soon after they
+	// have maxBytes together. Then the result is false: there are more.
+	page(ctx context.Context, collection string, filter bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error)
 	insert(ctx context.Context, collection string, documents []bson.Raw) error
 	// update gives how many documents were matched or upserted.
 	update(ctx context.Context, collection string, updates []update) (int, error)
@@ -63,23 +67,37 @@ func onMongo(db *mongo.Database) mongoDatabase {
 }
 
 func (m mongoDatabase) find(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error) {
-	// Without a batch size the first batch ends at 101 documents.
-	o := options.Find().SetBatchSize(int32(limit))
+	o := options.Find()
 	if projection != nil {
 		o.SetProjection(projection)
 	}
-	cursor, err := m.db.Collection(collection).Find(ctx, filter, o)
+	found, _, err := m.read(ctx, collection, filter, o, limit, math.MaxInt)
+	return found, err
+}
+
+func (m mongoDatabase) page(ctx context.Context, collection string, filter bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
+	return m.read(ctx, collection, filter, options.Find(), limit, maxBytes)
+}
+
+// read reads documents until they have maxBytes. The server sends at most 16 MiB at
+// once, so that is how much more may be in memory.
+func (m mongoDatabase) read(ctx context.Context, collection string, filter bson.Raw, o *options.FindOptionsBuilder, limit, maxBytes int) ([]bson.Raw, bool, error) {
+	// Without a batch size the first batch ends at 101 documents.
+	cursor, err := m.db.Collection(collection).Find(ctx, filter, o.SetBatchSize(int32(limit)))
 	if err != nil {
-		return nil, fmt.Errorf("find in %s: %w", collection, err)
+		return nil, false, fmt.Errorf("find in %s: %w", collection, err)
 	}
 	var found []bson.Raw
-	for cursor.Next(ctx) {
+	bytes := 0
+	for bytes < maxBytes && cursor.Next(ctx) {
 		found = append(found, append(bson.Raw(nil), cursor.Current...))
+		bytes += len(cursor.Current)
 	}
+	complete := bytes < maxBytes
 	if err := errors.Join(cursor.Err(), cursor.Close(ctx)); err != nil {
-		return nil, fmt.Errorf("find in %s: %w", collection, err)
+		return nil, false, fmt.Errorf("find in %s: %w", collection, err)
 	}
-	return found, nil
+	return found, complete, nil
 }
 
 func (m mongoDatabase) insert(ctx context.Context, collection string, documents []bson.Raw) error {

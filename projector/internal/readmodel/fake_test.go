@@ -59,6 +59,18 @@ func (f *fakeDatabase) find(ctx context.Context, collection string, filter, proj
 	return send(ctx, func(ctx context.Context) ([]bson.Raw, error) { return f.findNow(ctx, collection, filter, projection) })
 }
 
+func (f *fakeDatabase) page(ctx context.Context, collection string, filter bson.Raw, _, maxBytes int) ([]bson.Raw, bool, error) {
+	found, err := f.find(ctx, collection, filter, nil, 0)
+	bytes := 0
+	for i, document := range found {
+		if bytes >= maxBytes {
+			return found[:i], false, err
+		}
+		bytes += len(document)
+	}
+	return found, bytes < maxBytes, err
+}
+
 func (f *fakeDatabase) findNow(ctx context.Context, collection string, filter, projection bson.Raw) ([]bson.Raw, error) {
 	if err := f.arrive(ctx, "find", collection); err != nil {
 		return nil, err

@@ -33,10 +33,17 @@ type gatherer[T, R any] struct {
 	// soon after ctx ends.
 	carryOut func(ctx context.Context, lane string, items []T) []R
 
-	window              time.Duration
-	maxItems, maxBytes  int
+	// discard takes the results of a request that was given up; nil if nothing needs to
+	// be done about them.
+	discard func([]R)
+
+	window             time.Duration
+	maxItems, maxBytes int
+	// maxWaiting bounds what waits in one lane: beyond it do blocks. maxBusy bounds the
+	// groups of one lane under way.
 	maxWaiting, maxBusy int
 
+	rooms     rooms
 	submitted chan *request[T, R]
 	finished  chan *group[T, R]
 	ended     chan struct{}
@@ -49,9 +56,17 @@ type request[T, R any] struct {
 	results []R
 	open    int
 	done    chan struct{}
-	// givenUp says that nobody waits for the results: what has not begun need not.
-	givenUp atomic.Bool
+	// state says who has the results: see the constants.
+	state atomic.Int32
 }
+
+// The states of a request: its caller waits, has given up, or has the results. Items
+// of one that was given up are not carried out any more.
+const (
+	requestWaits int32 = iota
+	requestGivenUp
+	requestDone
+)
 
 // item is one of a request's.
 type item[T, R any] struct {
@@ -92,27 +107,48 @@ func (g *gatherer[T, R]) do(ctx context.Context, items []T) ([]R, error) {
 		return nil, nil
 	}
 	r := &request[T, R]{items: items, results: make([]R, len(items)), open: len(items), done: make(chan struct{})}
+	entered, err := g.enter(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	err = ErrClosed
 	select {
 	case g.submitted <- r:
+		select {
+		case <-r.done:
+			return r.results, nil
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-g.ended:
+		}
 	case <-ctx.Done():
+		entered.leave()
 		return nil, context.Cause(ctx)
 	case <-g.ended:
 		return nil, ErrClosed
 	}
-	select {
-	case <-r.done:
+	if !r.state.CompareAndSwap(requestWaits, requestGivenUp) {
 		return r.results, nil
-	case <-ctx.Done():
-		r.givenUp.Store(true)
-		return nil, context.Cause(ctx)
-	case <-g.ended:
 	}
-	select {
-	case <-r.done:
-		return r.results, nil
-	default:
-		return nil, ErrClosed
+	return nil, err
+}
+
+// enter waits until the lanes of items have room for them. A full lane holds up only
+// the callers that want something of it.
+func (g *gatherer[T, R]) enter(ctx context.Context, items []T) (entered, error) {
+	wanted := make(map[*room]int, 1)
+	for _, value := range items {
+		wanted[g.rooms.of(g.lane(value), g.maxWaiting)]++
 	}
+	in := make(entered, len(wanted))
+	for room, n := range wanted {
+		if err := room.enter(ctx, n, g.ended); err != nil {
+			in.leave()
+			return nil, err
+		}
+		in[room] = n
+	}
+	return in, nil
 }
 
 // run carries out until ctx ends. It may run once.
@@ -120,22 +156,18 @@ func (g *gatherer[T, R]) run(ctx context.Context) error {
 	defer g.once.Do(func() { close(g.ended) })
 	var work sync.WaitGroup
 	lanes := make(map[string]*lane[T, R])
-	waiting, busy := 0, 0
+	busy := 0
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		submitted := g.submitted
-		if waiting >= g.maxWaiting {
-			submitted = nil
-		}
 		select {
-		case r := <-submitted:
-			waiting += g.enqueue(lanes, r)
-			// Whoever else stands at the door comes in before a group starts.
-			for more := true; more && waiting < g.maxWaiting; {
+		case r := <-g.submitted:
+			g.enqueue(lanes, r)
+			// Pending callers join before a group starts.
+			for more := true; more; {
 				select {
-				case r := <-submitted:
-					waiting += g.enqueue(lanes, r)
+				case r := <-g.submitted:
+					g.enqueue(lanes, r)
 				default:
 					more = false
 				}
@@ -143,11 +175,11 @@ func (g *gatherer[T, R]) run(ctx context.Context) error {
 		case done := <-g.finished:
 			done.lane.busy--
 			busy--
-			done.deliver()
+			g.deliver(done)
 		case <-timer.C:
 		case <-ctx.Done():
 			for ; busy > 0; busy-- {
-				(<-g.finished).deliver()
+				g.deliver(<-g.finished)
 			}
 			work.Wait()
 			return context.Cause(ctx)
@@ -158,7 +190,7 @@ func (g *gatherer[T, R]) run(ctx context.Context) error {
 			for g.due(l, now) {
 				before := len(l.waiting)
 				started := g.next(l)
-				waiting -= before - len(l.waiting)
+				g.rooms.of(l.name, g.maxWaiting).leave(before - len(l.waiting))
 				if len(started.items) == 0 {
 					continue
 				}
@@ -179,7 +211,7 @@ func (g *gatherer[T, R]) run(ctx context.Context) error {
 }
 
 // enqueue puts a request's items into their lanes.
-func (g *gatherer[T, R]) enqueue(lanes map[string]*lane[T, R], r *request[T, R]) int {
+func (g *gatherer[T, R]) enqueue(lanes map[string]*lane[T, R], r *request[T, R]) {
 	now := time.Now()
 	for i, value := range r.items {
 		name := g.lane(value)
@@ -192,7 +224,6 @@ func (g *gatherer[T, R]) enqueue(lanes map[string]*lane[T, R], r *request[T, R])
 		l.waiting = append(l.waiting, item[T, R]{request: r, index: i, size: size, since: now})
 		l.bytes += size
 	}
-	return len(r.items)
 }
 
 // due says whether a group of the lane starts now.
@@ -212,8 +243,9 @@ func (g *gatherer[T, R]) next(l *lane[T, R]) *group[T, R] {
 	rest := l.waiting[:0]
 	bytes := 0
 	for i, it := range l.waiting {
-		if it.givenUp.Load() {
+		if it.state.Load() == requestGivenUp {
 			l.bytes -= it.size
+			g.settle(it.request)
 			continue
 		}
 		full := len(started.items) == g.maxItems || len(started.items) > 0 && bytes+it.size > g.maxBytes
@@ -247,11 +279,21 @@ func (g *group[T, R]) values() []T {
 }
 
 // deliver hands the results to the requests that they are for.
-func (g *group[T, R]) deliver() {
-	for i, it := range g.items {
-		it.results[it.index] = g.results[i]
-		if it.open--; it.open == 0 {
-			close(it.done)
-		}
+func (g *gatherer[T, R]) deliver(done *group[T, R]) {
+	for i, it := range done.items {
+		it.results[it.index] = done.results[i]
+		g.settle(it.request)
+	}
+}
+
+// settle counts an item of a request as finished, and ends the request with its last.
+func (g *gatherer[T, R]) settle(r *request[T, R]) {
+	if r.open--; r.open > 0 {
+		return
+	}
+	if r.state.CompareAndSwap(requestWaits, requestDone) {
+		close(r.done)
+	} else if g.discard != nil {
+		g.discard(r.results)
 	}
 }

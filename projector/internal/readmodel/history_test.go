@@ -274,6 +274,14 @@ func (a adapter) Load(ctx context.Context, units []project.Unit) ([]project.Load
 	return loaded, nil
 }
 
+func (a adapter) Release(loaded []project.Loaded) {
+	states := make([]State, len(loaded))
+	for i, l := range loaded {
+		states[i] = State(l)
+	}
+	a.Loader.Release(states)
+}
+
 func (a adapter) Write(ctx context.Context, writes []project.Write) ([]project.Written, error) {
 	operations := make([]Operation, len(writes))
 	for i, w := range writes {

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -21,29 +21,38 @@ type LoaderOptions struct {
 	Window time.Duration
 	// MaxKeys bounds one group; default 1,000.
 	MaxKeys int
-	// Parallel bounds the groups under way; default 4.
+	// MaxBytes bounds the documents that are loaded and not yet released, over all
+	// callers; default 64 MiB. A single document may be larger. A page that turns out to
+	// be larger than documents of its collection have been may exceed it, by 16 MiB at
+	// most for each group under way.
+	MaxBytes int
+	// Parallel bounds the groups of one collection under way; default 4.
 	Parallel int
-	// Queue bounds the keys that wait; beyond it Load blocks. Default 10,000.
+	// Queue bounds the keys of one collection that wait; beyond it Load blocks. Default
+	// 10,000.
 	Queue int
 }
 
-// Loader reads the states of many sessions in few queries: one for each collection
-// of a group, and one more for the watermarks of all whose document is not there.
-// Run must be running for Load to return.
+// Loader reads the states of many sessions in few queries: for each group of keys of a
+// collection one, and one more for the watermarks of those without a document.
+// Collections are independent of each other. Run must be running for Load to return.
 type Loader struct {
 	db     database
 	groups gatherer[Key, State]
+	budget *budget
+	sizes  sizes
 }
 
 // NewLoader makes a loader from that database, whose concerns it sets itself.
 func NewLoader(db *mongo.Database, o LoaderOptions) *Loader { return newLoader(onMongo(db), o) }
 
 func newLoader(db database, o LoaderOptions) *Loader {
-	l := &Loader{db: db}
+	l := &Loader{db: db, budget: newBudget(cmp.Or(o.MaxBytes, 64<<20))}
 	l.groups = gatherer[Key, State]{
-		lane:     func(Key) string { return "" },
+		lane:     func(k Key) string { return k.Collection },
 		size:     func(Key) int { return 1 },
 		carryOut: l.load,
+		discard:  l.Release,
 		window:   cmp.Or(o.Window, time.Millisecond),
 		maxItems: cmp.Or(o.MaxKeys, 1000),
 		maxBytes: cmp.Or(o.MaxKeys, 1000),
@@ -59,18 +68,38 @@ func newLoader(db database, o LoaderOptions) *Loader {
 // It may run once.
 func (l *Loader) Run(ctx context.Context) error { return l.groups.run(ctx) }
 
-// Load gives the state of each key, in the order given. A collection that cannot be
-// read makes its own keys unavailable and no others. The error is the context's cause
-// or [ErrClosed].
+// Load gives the state of each key, in the order given. The caller releases the states
+// when it no longer uses their documents. If memory has no room for all, some keys are
+// deferred, but never all of them: Load waits until there is room for one. A collection
+// that cannot be read makes its own keys unavailable. The error is the context's cause
+// or [ErrClosed]; then there is nothing to release.
 func (l *Loader) Load(ctx context.Context, keys []Key) ([]State, error) {
-	return l.groups.do(ctx, keys)
+	for {
+		freed := l.budget.watch()
+		states, err := l.groups.do(ctx, keys)
+		if err != nil || len(keys) == 0 || slices.ContainsFunc(states, func(s State) bool { return !s.Deferred }) {
+			return states, err
+		}
+		if err := waitFor(ctx, freed); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Release says that the documents of states are no longer used.
+func (l *Loader) Release(states []State) {
+	bytes := 0
+	for i := range states {
+		bytes += len(states[i].Document)
+	}
+	l.budget.give(bytes)
 }
 
 // errForeign says that a document is not the engine's.
 var errForeign = errors.New("the document has no valid " + fieldLastEventID + ": it is no read model of Penstock's")
 
-// load loads a group.
-func (l *Loader) load(ctx context.Context, _ string, keys []Key) []State {
+// load loads a group of keys of one collection.
+func (l *Loader) load(ctx context.Context, collection string, keys []Key) []State {
 	ctx, cancel := mongox.Patient(ctx, groupTimeout)
 	defer cancel()
 	answers := make([]State, len(keys))
@@ -78,7 +107,7 @@ func (l *Loader) load(ctx context.Context, _ string, keys []Key) []State {
 	for i := range keys {
 		all[i] = i
 	}
-	l.documents(ctx, keys, all, answers)
+	l.documents(ctx, collection, keys, all, answers)
 	absent := l.absent(all, answers)
 	if len(absent) == 0 {
 		return answers
@@ -93,7 +122,7 @@ func (l *Loader) load(ctx context.Context, _ string, keys []Key) []State {
 			again = append(again, i)
 		}
 	}
-	l.documents(ctx, keys, again, answers)
+	l.documents(ctx, collection, keys, again, answers)
 	return answers
 }
 
@@ -101,27 +130,20 @@ func (l *Loader) load(ctx context.Context, _ string, keys []Key) []State {
 func (l *Loader) absent(indexes []int, answers []State) []int {
 	var absent []int
 	for _, i := range indexes {
-		if a := &answers[i]; a.Unavailable == nil && a.Err == nil && a.Document == nil {
+		if a := &answers[i]; a.Unavailable == nil && a.Err == nil && a.Document == nil && !a.Deferred {
 			absent = append(absent, i)
 		}
 	}
 	return absent
 }
 
-// documents reads the documents of some keys; what is not found stays as it is.
-func (l *Loader) documents(ctx context.Context, keys []Key, indexes []int, answers []State) {
-	collections := make(map[string][]int)
-	for _, i := range indexes {
-		collections[keys[i].Collection] = append(collections[keys[i].Collection], i)
-	}
-	var work sync.WaitGroup
-	for collection, indexes := range collections {
-		work.Go(func() { l.collection(ctx, collection, keys, indexes, answers) })
-	}
-	work.Wait()
-}
+// pageBytes is about how much is read at once. The first page of a collection may be
+// larger, until the size of its documents is known.
+const pageBytes = 4 << 20
 
-func (l *Loader) collection(ctx context.Context, collection string, keys []Key, indexes []int, answers []State) {
+// documents reads the documents of some keys, page by page as memory has room for
+// them; what is not found stays as it is.
+func (l *Loader) documents(ctx context.Context, collection string, keys []Key, indexes []int, answers []State) {
 	asked := make(map[string][]int, len(indexes))
 	ids := make([]string, 0, len(indexes))
 	for _, i := range indexes {
@@ -131,18 +153,45 @@ func (l *Loader) collection(ctx context.Context, collection string, keys []Key, 
 		}
 		asked[id] = append(asked[id], i)
 	}
-	found, err := l.db.find(ctx, collection, byID(ids), nil, len(ids))
-	if err != nil {
-		err = fmt.Errorf("load read models: %w", mongox.Explain(ctx, err))
-		for _, i := range indexes {
-			answers[i].Unavailable = err
+	// rest changes the answers of what has not been read.
+	rest := func(change func(*State)) {
+		for _, id := range ids {
+			for _, i := range asked[id] {
+				change(&answers[i])
+			}
 		}
-		return
 	}
-	for _, document := range found {
-		id, _ := document.Lookup(fieldID).StringValueOK()
-		for _, i := range asked[id] {
-			answers[i] = stateOf(document)
+	for len(ids) > 0 {
+		size := l.sizes.of(collection)
+		n := min(max(1, min(pageBytes, l.budget.limit)/size), len(ids))
+		share := n * size
+		if !l.budget.take(share) {
+			rest(func(s *State) { s.Deferred = true })
+			return
+		}
+		page := ids[:n]
+		found, complete, err := l.db.page(ctx, collection, byID(page), n, pageBytes)
+		if err != nil {
+			l.budget.give(share)
+			err = fmt.Errorf("load read models: %w", mongox.Explain(ctx, err))
+			rest(func(s *State) { s.Unavailable = err })
+			return
+		}
+		read := make(map[string]bool, len(found))
+		bytes := 0
+		for _, document := range found {
+			id, _ := document.Lookup(fieldID).StringValueOK()
+			read[id] = true
+			for _, i := range asked[id] {
+				answers[i] = stateOf(document)
+				bytes += len(answers[i].Document)
+			}
+		}
+		l.budget.adjust(bytes - share)
+		l.sizes.learn(collection, found)
+		ids = ids[n:]
+		if !complete {
+			ids = slices.Concat(slices.DeleteFunc(page, func(id string) bool { return read[id] }), ids)
 		}
 	}
 }

@@ -22,6 +22,9 @@ type State struct {
 	Err error
 	// Unavailable says that this key could not be loaded now; the others could.
 	Unavailable error
+	// Deferred says that this key was not loaded, because as many documents as memory
+	// has room for were: ask again when they are released.
+	Deferred bool
 }
 
 // Kind is what an operation does.

@@ -22,9 +22,6 @@ type SaverConfig struct {
 	Events int
 	// Timeout bounds one save, default 5 s.
 	Timeout time.Duration
-	// FlushTimeout bounds the last save of a term, default 2 s: less than what a
-	// leader that lost its lease has to stop.
-	FlushTimeout time.Duration
 	// Beat, if not nil, is called at least every Interval and Timeout together while the
 	// saver makes progress; a save that fails is progress.
 	Beat func()
@@ -34,7 +31,7 @@ type SaverConfig struct {
 //
 //	go saver.Run(working)  // with the term's streams; ends with them
 //	…                      // drain: acknowledgements still move the watermark
-//	saver.Flush(held)      // the term's last step
+//	saver.Flush(ending)    // the term's last step
 type Saver struct {
 	claim     *Claim
 	watermark *Watermark
@@ -55,7 +52,6 @@ func NewSaver(claim *Claim, watermark *Watermark, config SaverConfig) *Saver {
 	config.Interval = cmp.Or(config.Interval, time.Second)
 	config.Events = cmp.Or(config.Events, 10_000)
 	config.Timeout = cmp.Or(config.Timeout, 5*time.Second)
-	config.FlushTimeout = cmp.Or(config.FlushTimeout, 2*time.Second)
 	s := &Saver{
 		claim:     claim,
 		watermark: watermark,
@@ -98,12 +94,12 @@ func (s *Saver) Run(ctx context.Context) error {
 }
 
 // Flush saves the low watermark if it has moved since the last save. It is the last
-// step of a term, after the drain, and bounds itself by FlushTimeout. ctx is not the
-// one whose end began the drain; that it ended does not keep the save from being
-// tried, because the fence makes a late one harmless.
+// step of a term, after the drain. ctx is not the context whose end began the drain: it
+// ends when the term must have ended, at a lost lease too, because the fence makes a late
+// save harmless. ctx must not have a deadline: see [mongox.Patient].
 func (s *Saver) Flush(ctx context.Context) error {
 	defer s.close()
-	return s.save(context.WithoutCancel(ctx), s.config.FlushTimeout)
+	return s.save(ctx, s.config.Timeout)
 }
 
 // close takes the term out of the metrics.

@@ -247,13 +247,11 @@ func TestFlushIsTheLastSave(t *testing.T) {
 		m.finish(t)
 		m.expect(t, checkpoint.Position{}, 0)
 		m.watermark.Ack(h...) // the drain
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := m.Flush(ended); err != nil {
+		if err := m.Flush(t.Context()); err != nil {
 			t.Errorf("Flush returned %v", err)
 		}
 		m.expect(t, numbered(2), 1)
-		if err := m.Flush(ended); err != nil { // nothing to do
+		if err := m.Flush(t.Context()); err != nil { // nothing to do
 			t.Errorf("Flush returned %v", err)
 		}
 		m.expect(t, numbered(2), 1)
@@ -262,19 +260,29 @@ func TestFlushIsTheLastSave(t *testing.T) {
 
 func TestFlushIsBounded(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newTerm(t, checkpoint.SaverConfig{Interval: time.Hour})
-		m.publish(t, numbered(1))
-		m.finish(t)
-		m.collection.order(nil, true)
-		begun := time.Now()
-		if err := m.Flush(t.Context()); !errors.Is(err, mongox.ErrNoAnswer) {
-			t.Errorf("Flush returned %v, want ErrNoAnswer", err)
-		}
-		if took := time.Since(begun); took != 2*time.Second {
-			t.Errorf("Flush took %v, want 2 s", took)
-		}
-	})
+	for name, test := range map[string]struct{ left, want time.Duration }{
+		"by the time that is left": {3 * time.Second, 3 * time.Second},
+		"by the time of one save":  {time.Hour, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := newTerm(t, checkpoint.SaverConfig{Interval: time.Hour})
+				m.publish(t, numbered(1))
+				m.finish(t)
+				m.collection.order(nil, true)
+				begun := time.Now()
+				left, cancel := mongox.Patient(t.Context(), test.left)
+				defer cancel()
+				if err := m.Flush(left); !errors.Is(err, mongox.ErrNoAnswer) {
+					t.Errorf("Flush returned %v, want ErrNoAnswer", err)
+				}
+				if took := time.Since(begun); took != test.want {
+					t.Errorf("Flush took %v, want %v", took, test.want)
+				}
+			})
+		})
+	}
 }
 
 // A save that was cut off by the end of Run is made good by Flush.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -40,7 +41,7 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 	go func() { result <- work(working, term) }()
 
 	// The work must have ended when limit fires; it is armed when the work is told.
-	limit := newDeadlineTimer()
+	limit := newDeadlineTimer(&term.limit)
 	defer limit.Stop()
 	trust := time.NewTimer(forever)
 	defer trust.Stop()
@@ -54,8 +55,8 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 		if why == "" {
 			why = r
 		}
-		lose(cause)
 		limit.advance(time.Now().Add(e.config.AbortTimeout()))
+		lose(cause)
 		lock.lost, lock.ended, lock.deadline = nil, nil, nil
 	}
 	for {
@@ -74,8 +75,8 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 			if why == "" {
 				why = reasonStopping
 			}
-			stop(ErrStopping)
 			limit.advance(time.Now().Add(e.config.StopTimeout))
+			stop(ErrStopping)
 		case <-lock.lost:
 			abort(reasonLeaseLost, ErrLeaseLost)
 		case <-lock.ended:
@@ -113,17 +114,18 @@ const forever = time.Duration(math.MaxInt64)
 // deadlineTimer is a timer that starts unarmed and can only be brought forward.
 type deadlineTimer struct {
 	*time.Timer
-	at time.Time
+	// at is when it fires, for other goroutines to read; nil while it is unarmed.
+	at *atomic.Pointer[time.Time]
 }
 
-func newDeadlineTimer() *deadlineTimer {
-	return &deadlineTimer{Timer: time.NewTimer(forever)}
+func newDeadlineTimer(at *atomic.Pointer[time.Time]) deadlineTimer {
+	return deadlineTimer{Timer: time.NewTimer(forever), at: at}
 }
 
 // advance arms the timer for at, unless it is armed for an earlier time.
-func (t *deadlineTimer) advance(at time.Time) {
-	if t.at.IsZero() || at.Before(t.at) {
-		t.at = at
+func (t deadlineTimer) advance(at time.Time) {
+	if armed := t.at.Load(); armed == nil || at.Before(*armed) {
+		t.at.Store(&at)
 		t.Reset(time.Until(at))
 	}
 }

@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,6 +48,8 @@ type Term struct {
 	identity string
 	started  time.Time
 	held     context.Context //nolint:containedctx // a term is a span of time: this is its end
+	// limit is when the work must have ended; nil until it is told to end.
+	limit atomic.Pointer[time.Time]
 }
 
 // Identity is the lock's holder identity: `<pod>_<uuid>`.
@@ -56,3 +59,15 @@ func (t *Term) Identity() string { return t.identity }
 // [ErrLeaseLost] or [ErrTrustExpired], and never because of a stop: draining
 // happens under it. The work's own context is derived from it.
 func (t *Term) Held() context.Context { return t.held }
+
+// Remaining returns how much time the work has left to end, after which Run returns
+// [ErrWorkerStuck]; it can be negative. Until the work is told to end, that is longer
+// than any term. A stop starts it at Config.StopTimeout, and the loss of the lease
+// shortens it to [Config.AbortTimeout], before Held ends.
+func (t *Term) Remaining() time.Duration {
+	limit := t.limit.Load()
+	if limit == nil {
+		return forever
+	}
+	return time.Until(*limit)
+}

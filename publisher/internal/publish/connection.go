@@ -288,7 +288,7 @@ func (c *connections) retire(ctx context.Context, conn *connection) {
 		c.metrics.connections.Dec()
 	}
 	c.mu.Unlock()
-	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.CloseTimeout)
+	closeCtx, cancel := c.options.Closing()
 	defer cancel()
 	if err := conn.sender.Close(closeCtx); err != nil {
 		c.options.Logger.Debug().Err(err).Int("connection", conn.slot).Msg("closing a connection to the topic ended badly")

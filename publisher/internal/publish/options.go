@@ -16,6 +16,9 @@ import (
 // (Azure/azure-service-bus#397).
 const MaxBatchEvents = 4500
 
+// closeTimeout is how long closing a connection may take.
+const closeTimeout = 5 * time.Second
+
 // Item is one event on its way to the topic.
 type Item struct {
 	// Event must stay unchanged, with the bytes that it aliases, until its ticket is
@@ -82,8 +85,9 @@ type Options struct {
 	// SendTimeout bounds one send, and opening one connection. After it the outcome
 	// is unknown and the connection is replaced. Default 30 s.
 	SendTimeout time.Duration
-	// CloseTimeout bounds the closing of connections when Run ends. Default 5 s.
-	CloseTimeout time.Duration
+	// Closing gives the context under which a connection is closed: the time that is
+	// left for it. Default: 5 s for each.
+	Closing func() (context.Context, context.CancelFunc)
 
 	// Beat is called about every second while the dispatcher makes progress or has
 	// nothing to do: an outage of the broker is no reason to restart. It is no longer
@@ -119,7 +123,11 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxInflightBytes, 64<<20)
 	setDefault(&o.MaxBatchEvents, 1000)
 	setDefault(&o.SendTimeout, 30*time.Second)
-	setDefault(&o.CloseTimeout, 5*time.Second)
+	if o.Closing == nil {
+		o.Closing = func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), closeTimeout)
+		}
+	}
 	if o.Beat == nil {
 		o.Beat = func() {}
 	}
@@ -164,7 +172,6 @@ func (o Options) validate() error {
 	require(o.MaxInflightBytes > 0, "no bytes may be in flight")
 	require(o.MaxSends >= 0, "MaxSends is negative")
 	require(o.SendTimeout > 0, "SendTimeout is negative")
-	require(o.CloseTimeout > 0, "CloseTimeout is negative")
 	require(o.MaxAttempts > 0, "MaxAttempts is negative")
 	require(o.GiveUpAfter > 0, "GiveUpAfter is negative")
 	if o.MaxBatchEvents < 1 || o.MaxBatchEvents > MaxBatchEvents {

@@ -1,0 +1,141 @@
+package project
+
+import (
+	"context"
+	"fmt"
+)
+
+// track is one projection's part of a batch. It works in rounds: load, fold, write what
+// can be written, and again for the units that have more to do.
+type track struct {
+	*batch
+	// active are the units that need another round.
+	active []*unit
+	// gapped lack the event after their watermark.
+	gapped []*unit
+	// failing have a cause to be parked.
+	failing []*unit
+	// conflicting are refused because of another document.
+	conflicting []*unit
+	// progress is whether a write was applied since the conflicting units were tried.
+	progress bool
+}
+
+// run goes on until no unit is active.
+func (t *track) run(ctx context.Context) {
+	for len(t.active) > 0 && ctx.Err() == nil {
+		units := t.active
+		t.active = nil
+		t.round(ctx, units)
+		if len(t.active) == 0 && t.progress {
+			// A value that one document has released may be free for another.
+			t.active, t.conflicting, t.progress = t.conflicting, nil, false
+		}
+	}
+	for _, u := range t.conflicting {
+		u.trouble = u.conflict
+	}
+}
+
+// round takes each unit one step further, as far as memory has room for its document.
+func (t *track) round(ctx context.Context, units []*unit) {
+	loaded := t.load(ctx, units)
+	if loaded == nil {
+		return
+	}
+	defer t.store.Release(loaded)
+	writing := t.foldAll(units, loaded)
+	for i, result := range t.write(ctx, writing) {
+		t.written(writing[i], result)
+	}
+	for _, u := range writing {
+		// The documents must not be kept in memory once they are released.
+		u.document, u.fold = nil, Fold{}
+	}
+}
+
+// foldAll folds the events of units that were loaded, and returns those that have
+// something to write.
+func (t *track) foldAll(units []*unit, loaded []Loaded) (writing []*unit) {
+	t.folding.Lock()
+	defer t.folding.Unlock()
+	for i, u := range units {
+		switch state := &loaded[i]; {
+		case u.finished():
+			continue
+		case state.Deferred:
+			t.active = append(t.active, u)
+			continue
+		case state.Unavailable != nil:
+			u.trouble = state.Unavailable
+			continue
+		case state.Err != nil:
+			u.cause = u.failure(u.firstOpen(), ReasonDocument, state.Err)
+			t.failing = append(t.failing, u)
+			continue
+		default:
+			u.document, u.watermark = state.Document, state.Watermark
+		}
+		u.settleUpToWatermark()
+		u.plan(t.strict)
+		if !u.finished() && len(u.run) > 0 {
+			if u.fold = u.projection.fold(u.document, u.run); u.fold.Folded > 0 {
+				writing = append(writing, u)
+				continue
+			}
+			u.cause = u.fold.Err
+			t.failing = append(t.failing, u)
+		} else if !u.finished() {
+			t.gapped = append(t.gapped, u)
+		}
+		u.document, u.fold = nil, Fold{}
+	}
+	return writing
+}
+
+// written sorts a unit by the result of its write.
+func (t *track) written(u *unit, result Written) {
+	switch result.Status {
+	case WriteApplied:
+		failed := u.fold.Err
+		u.settleRun()
+		u.stale, t.progress = 0, true
+		switch {
+		case failed != nil:
+			u.cause = failed
+			t.failing = append(t.failing, u)
+		case u.finished():
+		case u.single || len(u.missing) > 0:
+			t.active = append(t.active, u)
+		default:
+			t.gapped = append(t.gapped, u)
+		}
+	case WriteStale:
+		if u.stale++; u.stale > maxStale {
+			u.trouble, u.contended = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, ErrContended), true
+			return
+		}
+		t.active = append(t.active, u)
+	case WriteRejected, WriteConflict:
+		if len(u.run) > 1 {
+			u.single = true
+			t.active = append(t.active, u)
+			return
+		}
+		failure := u.failure(u.run[0], ReasonRejected, result.Err)
+		if result.Status == WriteConflict {
+			u.conflict = failure
+			t.conflicting = append(t.conflicting, u)
+			return
+		}
+		u.cause = failure
+		t.failing = append(t.failing, u)
+	default:
+		u.attempted = max(u.attempted, u.run[u.fold.Folded-1].EventID)
+		if u.unknown++; u.unknown > maxUnknown {
+			u.trouble = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, result.Err)
+			return
+		}
+		t.active = append(t.active, u)
+	}
+}

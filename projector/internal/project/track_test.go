@@ -1,0 +1,78 @@
+package project_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// slowCollection is a store whose collection counts answers only when another
+// projection has written.
+type slowCollection struct {
+	*memory
+	written chan struct{}
+}
+
+func (s slowCollection) Load(ctx context.Context, units []project.Unit) ([]project.Loaded, error) {
+	if units[0].Collection == "counts" {
+		select {
+		case <-s.written:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return s.memory.Load(ctx, units)
+}
+
+func (s slowCollection) Write(ctx context.Context, writes []project.Write) ([]project.Written, error) {
+	written, err := s.memory.Write(ctx, writes)
+	if writes[0].Collection == "things" {
+		close(s.written)
+	}
+	return written, err
+}
+
+// TestSlowProjectionDelaysNoOther holds that a projection writes while another one
+// still waits for its read models.
+func TestSlowProjectionDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections, func(o *project.Options) {
+		if m, ok := o.Store.(*memory); ok {
+			o.Store = slowCollection{m, make(chan struct{})}
+		}
+	})
+	b.process(t, events(t, "one", "1 Add", "2 Add"), project.Hold, "done/done")
+	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
+	b.expect(t, "things", "one", 2, `{"last":2}`)
+}
+
+// TestLoadsAsMemoryHasRoom holds that a batch whose documents do not fit into memory
+// together is worked off in portions, each of which is written and released before the
+// next is loaded.
+func TestLoadsAsMemoryHasRoom(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
+	b.room = 2
+	b.onLoad = func(int) error {
+		if b.unreleased > 0 {
+			t.Error("more was loaded before the last portion was released")
+		}
+		return nil
+	}
+	var batch []*event.Event
+	for i := range 5 {
+		batch = append(batch, events(t, fmt.Sprint("aggregate-", i), "1 Add", "2 Add")...)
+	}
+	b.process(t, batch, project.Hold, strings.Join(slices.Repeat([]string{"done"}, 10), "/"))
+	for i := range 5 {
+		b.expect(t, "p", fmt.Sprint("aggregate-", i), 2, `{"n":2}`)
+	}
+	if len(b.writes) != 3 {
+		t.Errorf("%d writes", len(b.writes))
+	}
+}

@@ -1,0 +1,72 @@
+package readmodel
+
+import (
+	"context"
+	"sync"
+)
+
+// budget bounds the bytes of documents between their load and the write of what was
+// folded into them. A load takes its share before it reads; a share larger than the
+// whole budget is granted while nothing else is taken.
+type budget struct {
+	limit int
+
+	mu   sync.Mutex
+	used int
+	// freed is closed when bytes are given back, and then replaced.
+	freed chan struct{}
+}
+
+func newBudget(limit int) *budget { return &budget{limit: limit, freed: make(chan struct{})} }
+
+// take takes n bytes, if they are free.
+func (b *budget) take(n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used > 0 && b.used+n > b.limit {
+		return false
+	}
+	b.used += n
+	return true
+}
+
+// adjust changes what was taken by an estimate to what it really is.
+func (b *budget) adjust(by int) {
+	if by <= 0 {
+		b.give(-by)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used += by
+}
+
+// give gives n bytes back.
+func (b *budget) give(n int) {
+	if n == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	close(b.freed)
+	b.freed = make(chan struct{})
+}
+
+// watch gives a channel that closes at the next give. It is taken before a try that may
+// fail, so that no give is missed.
+func (b *budget) watch() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.freed
+}
+
+// waitFor waits for a give.
+func waitFor(ctx context.Context, freed <-chan struct{}) error {
+	select {
+	case <-freed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

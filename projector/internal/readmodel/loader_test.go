@@ -1,0 +1,183 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// newLoads starts a loader.
+func newLoads(t *testing.T, db database, o LoaderOptions) *Loader {
+	t.Helper()
+	l := newLoader(db, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	var loop sync.WaitGroup
+	loop.Go(func() { _ = l.Run(ctx) })
+	t.Cleanup(func() { cancel(); loop.Wait() })
+	return l
+}
+
+// inMemory counts the bytes of documents from the page that brought them to their
+// release.
+type inMemory struct {
+	database
+	mu        sync.Mutex
+	now, most int
+}
+
+func (m *inMemory) page(ctx context.Context, collection string, filter bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
+	found, complete, err := m.database.page(ctx, collection, filter, limit, maxBytes)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, document := range found {
+		m.now += len(document)
+	}
+	m.most = max(m.most, m.now)
+	return found, complete, err
+}
+
+func (m *inMemory) release(states []State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range states {
+		m.now -= len(s.Document)
+	}
+}
+
+// TestLoadedDocumentsAreBoundedInBytes holds that large documents are not in memory by
+// the hundred, whatever the number of callers, and that every caller gets all of its
+// own in the end. Callers that give up keep nothing.
+func TestLoadedDocumentsAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	for _, impatient := range []bool{false, true} {
+		t.Run(fmt.Sprint("impatient callers ", impatient), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { loadLargeDocuments(t, impatient) })
+		})
+	}
+}
+
+func loadLargeDocuments(t *testing.T, impatient bool) {
+	t.Helper()
+	const sessions, each, limit = 12, 20, 8 << 20
+	fake := newFakeDatabase(1)
+	filler := strings.Repeat("x", 256<<10)
+	for i := range sessions * each {
+		document, err := bson.Marshal(bson.D{{Key: "_id", Value: fmt.Sprint(i)}, {Key: "lastEventId", Value: int64(1)}, {Key: "filler", Value: filler}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fake.insert(t.Context(), "things", []bson.Raw{document}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fake.latency = 5 * time.Millisecond
+	db := &inMemory{database: fake}
+	l := newLoads(t, db, LoaderOptions{MaxBytes: limit})
+	var callers sync.WaitGroup
+	for s := range sessions {
+		callers.Go(func() {
+			open := make([]Key, each)
+			for i := range open {
+				open[i] = keyOf(fmt.Sprint(s*each + i))
+			}
+			for try := 0; len(open) > 0; try++ {
+				ctx, cancel := context.WithCancel(t.Context())
+				if impatient && s%4 == 0 && try%2 == 0 {
+					ctx, cancel = context.WithTimeout(t.Context(), time.Duration(s)*time.Millisecond)
+				}
+				states, err := l.Load(ctx, open)
+				cancel()
+				if err != nil {
+					continue
+				}
+				<-time.After(10 * time.Millisecond) // folding and writing
+				var rest []Key
+				for i, state := range states {
+					switch {
+					case state.Deferred:
+						rest = append(rest, open[i])
+					case len(state.Document) < len(filler) || state.Watermark != 1:
+						t.Errorf("%s: %d bytes, watermark %d, %v", open[i].AggregateID, len(state.Document), state.Watermark, state.Unavailable)
+					}
+				}
+				if len(rest) == len(open) {
+					t.Error("everything was deferred")
+				}
+				db.release(states)
+				l.Release(states)
+				open = rest
+			}
+		})
+	}
+	callers.Wait()
+	<-time.After(time.Minute) // what was given up comes to its end
+	if l.budget.used != 0 {
+		t.Errorf("%d bytes are taken for good", l.budget.used)
+	}
+	// Until the size of the documents is known, each group may read a page too much.
+	if most := limit + 4*pageBytes + 2<<20; !impatient && db.most > most {
+		t.Errorf("%d bytes were in memory at once, more than %d", db.most, most)
+	}
+}
+
+// TestCollectionsAreIndependent holds that neither a collection that cannot be read nor
+// one that does not answer keeps the keys of others.
+func TestCollectionsAreIndependent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFakeDatabase(1)
+		l := newLoads(t, &spoilt{fakeDatabase: fake}, LoaderOptions{Queue: 5})
+		load := func(collection string, timeout time.Duration) ([]State, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			k := keyOf("a")
+			k.Collection = collection
+			return l.Load(ctx, []Key{k})
+		}
+		var hanging sync.WaitGroup
+		for range 20 {
+			hanging.Go(func() {
+				if states, err := load("hangs", time.Minute/2); err == nil && states[0].Unavailable == nil {
+					t.Error("a collection that hangs was loaded")
+				}
+			})
+		}
+		synctest.Wait()
+		start := time.Now()
+		states, err := load("unreadable", time.Minute)
+		if err != nil || !errors.Is(states[0].Unavailable, errUnreadable) {
+			t.Errorf("%v, %v", states, err)
+		}
+		if states, err = load("things", time.Minute); err != nil || states[0].Unavailable != nil {
+			t.Errorf("%v, %v", states, err)
+		}
+		if took := time.Since(start); took > 10*time.Millisecond {
+			t.Errorf("took %s", took)
+		}
+		hanging.Wait()
+	})
+}
+
+var errUnreadable = errors.New("not authorized to read the collection")
+
+// spoilt has a collection that hangs and one that cannot be read.
+type spoilt struct{ *fakeDatabase }
+
+func (s *spoilt) page(ctx context.Context, collection string, filter bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error) {
+	switch collection {
+	case "hangs":
+		<-ctx.Done()
+		return nil, false, context.Cause(ctx)
+	case "unreadable":
+		return nil, false, errUnreadable
+	}
+	return s.fakeDatabase.page(ctx, collection, filter, limit, maxBytes)
+}

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+const (
+	// mostClosing and mostFlushing bound two of the last steps of a term, closing the
+	// connections to the topic and the last save, when the term has time.
+	mostClosing  = 5 * time.Second
+	mostFlushing = 5 * time.Second
+	// closingShare and flushingShare are what the steps get of the time that is left when
+	// they begin. The last one leaves some, to return before the process must exit.
+	closingShare  = 0.5
+	flushingShare = 0.8
+)
+
+// leadership is what a term knows of its lease ([leader.Term]).
+type leadership interface {
+	// Identity is the holder of the lease.
+	Identity() string
+	// Held ends when the lease can no longer be trusted.
+	Held() context.Context
+	// Remaining is how much time the work has left to end; very long until it must end.
+	Remaining() time.Duration
+}
+
+// endingWithin gives a context for a step at the end of a term. It ends after most, or
+// when that share of the time that the term has left is over, and it takes the loss of
+// the lease into account, which shortens that time. It has no deadline: see
+// [mongox.Patient].
+func endingWithin(term leadership, most time.Duration, share float64) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(context.Background())
+	limit := func() time.Duration { return min(most, time.Duration(share*float64(term.Remaining()))) }
+	timer := time.AfterFunc(limit(), func() { end(mongox.ErrNoAnswer) })
+	stop := context.AfterFunc(term.Held(), func() { timer.Reset(limit()) })
+	return ctx, func() {
+		stop()
+		timer.Stop()
+		end(nil)
+	}
+}
