@@ -51,7 +51,7 @@ bench-hot: ## Measure the hot paths by themselves, with their allocations
 	go test -run '^$$' -bench . -benchmem $(filter-out ./integration/...,$(PACKAGES))
 
 .PHONY: conformance
-conformance: ## Run the Service Bus SDK's own live tests against the stand-in (needs ports 443, 5671 and 5672)
+conformance: ## Run the Go SDK's live tests, and scenarios through the JavaScript and Python SDKs, against sbemu (needs ports 443, 5671 and 5672)
 	go run ./integration/sbemu/conformance
 
 .PHONY: lint

@@ -1,7 +1,10 @@
-// Command conformance runs the live tests of the Go SDK for Service Bus,
-// azservicebus, against sbemu and prints what became of each.
+// Command conformance runs clients of Service Bus against sbemu and prints what
+// became of each of their tests: the live tests of the Go SDK, azservicebus; and
+// scenarios of its own through the official SDKs for JavaScript and Python and
+// through rhea, an AMQP library without Azure's code. Where Node.js or the Python
+// SDK is not installed, it says so and runs the rest.
 //
-// It copies the SDK's module from the module cache to a temporary folder,
+// It copies the Go SDK's module from the module cache to a temporary folder,
 // unchanged, and serves two namespaces on the ports that SDKs expect: one of
 // the Standard tier on 127.0.0.2 and one of the Premium tier on 127.0.0.3,
 // each with AMQP on 5672, AMQP over TLS on 5671 and the management API on 443,
@@ -49,7 +52,7 @@ func main() {
 
 var info = cli.Info{
 	Name:        "conformance",
-	Description: "Runs the live tests of the Go SDK for Service Bus against sbemu. It needs the ports 443, 5671 and 5672 of " + standardHost + " and " + premiumHost + ".",
+	Description: "Runs the live tests of the Go SDK for Service Bus, and scenarios through the JavaScript and Python SDKs, against sbemu. It needs the ports 443, 5671 and 5672 of " + standardHost + " and " + premiumHost + ".",
 }
 
 // options are the command's flags.
@@ -72,9 +75,9 @@ func (o *options) Validate() error {
 // suites are the packages of the SDK with live tests, and how many of them
 // must pass.
 var suites = []suite{
-	{name: "azservicebus", pkg: ".", want: 66},
-	{name: "admin", pkg: "./admin", want: 26},
-	{name: "internal", pkg: "./internal", want: 10},
+	{name: "azservicebus", pkg: ".", want: 72},
+	{name: "admin", pkg: "./admin", want: 32},
+	{name: "internal", pkg: "./internal", want: 14},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, error) {
@@ -109,17 +112,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, er
 
 	defer stop()
 
-	return runSuites(ctx, suites, module, env, o, stdout), nil
+	return runSuites(ctx, suites, clients, module, env, o, stdout), nil
 }
 
-// runSuites runs suites, prints their tables, and reports whether enough tests
-// passed: of some tests only, all.
-func runSuites(ctx context.Context, suites []suite, module string, env []string, o options, out io.Writer) bool {
-	tables := make([]*table, len(suites))
+// runSuites runs suites of the module's live tests and clients' scenarios, prints
+// their tables, and reports whether enough tests passed: of some tests only, all.
+func runSuites(ctx context.Context, suites []suite, clients []client, module string, env []string, o options, out io.Writer) bool {
+	var tables []*table
 
-	for i, s := range suites {
-		tables[i] = s.run(ctx, module, env, o)
-		tables[i].print(out, o.Verbose)
+	for _, s := range suites {
+		tables = append(tables, s.run(ctx, module, env, o))
+		tables[len(tables)-1].print(out, o.Verbose)
+	}
+
+	for _, c := range clients {
+		tables = append(tables, c.run(ctx, filepath.Dir(module), env, o))
+		tables[len(tables)-1].print(out, o.Verbose)
 	}
 
 	fmt.Fprintln(out)

@@ -170,7 +170,7 @@ func (s suite) liveTests(ctx context.Context, module string) ([]string, error) {
 
 // run runs the suite's live tests.
 func (s suite) run(ctx context.Context, module string, env []string, o options) *table {
-	t := &table{suite: s}
+	t := &table{name: s.name, kind: "live tests", want: s.want}
 
 	live, err := s.liveTests(ctx, module)
 	if err != nil {

@@ -70,7 +70,7 @@ func check(t *testing.T, ctx context.Context, suites []suite, only string, enoug
 	t.Helper()
 
 	var out strings.Builder
-	if got := runSuites(ctx, suites, module(t), nil, options{Run: only}, &out); got != enough {
+	if got := runSuites(ctx, suites, nil, module(t), nil, options{Run: only}, &out); got != enough {
 		t.Errorf("enough: %t, want %t", got, enough)
 	}
 

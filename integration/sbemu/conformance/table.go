@@ -6,11 +6,14 @@ import (
 	"strings"
 )
 
-// table is what became of a suite's live tests.
+// table is what became of a suite's tests.
 type table struct {
-	suite   suite
+	name    string
+	kind    string // what the tests are called
+	want    int    // how many must pass
 	results []*result
-	err     error // why there are none, or not all
+	absent  string // why nothing was run, which is no failure
+	err     error  // why there are no results, or not all
 }
 
 func (t *table) counts() (passed, failed, skipped int) {
@@ -29,7 +32,7 @@ func (t *table) counts() (passed, failed, skipped int) {
 }
 
 func (t *table) print(out io.Writer, verbose bool) {
-	fmt.Fprintf(out, "\n%s\n", t.suite.name)
+	fmt.Fprintf(out, "\n%s\n", t.name)
 
 	for _, r := range t.results {
 		word := r.action
@@ -52,15 +55,21 @@ func (t *table) print(out io.Writer, verbose bool) {
 // sum prints how many tests passed and reports whether that is enough: as many
 // as must, or all where only some were run.
 func (t *table) sum(out io.Writer, some bool) bool {
+	if t.absent != "" {
+		fmt.Fprintf(out, "%-14s not run: %s\n", t.name, t.absent)
+
+		return true
+	}
+
 	passed, failed, skipped := t.counts()
-	want := t.suite.want
+	want := t.want
 
 	if some {
 		want = len(t.results)
 	}
 
-	fmt.Fprintf(out, "%-14s %3d live tests: %3d passed (wanted: %d), %d failed, %d skipped\n",
-		t.suite.name, len(t.results), passed, want, failed, skipped)
+	fmt.Fprintf(out, "%-14s %3d %s: %3d passed (wanted: %d), %d failed, %d skipped\n",
+		t.name, len(t.results), t.kind, passed, want, failed, skipped)
 
 	return t.err == nil && passed >= want
 }

@@ -46,7 +46,7 @@ var queueKind = &kind{
 		"DefaultMessageTimeToLive": maxTimeSpan, "DeadLetteringOnMessageExpiration": "false",
 		"DuplicateDetectionHistoryTimeWindow": "PT10M", "MaxDeliveryCount": "10", "EnableBatchedOperations": "true",
 		"Status": "Active", "SupportOrdering": "true", "AutoDeleteOnIdle": maxTimeSpan, "EnablePartitioning": "false",
-		"EnableExpress": "false",
+		"EnableExpress": "false", "EntityAvailabilityStatus": "Available",
 	},
 	fixed: map[string]string{
 		"RequiresSession":            "The value for the RequiresSession property of an existing Queue cannot be changed.",
@@ -62,13 +62,14 @@ var topicKind = &kind{
 		"DefaultMessageTimeToLive", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "DuplicateDetectionHistoryTimeWindow",
 		"EnableBatchedOperations", "SizeInBytes", "FilteringMessagesBeforePublishing", "IsAnonymousAccessible",
 		"AuthorizationRules", "Status", "UserMetadata", "CreatedAt", "UpdatedAt", "AccessedAt", "SupportOrdering", "CountDetails",
-		"SubscriptionCount", "AutoDeleteOnIdle", "EnablePartitioning", "EnableSubscriptionPartitioning", "EnableExpress",
+		"SubscriptionCount", "AutoDeleteOnIdle", "EnablePartitioning", "EntityAvailabilityStatus", "EnableSubscriptionPartitioning", "EnableExpress",
 		"SqlFilterCount", "CorrelationFilterCount", "MaxMessageSizeInKilobytes",
 	},
 	defaults: map[string]string{
 		"DefaultMessageTimeToLive": maxTimeSpan, "MaxSizeInMegabytes": "1024", "RequiresDuplicateDetection": "false",
 		"DuplicateDetectionHistoryTimeWindow": "PT10M", "EnableBatchedOperations": "true", "Status": "Active",
 		"SupportOrdering": "true", "AutoDeleteOnIdle": maxTimeSpan, "EnablePartitioning": "false", "EnableExpress": "false",
+		"EntityAvailabilityStatus": "Available",
 	},
 	fixed: map[string]string{
 		"RequiresDuplicateDetection": "The value for the RequiresDuplicateDetection property of an existing Topic cannot be changed.",
@@ -89,10 +90,17 @@ var subscriptionKind = &kind{
 		"LockDuration": "PT1M", "RequiresSession": "false", "DefaultMessageTimeToLive": maxTimeSpan,
 		"DeadLetteringOnMessageExpiration": "false", "DeadLetteringOnFilterEvaluationExceptions": "true",
 		"MaxDeliveryCount": "10", "EnableBatchedOperations": "true", "Status": "Active", "AutoDeleteOnIdle": maxTimeSpan,
+		"EntityAvailabilityStatus": "Available",
 	},
 	fixed: map[string]string{
 		"RequiresSession": "The value for the RequiresSession property of an existing Subscription cannot be changed.",
 	},
+}
+
+// namespaces are the declarations of elements whose content has a namespace of its
+// own. The JavaScript SDK reads the prefix from the declaration.
+var namespaces = map[string]string{
+	"CountDetails": ` xmlns:d2p1="http://schemas.microsoft.com/netservices/2011/06/servicebus"`,
 }
 
 // newDescription returns a description with the defaults of its kind.
@@ -204,7 +212,7 @@ func (d *description) write(b *strings.Builder, readings map[string]string) {
 		}
 
 		if ok {
-			fmt.Fprintf(b, "<%s>%s</%s>", name, value, name)
+			fmt.Fprintf(b, "<%s%s>%s</%s>", name, namespaces[name], value, name)
 		}
 	}
 

@@ -339,9 +339,9 @@ func (h *Handler) entityEntry(r *http.Request, d *broker.Destination) string {
 }
 
 func countDetails(c broker.Counts) string {
-	return fmt.Sprintf("<ActiveMessageCount>%d</ActiveMessageCount><DeadLetterMessageCount>%d</DeadLetterMessageCount>"+
-		"<ScheduledMessageCount>%d</ScheduledMessageCount><TransferMessageCount>0</TransferMessageCount>"+
-		"<TransferDeadLetterMessageCount>%d</TransferDeadLetterMessageCount>", c.Active, c.DeadLettered, c.Scheduled, c.TransferDeadLettered)
+	return fmt.Sprintf("<d2p1:ActiveMessageCount>%d</d2p1:ActiveMessageCount><d2p1:DeadLetterMessageCount>%d</d2p1:DeadLetterMessageCount>"+
+		"<d2p1:ScheduledMessageCount>%d</d2p1:ScheduledMessageCount><d2p1:TransferMessageCount>0</d2p1:TransferMessageCount>"+
+		"<d2p1:TransferDeadLetterMessageCount>%d</d2p1:TransferDeadLetterMessageCount>", c.Active, c.DeadLettered, c.Scheduled, c.TransferDeadLettered)
 }
 
 func (h *Handler) listEntities(r *http.Request, topics bool) string {

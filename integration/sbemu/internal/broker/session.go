@@ -246,6 +246,16 @@ func (q *Queue) LoseSession(id string) bool {
 	return true
 }
 
+// Holds reports whether the receiver holds the lock of a session.
+func (r *Receiver) Holds(id string) bool {
+	r.queue.mu.Lock()
+	defer r.queue.mu.Unlock()
+
+	r.queue.expireLocks(time.Now())
+
+	return r.session != nil && r.session.id == id
+}
+
 // RenewSession extends a receiver's session lock.
 func (r *Receiver) RenewSession(id string) (time.Time, *wire.Error) {
 	q := r.queue

@@ -109,7 +109,7 @@ func (s *session) attachSender(p *wire.Attach) {
 			return
 		}
 
-		l.request = (*conn).cbs
+		l.request, l.node = (*conn).cbs, cbsAddress
 	case hasSuffixFold(address, managementSuffix):
 		if err := s.prepareManagement(l, address); err != nil {
 			s.refuse(p, err)
@@ -173,7 +173,7 @@ func (s *session) prepareManagement(l *incoming, address string) *wire.Error {
 		return err
 	}
 
-	l.request = node.request
+	l.request, l.node = node.request, strings.ToLower(address)
 
 	return nil
 }
@@ -261,14 +261,8 @@ func (s *session) attachReplies(p *wire.Attach, l *outgoing, address string) {
 		return
 	}
 
-	if p.Target == nil || p.Target.Address == "" {
-		s.refuse(p, wire.Errorf(broker.CondInvalidField, "the target of the link has no address to reply to"))
-
-		return
-	}
-
-	l.replyTo = p.Target.Address
-	c.replies[l.replyTo] = l
+	l.repliesOnly = true
+	c.replies.add(l, address)
 	s.links[p.Handle] = l
 
 	c.mu.Lock()
@@ -326,6 +320,20 @@ func sessionFilter(filter wire.Map) (string, filterKind, *wire.Error) {
 	default:
 		return "", noSession, wire.Errorf(broker.CondInvalidField, "the session filter holds neither a session id nor null")
 	}
+}
+
+// grantedFilter returns the filter that names the granted session. It has the form
+// of the requested one, because the Go SDK decodes only a described value and the
+// JavaScript SDK compares the answer with its plain string.
+func grantedFilter(requested wire.Map, id string) wire.Map {
+	var value any = id
+
+	v, _ := requested.Get(filterSession)
+	if d, described := v.(wire.Described); described {
+		value = wire.Described{Descriptor: d.Descriptor, Value: id}
+	}
+
+	return wire.Map{{Key: wire.Symbol(filterSession), Value: value}}
 }
 
 // acceptTimeout returns how long the client wants to wait for a session.

@@ -36,8 +36,8 @@ type conn struct {
 
 	// Of the goroutine that handles frames.
 	sessions  map[uint16]*session
-	replies   map[string]*outgoing // by reply-to address
-	cbsLinks  [2]link              // the links to $cbs, by the client's role
+	replies   *replies
+	cbsLinks  [2]link // the links to $cbs, by the client's role
 	container string
 	peerFrame int // largest frame that the client takes
 	peerIdle  time.Duration
@@ -74,7 +74,7 @@ func newConn(s *Server, nc net.Conn, id uint64) *conn {
 		net:       nc,
 		frames:    wire.NewFrameReader(nc, maxFrameSize),
 		sessions:  make(map[uint16]*session),
-		replies:   make(map[string]*outgoing),
+		replies:   newReplies(),
 		names:     make(map[string]*outgoing),
 		senders:   make(map[*incoming]struct{}),
 		peerFrame: wire.MinMaxFrameSize,
@@ -313,6 +313,30 @@ func (c *conn) flush() {
 	if waiting {
 		c.signal()
 	}
+}
+
+// holder returns the connection's receiver that holds a session of a queue, or nil.
+func (c *conn) holder(queue *broker.Queue, session string) *broker.Receiver {
+	// A queue's lock comes before a connection's: no receiver is asked under it.
+	var receivers []*broker.Receiver
+
+	c.mu.Lock()
+
+	for _, l := range c.names {
+		if l.receiver != nil && l.receiver.Queue() == queue {
+			receivers = append(receivers, l.receiver)
+		}
+	}
+
+	c.mu.Unlock()
+
+	for _, r := range receivers {
+		if r.Holds(session) {
+			return r
+		}
+	}
+
+	return nil
 }
 
 // link returns the attached receiving link that a request names, or nil.

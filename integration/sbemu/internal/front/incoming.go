@@ -28,6 +28,7 @@ type incoming struct {
 
 	destination *broker.Destination         // or
 	request     func(c *conn, req *request) // of a node
+	node        string                      // its address, in lower case
 
 	used          uint32 // credit since the last grant
 	deliveryCount uint32
@@ -109,9 +110,14 @@ func (l *incoming) transfer(p *wire.Transfer) error {
 	}
 
 	if size := uint64(len(l.payload) + len(p.Payload)); size > l.maxSize {
+		reason := wire.Errorf(broker.CondMessageSize, "The received message (delivery-id:%d, size:%d bytes) "+
+			"exceeds the limit (%d bytes) currently allowed on the link.", l.head.DeliveryID, size, l.maxSize)
 		l.payload = nil
-		l.detach(wire.Errorf(broker.CondMessageSize, "The received message (delivery-id:%d, size:%d bytes) "+
-			"exceeds the limit (%d bytes) currently allowed on the link.", l.head.DeliveryID, size, l.maxSize))
+		// A client that does not check the size itself learns the outcome of the
+		// delivery from the disposition only: the JavaScript SDK waits for its timeout
+		// if the link just ends.
+		l.answer(wire.Rejected(reason))
+		l.detach(reason)
 
 		return nil
 	}
@@ -149,6 +155,8 @@ func (l *incoming) deliver(payload []byte) error {
 
 			return nil
 		}
+
+		req.node = replyNode{session: l.session, address: l.node}
 
 		l.answer(wire.Accepted)
 		l.request(l.session.conn, req)

@@ -118,6 +118,13 @@ func TestTransferInPieces(t *testing.T) {
 
 		check(t, c.Flush())
 
+		disposition, err := rawclient.Expect[*wire.Disposition](c)
+		check(t, err)
+
+		if disposition.First != 3 || disposition.State.Error.Condition != broker.CondMessageSize {
+			t.Fatalf("disposition %+v", disposition)
+		}
+
 		detach, err := rawclient.Expect[*wire.Detach](c)
 		check(t, err)
 

@@ -60,6 +60,12 @@ func (m *management) settle(c *conn, req *request) response {
 
 	r := m.receiver(c, req)
 
+	// The JavaScript SDK names no link when it settles a deferred message, only the
+	// session.
+	if id, given := req.textField("session-id"); given && req.text(associatedLink) == "" {
+		r = c.holder(m.queue, id)
+	}
+
 	for _, t := range tokens {
 		if err := m.queue.SettleToken(r, t, o); err != nil {
 			return failure(err)

@@ -17,8 +17,12 @@ const frameOverhead = 64
 type outgoing struct {
 	session *session
 	attach  *wire.Attach
-	settled bool   // what is sent is settled
-	replyTo string // of a link for replies
+	settled bool // what is sent is settled
+
+	// Of a link for replies.
+	repliesOnly bool
+	replyTo     string // what a request names it by
+	node        replyNode
 
 	// Guarded by the connection's lock.
 	receiver      *broker.Receiver
@@ -72,10 +76,7 @@ func (l *outgoing) accept(g broker.Grant, session bool) {
 
 	if session {
 		source := *l.attach.Source
-		source.Filter = wire.Map{{
-			Key:   wire.Symbol(filterSession),
-			Value: wire.Described{Descriptor: uint64(0x137000000C), Value: g.SessionID},
-		}}
+		source.Filter = grantedFilter(source.Filter, g.SessionID)
 		reply.Source = &source
 		reply.Properties = wire.Map{{Key: wire.Symbol(propLocked), Value: ticks(g.LockedUntil)}}
 	}
@@ -272,11 +273,8 @@ func (l *outgoing) detached() {
 	l.queue = nil
 	c.mu.Unlock()
 
-	if l.replyTo != "" {
-		if c.replies[l.replyTo] == l {
-			delete(c.replies, l.replyTo)
-		}
-
+	if l.repliesOnly {
+		c.replies.remove(l)
 		c.leaveCBS(l)
 
 		return
@@ -380,7 +378,7 @@ func (l *outgoing) resume() {
 func (l *outgoing) feed() {
 	c := l.session.conn
 
-	if l.replyTo != "" {
+	if l.repliesOnly {
 		c.mu.Lock()
 		l.sendReplies()
 		c.mu.Unlock()
@@ -435,11 +433,14 @@ func outcome(state wire.State) broker.Outcome {
 	}
 }
 
-// reply sends a reply, or keeps it until there is credit.
+// reply sends a reply, or keeps it until there is credit. The acceptance of the
+// request goes first: Python's uamqp fails on a reply to a request that it does not
+// know to be accepted, and then crashes (azure-uamqp-c, amqp_management.c).
 func (l *outgoing) reply(payload []byte) {
 	c := l.session.conn
 
 	c.mu.Lock()
+	c.flushSettled()
 	l.queue = append(l.queue, payload)
 	c.held += len(payload)
 	l.sendReplies()

@@ -9,8 +9,9 @@ import (
 
 // request is a request to $cbs or to a management node.
 type request struct {
-	id          any // message-id
-	replyTo     string
+	id          any       // message-id
+	replyTo     string    // "": none
+	node        replyNode // that it was sent to
 	application wire.Map
 	body        any // the amqp-value section
 }
@@ -77,6 +78,29 @@ type response struct {
 	body        []byte // an encoded value, nil: none
 }
 
+// status returns the application properties that carry the outcome. $cbs and
+// management nodes use different names for them. Python's uamqp reads only
+// status-code from $cbs, and it fails if a management node's reply has both names.
+func (r response) status(node string) wire.Map {
+	if node == cbsAddress {
+		return wire.Map{
+			{Key: "status-code", Value: r.code},
+			{Key: "status-description", Value: r.description},
+		}
+	}
+
+	status := wire.Map{
+		{Key: "statusCode", Value: r.code},
+		{Key: "statusDescription", Value: r.description},
+	}
+
+	if r.condition != "" {
+		status = append(status, wire.Pair{Key: "errorCondition", Value: r.condition})
+	}
+
+	return status
+}
+
 func ok(body []byte) response { return response{code: 200, description: "OK", body: body} }
 
 // failure returns the response for an error.
@@ -110,7 +134,7 @@ func statusCode(condition wire.Symbol) int32 {
 // respond sends the response to where the request asks for it. A request
 // without a link to reply on is answered by nothing, as by the service.
 func (c *conn) respond(req *request, res response) {
-	link := c.replies[req.replyTo]
+	link := c.replies.find(req)
 	if link == nil {
 		return
 	}
@@ -125,16 +149,7 @@ func (c *conn) respond(req *request, res response) {
 	b = wire.AppendValue(b, req.id) // correlation-id
 	b = wire.EndCompound(b, at, 6)
 
-	properties := wire.Map{
-		{Key: "statusCode", Value: res.code},
-		{Key: "statusDescription", Value: res.description},
-	}
-
-	if res.condition != "" {
-		properties = append(properties, wire.Pair{Key: "errorCondition", Value: res.condition})
-	}
-
-	b = wire.AppendMap(wire.AppendDescriptor(b, wire.CodeApplicationProperties), properties)
+	b = wire.AppendMap(wire.AppendDescriptor(b, wire.CodeApplicationProperties), res.status(req.node.address))
 
 	if res.body != nil {
 		b = append(wire.AppendDescriptor(b, wire.CodeValue), res.body...)

@@ -399,7 +399,7 @@ func (c *Client) awaitStatus() (int32, error) {
 			d.Skip()
 			d.Descriptor()
 
-			v, _ := d.Map().Get("statusCode")
+			v, _ := d.Map().Get("status-code")
 			code, _ = v.(int32)
 		case *wire.Flow:
 		default:

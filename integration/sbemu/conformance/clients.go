@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+//go:embed javascript/*.mjs javascript/package.json javascript/package-lock.json
+//go:embed python/*.py
+var scenarios embed.FS
+
+// client is another SDK, with scenarios through it that are written here. They
+// report what became of each as go test -json does.
+type client struct {
+	name string
+	want int // how many scenarios must pass
+	// needs returns why the client cannot run on this machine, or "".
+	needs func(ctx context.Context) string
+	// commands run in the folder of the scenarios, one after the other. The last one
+	// runs the scenarios.
+	commands [][]string
+	// trust is the variable that names the file of certificates to trust.
+	trust string
+}
+
+// clients are the official SDKs beside Go's, and rhea, an AMQP library without
+// Azure's code.
+var clients = []client{
+	{
+		name:  "javascript",
+		want:  63,
+		needs: needsNode,
+		commands: [][]string{
+			{"npm", "ci", "--no-audit", "--no-fund", "--omit=optional"},
+			{"node", "--test", "--test-concurrency=6", "--test-reporter=./reporter.mjs"},
+		},
+		trust: "NODE_EXTRA_CA_CERTS",
+	},
+	{
+		name:     "python",
+		want:     48,
+		needs:    needsPython,
+		commands: [][]string{{python, "run.py"}},
+		trust:    "REQUESTS_CA_BUNDLE",
+	},
+}
+
+// python is Debian's interpreter: its packages hold the SDK.
+const python = "/usr/bin/python3"
+
+func needsNode(context.Context) string {
+	for _, tool := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return tool + " is not installed: install Node.js 20 or later"
+		}
+	}
+
+	return ""
+}
+
+func needsPython(ctx context.Context) string {
+	if err := exec.CommandContext(ctx, python, "-c", "import azure.servicebus, uamqp").Run(); err != nil {
+		return "the SDK is not installed: apt-get install python3-azure"
+	}
+
+	return ""
+}
+
+// run runs the client's scenarios.
+func (c client) run(ctx context.Context, dir string, env []string, o options) *table {
+	t := &table{name: c.name, kind: "scenarios", want: c.want}
+
+	if t.absent = c.needs(ctx); t.absent != "" {
+		return t
+	}
+
+	folder := filepath.Join(dir, c.name)
+	if t.err = c.unpack(folder); t.err != nil {
+		return t
+	}
+
+	var output bytes.Buffer
+
+	for _, command := range c.commands {
+		output.Reset()
+
+		if t.err = c.command(ctx, folder, env, command, &output); t.err != nil {
+			break
+		}
+	}
+
+	results, loose := readResults(&output)
+	if len(results) == 0 {
+		t.err = errors.Join(t.err, fmt.Errorf("no scenario of %s has run:\n%s", c.name, loose))
+
+		return t
+	}
+
+	// A scenario that fails makes the command fail: the table tells.
+	if ctx.Err() == nil {
+		t.err = nil
+	}
+
+	only := regexp.MustCompile(o.Run)
+
+	for _, r := range results {
+		if only.MatchString(r.name) {
+			r.reason = reason(r)
+			t.results = append(t.results, r)
+		}
+	}
+
+	slices.SortFunc(t.results, func(a, b *result) int { return strings.Compare(a.name, b.name) })
+
+	return t
+}
+
+// command runs a command in the folder. Its error carries what it printed.
+func (c client) command(ctx context.Context, folder string, env, command []string, output *bytes.Buffer) error {
+	var stderr bytes.Buffer
+
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = output, &stderr, drain
+
+	for _, e := range env {
+		if file, found := strings.CutPrefix(e, "SSL_CERT_FILE="); found {
+			cmd.Env = append(cmd.Env, c.trust+"="+file)
+		}
+	}
+
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+
+		return fmt.Errorf("run %s for %s: %w\n%s", strings.Join(command, " "), c.name, err, stderr.String())
+	}
+
+	return nil
+}
+
+// unpack writes the scenarios to the folder.
+func (c client) unpack(folder string) error {
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return fmt.Errorf("unpack the scenarios of %s: %w", c.name, err)
+	}
+
+	entries, err := scenarios.ReadDir(c.name)
+	if err != nil {
+		return fmt.Errorf("unpack the scenarios of %s: %w", c.name, err)
+	}
+
+	for _, e := range entries {
+		content, err := scenarios.ReadFile(c.name + "/" + e.Name())
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, e.Name()), content, 0o600)
+		}
+
+		if err != nil {
+			return fmt.Errorf("unpack the scenarios of %s: %w", c.name, err)
+		}
+	}
+
+	return nil
+}
