@@ -21,7 +21,7 @@ func TestCollectionRenamedOverTheEventStore(t *testing.T) {
 	s.awaitPublished(0.5)
 
 	successor := s.events.Database().Collection("successor")
-	s.createIndex(successor)
+	createIndex(t, successor)
 	s.storeInto(successor, s.workload.Events)
 	err := s.client.Database("admin").RunCommand(t.Context(), bson.D{
 		{Key: "renameCollection", Value: s.events.Database().Name() + "." + successor.Name()},
@@ -56,7 +56,7 @@ func TestCollectionDroppedAndCreatedAgain(t *testing.T) {
 	s.await("the publisher to miss its collection", func() bool {
 		return s.metric("publisher", "penstock_publisher_source_missing") == 1
 	})
-	s.createIndex(s.events)
+	createIndex(t, s.events)
 	s.storeInto(s.events, s.workload.Events)
 	s.awaitPublished(1)
 	s.stored()
@@ -80,14 +80,14 @@ func (s *scenario) stored() {
 	close(s.loaded)
 }
 
-// createIndex makes the index that a publisher needs.
-func (s *scenario) createIndex(collection *mongo.Collection) {
-	s.t.Helper()
-	_, err := collection.Indexes().CreateOne(s.t.Context(), mongo.IndexModel{
+// createIndex makes the index that a publisher needs, and the collection.
+func createIndex(t *testing.T, collection *mongo.Collection) {
+	t.Helper()
+	_, err := collection.Indexes().CreateOne(t.Context(), mongo.IndexModel{
 		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
 		Options: options.Index().SetUnique(true),
 	})
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 // The collections that the services keep for themselves: beside the read models,
 // and in the state's database.
 var (
-	readModelsOwn = []string{"watermarks"}
-	stateOwn      = []string{"checkpoints", "leader_leases", "quarantine", "parked"}
+	readModelsOwn = []string{"watermarks", "pipeline_owners"}
+	stateOwn      = []string{"checkpoints", "leader_leases", "quarantine", "parked", "pipeline_owners"}
 )
 
 // OwnCollections are all of them: all stores may share a database.

@@ -173,6 +173,9 @@ func (p *Projector) prepare(ctx context.Context, s *stores) error {
 	if err := s.await(ctx, p.logger); err != nil {
 		return err
 	}
+	if err := p.own(ctx, s); err != nil {
+		return err
+	}
 	for _, step := range []struct {
 		where mongox.Store
 		do    func(context.Context) error

@@ -39,6 +39,8 @@ type Projections struct {
 	LoadBytes     int           `name:"load-bytes" env:"PENSTOCK_LOAD_BYTES" default:"67108864" help:"About how many bytes of read models this process holds in memory while it applies events to them. Applying may take as much again once or twice. A read model that is larger than this is loaded alone."`
 	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for those of other sessions, to share a round trip with them. A lone one does not wait."`
 
+	Adopt string `name:"adopt-read-models" env:"PENSTOCK_ADOPT_READ_MODELS" placeholder:"CODE" help:"Take over projections, read models or the subscription of another pipeline: the code that the refusal to start prints. It allows that one takeover and no other, so it has no effect afterwards."`
+
 	// InCode says that projections in Go are registered: then Path may be empty.
 	InCode bool `kong:"-"`
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -60,6 +61,8 @@ func (s ServiceBus) validate() error {
 func (s Projections) validate() error {
 	var p problems
 	p.require(s.Path != "" || s.InCode, "PENSTOCK_PROJECTIONS is not set: set it to the YAML file of the projections, or to the folder of several")
+	p.require(s.Adopt == "" || len(s.Adopt) == 12 && strings.Trim(s.Adopt, "0123456789abcdef") == "",
+		"PENSTOCK_ADOPT_READ_MODELS is %q: use the code of 12 characters that the projector prints when it refuses to start, or unset it", s.Adopt)
 	p.require(s.BatchSize >= 1 && s.BatchSize <= maxBatchSize, "PENSTOCK_BATCH_SIZE is %d: use 1 to %d", s.BatchSize, maxBatchSize)
 	p.require(s.LoadBytes >= 1<<20, "PENSTOCK_LOAD_BYTES is %d: use at least 1048576", s.LoadBytes)
 	p.require(s.FlushInterval > 0 && s.FlushInterval <= time.Second, "PENSTOCK_FLUSH_INTERVAL is %v: use more than 0 and at most 1s", s.FlushInterval)

@@ -1,0 +1,71 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
+)
+
+// own makes this pipeline the owner of the names that it needs for itself, and fails if
+// another pipeline owns one of them.
+func (p *Projector) own(ctx context.Context, s *stores) error {
+	var refusal error
+	err := p.repeat(ctx, p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
+		cluster, err := mongox.ClusterOf(ctx, s.readModels.Client())
+		if err != nil {
+			return err
+		}
+		err = ownership.Take(ctx, p.places(s, cluster), p.config.Projections.Adopt, p.logger)
+		if errors.Is(err, ownership.ErrOwned) {
+			refusal = explainOwner(err)
+			return nil
+		}
+		return err
+	})
+	return errors.Join(refusal, err)
+}
+
+// places are the names by the databases in which they could collide. A projection's name
+// is part of its watermarks, beside the read models, and of its parked aggregates, in the
+// state. Two pipelines that drain one subscription would each get some of its events: the
+// subscription belongs to one database of read models.
+func (p *Projector) places(s *stores, cluster mongox.Cluster) []ownership.Place {
+	bus, events := p.config.ServiceBus, p.config.MongoDB.Events()
+	host, topic, subscription := strings.ToLower(bus.Host()), strings.ToLower(bus.Topic), strings.ToLower(bus.Subscription)
+	pipeline := []ownership.Field{
+		{Name: "Service Bus namespace", Value: host},
+		{Name: "topic", Value: topic},
+		{Name: "subscription", Value: subscription},
+		{Name: "event store", Value: events.Database + "." + events.Collection},
+	}
+	var projections, collections []ownership.Name
+	for _, projection := range p.projections {
+		projections = append(projections, ownership.Name{Kind: "projection", Name: projection.Name(), Owner: pipeline})
+		collections = append(collections, ownership.Name{Kind: "read model", Name: projection.Collection(), Owner: pipeline})
+	}
+	drained := ownership.Name{Kind: "subscription", Name: host + "/" + topic + "/" + subscription, Owner: []ownership.Field{
+		{Name: "read models' cluster", Value: cluster.Name},
+		{Name: "read models' database", Value: p.config.MongoDB.ReadModels().Database},
+	}}
+	if p.config.MongoDB.State().SameDatabase(p.config.MongoDB.ReadModels()) {
+		return []ownership.Place{{Owners: ownership.Owners(s.readModels), Names: slices.Concat(collections, projections, []ownership.Name{drained})}}
+	}
+	return []ownership.Place{
+		{Owners: ownership.Owners(s.readModels), Names: slices.Concat(collections, projections)},
+		{Owners: ownership.Owners(s.parked.Database()), Names: slices.Concat(projections, []ownership.Name{drained})},
+	}
+}
+
+// explainOwner adds the ways out.
+func explainOwner(err error) error {
+	conflict, ok := errors.AsType[*ownership.ConflictError](err)
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; to take the names over instead, with the data as they are, stop the other pipeline for good and set PENSTOCK_ADOPT_READ_MODELS=%s", err, conflict.Adoption)
+}

@@ -1,0 +1,89 @@
+package ownership
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrOwned says that another pipeline owns a name. Its error is a [*ConflictError].
+var ErrOwned = errors.New("name is owned by another pipeline")
+
+// Field is one part of what identifies an owner, such as its topic.
+type Field struct {
+	Name  string `bson:"name"`
+	Value string `bson:"value"`
+}
+
+// Name is a name that a pipeline needs for itself.
+type Name struct {
+	// Kind and Name say what it is: "projection", "users".
+	Kind, Name string
+	// Owner is the pipeline; its fields and their order are the same in every version.
+	Owner []Field
+}
+
+func (n Name) id() string { return n.Kind + " " + n.Name }
+
+// Conflict is a name with another owner.
+type Conflict struct {
+	Name
+	// Recorded is the owner.
+	Recorded []Field
+}
+
+// String names the fields that differ.
+func (c Conflict) String() string {
+	var differences []string
+	for _, here := range c.Owner {
+		if recorded := valueOf(c.Recorded, here.Name); recorded != here.Value {
+			differences = append(differences, fmt.Sprintf("%s: %q there, %q here", here.Name, recorded, here.Value))
+		}
+	}
+	return fmt.Sprintf("%s %q (%s)", c.Kind, c.Name.Name, strings.Join(differences, "; "))
+}
+
+func valueOf(fields []Field, name string) string {
+	for _, f := range fields {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// same reports whether two owners are one: what one of them does not record is no
+// difference.
+func same(recorded, here []Field) bool {
+	return !slices.ContainsFunc(here, func(f Field) bool { return valueOf(recorded, f.Name) != f.Value })
+}
+
+// ConflictError is [ErrOwned] with every conflict.
+type ConflictError struct {
+	Conflicts []Conflict
+	// Adoption is the code that allows this one takeover.
+	Adoption string
+}
+
+func newConflictError(conflicts []Conflict) *ConflictError {
+	hash := sha256.New()
+	for _, c := range conflicts {
+		fmt.Fprintf(hash, "%q %q %q", c.id(), c.Recorded, c.Owner)
+	}
+	return &ConflictError{Conflicts: conflicts, Adoption: hex.EncodeToString(hash.Sum(nil)[:6])}
+}
+
+// Error lists the conflicts.
+func (e *ConflictError) Error() string {
+	texts := make([]string, len(e.Conflicts))
+	for i, c := range e.Conflicts {
+		texts[i] = c.String()
+	}
+	return "owned by another pipeline: " + strings.Join(texts, ", ")
+}
+
+// Is makes the error an [ErrOwned].
+func (e *ConflictError) Is(target error) bool { return target == ErrOwned }

@@ -1,0 +1,139 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// CollectionName is the collection of the owners.
+const CollectionName = "pipeline_owners"
+
+// Collection is what this package needs of a [*mongo.Collection]. Make it with [Owners].
+type Collection interface {
+	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
+	InsertOne(ctx context.Context, document any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error)
+	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
+}
+
+var _ Collection = (*mongo.Collection)(nil)
+
+// Owners returns the collection pipeline_owners of db. A majority knows of each write, and
+// reads ask the primary.
+func Owners(db *mongo.Database) *mongo.Collection {
+	return db.Collection(CollectionName, options.Collection().
+		SetWriteConcern(writeconcern.Majority()).
+		SetReadConcern(readconcern.Majority()).
+		SetReadPreference(readpref.Primary()))
+}
+
+// Place is some names in the database in which they could collide.
+type Place struct {
+	Owners Collection
+	Names  []Name
+}
+
+// owned is an owner as it is stored.
+type owned struct {
+	ID    string    `bson:"_id"`
+	Owner []Field   `bson:"owner"`
+	Since time.Time `bson:"since"`
+}
+
+// Take makes the pipeline the owner of all names, which the user may read and write in
+// their collections. It fails with [ErrOwned] if another pipeline owns some of them and
+// adopt is not the code that the error carries; then it has changed nothing. Any other
+// error is MongoDB's. The context should have no deadline of its own.
+func Take(ctx context.Context, places []Place, adopt string, logger zerolog.Logger) error {
+	conflicts, err := conflictsIn(ctx, places)
+	if err != nil {
+		return err
+	}
+	if len(conflicts) > 0 {
+		refusal := newConflictError(conflicts)
+		if adopt != refusal.Adoption {
+			return refusal
+		}
+		logger.Warn().Str("names", refusal.Error()).Msg("names adopted from another pipeline, as configured")
+	}
+	for _, place := range places {
+		for _, name := range place.Names {
+			if err := take(ctx, place.Owners, name, conflicts, logger); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func conflictsIn(ctx context.Context, places []Place) ([]Conflict, error) {
+	var conflicts []Conflict
+	for _, place := range places {
+		for _, name := range place.Names {
+			recorded, err := ownerOf(ctx, place.Owners, name)
+			if err != nil {
+				return nil, err
+			}
+			if recorded != nil && !same(recorded, name.Owner) {
+				conflicts = append(conflicts, Conflict{Name: name, Recorded: recorded})
+			}
+		}
+	}
+	return conflicts, nil
+}
+
+// ownerOf is the owner of a name; nil if nobody owns it.
+func ownerOf(ctx context.Context, owners Collection, name Name) ([]Field, error) {
+	var found owned
+	err := owners.FindOne(ctx, bson.D{{Key: "_id", Value: name.id()}}).Decode(&found)
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the owner of %s: %w", name.id(), err)
+	}
+	return found.Owner, nil
+}
+
+// take makes the pipeline the owner of one name: one that nobody owns, or one of the
+// conflicts, whose owner must still be the one that was judged.
+func take(ctx context.Context, owners Collection, name Name, conflicts []Conflict, logger zerolog.Logger) error {
+	now := time.Now()
+	_, err := owners.InsertOne(ctx, owned{ID: name.id(), Owner: name.Owner, Since: now})
+	switch {
+	case err == nil:
+		logger.Info().Str("name", name.id()).Msg("name had no owner; this pipeline owns it now")
+		return nil
+	case !mongo.IsDuplicateKeyError(err):
+		return fmt.Errorf("own %s: %w", name.id(), err)
+	}
+	for _, c := range conflicts {
+		if c.id() != name.id() {
+			continue
+		}
+		_, err := owners.UpdateOne(ctx,
+			bson.D{{Key: "_id", Value: name.id()}, {Key: "owner", Value: c.Recorded}},
+			bson.D{{Key: "$set", Value: bson.D{{Key: "owner", Value: name.Owner}, {Key: "since", Value: now}}}})
+		if err != nil {
+			return fmt.Errorf("own %s: %w", name.id(), err)
+		}
+	}
+	// Another process may have been faster, one of this pipeline or of another.
+	recorded, err := ownerOf(ctx, owners, name)
+	if err != nil {
+		return err
+	}
+	if !same(recorded, name.Owner) {
+		return newConflictError([]Conflict{{Name: name, Recorded: recorded}})
+	}
+	return nil
+}

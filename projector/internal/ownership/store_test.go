@@ -1,0 +1,90 @@
+package ownership_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/ownership"
+)
+
+func names(topic string, all ...string) []ownership.Name {
+	var names []ownership.Name
+	for _, name := range all {
+		names = append(names, ownership.Name{Kind: "projection", Name: name, Owner: []ownership.Field{
+			{Name: "namespace", Value: "bus"}, {Name: "topic", Value: topic},
+		}})
+	}
+	return names
+}
+
+func take(t *testing.T, c *collection, names []ownership.Name, adopt string) error {
+	t.Helper()
+	return ownership.Take(t.Context(), []ownership.Place{{Owners: c, Names: names}}, adopt, zerolog.Nop())
+}
+
+func TestOtherPipelineIsRefusedAndTakesNothing(t *testing.T) {
+	t.Parallel()
+	c := &collection{documents: map[string]bson.Raw{}}
+	for range 2 {
+		if err := take(t, c, names("orders", "users", "stock"), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := take(t, c, names("invoices", "new", "users", "stock"), "")
+	if !errors.Is(err, ownership.ErrOwned) ||
+		!strings.Contains(err.Error(), `projection "users" (topic: "orders" there, "invoices" here), projection "stock"`) {
+		t.Errorf("refused with %v", err)
+	}
+	if n := len(c.documents); n != 2 {
+		t.Errorf("%d names have owners, not 2", n)
+	}
+}
+
+func TestAdoptionAllowsOneTakeover(t *testing.T) {
+	t.Parallel()
+	c := &collection{documents: map[string]bson.Raw{}}
+	if err := take(t, c, names("orders", "users"), ""); err != nil {
+		t.Fatal(err)
+	}
+	refusal, _ := errors.AsType[*ownership.ConflictError](take(t, c, names("invoices", "users"), "0123456789ab"))
+	if refusal == nil {
+		t.Fatal("a wrong code was accepted")
+	}
+	if err := take(t, c, names("invoices", "users"), refusal.Adoption); err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range []string{"orders", "third"} {
+		if err := take(t, c, names(topic, "users"), refusal.Adoption); !errors.Is(err, ownership.ErrOwned) {
+			t.Errorf("topic %s with the used code: %v", topic, err)
+		}
+	}
+}
+
+// Of two pipelines that start at once for the first time, each name gets one owner.
+func TestNameHasOneOwner(t *testing.T) {
+	t.Parallel()
+	c := &collection{documents: map[string]bson.Raw{}}
+	var group sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		group.Go(func() { errs[i] = take(t, c, names([]string{"orders", "invoices"}[i%2], "users"), "") })
+	}
+	group.Wait()
+	accepted := [2]int{}
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			accepted[i%2]++
+		case !errors.Is(err, ownership.ErrOwned):
+			t.Error(err)
+		}
+	}
+	if accepted != [2]int{4, 0} && accepted != [2]int{0, 4} {
+		t.Errorf("accepted %v of four processes of either pipeline", accepted)
+	}
+}
