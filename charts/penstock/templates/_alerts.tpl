@@ -73,6 +73,20 @@ cluster: {{ . | quote }}
   annotations:
     summary: Sends to Service Bus fail.
     description: {{ `Sends have failed for 15 minutes ({{ $labels.fault }}), {{ $value | humanize }} a second.` | quote }}
+- alert: PenstockPublisherTopicRefuses
+  expr: max(penstock_publisher_topic_refused{ {{- $pods -}} }) > 0
+  for: 1m
+  labels: {severity: critical}
+  annotations:
+    summary: The topic refuses the publisher.
+    description: The topic does not let the publisher send. It retries, and its process ends if that lasts.
+- alert: PenstockPublisherKeysDelayed
+  expr: max(penstock_publisher_delayed_keys{ {{- $pods -}} }) > 0
+  for: 10m
+  labels: {severity: warning}
+  annotations:
+    summary: Events of some aggregates are not accepted.
+    description: {{ `{{ $value | humanize }} session keys have waited for 10 minutes, because sends of their next event fail.` | quote }}
 - alert: PenstockPublisherThrottled
   expr: sum(rate(penstock_publisher_throttled_total{ {{- $pods -}} }[5m])) > 0
   for: 15m

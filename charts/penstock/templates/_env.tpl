@@ -83,6 +83,9 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_MAX_INFLIGHT_EVENTS" $own.publish.maxInflightEvents)
   (list "PENSTOCK_MAX_INFLIGHT_BYTES" $own.publish.maxInflightBytes)
   (list "PENSTOCK_CHECKPOINT_INTERVAL" $own.publish.checkpointInterval)
+  (list "PENSTOCK_MAX_SEND_ATTEMPTS" $own.publish.maxSendAttempts)
+  (list "PENSTOCK_QUARANTINE_SHARE" $own.publish.quarantineShare)
+  (list "PENSTOCK_FATAL_AFTER" $own.publish.fatalAfter)
   (list "PENSTOCK_ELECTION" $election)
 ) }}
 - name: PENSTOCK_IDENTITY
@@ -120,6 +123,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_PROJECTIONS" (ternary "/etc/penstock/projections" "" (ne (include "penstock.hasProjectionFiles" .) "")))
   (list "PENSTOCK_SEQUENCE" .Values.events.sequence)
   (list "PENSTOCK_BATCH_SIZE" $own.batchSize)
+  (list "PENSTOCK_LOAD_BYTES" $own.loadBytes)
   (list "PENSTOCK_FLUSH_INTERVAL" $own.flushInterval)
   (list "PENSTOCK_CONNECTIONS" $own.connections)
   (list "PENSTOCK_SESSIONS" $own.sessions.slots)
