@@ -24,10 +24,12 @@ type (
 	// streamInterrupter is an event store that fails its change streams and takes
 	// their cursors away when it is told to.
 	streamInterrupter interface{ InterruptStreams() int }
-	// streamDelayer is an event store that answers its change streams late when it is
-	// told to.
+	// streamDelayer is an event store that answers its change streams late, or neither
+	// them nor pings, when it is told to.
 	streamDelayer interface {
 		DelayStream(n int, d time.Duration)
+		HangStream()
+		HealStore()
 	}
 	// updateHolder is a store of read models that carries updates out late when it is
 	// told to, also those of clients that have gone.

@@ -30,3 +30,24 @@ func TestStreamFarBehindIsWaitedFor(t *testing.T) {
 		t.Errorf("reopened the stream %v times while the server worked on its reply", reopened)
 	}
 }
+
+// A server that answers pings no more than it answers the stream is given up, whether the
+// stream had caught up or not.
+func TestStreamOfADeadServerIsReopened(t *testing.T) {
+	inParallel(t)
+	s := newScenario(t, shop.New(events, 13))
+	store := capability[streamDelayer](s, "leave a change stream and pings without an answer")
+	s.SetEnv("PENSTOCK_STREAM_SILENCE=11s")
+	s.start(1, 1)
+	s.load(3 * time.Second)
+	s.awaitPublished(0.2)
+	store.HangStream()
+	// The second time, the stream is catching up.
+	s.await("a stream that is reopened twice", func() bool {
+		return s.metric("publisher", "penstock_publisher_stream_reopened_total", "cause", "error") >= 2
+	})
+	store.HealStore()
+	if topic := s.invariants(); topic.Epochs != 1 {
+		t.Errorf("%d terms published: a stream is reopened within its term", topic.Epochs)
+	}
+}

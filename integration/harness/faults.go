@@ -74,7 +74,13 @@ func (e *Embedded) InterruptStreams() int {
 // DelayStream lets each of the publisher's next n requests for more of a cursor take d, as
 // while the server scans a long oplog.
 func (e *Embedded) DelayStream(n int, d time.Duration) {
-	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"getMore"}, AppName: "penstock-publisher", Times: n, Block: d})
+	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"getMore"}, AppName: publisherApp, Times: n, Block: d})
+}
+
+// HangStream delays the publisher's requests for more of a cursor, and its pings, by half a
+// minute until [Embedded.HealStore].
+func (e *Embedded) HangStream() {
+	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"getMore", "ping"}, AppName: publisherApp, Times: -1, Block: 30 * time.Second})
 }
 
 // interruptedByFailover is the code InterruptedDueToReplStateChange.
