@@ -38,15 +38,7 @@ func DefaultFields() Fields {
 func (f Fields) Validate() error {
 	var problems []error
 	seen := make(map[string]string, fieldCount)
-	for _, n := range []struct{ variable, name string }{
-		{"PENSTOCK_FIELD_AGGREGATE_ID", f.AggregateID},
-		{"PENSTOCK_FIELD_AGGREGATE_TYPE", f.AggregateType},
-		{"PENSTOCK_FIELD_EVENT_ID", f.EventID},
-		{"PENSTOCK_FIELD_EVENT_TYPE", f.EventType},
-		{"PENSTOCK_FIELD_TIMESTAMP", f.Timestamp},
-		{"PENSTOCK_FIELD_PAYLOAD", f.Payload},
-		{"PENSTOCK_FIELD_METADATA", f.Metadata},
-	} {
+	for _, n := range f.variables() {
 		switch other, twice := seen[n.name]; {
 		case n.name == "":
 			problems = append(problems, fmt.Errorf("%s is empty: name a top-level field of the event documents", n.variable))
@@ -61,4 +53,30 @@ func (f Fields) Validate() error {
 		seen[n.name] = n.variable
 	}
 	return errors.Join(problems...)
+}
+
+// Variable is the environment variable that configures the field of that name; empty
+// where none does.
+func (f Fields) Variable(name string) string {
+	for _, v := range f.variables() {
+		if v.name == name {
+			return v.variable
+		}
+	}
+	return ""
+}
+
+// variable is the name of a field and the environment variable that configures it.
+type variable struct{ variable, name string }
+
+func (f Fields) variables() [fieldCount]variable {
+	return [fieldCount]variable{
+		{"PENSTOCK_FIELD_AGGREGATE_ID", f.AggregateID},
+		{"PENSTOCK_FIELD_AGGREGATE_TYPE", f.AggregateType},
+		{"PENSTOCK_FIELD_EVENT_ID", f.EventID},
+		{"PENSTOCK_FIELD_EVENT_TYPE", f.EventType},
+		{"PENSTOCK_FIELD_TIMESTAMP", f.Timestamp},
+		{"PENSTOCK_FIELD_PAYLOAD", f.Payload},
+		{"PENSTOCK_FIELD_METADATA", f.Metadata},
+	}
 }

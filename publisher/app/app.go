@@ -29,6 +29,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -156,6 +157,10 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 			return nil, err
 		}
 	}
+	// Before the index: a wrong name would make the remedy an index of that name.
+	if err := checkReadable(ctx, s.events, c.Fields, c.Stream.Unreadable, p.logger); err != nil {
+		return nil, fmt.Errorf("event store %s: %w", c.MongoDB.Events(), err)
+	}
 	history := scan.NewCollection(s.events, c.Fields.AggregateID, c.Fields.EventID)
 	if err := checkEvents(ctx, history, c.MongoDB.Events(), p.logger); err != nil {
 		return nil, err
@@ -231,6 +236,9 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	})
 	h.Ready("topic", func(context.Context) error { return availability.Err() })
 	return &worker{
+		fields:     c.Fields,
+		unreadable: readable.Limit{Share: c.Stream.Unreadable},
+
 		reader:   reader,
 		encoder:  event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions),
 		sessions: sessions,

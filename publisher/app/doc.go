@@ -22,6 +22,8 @@
 //	stream cannot go on as with a stop, and the process ends with the explanation
 //	other pipeline      as with a stop, and the process ends with the explanation: the
 //	                    checkpoint, or the lock, records another source or destination
+//	most events         the stream ends, what is in flight is drained, and the process
+//	cannot be read      ends with the explanation; nothing of them is quarantined
 //	topic is refused    the stream ends, and the process ends with the explanation
 //
 // Whatever ended it, when a term's work returns, all that it started has ended. Closing

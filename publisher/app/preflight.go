@@ -10,9 +10,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
 
@@ -87,6 +89,19 @@ func checkEvents(ctx context.Context, history *scan.Collection, store mongox.Sto
 	case !exists:
 		logger.Warn().Stringer("store", store).Msg("the events collection does not exist yet: create it with its index before the first event")
 	}
+	return nil
+}
+
+// checkReadable reads a sample of the event store with the configured field names. A
+// sample that cannot be read is no reason not to start.
+func checkReadable(ctx context.Context, events *mongo.Collection, fields event.Fields, share float64, logger zerolog.Logger) error {
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	defer cancel()
+	err := mongox.Explain(ctx, readable.CheckSample(ctx, events, fields, share))
+	if err == nil || errors.Is(err, readable.ErrUnreadable) {
+		return err
+	}
+	logger.Warn().Err(err).Msg("no sample of the event store was read, so the field names were not checked")
 	return nil
 }
 

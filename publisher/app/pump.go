@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -22,6 +24,8 @@ type pump struct {
 	watermark  *checkpoint.Watermark
 	quarantine *quarantine.Store
 	submit     func(ctx context.Context, item publish.Item) error
+	// window decides when unreadable events may go to the quarantine.
+	window *readable.Window
 
 	// collectionUUID is that of the collection that is read.
 	collectionUUID string
@@ -29,9 +33,9 @@ type pump struct {
 	at checkpoint.Position
 	// moved says that the stream has moved since the last scan.
 	moved bool
-	// entries and held are the events of a batch that are to be quarantined.
-	entries []quarantine.Entry
-	held    []checkpoint.Handle
+	// ready go to the quarantine at the end of the batch, unreadable when the window
+	// allows it.
+	ready, unreadable pending
 	// handles are reused by acked.
 	handles sync.Pool
 }
@@ -94,9 +98,11 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 		return err
 	}
 	if unreadable != nil {
-		p.hold(handle, entryOf(&ev, unreadable, p.at.Token))
+		p.window.Unreadable(&ev, unreadable, time.Now())
+		p.unreadable.add(handle, entryOf(&ev, unreadable, p.at.Token))
 		return nil
 	}
+	p.window.Readable()
 	return p.submit(ctx, publish.Item{Event: ev, Ticket: uint64(handle)})
 }
 
@@ -106,7 +112,7 @@ func (p *pump) gone(ctx context.Context, documentKey bson.Raw) error {
 	if err != nil {
 		return err
 	}
-	p.hold(handle, quarantine.Entry{
+	p.ready.add(handle, quarantine.Entry{
 		DocumentID: documentKey.Lookup("_id"),
 		Reason:     event.ReasonTooLarge,
 		Detail:     "the change exceeded 16 MiB, and the event is no longer in the store",
@@ -115,23 +121,47 @@ func (p *pump) gone(ctx context.Context, documentKey bson.Raw) error {
 	return nil
 }
 
-func (p *pump) hold(handle checkpoint.Handle, entry quarantine.Entry) {
-	p.held = append(p.held, handle)
-	p.entries = append(p.entries, entry)
+// pending are events that are to be quarantined, oldest first.
+type pending struct {
+	entries []quarantine.Entry
+	handles []checkpoint.Handle
 }
 
-// settle stores what was kept for the quarantine, in one write, and acknowledges
-// it.
+func (q *pending) add(handle checkpoint.Handle, entry quarantine.Entry) {
+	q.entries = append(q.entries, entry)
+	q.handles = append(q.handles, handle)
+}
+
+// take removes the oldest n.
+func (q *pending) take(n int) {
+	kept := copy(q.entries, q.entries[n:])
+	clear(q.entries[kept:])
+	q.entries = q.entries[:kept]
+	q.handles = append(q.handles[:0], q.handles[n:]...)
+}
+
+// settle stores in the quarantine what may go there, and acknowledges it. An error of
+// the window comes before anything is stored.
 func (p *pump) settle(ctx context.Context) error {
-	if len(p.entries) == 0 {
-		return nil
-	}
-	if err := p.quarantine.Put(ctx, p.epoch, p.entries...); err != nil {
+	released, err := p.window.Decide(time.Now())
+	if err != nil {
 		return err
 	}
-	p.watermark.Ack(p.held...)
-	clear(p.entries)
-	p.entries, p.held = p.entries[:0], p.held[:0]
+	if err := p.store(ctx, &p.unreadable, released); err != nil {
+		return err
+	}
+	return p.store(ctx, &p.ready, len(p.ready.entries))
+}
+
+func (p *pump) store(ctx context.Context, from *pending, n int) error {
+	if n == 0 {
+		return nil
+	}
+	if err := p.quarantine.Put(ctx, p.epoch, from.entries[:n]...); err != nil {
+		return err
+	}
+	p.watermark.Ack(from.handles[:n]...)
+	from.take(n)
 	return nil
 }
 

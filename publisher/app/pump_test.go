@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -27,6 +28,7 @@ func newPump(tb testing.TB, q *quarantined, submit func(publish.Item)) *pump {
 		epoch:      3,
 		watermark:  checkpoint.NewWatermark(1 << 16),
 		quarantine: quarantine.NewStore(q, "events", quarantine.Options{}),
+		window:     readable.NewWindow(event.DefaultFields(), readable.Limit{Share: 1}),
 		submit: func(_ context.Context, item publish.Item) error {
 			submit(item)
 			return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -30,6 +31,10 @@ type worker struct {
 	checkpoints *checkpoint.Store
 	quarantine  *quarantine.Store
 	connect     publish.Connect
+
+	// unreadable bounds how many events may be unreadable with these fields.
+	fields     event.Fields
+	unreadable readable.Limit
 
 	reader   *event.Reader
 	encoder  *event.Encoder
@@ -85,6 +90,7 @@ func (w *worker) lead(ctx context.Context, leading leadership) error {
 		epoch:      claim.Epoch,
 		watermark:  checkpoint.NewWatermark(w.window),
 		quarantine: w.quarantine,
+		window:     readable.NewWindow(w.fields, w.unreadable),
 	}}
 	options := w.publishing
 	options.Connect, options.Encoder, options.SessionKey = w.connect, w.encoder, w.sessions.Key
@@ -219,7 +225,7 @@ func fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{publish.ErrRefusals, watch.ErrRefused, scan.ErrRefused, scan.ErrIndex, errOplogTooShort, errSetup, checkpoint.ErrOtherPipeline, leader.ErrOtherStream} {
+	for _, target := range []error{publish.ErrRefusals, watch.ErrRefused, scan.ErrRefused, scan.ErrIndex, errOplogTooShort, errSetup, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, readable.ErrUnreadable} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
@@ -51,12 +52,15 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		t.Fatal(err)
 	}
 	s.worker = &worker{
-		events:       streamSource{s.store},
-		history:      historySource{s.store},
-		connect:      s.topic.connect,
-		checkpoints:  checkpoint.NewStore(s.checkpoint, "events", checkpoint.Options{}),
-		quarantine:   quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
-		reader:       reader,
+		events:      streamSource{s.store},
+		history:     historySource{s.store},
+		connect:     s.topic.connect,
+		checkpoints: checkpoint.NewStore(s.checkpoint, "events", checkpoint.Options{}),
+		quarantine:  quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
+		reader:      reader,
+		fields:      event.DefaultFields(),
+		// Most of these stores are small, and a term in a test is short.
+		unreadable:   readable.Limit{Hold: time.Second},
 		encoder:      event.NewEncoder(event.EncodingBSON, event.SessionKeys{}),
 		publishing:   publish.Options{Connections: 2, MaxInflightEvents: 40},
 		watching:     watch.Options{PrefetchBytes: 8 << 10},

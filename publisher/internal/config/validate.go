@@ -55,6 +55,7 @@ func (s Stream) validate() error {
 		p = append(p, err)
 	}
 	p.require(s.PrefetchBytes >= 64<<10, "PENSTOCK_PREFETCH_BYTES is %d: use at least 65536", s.PrefetchBytes)
+	p.require(s.Unreadable > 0 && s.Unreadable <= 1, "PENSTOCK_UNREADABLE_LIMIT is %v: use more than 0, such as 0.5, and at most 1, which switches the check off", s.Unreadable)
 	p.require(s.Silence > oplogNoop, "PENSTOCK_STREAM_SILENCE is %v, though an idle replica set moves only every %v: use more, such as 1m", s.Silence, oplogNoop)
 	return errors.Join(p...)
 }

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
+)
+
+// misread gives the worker a wrong name for the event id.
+func (s *setup) misread(t *testing.T) {
+	t.Helper()
+	fields := event.DefaultFields()
+	fields.EventID = "eventNumber"
+	reader, err := event.NewReader(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.worker.reader, s.worker.fields = reader, fields
+}
+
+// TestWrongFieldNameStopsBeforeTheCheckpointMoves starts a publisher several times:
+// each trips, and none gets further than the one before it.
+func TestWrongFieldNameStopsBeforeTheCheckpointMoves(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]config.StartPoint{"scan": {}, "stream": {Now: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSetup(t, random())
+				s.worker.start, s.worker.window = start, 1<<14
+				s.misread(t)
+				insert := func() {
+					for n := range int64(2000) {
+						s.store.insert(fmt.Sprintf("a%d", n%400), 1+n/400, false)
+					}
+				}
+				if start.Now {
+					// The start point is saved before there is anything to be misread.
+					term := s.lead(t)
+					pass(time.Second)
+					if err := term.end(term.stop); err != nil {
+						t.Fatal(err)
+					}
+				}
+				insert()
+				for run := range 3 {
+					term := s.lead(t)
+					err := <-term.result
+					term.abort()
+					if !errors.Is(err, readable.ErrUnreadable) || !fatal(err) {
+						t.Fatalf("run %d ended with %v", run, err)
+					}
+					if !strings.Contains(err.Error(), `missing_event_id in field "eventNumber" (PENSTOCK_FIELD_EVENT_ID)`) || !strings.Contains(err.Error(), `"eventId"`) {
+						t.Errorf("says %q", err)
+					}
+				}
+				if n := len(s.quarantine.seen); n != 0 {
+					t.Errorf("%d events are in the quarantine", n)
+				}
+
+				// The right name publishes everything: nothing was passed.
+				reader, err := event.NewReader(event.DefaultFields())
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.worker.reader, s.worker.fields = reader, event.DefaultFields()
+				term := s.lead(t)
+				pass(time.Minute)
+				if err := term.end(term.stop); err != nil {
+					t.Fatal(err)
+				}
+				if got := s.topic.count(); got < 2000 {
+					t.Errorf("%d of 2000 events are published", got)
+				}
+			})
+		})
+	}
+}
+
+func TestOnePoisonAggregateDoesNotStopThePublisher(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.worker.window = 1 << 14
+		for n := range int64(1500) {
+			s.store.insert("poison", n+1, true)
+		}
+		s.store.insert("healthy", 1, false)
+		term := s.lead(t)
+		pass(time.Minute)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+	})
+}

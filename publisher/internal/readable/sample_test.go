@@ -1,0 +1,89 @@
+package readable_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
+)
+
+// page is a server's whole answer to a find.
+func page(documents ...any) bson.D {
+	return bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{
+		{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: append(bson.A{}, documents...)},
+	}}}
+}
+
+// stored are n events with ids from first on; number is the field of the event id, and
+// of gives each its aggregate.
+func stored(first, n int, number string, of func(int) string) []any {
+	var documents []any
+	for i := first; i < first+n; i++ {
+		documents = append(documents, bson.D{
+			{Key: "_id", Value: i}, {Key: "aggregateId", Value: of(i)}, {Key: number, Value: i + 1}, {Key: "eventType", Value: "Happened"},
+		})
+	}
+	return documents
+}
+
+func each(i int) string { return fmt.Sprint("agg-", i) }
+func one(int) string    { return "agg" }
+
+func TestSampleOfTheStore(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		newest, oldest []any
+		share          float64
+		want           string // empty where the store passes
+	}{
+		"empty":                    {nil, nil, 0.5, ""},
+		"readable":                 {stored(50, 50, "eventId", each), stored(0, 50, "eventId", each), 0.5, ""},
+		"wrong name":               {stored(50, 50, "number", each), stored(0, 50, "number", each), 0.5, "100 of 100"},
+		"wrong name, few events":   {stored(0, 3, "number", one), stored(0, 3, "number", one), 0.5, "3 of 3"},
+		"two unreadable events":    {stored(0, 2, "number", each), stored(0, 2, "number", each), 0.5, ""},
+		"one among many":           {append(stored(51, 49, "eventId", each), stored(50, 1, "number", each)...), stored(0, 50, "eventId", each), 0.5, ""},
+		"one poison aggregate":     {stored(50, 50, "number", one), stored(0, 2, "eventId", each), 0.5, ""},
+		"renamed in the newest":    {stored(50, 50, "number", each), stored(0, 50, "eventId", each), 0.5, "50 of 50 of the newest"},
+		"unreadable in the past":   {stored(50, 50, "eventId", each), stored(0, 50, "number", each), 0.5, ""},
+		"wrong name, switched off": {stored(50, 50, "number", each), stored(0, 50, "number", each), 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := mongoxtest.NewServer(t, page(test.newest...), page(test.oldest...))
+			err := readable.CheckSample(t.Context(), server.Client.Database("shop").Collection("events"), event.DefaultFields(), test.share)
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if !errors.Is(err, readable.ErrUnreadable) {
+				t.Fatalf("passes: %v", err)
+			}
+			for _, want := range []string{test.want, `missing_event_id in field "eventId" (PENSTOCK_FIELD_EVENT_ID)`, `"number"`, "PENSTOCK_UNREADABLE_LIMIT=1"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %s", err, want)
+				}
+			}
+			wantCommand := `{"find":"events","batchSize":10,"filter":{},"limit":50,"sort":{"_id":-1}}`
+			if got := server.Command(t, 0); !strings.HasPrefix(got, wantCommand[:len(wantCommand)-1]) {
+				t.Errorf("asked by %s, want %s", got, wantCommand)
+			}
+		})
+	}
+}
+
+func TestSampleThatCannotBeReadIsTheRequestsError(t *testing.T) {
+	t.Parallel()
+	server := mongoxtest.NewServer(t, bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "not authorized"}})
+	err := readable.CheckSample(t.Context(), server.Client.Database("shop").Collection("events"), event.DefaultFields(), 0.5)
+	if err == nil || errors.Is(err, readable.ErrUnreadable) || !strings.Contains(err.Error(), "not authorized") {
+		t.Errorf("says %v", err)
+	}
+}
