@@ -59,8 +59,8 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		quarantine:  quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
 		reader:      reader,
 		fields:      event.DefaultFields(),
-		// Most of these stores are small, and a term in a test is short.
-		unreadable:   readable.Limit{Hold: time.Second},
+		// These stores, terms and watermarks are small.
+		unreadable:   readable.Limit{Events: 20, Hold: time.Second},
 		encoder:      event.NewEncoder(event.EncodingBSON, event.SessionKeys{}),
 		publishing:   publish.Options{Connections: 2, MaxInflightEvents: 40},
 		watching:     watch.Options{PrefetchBytes: 8 << 10},

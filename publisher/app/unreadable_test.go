@@ -35,6 +35,7 @@ func TestWrongFieldNameStopsBeforeTheCheckpointMoves(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSetup(t, random())
 				s.worker.start, s.worker.window = start, 1<<14
+				s.worker.unreadable = readable.Limit{}
 				s.misread(t)
 				insert := func() {
 					for n := range int64(2000) {
