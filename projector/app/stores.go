@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
@@ -41,6 +43,8 @@ type stores struct {
 	// needed are the clients of the read models and the state, without which nothing
 	// can be projected.
 	needed []namedClient
+	// source is the client of the event store.
+	source namedClient
 	all    map[string]*mongo.Client
 }
 
@@ -65,6 +69,7 @@ func open(c config.Config, logger zerolog.Logger) (*stores, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.source = namedClient{events, "event store", c.MongoDB.Events()}
 	s.needed = []namedClient{{readModels, "read models", c.MongoDB.ReadModels()}}
 	if state != readModels {
 		s.needed = append(s.needed, namedClient{state, "state", c.MongoDB.State()})
@@ -115,36 +120,54 @@ func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
 	}
 }
 
-// await waits until the stores that are needed can be reached, and fails where one
-// of them is no replica set or refuses the credentials.
+// await waits until the stores can be reached and the event store can be read, and
+// fails where one of them is no replica set or refuses the credentials: what is wrong
+// with them must not show at the first gap.
 func (s *stores) await(ctx context.Context, logger zerolog.Logger) error {
 	for _, client := range s.needed {
-		for {
-			err := check(ctx, client.Client)
-			if err == nil {
-				break
-			}
-			switch {
-			case ctx.Err() != nil:
-				return context.Cause(ctx)
-			case errors.Is(err, mongox.ErrNoReplicaSet):
-				return fmt.Errorf("MongoDB at %s (%s): %w", client.store, client.what, err)
-			case mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError):
-				return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", client.store, client.what, err)
-			}
-			logger.Warn().Err(err).Stringer("store", client.store).Msg("MongoDB cannot be reached; trying again")
-			select {
-			case <-time.After(attemptPause):
-			case <-ctx.Done():
-			}
+		if err := s.awaitOne(ctx, logger, client, func(ctx context.Context) error {
+			return mongox.CheckReplicaSet(ctx, client.Client)
+		}); err != nil {
+			return err
 		}
 	}
-	return nil
+	return s.awaitOne(ctx, logger, s.source, s.readEvent)
 }
 
-// check asks the primary what it is.
-func check(ctx context.Context, client *mongo.Client) error {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
-	defer cancel()
-	return mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
+// awaitOne repeats a check of a store until it succeeds or nothing but an operator
+// helps.
+func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, client namedClient, check func(context.Context) error) error {
+	for {
+		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
+		err := mongox.Explain(attempt, check(attempt))
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, mongox.ErrNoReplicaSet):
+			return fmt.Errorf("MongoDB at %s (%s): %w", client.store, client.what, err)
+		case mongox.HasCode(err, codeAuthenticationFailed, codeAtlasError):
+			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", client.store, client.what, err)
+		case mongox.HasCode(err, codeUnauthorized):
+			return fmt.Errorf("MongoDB at %s (%s) does not give the user the rights that the projector needs: %w; give it the role readWrite on the databases of the read models and the state, and read on that of the event store", client.store, client.what, err)
+		}
+		logger.Warn().Err(err).Stringer("store", client.store).Str("what", client.what).Msg("MongoDB cannot be reached, trying again")
+		if err := backoff.Wait(ctx, attemptPause); err != nil {
+			return err
+		}
+	}
+}
+
+// readEvent reads one event of the event store, if it has one.
+func (s *stores) readEvent(ctx context.Context) error {
+	err := s.events.FindOne(ctx, bson.D{}, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read an event of collection %s: %w", s.events.Name(), err)
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package readmodel
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
@@ -13,28 +12,6 @@ import (
 // maxDocument is MongoDB's limit of a document:
 // https://www.mongodb.com/docs/manual/reference/limits/#bson-documents
 const maxDocument = 16 << 20
-
-// rejections are the server's codes that say that a document or an update will
-// never do, whoever else does what. All others are taken for transient: parking is
-// for what an aggregate did, not for what befell the server.
-// https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
-var rejections = []int{
-	2,     // BadValue
-	9,     // FailedToParse
-	14,    // TypeMismatch
-	15,    // Overflow: nested too deep
-	28,    // PathNotViable
-	40,    // ConflictingUpdateOperators
-	52,    // DollarPrefixedFieldName
-	57,    // DottedFieldName
-	121,   // DocumentValidationFailure
-	171,   // CannotIndexParallelArrays
-	10334, // BSONObjectTooLarge
-	16755, // a 2dsphere index cannot read the location
-	17280, // KeyTooLong
-	17419, // resulting document after an update is too large
-	17420, // document to upsert is too large
-}
 
 // codeDuplicateKey is the server's DuplicateKey.
 const codeDuplicateKey = 11000
@@ -46,8 +23,8 @@ func judge(e mongo.WriteError) Result {
 		return Result{Status: Stale}
 	case e.Code == codeDuplicateKey:
 		return Result{Status: Conflict, Err: fmt.Errorf("another document holds a unique value: %w", e)}
-	case slices.Contains(rejections, e.Code) && !mongox.Transient(e):
-		return Result{Status: Rejected, Err: fmt.Errorf("refused by MongoDB: %w", e)}
+	case rejections[e.Code] != "" && !mongox.Transient(e):
+		return Result{Status: Rejected, Err: fmt.Errorf("refused by MongoDB (%s): %w", rejections[e.Code], e)}
 	}
 	return Result{Status: Unknown, Err: e}
 }
@@ -59,6 +36,9 @@ func judgeAll(err error, n int, rest func(i int) Result) []Result {
 	results := make([]Result, n)
 	bad := mongox.WriteErrors(err)
 	uncertain := err != nil && (len(bad) == 0 || concerned(err))
+	if n == 1 && len(bad) == 0 && rejectsCommand(err) {
+		return []Result{{Status: Rejected, Err: fmt.Errorf("refused by MongoDB: %w", err)}}
+	}
 	for i := range results {
 		if e, ok := bad[i]; ok {
 			results[i] = judge(e)
@@ -69,6 +49,13 @@ func judgeAll(err error, n int, rest func(i int) Result) []Result {
 		}
 	}
 	return results
+}
+
+// rejectsCommand reports whether the server refused a whole command for what one of its
+// operations holds. It does not say which.
+func rejectsCommand(err error) bool {
+	command, ok := errors.AsType[mongo.CommandError](err)
+	return ok && rejections[int(command.Code)] != "" && !mongox.Transient(err)
 }
 
 // unknown answers for operations of which nothing is known.

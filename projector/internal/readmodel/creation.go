@@ -105,6 +105,9 @@ func verdictOnCreation(err error) Result {
 	for _, e := range mongox.WriteErrors(err) {
 		return judge(e)
 	}
+	if rejectsCommand(err) {
+		return Result{Status: Rejected, Err: fmt.Errorf("refused by MongoDB: %w", err)}
+	}
 	// Nothing has happened, or nobody knows: either way, look again.
 	return Result{Status: Unknown, Err: err}
 }

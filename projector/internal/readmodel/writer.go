@@ -3,6 +3,7 @@ package readmodel
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -140,7 +141,21 @@ func way(o *Operation) commitFunc {
 	return byRemoval
 }
 
+// commitPart commits operations of one kind. Where the server refuses the command as a
+// whole for what one of them holds, the group is halved until that one is alone.
 func (w *Writer) commitPart(ctx context.Context, do commitFunc, collection string, operations []*Operation) []Result {
+	results := w.commitGroup(ctx, do, collection, operations)
+	refused := slices.ContainsFunc(results, func(r Result) bool { return r.Status == Unknown && rejectsCommand(r.Err) })
+	if !refused || len(operations) == 1 || ctx.Err() != nil {
+		return results
+	}
+	half := len(operations) / 2
+	return append(
+		w.commitPart(ctx, do, collection, operations[:half]),
+		w.commitPart(ctx, do, collection, operations[half:])...)
+}
+
+func (w *Writer) commitGroup(ctx context.Context, do commitFunc, collection string, operations []*Operation) []Result {
 	switch do {
 	case byUpdate:
 		return w.update(ctx, collection, operations)

@@ -1,0 +1,83 @@
+package readmodel
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// TestPermanentCodes holds that codes which say that a document will never do are not
+// retried, and that the two tables do not contradict each other.
+func TestPermanentCodes(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{17262, 17261, 16766, 13026, 13027, 66, 72, 166, 121, 16755, 22, 53, 56, 61, 201, 283, 378} {
+		if r := judge(mongo.WriteError{Code: code}); r.Status != Rejected {
+			t.Errorf("code %d: %+v", code, r)
+		}
+	}
+	// Rights, a missing collection, a full disk, an election: not the document's doing.
+	for _, code := range []int{13, 18, 26, 8000, 14031, 189, 112, 50, 64} {
+		if r := judge(mongo.WriteError{Code: code}); r.Status != Unknown {
+			t.Errorf("code %d: %+v", code, r)
+		}
+	}
+	for code := range rejections {
+		if mongox.Transient(mongo.WriteError{Code: code}) {
+			t.Errorf("code %d is permanent here and transient in mongox", code)
+		}
+	}
+}
+
+// TestRefusedCommandIsTakenApart holds that an operation for whose sake the server
+// refuses the whole command is found, and the others are carried out.
+func TestRefusedCommandIsTakenApart(t *testing.T) {
+	t.Parallel()
+	for _, deletes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStand(t, fussy{newFakeDatabase(1)})
+			var operations []Operation
+			for i := range 9 {
+				k := keyOf(fmt.Sprint(i))
+				k.Deletes = deletes
+				v := "good"
+				if i == 5 {
+					v = "bad"
+				}
+				operations = append(operations, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"v":"`+v+`"}`)})
+			}
+			results, err := s.Apply(t.Context(), operations)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range results {
+				want := Applied
+				if i == 5 {
+					want = Rejected
+				}
+				// The others may have been there already: the command failed, not the write.
+				if r.Status != want && (want != Applied || r.Status != Stale) {
+					t.Errorf("operation %d (deletes: %v): %+v", i, deletes, r)
+				}
+			}
+		})
+	}
+}
+
+// fussy refuses a command that holds a bad document, as a server does that cannot read
+// the command.
+type fussy struct{ *fakeDatabase }
+
+func (f fussy) insert(ctx context.Context, collection string, documents []bson.Raw) error {
+	for _, d := range documents {
+		if v, _ := d.Lookup("v").StringValueOK(); v == "bad" {
+			return fmt.Errorf("insert into %s: %w", collection, mongo.CommandError{Code: 22, Name: "InvalidBSON", Message: "not a document"})
+		}
+	}
+	return f.fakeDatabase.insert(ctx, collection, documents)
+}
