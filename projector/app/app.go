@@ -181,8 +181,12 @@ func (p *Projector) prepare(ctx context.Context, s *stores) error {
 		do    func(context.Context) error
 	}{
 		{p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
-			return readmodel.Prepare(ctx, s.readModels, collections(p.projections))
+			if err := readmodel.Prepare(ctx, s.readModels, collections(p.projections)); err != nil {
+				return err
+			}
+			return readmodel.CheckLayout(ctx, s.readModels, collections(p.projections))
 		}},
+		{p.config.MongoDB.ReadModels(), func(ctx context.Context) error { return p.checkNew(ctx, s) }},
 		{p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, s.parked.Indexes()) }},
 	} {
 		if err := p.repeat(ctx, step.where, step.do); err != nil {
@@ -203,6 +207,8 @@ func (p *Projector) repeat(ctx context.Context, where mongox.Store, do func(cont
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.Is(err, readmodel.ErrLayout), errors.Is(err, errNewProjection):
+			return fmt.Errorf("prepare %s: %w", where, err)
 		case !mongox.Transient(err):
 			return fmt.Errorf("prepare %s: %w; the user needs the role readWrite on that database", where, err)
 		}
@@ -211,6 +217,40 @@ func (p *Projector) repeat(ctx context.Context, where mongox.Store, do func(cont
 			return err
 		}
 	}
+}
+
+// errNewProjection says that a projection would start in the middle of the events.
+var errNewProjection = errors.New("it has no read model, although the event store has events, and where event ids only increase (PENSTOCK_SEQUENCE=increasing) no gap shows what it has missed; if the topic still brings every event, set PENSTOCK_NEW_PROJECTIONS=accept for its first start")
+
+// checkNew refuses, where event ids only increase, projections that are new on a running
+// system: the events that the topic no longer has would be missing from their read
+// models, and nothing would show it. Projections that were started before, or that
+// start with an empty event store, are recorded.
+func (p *Projector) checkNew(ctx context.Context, s *stores) error {
+	if event.Sequence(p.config.Projections.Sequence) != event.SequenceIncreasing {
+		return nil
+	}
+	var problems []error
+	for _, projection := range p.projections {
+		known, err := readmodel.Known(ctx, s.readModels, projection.Name(), projection.Collection())
+		if err != nil {
+			return err
+		}
+		if !known && p.config.Projections.New != config.NewAccept {
+			empty, err := s.noEvents(ctx)
+			if err != nil {
+				return err
+			}
+			if !empty {
+				problems = append(problems, fmt.Errorf("projection %s: %w", projection.Name(), errNewProjection))
+				continue
+			}
+		}
+		if err := readmodel.Record(ctx, s.readModels, projection.Name()); err != nil {
+			return err
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // compose makes the parts and starts those that run beside draining in group.

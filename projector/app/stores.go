@@ -162,12 +162,18 @@ func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, client nam
 
 // readEvent reads one event of the event store, if it has one.
 func (s *stores) readEvent(ctx context.Context) error {
+	_, err := s.noEvents(ctx)
+	return err
+}
+
+// noEvents reports whether the event store is empty.
+func (s *stores) noEvents(ctx context.Context) (bool, error) {
 	err := s.events.FindOne(ctx, bson.D{}, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil
+		return true, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read an event of collection %s: %w", s.events.Name(), err)
+		return false, fmt.Errorf("read an event of collection %s: %w", s.events.Name(), err)
 	}
-	return nil
+	return false, nil
 }

@@ -29,12 +29,17 @@ type ServiceBus struct {
 	Connections  int    `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"16" help:"Connections to Service Bus that the sessions spread over. A connection accepts one session after the other, each in about ten round trips."`
 }
 
+// NewAccept is the value of [Projections.New] that lets a projection start in the middle
+// of the events.
+const NewAccept = "accept"
+
 // Projections says what is made of the events.
 type Projections struct {
 	Path          string        `name:"projections" env:"PENSTOCK_PROJECTIONS" placeholder:"PATH" help:"The projections: a YAML file, or a folder whose *.yaml and *.yml files are all read."`
 	Check         bool          `name:"check-projections" help:"Check the configuration and the projections, connect to nothing, and end: with exit status 0 where all is right, else with 2 and every problem."`
 	InferEvents   int           `name:"infer-events" placeholder:"N" help:"Read the N oldest and the N newest events of the event store, print the section events of a file of projections with the fields and types of their payloads, and end. Nothing else is connected to, so only the settings of the event store and its documents are needed."`
 	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises of the event ids of an aggregate: 1, 2, 3 and so on, so that a hole is a gap (strict), or only that they rise (increasing). Then nobody would miss a message, so those of a session are received one by one, a round trip each."`
+	New           string        `name:"new-projections" env:"PENSTOCK_NEW_PROJECTIONS" enum:"refuse,accept" default:"refuse" help:"With --sequence=increasing: whether a projection that has no read model yet may start although the event store has events (accept) or not (refuse). No gap shows there what such a projection has missed. Accept it only while the topic still brings every event, as when Penstock is started for the first time."`
 	BatchSize     int           `name:"batch-size" env:"PENSTOCK_BATCH_SIZE" default:"256" help:"Events of a session that are projected together. A session holds up to a few times as many in memory."`
 	LoadBytes     int           `name:"load-bytes" env:"PENSTOCK_LOAD_BYTES" default:"67108864" help:"About how many bytes of read models this process holds in memory while it applies events to them. Applying may take as much again once or twice. A read model that is larger than this is loaded alone."`
 	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for those of other sessions, to share a round trip with them. A lone one does not wait."`

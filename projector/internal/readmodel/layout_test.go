@@ -1,0 +1,80 @@
+package readmodel
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+)
+
+// cursor is a reply with one batch.
+func cursor(namespace string, documents ...any) bson.D {
+	return bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{
+		{Key: "id", Value: int64(0)}, {Key: "ns", Value: namespace}, {Key: "firstBatch", Value: append(bson.A{}, documents...)},
+	}}}
+}
+
+func listed(name, kind string, options ...bson.E) bson.D {
+	return bson.D{{Key: "name", Value: name}, {Key: "type", Value: kind}, {Key: "options", Value: append(bson.D{}, options...)}}
+}
+
+// sharded is an entry of config.collections.
+func sharded(key bson.D, more ...bson.E) bson.D {
+	return cursor("config.collections", append(bson.D{{Key: "_id", Value: "x"}, {Key: "key", Value: key}}, more...))
+}
+
+// plan is an explanation of a query that goes to so many shards.
+func plan(shards int) bson.D {
+	list := bson.A{}
+	for range shards {
+		list = append(list, bson.D{{Key: "shardName", Value: "s"}})
+	}
+	return bson.D{{Key: "ok", Value: 1}, {Key: "queryPlanner", Value: bson.D{{Key: "winningPlan", Value: bson.D{{Key: "shards", Value: list}}}}}}
+}
+
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	member := bson.D{{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}}
+	router := bson.D{{Key: "ok", Value: 1}, {Key: "msg", Value: "isdbgrid"}}
+	byID := sharded(bson.D{{Key: "_id", Value: "hashed"}})
+	none := cursor("config.collections")
+	forbidden := bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "codeName", Value: "Unauthorized"}, {Key: "errmsg", Value: "not authorized on config"}}
+	plain := cursor("shop.$cmd.listCollections", listed("users", "collection"))
+	for name, test := range map[string]struct {
+		replies []bson.D
+		// want are parts of the problems; none if there are none.
+		want []string
+	}{
+		"replica set":                  {[]bson.D{plain, member}, nil},
+		"view and capped":              {[]bson.D{cursor("shop.$cmd.listCollections", listed("users", "view"), listed("orders", "collection", bson.E{Key: "capped", Value: true})), member}, []string{"shop.users is a view", "shop.orders is a capped collection"}},
+		"not sharded":                  {[]bson.D{plain, router, none, none, none}, nil},
+		"sharded by _id":               {[]bson.D{plain, router, byID, byID, byID}, nil},
+		"sharded by another field":     {[]bson.D{plain, router, none, sharded(bson.D{{Key: "customer", Value: 1}}), byID}, []string{`shop.users is sharded by {"customer":1}`}},
+		"sharded by _id and more":      {[]bson.D{plain, router, none, sharded(bson.D{{Key: "_id", Value: 1}, {Key: "customer", Value: 1}}), none}, []string{"shop.users is sharded by"}},
+		"dropped, and moved unsharded": {[]bson.D{plain, router, none, sharded(bson.D{{Key: "customer", Value: 1}}, bson.E{Key: "dropped", Value: true}), sharded(bson.D{{Key: "x", Value: 1}}, bson.E{Key: "unsplittable", Value: true})}, nil},
+		"configuration is not readable": {
+			[]bson.D{plain, router, forbidden, plan(1), forbidden, plan(2), forbidden, plan(1)},
+			[]string{"shop.users is sharded by something else than _id"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := mongoxtest.NewServer(t, test.replies...)
+			err := CheckLayout(t.Context(), server.Client.Database("shop"), []string{"users", "orders"})
+			if (len(test.want) > 0) != errors.Is(err, ErrLayout) || len(test.want) == 0 && err != nil {
+				t.Fatalf("error %v", err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is not in %v", want, err)
+				}
+			}
+			if err != nil && strings.Count(err.Error(), ErrLayout.Error()) != len(test.want) {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
+}
