@@ -29,7 +29,7 @@ func TestCreationUnderAnErase(t *testing.T) {
 			}
 			db.onArrival = nil
 			erase.Go(func() { owner.apply(t, Applied, Operation{Key: k, Kind: Erase, From: 2, To: 4}) })
-			<-time.After(time.Second)
+			<-time.After(lockWait / 2)
 		}
 		late.apply(t, Applied, Operation{Key: k, Kind: Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)})
 		erase.Wait()

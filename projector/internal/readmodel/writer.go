@@ -40,6 +40,8 @@ type Writer struct {
 	db      database
 	metrics *metrics
 	groups  gatherer[Operation, Result]
+	// locked are the watermarks that open transactions hold.
+	locked locked
 }
 
 // NewWriter makes a writer into that database, whose concerns it sets itself.
@@ -248,26 +250,6 @@ func (w *Writer) insert(ctx context.Context, collection string, operations []*Op
 		documents[i] = newDocument(o, now)
 	}
 	return judgeAll(w.db.insert(ctx, collection, documents), len(operations), applied)
-}
-
-// moveWatermarks raises the watermarks of keys without a document. They only rise,
-// and each says no more than that there is no document as of that event, which
-// anyone who folds the same events finds too.
-func (w *Writer) moveWatermarks(ctx context.Context, operations []*Operation) []Result {
-	now := time.Now()
-	updates := make([]update, len(operations))
-	for i, o := range operations {
-		updates[i] = sideUpdate(o, now)
-	}
-	_, err := w.db.update(ctx, watermarksCollection, updates)
-	results := judgeAll(err, len(operations), applied)
-	for i := range results {
-		// Two that create the same watermark at once: it is there for the next try.
-		if results[i].Status == Stale {
-			results[i] = Result{Status: Unknown, Err: err}
-		}
-	}
-	return results
 }
 
 // remove deletes documents. The watermark comes first: should the delete not

@@ -1,0 +1,129 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+const (
+	// lockWait is how long a bulk of watermarks may take before a transaction is taken
+	// to hold one of them: outside of a transaction, the server waits for its end.
+	lockWait = time.Second
+	// lockMemory is how long a watermark that was found locked is written apart from
+	// others. The server ends a transaction after transactionLifetimeLimitSeconds, 60 s
+	// by default.
+	lockMemory = time.Minute
+)
+
+// moveWatermarks raises the watermarks of keys without a document. They only rise, and
+// each says no more than that there is no document as of that event, which any writer
+// that folds the same events finds too.
+//
+// A projector that was killed inside the creation of documents leaves a transaction
+// that holds their watermarks until the server ends it. A bulk would wait for that with
+// all it contains, so its watermarks are then written in transactions, in which the
+// server reports a conflict instead of waiting: only those that are held fail.
+func (w *Writer) moveWatermarks(ctx context.Context, operations []*Operation) []Result {
+	now := time.Now()
+	results := make([]Result, len(operations))
+	var together, apart []update
+	var togetherAt, apartAt []int
+	for i, o := range operations {
+		if w.locked.has(sideKey{o.Projection, o.AggregateID}, now) {
+			apart, apartAt = append(apart, sideUpdate(o, now)), append(apartAt, i)
+		} else {
+			together, togetherAt = append(together, sideUpdate(o, now)), append(togetherAt, i)
+		}
+	}
+	for i, result := range w.moveTogether(ctx, together) {
+		results[togetherAt[i]] = result
+	}
+	for i, result := range w.moveApart(ctx, apart) {
+		results[apartAt[i]] = result
+	}
+	for i, result := range results {
+		if result.Status == Unknown && mongox.HasCode(result.Err, codeWriteConflict) {
+			w.locked.add(sideKey{operations[i].Projection, operations[i].AggregateID}, time.Now())
+		}
+	}
+	return results
+}
+
+// moveTogether writes watermarks in one bulk, and apart if that takes too long.
+func (w *Writer) moveTogether(ctx context.Context, updates []update) []Result {
+	if len(updates) == 0 {
+		return nil
+	}
+	attempt, cancel := mongox.Patient(ctx, lockWait)
+	_, err := w.db.update(attempt, watermarksCollection, updates)
+	late := err != nil && errors.Is(context.Cause(attempt), mongox.ErrNoAnswer)
+	cancel()
+	if late && ctx.Err() == nil {
+		return w.moveApart(ctx, updates)
+	}
+	results := judgeAll(err, len(updates), applied)
+	for i := range results {
+		// Two that create the same watermark at once: it is there for the next try.
+		if results[i].Status == Stale {
+			results[i] = Result{Status: Unknown, Err: err}
+		}
+	}
+	return results
+}
+
+// moveApart writes watermarks in a transaction. If that conflicts with another one, it
+// halves them until those that are locked are alone.
+func (w *Writer) moveApart(ctx context.Context, updates []update) []Result {
+	if len(updates) == 0 {
+		return nil
+	}
+	err := w.db.transaction(ctx, func(ctx context.Context) error {
+		_, err := w.db.update(ctx, watermarksCollection, updates)
+		return err
+	})
+	if err == nil {
+		return judgeAll(nil, len(updates), applied)
+	}
+	if len(updates) == 1 || !aborted(err) || ctx.Err() != nil {
+		return unknown(err, len(updates))
+	}
+	half := len(updates) / 2
+	return append(w.moveApart(ctx, updates[:half]), w.moveApart(ctx, updates[half:])...)
+}
+
+// locked remembers watermarks that transactions were found to hold. The zero value is
+// ready.
+type locked struct {
+	mu    sync.Mutex
+	since map[sideKey]time.Time
+}
+
+func (l *locked) has(key sideKey, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since, ok := l.since[key]
+	if ok && now.Sub(since) >= lockMemory {
+		delete(l.since, key)
+		ok = false
+	}
+	return ok
+}
+
+// add remembers a key, and forgets those whose time is over.
+func (l *locked) add(key sideKey, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since == nil {
+		l.since = make(map[sideKey]time.Time)
+	}
+	for k, since := range l.since {
+		if now.Sub(since) >= lockMemory {
+			delete(l.since, k)
+		}
+	}
+	l.since[key] = now
+}

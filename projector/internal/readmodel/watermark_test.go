@@ -1,0 +1,76 @@
+package readmodel
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestOpenTransactionBlocksOnlyItsOwnAggregates holds that a creation that was never
+// finished, because its projector was killed, delays the group of another aggregate by
+// a second once, and holds up the aggregates it concerns only.
+func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newFakeDatabase(1)
+		db.latency = time.Millisecond
+		s := newStand(t, db)
+		neighbours := make([]Operation, 0, 21)
+		for i := range 20 {
+			k := mortal(fmt.Sprint("neighbour-", i))
+			if i < 10 {
+				s.apply(t, Applied, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{}`)})
+				neighbours = append(neighbours, Operation{Key: k, Kind: Delete, From: 1, To: 2})
+			} else {
+				neighbours = append(neighbours, Operation{Key: k, Kind: MoveWatermark, To: 2})
+			}
+		}
+		// The killed projector's transaction: it has begun to write, and nothing ends it.
+		stuck := mortal("stuck")
+		killed, begun := make(chan struct{}), make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			ended <- db.transaction(context.Background(), func(ctx context.Context) error {
+				fence := sideFence(&Operation{Key: stuck, Kind: Create, To: 1}, time.Now())
+				_, err := db.update(ctx, watermarksCollection, []update{fence})
+				close(begun)
+				<-killed
+				return err
+			})
+		}()
+		<-begun
+		attempt := func(most time.Duration) {
+			t.Helper()
+			start := time.Now()
+			operations := append(neighbours[:20:20], Operation{Key: stuck, Kind: MoveWatermark, To: 2})
+			results, err := s.Apply(t.Context(), operations)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range results {
+				want := Applied
+				if i == 20 {
+					want = Unknown
+				}
+				if r.Status != want {
+					t.Errorf("%s: %+v, want %d", operations[i].AggregateID, r, want)
+				}
+			}
+			if took := time.Since(start); took > most {
+				t.Errorf("took %s, more than %s", took, most)
+			}
+		}
+		attempt(1500 * time.Millisecond)
+		for i := range neighbours {
+			neighbours[i].Kind, neighbours[i].From, neighbours[i].To = MoveWatermark, 0, 3
+		}
+		attempt(200 * time.Millisecond)
+		close(killed)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		s.apply(t, Applied, Operation{Key: stuck, Kind: MoveWatermark, To: 2})
+	})
+}
