@@ -121,6 +121,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_READMODELS_DATABASE" $readModels.database)
   (list "AZURE_SERVICEBUS_SUBSCRIPTION_NAME" .Values.serviceBus.subscription)
   (list "PENSTOCK_PROJECTIONS" (ternary "/etc/penstock/projections" "" (ne (include "penstock.hasProjectionFiles" .) "")))
+  (list "PENSTOCK_ADOPT_READ_MODELS" $own.projections.adopt)
   (list "PENSTOCK_SEQUENCE" .Values.events.sequence)
   (list "PENSTOCK_BATCH_SIZE" $own.batchSize)
   (list "PENSTOCK_LOAD_BYTES" $own.loadBytes)
