@@ -59,7 +59,7 @@ type Sessions struct {
 	GapHold     time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before what is missing is read from the event store."`
 	GapPatience time.Duration `name:"gap-patience" env:"PENSTOCK_GAP_PATIENCE" default:"10s" help:"How long an event waits whose predecessor is not in the event store either. Then its aggregate is parked with the reason missing, and resumes by itself once the event is there."`
 	ParkAfter   time.Duration `name:"park-after" env:"PENSTOCK_PARK_AFTER" default:"1m" help:"How long MongoDB may fail for an aggregate, while events of other aggregates are written, before the aggregate is parked with the reason unavailable. It resumes by itself once MongoDB answers. An outage for all aggregates parks none."`
-	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"About how many bytes of messages all sessions together take in ahead of projecting. What is being projected, or has to be tried again, comes in addition: at most as much once more."`
+	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"Bytes of messages that all sessions together take in ahead of projecting: real bytes for what has come, a forecast from the sessions' last messages for what was asked for. What is being projected, or has to be tried again, comes in addition: at most as much once more. Messages that suddenly are much larger can exceed it once, by what was asked for before."`
 }
 
 // Backlog says how the sessions that have messages are counted, for an autoscaler.

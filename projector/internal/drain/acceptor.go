@@ -27,7 +27,7 @@ type Acceptor struct {
 	options Options
 	gate    *gate
 	pool    *pool
-	sizes   sizeEstimate
+	budget  *budget
 	metrics *metrics
 	// failures outlive the sessions that met them.
 	failures *failures
@@ -54,6 +54,7 @@ func New(o Options) (*Acceptor, error) {
 	m.slots.Set(float64(o.Slots))
 	return &Acceptor{
 		options: o,
+		budget:  newBudget(o.BufferBytes, o.Slots),
 		gate:    newGate(o.Slots),
 		pool:    newPool(o.Connections, o.Dial, m, o.Logger),
 		metrics: m, failures: failures,
@@ -125,12 +126,13 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pu
 	s := &session{
 		options: o, accepted: accepted, gate: a.gate, pulse: pulse, metrics: a.metrics,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
-		inbox: newInbox(2*o.BatchSize, o.BufferBytes/o.Slots, &a.sizes),
+		inbox: newInbox(2*o.BatchSize, a.budget),
 		lanes: newLanes(o, a.failures), returned: make(chan *call, maxCalls),
 	}
 	a.metrics.sessionsActive.Inc()
 	s.log.Debug().Time("lockedUntil", accepted.LockedUntil).Msg("session accepted")
 	end := s.run(stop, hard, a.closing.Go)
+	s.inbox.close()
 	a.metrics.sessionsActive.Dec()
 	a.metrics.ends.WithLabelValues(string(end)).Inc()
 	a.gate.left(s.madeRoom)

@@ -81,29 +81,67 @@ func BenchmarkAcceptor(b *testing.B) {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
 			broker := newFakeBroker(benchRTT, time.Hour)
 			fill(broker, b.N, sessions, 1000)
-			reader, err := event.NewReader(event.DefaultFields())
-			if err != nil {
-				b.Fatal(err)
-			}
-			a, err := drain.New(drain.Options{Dial: broker.Dial, Handler: newModel(benchLatency), Reader: reader})
-			if err != nil {
-				b.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(b.Context())
-			done := make(chan error, 1)
 			b.ResetTimer()
-			go func() { done <- a.Run(ctx) }()
-			for broker.unsettled() > 0 {
-				pause(b.Context(), time.Millisecond)
-			}
-			b.StopTimer()
-			cancel()
-			if err := <-done; err != nil {
-				b.Fatal(err)
-			}
+			drainAll(b, broker)
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 			b.ReportMetric(float64(broker.released), "released")
 			b.ReportMetric(float64(broker.accepts), "accepts")
 		})
+	}
+}
+
+// BenchmarkRareLargeMessages drains the same events without and with a large message in
+// a thousand, and reports what is left of the throughput.
+func BenchmarkRareLargeMessages(b *testing.B) {
+	const events, sessions, aggregates = 64_000, 64, 1000
+	without := 0.0
+	for _, size := range []int{0, 200 << 10, 900 << 10} {
+		b.Run(fmt.Sprintf("KiB=%d", size>>10), func(b *testing.B) {
+			rate := 0.0
+			for b.Loop() {
+				b.StopTimer()
+				broker := newFakeBroker(benchRTT, time.Hour)
+				for i := range events {
+					a, id, payload := i%aggregates, int64(i/aggregates)+1, 100
+					if size > 0 && i%1000 == i/1000 {
+						payload = size
+					}
+					key := fmt.Sprint("aggregate-", a)
+					broker.sendBody(fmt.Sprint("bucket-", a%sessions), fmt.Sprintf("%s/%d", key, id), sized(b, key, id, payload))
+				}
+				b.StartTimer()
+				begin := time.Now()
+				drainAll(b, broker)
+				rate = events / time.Since(begin).Seconds()
+			}
+			if size == 0 {
+				without = rate
+			}
+			b.ReportMetric(rate, "events/s")
+			b.ReportMetric(rate/without, "of-those-without")
+		})
+	}
+}
+
+// drainAll drains a broker until every message is settled.
+func drainAll(b *testing.B, broker *fakeBroker) {
+	b.Helper()
+	reader, err := event.NewReader(event.DefaultFields())
+	if err != nil {
+		b.Fatal(err)
+	}
+	a, err := drain.New(drain.Options{Dial: broker.Dial, Handler: newModel(benchLatency), Reader: reader})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	for broker.unsettled() > 0 {
+		pause(b.Context(), time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		b.Fatal(err)
 	}
 }

@@ -3,36 +3,43 @@ package drain
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 )
 
-// inbox stands between a session's pump and its processing: bounded by count and,
-// by the sizes seen so far, by bytes.
+// inbox stands between a session's pump and its processing. It is bounded by count, and
+// by bytes: what it holds counts with its real size, and what the broker may still send
+// with the size that is foretold.
 type inbox struct {
-	mu       sync.Mutex
-	queue    []*Delivery
-	bytes    int
 	capacity int
-	budget   int
-	sizes    *sizeEstimate
-	// filled and emptied wake the two sides. They hold one token: a wake-up that
-	// nobody waits for is not lost.
+	budget   *budget
+
+	mu    sync.Mutex
+	queue []*Delivery
+	// bytes is what the queue holds, with the overhead of each message.
+	bytes int
+	// credit is how many messages the broker may still send.
+	credit int
+	// borrowed is the part of the shared budget that the inbox uses.
+	borrowed int
+	sizes    sizes
+	closed   bool
+	// filled and emptied wake the two sides. They hold one token, so a wake-up is not
+	// lost while the other side is busy.
 	filled, emptied chan struct{}
 }
 
-func newInbox(capacity, budget int, sizes *sizeEstimate) *inbox {
+func newInbox(capacity int, b *budget) *inbox {
 	return &inbox{
-		capacity: capacity, budget: budget, sizes: sizes,
+		capacity: capacity, budget: b, sizes: b.lent(),
 		filled: make(chan struct{}, 1), emptied: make(chan struct{}, 1),
 	}
 }
 
-// room waits until there is room for at least one more delivery and says for how
-// many; 0 where ctx has ended. Where credit is out, there is no waiting: what comes
-// has to be taken.
-func (b *inbox) room(ctx context.Context, credit int) int {
+// ask waits until there is room for at least one more delivery, and says for how many
+// the broker is to be asked, at most most; 0 if ctx has ended. If the broker may still
+// send some, there is no waiting: what comes has to be taken.
+func (b *inbox) ask(ctx context.Context, most int) int {
 	for {
-		if n := max(b.free(), credit); n > 0 {
+		if n := b.grant(most); n > 0 {
 			return n
 		}
 		select {
@@ -43,28 +50,43 @@ func (b *inbox) room(ctx context.Context, credit int) int {
 	}
 }
 
-func (b *inbox) free() int {
+// grant gives credit as far as there is room.
+func (b *inbox) grant(most int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	byCount := b.capacity - len(b.queue)
-	byBytes := (b.budget - b.bytes) / b.sizes.get()
+	n := b.sizes.fit(b.budget.limit(b.borrowed)-b.bytes, min(b.capacity-len(b.queue), most))
 	if len(b.queue) == 0 {
-		// One message fits always, however large.
-		byBytes = max(byBytes, 1)
+		// One message always fits, however large.
+		n = max(n, 1)
 	}
-	return max(min(byCount, byBytes), 0)
+	b.credit = max(n, b.credit)
+	b.account()
+	return b.credit
 }
 
+// account notes in the shared budget what the inbox uses. The lock is held.
+func (b *inbox) account() {
+	used := b.bytes + b.sizes.sum(b.credit)
+	if b.closed {
+		used = 0
+	}
+	b.borrowed = b.budget.use(used, b.borrowed)
+}
+
+// put takes in what has come of the credit.
 func (b *inbox) put(batch []*Delivery) {
 	if len(batch) == 0 {
 		return
 	}
+	b.budget.came(batch)
 	b.mu.Lock()
 	b.queue = append(b.queue, batch...)
+	b.credit = max(b.credit-len(batch), 0)
 	for _, d := range batch {
-		b.bytes += d.size
-		b.sizes.add(d.size)
+		b.bytes += d.size + messageOverhead
+		b.sizes.add(d.size + messageOverhead)
 	}
+	b.account()
 	b.mu.Unlock()
 	wake(b.filled)
 }
@@ -75,7 +97,7 @@ func (b *inbox) take(room load) []*Delivery {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
-	for n < len(b.queue) && room.count > 0 && room.bytes > 0 {
+	for n < len(b.queue) && !room.none() {
 		room.sub(load{1, b.queue[n].size})
 		n++
 	}
@@ -88,8 +110,9 @@ func (b *inbox) take(room load) []*Delivery {
 		b.queue = nil
 	}
 	for _, d := range taken {
-		b.bytes -= d.size
+		b.bytes -= d.size + messageOverhead
 	}
+	b.account()
 	wake(b.emptied)
 	return taken
 }
@@ -100,41 +123,18 @@ func (b *inbox) len() int {
 	return len(b.queue)
 }
 
+// close returns what the inbox has of the shared budget. What still comes goes back to
+// the broker with the session.
+func (b *inbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.account()
+}
+
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// sizeEstimate foretells the size of the next message body from those that came:
-// it follows a larger one at once and smaller ones slowly, so that the budget
-// errs on the safe side. All sessions share one. The zero value is ready.
-type sizeEstimate struct {
-	bytes atomic.Int64
-}
-
-// The first guess, which is soon corrected, and a part of every message that a
-// body's size leaves out.
-const (
-	firstSizeGuess  = 64 << 10
-	messageOverhead = 1 << 10
-)
-
-func (e *sizeEstimate) get() int {
-	if n := int(e.bytes.Load()); n > 0 {
-		return n
-	}
-	return firstSizeGuess
-}
-
-func (e *sizeEstimate) add(size int) {
-	size += messageOverhead
-	old := e.bytes.Load()
-	next := old - old/512 + int64(size)/512
-	if int64(size) > old {
-		next = int64(size)
-	}
-	// A lost update is one sample of many.
-	e.bytes.CompareAndSwap(old, next)
 }

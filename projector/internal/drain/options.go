@@ -34,10 +34,16 @@ type Options struct {
 	// to the broker: a session holds up to six times as many; 256 by default, at most
 	// 2048.
 	BatchSize int
-	// BufferBytes bounds the message bodies that all sessions together hold before
-	// they are handled, as far as the size of what comes can be known from what came,
-	// and once more those that they handle, that wait for another try or for their
-	// predecessors; 64 MiB by default.
+	// BufferBytes bounds the messages that all sessions together hold before they are
+	// handled: those that are here with their real size, and those that the broker was
+	// asked for with the size that the mean and the variance of the session's last
+	// messages foretell. A message of each session fits in any case. Lanes hold as much
+	// once more: messages that are handled, tried again or wait for a predecessor.
+	//
+	// What the broker was asked for cannot be taken back. At worst every session has
+	// asked for BatchSize messages, on account of small ones, and receives as many of
+	// the topic's largest; it asks for no more until those are handled. 64 MiB by
+	// default.
 	BufferBytes int
 	// SessionIdle is how long a session has no message before its slot goes on to
 	// another session, where some wait; 30 ms by default, and at least three round

@@ -39,18 +39,13 @@ type pump struct {
 // received is in the inbox in either case.
 func (p *pump) run(ctx context.Context) error {
 	options := azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: trickleWait}
-	// credit is how much the broker may still send unasked, at most: the SDK's
-	// releaser uses it up, too.
-	credit := 0
 	for ctx.Err() == nil {
-		room := p.inbox.room(ctx, credit)
-		if room == 0 {
+		ask := p.inbox.ask(ctx, p.most)
+		if ask == 0 {
 			return nil
 		}
-		ask := max(min(room, p.most), credit)
 		messages, err := p.receiver.ReceiveMessages(ctx, ask, &options)
 		p.inbox.put(p.decode(messages))
-		credit = ask - len(messages)
 		options.TimeAfterFirstMessage = trickleWait
 		if len(messages) >= min(burstSize, ask) {
 			options.TimeAfterFirstMessage = burstWait

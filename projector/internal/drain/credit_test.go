@@ -1,0 +1,107 @@
+package drain_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+)
+
+// sized is the body of an event with a payload of that many bytes.
+func sized(tb testing.TB, aggregate string, id int64, size int) []byte {
+	tb.Helper()
+	body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, size)}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return body
+}
+
+// One large message in a thousand costs the sessions next to nothing of the credit that
+// they give.
+func TestRareLargeMessagesLeaveTheCreditAlone(t *testing.T) {
+	t.Parallel()
+	const sessions, perSession = 8, 4000
+	mean := func(t *testing.T, large int) (mean float64) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			broker := newFakeBroker(2*time.Millisecond, time.Minute)
+			want := make(map[string]int64)
+			for i := range sessions {
+				key := fmt.Sprint("aggregate-", i)
+				for id := range int64(perSession) {
+					size := 100
+					if large > 0 && (int(id)+i*100)%1000 == 500 {
+						size = large
+					}
+					broker.sendBody(key, fmt.Sprintf("%s/%d", key, id+1), sized(t, key, id+1, size))
+				}
+				want[key] = perSession
+			}
+			s := start(t, broker, newModel(time.Millisecond), nil)
+			s.settled(t, time.Minute)
+			if err := s.model.check(want); err != nil {
+				t.Error(err)
+			}
+			s.end(t)
+			mean = float64(broker.asked) / float64(broker.asks)
+		})
+		return mean
+	}
+	without := mean(t, 0)
+	for _, size := range []int{200 << 10, 900 << 10} {
+		with := mean(t, size)
+		t.Logf("a message of %d KiB in a thousand: %.0f messages asked for at once, %.0f without", size>>10, with, without)
+		if with < 0.9*without {
+			t.Errorf("with a message of %d KiB in a thousand, %.0f messages are asked for at once, and %.0f without", size>>10, with, without)
+		}
+	}
+}
+
+// Many sessions at once with messages that are much larger than what came before ask for
+// less from then on, and what all of them hold stays near the budget.
+func TestLargeMessagesOfAllSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const sessions, bufferBytes, size = 16, 1 << 20, 16 << 10
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		want := make(map[string]int64)
+		send := func(from, to int64, size int) {
+			for i := range sessions {
+				key := fmt.Sprint("aggregate-", i)
+				for id := from; id <= to; id++ {
+					broker.sendBody(key, fmt.Sprintf("%s/%d", key, id), sized(t, key, id, size))
+				}
+				want[key] = to
+			}
+		}
+		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) {
+			o.Slots, o.BufferBytes = sessions, bufferBytes
+		})
+		send(1, 10, 100)
+		s.settled(t, time.Minute)
+		// What the broker was asked for before cannot be taken back.
+		send(11, 300, size)
+		s.settled(t, 10*time.Minute)
+		broker.mu.Lock()
+		broker.mostOut = 0
+		broker.mu.Unlock()
+		send(301, 400, size)
+		s.settled(t, 10*time.Minute)
+		if err := s.model.check(want); err != nil {
+			t.Error(err)
+		}
+		// The inboxes, as much in the lanes, a message more in either of each session, and
+		// what is being settled.
+		broker.mu.Lock()
+		if most := 2*bufferBytes + 4*sessions*size; broker.mostOut > most {
+			t.Errorf("%d KiB were out at once, more than %d", broker.mostOut>>10, most>>10)
+		}
+		broker.mu.Unlock()
+		s.end(t)
+	})
+}
