@@ -26,6 +26,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/guard"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
@@ -115,14 +116,19 @@ func (p *Projector) run(ctx context.Context, h *health.Health) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, background := errgroup.WithContext(background)
-	acceptor, err := p.compose(background, group, s, h, func() { connected.Store(true) })
+	draining, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	g := p.guard(end)
+	h.Ready("breaker", func(context.Context) error { return g.Err() })
+	acceptor, err := p.compose(background, group, s, h, g, func() { connected.Store(true) })
 	if err != nil {
 		return err
 	}
-	draining, end := context.WithCancelCause(ctx)
-	defer end(nil)
 	context.AfterFunc(background, func() { end(errBackgroundEnded) })
 	err = p.explain(acceptor.Run(draining))
+	if g.Err() != nil {
+		err = p.standStill(ctx, background, err)
+	}
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(draining)
 	}
@@ -254,7 +260,7 @@ func (p *Projector) checkNew(ctx context.Context, s *stores) error {
 }
 
 // compose makes the parts and starts those that run beside draining in group.
-func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, connected func()) (*drain.Acceptor, error) {
+func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, g *guard.Guard, connected func()) (*drain.Acceptor, error) {
 	c := p.config
 	names := make([]string, len(p.projections))
 	for i, projection := range p.projections {
@@ -273,6 +279,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		Parking:     parking{parked},
 		Repairer:    events,
 		Reachable:   s.pingReadModels,
+		Judge:       handlerJudge{g},
 		Sequence:    event.Sequence(c.Projections.Sequence),
 		Registerer:  p.registry,
 		Log:         p.logger,
@@ -293,6 +300,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	acceptor, err := drain.New(drain.Options{
 		Dial:          subscription.Dial,
 		Handler:       &handler{engine: engine, events: events, log: p.logger},
+		Judge:         messageJudge{g, c},
 		Reader:        reader,
 		Sequence:      event.Sequence(c.Projections.Sequence),
 		Slots:         c.Sessions.Slots,

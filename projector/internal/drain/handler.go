@@ -19,6 +19,15 @@ type Handler interface {
 	Handle(ctx context.Context, batch []*Delivery, attempt Attempt) []Verdict
 }
 
+// Judge keeps a process that misreads its messages from dead-lettering them all.
+type Judge interface {
+	// Good counts messages that are events.
+	Good(messages int)
+	// Bad reports whether a message that is no event may be dead-lettered now. Otherwise
+	// it stays with its session, which asks again.
+	Bad(messageID string, err error) bool
+}
+
 // Attempt is how far a call of [Handler] goes to finish its events.
 type Attempt uint8
 

@@ -18,6 +18,8 @@ type Options struct {
 	Dial func() (Connection, error)
 	// Handler applies the events. Required.
 	Handler Handler
+	// Judge decides about messages that are no events; nil to dead-letter them at once.
+	Judge Judge
 	// Reader reads the events out of messages. Required.
 	Reader *event.Reader
 	// Sequence is what the handler knows of an aggregate's event ids: strict, the

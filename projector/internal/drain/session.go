@@ -3,6 +3,7 @@ package drain
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type session struct {
 	inbox   *inbox
 	lanes   *lanes
 	settler *settler
+	// suspects are messages that are no events and may not be dead-lettered yet.
+	suspects []*Delivery
 	// running are the calls of the handler that have not returned. Each comes out of
 	// returned, and handling waits for their goroutines.
 	running  []*call
@@ -173,6 +176,7 @@ func (s *session) cancelCalls() {
 
 // admit takes from the inbox into the lanes what they have room for.
 func (s *session) admit(work context.Context, now time.Time) {
+	events := 0
 	for _, d := range s.inbox.take(s.lanes.room()) {
 		if s.active.Equal(s.started) {
 			// It took a round trip to come, and so will the next after a pause for credit.
@@ -181,17 +185,31 @@ func (s *session) admit(work context.Context, now time.Time) {
 		s.active = now
 		if d.invalid == nil {
 			s.lanes.add(d, now)
+			events++
 			continue
 		}
-		s.metrics.invalid.Inc()
-		s.log.Warn().Err(d.invalid).Str("messageId", d.MessageID).Msg("message is no event, dead-lettered")
-		s.settler.settle(work, d, Verdict{Outcome: Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
+		s.suspects = append(s.suspects, d)
 	}
+	if judge := s.options.Judge; judge != nil && events > 0 {
+		judge.Good(events)
+	}
+	s.suspects = slices.DeleteFunc(s.suspects, func(d *Delivery) bool { return s.deadLetter(work, d) })
+}
+
+// deadLetter dead-letters a message that is no event, if it may.
+func (s *session) deadLetter(work context.Context, d *Delivery) bool {
+	if judge := s.options.Judge; judge != nil && !judge.Bad(d.MessageID, d.invalid) {
+		return false
+	}
+	s.metrics.invalid.Inc()
+	s.log.Warn().Err(d.invalid).Str("messageId", d.MessageID).Msg("message is no event, dead-lettered")
+	s.settler.settle(work, d, Verdict{Outcome: Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
+	return true
 }
 
 // over says why the session is to end, if it is.
 func (s *session) over(stop context.Context, now time.Time) ending {
-	quiet := s.lanes.held.count == 0 && s.inbox.len() == 0
+	quiet := s.lanes.held.count == 0 && s.inbox.len() == 0 && len(s.suspects) == 0
 	idle := now.Sub(s.active)
 	switch {
 	case stop.Err() != nil:
@@ -225,6 +243,9 @@ func (s *session) finished(pumped <-chan struct{}, now time.Time) bool {
 // room.
 const maxIdleCheck = 200 * time.Millisecond
 
+// suspectPause is between two questions about the same suspects.
+const suspectPause = 200 * time.Millisecond
+
 // await waits for something to do.
 func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now time.Time) {
 	idle := now.Sub(s.active)
@@ -234,6 +255,9 @@ func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now 
 	}
 	if c := s.awaited(now); c != nil && s.lanes.fresh(now) {
 		wait = min(wait, c.begun.Add(slowCall).Sub(now))
+	}
+	if len(s.suspects) > 0 {
+		wait = min(wait, suspectPause)
 	}
 	if len(s.running) == 0 {
 		s.pulse.Beat()

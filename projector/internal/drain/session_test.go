@@ -342,3 +342,57 @@ func TestGapOfLargeEventsHoldsUpNobodyElse(t *testing.T) {
 		s.end(t)
 	})
 }
+
+// judge lets nothing be dead-lettered until the time has come.
+type judge struct {
+	until time.Time
+	good  atomic.Int64
+	asked atomic.Int64
+}
+
+func (j *judge) Good(messages int) { j.good.Add(int64(messages)) }
+
+func (j *judge) Bad(string, error) bool {
+	j.asked.Add(1)
+	return !time.Now().Before(j.until)
+}
+
+func TestWhatIsNoEventWaitsForTheJudge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.sendBody("other", "no event", []byte("{}"))
+		broker.send("other", "a", ids(1, 6)...)
+		m := newModel(time.Millisecond)
+		j := &judge{until: time.Now().Add(10 * time.Second)}
+		s := start(t, broker, m, func(o *drain.Options) { o.Judge = j })
+		took := s.settled(t, 11*time.Second)
+		if err := m.check(map[string]int64{"a": 6}); err != nil {
+			t.Error(err)
+		}
+		if took < 10*time.Second || len(broker.dead) != 1 || broker.timesHeld("other") != 1 {
+			t.Errorf("dead letters %v after %s in %d sessions", broker.dead, took, broker.timesHeld("other"))
+		}
+		if j.good.Load() != 6 || j.asked.Load() < 10 {
+			t.Errorf("%d good messages, asked %d times", j.good.Load(), j.asked.Load())
+		}
+		s.end(t)
+	})
+}
+
+func TestWhatTheJudgeKeepsGoesBackAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.sendBody("other", "no event", []byte("{}"))
+		s := start(t, broker, newModel(0), func(o *drain.Options) { o.Judge = &judge{until: time.Now().Add(time.Hour)} })
+		pause(t.Context(), time.Second)
+		s.stop()
+		if err := <-s.done; err != nil {
+			t.Error(err)
+		}
+		if broker.unsettled() != 1 || len(broker.dead) != 0 {
+			t.Errorf("%d messages are unsettled, dead letters %v", broker.unsettled(), broker.dead)
+		}
+	})
+}

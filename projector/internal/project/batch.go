@@ -211,6 +211,9 @@ func (b *batch) count() {
 			for i, s := range u.settled {
 				counts[s]++
 				applied[i] = applied[i] || s == settledApplied
+				if b.judge != nil && (s == settledApplied || s == settledIgnored) && u.projection.handles(a.events[i].Event) {
+					b.judge.Good(u.Projection, a.events[i].EventType)
+				}
 			}
 			b.add(u.Projection, countApplied, counts[settledApplied])
 			b.add(u.Projection, countIgnored, counts[settledIgnored])

@@ -151,6 +151,16 @@ type Head struct {
 	EventID int64
 }
 
+// Judge keeps a projection that is wrong from parking every aggregate that it
+// touches.
+type Judge interface {
+	// Good counts an event that the projection's rule for its type could be applied to.
+	Good(projection, eventType string)
+	// Bad reports whether the aggregate may be parked for the failure now. Otherwise its
+	// events stay Pending, and the same failure asks again when they are tried again.
+	Bad(failure *Error) bool
+}
+
 // Repairer reads what the topic did not bring from the event store.
 type Repairer interface {
 	// Missing reads at most limit of the events from ≤ eventId ≤ to of the aggregate
@@ -216,6 +226,8 @@ type Options struct {
 	Parking     Parking
 	// Repairer may be nil: gaps then stay until their events arrive.
 	Repairer Repairer
+	// Judge may be nil: aggregates are parked at once then.
+	Judge Judge
 	// Sequence defaults to strict.
 	Sequence event.Sequence
 	// Reachable reports whether the read models' store can be reached at all; nil means
@@ -246,6 +258,7 @@ type Engine struct {
 	repairer    Repairer
 	strict      bool
 	reachable   func(context.Context) error
+	judge       Judge
 	metrics     *metrics
 	log         zerolog.Logger
 	attempt     time.Duration
@@ -275,6 +288,7 @@ func NewEngine(o Options) (*Engine, error) {
 		strict:      sequence == event.SequenceStrict,
 		metrics:     newMetrics(o.Registerer, o.Projections),
 		reachable:   o.Reachable,
+		judge:       o.Judge,
 		log:         o.Log,
 		attempt:     cmp.Or(o.Attempt, 10*time.Second),
 	}, nil

@@ -66,7 +66,7 @@ func (b *batch) lookUp(ctx context.Context, units []*unit) (parked, rest []*unit
 
 // park parks units at their causes.
 func (b *batch) park(ctx context.Context, units []*unit) {
-	if len(units) == 0 {
+	if units = b.judged(units); len(units) == 0 {
 		return
 	}
 	parked := make([]ParkedUnit, len(units))
@@ -93,6 +93,26 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		}
 		u.settleRest(settledParked)
 	}
+}
+
+// errHeldBack says that an aggregate is not parked yet.
+var errHeldBack = errors.New("the aggregate is not parked: most recent events of this kind fail, so the projection may be wrong")
+
+// judged leaves units in trouble that the judge does not let be parked, and gives the
+// others.
+func (b *batch) judged(units []*unit) []*unit {
+	if b.judge == nil {
+		return units
+	}
+	var parkable []*unit
+	for _, u := range units {
+		if u.cause.Reason.Resumes() || b.judge.Bad(u.cause) {
+			parkable = append(parkable, u)
+			continue
+		}
+		u.trouble, u.unparkable = fmt.Errorf("%w: %w", errHeldBack, u.cause), true
+	}
+	return parkable
 }
 
 // unparkable leaves units in trouble that parking does not end: the list itself does

@@ -166,5 +166,14 @@ func (p *Projection) Concerns(ev *event.Event) bool {
 	return p.aggregateType == "" || p.aggregateType == ev.AggregateType
 }
 
+// handles says whether the projection has a rule for the type of ev.
+func (p *Projection) handles(ev *event.Event) bool {
+	if !p.Concerns(ev) {
+		return false
+	}
+	_, listed := p.on[ev.EventType]
+	return listed || p.apply != nil
+}
+
 // Deletes says whether the projection ever deletes a document.
 func (p *Projection) Deletes() bool { return p.deletes }

@@ -1,0 +1,24 @@
+// Package guard keeps a projector that is wrong from doing harm.
+//
+// A projector sets an event aside when it dead-letters a message that is no event, or
+// parks an aggregate whose event it cannot apply. A few such events are the events'
+// fault. If most events of one rule fail, the configuration or the projection is
+// wrong: a [Guard] then trips, and the projector stops instead of setting its whole
+// input aside.
+//
+// A rule is one handler of a projection, or the reading of messages. Each is judged by
+// itself:
+//
+//	bad event ──▶ share of the window small enough? ──yes──▶ may be set aside
+//	                     │ no
+//	                     ▼
+//	              more than Minimum set aside or held back? ──yes──▶ tripped, for good
+//	                     │ no
+//	                     ▼
+//	              held back for Patience; then it may be set aside
+//
+// So nothing is set aside before good events show that the rule works, unless the bad
+// ones are few. An event that comes again counts once, whether it is held back or was
+// set aside. A guard that has tripped stays so: a restart with the right definition
+// makes a new one.
+package guard

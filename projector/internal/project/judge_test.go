@@ -1,0 +1,55 @@
+package project_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// judge counts good events and lets nothing be parked until it is lenient.
+type judge struct {
+	good    map[string]int
+	bad     []string
+	lenient bool
+}
+
+func (j *judge) Good(projection, eventType string) { j.good[projection+" "+eventType]++ }
+
+func (j *judge) Bad(failure *project.Error) bool {
+	j.bad = append(j.bad, fmt.Sprintf("%s %s %s %d %s", failure.Projection, failure.EventType, failure.AggregateID, failure.EventID, failure.Reason))
+	return j.lenient
+}
+
+func TestNothingIsParkedWithoutTheJudge(t *testing.T) {
+	t.Parallel()
+	j := &judge{good: map[string]int{}}
+	b := newBench(t, twoProjections, func(o *project.Options) { o.Judge = j })
+	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add"), events(t, "two", "1 Add", "2 Other")...)
+	for _, gaps := range []project.Gaps{project.Hold, project.Repair, project.Park} {
+		results, err := b.Process(t.Context(), evs, gaps)
+		if failure := (*project.Error)(nil); !errors.As(err, &failure) || failure.EventID != 2 {
+			t.Errorf("the error is %v", err)
+		}
+		if got := verdicts(results); got != "done/pending/pending/done/done" {
+			t.Errorf("got %s", got)
+		}
+	}
+	if len(b.lot.parked) != 0 {
+		t.Errorf("parked %v", b.lot.parked)
+	}
+	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
+	b.expect(t, "things", "one", 3, `{"last":3}`)
+	if want := slices.Repeat([]string{"counts Bad one 2 expression"}, 3); !slices.Equal(j.bad, want) {
+		t.Errorf("judged %v", j.bad)
+	}
+	// An event type that a projection does not list says nothing about its rules.
+	if fmt.Sprint(j.good) != "map[counts Add:2 things Add:3]" {
+		t.Errorf("good events: %v", j.good)
+	}
+	j.lenient = true
+	b.process(t, evs, project.Hold, "done/poison/done/done/done")
+	b.expectParked(t, "counts", "one", project.ReasonExpression, 2, 3)
+}
