@@ -129,8 +129,15 @@ func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
 	t.logger.Info().Bool("resumed", from.Token != nil).Msg("following the change stream")
 	options := t.watching
 	options.Logger = t.logger
-	position := watch.Position{Token: from.Token, Time: from.ClusterTime}
-	return watch.New(t.events, options).Run(ctx, position, t.pump.stream)
+	return watch.New(t.events, options).Run(ctx, streamPosition(from), t.pump.stream)
+}
+
+// streamPosition is where the stream starts, or will start when a scan is over.
+func streamPosition(from checkpoint.Position) watch.Position {
+	if from.Scan.Active() {
+		return watch.Position{Time: from.Scan.OperationTime}
+	}
+	return watch.Position{Token: from.Token, Time: from.ClusterTime}
 }
 
 // scanPosition is where a scan goes on.

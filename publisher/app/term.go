@@ -108,6 +108,10 @@ func (w *worker) lead(ctx context.Context, leading leadership) error {
 	if w.ended != nil {
 		defer w.ended()
 	}
+	if metrics := w.watching.Metrics; metrics != nil {
+		metrics.Begin(streamPosition(from))
+		defer metrics.End()
+	}
 	return unlessEnded(ctx, t.run(ctx, leading, from))
 }
 

@@ -56,8 +56,9 @@ func TestReopensASilentStreamAndStopsBeating(t *testing.T) {
 		if err := run.stop(); !errors.Is(err, errEnough) {
 			t.Error(err)
 		}
+		options.Metrics.End()
 		if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 0 {
-			t.Errorf("a stopped stream lags %v s", lag)
+			t.Errorf("a term that is over lags %v s", lag)
 		}
 	})
 }

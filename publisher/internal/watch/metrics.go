@@ -21,7 +21,7 @@ type Metrics struct {
 	reopened  *prometheus.CounterVec
 	caughtUp  prometheus.Gauge
 	// current is when the stream was last known to have read everything up to, in
-	// Unix nanoseconds; 0 while no stream is read.
+	// Unix nanoseconds; 0 between terms.
 	current atomic.Int64
 }
 
@@ -63,14 +63,15 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
+// Begin says that a term begins at that position: the lag counts from it, also during a
+// scan, before the first reply of a stream.
+func (m *Metrics) Begin(from Position) { m.upTo(startOf(from)) }
+
+// End says that the term is over: there is no lag on a process that does not lead.
+func (m *Metrics) End() { m.current.Store(0) }
+
 // upTo says that everything before t has been read.
 func (m *Metrics) upTo(t time.Time) { m.current.Store(t.UnixNano()) }
-
-// stopped says that no stream is read.
-func (m *Metrics) stopped() {
-	m.current.Store(0)
-	m.setCaughtUp(false)
-}
 
 func (m *Metrics) setCaughtUp(caughtUp bool) {
 	value := 0.0

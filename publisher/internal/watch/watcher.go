@@ -78,7 +78,7 @@ func New(source Source, options Options) *Watcher {
 // [ErrHistoryLost], [ErrInvalidated] or [ErrRefused]. In these three cases everything
 // that was read before has been handled. When Run returns, all its goroutines have ended.
 func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error {
-	defer w.options.Metrics.stopped()
+	defer w.options.Metrics.setCaughtUp(false)
 	progress := newProgress(w.options.Silence, w.options.CatchUp, time.Now())
 	w.options.Metrics.upTo(startOf(from))
 	queue := newPrefetch(w.options.PrefetchBytes)
