@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
@@ -140,7 +141,23 @@ func Transient(err error) bool {
 func transientServer(err mongo.ServerError) bool {
 	return slices.ContainsFunc(transientLabels, err.HasErrorLabel) ||
 		slices.ContainsFunc(transientCodes, err.HasErrorCode) ||
+		atlasFault(err) ||
 		transientClient(err)
+}
+
+// codeAtlasError is what the proxy of MongoDB Atlas answers in its own name.
+const codeAtlasError = 8000
+
+// atlasFault reports whether the proxy of Atlas failed. It uses the same code if it
+// refuses credentials ("bad auth : authentication failed") or an operation ("user is not
+// allowed to do action [find] on [shop.events]", "CMD_NOT_ALLOWED: …").
+func atlasFault(err mongo.ServerError) bool {
+	if !err.HasErrorCode(codeAtlasError) {
+		return false
+	}
+	text := strings.ToLower(err.Error())
+	return !slices.ContainsFunc([]string{"auth", "not allowed", "not_allowed", "unsupported", "not supported"},
+		func(refusal string) bool { return strings.Contains(text, refusal) })
 }
 
 // transientClient judges an error that came about before a server answered.

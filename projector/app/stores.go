@@ -148,7 +148,7 @@ func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, client nam
 			return context.Cause(ctx)
 		case errors.Is(err, mongox.ErrNoReplicaSet):
 			return fmt.Errorf("MongoDB at %s (%s): %w", client.store, client.what, err)
-		case mongox.HasCode(err, codeAuthenticationFailed, codeAtlasError):
+		case mongox.HasCode(err, codeAuthenticationFailed, codeAtlasError) && !mongox.Transient(err):
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", client.store, client.what, err)
 		case mongox.HasCode(err, codeUnauthorized):
 			return fmt.Errorf("MongoDB at %s (%s) does not give the user the rights that the projector needs: %w; give it the role readWrite on the databases of the read models and the state, and read on that of the event store", client.store, client.what, err)

@@ -235,7 +235,10 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		Logger:     p.logger,
 	})
 	h.Ready("topic", func(context.Context) error { return availability.Err() })
+	mongodb := &access{after: c.Refusals.FatalAfter, logger: p.logger}
+	h.Ready("mongodb-access", mongodb.check)
 	return &worker{
+		access:     mongodb,
 		fields:     c.Fields,
 		unreadable: readable.Limit{Share: c.Stream.Unreadable},
 

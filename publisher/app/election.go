@@ -85,7 +85,7 @@ func elect(ctx context.Context, elector *leader.Elector, w *worker) error {
 	})
 	err := elector.Run(running, func(ctx context.Context, term *leader.Term) error {
 		err := w.lead(ctx, term)
-		if fatal(err) {
+		if fatal(err) && w.access.final(err) {
 			end(err)
 		}
 		return err

@@ -51,7 +51,7 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 			return context.Cause(ctx)
 		case errors.Is(err, errSetup):
 			return fmt.Errorf("MongoDB at %s (%s): %w", store, what, err)
-		case mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError):
+		case mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError) && !mongox.Transient(err):
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", store, what, err)
 		}
 		logger.Warn().Err(err).Stringer("store", store).Msg("MongoDB cannot be reached; trying again")

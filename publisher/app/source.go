@@ -115,6 +115,7 @@ func (t *term) scan(ctx context.Context, progress checkpoint.Scan) error {
 	options := t.scanning
 	options.Logger = t.logger
 	err = scan.New(t.history, options).Run(ctx, position, progress.OperationTime, func(ctx context.Context, documents []bson.Raw) error {
+		t.access.works()
 		return t.pump.scanned(ctx, progress.OperationTime, documents)
 	})
 	if err != nil {
@@ -129,7 +130,10 @@ func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
 	t.logger.Info().Bool("resumed", from.Token != nil).Msg("following the change stream")
 	options := t.watching
 	options.Logger = t.logger
-	return watch.New(t.events, options).Run(ctx, streamPosition(from), t.pump.stream)
+	return watch.New(t.events, options).Run(ctx, streamPosition(from), func(ctx context.Context, batch watch.Batch) error {
+		t.access.works()
+		return t.pump.stream(ctx, batch)
+	})
 }
 
 // streamPosition is where the stream starts, or will start when a scan is over.

@@ -49,6 +49,8 @@ type worker struct {
 	// drainTimeout bounds how long the end of a term waits for acknowledgements.
 	drainTimeout time.Duration
 
+	// access decides when a refusal by MongoDB ends the process.
+	access *access
 	// idle takes the reading out of the liveness probe, and ended the rest of a term; nil
 	// if there is no probe.
 	idle, ended func()

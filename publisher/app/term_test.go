@@ -70,6 +70,7 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		missing:      newMissing(prometheus.NewRegistry()),
 		identity:     checkpoint.Identity{Cluster: "replica set rs0", Database: "shop", Collection: "events", Topic: "events"},
 		collection:   s.store.identify,
+		access:       new(access),
 	}
 	return s
 }

@@ -233,7 +233,7 @@ func (a *alive) silence(now time.Time) time.Duration { return now.Sub(time.Unix(
 // refusal is the explained error where no retry helps, else nil.
 func refusal(err error) error {
 	var command mongo.CommandError
-	if !errors.As(err, &command) {
+	if !errors.As(err, &command) || mongox.Transient(err) {
 		return nil
 	}
 	switch command.Code {

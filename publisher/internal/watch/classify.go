@@ -124,22 +124,27 @@ var verdicts = map[int32]verdict{
 
 	10334: tooLarge, // BSONObjectTooLarge
 
-	13:    refused(remedyRights),      // Unauthorized
-	18:    refused(remedyCredentials), // AuthenticationFailed
-	8000:  refused(remedyCredentials), // AtlasError
-	20:    refused(remedyReplicaSet),  // IllegalOperation
-	40573: refused(remedyReplicaSet),  // $changeStream on a standalone server
-	9:     refused(remedyVersion),     // FailedToParse
-	59:    refused(remedyVersion),     // CommandNotFound
-	72:    refused(remedyVersion),     // InvalidOptions
-	115:   refused(remedyVersion),     // CommandNotSupported
-	238:   refused(remedyVersion),     // NotImplemented
-	40324: refused(remedyVersion),     // unrecognized pipeline stage
-	40415: refused(remedyVersion),     // unknown field
-	73:    refused(remedyNamespace),   // InvalidNamespace
-	166:   refused(remedyNamespace),   // CommandNotSupportedOnView
-	148:   refused(remedyMajority),    // ReadConcernMajorityNotEnabled
+	13: refused(remedyRights),      // Unauthorized
+	18: refused(remedyCredentials), // AuthenticationFailed
+	// AtlasError: of a new stream it is a refusal by the proxy of Atlas; a stream that
+	// was open may have met a fault of the proxy.
+	8000:  {opening: Refused, following: Reopen, remedy: remedyCredentials},
+	20:    refused(remedyReplicaSet), // IllegalOperation
+	40573: refused(remedyReplicaSet), // $changeStream on a standalone server
+	9:     refused(remedyVersion),    // FailedToParse
+	59:    refused(remedyVersion),    // CommandNotFound
+	72:    refused(remedyVersion),    // InvalidOptions
+	115:   refused(remedyVersion),    // CommandNotSupported
+	238:   refused(remedyVersion),    // NotImplemented
+	40324: refused(remedyVersion),    // unrecognized pipeline stage
+	40415: refused(remedyVersion),    // unknown field
+	73:    refused(remedyNamespace),  // InvalidNamespace
+	166:   refused(remedyNamespace),  // CommandNotSupportedOnView
+	148:   refused(remedyMajority),   // ReadConcernMajorityNotEnabled
 }
+
+// codeAtlasError is what the proxy of MongoDB Atlas answers in its own name.
+const codeAtlasError = 8000
 
 // codeFailedToParse also answers a token whose text is no hexadecimal.
 const codeFailedToParse = 9
@@ -158,8 +163,14 @@ func Classify(err error, phase Phase) (class Class, remedy string) {
 	if command.Code == codeFailedToParse && strings.Contains(command.Message, "resume token") {
 		return badToken.in(phase), ""
 	}
+	if command.Code == codeAtlasError && mongox.Transient(err) {
+		return Reopen, ""
+	}
 	if v, known := verdicts[command.Code]; known {
-		return v.in(phase), v.remedy
+		if class = v.in(phase); class == Refused {
+			remedy = v.remedy
+		}
+		return class, remedy
 	}
 	if command.HasErrorLabel(labelNonResumable) {
 		return HistoryLost, ""

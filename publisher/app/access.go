@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// access keeps, over all terms of a process, for how long MongoDB has refused it: wrong
+// credentials, missing rights. At the start that is a wrong configuration and ends the
+// process. After MongoDB has served the process, the same answers also come while a
+// password or role is being changed, or from a proxy of MongoDB Atlas, and pass: the
+// next term tries again, and the process ends only if the refusals last.
+//
+// The zero value ends the process at the first refusal. It is safe for concurrent use.
+type access struct {
+	// after is how long MongoDB may refuse a process that it has served before.
+	after  time.Duration
+	logger zerolog.Logger
+
+	served, refusing atomic.Bool
+
+	mu     sync.Mutex
+	since  time.Time
+	reason error
+}
+
+// works notes that the event store has been read.
+func (a *access) works() {
+	a.served.Store(true)
+	if !a.refusing.Load() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refusing.Store(false)
+	a.since, a.reason = time.Time{}, nil
+	a.logger.Info().Msg("MongoDB serves this publisher again")
+}
+
+// final reports whether err, which is fatal, ends the process now.
+func (a *access) final(err error) bool {
+	if !a.served.Load() || !mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError) {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.refusing.Swap(true) {
+		a.since = time.Now()
+		a.logger.Error().Err(err).Stringer("endsAfter", a.after).Msg("MongoDB refuses this publisher; retrying")
+	}
+	a.reason = err
+	return time.Since(a.since) >= a.after
+}
+
+// check is the readiness check.
+func (a *access) check(context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.reason == nil {
+		return nil
+	}
+	return fmt.Errorf("MongoDB has refused this publisher for %s: %w", time.Since(a.since).Round(time.Second), a.reason)
+}

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// refusals are what MongoDB and the proxy of Atlas answer without rights.
+func refusals() []mongo.CommandError {
+	return []mongo.CommandError{
+		{Code: codeUnauthorized, Name: "Unauthorized", Message: "not authorized on shop"},
+		{Code: codeAuthenticationFailed, Name: "AuthenticationFailed", Message: "Authentication failed."},
+		{Code: codeAtlasError, Name: "AtlasError", Message: "internal error"},
+	}
+}
+
+// electWithFault runs a publisher whose event store answers with a fault from one time
+// to another, and gives its error and how long it ran.
+func electWithFault(t *testing.T, fault error, from, to, runs time.Duration) (*setup, time.Duration, error) {
+	t.Helper()
+	s := newSetup(t, random())
+	s.worker.access = &access{after: 10 * time.Minute, logger: zerolog.Nop()}
+	begun := time.Now()
+	s.store.readFault = func() error {
+		if now := time.Since(begun); now >= from && now < to {
+			return fault
+		}
+		return nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	timer := time.AfterFunc(runs, stop)
+	defer timer.Stop()
+	go func() {
+		for number := int64(1); ctx.Err() == nil; number++ {
+			s.store.insert("a", number, false)
+			select {
+			case <-time.After(10 * time.Second):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	err := elect(ctx, alone(t), s.worker)
+	return s, time.Since(begun), err
+}
+
+func TestRefusalByMongoDBThatPassesDoesNotEndTheProcess(t *testing.T) {
+	t.Parallel()
+	for _, fault := range refusals() {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, _, err := electWithFault(t, fault, time.Minute, 5*time.Minute, 15*time.Minute)
+				if err != nil {
+					t.Errorf("ended with %v", err)
+				}
+				for number := 1; number < 80; number++ {
+					if !s.topic.has(fmt.Sprint("a/", number)) {
+						t.Fatalf("event %d is not published", number)
+					}
+				}
+				if err := s.worker.access.check(t.Context()); err != nil {
+					t.Errorf("not ready after the refusals: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestLastingRefusalByMongoDBEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for _, fault := range refusals()[:2] {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, took, err := electWithFault(t, fault, time.Minute, time.Hour, time.Hour)
+				if !errors.As(err, new(mongo.CommandError)) || took < 11*time.Minute || took > 15*time.Minute {
+					t.Errorf("ended with %v after %v, want the refusal after 11 min and a term", err, took)
+				}
+				if err := s.worker.access.check(t.Context()); err == nil {
+					t.Error("ready while MongoDB refuses")
+				}
+			})
+		})
+	}
+}
+
+func TestRefusalByMongoDBAtTheStartEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	for _, fault := range refusals()[:2] {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				_, took, err := electWithFault(t, fault, 0, time.Hour, time.Hour)
+				if !errors.As(err, new(mongo.CommandError)) || took > 10*time.Second {
+					t.Errorf("ended with %v after %v, want the refusal at once", err, took)
+				}
+			})
+		})
+	}
+}
