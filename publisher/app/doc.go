@@ -24,7 +24,10 @@
 //	                    checkpoint, or the lock, records another source or destination
 //	most events         the stream ends, what is in flight is drained, and the process
 //	cannot be read      ends with the explanation; nothing of them is quarantined
-//	topic is refused    the stream ends, and the process ends with the explanation
+//	topic refuses       at the start, or after PENSTOCK_FATAL_AFTER: the stream ends, and
+//	                    the process ends with the explanation
+//	MongoDB refuses     the next term tries again; at the start, or after
+//	                    PENSTOCK_FATAL_AFTER, the process ends with the explanation
 //
 // Whatever ended it, when a term's work returns, all that it started has ended. Closing
 // the connections and the last save get the time that is really left: after a stop up to

@@ -11,6 +11,10 @@
 //	  eventOmitted: true,                        where it would not fit into a record
 //	  epoch: 4, firstSeen: …, lastSeen: …, seen: 2 }
 //
+// Reason refused means that the event keeps the contract and the topic did not accept
+// its message; detail holds the broker's answers. The projectors read such an event from
+// the event store when the next event of its aggregate shows the gap.
+//
 // An event that is read again, after a failover or by a scan, is the same record:
 // lastSeen and seen change, the rest stays. Records are never deleted here: an
 // operator does that, once the event has been dealt with.
