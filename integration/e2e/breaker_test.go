@@ -30,7 +30,7 @@ func TestWrongProjectorSetsNothingAside(t *testing.T) {
 		"field names": {
 			env: "PENSTOCK_FIELD_AGGREGATE_ID=aggregate",
 			says: []string{
-				"messages of topic", "are no events", "missing_aggregate_id: field aggregate.", "Check the field names in PENSTOCK_FIELD_*",
+				"messages of topic", "are no events", "missing_aggregate_id: field aggregate.", `Check PENSTOCK_FIELD_AGGREGATE_ID, which is "aggregate"`,
 				"restart with the right settings",
 			},
 		},

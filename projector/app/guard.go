@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/guard"
@@ -60,9 +62,19 @@ func (j messageJudge) Good(messages int) { j.guard.Good(guard.Rule{}, messages) 
 
 func (j messageJudge) Bad(messageID string, err error) bool {
 	return j.guard.Bad(guard.Rule{}, messageID, func(bad, recent int) error {
-		return fmt.Errorf("%d of the last %d messages of topic %s are no events: %w. Check the field names in PENSTOCK_FIELD_*, which must be those of the publisher, and that the topic carries nothing but its events. "+
-			"The messages stay in the subscription; restart with the right settings, or with PENSTOCK_FAILURE_LIMIT=1 to dead-letter them", bad, recent, j.config.ServiceBus.Topic, err)
+		return fmt.Errorf("%d of the last %d messages of topic %s are no events: %w. Check %s, and that the topic carries nothing but its events. "+
+			"The messages stay in the subscription; restart with the right settings, or with PENSTOCK_FAILURE_LIMIT=1 to dead-letter them", bad, recent, j.config.ServiceBus.Topic, err, j.setting(err))
 	})
+}
+
+// setting names the setting of the field that a message lacks.
+func (j messageJudge) setting(err error) string {
+	if broken, ok := errors.AsType[*event.ContractError](err); ok && broken.Field != "" {
+		if variable := j.config.Fields.Variable(broken.Field); variable != "" {
+			return fmt.Sprintf("%s, which is %q and must be as the publisher has it", variable, broken.Field)
+		}
+	}
+	return "PENSTOCK_FIELD_*, which must be as the publisher has it"
 }
 
 // handlerJudge judges events that a projection cannot apply.
