@@ -17,7 +17,8 @@ type Handler func(ctx context.Context, batch Batch) error
 // Options refine a watcher. Every zero value means its default.
 type Options struct {
 	// PrefetchBytes bounds what is read ahead of the handler, beside the driver's own
-	// reply of at most 16 MiB. Default 16 MiB.
+	// reply of at most 16 MiB, or the one document that was read by its key and waits for
+	// room. Default 16 MiB.
 	PrefetchBytes int64
 	// Silence is how long the position of a stream that has caught up may stand still,
 	// and how long a server may leave pings unanswered while the stream catches up. It
