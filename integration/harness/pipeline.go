@@ -141,7 +141,7 @@ func (p *Pipeline) start(name, binary string, connections int, env []string) (*P
 		if sum := p.heldConnections() + connections; sum > bound {
 			return nil, fmt.Errorf("start %s: there would be %d connections to the broker, which takes %d", name, sum, bound)
 		}
-		// To count sessions takes a projector one more.
+		// To count sessions and dead letters takes a projector one more each.
 		env = append(env, "PENSTOCK_CONNECTIONS="+strconv.Itoa(connections), "PENSTOCK_BACKLOG_INTERVAL=0")
 	}
 	env = append(append(env, p.env...), p.opts.ProcessEnv[name]...)

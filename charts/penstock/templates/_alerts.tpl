@@ -163,6 +163,13 @@ cluster: {{ . | quote }}
     summary: Nobody can count what waits for the projector.
     description: No projector that runs has been able to count the sessions that have messages for 10 minutes. Autoscaling by sessions and PenstockProjectorStandsStill do without the number.
 {{- end }}
+- alert: PenstockProjectorBreakerOpen
+  expr: sum(penstock_projector_breaker_open{ {{- $pods -}} }) > 0
+  for: 1m
+  labels: {severity: critical}
+  annotations:
+    summary: Projectors have stopped, because too much of their input fails.
+    description: {{ `{{ $value }} pods do not project any more, so that nothing is dead-lettered or parked by a wrong setting.` | quote }}
 - alert: PenstockProjectorLate
   expr: histogram_quantile(0.99, sum by (le) (rate(penstock_projector_event_age_seconds_bucket{ {{- $pods -}} }[5m]))) > {{ int64 $thresholds.eventAgeSeconds }}
   for: 10m

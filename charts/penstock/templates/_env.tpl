@@ -125,6 +125,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_ADOPT_READ_MODELS" $own.projections.adopt)
   (list "PENSTOCK_SEQUENCE" .Values.events.sequence)
   (list "PENSTOCK_NEW_PROJECTIONS" $own.projections.new)
+  (list "PENSTOCK_FAILURE_LIMIT" $own.projections.failureLimit)
   (list "PENSTOCK_BATCH_SIZE" $own.batchSize)
   (list "PENSTOCK_LOAD_BYTES" $own.loadBytes)
   (list "PENSTOCK_FLUSH_INTERVAL" $own.flushInterval)
