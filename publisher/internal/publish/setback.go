@@ -27,23 +27,6 @@ const (
 	outageRate = 50
 )
 
-// failure is one failed send of a batch.
-type failure struct {
-	fault Fault
-	// timedOut says that the broker did not answer in time, broken that the connection
-	// is of no more use.
-	timedOut, broken bool
-	err              error
-	at               time.Time
-	// events is the size of the batch.
-	events int
-	// connection is the id of the connection, served how many sends it had done.
-	connection, served uint64
-	// before and accepted count the sends that the topic had accepted when this one
-	// began and when it failed.
-	before, accepted uint64
-}
-
 // setback is what the failed sends of the events at a lane's head say: how long
 // the lane waits, in what batches its events may leave, and whether its first event
 // is at fault.

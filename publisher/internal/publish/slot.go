@@ -1,0 +1,101 @@
+package publish
+
+import (
+	"context"
+	"time"
+)
+
+// slowSend is after what time an unanswered send no longer takes the place of
+// another: an event that the broker does not answer must not hold up the others.
+const slowSend = time.Second
+
+// awaitWork waits until a lane is ready; false means that Run ends. woken says
+// that the worker was sent to look for work.
+func (d *Dispatcher) awaitWork(ctx context.Context, woken bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		if woken {
+			d.waking = false
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if d.hasWork() {
+			return true
+		}
+		d.idle++
+		d.work.Wait()
+		d.idle--
+		woken = true
+	}
+}
+
+// hasWork reports whether a batch may be taken; the mutex is held. Suspects have as
+// many sends as the others, but never one of theirs.
+func (d *Dispatcher) hasWork() bool {
+	return d.lanes.ready.head != nil && d.sends < d.limit ||
+		d.lanes.suspects.head != nil && d.suspectSends < d.limit
+}
+
+// take fills the batch, which stays empty if another worker was faster.
+func (w *worker) take() {
+	d := w.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w.policy, w.batch = d.policy, w.batch[:0]
+	if !d.hasWork() {
+		return
+	}
+	maxEvents := 1
+	if d.policy != BatchingOff {
+		maxEvents = d.pace.batch(d.options.MaxBatchEvents)
+	}
+	from := &d.lanes.ready
+	if w.suspect = from.head == nil || d.sends >= d.limit; w.suspect {
+		from = &d.lanes.suspects
+		d.suspectSends++
+	} else {
+		d.sends++
+	}
+	w.batch = d.lanes.take(w.batch, from, d.policy == BatchingMixed, maxEvents, d.batchBytes)
+	d.wake()
+}
+
+// done lets another batch be taken in the place of this worker's.
+func (w *worker) done() {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if w.suspect {
+		w.d.suspectSends--
+	} else {
+		w.d.sends--
+	}
+	w.d.wake()
+}
+
+// watchSlow has slow called if the send that begins now is slow. The call has ended
+// before the send is over.
+func (w *worker) watchSlow() {
+	if w.slowTimer != nil {
+		w.slowTimer.Reset(slowSend)
+		return
+	}
+	w.slowNoted = make(chan struct{}, 1)
+	w.slowTimer = time.AfterFunc(slowSend, func() {
+		w.slow()
+		w.slowNoted <- struct{}{}
+	})
+}
+
+// slow counts the batch among the suspects from now on, if there is room.
+func (w *worker) slow() {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	if !w.suspect && w.d.suspectSends < w.d.limit {
+		w.suspect = true
+		w.d.sends--
+		w.d.suspectSends++
+		w.d.wake()
+	}
+}
