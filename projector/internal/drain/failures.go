@@ -68,20 +68,20 @@ func (f *failures) written(now time.Time) {
 	f.wrote = now
 }
 
-// failed notes that a store failed for an aggregate, and gives for how long that has
-// been so while others were written; 0 for an aggregate that is not remembered because
-// too many are.
-func (f *failures) failed(key string, now time.Time) time.Duration {
+// failed notes that a store failed for an aggregate. It gives for how long that has been
+// so while others were written, 0 if the aggregate cannot be remembered, and whether so
+// few aggregates fail that the trouble may be theirs.
+func (f *failures) failed(key string, now time.Time) (lasted time.Duration, few bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := f.entry(key, now)
 	if e == nil {
-		return 0
+		return 0, false
 	}
 	if e.since < 0 {
 		e.since = f.clock
 	}
-	return f.clock - e.since
+	return f.clock - e.since, len(f.byAggregate) < maxFailures
 }
 
 // gap notes that an event lacks its predecessor, and gives since when that is known.

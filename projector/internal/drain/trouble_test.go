@@ -104,8 +104,8 @@ func TestFailingAggregateDelaysNoNeighbour(t *testing.T) {
 	}
 }
 
-// A session whose only aggregate fails is released at the end of its tenure, not
-// settled, and the messages count no delivery: they are not abandoned.
+// A session whose only aggregate fails is released at the end of its tenure, with its
+// messages unsettled, so that another session has its slot.
 func TestRetryingSessionEndsWithItsTenure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +115,6 @@ func TestRetryingSessionEndsWithItsTenure(t *testing.T) {
 		broker.send("bucket", "bad", ids(1, 2000)...)
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.SessionTenure = 1, 10*time.Second })
 		pause(t.Context(), 5*time.Second)
-		// It waits behind the other session's slot, and gets its turn.
 		broker.send("other", "free", ids(1, 10)...)
 		pause(t.Context(), 17*time.Second)
 		if err := m.check(map[string]int64{"free": 10, "bad": 0}); err != nil {
@@ -166,6 +165,40 @@ func TestOutageGivesUpNothing(t *testing.T) {
 		broker.mu.Unlock()
 		m.outage(false)
 		s.settled(t, 10*time.Second)
+		if err := m.check(want); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+	})
+}
+
+// Where thousands of aggregates fail at the same time, the store is in trouble, and none
+// is given up although others are written.
+func TestManyFailuresGiveUpNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const sessions, aggregates = 6, 4800
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		want := make(map[string]int64)
+		for i := range aggregates {
+			key := fmt.Sprint("bad-", i)
+			m.fail(key, true)
+			broker.send(fmt.Sprint("bucket-", i%sessions), key, 1)
+			want[key] = 1
+		}
+		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.ParkAfter = sessions+1, 20*time.Second })
+		f := startFlow(broker, m, "other", time.Second, "a")
+		pause(t.Context(), time.Minute)
+		m.mu.Lock()
+		if n := len(m.givenUp); n > 0 {
+			t.Errorf("%d aggregates were given up", n)
+		}
+		m.mu.Unlock()
+		m.recover()
+		s.settled(t, time.Minute)
+		want["a"] = f.end()["a"]
+		s.settled(t, time.Second)
 		if err := m.check(want); err != nil {
 			t.Error(err)
 		}

@@ -84,8 +84,8 @@ func (s *lanes) failed(l *lane, c *call, now time.Time) {
 	if now.Sub(c.begun) >= slowCall {
 		l.company = max(len(c.lanes)/companyShare, 1)
 	}
-	lasted := s.failures.failed(l.key, now)
-	l.hopeless = lasted >= s.parkAfter
+	lasted, few := s.failures.failed(l.key, now)
+	l.hopeless = few && lasted >= s.parkAfter
 	// If nothing else is written either, room for others would help no one, and the
 	// broker would send what is forgotten in vain.
 	l.overflows = lasted > 0
