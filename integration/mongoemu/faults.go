@@ -13,6 +13,13 @@ type CommandFault = fault.Command
 // order in which they were given.
 func (s *Server) FailCommands(f CommandFault) { s.faults.Add(f) }
 
+// DocumentFault orders the writes of some documents to fail; see
+// [Server.FailDocuments].
+type DocumentFault = fault.Document
+
+// FailDocuments orders the writes of some documents to fail until ClearFaults.
+func (s *Server) FailDocuments(f DocumentFault) { s.faults.AddDocuments(f) }
+
 // PendingFaults is how many faults given to [Server.FailCommands] are still in
 // force.
 func (s *Server) PendingFaults() int { return s.faults.Pending() }
@@ -24,7 +31,7 @@ func (s *Server) Commands(appName string) int { return s.engine.Commands(appName
 // SetLatency delays every command by d; 0 ends it.
 func (s *Server) SetLatency(d time.Duration) { s.faults.SetLatency(d) }
 
-// ClearFaults ends all command faults and the latency.
+// ClearFaults ends all faults of commands and documents, and the latency.
 func (s *Server) ClearFaults() { s.faults.Clear() }
 
 // DropConnections closes all connections, or those of the given application

@@ -83,6 +83,9 @@ func (w *batch) run(r *Request, do func(i int) (session.Result, error), did func
 // once gives a statement's result: of its first time, where this is a retry of a
 // write that has done it.
 func (w *batch) once(r *Request, i int, do func(i int) (session.Result, error)) (session.Result, error) {
+	if err := w.refused(r, i); err != nil {
+		return session.Result{}, err
+	}
 	if !r.retryable {
 		return do(i)
 	}
@@ -96,6 +99,27 @@ func (w *batch) once(r *Request, i int, do func(i int) (session.Result, error)) 
 		r.session.Remember(id, result)
 	}
 	return result, err
+}
+
+// refused is the error that a test has ordered for the document of a statement, nil for
+// none. The document is told by its _id, of an update or a delete by that in its filter.
+func (w *batch) refused(r *Request, i int) error {
+	if i >= len(w.statements) {
+		return nil
+	}
+	document := w.statements[i]
+	if filter, ok := bsonraw.Lookup(document, "q"); ok && filter.Type == bsoncore.TypeEmbeddedDocument {
+		document = filter.Data
+	}
+	v, ok := bsonraw.Lookup(document, "_id")
+	if !ok || v.Type != bsoncore.TypeString {
+		return nil
+	}
+	id, _ := v.StringValueOK()
+	if code := r.engine.Faults.Document(w.ns.Coll, id); code != 0 {
+		return mongoerr.New(mongoerr.Code(code), "Failing the write of %q by order of a test", id)
+	}
+	return nil
 }
 
 // newBatch checks the number of statements and reads their ids.

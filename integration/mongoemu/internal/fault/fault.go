@@ -39,9 +39,10 @@ type Command struct {
 
 // Set is the faults in force. The zero Set has none.
 type Set struct {
-	mu       sync.Mutex
-	commands []*Command
-	latency  time.Duration
+	mu        sync.Mutex
+	commands  []*Command
+	documents []Document
+	latency   time.Duration
 }
 
 // Add puts a fault in force.
@@ -58,7 +59,7 @@ func (s *Set) Add(c Command) {
 func (s *Set) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.commands, s.latency = nil, 0
+	s.commands, s.documents, s.latency = nil, nil, 0
 }
 
 // SetLatency delays every command from now on; 0 ends it.
