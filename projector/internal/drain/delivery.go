@@ -19,9 +19,9 @@ type Delivery struct {
 	message *azservicebus.ReceivedMessage
 	// invalid is why the message is no event; nothing else is set then.
 	invalid error
-	// twins are further deliveries of the same event. They share its fate.
-	twins []*Delivery
-	size  int
+	// duplicates are further deliveries of the same event. They share its fate.
+	duplicates []*Delivery
+	size       int
 	// called is whether a call has it, settled whether a call has finished it.
 	called, settled bool
 }

@@ -38,8 +38,8 @@ type load struct{ count, bytes int }
 // weigh gives the load of a delivery.
 func weigh(d *Delivery) load {
 	w := load{1, d.size}
-	for _, twin := range d.twins {
-		w.add(weigh(twin))
+	for _, duplicate := range d.duplicates {
+		w.add(weigh(duplicate))
 	}
 	return w
 }

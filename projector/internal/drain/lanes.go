@@ -70,7 +70,7 @@ func (s *lanes) add(d *Delivery, now time.Time) {
 		return compare(have.Event.EventID, id)
 	})
 	if found {
-		l.deliveries[at].twins = append(l.deliveries[at].twins, d)
+		l.deliveries[at].duplicates = append(l.deliveries[at].duplicates, d)
 	} else {
 		l.deliveries = slices.Insert(l.deliveries, at, d)
 	}
@@ -128,11 +128,11 @@ func (s *lanes) forget(l *lane) bool {
 	last := len(l.deliveries) - 1
 	d := l.deliveries[last]
 	var weight load
-	switch twins := len(d.twins); {
-	case twins > 0:
-		weight = weigh(d.twins[twins-1])
-		d.twins[twins-1] = nil
-		d.twins = d.twins[:twins-1]
+	switch n := len(d.duplicates); {
+	case n > 0:
+		weight = weigh(d.duplicates[n-1])
+		d.duplicates[n-1] = nil
+		d.duplicates = d.duplicates[:n-1]
 	case d.called:
 		return false
 	default:

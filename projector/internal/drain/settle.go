@@ -40,7 +40,7 @@ func newSettler(r Receiver, lost context.CancelCauseFunc, m *metrics, log zerolo
 	return &settler{receiver: r, slots: make(chan struct{}, settlesAtOnce), lost: lost, metrics: m, log: log}
 }
 
-// settle starts to settle a delivery and its twins. It waits while too many are
+// settle starts to settle a delivery and its duplicates. It waits while too many are
 // running, and does nothing once ctx has ended.
 func (s *settler) settle(ctx context.Context, d *Delivery, v Verdict) {
 	operation, call := operationComplete, s.complete
@@ -48,8 +48,8 @@ func (s *settler) settle(ctx context.Context, d *Delivery, v Verdict) {
 		operation, call = operationDeadLetter, s.deadLetter(v)
 	}
 	s.start(ctx, operation, d, call)
-	for _, twin := range d.twins {
-		s.start(ctx, operationComplete, twin, s.complete)
+	for _, duplicate := range d.duplicates {
+		s.start(ctx, operationComplete, duplicate, s.complete)
 	}
 }
 
