@@ -38,7 +38,8 @@ func (s *Server) Status() Status {
 //
 //	GET    /status               → Status
 //	POST   /faults/command       a CommandFault, "block" as a duration like "5ms"
-//	DELETE /faults               end all command faults and the latency
+//	POST   /faults/documents     a DocumentFault
+//	DELETE /faults               end all faults of commands and documents, and the latency
 //	POST   /latency              {"latency": "2ms"}
 //	POST   /connections/drop     {"appNames": ["…"]}  → {"count": n}
 //	POST   /streams/interrupt    {"code": 11602}      → {"count": n}
@@ -59,6 +60,7 @@ func (s *Server) Handler() http.Handler {
 		}
 		return done{}, err
 	}))
+	mux.HandleFunc("POST /faults/documents", order(func(f DocumentFault) (any, error) { s.FailDocuments(f); return done{}, nil }))
 	mux.HandleFunc("DELETE /faults", order(func(done) (any, error) { s.ClearFaults(); return done{}, nil }))
 	mux.HandleFunc("POST /latency", order(func(in struct {
 		Latency string `json:"latency"`

@@ -65,6 +65,10 @@ func TestControl(t *testing.T) {
 		t.Errorf("ping took %s, %v", time.Since(started), err)
 	}
 	good("POST", "/faults/command", `{"commands": ["drop"], "code": 8000}`)
+	good("POST", "/faults/documents", `{"collection": "c", "ids": ["broken"], "code": 6}`)
+	if _, err := c.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "broken"}}); err == nil {
+		t.Error("the document was inserted")
+	}
 	good("DELETE", "/faults", "")
 
 	cs := watch(t, c, mongo.Pipeline{})

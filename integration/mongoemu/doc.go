@@ -62,8 +62,8 @@
 //
 // # Faults
 //
-// A test orders failing commands, lost answers, latency, dropped connections,
-// interrupted change streams, killed cursors and a truncated oplog through
-// [Server]'s methods, or of another process through [Server.Handler], for which
+// A test orders failing commands, failing writes of single documents, lost answers,
+// latency, dropped connections, interrupted change streams, killed cursors and a
+// truncated oplog through [Server]'s methods, or of another process through [Server.Handler], for which
 // package control has a client.
 package mongoemu

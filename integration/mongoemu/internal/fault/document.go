@@ -7,11 +7,11 @@ import "slices"
 // of which one shard does not answer.
 type Document struct {
 	// Collection is the name of the documents' collection, in any database.
-	Collection string
+	Collection string `json:"collection"`
 	// IDs are the _ids of the documents, strings all.
-	IDs []string
+	IDs []string `json:"ids"`
 	// Code is the error's code.
-	Code int32
+	Code int32 `json:"code"`
 }
 
 // AddDocuments puts a fault of documents in force, until Clear.
