@@ -96,8 +96,8 @@ func (s *setback) note(f failure) {
 	s.notBefore = f.at.Add(s.retry.Next())
 }
 
-// alone reports whether no other such send may be under way: where connections are lost
-// before they time out, only a send of its own shows whether the batch is the reason.
+// alone reports whether no other such send may be under way. If sends lose connections
+// without a timeout, only a single send shows whether its batch is the reason.
 func (s *setback) alone() bool { return s.broken > max(1, s.timedOut) }
 
 // noteAlone adds a failure of the first event alone.
