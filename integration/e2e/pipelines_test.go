@@ -193,6 +193,22 @@ func (r *release) store(until int) {
 	r.stored = until
 }
 
+// until polls until the condition holds.
+func (r *release) until(what string, holds func() bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), settleTimeout())
+	defer cancel()
+	tick := time.NewTicker(pollInterval())
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			r.t.Fatalf("%s: not within %s", what, settleTimeout())
+		}
+	}
+}
+
 // await waits until every read model equals the fold of the pipeline's event store.
 func (r *release) await() {
 	r.t.Helper()

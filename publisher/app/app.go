@@ -278,6 +278,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		},
 		scans:   newScans(p.registry),
 		missing: newMissing(p.registry),
+		losses:  newLosses(p.registry),
 		logger:  p.logger,
 	}, nil
 }

@@ -51,9 +51,19 @@ func (t *term) resume(ctx context.Context, from checkpoint.Position) (checkpoint
 }
 
 // begin starts a scan of the collection that has the name of the event store now, and
-// waits for one. The operation time is noted before the collection is identified: if
-// another collection takes the name later, the stream that starts after the time shows it.
+// waits for one.
 func (t *term) begin(ctx context.Context, reason string) (checkpoint.Position, error) {
+	from, err := t.newScan(ctx, reason)
+	if err == nil {
+		t.pump.mark(from)
+	}
+	return from, err
+}
+
+// newScan is the beginning of a scan. The operation time is noted before the collection is
+// identified: if another collection takes the name later, the stream that starts after the
+// time shows it.
+func (t *term) newScan(ctx context.Context, reason string) (checkpoint.Position, error) {
 	for {
 		noted, err := t.note(ctx)
 		if err != nil {
@@ -71,9 +81,7 @@ func (t *term) begin(ctx context.Context, reason string) (checkpoint.Position, e
 		}
 		t.scans.WithLabelValues(reason).Inc()
 		t.pump.collectionUUID = id.UUID
-		from := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: noted}}
-		t.pump.mark(from)
-		return from, nil
+		return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: noted}, CollectionUUID: id.UUID}, nil
 	}
 }
 

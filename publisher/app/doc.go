@@ -59,8 +59,24 @@
 // collection has its name, at the start of a term or while the stream runs, the collection
 // is scanned from its beginning. If there is none, the term waits for it.
 //
-// Where the history after the position is lost (the oplog has moved on), the event
-// store is scanned from its beginning and the stream follows from the operation
-// time that was noted before. A scan that outlives the oplog is begun again, and
-// after three of them the process says so and ends: see [errOplogTooShort].
+// If the oplog no longer has what follows the position, the event store is scanned from
+// its beginning, and the stream follows from the operation time that was noted before.
+//
+// # A scan that outlives the oplog
+//
+// A scan is one lap of the event store, in stretches of a minute ([scanStretch]). After
+// each, the term follows the change stream to its present end and publishes what belongs
+// to the scanned part. So the oplog must reach back over a stretch, not over the scan.
+//
+//	     stretch              catch up               stretch
+//	P ────────────▶ P' ──────────────────────▶ P' ────────────▶ …  end of the lap ──▶ stream
+//	                │ stream T ──▶ T', events
+//	                │ at or before P' only
+//	                └─ the oplog has lost T: T' = now, and the lap ends at P', one time around
+//
+// A loss costs one more lap and nothing else: the scan goes on where it is, in this process
+// or the next. The checkpoint holds where the lap began, the stream's start and the number
+// of losses. After more than three of them the process ends with what helps: see
+// [errOplogTooShort]. A collection with a collation of its own is scanned without catching
+// up, because the publisher cannot compare places in its index.
 package app

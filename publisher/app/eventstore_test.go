@@ -190,8 +190,19 @@ func (s streamSource) Open(_ context.Context, from watch.Position, _ watch.Shape
 	return s.openStream(from)
 }
 
-func (s historySource) Open(_ context.Context, from scan.Position, _ bson.Timestamp) (scan.Cursor, error) {
+func (s historySource) Compare(a, b scan.Position) (int, bool) {
+	if a.AggregateID.Type != bson.TypeString || b.AggregateID.Type != bson.TypeString {
+		return 0, false
+	}
+	return cmp.Or(cmp.Compare(a.AggregateID.StringValue(), b.AggregateID.StringValue()),
+		cmp.Compare(a.EventID.AsInt64(), b.EventID.AsInt64())), true
+}
+
+func (s historySource) Open(_ context.Context, from, until scan.Position, _ bson.Timestamp) (scan.Cursor, error) {
 	c := &storeCursor{store: s.eventStore}
+	if !until.IsZero() {
+		c.until = &storedEvent{aggregate: until.AggregateID.StringValue(), number: until.EventID.AsInt64()}
+	}
 	if !from.IsZero() {
 		c.next = storedEvent{aggregate: from.AggregateID.StringValue(), number: from.EventID.AsInt64()}
 	}
@@ -210,6 +221,7 @@ func (s historySource) Position(document bson.Raw) (scan.Position, bool) {
 type storeCursor struct {
 	store *eventStore
 	next  storedEvent
+	until *storedEvent
 }
 
 func byIndex(a, b storedEvent) int {
@@ -240,6 +252,10 @@ func (c *storeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 	slices.SortFunc(index, byIndex)
 	at, _ := slices.BinarySearchFunc(index, c.next, byIndex)
 	index = index[at:]
+	if c.until != nil {
+		end, _ := slices.BinarySearchFunc(index, *c.until, byIndex)
+		index = index[:end]
+	}
 	if len(index) == 0 {
 		return nil, scan.ErrEnd
 	}

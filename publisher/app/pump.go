@@ -66,21 +66,45 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 	return nil
 }
 
-// scanned takes some documents of a scan that noted since before it began.
-func (p *pump) scanned(ctx context.Context, since bson.Timestamp, documents []bson.Raw) error {
+// scanned takes some documents of a scan, whose progress before them is p.at.
+func (p *pump) scanned(ctx context.Context, documents []bson.Raw) error {
 	p.moved = false
 	for _, document := range documents {
 		ev, err := p.reader.Read(document)
 		// An event without a valid key stands where the one before it did: going on from
 		// there repeats it.
 		if err == nil {
-			p.at = checkpoint.Position{Scan: checkpoint.Scan{OperationTime: since, AggregateID: ev.RawAggregateID, EventID: ev.EventID}, CollectionUUID: p.collectionUUID}
+			p.at.Scan.AggregateID, p.at.Scan.EventID = ev.RawAggregateID, ev.EventID
 		}
 		if err := p.take(ctx, ev, err); err != nil {
 			return err
 		}
 	}
 	return p.settle(ctx)
+}
+
+// behind takes a batch of the change stream while a scan is under way: the events of the
+// part that is scanned. It gives the cluster time of the last event that it left to the
+// scan; zero if there was none.
+func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*event.Event) bool) (left bson.Timestamp, err error) {
+	for i := range batch.Inserts {
+		insert := &batch.Inserts[i]
+		if insert.Document == nil {
+			if err := p.gone(ctx, insert.DocumentKey); err != nil {
+				return left, err
+			}
+			continue
+		}
+		ev, err := p.reader.Read(insert.Document)
+		if err == nil && !covered(&ev) {
+			left = insert.Time
+			continue
+		}
+		if err := p.take(ctx, ev, err); err != nil {
+			return left, err
+		}
+	}
+	return left, p.settle(ctx)
 }
 
 // mark says that everything up to that position has been added.

@@ -91,13 +91,13 @@ func TestAnEventWithoutAKeyStandsWhereTheOneBeforeItDid(t *testing.T) {
 	since := timeOf(7)
 	p.at = checkpoint.Position{Scan: checkpoint.Scan{OperationTime: since}}
 	bad := mustRaw(bson.D{{Key: "_id", Value: 1}, {Key: "aggregateId", Value: "z"}})
-	if err := p.scanned(t.Context(), since, []bson.Raw{bad}); err != nil {
+	if err := p.scanned(t.Context(), []bson.Raw{bad}); err != nil {
 		t.Fatal(err)
 	}
 	if low, _ := p.watermark.Low(); low.Scan.OperationTime != since || low.Scan.AggregateID.Type != 0 {
 		t.Errorf("the scan stands at %+v, want its beginning", low.Scan)
 	}
-	if err := p.scanned(t.Context(), since, []bson.Raw{good(0).Document, bad}); err != nil {
+	if err := p.scanned(t.Context(), []bson.Raw{good(0).Document, bad}); err != nil {
 		t.Fatal(err)
 	}
 	p.acked([]uint64{items[0].Ticket})

@@ -9,16 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
-
-// errOplogTooShort says that scans of the event store take longer than the oplog
-// reaches back: after each, the history from its beginning is lost already.
-var errOplogTooShort = errors.New("oplog does not reach back over a scan of the event store: enlarge it, such as by db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48})")
-
-// maxScans is how many scans in a row may be lost.
-const maxScans = 3
 
 // The reasons of scans, as the label of their metric.
 const (
@@ -64,7 +56,7 @@ func (w *worker) startPoint(ctx context.Context) (checkpoint.Position, error) {
 // its error is the cause) or reading cannot go on.
 func (t *term) read(ctx context.Context, from checkpoint.Position) error {
 	from, err := t.resume(ctx, from)
-	for lost := 0; err == nil; {
+	for err == nil {
 		err = t.follow(ctx, from)
 		switch {
 		case ctx.Err() != nil:
@@ -73,14 +65,7 @@ func (t *term) read(ctx context.Context, from checkpoint.Position) error {
 			t.logger.Warn().Msg("events collection was dropped, renamed or replaced; scanning the collection of its name from the beginning")
 			from, err = t.begin(ctx, scanReplaced)
 		case errors.Is(err, watch.ErrHistoryLost):
-			if t.pump.moved {
-				lost = 0
-			}
-			if lost++; lost > maxScans {
-				return fmt.Errorf("%w: %w", errOplogTooShort, err)
-			}
-			t.logger.Warn().Err(err).Msg("the oplog no longer has what follows the checkpoint; scanning the event store, whose events are published again")
-			from, err = t.begin(ctx, scanHistoryLost)
+			from, err = t.recover(ctx, err)
 		}
 	}
 	return err
@@ -89,10 +74,10 @@ func (t *term) read(ctx context.Context, from checkpoint.Position) error {
 // follow publishes everything from that position on until reading cannot go on.
 func (t *term) follow(ctx context.Context, from checkpoint.Position) error {
 	if from.Scan.Active() {
-		if err := t.scan(ctx, from.Scan); err != nil {
+		var err error
+		if from, err = t.scan(ctx, from.Scan); err != nil {
 			return err
 		}
-		from = checkpoint.Position{ClusterTime: after(from.Scan.OperationTime)}
 		t.pump.mark(from)
 	}
 	return t.stream(ctx, from)
@@ -102,27 +87,6 @@ func (t *term) follow(ctx context.Context, from checkpoint.Position) error {
 // noted time itself would show the change that replaced a collection again.
 func after(noted bson.Timestamp) bson.Timestamp {
 	return bson.Timestamp{T: noted.T, I: noted.I + 1}
-}
-
-// scan publishes what is in the event store.
-func (t *term) scan(ctx context.Context, progress checkpoint.Scan) error {
-	position, err := scanPosition(progress)
-	if err != nil {
-		return err
-	}
-	t.logger.Info().Bool("resumed", !position.IsZero()).Msg("scanning the event store")
-	t.pump.moved = false
-	options := t.scanning
-	options.Logger = t.logger
-	err = scan.New(t.history, options).Run(ctx, position, progress.OperationTime, func(ctx context.Context, documents []bson.Raw) error {
-		t.access.works()
-		return t.pump.scanned(ctx, progress.OperationTime, documents)
-	})
-	if err != nil {
-		return err
-	}
-	t.logger.Info().Msg("event store is scanned; following its change stream from the time noted before")
-	return nil
 }
 
 // stream follows the change stream.
@@ -139,19 +103,7 @@ func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
 // streamPosition is where the stream starts, or will start when a scan is over.
 func streamPosition(from checkpoint.Position) watch.Position {
 	if from.Scan.Active() {
-		return watch.Position{Time: from.Scan.OperationTime}
+		from = streamAfter(from.Scan)
 	}
 	return watch.Position{Token: from.Token, Time: from.ClusterTime}
-}
-
-// scanPosition is where a scan goes on.
-func scanPosition(progress checkpoint.Scan) (scan.Position, error) {
-	if progress.AggregateID.Type == 0 {
-		return scan.Position{}, nil
-	}
-	kind, data, err := bson.MarshalValue(progress.EventID)
-	if err != nil {
-		return scan.Position{}, fmt.Errorf("encode the scan's position: %w", err)
-	}
-	return scan.Position{AggregateID: progress.AggregateID, EventID: bson.RawValue{Type: kind, Value: data}}, nil
 }

@@ -66,8 +66,13 @@ type worker struct {
 	adopt      string
 	checkLock  func(context.Context) error
 
+	// stretch is how long a scan reads before it follows the change stream for the part
+	// that is scanned; zero means [scanStretch].
+	stretch time.Duration
+
 	scans   *prometheus.CounterVec
 	missing prometheus.Gauge
+	losses  prometheus.Gauge
 	logger  zerolog.Logger
 }
 
@@ -162,6 +167,10 @@ type term struct {
 	pump       *pump
 	dispatcher *publish.Dispatcher
 	saver      *checkpoint.Saver
+	// lost counts the losses of the scan that is under way, or that has just ended. scanned
+	// says that this term has finished one.
+	lost    int
+	scanned bool
 }
 
 // run publishes from that position on until ctx or the lease ends, or something fails,

@@ -23,6 +23,9 @@
 //	   │                                 └────────────── stream after a token
 //	   └──────────────────── start: now, or a time ─────────────────┘
 //
+// A scan's position also holds its [Lap]: where the scan began if the oplog lost the stream
+// in between, and how far the stream was followed for the scanned part.
+//
 // The scan, the mark at its end and the stream that follows go through one
 // Watermark: nothing has to be drained in between. That mark is saved as soon as it
 // is reached, so that a crash after a scan does not bring it about again.

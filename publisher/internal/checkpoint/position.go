@@ -27,6 +27,11 @@ func (p Position) IsZero() bool {
 	return len(p.Token) == 0 && p.ClusterTime.IsZero() && !p.Scan.Active()
 }
 
+// isSeam reports whether a mark at p is between a scan and something else.
+func (p Position) isSeam() bool {
+	return len(p.Token) == 0 && p.Scan.AggregateID.Type == 0
+}
+
 // Scan is how far a scan of the event store, by aggregateId and eventId, has come.
 type Scan struct {
 	// OperationTime was noted before the scan began: the change stream starts at it

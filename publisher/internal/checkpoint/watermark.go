@@ -145,7 +145,7 @@ func (w *Watermark) Ack(handles ...Handle) {
 // watermark reaches p when everything that was added before is acknowledged. What p
 // refers to is copied; p is not zero. A mark that stands where the low watermark
 // stands changes nothing: an idle stream names the same token again and again. One
-// without a token, where a scan begins or is over, is saved as soon as it is reached.
+// where a scan begins or is over is saved as soon as it is reached.
 func (w *Watermark) Mark(p Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,13 +156,13 @@ func (w *Watermark) Mark(p Position) {
 		if last := w.at(w.next - 1); last.mark {
 			// Nothing has been added since: the mark moves.
 			w.fill(last, p)
-			last.seam = last.seam || len(p.Token) == 0
+			last.seam = last.seam || p.isSeam()
 			return
 		}
 	}
 	seq := w.push(p)
 	s := w.at(seq)
-	s.acked, s.mark, s.seam = true, true, len(p.Token) == 0
+	s.acked, s.mark, s.seam = true, true, p.isSeam()
 	w.forget(seq)
 	w.advance()
 }

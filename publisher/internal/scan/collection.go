@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -25,6 +26,8 @@ const (
 type Collection struct {
 	events               *mongo.Collection
 	aggregateID, eventID string
+	// collated says that the collection has a collation other than the simple one.
+	collated atomic.Bool
 }
 
 var _ Source = (*Collection)(nil)
@@ -64,7 +67,7 @@ func (c *Collection) OperationTime(ctx context.Context) (bson.Timestamp, error) 
 }
 
 // Open begins a query.
-func (c *Collection) Open(ctx context.Context, from Position, since bson.Timestamp) (Cursor, error) {
+func (c *Collection) Open(ctx context.Context, from, until Position, since bson.Timestamp) (Cursor, error) {
 	index, exists, err := c.index(ctx)
 	switch {
 	case err != nil:
@@ -82,10 +85,10 @@ func (c *Collection) Open(ctx context.Context, from Position, since bson.Timesta
 	}
 	opts := options.Find().SetSort(c.keys()).SetHint(index).SetBatchSize(batchSize)
 	if !from.IsZero() {
-		opts.SetMin(bson.D{
-			{Key: c.aggregateID, Value: valueOrNull(from.AggregateID)},
-			{Key: c.eventID, Value: valueOrNull(from.EventID)},
-		})
+		opts.SetMin(c.bound(from))
+	}
+	if !until.IsZero() {
+		opts.SetMax(c.bound(until))
 	}
 	cursor, err := c.events.Find(mongo.NewSessionContext(ctx, session), bson.D{}, opts)
 	if err != nil {
@@ -109,6 +112,13 @@ func (c *Collection) Position(document bson.Raw) (Position, bool) {
 
 func (c *Collection) keys() bson.D {
 	return bson.D{{Key: c.aggregateID, Value: 1}, {Key: c.eventID, Value: 1}}
+}
+
+func (c *Collection) bound(p Position) bson.D {
+	return bson.D{
+		{Key: c.aggregateID, Value: valueOrNull(p.AggregateID)},
+		{Key: c.eventID, Value: valueOrNull(p.EventID)},
+	}
 }
 
 func valueOrNull(v bson.RawValue) any {

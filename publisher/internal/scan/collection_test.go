@@ -69,7 +69,7 @@ func TestWalksTheIndexFromAPosition(t *testing.T) {
 	if !ok {
 		t.Fatal("no position")
 	}
-	cursor, err := source.Open(t.Context(), from, bson.Timestamp{T: 70, I: 1})
+	cursor, err := source.Open(t.Context(), from, scan.Position{}, bson.Timestamp{T: 70, I: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestWalksTheIndexFromItsBeginning(t *testing.T) {
 		documents = append(documents, eventOf("a", n+1))
 	}
 	_, events := newServer(t, reply("firstBatch", 0, indexID, index), reply("firstBatch", 0, documents...))
-	cursor, err := scan.NewCollection(events, "aggregateId", "eventId").Open(t.Context(), scan.Position{}, bson.Timestamp{T: 70})
+	cursor, err := scan.NewCollection(events, "aggregateId", "eventId").Open(t.Context(), scan.Position{}, scan.Position{}, bson.Timestamp{T: 70})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestWithoutItsIndexItRefuses(t *testing.T) {
 	if exists, err := source.CheckIndex(t.Context()); exists || err != nil {
 		t.Errorf("a collection that does not exist: %v, %v", exists, err)
 	}
-	if cursor, err := source.Open(t.Context(), scan.Position{}, bson.Timestamp{T: 1}); cursor != nil || err != nil {
+	if cursor, err := source.Open(t.Context(), scan.Position{}, scan.Position{}, bson.Timestamp{T: 1}); cursor != nil || err != nil {
 		t.Errorf("a collection that does not exist: %v, %v", cursor, err)
 	}
 }

@@ -22,6 +22,11 @@
 // unless the scan had it: it repeats some of 1…k and goes on with k+1. First
 // occurrences are in order, and repeats are harmless.
 //
+// While a long scan is under way, the publisher follows the stream now and then for the
+// part that is scanned. It leaves the events of the other part to the scan, which therefore
+// reads after the cluster time of the last one that was left. The same argument holds for
+// each part: what is read of an aggregate is a prefix, and the stream goes on behind it.
+//
 // The same holds where a scan is continued by another process from a position at
 // or before which everything was published: it repeats from there, in order.
 //

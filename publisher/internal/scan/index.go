@@ -45,6 +45,7 @@ func (c *Collection) usable(indexes []bson.Raw) string {
 			collation = index.Lookup("collation")
 		}
 	}
+	c.collated.Store(collation.Type != 0)
 	for _, index := range indexes {
 		name, _ := index.Lookup("name").StringValueOK()
 		own := index.Lookup("collation")

@@ -82,11 +82,12 @@ func New(source Source, options Options) *Scanner {
 }
 
 // Run hands every event that was in the store at since to handler, from that
-// position on (the event there included), and some that came later. It returns
+// position on (the event there included) to until (excluded; zero is the end), and some
+// that came later. It returns
 // nil after the last, [ErrIndex] or [ErrRefused] where it cannot go on, the
 // handler's error, or, where ctx ends, its cause; anything else it tries again.
 // When Run returns, all its goroutines have ended.
-func (s *Scanner) Run(ctx context.Context, from Position, since bson.Timestamp, handler Handler) error {
+func (s *Scanner) Run(ctx context.Context, from, until Position, since bson.Timestamp, handler Handler) error {
 	pages := make(chan []bson.Raw, pagesAhead)
 	var health alive
 	health.answered(time.Now())
@@ -95,7 +96,7 @@ func (s *Scanner) Run(ctx context.Context, from Position, since bson.Timestamp, 
 	beats, stopBeats := context.WithCancel(groupCtx)
 	group.Go(func() error {
 		defer close(pages)
-		return s.read(groupCtx, from, since, pages, &health)
+		return s.read(groupCtx, from, until, since, pages, &health)
 	})
 	group.Go(func() error {
 		defer stopBeats()
@@ -113,10 +114,10 @@ func (s *Scanner) Run(ctx context.Context, from Position, since bson.Timestamp, 
 }
 
 // read fills pages until the end, opening the query again after errors that pass.
-func (s *Scanner) read(ctx context.Context, from Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) error {
+func (s *Scanner) read(ctx context.Context, from, until Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) error {
 	retry := backoff.Backoff{First: backoffFirst, Most: backoffMost}
 	for {
-		moved, err := s.query(ctx, &from, since, pages, health)
+		moved, err := s.query(ctx, &from, until, since, pages, health)
 		switch {
 		case errors.Is(err, ErrEnd):
 			return nil
@@ -142,9 +143,9 @@ func (s *Scanner) read(ctx context.Context, from Position, since bson.Timestamp,
 
 // query runs one query from the position on, which it moves along, and tells
 // whether it got anything. Its error is never nil.
-func (s *Scanner) query(ctx context.Context, from *Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) (moved bool, err error) {
+func (s *Scanner) query(ctx context.Context, from *Position, until Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) (moved bool, err error) {
 	opening, cancel := mongox.Patient(ctx, s.options.Patience)
-	cursor, err := s.source.Open(opening, *from, since)
+	cursor, err := s.source.Open(opening, *from, until, since)
 	err = mongox.Explain(opening, err)
 	cancel()
 	switch {

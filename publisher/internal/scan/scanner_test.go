@@ -58,7 +58,9 @@ func (s *fakeStore) fault() error {
 	return err
 }
 
-func (s *fakeStore) Open(_ context.Context, from scan.Position, _ bson.Timestamp) (scan.Cursor, error) {
+func (s *fakeStore) Compare(_, _ scan.Position) (int, bool) { return 0, false }
+
+func (s *fakeStore) Open(_ context.Context, from, until scan.Position, _ bson.Timestamp) (scan.Cursor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opened++
@@ -66,6 +68,9 @@ func (s *fakeStore) Open(_ context.Context, from scan.Position, _ bson.Timestamp
 		return nil, err
 	}
 	c := &fakeCursor{store: s}
+	if !until.IsZero() {
+		c.until = &stored{until.AggregateID.StringValue(), until.EventID.Int64()}
+	}
 	if !from.IsZero() {
 		c.next = stored{from.AggregateID.StringValue(), from.EventID.Int64()}
 	}
@@ -82,6 +87,7 @@ func (s *fakeStore) Position(document bson.Raw) (scan.Position, bool) {
 type fakeCursor struct {
 	store *fakeStore
 	next  stored
+	until *stored
 }
 
 func (c *fakeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
@@ -107,6 +113,10 @@ func (c *fakeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 	slices.SortFunc(index, stored.compare)
 	at, _ := slices.BinarySearchFunc(index, c.next, stored.compare)
 	index = index[at:]
+	if c.until != nil {
+		end, _ := slices.BinarySearchFunc(index, *c.until, stored.compare)
+		index = index[:end]
+	}
 	if len(index) == 0 {
 		return nil, scan.ErrEnd
 	}
@@ -180,7 +190,7 @@ func TestEveryAggregateIsAPrefixInOrder(t *testing.T) {
 				return
 			}
 			var c collect
-			if err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, since, c.handle); err != nil {
+			if err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, scan.Position{}, since, c.handle); err != nil {
 				problem = err
 				return
 			}
@@ -221,7 +231,7 @@ func TestGoesOnFromAPosition(t *testing.T) {
 		t.Fatal("no position")
 	}
 	var c collect
-	if err := scan.New(store, scan.Options{}).Run(t.Context(), from, bson.Timestamp{T: 1}, c.handle); err != nil {
+	if err := scan.New(store, scan.Options{}).Run(t.Context(), from, scan.Position{}, bson.Timestamp{T: 1}, c.handle); err != nil {
 		t.Fatal(err)
 	}
 	if want := []stored{{"b", 1}, {"b", 2}, {"c", 1}}; !slices.Equal(c.got, want) {
@@ -255,7 +265,7 @@ func TestEndsWhereItCannotGoOn(t *testing.T) {
 			t.Parallel()
 			store := &fakeStore{page: 2, log: []stored{{"a", 1}}, faults: []error{test.fault}}
 			var c collect
-			err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, bson.Timestamp{T: 1}, c.handle)
+			err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, scan.Position{}, bson.Timestamp{T: 1}, c.handle)
 			if !errors.Is(err, test.want) || err != nil && !strings.Contains(err.Error(), test.text) {
 				t.Errorf("ended with %v", err)
 			}
@@ -271,7 +281,7 @@ func TestEndsWithItsHandlerAndItsContext(t *testing.T) {
 			store.log = append(store.log, stored{"a", n + 1})
 		}
 		broken := errors.New("no more")
-		err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, bson.Timestamp{T: 1},
+		err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, scan.Position{}, bson.Timestamp{T: 1},
 			func(context.Context, []bson.Raw) error { return broken })
 		if !errors.Is(err, broken) {
 			t.Errorf("ended with %v, want the handler's error", err)
@@ -280,7 +290,7 @@ func TestEndsWithItsHandlerAndItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(broken) })
 		var beat atomic.Int64
-		err = scan.New(store, scan.Options{Beat: func() { beat.Add(1) }}).Run(ctx, scan.Position{}, bson.Timestamp{T: 1},
+		err = scan.New(store, scan.Options{Beat: func() { beat.Add(1) }}).Run(ctx, scan.Position{}, scan.Position{}, bson.Timestamp{T: 1},
 			func(ctx context.Context, _ []bson.Raw) error {
 				<-ctx.Done()
 				return ctx.Err()
@@ -304,7 +314,7 @@ func TestStopsBeatingWhenTheServerIsSilent(t *testing.T) {
 		began := time.Now()
 		var c collect
 		err := scan.New(store, scan.Options{Patience: time.Minute, Beat: func() { last.Store(int64(time.Since(began))) }}).
-			Run(ctx, scan.Position{}, bson.Timestamp{T: 1}, c.handle)
+			Run(ctx, scan.Position{}, scan.Position{}, bson.Timestamp{T: 1}, c.handle)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}

@@ -33,11 +33,14 @@ type Source interface {
 	// OperationTime is a cluster time up to which a scan that begins now sees
 	// everything.
 	OperationTime(ctx context.Context) (bson.Timestamp, error)
-	// Open begins to read, at the event at from, it included, and in the order of the
-	// index. since is what OperationTime gave when the scan began. It fails with
-	// [ErrIndex] where the index is missing, and gives a nil cursor where the
-	// collection does not exist.
-	Open(ctx context.Context, from Position, since bson.Timestamp) (Cursor, error)
+	// Open begins to read, from the event at from, it included, to the one at until, it
+	// excluded, and in the order of the index; a zero until is the end. The reader sees
+	// everything up to the cluster time since. It fails with [ErrIndex] where the index is
+	// missing, and gives a nil cursor where the collection does not exist.
+	Open(ctx context.Context, from, until Position, since bson.Timestamp) (Cursor, error)
+	// Compare orders two positions as the index does. known is false if it cannot tell: the
+	// collection has a collation of its own, or a position has a type that no valid key has.
+	Compare(a, b Position) (order int, known bool)
 	// Position is the place of a document in the scan, where it has exactly one.
 	Position(document bson.Raw) (p Position, ok bool)
 }

@@ -1,0 +1,239 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+)
+
+// fill stores so many events of each of so many aggregates.
+func (s *setup) fill(aggregates int, events int64) {
+	for n := range events {
+		for a := range aggregates {
+			s.store.insert(fmt.Sprintf("a%03d", a), n+1, false)
+		}
+	}
+}
+
+// The scan takes 8 s, and the oplog reaches back 1 s while events are inserted before and
+// behind the scan's position.
+func TestScanOutlivesTheOplog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.worker.stretch = 300 * time.Millisecond
+		s.fill(200, 10)
+		term := s.lead(t)
+		for n := range int64(30) {
+			pass(500 * time.Millisecond)
+			s.store.insert("a000", 11+n, false)
+			s.store.insert("a199", 11+n, false)
+			s.store.trim(4)
+		}
+		pass(5 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		if lost := testutil.ToFloat64(s.worker.scans.WithLabelValues(scanHistoryLost)); lost != 0 {
+			t.Errorf("the oplog lost the stream %v times", lost)
+		}
+		// Each stretch repeats an event, and what was stored since the last one.
+		if repeated := s.topic.count() - len(s.store.log); repeated > len(s.store.log)/10 {
+			t.Errorf("%d of %d events are published twice", repeated, len(s.store.log))
+		}
+	})
+}
+
+// After every loss, also across restarts, the scan goes on where it was. It ends although
+// no term lasts as long as a scan.
+func TestScanGoesOnAfterLossesAndRestarts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.worker.saving.Interval = 100 * time.Millisecond
+		s.fill(200, 10)
+		next := int64(10)
+		var losses []int
+		terms := 0
+		for ; s.checkpoint.field("token") == nil; terms++ {
+			if terms == 30 {
+				t.Fatalf("the scan has not ended after %d terms", terms)
+			}
+			term := s.lead(t)
+			pass(2 * time.Second)
+			if err := term.end(term.stop); err != nil && !errors.Is(err, errOplogTooShort) {
+				t.Fatal(err)
+			}
+			// While no publisher runs, the first three times the oplog loses what is inserted.
+			next++
+			s.store.insert("a000", next, false)
+			if terms < 3 {
+				next++
+				s.store.insert("a000", next, false)
+				s.store.trim(1)
+			}
+			if recovery, ok := s.checkpoint.field("recovery").(bson.M); ok {
+				lost, _ := recovery["losses"].(int32)
+				losses = append(losses, int(lost))
+			}
+		}
+		if got := losses[len(losses)-1]; got != 3 {
+			t.Errorf("losses are %v, want 3 in the end", losses)
+		}
+		term := s.lead(t)
+		pass(5 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		// 8 s of scanning, of which the losses repeat at most the 6 s before the last one.
+		if terms < 4 || terms > 9 {
+			t.Errorf("the scan took %d terms of 2 s", terms)
+		}
+	})
+}
+
+func TestRepeatedLossesAreExplainedAndSaved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.worker.stretch = 200 * time.Millisecond
+		s.store.trimOnOpen = true
+		s.fill(200, 10)
+		term := s.lead(t)
+		err := <-term.result
+		term.abort()
+		if !errors.Is(err, errOplogTooShort) || !fatal(err) || !strings.Contains(err.Error(), "replSetResizeOplog") ||
+			!strings.Contains(err.Error(), "4 times") {
+			t.Errorf("ended with %v", err)
+		}
+		recovery, ok := s.checkpoint.field("recovery").(bson.M)
+		if !ok || recovery["losses"] != int32(4) || recovery["aggregateId"] == nil || recovery["fromAggregateId"] != recovery["aggregateId"] {
+			t.Errorf("saved %v", recovery)
+		}
+	})
+}
+
+// TestEveryEventIsPublishedThroughLosses inserts, loses the oplog and restarts at random
+// moments of scans that take far longer than a term.
+func TestEveryEventIsPublishedThroughLosses(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		terms := rapid.IntRange(1, 8).Draw(rt, "terms")
+		var problem error
+		synctest.Test(t, func(t *testing.T) { problem = losing(t, rand.New(rand.NewPCG(seed, 11)), terms) })
+		if problem != nil {
+			rt.Fatal(problem)
+		}
+	})
+}
+
+func losing(t *testing.T, random *rand.Rand, terms int) error {
+	t.Helper()
+	s := newSetup(t, rand.New(rand.NewPCG(random.Uint64(), 1)))
+	s.worker.stretch = time.Duration(50+random.IntN(500)) * time.Millisecond
+	s.worker.saving.Interval = time.Duration(50+random.IntN(500)) * time.Millisecond
+	next := map[int]int64{}
+	insert := func(n int) {
+		for range n {
+			aggregate := random.IntN(40)
+			next[aggregate]++
+			s.store.insert(fmt.Sprintf("a%03d", aggregate), next[aggregate], random.IntN(40) == 0)
+		}
+	}
+	insert(300)
+	for range terms {
+		term := s.lead(t)
+		for range random.IntN(8) {
+			pass(time.Duration(random.IntN(400)) * time.Millisecond)
+			insert(random.IntN(12))
+			if random.IntN(3) == 0 {
+				s.store.trim(random.IntN(8))
+			}
+		}
+		switch random.IntN(3) {
+		case 0:
+			s.kill(term)
+		case 1:
+			if err := term.end(term.abort); err != nil && !errors.Is(err, errOplogTooShort) {
+				return fmt.Errorf("term ended with %w", err)
+			}
+		default:
+			if err := term.end(term.stop); err != nil && !errors.Is(err, errOplogTooShort) {
+				return fmt.Errorf("term ended with %w", err)
+			}
+		}
+		insert(random.IntN(12))
+		if random.IntN(3) == 0 {
+			s.store.trim(random.IntN(20))
+		}
+	}
+	// Losses before the last terms may end the first of them.
+	for last := range 2 {
+		term := s.lead(t)
+		pass(40 * time.Second)
+		if err := term.end(term.stop); err != nil && (last > 0 || !errors.Is(err, errOplogTooShort)) {
+			return fmt.Errorf("last term ended with %w", err)
+		}
+	}
+	return s.topic.check(s.store, s.quarantine)
+}
+
+func TestCoversTheScannedPart(t *testing.T) {
+	t.Parallel()
+	s := newSetup(t, random())
+	tm := &term{worker: s.worker}
+	place := func(aggregate string) bson.RawValue {
+		return mustRaw(bson.D{{Key: "v", Value: aggregate}}).Lookup("v")
+	}
+	for name, test := range map[string]struct {
+		at, from string
+		wrapped  bool
+		want     string
+	}{
+		"nothing yet":              {"", "", false, ""},
+		"first lap":                {"c", "", false, "abc"},
+		"lap after a loss":         {"d", "b", false, "bcd"},
+		"lap that begins again":    {"", "b", true, "bcde"},
+		"lap that is nearly round": {"a", "c", true, "acde"},
+	} {
+		var got strings.Builder
+		scan := checkpoint.Scan{Lap: &checkpoint.Lap{Wrapped: test.wrapped}}
+		if test.at != "" {
+			scan.AggregateID, scan.EventID = place(test.at), 5
+		}
+		if test.from != "" {
+			scan.Lap.FromAggregateID, scan.Lap.FromEventID = place(test.from), 5
+		}
+		for _, aggregate := range []string{"a", "b", "c", "d", "e"} {
+			read, err := s.worker.reader.Read(mustRaw(bson.D{
+				{Key: "_id", Value: 1}, {Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: int64(5)}, {Key: "eventType", Value: "T"},
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tm.covers(scan, &read) {
+				got.WriteString(aggregate)
+			}
+		}
+		if got.String() != test.want {
+			t.Errorf("%s: %q is covered, want %q", name, got.String(), test.want)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+)
+
+// maxLosses is how many losses of one scan are reported as warnings; at the next one the
+// process ends with [errOplogTooShort]. What is scanned stays scanned.
+const maxLosses = 3
+
+// errOplogTooShort says that the oplog repeatedly lost the start of the change stream
+// during one scan.
+var errOplogTooShort = errors.New("oplog does not reach back over a scan of the event store")
+
+// newLosses is the metric of what makes a scan go on for longer.
+func newLosses(registerer prometheus.Registerer) prometheus.Gauge {
+	losses := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "penstock_publisher_scan_losses",
+		Help: "How often the oplog lost the start of the change stream during the scan that is under way, in this process and before; 0 without a scan. Each loss makes the scan one lap of the event store longer.",
+	})
+	registerer.MustRegister(losses)
+	return losses
+}
+
+// recover goes on after the oplog has lost what follows the position.
+func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, error) {
+	at := t.pump.at
+	if !at.Scan.Active() && (t.pump.moved || !t.scanned) {
+		t.logger.Warn().Err(cause).Msg("oplog no longer has what follows the checkpoint; scanning the event store, whose events are published again")
+		t.lost = 0
+		return t.begin(ctx, scanHistoryLost)
+	}
+	return t.lose(ctx, at, cause)
+}
+
+// lose goes on with a scan whose stream the oplog has lost. The scan does not start over:
+// what is scanned is published, and the rest comes next. But events that were inserted into
+// the scanned part since the stream's start are now in the store alone. So the lap is
+// extended: it ends where it is now, one time around.
+func (t *term) lose(ctx context.Context, at checkpoint.Position, cause error) (checkpoint.Position, error) {
+	t.lost = max(t.lost, lapOf(at.Scan).Losses) + 1
+	away := awaySince(at)
+	t.logger.Warn().Err(cause).Int("losses", t.lost).Stringer("away", away).
+		Msg("oplog lost the change stream during a scan; the scan goes on and gets longer")
+	from, err := t.newScan(ctx, scanHistoryLost)
+	if err != nil {
+		return from, err
+	}
+	lap := checkpoint.Lap{Losses: t.lost}
+	if from.CollectionUUID == at.CollectionUUID && at.Scan.Active() {
+		from.Scan.AggregateID, from.Scan.EventID = at.Scan.AggregateID, at.Scan.EventID
+		lap.FromAggregateID, lap.FromEventID = at.Scan.AggregateID, at.Scan.EventID
+	}
+	from.Scan.Lap = &lap
+	t.pump.mark(from)
+	if t.lost > maxLosses {
+		return from, fmt.Errorf("%w: it lost the change stream %d times; the last time it was not read for %v, and the oplog reached back less. A restart goes on with the scan. What helps: a longer oplog, such as by db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48}), or a broker that takes the events faster: %w",
+			errOplogTooShort, t.lost, away, cause)
+	}
+	return from, nil
+}
+
+// awaySince is how long the stream has not been read: the oplog reaches back less than
+// that.
+func awaySince(at checkpoint.Position) time.Duration {
+	var last bson.Timestamp
+	if last = at.ClusterTime; at.Scan.Active() {
+		last = at.Scan.OperationTime
+	}
+	if last.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(time.Unix(int64(last.T), 0)).Round(time.Second))
+}

@@ -1,0 +1,81 @@
+package scan
+
+import (
+	"bytes"
+	"cmp"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Compare orders two positions as the index of the scan does; see [Source].
+func (c *Collection) Compare(a, b Position) (order int, known bool) {
+	if c.collated.Load() {
+		return 0, false
+	}
+	order, known = compareValues(a.AggregateID, b.AggregateID)
+	if order != 0 || !known {
+		return order, known
+	}
+	return compareValues(a.EventID, b.EventID)
+}
+
+// The places of types in MongoDB's order, of those that a valid key can have:
+// https://www.mongodb.com/docs/manual/reference/bson-type-comparison-order/
+const (
+	rankNumber = iota + 1
+	rankString
+	rankBinary
+	rankObjectID
+)
+
+func rankOf(v bson.RawValue) int {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64, bson.TypeDouble:
+		return rankNumber
+	case bson.TypeString:
+		return rankString
+	case bson.TypeBinary:
+		return rankBinary
+	case bson.TypeObjectID:
+		return rankObjectID
+	}
+	return 0
+}
+
+// compareValues orders two values by MongoDB's simple collation. The order of types that
+// no valid key has is not known.
+func compareValues(a, b bson.RawValue) (order int, known bool) {
+	first, second := rankOf(a), rankOf(b)
+	switch {
+	case first == 0 || second == 0:
+		return 0, false
+	case first != second:
+		return cmp.Compare(first, second), true
+	}
+	switch first {
+	case rankNumber:
+		return compareNumbers(a, b), true
+	case rankString:
+		return cmp.Compare(a.StringValue(), b.StringValue()), true
+	case rankBinary:
+		kind, data := a.Binary()
+		otherKind, otherData := b.Binary()
+		return cmp.Or(cmp.Compare(len(data), len(otherData)), cmp.Compare(kind, otherKind), bytes.Compare(data, otherData)), true
+	default:
+		return bytes.Compare(a.Value, b.Value), true
+	}
+}
+
+func compareNumbers(a, b bson.RawValue) int {
+	if a.Type == bson.TypeDouble || b.Type == bson.TypeDouble {
+		return cmp.Compare(float(a), float(b))
+	}
+	return cmp.Compare(a.AsInt64(), b.AsInt64())
+}
+
+func float(v bson.RawValue) float64 {
+	if v.Type == bson.TypeDouble {
+		return v.Double()
+	}
+	return float64(v.AsInt64())
+}
