@@ -25,7 +25,7 @@ func sized(tb testing.TB, aggregate string, id int64, size int) []byte {
 // they give.
 func TestRareLargeMessagesLeaveTheCreditAlone(t *testing.T) {
 	t.Parallel()
-	const sessions, perSession = 8, 4000
+	const sessions, perSession = 4, 3000
 	mean := func(t *testing.T, large int) (mean float64) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {

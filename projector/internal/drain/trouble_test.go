@@ -72,8 +72,8 @@ func TestFailingAggregateDelaysNoNeighbour(t *testing.T) {
 				m := newModel(time.Millisecond)
 				m.fail("bad", true)
 				s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.SessionTenure, o.BatchSize = 2, tenure, 16 })
-				neighbours := startFlow(broker, m, "bucket", 200*time.Millisecond, "a", "b")
-				bad := startFlow(broker, m, "bucket", 50*time.Millisecond, "bad")
+				neighbours := startFlow(broker, m, "bucket", 500*time.Millisecond, "a", "b")
+				bad := startFlow(broker, m, "bucket", 100*time.Millisecond, "bad")
 				pause(t.Context(), 55*time.Second)
 				if reason := m.reason("bad"); reason != "" {
 					t.Errorf("given up as %s after less than a minute", reason)
@@ -82,15 +82,15 @@ func TestFailingAggregateDelaysNoNeighbour(t *testing.T) {
 				if reason := m.reason("bad"); reason != "unavailable" {
 					t.Errorf("given up as %q after more than a minute", reason)
 				}
-				pause(t.Context(), 4*time.Minute)
+				pause(t.Context(), 75*time.Second)
 				want := neighbours.end()
 				want["bad"] = bad.end()["bad"]
 				// A release and an accept are about 20 round trips.
 				if neighbours.worst > 500*time.Millisecond {
 					t.Errorf("an event of a neighbour took %s", neighbours.worst)
 				}
-				if held := broker.timesHeld("bucket"); held < int(5*time.Minute/tenure)-1 {
-					t.Errorf("the session was accepted %d times in 5 min with a tenure of %s", held, tenure)
+				if held := broker.timesHeld("bucket"); held < int(150*time.Second/tenure)-1 {
+					t.Errorf("the session was accepted %d times in 150 s with a tenure of %s", held, tenure)
 				}
 				s.settled(t, time.Minute)
 				m.fail("bad", false)
@@ -187,9 +187,9 @@ func TestManyFailuresGiveUpNothing(t *testing.T) {
 			broker.send(fmt.Sprint("bucket-", i%sessions), key, 1)
 			want[key] = 1
 		}
-		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.ParkAfter = sessions+1, 20*time.Second })
+		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.ParkAfter = sessions+1, 5*time.Second })
 		f := startFlow(broker, m, "other", time.Second, "a")
-		pause(t.Context(), time.Minute)
+		pause(t.Context(), 15*time.Second)
 		m.mu.Lock()
 		if n := len(m.givenUp); n > 0 {
 			t.Errorf("%d aggregates were given up", n)
