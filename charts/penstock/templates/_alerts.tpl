@@ -126,6 +126,13 @@ cluster: {{ . | quote }}
   annotations:
     summary: The oplog no longer had what follows the checkpoint.
     description: The publisher scans the event store and publishes it again. Nothing is lost, but the oplog is too short for the outage that it had to bridge.
+- alert: PenstockPublisherScanLosesOplog
+  expr: max(penstock_publisher_scan_losses{ {{- $pods -}} }) > 0
+  for: 1m
+  labels: {severity: warning}
+  annotations:
+    summary: The oplog is too short for the scan of the event store.
+    description: {{ `The oplog has lost the change stream {{ $value }} times during the running scan. Each loss makes the scan one lap longer, and more than three end the publisher.` | quote }}
 - alert: PenstockPublisherCollectionReplaced
   expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="collection_replaced"}[1h])) > 0
   labels: {severity: critical}
