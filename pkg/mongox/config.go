@@ -103,6 +103,8 @@ func checkURI(variable, uri string) []error {
 	}
 	_, err := clientOptions(uri, Options{})
 	switch {
+	case errors.Is(err, ErrNotMongoDB):
+		return []error{fmt.Errorf("%s cannot be used: %w", variable, err)}
 	case errors.Is(err, errOption):
 		return []error{fmt.Errorf("%s has an %w", variable, err)}
 	case err != nil:

@@ -87,6 +87,9 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	if len(problems) == 0 && o.LoadBalanced != nil && *o.LoadBalanced {
 		problems = append(problems, fmt.Errorf("%w: loadBalanced=true: %s", errOption, driverOptions["loadbalanced"].judge("true").reason))
 	}
+	if err := checkHosts(o.Hosts); err != nil {
+		problems = append(problems, err)
+	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}

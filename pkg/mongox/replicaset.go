@@ -19,8 +19,8 @@ var ErrNoReplicaSet = errors.New("it is no replica set, and only a replica set h
 var errNotPrimary = errors.New("the member of the direct connection is not the primary: name all members and replicaSet in the connection string instead of directConnection")
 
 // CheckReplicaSet asks the primary whether it is a replica set's or a sharded
-// cluster's. A standalone server is [ErrNoReplicaSet]; any other error is the
-// request's, a refused login among them.
+// cluster's. A standalone server is [ErrNoReplicaSet], another product
+// [ErrNotMongoDB]; any other error is the request's, a refused login among them.
 func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
 	// Unlike hello, a ping is authenticated.
 	if err := client.Ping(ctx, readpref.Primary()); err != nil {
@@ -28,6 +28,9 @@ func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
 	}
 	hello, err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
 	if err != nil {
+		return err
+	}
+	if err := checkHello(hello); err != nil {
 		return err
 	}
 	_, isReplicaSet := hello.Lookup("setName").StringValueOK()

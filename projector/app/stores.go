@@ -146,7 +146,7 @@ func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, client nam
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, mongox.ErrNoReplicaSet):
+		case errors.Is(err, mongox.ErrNoReplicaSet), errors.Is(err, mongox.ErrNotMongoDB):
 			return fmt.Errorf("MongoDB at %s (%s): %w", client.store, client.what, err)
 		case mongox.HasCode(err, codeAuthenticationFailed, codeAtlasError) && !mongox.Transient(err):
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", client.store, client.what, err)

@@ -66,7 +66,7 @@ func checkMongoDB(ctx context.Context, client *mongo.Client) error {
 	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
 	defer cancel()
 	err := mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
-	if errors.Is(err, mongox.ErrNoReplicaSet) {
+	if errors.Is(err, mongox.ErrNoReplicaSet) || errors.Is(err, mongox.ErrNotMongoDB) {
 		return fmt.Errorf("%w: %w", errSetup, err)
 	}
 	return err

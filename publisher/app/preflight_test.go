@@ -29,6 +29,7 @@ func TestMongoDBIsCheckedAtTheStart(t *testing.T) {
 	}{
 		"replica set": {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}}}, ""},
 		"sharded":     {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "msg", Value: "isdbgrid"}}}, ""},
+		"Cosmos DB":   {[]bson.D{ok, {{Key: "ok", Value: 1}, {Key: "setName", Value: "globaldb"}}}, "it is not MongoDB: Azure Cosmos DB"},
 		"standalone":  {[]bson.D{ok, ok}, "run rs.initiate()"},
 		"password":    {[]bson.D{refusal}, "check the user, the password"},
 	} {

@@ -31,7 +31,7 @@ func (c *Collection) index(ctx context.Context) (name string, exists bool, err e
 	if name := c.usable(indexes); name != "" {
 		return name, true, nil
 	}
-	return "", true, fmt.Errorf("%w: create it with db.getSiblingDB(%q).getCollection(%q).createIndex({%q: 1, %q: 1}, {unique: true})",
+	return "", true, fmt.Errorf("%w: create it with db.getSiblingDB(%q).getCollection(%q).createIndex({%q: 1, %q: 1}, {unique: true}), or without unique if the collection is sharded by a key that this index does not begin with",
 		ErrIndex, c.events.Database().Name(), c.events.Name(), c.aggregateID, c.eventID)
 }
 
