@@ -61,6 +61,13 @@ func newScenarioOn(t *testing.T, w *workload.Workload, topic harness.TopicOption
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newScenarioOver(t, w, backend, projectorEnv...)
+}
+
+// newScenarioOver is newScenarioOn over a backend that is open, which the scenario
+// closes.
+func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projectorEnv ...string) *scenario {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := backend.Close(); err != nil {
 			t.Error(err)

@@ -29,6 +29,8 @@ type EmbeddedOptions struct {
 	DuplicateDetectionWindow time.Duration
 	// Record is how many accepted messages [Embedded.Accepted] can tell.
 	Record int
+	// Sharded makes the event store answer as a mongos.
+	Sharded bool
 	// MoreSubscriptions are session-enabled subscriptions beside the services' own.
 	MoreSubscriptions []string
 }
@@ -63,7 +65,7 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 		return nil, fmt.Errorf("start the broker: %w", err)
 	}
 	broker.SetLatency(o.Latency, o.Latency)
-	store, err := mongoemu.New(mongoemu.Config{})
+	store, err := mongoemu.New(mongoemu.Config{Sharded: o.Sharded})
 	if err == nil {
 		err = store.Start()
 	}

@@ -15,6 +15,9 @@ type Config struct {
 	Address string
 	// ReplicaSet is the set's name; empty for rs0.
 	ReplicaSet string
+	// Sharded makes the server answer as the mongos of a sharded cluster with one
+	// shard: ReplicaSet does not show then.
+	Sharded bool
 	// OplogBytes bounds the oplog's size; 0 for 256 MiB, negative for no bound.
 	OplogBytes int64
 	// OplogEntries bounds the number of the oplog's entries; 0 for no bound.

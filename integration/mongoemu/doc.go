@@ -10,34 +10,46 @@
 //
 //   - OP_MSG with document sequences, checksums and moreToCome, and OP_QUERY for
 //     the first hello; streaming hello.
+//
 //   - Collections and indexes: create, drop, dropDatabase, renameCollection,
 //     createIndexes (compound, unique, sparse, TTL, multikey), listIndexes,
 //     dropIndexes, listCollections, listDatabases. Lookups by _id and by index do
 //     not scan; a sort that an index has is not sorted again.
+//
 //   - insert, update, delete, findAndModify, find, getMore, killCursors, count,
 //     distinct, aggregate, explain of find.
+//
 //   - Query operators: $eq $ne $gt $gte $lt $lte $in $nin $exists $type $size
 //     $all $elemMatch $mod $regex $not $and $or $nor $expr, in BSON comparison
 //     order, through arrays and dotted paths.
+//
 //   - Updates: $set $unset $inc $mul $min $max $setOnInsert $rename $currentDate
 //     $push ($each $slice $position $sort) $addToSet ($each) $pull $pullAll $pop;
 //     replacements; pipelines of $set $addFields $unset $project $replaceRoot
 //     $replaceWith; upserts.
+//
 //   - Aggregation: $match $project $addFields $set $unset $replaceRoot
 //     $replaceWith $sort $limit $skip $group $count $unwind $sortByCount, and
 //     the usual expressions.
+//
 //   - Change streams on a collection, a database or all: $match, $project and
 //     the like; resumeAfter, startAfter, startAtOperationTime; updateLookup;
 //     invalidation; post-batch tokens that advance while idle; a bounded oplog,
 //     whose lost history is error 286. local.oplog.rs can be read in natural
 //     order, and its size by collStats.
+//
 //   - Sessions, retryable writes by statement, transactions: snapshot reads,
 //     write conflicts, a lifetime, repeatable commit. Cluster and operation times
 //     only move forward. Error labels as the server gives them.
 //
+//   - With [Config.Sharded], a mongos in front of one shard: its hello, the recovery
+//     token of its transactions, shardCollection by ascending keys, unique indexes
+//     only where the shard key is their prefix (CannotCreateIndex, InvalidOptions),
+//     and neither replSetGetStatus nor the database local.
+//
 // # Not covered
 //
-// Authentication, TLS, compression, sharding and secondaries; capped
+// Authentication, TLS, compression, several shards and secondaries; capped
 // collections, views, validators, collations, time series; text, geo, hashed,
 // wildcard and partial indexes; positional update paths ($, $[], $[x]) and array
 // filters; $lookup, $facet, $out, $merge and further stages; projection operators

@@ -63,7 +63,7 @@ func (s *Server) Start() error {
 	s.sessions = session.NewManager(s.store, s.config.Now, s.config.TransactionLifetime)
 	s.engine = command.New(command.Config{
 		Store: s.store, Sessions: s.sessions, Faults: &s.faults, Now: s.config.Now,
-		SetName: s.config.ReplicaSet, Host: s.Address(), Version: Version, Wire: wireVersion,
+		Sharded: s.config.Sharded, SetName: s.config.ReplicaSet, Host: s.Address(), Version: Version, Wire: wireVersion,
 	})
 	ctx, stop := context.WithCancelCause(context.Background())
 	s.stop = stop
@@ -88,6 +88,9 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // URI is the connection string for a driver.
 func (s *Server) URI() string {
+	if s.config.Sharded {
+		return fmt.Sprintf("mongodb://%s/", s.Address())
+	}
 	return fmt.Sprintf("mongodb://%s/?replicaSet=%s", s.Address(), s.config.ReplicaSet)
 }
 

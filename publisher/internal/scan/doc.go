@@ -27,6 +27,9 @@
 // reads after the cluster time of the last one that was left. The same argument holds for
 // each part: what is read of an aggregate is a prefix, and the stream goes on behind it.
 //
+// Through a mongos the same holds, whatever key the collection is sharded by: each
+// shard walks its index after T, and mongos merges the shards by the scan's sort.
+//
 // The same holds where a scan is continued by another process from a position at
 // or before which everything was published: it repeats from there, in order.
 //

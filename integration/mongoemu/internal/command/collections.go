@@ -55,6 +55,7 @@ func drop(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error 
 		if c == nil { // an error until 7.0, a success without details since
 			return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found")
 		}
+		e.shards.forget(func(sharded store.Namespace) bool { return sharded == ns })
 		b.Int32("nIndexesWas", int32(len(c.Indexes()))).String("ns", ns.String())
 		e.acknowledge(r, b)
 		return nil
@@ -68,6 +69,7 @@ func dropDatabase(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder
 	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
 		existed, err := w.DropDatabase(r.DB)
 		if existed {
+			e.shards.forget(func(sharded store.Namespace) bool { return sharded.DB == r.DB })
 			b.String("dropped", r.DB)
 		}
 		e.acknowledge(r, b)

@@ -35,6 +35,7 @@ func commandTable() map[string]spec {
 		"listDatabases": {run: listDatabases, admin: true}, "listCollections": {run: listCollections},
 		"create": {run: create, writes: true}, "drop": {run: drop, writes: true}, "dropDatabase": {run: dropDatabase, writes: true},
 		"renameCollection": {run: renameCollection, admin: true, writes: true},
+		"shardCollection":  {run: shardCollection, admin: true, writes: true},
 		"createIndexes":    {run: createIndexes, writes: true}, "listIndexes": {run: listIndexes},
 		"dropIndexes": {run: dropIndexes, writes: true}, "collMod": {run: collMod, writes: true},
 

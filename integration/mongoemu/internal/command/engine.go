@@ -15,12 +15,14 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
 )
 
-// Config is what an engine works with; all fields are required.
+// Config is what an engine works with; all fields but Sharded are required.
 type Config struct {
 	Store    *store.Store
 	Sessions *session.Manager
 	Faults   *fault.Set
 	Now      func() time.Time
+	// Sharded makes the engine answer as a mongos.
+	Sharded bool
 	// SetName is the replica set's name and Host the address it tells clients.
 	SetName, Host string
 	// Version is the server version to claim, and Wire its wire version.
@@ -36,6 +38,7 @@ type Engine struct {
 	processID bson.ObjectID
 	started   time.Time
 	counts    counts
+	shards    shardKeys
 }
 
 // New makes an engine.
@@ -161,6 +164,9 @@ func (e *Engine) prepare(r *Request) error {
 	c, ok := e.commands[r.Name]
 	if !ok {
 		return mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", r.Name)
+	}
+	if err := e.throughMongos(r); err != nil {
+		return err
 	}
 	r.command = c
 	r.changes = e.ofStream(r)

@@ -74,6 +74,11 @@ func (e *Engine) describe(r *Request, b *bsonraw.Builder, helloOK bool) {
 		b.Bool("helloOk", true)
 	}
 	e.topologyVersion(b)
+	if e.Sharded {
+		e.describeRouter(r, b)
+		e.limits(r, b)
+		return
+	}
 	b.Strings("hosts", e.Host).String("setName", e.SetName).Int32("setVersion", 1)
 	if r.Name == "hello" {
 		b.Bool("isWritablePrimary", true)
@@ -87,6 +92,11 @@ func (e *Engine) describe(r *Request, b *bsonraw.Builder, helloOK bool) {
 	b.Start("opTime").Timestamp("ts", newest).Int64("t", term).End().Time("lastWriteDate", date)
 	b.Start("majorityOpTime").Timestamp("ts", newest).Int64("t", term).End().Time("majorityWriteDate", date)
 	b.End()
+	e.limits(r, b)
+}
+
+// limits is what the hello of every server ends with.
+func (e *Engine) limits(r *Request, b *bsonraw.Builder) {
 	b.Int32("maxBsonObjectSize", update.MaxDocument).Int32("maxMessageSizeBytes", wire.MaxMessage)
 	b.Int32("maxWriteBatchSize", maxWriteBatch).Time("localTime", e.Now())
 	b.Int32("logicalSessionTimeoutMinutes", 30).Int32("connectionId", r.conn.ID)

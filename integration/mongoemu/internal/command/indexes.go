@@ -34,6 +34,9 @@ func createIndexes(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builde
 		if specs[i], err = parseIndex(r, d); err != nil {
 			return err
 		}
+		if err := e.checkUnique(ns, specs[i]); err != nil {
+			return err
+		}
 	}
 	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
 		done, err := w.CreateIndexes(ns, specs...)

@@ -8,8 +8,12 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// success ends a reply: ok, and the times.
-func (e *Engine) success(_ *Request, b *bsonraw.Builder) []byte {
+// success ends a reply: ok, the times and, from a mongos in a transaction, the token
+// by which any mongos can commit it.
+func (e *Engine) success(r *Request, b *bsonraw.Builder) []byte {
+	if e.Sharded && r.autocommit != nil {
+		b.Start("recoveryToken").String("recoveryShardId", "shard-0").End()
+	}
 	b.Double("ok", 1)
 	e.times(b)
 	return b.Bytes()
