@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +33,9 @@ func TestShardedByAnotherKey(t *testing.T) {
 	s.start(2, 1)
 	s.awaitPublished(0.3)
 	first := s.leader()
+	if log, err := os.ReadFile(first.Log); err != nil || !strings.Contains(string(log), "periodicNoopIntervalSecs") {
+		t.Errorf("the publisher does not say that idle shards delay it: %v", err)
+	}
 	first.Kill()
 	s.awaitPublished(0.6)
 	s.await("a stream to interrupt", func() bool { return backend.InterruptStreams() > 0 })

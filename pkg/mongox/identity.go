@@ -27,6 +27,9 @@ type Cluster struct {
 // config, which an ordinary user may not read.
 const shardedCluster = "sharded cluster"
 
+// Sharded reports whether the deployment is a sharded cluster, reached through mongos.
+func (c Cluster) Sharded() bool { return c.Name == shardedCluster }
+
 // ClusterOf asks the primary which deployment it belongs to. The context should have
 // no deadline of its own: see [Patient].
 func ClusterOf(ctx context.Context, client *mongo.Client) (Cluster, error) {

@@ -77,9 +77,6 @@ func checkMongoDB(ctx context.Context, client *mongo.Client) error {
 func checkEvents(ctx context.Context, history *scan.Collection, store mongox.Store, logger zerolog.Logger) error {
 	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
 	defer cancel()
-	if sharded {
-		logger.Info().Stringer("store", store).Msg("reading through mongos: a shard without writes holds the stream back until its next no-op entry, for up to periodicNoopIntervalSecs (10 s)")
-	}
 	exists, err := history.CheckIndex(ctx)
 	err = mongox.Explain(ctx, err)
 	switch {
