@@ -20,6 +20,7 @@ type Metrics struct {
 	mutations *prometheus.CounterVec
 	reopened  *prometheus.CounterVec
 	caughtUp  prometheus.Gauge
+	shardWait prometheus.Gauge
 	// current is when the stream was last known to have read everything up to, in
 	// Unix nanoseconds; 0 between terms.
 	current atomic.Int64
@@ -46,6 +47,10 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Help: "1 while the change stream is close to the end of the oplog, 0 while it catches up and on a process that does not lead.",
 		}),
 	}
+	m.shardWait = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "penstock_publisher_stream_shard_wait_seconds",
+		Help: "How far the change stream is held back although it has nothing to read: in a sharded cluster, until every shard has written or made its next no-op entry (periodicNoopIntervalSecs). Below 2 on a replica set, and 0 while the stream catches up, which is lag.",
+	})
 	// Each label value starts at 0, so that a first one is an increase.
 	for _, op := range operations[1:] {
 		m.mutations.WithLabelValues(op)
@@ -55,7 +60,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		m.reopened.WithLabelValues(cause)
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.read, m.mutations, m.reopened, m.caughtUp, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		registerer.MustRegister(m.read, m.mutations, m.reopened, m.caughtUp, m.shardWait, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "penstock_publisher_stream_lag_seconds",
 			Help: "How far the reading of the change stream is behind the event store; grows while the stream is silent, 0 on a process that does not lead.",
 		}, func() float64 { return m.lag(time.Now()).Seconds() }))
@@ -68,7 +73,20 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 func (m *Metrics) Begin(from Position) { m.upTo(startOf(from)) }
 
 // End says that the term is over: there is no lag on a process that does not lead.
-func (m *Metrics) End() { m.current.Store(0) }
+func (m *Metrics) End() {
+	m.current.Store(0)
+	m.shardWait.Set(0)
+}
+
+// replied notes how far a reply without changes is behind the server. A change stream
+// through mongos passes a time when all shards have.
+func (m *Metrics) replied(chunk Chunk) {
+	behind, _ := chunk.behind()
+	if len(chunk.Changes) > 0 || behind > closeBehind {
+		behind = 0
+	}
+	m.shardWait.Set(behind.Seconds())
+}
 
 // upTo says that everything before t has been read.
 func (m *Metrics) upTo(t time.Time) { m.current.Store(t.UnixNano()) }

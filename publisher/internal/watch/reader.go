@@ -119,6 +119,7 @@ func (r *reader) read(ctx context.Context, stream ChangeStream) error {
 	}
 	now := time.Now()
 	moved := r.progress.reply(chunk, now)
+	r.options.Metrics.replied(chunk)
 	if moved {
 		r.backoff.Reset()
 	}

@@ -1,0 +1,59 @@
+package watch_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// TestIdleShardIsNamedByAMetricOfItsOwn: a shard without writes holds the stream back
+// for some seconds. That is neither lag, nor does the lag show it.
+func TestIdleShardIsNamedByAMetricOfItsOwn(t *testing.T) {
+	t.Parallel()
+	const wait, lag = "penstock_publisher_stream_shard_wait_seconds", "penstock_publisher_stream_lag_seconds"
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		metrics := watch.NewMetrics(registry)
+		store := newFakeStore()
+		store.insert()
+		store.behind = 9 * time.Second
+		run := start(t, store, atStart, watch.Options{Metrics: metrics}, &recorder{})
+		pass(5 * time.Second)
+		synctest.Wait()
+		if got := gauge(t, registry, wait); got != 9 {
+			t.Errorf("waits %v s for a shard, want 9", got)
+		}
+		if got := gauge(t, registry, lag); got > 1.5 {
+			t.Errorf("lag is %v s, though everything is read that can be", got)
+		}
+		// The shard has made its entry.
+		store.with(func() { store.behind = 0 })
+		pass(2 * time.Second)
+		synctest.Wait()
+		if got := gauge(t, registry, wait); got != 0 {
+			t.Errorf("waits %v s for a shard that has gone on", got)
+		}
+		// Far behind: the server scans its oplog.
+		store.with(func() { store.behind = time.Hour })
+		pass(2 * time.Second)
+		synctest.Wait()
+		if w, l := gauge(t, registry, wait), gauge(t, registry, lag); w != 0 || l < 3500 {
+			t.Errorf("an hour behind, it waits %v s for a shard and lags %v s", w, l)
+		}
+		store.with(func() { store.behind = 9 * time.Second })
+		pass(2 * time.Second)
+		synctest.Wait()
+		if err := run.stop(); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+		metrics.End()
+		if got := gauge(t, registry, wait); got != 0 {
+			t.Errorf("waits %v s for a shard after the term", got)
+		}
+	})
+}
