@@ -46,7 +46,7 @@ func TestHelpAndMistakes(t *testing.T) {
 		err  error
 		says []string
 	}{
-		{[]string{"--help"}, cli.ErrHelp, []string{"--oplog-size", "MONGOEMU_DATA_DIR"}},
+		{[]string{"--help"}, cli.ErrHelp, []string{"--oplog-size", "--sharded", "MONGOEMU_DATA_DIR"}},
 		{[]string{"--nonsense", "--oplog-size=many", "--ttl-interval=-1s"}, cli.ErrUsage, []string{"nonsense", "oplog-size", "TTL interval must not be negative"}},
 		{[]string{"--address=nowhere:xx"}, nil, []string{"listen for clients"}},
 		{[]string{"--address=" + port}, syscall.EADDRINUSE, []string{port, "stop what listens there, or choose another by --address"}},
