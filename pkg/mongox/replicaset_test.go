@@ -1,0 +1,32 @@
+package mongox_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+)
+
+// TestSecondaryOfADirectConnectionIsNoPrimary: the driver reads from whatever server a
+// direct connection leads to. The member may become the primary, so this is no refusal.
+func TestSecondaryOfADirectConnectionIsNoPrimary(t *testing.T) {
+	t.Parallel()
+	ok := bson.D{{Key: "ok", Value: 1}}
+	for name, test := range map[string]struct {
+		primary bool
+		want    string // empty where the server will do
+	}{"primary": {true, ""}, "secondary": {false, "instead of directConnection"}} {
+		hello := bson.D{{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}, {Key: "isWritablePrimary", Value: test.primary}}
+		err := mongox.CheckReplicaSet(t.Context(), mongoxtest.NewServer(t, ok, hello).Client)
+		switch {
+		case test.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, mongox.ErrNoReplicaSet)):
+			t.Errorf("%s: says %v", name, err)
+		}
+	}
+}
