@@ -45,6 +45,11 @@ type (
 		HealStore()
 		CommandsToStore() (publishers, projectors int)
 	}
+	// readForbidder is a store that refuses the projectors' queries when it is told to.
+	readForbidder interface {
+		ForbidReading()
+		HealStore()
+	}
 	// historyLoser is an event store that drops its oplog when it is told to.
 	historyLoser interface{ LoseHistory() }
 )

@@ -126,3 +126,10 @@ const (
 	publisherApp = "penstock-publisher"
 	projectorApp = "penstock-projector"
 )
+
+// ForbidReading refuses the projectors' queries for lack of rights, until
+// [Embedded.HealStore].
+func (e *Embedded) ForbidReading() {
+	const unauthorized = 13
+	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"find"}, AppName: projectorApp, Times: -1, Code: unauthorized})
+}
