@@ -8,8 +8,8 @@ BIN      := $(CURDIR)/bin
 # The tests that need a Kubernetes control plane.
 KUBE := ./integration/controlplane ./integration/chart ./integration/kube
 
-# The race detector needs cgo, and cgo a C compiler with its library's headers. This
-# is -race if they are there. It is found out once, and only by who asks.
+# The race detector needs cgo, and cgo needs a C compiler and the C library's headers.
+# RACE is -race if both are there. Its first use runs the check, and no other does.
 RACE = $(eval RACE := $(shell go list -race runtime >/dev/null 2>&1 && \
 	printf '\043include <stdlib.h>\n' | $$(go env CC) -fsyntax-only -x c - >/dev/null 2>&1 && echo -race))$(RACE)
 GO_TEST = $(if $(RACE),,CGO_ENABLED=0 )go test
