@@ -45,6 +45,13 @@ cluster: {{ . | quote }}
   annotations:
     summary: The publisher is behind the event store.
     description: {{ `The change stream is read {{ $value | humanizeDuration }} behind the event store.` | quote }}
+- alert: PenstockPublisherShardIdle
+  expr: max(penstock_publisher_stream_shard_wait_seconds{ {{- $pods -}} }) > 30
+  for: 10m
+  labels: {severity: warning}
+  annotations:
+    summary: An idle shard holds the change stream back.
+    description: {{ `A shard without writes holds the change stream back for {{ $value | humanizeDuration }}.` | quote }}
 - alert: PenstockPublisherCatchUpStalled
   expr: max(delta(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }[30m])) >= 0 and on() max(penstock_publisher_leader{ {{- $pods -}} }) == 1 and on() max(penstock_publisher_stream_caught_up{ {{- $pods -}} }) == 0 and on() sum(rate(penstock_publisher_events_scanned_total{ {{- $pods -}} }[15m])) == 0
   for: 15m
