@@ -246,9 +246,6 @@ type Options struct {
 // process holds their sessions too. Give the events back.
 var ErrContended = errors.New("other processes keep writing the same read models")
 
-// errAttempt ends a request that has taken longer than [Options.Attempt].
-var errAttempt = errors.New("the store has not answered in time")
-
 // Engine projects batches of events. It is safe for concurrent use; two calls
 // with events of one aggregate at once are correct, but one of them folds in vain.
 type Engine struct {

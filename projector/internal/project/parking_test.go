@@ -147,7 +147,14 @@ func TestPendingWhileParkingFails(t *testing.T) {
 // hanging is a store that answers no load.
 type hanging struct{ *memory }
 
+// errDated reports a request with a deadline, until which the driver would retry
+// without a pause.
+var errDated = errors.New("the request has a deadline")
+
 func (hanging) Load(ctx context.Context, _ []project.Unit) ([]project.Loaded, error) {
+	if _, dated := ctx.Deadline(); dated {
+		return nil, errDated
+	}
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 const (
@@ -80,9 +82,9 @@ func (b *batch) load(ctx context.Context, units []*unit) []Loaded {
 	return loaded
 }
 
-// oneAttempt bounds one request.
+// oneAttempt bounds one request, without a deadline: see [mongox.Patient].
 func (b *batch) oneAttempt(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, b.attempt, errAttempt)
+	return mongox.Patient(ctx, b.attempt)
 }
 
 // fail leaves units in trouble.

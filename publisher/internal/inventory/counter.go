@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 const (
@@ -100,7 +102,7 @@ func (c *Counter) Run(ctx context.Context) {
 }
 
 func (c *Counter) countQuarantine(ctx context.Context) {
-	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+	looking, cancel := mongox.Patient(ctx, lookTimeout)
 	defer cancel()
 	records, err := c.options.Quarantine.Count(looking, quarantineLimit)
 	if ctx.Err() != nil {

@@ -30,6 +30,8 @@ type world struct {
 	countError, fillError error
 	fills                 int
 	hangs                 bool
+	// dated is whether a count had a deadline.
+	dated bool
 }
 
 func (w *world) set(change func(*world)) {
@@ -41,6 +43,9 @@ func (w *world) set(change func(*world)) {
 func (w *world) Count(ctx context.Context, limit int64) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if _, dated := ctx.Deadline(); dated {
+		w.dated = true
+	}
 	if w.hangs {
 		w.mu.Unlock()
 		<-ctx.Done()
@@ -166,6 +171,9 @@ func TestCountThatHangsIsGivenUp(t *testing.T) {
 		m.stop()
 		if took := time.Since(began); took > 0 {
 			t.Errorf("the end took %v", took)
+		}
+		if m.dated {
+			t.Error("a count has a deadline: the driver retries without a pause until then")
 		}
 	})
 }
