@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,10 +37,18 @@ type fake struct {
 	claims    int
 }
 
-func (f *fake) call(name string) {
+// call notes a call and gives the trouble of the moment.
+func (f *fake) call(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, name)
+	return f.trouble
+}
+
+func (f *fake) setTrouble(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trouble = err
 }
 
 func (f *fake) Claim(context.Context, time.Duration) (resume.Marker, bool, error) {
@@ -55,26 +64,27 @@ func (f *fake) Claim(context.Context, time.Duration) (resume.Marker, bool, error
 }
 
 func (f *fake) Extend(context.Context, resume.Marker, time.Duration) (int64, error) {
-	f.call("extend")
-	return f.head, f.trouble
+	return f.head, f.call("extend")
 }
 
 func (f *fake) Finish(_ context.Context, _ resume.Marker, watermark int64, _ time.Duration) (int64, error) {
-	f.call("finish")
+	trouble := f.call("finish")
 	if f.head > watermark {
-		return f.head, f.trouble
+		return f.head, trouble
 	}
-	return 0, f.trouble
+	return 0, trouble
 }
 
 func (f *fake) Postpone(_ context.Context, _ resume.Marker, failure resume.Failure) error {
-	f.call("postpone")
+	_ = f.call("postpone")
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.postponed = append(f.postponed, failure)
 	return nil
 }
 
 func (f *fake) Return(ctx context.Context, _ resume.Marker) error {
-	f.call("return")
+	_ = f.call("return")
 	return ctx.Err()
 }
 
@@ -148,10 +158,9 @@ func TestStuckIsPostponed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{due: []resume.Marker{{AggregateID: "7", Head: 4, Attempts: 2}, {AggregateID: "8", Head: 4, Attempts: 2}, {AggregateID: "9", Head: 4, Attempts: 6}}, head: 4}
-		pages := 0
+		var pages atomic.Int32
 		f.replay = func(_ context.Context, m resume.Marker, _ int64, final bool) (resume.Progress, error) {
-			if m.AggregateID == "8" && pages == 0 {
-				pages++
+			if m.AggregateID == "8" && pages.Add(1) == 1 {
 				return resume.Progress{Watermark: 1}, nil
 			}
 			if final {
@@ -197,7 +206,7 @@ func TestTroubleWithTheListIsSurvived(t *testing.T) {
 		f.trouble = nil
 		f.due = []resume.Marker{{AggregateID: "7", Head: 2}}
 		f.replay = func(context.Context, resume.Marker, int64, bool) (resume.Progress, error) {
-			f.trouble = errors.New("the claim is lost")
+			f.setTrouble(errors.New("the claim is lost"))
 			return resume.Progress{Watermark: 1}, nil
 		}
 		expect(t, f.start(t, time.Millisecond), "1", "0", "0", "0")
