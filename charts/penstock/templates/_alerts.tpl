@@ -4,8 +4,8 @@ order is at risk, now; warning: look at it in working hours.
 */}}
 
 {{/*
-Where an alert comes from. The expressions aggregate over the pods, so that nothing of
-it is left in their results, and alerts of two releases would be one to Alertmanager.
+The labels that name an alert's release. The expressions aggregate over the pods, so their
+results have no such labels, and Alertmanager would merge the alerts of two releases.
 */}}
 {{- define "penstock.alertSource" -}}
 release: {{ .Release.Name | quote }}
@@ -31,7 +31,7 @@ cluster: {{ . | quote }}
   labels: {severity: critical}
   annotations:
     summary: More than one publisher leads.
-    description: Two pods of this release have led at once for 2 minutes, or another publisher has taken this release's checkpoint more than twice in 15 minutes. Epochs keep the checkpoint safe; find out why the lease does not keep the publishers apart.
+    description: Two pods of this release have led at once for 2 minutes, or another publisher has taken this release's checkpoint more than twice in 15 minutes. Epochs keep the checkpoint safe. Find out why the lease does not prevent two leaders.
 - alert: PenstockPublisherTermsChange
   expr: sum(increase(penstock_publisher_terms_total{ {{- $pods }}, reason!="stopping"}[15m])) > 3
   labels: {severity: warning}
@@ -50,8 +50,8 @@ cluster: {{ . | quote }}
   for: 10m
   labels: {severity: warning}
   annotations:
-    summary: An idle shard holds the change stream back.
-    description: {{ `A shard without writes holds the change stream back for {{ $value | humanizeDuration }}.` | quote }}
+    summary: An idle shard delays the change stream.
+    description: {{ `A shard without writes delays the change stream by {{ $value | humanizeDuration }}.` | quote }}
 - alert: PenstockPublisherCatchUpStalled
   expr: max(delta(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }[30m])) >= 0 and on() max(penstock_publisher_leader{ {{- $pods -}} }) == 1 and on() max(penstock_publisher_stream_caught_up{ {{- $pods -}} }) == 0 and on() sum(rate(penstock_publisher_events_scanned_total{ {{- $pods -}} }[15m])) == 0
   for: 15m
@@ -86,14 +86,14 @@ cluster: {{ . | quote }}
   labels: {severity: critical}
   annotations:
     summary: The topic refuses the publisher.
-    description: The topic does not let the publisher send. It retries, and its process ends if that lasts.
+    description: The topic does not let the publisher send. The publisher retries, and its process ends if the refusals last.
 - alert: PenstockPublisherKeysDelayed
   expr: max(penstock_publisher_delayed_keys{ {{- $pods -}} }) > 0
   for: 10m
   labels: {severity: warning}
   annotations:
     summary: Events of some aggregates are not accepted.
-    description: {{ `{{ $value | humanize }} session keys have waited for 10 minutes, because sends of their next event fail.` | quote }}
+    description: {{ `{{ $value | humanize }} session keys have delayed events for 10 minutes, because sends of their next event fail.` | quote }}
 - alert: PenstockPublisherThrottled
   expr: sum(rate(penstock_publisher_throttled_total{ {{- $pods -}} }[5m])) > 0
   for: 15m
@@ -113,14 +113,14 @@ cluster: {{ . | quote }}
   labels: {severity: warning}
   annotations:
     summary: Events wait in the quarantine.
-    description: {{ `{{ $value | humanize }} events are in the quarantine. They were not published.` | quote }}
+    description: {{ `{{ $value | humanize }} events are in the quarantine and were not published.` | quote }}
 - alert: PenstockPublisherTopicFull
   expr: max(penstock_publisher_topic_size_bytes{ {{- $pods -}} }) / max(penstock_publisher_topic_size_limit_bytes{ {{- $pods -}} } > 0) > {{ divf $thresholds.topicFillPercent 100 }}
   for: 10m
   labels: {severity: critical}
   annotations:
     summary: The topic is almost full.
-    description: {{ `The topic has reached {{ $value | humanizePercentage }} of the size that it may have. When it is full, Service Bus refuses every send.` | quote }}
+    description: {{ `The topic has reached {{ $value | humanizePercentage }} of its size limit. When it is full, Service Bus refuses every send.` | quote }}
 - alert: PenstockPublisherSourceChanged
   expr: sum by (operation) (increase(penstock_publisher_source_mutations_total{ {{- $pods -}} }[15m])) > 0
   labels: {severity: warning}
@@ -182,8 +182,8 @@ cluster: {{ . | quote }}
   for: 1m
   labels: {severity: critical}
   annotations:
-    summary: Projectors have stopped, because too much of their input fails.
-    description: {{ `{{ $value }} pods do not project any more, so that nothing is dead-lettered or parked by a wrong setting.` | quote }}
+    summary: Projectors have stopped because too much of their input fails.
+    description: {{ `{{ $value }} pods have stopped projecting, so that a wrong setting does not dead-letter or park every event.` | quote }}
 - alert: PenstockProjectorLate
   expr: histogram_quantile(0.99, sum by (le) (rate(penstock_projector_event_age_seconds_bucket{ {{- $pods -}} }[5m]))) > {{ int64 $thresholds.eventAgeSeconds }}
   for: 10m
@@ -216,8 +216,8 @@ cluster: {{ . | quote }}
   for: 15m
   labels: {severity: warning}
   annotations:
-    summary: MongoDB does not take some read models.
-    description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} wait for MongoDB, which answers for others.` | quote }}
+    summary: MongoDB does not accept some read models.
+    description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} wait for MongoDB, which accepts other read models.` | quote }}
 {{- if eq (include "penstock.countsBacklog" .root) "true" }}
 - alert: PenstockProjectorDeadLetters
   expr: max(penstock_projector_dead_letters{ {{- $pods -}} }) > {{ int64 $thresholds.deadLetters }}

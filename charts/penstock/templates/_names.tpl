@@ -39,8 +39,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end }}
 
 {{/*
-Labels are merged as maps, never written one list after the other: the same key twice
-is invalid YAML to some readers, and to others the last one wins.
+Labels are merged as maps, because lists written one after the other can repeat a key.
+Some YAML readers refuse a repeated key, and others use its last value.
 */}}
 {{- define "penstock.labels" -}}
 {{- toYaml (merge (dict) (include "penstock.ownLabels" . | fromYaml) .Values.commonLabels) }}
@@ -77,10 +77,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{/*
-The checkpoint's name. Namespace and fullname are one release's only within a cluster:
-Kubernetes has each object once. A namespace has no dot in its name, so no two pairs
-read alike. A release that runs keeps the checkpoint that it has, whatever the chart
-called it at the time: another name would publish the whole event store again.
+The checkpoint's name. Within a cluster only one release has this namespace and fullname,
+because Kubernetes has each object once. A namespace's name has no dot, so two different
+pairs never give one name. A running release keeps the name of its checkpoint, even if an
+older chart chose it: with another name it would publish the whole event store again.
 */}}
 {{- define "penstock.streamName" -}}
 {{- coalesce .Values.publisher.stream.name (include "penstock.runningStream" .) (include "penstock.derivedStream" .) }}
@@ -90,7 +90,7 @@ called it at the time: another name would publish the whole event store again.
 {{- printf "%s.%s" .Release.Namespace (include "penstock.fullname" .) }}
 {{- end }}
 
-{{/* The stream of the StatefulSet in the cluster; empty where there is none to be seen. */}}
+{{/* The stream of the StatefulSet in the cluster; empty if the chart cannot read one. */}}
 {{- define "penstock.runningStream" -}}
 {{- $set := lookup "apps/v1" "StatefulSet" .Release.Namespace (include "penstock.componentName" (dict "root" . "component" "publisher")) }}
 {{- range dig "spec" "template" "spec" "containers" (list) ($set | default dict) }}
@@ -101,8 +101,8 @@ called it at the time: another name would publish the whole event store again.
 {{- end }}
 
 {{/*
-The Lease's name, or the lock's in MongoDB. Only in the release's own namespace is the
-fullname nobody else's; elsewhere the namespace belongs to the name.
+The Lease's name, or the lock's in MongoDB. The fullname is unique only
+in the release's own namespace; elsewhere the name includes the namespace.
 */}}
 {{- define "penstock.leaseName" -}}
 {{- default (include "penstock.leaseRole" .) .Values.publisher.lease.name }}
@@ -142,16 +142,16 @@ fullname nobody else's; elsewhere the namespace belongs to the name.
 {{- end }}
 
 {{/*
-The pod annotations that carry the projections of the values: a revision's pods have
-that revision's, however late they start, and no object beside them can be changed or
-deleted under them.
+The pod annotations that hold the projections of the values. A pod always starts with the
+projections of its own revision, because no separate object holds them that an upgrade
+could change or delete.
 */}}
 {{- define "penstock.projectionAnnotations" -}}
 {{- $annotations := dict }}
 {{- range $file, $text := .Values.projector.projections.files }}
 {{- $_ := set $annotations (printf "projections.penstock.dev/%s" $file) $text }}
 {{- end }}
-{{- /* The last line's end belongs to the last file's text. */}}
+{{- /* No trimming here: the last line break belongs to the last file's text. */}}
 {{ toYaml $annotations }}
 {{ end }}
 
@@ -167,8 +167,9 @@ deleted under them.
 {{- end }}
 
 {{/*
-The pods' names, as a regular expression: of this release only, not of another whose
-name begins with this one's. A Deployment with a long name loses the middle part.
+The pods' names, as a regular expression: It matches only this
+release, not a release whose name begins with this release's name. The pods of a Deployment
+with a long name lack the middle part.
 */}}
 {{- define "penstock.podPattern" -}}
 {{- printf "%s-%s" (include "penstock.componentName" .) (ternary "[0-9]+" "[a-z0-9]+(-[a-z0-9]+)?" (eq .component "publisher")) }}

@@ -201,8 +201,8 @@ volumeMounts:
 {{- end }}
 
 {{/*
-An update strategy. rollingUpdate belongs to one type only, and Helm merges the
-chart's default into the values of another.
+An update strategy. rollingUpdate is allowed for one type only, but Helm merges
+the chart's default into the values of every type.
 */}}
 {{- define "penstock.updateStrategy" -}}
 {{- toYaml (ternary . (omit . "rollingUpdate") (eq (default "RollingUpdate" .type) "RollingUpdate")) }}

@@ -1,6 +1,6 @@
 {{/*
 What the schema cannot say. Every problem is one line that names a value and ends with
-the remedy; all of them are told at once.
+the remedy; all problems are reported together.
 */}}
 
 {{- define "penstock.validate" -}}
@@ -81,7 +81,7 @@ azure.workloadIdentity.enabled is false though there is a client id for the {{ $
 {{- end }}
 {{- range $own.extraContainers }}
 {{- if eq .name $component }}
-{{ $component }}.extraContainers has a container by the name of {{ .name }}, as the service's: choose another name
+{{ $component }}.extraContainers has a container named {{ .name }}, which is the service's name: choose another name
 {{ end }}
 {{- end }}
 {{- end }}
@@ -130,7 +130,7 @@ projector.projections has neither files nor existingConfigMap: give the YAML of 
 {{- $size := 0 }}
 {{- range $name, $text := $projections.files }}{{ $size = add $size (len $name) (len $text) }}{{ end }}
 {{- if gt $size 200000 }}
-projector.projections.files has {{ $size }} bytes, and the annotations of a pod take 256 KiB in all: use at most 200000, or name a ConfigMap of yours in projector.projections.existingConfigMap, or put the projections into an image and set projector.projections.inCode
+projector.projections.files has {{ $size }} bytes, and the annotations of a pod take 256 KiB in all: use at most 200000, or name your own ConfigMap in projector.projections.existingConfigMap, or put the projections into an image and set projector.projections.inCode
 {{ end }}
 {{- end }}
 
