@@ -33,19 +33,19 @@ type ServiceBus struct {
 // of the events.
 const NewAccept = "accept"
 
-// Projections says what is made of the events.
+// Projections says which read models are built, and how.
 type Projections struct {
 	Path          string        `name:"projections" env:"PENSTOCK_PROJECTIONS" placeholder:"PATH" help:"The projections: a YAML file, or a folder whose *.yaml and *.yml files are all read."`
-	Check         bool          `name:"check-projections" help:"Check the configuration and the projections, connect to nothing, and end: with exit status 0 where all is right, else with 2 and every problem."`
-	InferEvents   int           `name:"infer-events" placeholder:"N" help:"Read the N oldest and the N newest events of the event store, print the section events of a file of projections with the fields and types of their payloads, and end. Nothing else is connected to, so only the settings of the event store and its documents are needed."`
-	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises of the event ids of an aggregate: 1, 2, 3 and so on, so that a hole is a gap (strict), or only that they rise (increasing). Then nobody would miss a message, so those of a session are received one by one, a round trip each."`
-	New           string        `name:"new-projections" env:"PENSTOCK_NEW_PROJECTIONS" enum:"refuse,accept" default:"refuse" help:"With --sequence=increasing: whether a projection that has no read model yet may start although the event store has events (accept) or not (refuse). No gap shows there what such a projection has missed. Accept it only while the topic still brings every event, as when Penstock is started for the first time."`
+	Check         bool          `name:"check-projections" help:"Check the configuration and the projections, connect to nothing, and exit: with status 0 if everything is valid, otherwise with status 2 and a list of every problem."`
+	InferEvents   int           `name:"infer-events" placeholder:"N" help:"Read the N oldest and the N newest events of the event store, print the section events of a projections file with the fields and types of their payloads, and exit. It connects to the event store only, so it needs only the settings of the event store and its documents."`
+	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises about the event ids of an aggregate: they are 1, 2, 3 and so on, so that a missing id is a gap (strict), or they only increase (increasing). With increasing a lost message cannot be detected, so the messages of a session are received one by one, with one round trip each."`
+	New           string        `name:"new-projections" env:"PENSTOCK_NEW_PROJECTIONS" enum:"refuse,accept" default:"refuse" help:"With --sequence=increasing: whether a projection that has no read model yet may start although the event store has events (accept) or not (refuse). Events that such a projection has missed cannot be detected. Accept it only while the topic still brings every event, for example when Penstock starts for the first time."`
 	BatchSize     int           `name:"batch-size" env:"PENSTOCK_BATCH_SIZE" default:"256" help:"Events of a session that are projected together. A session holds up to a few times as many in memory."`
-	LoadBytes     int           `name:"load-bytes" env:"PENSTOCK_LOAD_BYTES" default:"67108864" help:"About how many bytes of read models this process holds in memory while it applies events to them. Applying may take as much again once or twice. A read model that is larger than this is loaded alone."`
-	FailureLimit  float64       `name:"failure-limit" env:"PENSTOCK_FAILURE_LIMIT" default:"0.2" help:"Share of the recent events of a rule that may fail for good, above 0 and at most 1. A rule is a projection's handler of an event type, or the reading of messages. Above it the projector stops, is not ready and says which rule fails, instead of parking and dead-lettering its whole input; 1 switches that off."`
-	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for those of other sessions, to share a round trip with them. A lone one does not wait."`
+	LoadBytes     int           `name:"load-bytes" env:"PENSTOCK_LOAD_BYTES" default:"67108864" help:"About how many bytes of read models this process holds in memory while it applies events to them. Applying can take up to twice as much in addition. A read model that is larger than this is loaded alone."`
+	FailureLimit  float64       `name:"failure-limit" env:"PENSTOCK_FAILURE_LIMIT" default:"0.2" help:"Share of the recent events of a rule that may fail permanently, above 0 and at most 1. A rule is a projection's handler of an event type, or the reading of messages. If more fail, the projector stops, is not ready and reports which rule fails, instead of parking and dead-lettering its whole input. 1 switches the check off."`
+	FlushInterval time.Duration `name:"flush-interval" env:"PENSTOCK_FLUSH_INTERVAL" default:"2ms" help:"How long a write waits for writes of other sessions, to share a round trip with them. A write does not wait if there are no others."`
 
-	Adopt string `name:"adopt-read-models" env:"PENSTOCK_ADOPT_READ_MODELS" placeholder:"CODE" help:"Take over projections, read models or the subscription of another pipeline: the code that the refusal to start prints. It allows that one takeover and no other, so it has no effect afterwards."`
+	Adopt string `name:"adopt-read-models" env:"PENSTOCK_ADOPT_READ_MODELS" placeholder:"CODE" help:"Code to take over projections, read models or the subscription of another pipeline. The projector prints it when it refuses to start. It allows that one takeover and has no effect afterwards."`
 
 	// InCode says that projections in Go are registered: then Path may be empty.
 	InCode bool `kong:"-"`
@@ -54,19 +54,19 @@ type Projections struct {
 // Sessions says how sessions are drained.
 type Sessions struct {
 	Slots       int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"64" help:"Sessions that this process drains at the same time."`
-	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"30ms" help:"How long a session may have no message before its slot goes on to another, where some wait; at least three round trips to the broker. Where none does, a session is kept for --session-hold."`
+	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"30ms" help:"How long a session may have no message before its slot takes another session that waits; at least three round trips to the broker. If no session waits, the slot keeps its session for --session-hold."`
 	Hold        time.Duration `name:"session-hold" env:"PENSTOCK_SESSION_HOLD" default:"1m" help:"How long a session without messages is kept at most. Accepting it again takes about 15 round trips."`
 	Tenure      time.Duration `name:"session-tenure" env:"PENSTOCK_SESSION_TENURE" default:"2m" help:"How long a busy session is kept at most, so that others have a turn and new pods get their share."`
-	GapHold     time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before what is missing is read from the event store."`
-	GapPatience time.Duration `name:"gap-patience" env:"PENSTOCK_GAP_PATIENCE" default:"10s" help:"How long an event waits whose predecessor is not in the event store either. Then its aggregate is parked with the reason missing, and resumes by itself once the event is there."`
-	ParkAfter   time.Duration `name:"park-after" env:"PENSTOCK_PARK_AFTER" default:"1m" help:"How long MongoDB may fail for an aggregate, while events of other aggregates are written, before the aggregate is parked with the reason unavailable. It resumes by itself once MongoDB answers. An outage for all aggregates parks none."`
-	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"Bytes of messages that all sessions together take in ahead of projecting: real bytes for what has come, a forecast from the sessions' last messages for what was asked for. What is being projected, or has to be tried again, comes in addition: at most as much once more. Messages that suddenly are much larger can exceed it once, by what was asked for before."`
+	GapHold     time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before the missing events are read from the event store."`
+	GapPatience time.Duration `name:"gap-patience" env:"PENSTOCK_GAP_PATIENCE" default:"10s" help:"How long an event waits if the event store does not have its predecessor either. Then its aggregate is parked with the reason missing, and resumes by itself when the event store has the event."`
+	ParkAfter   time.Duration `name:"park-after" env:"PENSTOCK_PARK_AFTER" default:"1m" help:"How long MongoDB may fail for an aggregate, while events of other aggregates are written, before the aggregate is parked with the reason unavailable. It resumes by itself when MongoDB answers. An outage for all aggregates parks none."`
+	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"Bytes of messages that all sessions together prefetch. Received messages count with their size; requested messages count with a forecast from the session's last messages. Messages that are being projected or retried take at most as much again. If messages suddenly become much larger, those already requested can exceed the limit once."`
 }
 
 // Backlog says how the sessions that have messages are counted, for an autoscaler.
 type Backlog struct {
-	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the sessions of the subscription that have messages, and its dead letters, for the metrics penstock_projector_backlog_sessions and penstock_projector_dead_letters; 0 for never."`
-	Limit    int           `name:"backlog-limit" env:"PENSTOCK_BACKLOG_LIMIT" default:"5000" help:"How far they are counted. A hundred of them take a request, of about ten round trips."`
+	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the dead letters of the subscription and its sessions that have messages, for the metrics penstock_projector_backlog_sessions and penstock_projector_dead_letters; 0 means never."`
+	Limit    int           `name:"backlog-limit" env:"PENSTOCK_BACKLOG_LIMIT" default:"5000" help:"Largest number of sessions that is counted. A hundred sessions take one request of about ten round trips."`
 }
 
 // Process says how the process behaves as one.
@@ -74,5 +74,5 @@ type Process struct {
 	Log          obs.Config    `embed:""`
 	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are served."`
 	PProf        bool          `name:"pprof" env:"PENSTOCK_PPROF" help:"Serve /debug/pprof on the admin address too."`
-	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop may take to finish what has been received and to release the sessions. Keep the pod's grace period 5s above it."`
+	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop may take to finish the received events and to release the sessions. The pod's grace period must be at least 5s longer."`
 }

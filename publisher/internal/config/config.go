@@ -20,7 +20,7 @@ const (
 	ElectionKubernetes = "kubernetes"
 	// ElectionMongoDB elects by a document in the database of the state.
 	ElectionMongoDB = "mongodb"
-	// ElectionNone leads at once: for a publisher that nobody else runs beside.
+	// ElectionNone leads without an election, for a publisher that runs in one process only.
 	ElectionNone = "none"
 )
 
@@ -39,44 +39,44 @@ type Config struct {
 
 // Stream says what is read, and from where.
 type Stream struct {
-	Name          string        `name:"stream" env:"PENSTOCK_STREAM" default:"events" placeholder:"NAME" help:"Name of the checkpoint. Publishers of one pipeline share it; a new name starts afresh. A publisher with another event store, topic or session mode than the checkpoint records refuses to start."`
-	Adopt         string        `name:"adopt-checkpoint" env:"PENSTOCK_ADOPT_CHECKPOINT" placeholder:"CODE" help:"Take over the checkpoint of another pipeline: the code that the refusal to start prints. It allows that one takeover and no other, so it has no effect afterwards."`
-	Start         string        `name:"start" env:"PENSTOCK_START" default:"beginning" placeholder:"WHERE" help:"Where to start when there is no checkpoint yet: beginning (everything in the event store, then what follows), now, or an RFC 3339 time such as 2026-03-01T00:00:00Z; where the oplog no longer reaches back to it, everything is published."`
+	Name          string        `name:"stream" env:"PENSTOCK_STREAM" default:"events" placeholder:"NAME" help:"Name of the checkpoint. Publishers of one pipeline share it. A new name has no checkpoint, so the publisher starts at --start. The publisher refuses to start if the checkpoint records another event store, topic or session mode."`
+	Adopt         string        `name:"adopt-checkpoint" env:"PENSTOCK_ADOPT_CHECKPOINT" placeholder:"CODE" help:"Code to take over the checkpoint of another pipeline. The publisher prints it when it refuses to start. It allows that one takeover and has no effect afterwards."`
+	Start         string        `name:"start" env:"PENSTOCK_START" default:"beginning" placeholder:"WHERE" help:"Where to start when there is no checkpoint yet: beginning (everything in the event store, then new events), now, or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, everything is published."`
 	PrefetchBytes int64         `name:"prefetch-bytes" env:"PENSTOCK_PREFETCH_BYTES" default:"16777216" help:"Bytes of events that are read ahead of publishing."`
-	Unreadable    float64       `name:"unreadable-limit" env:"PENSTOCK_UNREADABLE_LIMIT" default:"0.5" placeholder:"SHARE" help:"Share of the events, at the start of a sample of the store and later of the last 100, that may be unreadable. Beyond it the publisher stops and says why, before anything goes to the quarantine or the checkpoint moves. 1 switches this off, for a store that really holds such events."`
-	Silence       time.Duration `name:"stream-silence" env:"PENSTOCK_STREAM_SILENCE" default:"1m" help:"How long the change stream's position may stand still once it has caught up, or MongoDB may leave pings unanswered while it catches up, before the stream is reopened; after twice that, /livez fails. More than 10s, at which an idle replica set writes to its oplog."`
+	Unreadable    float64       `name:"unreadable-limit" env:"PENSTOCK_UNREADABLE_LIMIT" default:"0.5" placeholder:"SHARE" help:"Share of events that may be unreadable: in a sample of the store at the start, and later in the last 100 events. If more are, the publisher stops and logs the reason before the checkpoint passes them. 1 switches the check off, for a store that really holds such events."`
+	Silence       time.Duration `name:"stream-silence" env:"PENSTOCK_STREAM_SILENCE" default:"1m" help:"How long a stream that has caught up may make no progress, or MongoDB may leave pings unanswered while it catches up, before the stream is reopened. After twice that, /livez fails. It must exceed 10s, because an idle replica set writes to its oplog every 10s."`
 }
 
 // Publish says how events are sent.
 type Publish struct {
 	Encoding           string        `name:"encoding" env:"PENSTOCK_ENCODING" enum:"json,bson" default:"json" help:"Form of the message bodies: json (relaxed MongoDB Extended JSON) or bson."`
-	SessionMode        string        `name:"session-mode" env:"PENSTOCK_SESSION_MODE" enum:"aggregate,bucket" default:"aggregate" help:"What shares a session: each aggregate has its own (aggregate), or the aggregates are spread over a fixed number of them (bucket), which is much faster to drain where aggregates are many and short-lived. Changing it breaks the order of what is on the topic at that moment."`
-	SessionBuckets     int           `name:"session-buckets" env:"PENSTOCK_SESSION_BUCKETS" default:"64" help:"Number of sessions in session mode bucket. Changing it breaks the order of what is on the topic at that moment."`
-	ClaimCheck         bool          `name:"claim-check" env:"PENSTOCK_CLAIM_CHECK" default:"true" negatable:"" help:"Send an event that is too large for the topic without its payload, for the projector to read it in the event store. Without it such an event goes to the quarantine."`
+	SessionMode        string        `name:"session-mode" env:"PENSTOCK_SESSION_MODE" enum:"aggregate,bucket" default:"aggregate" help:"What shares a session: each aggregate has its own (aggregate), or the aggregates are spread over a fixed number of them (bucket), which is much faster to drain if aggregates are many and short-lived. A change breaks the order of the events that are on the topic at that moment."`
+	SessionBuckets     int           `name:"session-buckets" env:"PENSTOCK_SESSION_BUCKETS" default:"64" help:"Number of sessions in session mode bucket. A change breaks the order of the events that are on the topic at that moment."`
+	ClaimCheck         bool          `name:"claim-check" env:"PENSTOCK_CLAIM_CHECK" default:"true" negatable:"" help:"Send an event that is too large for the topic without its payload; the projector reads it from the event store. Without it such an event goes to the quarantine."`
 	Batching           string        `name:"batching" env:"PENSTOCK_BATCHING" enum:"auto,off,session,mixed" default:"auto" help:"Events in one broker message: one (off), those of one session (session), of any sessions (mixed), or what the topic's properties allow (auto)."`
 	Connections        int           `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"4" help:"Connections to Service Bus."`
 	MaxInflightEvents  int           `name:"max-inflight-events" env:"PENSTOCK_MAX_INFLIGHT_EVENTS" default:"16384" help:"Events that may await the broker's answer before reading stops."`
-	MaxInflightBytes   int64         `name:"max-inflight-bytes" env:"PENSTOCK_MAX_INFLIGHT_BYTES" default:"67108864" help:"Bytes of events that may await the broker's answer before reading stops. Encoding takes about three times the size of what is being sent in addition."`
-	CheckpointInterval time.Duration `name:"checkpoint-interval" env:"PENSTOCK_CHECKPOINT_INTERVAL" default:"1s" help:"Time between two saves of the checkpoint: what a crash repeats at most, beside what is in flight."`
+	MaxInflightBytes   int64         `name:"max-inflight-bytes" env:"PENSTOCK_MAX_INFLIGHT_BYTES" default:"67108864" help:"Bytes of events that may await the broker's answer before reading stops. In addition, encoding takes about three times the size of the events that are being sent."`
+	CheckpointInterval time.Duration `name:"checkpoint-interval" env:"PENSTOCK_CHECKPOINT_INTERVAL" default:"1s" help:"Time between two saves of the checkpoint. A crash repeats at most the events of this time and those in flight."`
 }
 
 // Refusals says what happens to events that the topic does not accept, and for how long
 // a server may refuse the publisher itself.
 type Refusals struct {
-	MaxAttempts     int           `name:"max-send-attempts" env:"PENSTOCK_MAX_SEND_ATTEMPTS" default:"5" help:"Times that the topic may refuse one event, while it accepts others, before the event goes to the quarantine with reason refused. An event that fails without a clear refusal is given 2 minutes, too."`
-	QuarantineShare float64       `name:"quarantine-share" env:"PENSTOCK_QUARANTINE_SHARE" default:"0.05" help:"Largest share of the last 1000 events that may go to the quarantine. If more would, the publisher ends before the checkpoint passes them, because the cause is then a setting and not the events. 10 events are always allowed."`
-	FatalAfter      time.Duration `name:"fatal-after" env:"PENSTOCK_FATAL_AFTER" default:"10m" help:"How long Service Bus or MongoDB may refuse a publisher that has worked before (no such topic, no rights, every event refused) until the process ends. Until then it retries and is not ready. At the start it ends at once."`
+	MaxAttempts     int           `name:"max-send-attempts" env:"PENSTOCK_MAX_SEND_ATTEMPTS" default:"5" help:"Times that the topic may refuse one event, while it accepts others, before the event goes to the quarantine with reason refused. An event that fails without an explicit refusal must also have failed for 2 minutes."`
+	QuarantineShare float64       `name:"quarantine-share" env:"PENSTOCK_QUARANTINE_SHARE" default:"0.05" help:"Largest share of the last 1000 events that may go to the quarantine because the topic refuses them. If more would, the publisher ends before the checkpoint passes them, because then a setting is wrong and not the events. 10 events are always allowed. Unreadable events do not count here: PENSTOCK_UNREADABLE_LIMIT is their limit."`
+	FatalAfter      time.Duration `name:"fatal-after" env:"PENSTOCK_FATAL_AFTER" default:"10m" help:"How long Service Bus or MongoDB may refuse a publisher that has worked before (no such topic, no rights, every event refused) before the process ends. Until then it retries and is not ready. A publisher that is refused at its start ends immediately."`
 }
 
 // Election says how the one publisher is chosen.
 type Election struct {
-	Kind          string        `name:"election" env:"PENSTOCK_ELECTION" enum:"kubernetes,mongodb,none" default:"kubernetes" help:"How the one publisher is chosen: by a Kubernetes Lease (kubernetes), by a document in the database of the state (mongodb), or not at all (none), where only one process is ever run."`
-	LeaseName     string        `name:"lease-name" env:"PENSTOCK_LEASE_NAME" placeholder:"NAME" help:"Name of the lease, which the publishers of one pipeline share and no others; without it, penstock-publisher-STREAM-HASH, where HASH depends on the event store's collection and the topic."`
-	Namespace     string        `name:"lease-namespace" env:"PENSTOCK_LEASE_NAMESPACE" placeholder:"NAME" help:"Kubernetes namespace of the lease; without it, the pod's own."`
+	Kind          string        `name:"election" env:"PENSTOCK_ELECTION" enum:"kubernetes,mongodb,none" default:"kubernetes" help:"How the one publisher is chosen: by a Kubernetes Lease (kubernetes), by a document in the database of the state (mongodb), or not at all (none), if only one process ever runs."`
+	LeaseName     string        `name:"lease-name" env:"PENSTOCK_LEASE_NAME" placeholder:"NAME" help:"Name of the lease, which only the publishers of one pipeline share. The default is penstock-publisher-STREAM-HASH; HASH depends on the event store's collection and the topic."`
+	Namespace     string        `name:"lease-namespace" env:"PENSTOCK_LEASE_NAMESPACE" placeholder:"NAME" help:"Kubernetes namespace of the lease; the default is the pod's namespace."`
 	LeaseDuration time.Duration `name:"lease-duration" env:"PENSTOCK_LEASE_DURATION" default:"15s" help:"How long after its last renewal another publisher takes over from a dead one. Whole seconds."`
 	RenewDeadline time.Duration `name:"lease-renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"How long a leader tries to renew the lease before it stops publishing."`
 	RetryPeriod   time.Duration `name:"lease-retry-period" env:"PENSTOCK_LEASE_RETRY_PERIOD" default:"2s" help:"Time between two renewals of the lease. A standby looks at it four times as often."`
-	Identity      string        `name:"identity" env:"PENSTOCK_IDENTITY" placeholder:"NAME" help:"Name of this process in the lease, made unique by what is appended to it; without it, the host's name."`
+	Identity      string        `name:"identity" env:"PENSTOCK_IDENTITY" placeholder:"NAME" help:"Name of this process in the lease; a unique suffix is appended. The default is the host's name."`
 	// Kubeconfig is client-go's own variable.
 	Kubeconfig string `name:"kubeconfig" env:"KUBECONFIG" placeholder:"FILE" help:"Kubernetes configuration to use outside a pod."`
 }
@@ -86,12 +86,12 @@ type Process struct {
 	Log          obs.Config    `embed:""`
 	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are served."`
 	PProf        bool          `name:"pprof" env:"PENSTOCK_PPROF" help:"Serve /debug/pprof on the admin address too."`
-	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop waits for the broker to accept what is in flight. Keep the pod's grace period above it and the lease's renew deadline together."`
+	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop waits for the broker to accept the events in flight. The pod's grace period must exceed the sum of this and the lease's renew deadline."`
 }
 
-// LeaseName is the lease's name. Unless it is set, two pipelines have two, also if both
-// have the default stream name: a standby behind another pipeline's leader would wait for
-// ever.
+// LeaseName is the lease's name. The default differs between two pipelines even if both
+// have the default stream name, because a standby behind another pipeline's leader would
+// wait forever.
 func (c *Config) LeaseName() string {
 	events := c.MongoDB.Events()
 	hash := fnv.New32a()

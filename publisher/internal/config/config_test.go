@@ -124,7 +124,7 @@ func TestDurationsAreCheckedAgainstEachOther(t *testing.T) {
 	}{
 		"as short as the sandbox's":        {map[string]string{"PENSTOCK_LEASE_DURATION": "6s", "PENSTOCK_LEASE_RENEW_DEADLINE": "4s", "PENSTOCK_LEASE_RETRY_PERIOD": "1s"}, ""},
 		"deadline not below the duration":  {map[string]string{"PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, "the leader must give up"},
-		"one attempt only":                 {map[string]string{"PENSTOCK_LEASE_RETRY_PERIOD": "9s"}, "one attempt only"},
+		"only one attempt":                 {map[string]string{"PENSTOCK_LEASE_RETRY_PERIOD": "9s"}, "there is only one attempt"},
 		"none of it counts without others": {map[string]string{"PENSTOCK_ELECTION": "none", "PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, ""},
 		"a name that only MongoDB takes":   {map[string]string{"PENSTOCK_ELECTION": "mongodb", "PENSTOCK_LEASE_NAME": "Not_DNS"}, ""},
 		"a stream whose lease has no name": {map[string]string{"PENSTOCK_STREAM": "my_stream"}, "penstock-publisher-my_stream"},

@@ -89,7 +89,7 @@ func (e Election) validate(leaseName string) error {
 	}
 	var p problems
 	if e.Kind == ElectionKubernetes {
-		p.require(isDNSName(leaseName), "PENSTOCK_LEASE_NAME is %q, no name of a Kubernetes object: use lower-case letters, digits, - and .", leaseName)
+		p.require(isDNSName(leaseName), "PENSTOCK_LEASE_NAME is %q, which is not a name of a Kubernetes object: use lower-case letters, digits, - and .", leaseName)
 	}
 	p.require(e.LeaseDuration >= time.Second && e.LeaseDuration%time.Second == 0,
 		"PENSTOCK_LEASE_DURATION is %v: use whole seconds, since a Lease holds no fractions", e.LeaseDuration)
@@ -99,7 +99,7 @@ func (e Election) validate(leaseName string) error {
 		"PENSTOCK_LEASE_DURATION is %v and PENSTOCK_LEASE_RENEW_DEADLINE %v: the leader must give up before another takes over, so make the duration the longer one",
 		e.LeaseDuration, e.RenewDeadline)
 	p.require(float64(e.RenewDeadline) > retryJitter*float64(e.RetryPeriod),
-		"PENSTOCK_LEASE_RENEW_DEADLINE is %v and PENSTOCK_LEASE_RETRY_PERIOD %v: make the deadline more than %v times the period, or there is one attempt only",
+		"PENSTOCK_LEASE_RENEW_DEADLINE is %v and PENSTOCK_LEASE_RETRY_PERIOD %v: make the deadline more than %v times the period, because otherwise there is only one attempt",
 		e.RenewDeadline, e.RetryPeriod, retryJitter)
 	return errors.Join(p...)
 }
