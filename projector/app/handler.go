@@ -163,7 +163,7 @@ func (h *handler) report(ctx context.Context, err error, events int) {
 func verdict(r project.Result, err error) drain.Verdict {
 	switch r.Verdict {
 	case project.Done:
-		return drain.Verdict{Outcome: drain.Done, Written: r.Written}
+		return drain.Verdict{Outcome: drain.Done, Answered: r.Answered}
 	case project.Held:
 		return drain.Verdict{Outcome: drain.Gap, Err: fmt.Errorf("event %d is missing", r.Missing)}
 	case project.Poison:
@@ -174,6 +174,6 @@ func verdict(r project.Result, err error) drain.Verdict {
 		}
 		return v
 	default:
-		return drain.Verdict{Outcome: drain.Retry, Err: err}
+		return drain.Verdict{Outcome: drain.Retry, Answered: r.Answered, Err: err}
 	}
 }

@@ -84,7 +84,7 @@ func TestVerdicts(t *testing.T) {
 	engine := &fakeEngine{
 		err: errors.New("no primary"),
 		results: map[int64]project.Result{
-			1: {Verdict: project.Done, Written: true},
+			1: {Verdict: project.Done, Answered: true},
 			2: {Verdict: project.Pending},
 			3: {Verdict: project.Poison, Causes: []*project.Error{cause}},
 			4: {Verdict: project.Held, Missing: 2},
@@ -96,7 +96,7 @@ func TestVerdicts(t *testing.T) {
 	if got := outcomes(verdicts); !slices.Equal(got, want) {
 		t.Fatalf("outcomes %v, want %v", got, want)
 	}
-	if !verdicts[0].Written {
+	if !verdicts[0].Answered {
 		t.Error("a written event counts as found")
 	}
 	if !errors.Is(verdicts[1].Err, engine.err) || verdicts[2].Reason != "expression" || !errors.Is(verdicts[2].Err, cause) || verdicts[3].Err == nil {

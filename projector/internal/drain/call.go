@@ -84,8 +84,8 @@ func (s *session) finish(work context.Context, c *call) {
 		s.log.Error().Int("events", len(c.batch)).Int("verdicts", len(c.verdicts)).Msg("handler's verdicts do not fit its events, trying the events again")
 		c.verdicts = make([]Verdict, len(c.batch))
 	}
-	if slices.ContainsFunc(c.verdicts, func(v Verdict) bool { return v.Outcome == Done && v.Written }) {
-		s.lanes.failures.written(s.active)
+	if slices.ContainsFunc(c.verdicts, func(v Verdict) bool { return v.Answered }) {
+		s.lanes.failures.answered(s.active)
 	}
 	for _, done := range s.lanes.apply(c, s.active) {
 		s.settler.settle(work, done.Delivery, done.Verdict)

@@ -32,7 +32,7 @@
 // A lane that cannot go on waits by itself, and no slot, call or session waits for it:
 //
 //	        done                      store failed            longer than ParkAfter
-//	fresh ◀──────▶ in a call ──▶ retrying ────────────┐      (while others are written)
+//	fresh ◀──────▶ in a call ──▶ retrying ────────────┐      (while the store answers)
 //	  ▲                │          100 ms .. 5 s        ├──▶ giving up ──▶ done: parked
 //	  └── predecessor ─┴──▶ gap ──────▶ repairing ─────┘      longer than GapPatience
 //	                        Hold       200 ms .. 5 s
@@ -47,8 +47,9 @@
 //   - What a process knows of a failing aggregate outlives the session: the time that
 //     it has failed goes on in the next one, and its events are kept out of the calls of
 //     healthy lanes from the start.
-//   - That time runs only while events of other aggregates are written. An outage of the
-//     store gives up no aggregate, however long it lasts.
+//   - That time runs only while the store takes writes of other aggregates, or refuses
+//     one because of another document. An outage of the store gives up no aggregate,
+//     however long it lasts.
 //   - A lane in trouble keeps a bounded number of deliveries. Further ones are
 //     forgotten: they stay locked and come again after the session's release. If nothing
 //     else can be written either, nothing is forgotten, and the broker is held back.

@@ -13,16 +13,18 @@ const (
 	maxFailures = 4096
 	// failureShown is how long it counts in the metric.
 	failureShown = time.Minute
-	// writeStride is how long a write is evidence that the store works.
-	writeStride = 5 * time.Second
+	// answerStride is how long an answer is evidence that the store works. It is not
+	// shorter than the longest pause of a lane.
+	answerStride = maxLanePause
 )
 
 // failures remembers which aggregates could not be finished, and for how long. All
 // sessions of a process share one: a session that is given back at the end of its
 // tenure comes again, and the time that its aggregates have failed goes on.
 //
-// That time runs only while events of other aggregates are written. It stands still
-// while the store is down for all of them, so an outage gives up no aggregate.
+// That time runs only while the store takes writes of other aggregates, or refuses one
+// because of another document. It stands still while the store is down for all of them,
+// so an outage gives up no aggregate.
 type failures struct {
 	// memory is how long an aggregate is remembered that this process has not tried
 	// again: another process has its session, or nothing comes for it.
@@ -32,9 +34,9 @@ type failures struct {
 	byAggregate map[string]*failure
 	// any is whether byAggregate has an entry. It spares healthy aggregates the lock.
 	any atomic.Bool
-	// clock is for how long events have been written, wrote when one was written last.
+	// clock is for how long the store has answered writes, last when it answered one.
 	clock time.Duration
-	wrote time.Time
+	last  time.Time
 	// swept is when entries were looked for that are out of date.
 	swept time.Time
 }
@@ -58,18 +60,18 @@ func newFailures(limit time.Duration) *failures {
 	return &failures{memory: failureMemory * limit, byAggregate: make(map[string]*failure)}
 }
 
-// written notes that events have been written.
-func (f *failures) written(now time.Time) {
+// answered notes that the store has answered a write.
+func (f *failures) answered(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.wrote.IsZero() {
-		f.clock += min(max(now.Sub(f.wrote), 0), writeStride)
+	if !f.last.IsZero() {
+		f.clock += min(max(now.Sub(f.last), 0), answerStride)
 	}
-	f.wrote = now
+	f.last = now
 }
 
 // failed notes that a store failed for an aggregate. It gives for how long that has been
-// so while others were written, 0 if the aggregate cannot be remembered, and whether so
+// so while the store answered others, 0 if the aggregate cannot be remembered, and whether so
 // few aggregates fail that the trouble may be theirs.
 func (f *failures) failed(key string, now time.Time) (lasted time.Duration, few bool) {
 	f.mu.Lock()

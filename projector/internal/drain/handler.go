@@ -69,10 +69,10 @@ const (
 // Verdict is the outcome of one delivery.
 type Verdict struct {
 	Outcome Outcome
-	// Written says of a Done event that this call wrote to the store of the read
-	// models for it, and did not only find that there was nothing to do. It is the
-	// evidence that the store works.
-	Written bool
+	// Answered says that the store of the read models took a write for the event in
+	// this call, or refused one because of another document. It is the evidence that the
+	// store works. It is false if there was nothing to write.
+	Answered bool
 	// Reason and Err explain a Poison in the dead-letter queue, and Err a Retry in
 	// the log.
 	Reason string

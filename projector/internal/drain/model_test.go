@@ -124,7 +124,7 @@ func (m *model) project(key string, from, id int64) drain.Verdict {
 		m.applied[key] = append(m.applied[key], v)
 		m.watermark[key] = v
 	}
-	return drain.Verdict{Outcome: drain.Done, Written: true}
+	return drain.Verdict{Outcome: drain.Done, Answered: true}
 }
 
 // giveUp parks an aggregate until it is resumed.

@@ -172,6 +172,39 @@ func TestOutageGivesUpNothing(t *testing.T) {
 	})
 }
 
+// conflicting is a handler whose store refuses every event because of another document.
+type conflicting struct{}
+
+func (conflicting) Handle(_ context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+	verdicts := make([]drain.Verdict, len(batch))
+	for i := range verdicts {
+		verdicts[i] = drain.Verdict{Outcome: drain.Retry, Answered: true}
+		if attempt == drain.GiveUp {
+			verdicts[i] = drain.Verdict{Outcome: drain.Poison, Reason: "rejected"}
+		}
+	}
+	return verdicts
+}
+
+// An aggregate whose document conflicts with another one is given up in time although
+// nothing else is written: the refusal shows that the store works.
+func TestLoneConflictIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker.send("bucket", "bad", 1)
+		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) {
+			o.Handler, o.ParkAfter = conflicting{}, time.Minute
+		})
+		pause(t.Context(), 50*time.Second)
+		if n := broker.unsettled(); n != 1 {
+			t.Errorf("%d messages are unsettled before the time is up, want 1", n)
+		}
+		s.settled(t, 30*time.Second)
+		s.end(t)
+	})
+}
+
 // Where thousands of aggregates fail at the same time, the store is in trouble, and none
 // is given up although others are written.
 func TestManyFailuresGiveUpNothing(t *testing.T) {

@@ -174,11 +174,14 @@ func (a *aggregate) result(i int) Result {
 			}
 		case i >= len(u.settled):
 			verdict = Pending
+			if u.conflict != nil {
+				r.Answered = true
+			}
 		case u.settled[i] == settledPoison:
 			verdict = Poison
 			r.Causes = append(r.Causes, u.cause)
 		case u.settled[i] == settledApplied, u.settled[i] == settledIgnored:
-			r.Written = true
+			r.Answered = true
 		}
 		r.Verdict = worse(r.Verdict, verdict)
 	}

@@ -196,9 +196,10 @@ type Result struct {
 	Missing int64
 	// Causes are, for Poison, the errors that parked the aggregate.
 	Causes []*Error
-	// Written is whether a projection has the event by a write of its read model, or of
-	// its watermark, in this call.
-	Written bool
+	// Answered is whether the store of the read models took a write for the event in this
+	// call, or refused one because another document holds a unique value. Either shows
+	// that the store works.
+	Answered bool
 }
 
 // Gaps says what to do about a gap, and about a unit that cannot go on.

@@ -276,8 +276,12 @@ func TestUniqueValueThatStaysParks(t *testing.T) {
 	b.onWrite = b.unique
 	b.process(t, []*event.Event{take(t, "one", 1, "x")}, project.Hold, "done")
 	evs := []*event.Event{take(t, "two", 1, "y"), take(t, "two", 2, "x"), take(t, "two", 3, "x")}
-	if results, err := b.Process(t.Context(), evs, project.Repair); err == nil || verdicts(results) != "done/pending/pending" {
-		t.Errorf("%v, %s", err, verdicts(results))
+	// On a quiet system the conflict itself has to show that the store works.
+	for _, want := range []string{"done/pending/pending", "done/pending/pending"} {
+		results, err := b.Process(t.Context(), evs, project.Repair)
+		if err == nil || verdicts(results) != want || !results[1].Answered {
+			t.Errorf("%v, %s, answered %t", err, verdicts(results), results[1].Answered)
+		}
 	}
 	results := b.process(t, evs, project.Park, "done/poison/done")
 	if c := results[1].Causes; len(c) != 1 || c[0].Reason != project.ReasonRejected {
