@@ -145,7 +145,7 @@ func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdic
 	}
 	v := drain.Verdict{Outcome: drain.Retry, Err: c.err}
 	if c.reason == project.ReasonMissing {
-		v.Outcome = drain.Gap
+		v.Outcome, v.Missing = drain.Gap, c.events[0].EventID
 	}
 	for _, place := range c.places {
 		verdicts[place] = v
@@ -165,7 +165,7 @@ func verdict(r project.Result, err error) drain.Verdict {
 	case project.Done:
 		return drain.Verdict{Outcome: drain.Done, Answered: r.Answered}
 	case project.Held:
-		return drain.Verdict{Outcome: drain.Gap, Err: fmt.Errorf("event %d is missing", r.Missing)}
+		return drain.Verdict{Outcome: drain.Gap, Missing: r.Missing, Err: fmt.Errorf("event %d is missing", r.Missing)}
 	case project.Poison:
 		v := drain.Verdict{Outcome: drain.Poison, Reason: "poison"}
 		for _, cause := range r.Causes {

@@ -102,6 +102,9 @@ func TestVerdicts(t *testing.T) {
 	if !errors.Is(verdicts[1].Err, engine.err) || verdicts[2].Reason != "expression" || !errors.Is(verdicts[2].Err, cause) || verdicts[3].Err == nil {
 		t.Errorf("verdicts %+v", verdicts)
 	}
+	if verdicts[3].Missing != 2 {
+		t.Errorf("the gap lacks event %d, want 2", verdicts[3].Missing)
+	}
 	if engine.gaps != project.Repair {
 		t.Error("the engine was not asked to repair")
 	}
@@ -121,6 +124,9 @@ func TestClaimChecks(t *testing.T) {
 	want := []drain.Outcome{drain.Done, drain.Gap, drain.Gap, drain.Retry, drain.Retry, drain.Done, drain.Done}
 	if got := outcomes(verdicts); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
+	}
+	if verdicts[1].Missing != 2 || verdicts[2].Missing != 2 {
+		t.Errorf("the events lack %d and %d, want the claim check 2", verdicts[1].Missing, verdicts[2].Missing)
 	}
 	var seen []int64
 	for _, ev := range engine.seen {

@@ -50,6 +50,9 @@
 //   - That time runs only while the store takes writes of other aggregates, or refuses
 //     one because of another document. An outage of the store gives up no aggregate,
 //     however long it lasts.
+//   - A gap is identified by the missing event. The event that meets the gap can differ
+//     from session to session, because the SDK can deliver a successor first. The time of
+//     a gap goes on until the missing event is applied, over any number of sessions.
 //   - A lane in trouble keeps a bounded number of deliveries. Further ones are
 //     forgotten: they stay locked and come again after the session's release. If nothing
 //     else can be written either, nothing is forgotten, and the broker is held back.

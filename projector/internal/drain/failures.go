@@ -26,8 +26,9 @@ const (
 // because of another document. It stands still while the store is down for all of them,
 // so an outage gives up no aggregate.
 type failures struct {
-	// memory is how long an aggregate is remembered that this process has not tried
-	// again: another process has its session, or nothing comes for it.
+	// memory is how long the failure of a store is remembered for an aggregate that this
+	// process has not tried again: another process has its session, or nothing comes for
+	// it. Gaps are remembered for longer, see entry.
 	memory time.Duration
 
 	mu          sync.Mutex
@@ -45,8 +46,9 @@ type failures struct {
 type failure struct {
 	// since is the reading of the clock when a store first failed; negative if none has.
 	since time.Duration
-	// gapAt is the event that has lacked its predecessor since gapSince; 0 if none.
-	gapAt    int64
+	// missing is the event that the aggregate lacks since gapSince, which is zero if it
+	// has no gap.
+	missing  int64
 	gapSince time.Time
 	// seen is when it was last tried.
 	seen time.Time
@@ -86,16 +88,18 @@ func (f *failures) failed(key string, now time.Time) (lasted time.Duration, few 
 	return f.clock - e.since, len(f.byAggregate) < maxFailures
 }
 
-// gap notes that an event lacks its predecessor, and gives since when that is known.
-func (f *failures) gap(key string, at int64, now time.Time) time.Time {
+// gap notes that an aggregate lacks an event, and that its session has known so since
+// known. It returns since when this process has known it, in this session or an earlier
+// one.
+func (f *failures) gap(key string, missing int64, known, now time.Time) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := f.entry(key, now)
 	if e == nil {
-		return now
+		return known
 	}
-	if e.gapAt != at {
-		e.gapAt, e.gapSince = at, now
+	if e.gapSince.IsZero() || e.missing != missing {
+		e.missing, e.gapSince = missing, known
 	}
 	return e.gapSince
 }
@@ -150,7 +154,10 @@ func (f *failures) entry(key string, now time.Time) *failure {
 		f.byAggregate[key] = e
 		f.any.Store(true)
 	} else if f.outdated(e, now) {
-		*e = failure{since: -1}
+		// Another process may have written the aggregate since, so the time of a failing
+		// store starts again. The time of a gap goes on: an event that is still missing has
+		// been missing all the time.
+		e.since = -1
 	}
 	e.seen = now
 	return e

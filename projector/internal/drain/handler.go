@@ -73,6 +73,9 @@ type Verdict struct {
 	// this call, or refused one because of another document. It is the evidence that the
 	// store works. It is false if there was nothing to write.
 	Answered bool
+	// Missing is the eventId of the first event that is missing, for a Gap. It identifies
+	// the gap: every later event of the aggregate that meets the same gap has the same.
+	Missing int64
 	// Reason and Err explain a Poison in the dead-letter queue, and Err a Retry in
 	// the log.
 	Reason string

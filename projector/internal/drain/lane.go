@@ -14,8 +14,9 @@ type lane struct {
 	attempts int
 	// company bounds the lanes that share a call with this one; 0 is no bound.
 	company int
-	// gapAt is the event that lacks its predecessor since gapSince; 0 if none does.
-	gapAt    int64
+	// missing is the event that the lane lacks since gapSince, which is zero if the lane
+	// has no gap.
+	missing  int64
 	gapSince time.Time
 	// hopeless is whether stores have failed for the lane for too long.
 	hopeless bool
@@ -28,6 +29,8 @@ type lane struct {
 }
 
 func (l *lane) waiting() bool { return !l.due.IsZero() }
+
+func (l *lane) hasGap() bool { return !l.gapSince.IsZero() }
 
 // head is the first event that the lane holds.
 func (l *lane) head() int64 { return l.deliveries[0].Event.EventID }
@@ -71,11 +74,11 @@ var attempts = [...]Attempt{fresh: Hold, retrying: Hold, repairing: Repair, givi
 
 func (s *lanes) kind(l *lane, now time.Time) kind {
 	switch {
-	case l.gapAt != 0 && l.attempts > 0 && now.Sub(l.gapSince) >= s.patience, l.hopeless:
+	case l.hasGap() && l.attempts > 0 && now.Sub(l.gapSince) >= s.patience, l.hopeless:
 		return givingUp
-	case l.gapAt != 0 && now.Sub(l.gapSince) >= s.hold:
+	case l.hasGap() && now.Sub(l.gapSince) >= s.hold:
 		return repairing
-	case l.gapAt == 0 && l.attempts > 0:
+	case !l.hasGap() && l.attempts > 0:
 		return retrying
 	}
 	return fresh

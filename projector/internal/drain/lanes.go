@@ -75,7 +75,7 @@ func (s *lanes) add(d *Delivery, now time.Time) {
 		l.deliveries = slices.Insert(l.deliveries, at, d)
 	}
 	s.grow(l, weigh(d))
-	if l.gapAt != 0 && at == 0 && !found {
+	if l.hasGap() && at == 0 && !found {
 		// It may be what the lane waits for.
 		s.wake(l)
 		return

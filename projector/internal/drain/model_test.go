@@ -105,7 +105,7 @@ func (m *model) apply(key string, id int64, attempt drain.Attempt) drain.Verdict
 		if attempt == drain.GiveUp {
 			return m.giveUp(key, id, "missing")
 		}
-		return drain.Verdict{Outcome: drain.Gap}
+		return drain.Verdict{Outcome: drain.Gap, Missing: v + 1}
 	default:
 		return m.project(key, v+1, id)
 	}

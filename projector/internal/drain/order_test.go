@@ -222,7 +222,7 @@ func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attem
 	var verdicts []drain.Verdict
 	for _, d := range batch {
 		if _, lacks := w.lacks.Load(d.Event.AggregateID); lacks {
-			verdicts = append(verdicts, drain.Verdict{Outcome: drain.Gap})
+			verdicts = append(verdicts, drain.Verdict{Outcome: drain.Gap, Missing: 1})
 			continue
 		}
 		verdicts = append(verdicts, w.model.Handle(ctx, []*drain.Delivery{d}, attempt)...)

@@ -64,13 +64,13 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 		delete(s.byKey, l.key)
 	case open < 0:
 		// The rest had no room in the call, or came since.
-		l.gapAt = 0
+		l.gapSince = time.Time{}
 		s.mark(l, false)
 		s.queue = append(s.queue, l)
 	case c.verdicts[open].Outcome == Deferred:
 		s.queue = append(s.queue, l)
 	case c.verdicts[open].Outcome == Gap:
-		s.gap(l, c, c.batch[open].Event.EventID, now)
+		s.gap(l, c, open, now)
 	default:
 		s.failed(l, c, now)
 	}
@@ -79,7 +79,7 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 
 // failed lets a lane wait after a store has failed.
 func (s *lanes) failed(l *lane, c *call, now time.Time) {
-	l.gapAt = 0
+	l.gapSince = time.Time{}
 	l.attempts++
 	if now.Sub(c.begun) >= slowCall {
 		l.company = max(len(c.lanes)/companyShare, 1)
@@ -94,12 +94,13 @@ func (s *lanes) failed(l *lane, c *call, now time.Time) {
 	s.wait(l, now.Add(backoff(firstRetryPause, maxLanePause, l.attempts)))
 }
 
-// gap lets a lane wait for the predecessor of an event.
-func (s *lanes) gap(l *lane, c *call, at int64, now time.Time) {
+// gap lets a lane wait for what the first of its events that is not finished lacks.
+func (s *lanes) gap(l *lane, c *call, open int, now time.Time) {
 	l.hopeless = false
-	if l.gapAt != at {
-		l.gapAt, l.gapSince, l.attempts = at, s.failures.gap(l.key, at, now), 0
+	if missing := c.verdicts[open].Missing; !l.hasGap() || l.missing != missing {
+		l.missing, l.gapSince, l.attempts = missing, now, 0
 	}
+	l.gapSince = s.failures.gap(l.key, l.missing, l.gapSince, now)
 	s.mark(l, true)
 	due := l.gapSince.Add(s.hold)
 	if c.kind == repairing || c.kind == givingUp || !due.After(now) {
@@ -114,7 +115,7 @@ func (s *lanes) gap(l *lane, c *call, at int64, now time.Time) {
 		s.trim(l)
 	}
 	s.wait(l, due)
-	if l.head() < at {
+	if l.head() < c.batch[open].Event.EventID {
 		// It came during the call, and may be what the lane waits for.
 		s.wake(l)
 	}

@@ -1,0 +1,60 @@
+package drain_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+)
+
+// A gap is given up after the patience although each tenure is shorter and begins with
+// another event than the one that ended the tenure before.
+func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		broker.send("bucket", "a", 3)
+		broker.send("bucket", "a", 2)
+		s := start(t, broker, m, func(o *drain.Options) {
+			// Each event is offered as soon as it is received.
+			o.BatchSize = 1
+			o.SessionTenure, o.GapPatience = 2*time.Second, 10*time.Second
+		})
+		checkGivenUp(t, s, "a", 10*time.Second, 15*time.Second)
+		s.end(t)
+	})
+}
+
+// A gap is given up after the patience although the next turn of its session comes later
+// than the process remembers the failure of a store.
+func TestGapTimeGoesOnWhileOtherSessionsHaveTheirTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const sessions, tenure, parkAfter = 8, 2 * time.Second, time.Second
+		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		m := newModel(time.Millisecond)
+		for i := range sessions {
+			broker.send(fmt.Sprint("bucket-", i), fmt.Sprint("aggregate-", i), 2)
+		}
+		s := start(t, broker, m, func(o *drain.Options) {
+			o.Slots, o.SessionTenure, o.ParkAfter, o.GapPatience = 1, tenure, parkAfter, 10*time.Second
+		})
+		checkGivenUp(t, s, "aggregate-0", 10*time.Second, 2*sessions*tenure)
+		s.end(t)
+	})
+}
+
+// checkGivenUp waits until every message is settled, and checks how long that takes and
+// that the aggregate was given up for a missing event.
+func checkGivenUp(t *testing.T, s *setup, aggregate string, atLeast, atMost time.Duration) {
+	t.Helper()
+	if took := s.settled(t, atMost); took < atLeast {
+		t.Errorf("everything was settled after %s, before the patience of %s ended", took, atLeast)
+	}
+	if reason := s.model.reason(aggregate); reason != "missing" {
+		t.Errorf("%s was given up as %q, want missing", aggregate, reason)
+	}
+}
