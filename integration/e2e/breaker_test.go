@@ -30,7 +30,7 @@ func TestWrongProjectorSetsNothingAside(t *testing.T) {
 		"field names": {
 			env: "PENSTOCK_FIELD_AGGREGATE_ID=aggregate",
 			says: []string{
-				"messages of topic", "are no events", "missing_aggregate_id: field aggregate.", `Check PENSTOCK_FIELD_AGGREGATE_ID, which is "aggregate"`,
+				"messages of topic", "are not events", "missing_aggregate_id: field aggregate.", `Check PENSTOCK_FIELD_AGGREGATE_ID, which is "aggregate"`,
 				"restart with the right settings",
 			},
 		},

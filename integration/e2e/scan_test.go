@@ -47,7 +47,7 @@ func TestScanGoesOnAfterTheOplogIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(log), `"losses":1,"time"`) || !strings.Contains(string(log), "the scan goes on and gets longer") {
+	if !strings.Contains(string(log), `"losses":1,"time"`) || !strings.Contains(string(log), "the scan continues and gets one lap longer") {
 		t.Errorf("the log says nothing of a loss:\n%s", tail(publisher.Log))
 	}
 	r.until("the token of a stream", func() bool {

@@ -202,7 +202,7 @@ func (p *Projector) prepare(ctx context.Context, s *stores) error {
 	return nil
 }
 
-// repeat prepares a store, and tries again as long as its trouble may pass.
+// repeat prepares a store, and retries as long as the error may be transient.
 func (p *Projector) repeat(ctx context.Context, where mongox.Store, do func(context.Context) error) error {
 	for {
 		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
@@ -218,7 +218,7 @@ func (p *Projector) repeat(ctx context.Context, where mongox.Store, do func(cont
 		case !mongox.Transient(err):
 			return fmt.Errorf("prepare %s: %w; the user needs the role readWrite on that database", where, err)
 		}
-		p.logger.Warn().Err(err).Stringer("store", where).Msg("a store cannot be prepared, trying again")
+		p.logger.Warn().Err(err).Stringer("store", where).Msg("store not prepared; retrying")
 		if err := backoff.Wait(ctx, attemptPause); err != nil {
 			return err
 		}
@@ -226,11 +226,11 @@ func (p *Projector) repeat(ctx context.Context, where mongox.Store, do func(cont
 }
 
 // errNewProjection says that a projection would start in the middle of the events.
-var errNewProjection = errors.New("it has no read model, although the event store has events, and where event ids only increase (PENSTOCK_SEQUENCE=increasing) no gap shows what it has missed; if the topic still brings every event, set PENSTOCK_NEW_PROJECTIONS=accept for its first start")
+var errNewProjection = errors.New("the projection has no read model although the event store has events, and with PENSTOCK_SEQUENCE=increasing the events that it has missed cannot be detected; if the topic still brings every event, set PENSTOCK_NEW_PROJECTIONS=accept for its first start")
 
-// checkNew refuses, where event ids only increase, projections that are new on a running
-// system: the events that the topic no longer has would be missing from their read
-// models, and nothing would show it. Projections that were started before, or that
+// checkNew refuses projections that are new on a running system if event ids only
+// increase: the events that the topic no longer has would be missing from their read
+// models, and nobody could detect that. Projections that have started before, or that
 // start with an empty event store, are recorded.
 func (p *Projector) checkNew(ctx context.Context, s *stores) error {
 	if event.Sequence(p.config.Projections.Sequence) != event.SequenceIncreasing {

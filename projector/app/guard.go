@@ -19,13 +19,13 @@ func (p *Projector) guard(end context.CancelCauseFunc) *guard.Guard {
 	g := guard.New(guard.Options{
 		Share: p.config.Projections.FailureLimit,
 		Tripped: func(err error) {
-			p.logger.Error().Err(err).Msg("too much of the input fails: nothing more is settled until a restart")
+			p.logger.Error().Err(err).Msg("too much of the input fails; nothing more is settled until a restart")
 			end(err)
 		},
 	})
 	p.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_projector_breaker_open",
-		Help: "1 if this process has stopped because too much of its input fails; /readyz says which rule.",
+		Help: "1 if this process has stopped because too much of its input fails, 0 otherwise; /readyz names the rule.",
 	}, func() float64 {
 		if g.Err() != nil {
 			return 1
@@ -36,8 +36,8 @@ func (p *Projector) guard(end context.CancelCauseFunc) *guard.Guard {
 }
 
 // standStill waits for the end of the process after the guard has tripped. The process
-// neither drains nor exits: a restart would take messages anew, and each delivery
-// brings them closer to the dead-letter queue.
+// neither drains nor exits: after a restart it would receive the messages again, and
+// each delivery brings them closer to the dead-letter queue.
 func (p *Projector) standStill(ctx, background context.Context, drained error) error {
 	if drained != nil {
 		p.logger.Warn().Err(drained).Msg("stopped draining with work unfinished")
@@ -50,7 +50,7 @@ func (p *Projector) standStill(ctx, background context.Context, drained error) e
 	}
 }
 
-// messageJudge judges messages that are no events.
+// messageJudge judges messages that are not events.
 type messageJudge struct {
 	guard  *guard.Guard
 	config config.Config
@@ -62,7 +62,7 @@ func (j messageJudge) Good(messages int) { j.guard.Good(guard.Rule{}, messages) 
 
 func (j messageJudge) Bad(messageID string, err error) bool {
 	return j.guard.Bad(guard.Rule{}, messageID, func(bad, recent int) error {
-		return fmt.Errorf("%d of the last %d messages of topic %s are no events: %w. Check %s, and that the topic carries nothing but its events. "+
+		return fmt.Errorf("%d of the last %d messages of topic %s are not events: %w. Check %s, and that the topic carries only its events. "+
 			"The messages stay in the subscription; restart with the right settings, or with PENSTOCK_FAILURE_LIMIT=1 to dead-letter them", bad, recent, j.config.ServiceBus.Topic, err, j.setting(err))
 	})
 }

@@ -155,7 +155,7 @@ func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdic
 // report logs why events stay pending.
 func (h *handler) report(ctx context.Context, err error, events int) {
 	if err != nil && ctx.Err() == nil {
-		h.log.Warn().Err(err).Int("events", events).Msg("some of the events were not projected, trying again")
+		h.log.Warn().Err(err).Int("events", events).Msg("some events were not projected; retrying")
 	}
 }
 

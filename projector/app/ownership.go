@@ -61,11 +61,11 @@ func (p *Projector) places(s *stores, cluster mongox.Cluster) []ownership.Place 
 	}
 }
 
-// explainOwner adds the ways out.
+// explainOwner adds the remedies.
 func explainOwner(err error) error {
 	conflict, ok := errors.AsType[*ownership.ConflictError](err)
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; to take the names over instead, with the data as they are, stop the other pipeline for good and set PENSTOCK_ADOPT_READ_MODELS=%s", err, conflict.Adoption)
+	return fmt.Errorf("%w; give the projections other names and collections, or this pipeline other databases (PENSTOCK_READMODELS_DATABASE, PENSTOCK_STATE_DATABASE) or a subscription of its own; to take the names over with their data instead, stop the other pipeline permanently and set PENSTOCK_ADOPT_READ_MODELS=%s", err, conflict.Adoption)
 }

@@ -121,8 +121,8 @@ func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
 }
 
 // await waits until the stores can be reached and the event store can be read, and
-// fails where one of them is no replica set or refuses the credentials: what is wrong
-// with them must not show at the first gap.
+// fails if one of them is not a replica set or refuses the credentials. Without this
+// check, a wrong store would show only at the first gap.
 func (s *stores) await(ctx context.Context, logger zerolog.Logger) error {
 	for _, client := range s.needed {
 		if err := s.awaitOne(ctx, logger, client, func(ctx context.Context) error {
@@ -134,8 +134,8 @@ func (s *stores) await(ctx context.Context, logger zerolog.Logger) error {
 	return s.awaitOne(ctx, logger, s.source, s.readEvent)
 }
 
-// awaitOne repeats a check of a store until it succeeds or nothing but an operator
-// helps.
+// awaitOne repeats a check of a store until it succeeds, or until only an
+// operator can help.
 func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, client namedClient, check func(context.Context) error) error {
 	for {
 		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
@@ -153,7 +153,7 @@ func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, client nam
 		case mongox.HasCode(err, codeUnauthorized):
 			return fmt.Errorf("MongoDB at %s (%s) does not give the user the rights that the projector needs: %w; give it the role readWrite on the databases of the read models and the state, and read on that of the event store", client.store, client.what, err)
 		}
-		logger.Warn().Err(err).Stringer("store", client.store).Str("what", client.what).Msg("MongoDB cannot be reached, trying again")
+		logger.Warn().Err(err).Stringer("store", client.store).Str("what", client.what).Msg("MongoDB cannot be reached; retrying")
 		if err := backoff.Wait(ctx, attemptPause); err != nil {
 			return err
 		}

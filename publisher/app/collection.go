@@ -25,7 +25,7 @@ const (
 func newMissing(registerer prometheus.Registerer) prometheus.Gauge {
 	missing := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "penstock_publisher_source_missing",
-		Help: "1 while the leader waits for the events collection, which does not exist; else 0.",
+		Help: "1 while the leader waits for the events collection, which does not exist; otherwise 0.",
 	})
 	registerer.MustRegister(missing)
 	return missing

@@ -18,7 +18,7 @@ import (
 )
 
 // guardInterval is how often a process compares its pipeline with what the checkpoint and
-// the lock record. A standby would otherwise wait for ever behind another pipeline's
+// the lock record. A standby would otherwise wait forever behind another pipeline's
 // leader.
 const guardInterval = 10 * time.Second
 
@@ -51,7 +51,7 @@ func (w *worker) awaitPipeline(ctx context.Context, c config.Config, client *mon
 		}
 		switch {
 		case err == nil && cluster.Sharded():
-			w.logger.Info().Msg("reading through mongos: a shard without writes holds the stream back until its next no-op entry, for up to periodicNoopIntervalSecs (10 s)")
+			w.logger.Info().Msg("reading through mongos; a shard without writes delays the stream until its next no-op entry, by up to periodicNoopIntervalSecs (10 s)")
 			return nil
 		case err == nil || fatal(err):
 			return err
@@ -139,12 +139,12 @@ func (w *worker) guard(ctx context.Context) error {
 	}
 }
 
-// explainPipeline adds the ways out to a checkpoint that belongs to another pipeline; any
-// other error is as it was.
+// explainPipeline adds the remedies to the error of a checkpoint that belongs to another
+// pipeline. It returns any other error unchanged.
 func explainPipeline(err error) error {
 	other, ok := errors.AsType[*checkpoint.OtherPipelineError](err)
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("%w; for a checkpoint of its own, which starts at PENSTOCK_START, give this pipeline another stream name (PENSTOCK_STREAM); to take this checkpoint over instead, stop the other pipeline for good and set PENSTOCK_ADOPT_CHECKPOINT=%s: publishing goes on at its position, or with a scan if the event store is another one", err, other.Adoption)
+	return fmt.Errorf("%w; to use another checkpoint, which starts at PENSTOCK_START, set another stream name (PENSTOCK_STREAM); to take this checkpoint over instead, stop the other pipeline permanently and set PENSTOCK_ADOPT_CHECKPOINT=%s: publishing continues at its position, or with a scan if the event store differs", err, other.Adoption)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
-// newInventory measures what piles up, beside the terms.
+// newInventory makes the counter of quarantine and topic, which runs beside the terms.
 func (p *Publisher) newInventory(s *stores, topic inventory.Topic) (*inventory.Counter, error) {
 	return inventory.New(inventory.Options{
 		Quarantine: quarantineRecords{s.state.Collection(quarantine.CollectionName), p.config.Stream.Name},

@@ -24,7 +24,7 @@ var errOplogTooShort = errors.New("oplog does not reach back over a scan of the 
 func newLosses(registerer prometheus.Registerer) prometheus.Gauge {
 	losses := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "penstock_publisher_scan_losses",
-		Help: "How often the oplog lost the start of the change stream during the scan that is under way, in this process and before; 0 without a scan. Each loss makes the scan one lap of the event store longer.",
+		Help: "How often the oplog has lost the start of the change stream during the running scan, earlier processes included; 0 without a scan. Each loss makes the scan one lap of the event store longer.",
 	})
 	registerer.MustRegister(losses)
 	return losses
@@ -34,7 +34,7 @@ func newLosses(registerer prometheus.Registerer) prometheus.Gauge {
 func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, error) {
 	at := t.pump.at
 	if !at.Scan.Active() && (t.pump.moved || !t.scanned) {
-		t.logger.Warn().Err(cause).Msg("oplog no longer has what follows the checkpoint; scanning the event store, whose events are published again")
+		t.logger.Warn().Err(cause).Msg("oplog no longer has the changes after the checkpoint; scanning the event store and publishing its events again")
 		t.lost = 0
 		return t.begin(ctx, scanHistoryLost)
 	}
@@ -49,7 +49,7 @@ func (t *term) lose(ctx context.Context, at checkpoint.Position, cause error) (c
 	t.lost = max(t.lost, lapOf(at.Scan).Losses) + 1
 	away := awaySince(at)
 	t.logger.Warn().Err(cause).Int("losses", t.lost).Stringer("away", away).
-		Msg("oplog lost the change stream during a scan; the scan goes on and gets longer")
+		Msg("oplog lost the change stream during a scan; the scan continues and gets one lap longer")
 	from, err := t.newScan(ctx, scanHistoryLost)
 	if err != nil {
 		return from, err
@@ -62,7 +62,7 @@ func (t *term) lose(ctx context.Context, at checkpoint.Position, cause error) (c
 	from.Scan.Lap = &lap
 	t.pump.mark(from)
 	if t.lost > maxLosses {
-		return from, fmt.Errorf("%w: it lost the change stream %d times; the last time it was not read for %v, and the oplog reached back less. A restart goes on with the scan. What helps: a longer oplog, such as by db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48}), or a broker that takes the events faster: %w",
+		return from, fmt.Errorf("%w: it lost the change stream %d times; the last time the stream was not read for %v, and the oplog reached back less. A restart continues the scan. Make the oplog longer, for example with db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48}), or give the topic more throughput: %w",
 			errOplogTooShort, t.lost, away, cause)
 	}
 	return from, nil

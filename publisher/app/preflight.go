@@ -101,7 +101,7 @@ func checkReadable(ctx context.Context, events *mongo.Collection, fields event.F
 	if err == nil || errors.Is(err, readable.ErrUnreadable) {
 		return err
 	}
-	logger.Warn().Err(err).Msg("no sample of the event store was read, so the field names were not checked")
+	logger.Warn().Err(err).Msg("sample of the event store not read; field names not checked")
 	return nil
 }
 
@@ -125,6 +125,6 @@ func checkTopic(ctx context.Context, connect publish.Connect, config sbus.Config
 	if fatal(err) {
 		return false, explainTopic(err, config)
 	}
-	logger.Warn().Err(err).Str("namespace", config.Host()).Str("topic", config.Topic).Msg("the topic cannot be reached yet; retrying. Check the namespace's name, and that the network lets AMQP through (port 5671)")
+	logger.Warn().Err(err).Str("namespace", config.Host()).Str("topic", config.Topic).Msg("topic not reached yet; retrying. Check the namespace's name, and that the network allows AMQP (port 5671)")
 	return false, nil
 }

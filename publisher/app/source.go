@@ -24,7 +24,7 @@ const (
 func newScans(registerer prometheus.Registerer) *prometheus.CounterVec {
 	scans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "penstock_publisher_scans_total",
-		Help: "Scans of the event store that were begun, by reason: the first start (beginning), an oplog that no longer has what follows the checkpoint (history_lost), another collection under the name of the event store (collection_replaced), or a collection that did not exist before (collection_created).",
+		Help: "Scans of the event store that have begun, by reason: the first start (beginning), the oplog no longer has the changes after the checkpoint (history_lost), another collection has the name of the event store (collection_replaced), or the collection did not exist before (collection_created).",
 	}, []string{"reason"})
 	for _, reason := range []string{scanBeginning, scanHistoryLost, scanReplaced, scanCreated} {
 		scans.WithLabelValues(reason)
@@ -62,7 +62,7 @@ func (t *term) read(ctx context.Context, from checkpoint.Position) error {
 		case ctx.Err() != nil:
 			return err
 		case errors.Is(err, watch.ErrInvalidated):
-			t.logger.Warn().Msg("events collection was dropped, renamed or replaced; scanning the collection of its name from the beginning")
+			t.logger.Warn().Msg("events collection was dropped, renamed or replaced; scanning the collection that now has its name")
 			from, err = t.begin(ctx, scanReplaced)
 		case errors.Is(err, watch.ErrHistoryLost):
 			from, err = t.recover(ctx, err)

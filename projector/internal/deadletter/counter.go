@@ -23,7 +23,7 @@ const (
 	// minTimeout bounds a count if the interval is shorter; a longer interval bounds it
 	// itself.
 	minTimeout = 30 * time.Second
-	// failedWait is the shortest wait after a failure: what fails is asked less often.
+	// failedWait is the shortest wait after a failure: after failures the queue is asked less often.
 	failedWait = time.Minute
 	// closeTimeout bounds the end of a connection.
 	closeTimeout = time.Second
@@ -89,14 +89,14 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	case err == nil:
 		c.metrics.counted(messages, start)
 		if c.failing {
-			o.Logger.Info().Int("messages", messages).Msg("dead letters are counted again")
+			o.Logger.Info().Int("messages", messages).Msg("dead letters counted again")
 		}
 		c.failing = false
 		return o.Interval
 	}
 	if !c.failing {
 		// Once: a lasting reason would fill the log.
-		o.Logger.Warn().Err(err).Msg("dead letters cannot be counted, trying again; penstock_projector_dead_letters is absent meanwhile")
+		o.Logger.Warn().Err(err).Msg("dead letters not counted; retrying. penstock_projector_dead_letters is absent meanwhile")
 	}
 	c.failing = true
 	return max(o.Interval, failedWait)

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// handleTimeout bounds one Handle call. What it ends is tried again, and a call that
-	// heeds it shows that the slot is alive.
+	// handleTimeout bounds one Handle call. The events of a call that it ends are retried,
+	// and a call that returns in time shows that the slot is alive.
 	handleTimeout = 10 * time.Second
 	// handleGrace is how much later a call may return before its slot no longer shows
 	// life.
@@ -81,7 +81,7 @@ func (s *session) finish(work context.Context, c *call) {
 		s.pulse.Beat()
 	}
 	if len(c.verdicts) != len(c.batch) {
-		s.log.Error().Int("events", len(c.batch)).Int("verdicts", len(c.verdicts)).Msg("handler's verdicts do not fit its events, trying the events again")
+		s.log.Error().Int("events", len(c.batch)).Int("verdicts", len(c.verdicts)).Msg("number of verdicts differs from the number of events; retrying the events")
 		c.verdicts = make([]Verdict, len(c.batch))
 	}
 	if slices.ContainsFunc(c.verdicts, func(v Verdict) bool { return v.Answered }) {

@@ -18,7 +18,7 @@ type Options struct {
 	Dial func() (Connection, error)
 	// Handler applies the events. Required.
 	Handler Handler
-	// Judge decides about messages that are no events; nil to dead-letter them at once.
+	// Judge decides about messages that are not events; nil dead-letters them immediately.
 	Judge Judge
 	// Reader reads the events out of messages. Required.
 	Reader *event.Reader

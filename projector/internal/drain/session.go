@@ -35,7 +35,7 @@ type session struct {
 	inbox   *inbox
 	lanes   *lanes
 	settler *settler
-	// suspects are messages that are no events and may not be dead-lettered yet.
+	// suspects are messages that are not events and must not be dead-lettered yet.
 	suspects []*Delivery
 	// running are the calls of the handler that have not returned. Each comes out of
 	// returned, and handling waits for their goroutines.
@@ -52,8 +52,8 @@ type session struct {
 	madeRoom bool
 }
 
-// endGrace is how long the calls of a session that has had its turn may go on. What
-// they do not finish comes again.
+// endGrace is how long the calls of a session may continue after its tenure. The broker
+// delivers the events that they do not finish again.
 const endGrace = 2 * time.Second
 
 // firstMessage is how long a session's first message may take. It is on its way
@@ -159,8 +159,8 @@ func (s *session) process(work, stop context.Context, stopReceiving func(), pump
 	return endLost
 }
 
-// giveBack ends the calls of lanes in trouble. What one of them has finished all the
-// same is settled; the rest stays with the broker.
+// giveBack ends the calls of lanes in trouble. Events that one of them has finished
+// anyway are settled; the others stay with the broker.
 func (s *session) giveBack(work context.Context) {
 	s.cancelCalls()
 	for len(s.running) > 0 {
@@ -196,13 +196,13 @@ func (s *session) admit(work context.Context, now time.Time) {
 	s.suspects = slices.DeleteFunc(s.suspects, func(d *Delivery) bool { return s.deadLetter(work, d) })
 }
 
-// deadLetter dead-letters a message that is no event, if it may.
+// deadLetter dead-letters a message that is not an event, if the judge allows it.
 func (s *session) deadLetter(work context.Context, d *Delivery) bool {
 	if judge := s.options.Judge; judge != nil && !judge.Bad(d.MessageID, d.invalid) {
 		return false
 	}
 	s.metrics.invalid.Inc()
-	s.log.Warn().Err(d.invalid).Str("messageId", d.MessageID).Msg("message is no event, dead-lettered")
+	s.log.Warn().Err(d.invalid).Str("messageId", d.MessageID).Msg("message is not an event; dead-lettered")
 	s.settler.settle(work, d, Verdict{Outcome: Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
 	return true
 }
@@ -231,7 +231,8 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 }
 
 // finished reports whether a session that ends has nothing left to do for healthy
-// lanes. A pump that hangs in the SDK is not waited for: what it still gets goes back.
+// lanes. The session does not wait for a pump that hangs in the SDK: the broker delivers what
+// that pump still receives again.
 // The inbox stays full if lanes in trouble leave no room.
 func (s *session) finished(pumped <-chan struct{}, now time.Time) bool {
 	return (isClosed(pumped) || now.Sub(s.ended) >= closeTimeout) &&
@@ -243,7 +244,7 @@ func (s *session) finished(pumped <-chan struct{}, now time.Time) bool {
 // room.
 const maxIdleCheck = 200 * time.Millisecond
 
-// suspectPause is between two questions about the same suspects.
+// suspectPause is the time between two questions to the judge about the same suspects.
 const suspectPause = 200 * time.Millisecond
 
 // await waits for something to do.

@@ -111,7 +111,7 @@ func take(ctx context.Context, owners Collection, name Name, conflicts []Conflic
 	_, err := owners.InsertOne(ctx, owned{ID: name.id(), Owner: name.Owner, Since: now})
 	switch {
 	case err == nil:
-		logger.Info().Str("name", name.id()).Msg("name had no owner; this pipeline owns it now")
+		logger.Info().Str("name", name.id()).Msg("name had no owner; now owned by this pipeline")
 		return nil
 	case !mongo.IsDuplicateKeyError(err):
 		return fmt.Errorf("own %s: %w", name.id(), err)

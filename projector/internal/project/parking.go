@@ -85,7 +85,7 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		}
 		b.log.WithLevel(level).Err(u.cause.Err).Str("projection", u.Projection).Str("aggregateId", u.AggregateID).
 			Int64("eventId", u.cause.EventID).Str("eventType", u.cause.EventType).Str("reason", string(u.cause.Reason)).
-			Bool("resumes", u.cause.Reason.Resumes()).Msg("parked an aggregate: its later events wait in the event store")
+			Bool("resumes", u.cause.Reason.Resumes()).Msg("parked an aggregate; its later events wait in the event store")
 		// The event that failed, in all its copies, unless it was only read from the event
 		// store.
 		for !u.cause.Reason.Resumes() && !u.finished() && u.aggregate.events[len(u.settled)].EventID == u.cause.EventID {
@@ -145,7 +145,7 @@ func (b *batch) parkRest(ctx context.Context) {
 	}
 	if len(unavailable) > 0 && b.reachable != nil {
 		if err := b.reachable(ctx); err != nil {
-			b.unparkable(unavailable, fmt.Errorf("park nothing while no read model can be written: %w", err))
+			b.unparkable(unavailable, fmt.Errorf("no read model can be written, so nothing is parked: %w", err))
 			unavailable = nil
 		}
 	}

@@ -29,7 +29,7 @@ type Marker struct {
 }
 
 // Claims are the markers of parked aggregates. An error of its methods ends the work on
-// a marker: the claim is lost, or the list does not answer and the claim will run out.
+// a marker: the claim is lost, or the list does not answer and the claim will expire.
 type Claims interface {
 	// Claim takes up the marker that has been due for longest, for the duration of
 	// lease; false where none is due.
@@ -117,7 +117,7 @@ func New(o Options) *Resumer {
 	o.FinalAttempts = cmp.Or(o.FinalAttempts, 6)
 	r := &Resumer{options: o, results: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "penstock_projector_resumptions_total",
-		Help: "Attempts to resume a parked aggregate by result: resumed (it has caught up), stuck (it is tried again later), parked (its next event can never be applied), lost (another process has it, or the list did not answer).",
+		Help: "Attempts to resume a parked aggregate by result: resumed (it has caught up), stuck (it is retried later), parked (its next event can never be applied), lost (another process has the claim, or the parked list did not answer).",
 	}, []string{"result"})}
 	for _, result := range []string{resultResumed, resultStuck, resultParked, resultLost} {
 		r.results.WithLabelValues(result)
@@ -146,7 +146,7 @@ func (r *Resumer) Run(ctx context.Context) error {
 		}
 		<-free
 		if err != nil && ctx.Err() == nil {
-			r.options.Logger.Warn().Err(err).Msg("parked aggregates cannot be claimed, trying again")
+			r.options.Logger.Warn().Err(err).Msg("parked aggregate not claimed; retrying")
 		}
 		// Half of it is random: many processes look at different times.
 		select {
@@ -166,12 +166,12 @@ func (r *Resumer) resume(ctx context.Context, m Marker) string {
 		returning, cancel := mongox.Patient(context.WithoutCancel(ctx), returnTimeout)
 		defer cancel()
 		if err := r.options.Claims.Return(returning, m); err != nil {
-			log.Debug().Err(err).Msg("a claimed aggregate was not given back: its claim will run out")
+			log.Debug().Err(err).Msg("claim of a parked aggregate not returned; it will expire")
 		}
 	case err != nil:
 		log.Warn().Err(err).Msg("stopped resuming a parked aggregate")
 	case result == resultResumed:
-		log.Info().Msg("resumed a parked aggregate: its read model has caught up")
+		log.Info().Msg("parked aggregate resumed; its read model has caught up")
 	}
 	return result
 }
@@ -193,7 +193,7 @@ func (r *Resumer) replay(ctx context.Context, m Marker, log *zerolog.Logger) (re
 			if err := r.options.Claims.Postpone(ctx, m, f); err != nil {
 				return resultLost, err
 			}
-			log.Debug().Str("reason", f.Reason).Int64("eventId", f.EventID).Str("error", f.Error).Msg("a parked aggregate cannot go on yet")
+			log.Debug().Str("reason", f.Reason).Int64("eventId", f.EventID).Str("error", f.Error).Msg("parked aggregate not resumed yet")
 			return resultStuck, nil
 		case p.Watermark < head:
 			head, err = r.options.Claims.Extend(ctx, m, r.options.Lease)

@@ -119,7 +119,7 @@ func (f *fake) start(t *testing.T, d time.Duration) *prometheus.Registry {
 
 func expect(t *testing.T, registry *prometheus.Registry, lost, parked, resumed, stuck string) {
 	t.Helper()
-	want := "# HELP penstock_projector_resumptions_total Attempts to resume a parked aggregate by result: resumed (it has caught up), stuck (it is tried again later), parked (its next event can never be applied), lost (another process has it, or the list did not answer).\n" +
+	want := "# HELP penstock_projector_resumptions_total Attempts to resume a parked aggregate by result: resumed (it has caught up), stuck (it is retried later), parked (its next event can never be applied), lost (another process has the claim, or the parked list did not answer).\n" +
 		"# TYPE penstock_projector_resumptions_total counter\n" +
 		"penstock_projector_resumptions_total{result=\"lost\"} " + lost + "\n" +
 		"penstock_projector_resumptions_total{result=\"parked\"} " + parked + "\n" +

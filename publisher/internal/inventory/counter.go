@@ -16,7 +16,7 @@ import (
 
 const (
 	defaultInterval = 30 * time.Second
-	// staleAfter is for how many intervals a number stands.
+	// staleAfter is the number of intervals after which a number is stale.
 	staleAfter = 3
 	// firstWithin is the part of the interval within which the first look begins, and
 	// spread the part by which a wait is longer or shorter.
@@ -24,7 +24,7 @@ const (
 	spread      = 4
 	// lookTimeout bounds one measurement.
 	lookTimeout = 10 * time.Second
-	// refusedWait is how long a topic is not asked that has refused to answer.
+	// refusedWait is how long the counter does not ask a topic that has refused to answer.
 	refusedWait = time.Hour
 )
 
@@ -63,7 +63,7 @@ type Counter struct {
 	options Options
 	metrics *metrics
 
-	// What follows is Run's: whether the last measurement failed, and when the topic is
+	// Only Run uses these: whether the last measurement failed, and when the topic is
 	// asked next.
 	quarantineFails, topicFails bool
 	topicAfter                  time.Time
@@ -74,17 +74,17 @@ func New(o Options) (*Counter, error) {
 	o.Interval = cmp.Or(o.Interval, defaultInterval)
 	switch {
 	case o.Quarantine == nil:
-		return nil, errors.New("measure what piles up: no Quarantine")
+		return nil, errors.New("create inventory counter: no Quarantine")
 	case o.Topic == nil:
-		return nil, errors.New("measure what piles up: no Topic")
+		return nil, errors.New("create inventory counter: no Topic")
 	case o.Interval < 0:
-		return nil, fmt.Errorf("measure what piles up: an interval of %s", o.Interval)
+		return nil, fmt.Errorf("create inventory counter: interval is %s; use a positive one", o.Interval)
 	}
 	return &Counter{options: o, metrics: newMetrics(&o)}, nil
 }
 
-// Run measures until ctx ends. A failure shows in the log, and by a metric that is
-// absent. It is called once.
+// Run measures until ctx ends. A failure is logged, and its metric is absent.
+// Run is called once.
 func (c *Counter) Run(ctx context.Context) {
 	timer := time.NewTimer(rand.N(c.options.Interval/firstWithin + 1))
 	defer timer.Stop()
@@ -111,7 +111,7 @@ func (c *Counter) countQuarantine(ctx context.Context) {
 	if err == nil {
 		c.metrics.quarantine.set(float64(records))
 	} else if !c.quarantineFails {
-		c.options.Logger.Warn().Err(err).Msg("records in the quarantine cannot be counted, trying again")
+		c.options.Logger.Warn().Err(err).Msg("records in the quarantine not counted; retrying")
 	}
 	c.quarantineFails = err != nil
 }
@@ -135,7 +135,7 @@ func (c *Counter) measureTopic(ctx context.Context) {
 			c.options.Logger.Info().Err(err).Msg("penstock_publisher_topic_size_bytes is absent: it needs Azure Service Bus Data Owner, or the Manage claim")
 		}
 	case !c.topicFails:
-		c.options.Logger.Warn().Err(err).Msg("size of the topic cannot be read, trying again")
+		c.options.Logger.Warn().Err(err).Msg("size of the topic not read; retrying")
 	}
 	c.topicFails = err != nil
 }

@@ -10,7 +10,7 @@ import (
 // quarantineLimit is the largest number of records that is counted.
 const quarantineLimit = 10_000
 
-// reading is a gauge whose value stands for a while only.
+// reading is a gauge whose value expires.
 type reading struct {
 	description *prometheus.Desc
 	fresh       time.Duration
@@ -51,10 +51,10 @@ func newMetrics(o *Options) *metrics {
 	}
 	return &metrics{
 		quarantine: gauge("penstock_publisher_quarantine_records",
-			"Records of this stream in the quarantine, counted up to 10,000. Every process counts all of them: take the largest number. Absent if there is no count of the last 90 s."),
+			"Records of this stream in the quarantine, counted up to 10,000. Every process counts all records, so take the largest number. Absent if the last count is older than 90 s."),
 		size: gauge("penstock_publisher_topic_size_bytes",
 			"Size of the messages in the topic, over all subscriptions. Absent without the right to manage the namespace."),
 		most: gauge("penstock_publisher_topic_size_limit_bytes",
-			"Size that the messages in the topic may have; the broker refuses more. Absent without the right to manage the namespace."),
+			"Size limit of the messages in the topic; beyond it the broker refuses every send. Absent without the right to manage the namespace."),
 	}
 }

@@ -84,7 +84,7 @@ type mongoLock struct {
 var _ resourcelock.Interface = (*mongoLock)(nil)
 
 // ErrOtherStream says that a lease belongs to the publishers of another stream: this
-// process would wait for ever behind their leader, or they behind it.
+// process would wait forever behind their leader, or they behind this process.
 var ErrOtherStream = errors.New("lease belongs to another stream")
 
 // NewMongoLock makes a lock on the document of leases whose _id is name, which the
@@ -110,7 +110,7 @@ func (l *mongoLock) check(found *lease) error {
 	if found.Stream == "" || found.Stream == l.stream {
 		return nil
 	}
-	return fmt.Errorf("%w: lease %q is that of stream %q, and this publisher's stream is %q; give it another lease (PENSTOCK_LEASE_NAME), or delete the lease if the other stream has ended for good", ErrOtherStream, l.name, found.Stream, l.stream)
+	return fmt.Errorf("%w: lease %q is that of stream %q, and this publisher's stream is %q; give it another lease (PENSTOCK_LEASE_NAME), or delete the lease if the other stream has ended permanently", ErrOtherStream, l.name, found.Stream, l.stream)
 }
 
 // Get returns the record, and the document's bytes, which every write changes.

@@ -98,7 +98,7 @@ func (d *Dispatcher) supervise(ctx context.Context) {
 			logged = true
 			events, _ := d.Inflight()
 			d.options.Logger.Error().Int("inflight", events).
-				Msg("publishing makes no progress, and no call to the broker returns: the liveness probe will fail")
+				Msg("publishing makes no progress and no call to the broker returns; the liveness probe will fail")
 		}
 		select {
 		case <-d.drained:

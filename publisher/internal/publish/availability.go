@@ -59,7 +59,7 @@ func NewAvailability(o AvailabilityOptions) *Availability {
 	}
 	return &Availability{options: o, gauge: promauto.With(o.Registerer).NewGauge(prometheus.GaugeOpts{
 		Name: "penstock_publisher_topic_refused",
-		Help: "1 while the topic refuses this publisher for a reason that may need an operator, such as missing rights; it retries, and ends after PENSTOCK_FATAL_AFTER.",
+		Help: "1 while the topic refuses this publisher for a reason that can need an operator, such as missing rights. The publisher retries, and ends after PENSTOCK_FATAL_AFTER.",
 	})}
 }
 
@@ -84,7 +84,7 @@ func (a *Availability) ConnectRefused(err error) error { return a.refuse(&a.conn
 // has accepted none since the refusal before. The error is as that of
 // [Availability.Refused], and [ErrRefusals].
 func (a *Availability) EverythingRefused(err error) error {
-	return a.refuse(&a.everything, fmt.Errorf("%w: it accepts none: %w", ErrRefusals, err))
+	return a.refuse(&a.everything, fmt.Errorf("%w: it accepts no event: %w", ErrRefusals, err))
 }
 
 // Err is nil unless the topic refuses the process at the moment; then it says why,

@@ -41,7 +41,7 @@ func (w *worker) degradePolicy(fault Fault, err error) {
 	d.policyProven, d.refusedBatches = false, 0
 	d.metrics.degraded.Inc()
 	d.options.Logger.Warn().Err(err).Str("from", string(w.policy)).Str("to", string(d.policy)).
-		Msg("the topic refuses such batches: sending smaller ones; set PENSTOCK_BATCHING to spare this attempt in every term")
+		Msg("topic refuses batches of this kind; sending smaller batches. Set PENSTOCK_BATCHING to avoid this attempt in every term")
 }
 
 // noteRefusedBatch counts a batch that the topic refused without a word that it is for
@@ -83,7 +83,7 @@ func (w *worker) refused(ctx context.Context, cause *event.ContractError) bool {
 	d := w.d
 	if !d.options.Breaker.Allow() {
 		recent, aside := d.options.Breaker.Recent()
-		d.fail(fmt.Errorf("publish event %s: %w: %d of the last %d are in the quarantine already; correct the topic's settings, or raise PENSTOCK_QUARANTINE_SHARE if the events are at fault: %w",
+		d.fail(fmt.Errorf("publish event %s: %w: %d of the last %d events are already in the quarantine; correct the topic's settings, or raise PENSTOCK_QUARANTINE_SHARE if the events are wrong: %w",
 			w.batch[0].message.MessageID, ErrRefusals, aside, recent, cause))
 		return false
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrUnreadable says that most events cannot be read. The text names the configured
-// fields, those that the documents have, and the remedy.
+// fields, the fields that the documents have, and the remedy.
 var ErrUnreadable = errors.New("most events cannot be read")
 
 const (
@@ -70,7 +70,7 @@ func (b *breakdown) explain(fields event.Fields, unreadable, all int, of string)
 	if len(variables) > 0 {
 		remedy = "set " + strings.Join(variables, " and ") + " to the field that the documents have"
 	}
-	return fmt.Errorf("%w: %d of %d %s; %s; the latest of these documents has the fields %s; %s, or, if the store really holds such events and they belong into the quarantine, set PENSTOCK_UNREADABLE_LIMIT=1",
+	return fmt.Errorf("%w: %d of %d %s; %s; the latest of these documents has the fields %s; %s, or, if the store really holds such events and they should go to the quarantine, set PENSTOCK_UNREADABLE_LIMIT=1",
 		ErrUnreadable, unreadable, all, of, strings.Join(reasons, ", "), names(b.document), remedy)
 }
 

@@ -44,12 +44,12 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}, []string{"cause"}),
 		caughtUp: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_publisher_stream_caught_up",
-			Help: "1 while the change stream is close to the end of the oplog, 0 while it catches up and on a process that does not lead.",
+			Help: "1 while the change stream is close to the end of the oplog; 0 while it catches up, and on a process that does not lead.",
 		}),
 	}
 	m.shardWait = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "penstock_publisher_stream_shard_wait_seconds",
-		Help: "How far the change stream is held back although it has nothing to read: in a sharded cluster, until every shard has written or made its next no-op entry (periodicNoopIntervalSecs). Below 2 on a replica set, and 0 while the stream catches up, which is lag.",
+		Help: "How far the change stream is behind although it has read everything: in a sharded cluster it waits until every shard has written or made its next no-op entry (periodicNoopIntervalSecs). Below 2 on a replica set; 0 while the stream catches up, because that is lag.",
 	})
 	// Each label value starts at 0, so that a first one is an increase.
 	for _, op := range operations[1:] {

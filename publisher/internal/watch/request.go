@@ -66,7 +66,7 @@ func (r *reader) ping(ctx context.Context, giveUp context.CancelCauseFunc, begun
 			if waited := now.Sub(begun); !logged && waited >= r.options.Silence {
 				logged = true
 				r.options.Logger.Info().Stringer("waited", waited.Round(time.Second)).
-					Msg("change stream has not answered yet, but the server answers pings: it may be scanning its oplog")
+					Msg("change stream has not answered yet; the server answers pings and may be scanning its oplog")
 			}
 		case now.Sub(last) >= r.options.Silence:
 			giveUp(mongox.ErrNoAnswer)
