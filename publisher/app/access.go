@@ -12,11 +12,12 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// access keeps, over all terms of a process, for how long MongoDB has refused it: wrong
-// credentials, missing rights. At the start that is a wrong configuration and ends the
-// process. After MongoDB has served the process, the same answers also come while a
-// password or role is being changed, or from a proxy of MongoDB Atlas, and pass: the
-// next term tries again, and the process ends only if the refusals last.
+// access records, over all terms of a process, for how long MongoDB has refused the
+// process because of wrong credentials or missing rights. At the start such a refusal
+// means a wrong configuration, and the process exits. After MongoDB has served the
+// process, the same answers also come while a password or role is being changed, or from
+// a proxy of MongoDB Atlas. Those refusals are transient: the next term retries, and the
+// process exits only if they last.
 //
 // The zero value ends the process at the first refusal. It is safe for concurrent use.
 type access struct {

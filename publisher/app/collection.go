@@ -31,8 +31,8 @@ func newMissing(registerer prometheus.Registerer) prometheus.Gauge {
 	return missing
 }
 
-// resume is where the term starts: at the checkpoint's position if it belongs to the
-// collection that is there now, else with a scan of that collection.
+// resume returns where the term starts: at the checkpoint's position if that belongs to
+// the present collection, otherwise with a scan of the present collection.
 func (t *term) resume(ctx context.Context, from checkpoint.Position) (checkpoint.Position, error) {
 	t.pump.at = from
 	id, err := t.found(ctx)
@@ -50,8 +50,8 @@ func (t *term) resume(ctx context.Context, from checkpoint.Position) (checkpoint
 	return from, nil
 }
 
-// begin starts a scan of the collection that has the name of the event store now, and
-// waits for one.
+// begin starts a scan of the collection that now has the name of the event store. If
+// there is none, begin waits for it.
 func (t *term) begin(ctx context.Context, reason string) (checkpoint.Position, error) {
 	from, err := t.newScan(ctx, reason)
 	if err == nil {
@@ -85,7 +85,7 @@ func (t *term) newScan(ctx context.Context, reason string) (checkpoint.Position,
 	}
 }
 
-// note gives the operation time.
+// note returns the operation time.
 func (t *term) note(ctx context.Context) (bson.Timestamp, error) {
 	noting, cancel := mongox.Patient(ctx, claimTimeout)
 	defer cancel()
@@ -96,7 +96,7 @@ func (t *term) note(ctx context.Context) (bson.Timestamp, error) {
 	return now, nil
 }
 
-// found identifies the collection, and tries again after errors that pass.
+// found identifies the collection, and retries after transient errors.
 func (t *term) found(ctx context.Context) (mongox.CollectionID, error) {
 	for {
 		id, err := t.identify(ctx)
@@ -136,7 +136,7 @@ func (t *term) awaitCollection(ctx context.Context) error {
 	}
 }
 
-// beat says that the term is alive while it reads nothing.
+// beat sends a heartbeat while the term reads nothing.
 func (t *term) beat() {
 	if t.watching.Beat != nil {
 		t.watching.Beat()

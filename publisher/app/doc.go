@@ -13,30 +13,32 @@
 //
 // # How a term ends
 //
-//	stop asked for      the stream ends first; what is in flight is drained under
-//	                    the lease, which is still held; the checkpoint is saved; only
-//	                    then is the lease given up
-//	lease lost          everything ends at once; a last save is tried, which the
-//	                    fence makes harmless
-//	fenced              everything ends at once
-//	stream cannot go on as with a stop, and the process ends with the explanation
-//	other pipeline      as with a stop, and the process ends with the explanation: the
+//	stop requested      the stream ends first; the events in flight are drained while
+//	                    the lease is held; the checkpoint is saved; then the lease is
+//	                    released
+//	lease lost          everything ends immediately; one last save is tried, which is
+//	                    harmless because of the fence
+//	fenced              everything ends immediately
+//	stream cannot       as with a stop, and the process exits with the explanation
+//	continue
+//	other pipeline      as with a stop, and the process exits with the explanation: the
 //	                    checkpoint, or the lock, records another source or destination
-//	most events         the stream ends, what is in flight is drained, and the process
-//	cannot be read      ends with the explanation; nothing of them is quarantined
+//	most events         the stream ends, the events in flight are drained, and the process
+//	cannot be read      exits with the explanation; events that are held back are not
+//	                    quarantined
 //	topic refuses       at the start, or after PENSTOCK_FATAL_AFTER: the stream ends, and
-//	                    the process ends with the explanation
-//	MongoDB refuses     the next term tries again; at the start, or after
-//	                    PENSTOCK_FATAL_AFTER, the process ends with the explanation
+//	                    the process exits with the explanation
+//	MongoDB refuses     the next term retries; at the start, or after
+//	                    PENSTOCK_FATAL_AFTER, the process exits with the explanation
 //
-// Whatever ended it, when a term's work returns, all that it started has ended. Closing
-// the connections and the last save get the time that is really left: after a stop up to
-// 5 s each; after the loss of the lease a share of what remains until another publisher
-// may take over, 3 s with the default durations.
+// When a term's work returns, everything that it started has ended, whatever the reason.
+// Closing the connections and the last save share the time that is left. After a stop
+// each has up to 5 s. After the loss of the lease each has a share of the time until
+// another publisher may take over, which is 3 s with the default durations.
 //
 // # Liveness
 //
-// Each loop of a term has a heartbeat of its own, so /livez names the one that is stuck:
+// Each loop of a term has its own heartbeat, so /livez names the loop that is stuck:
 //
 //	stream      the scan or the change stream moves, waits for the dispatcher, or waits
 //	            for a server that answers pings
@@ -44,14 +46,14 @@
 //	saver       saves return, whatever the answer
 //	election    requests to the lock store return
 //
-// A throttled broker, an outage, back-pressure and an idle stream keep all of them
-// green: a restart would not help.
+// A throttled broker, an outage, back-pressure and an idle stream do not stop the
+// heartbeats, because a restart would not help.
 //
 // # Where a stream starts
 //
-//	checkpoint: scan     the scan goes on after its last saved event
-//	checkpoint: token    the stream goes on after it
-//	checkpoint: time     the stream starts at it
+//	checkpoint: scan     the scan continues after its last saved event
+//	checkpoint: token    the stream continues after the token
+//	checkpoint: time     the stream starts at the time
 //	none                 PENSTOCK_START, whose position is saved before the first event
 //	                     is read: a crash before the first save loses nothing
 //
@@ -59,14 +61,15 @@
 // collection has its name, at the start of a term or while the stream runs, the collection
 // is scanned from its beginning. If there is none, the term waits for it.
 //
-// If the oplog no longer has what follows the position, the event store is scanned from
-// its beginning, and the stream follows from the operation time that was noted before.
+// If the oplog no longer has the changes after the position, the event store is scanned
+// from its beginning. The stream then starts at the operation time that was noted before
+// the scan.
 //
 // # A scan that outlives the oplog
 //
 // A scan is one lap of the event store, in stretches of a minute ([scanStretch]). After
-// each, the term follows the change stream to its present end and publishes what belongs
-// to the scanned part. So the oplog must reach back over a stretch, not over the scan.
+// each, the term reads the change stream to its present end and publishes the events of
+// the scanned part. So the oplog must reach back over a stretch, not over the scan.
 //
 //	     stretch              catch up               stretch
 //	P ────────────▶ P' ──────────────────────▶ P' ────────────▶ …  end of the lap ──▶ stream
@@ -74,9 +77,9 @@
 //	                │ at or before P' only
 //	                └─ the oplog has lost T: T' = now, and the lap ends at P', one time around
 //
-// A loss costs one more lap and nothing else: the scan goes on where it is, in this process
-// or the next. The checkpoint holds where the lap began, the stream's start and the number
-// of losses. After more than three of them the process ends with what helps: see
-// [errOplogTooShort]. A collection with a collation of its own is scanned without catching
+// A loss costs one more lap and nothing else: the scan continues at its position, in this
+// process or the next. The checkpoint holds where the lap began, the stream's start and the number
+// of losses. After more than three of them the process exits with a remedy: see
+// [errOplogTooShort]. A collection with its own collation is scanned without catching
 // up, because the publisher cannot compare places in its index.
 package app

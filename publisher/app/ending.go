@@ -12,13 +12,13 @@ const (
 	// connections to the topic and the last save, when the term has time.
 	mostClosing  = 5 * time.Second
 	mostFlushing = 5 * time.Second
-	// closingShare and flushingShare are what the steps get of the time that is left when
-	// they begin. The last one leaves some, to return before the process must exit.
+	// closingShare and flushingShare are the shares of the remaining time that the steps get
+	// when they begin. The last step leaves some time to return before the process must exit.
 	closingShare  = 0.5
 	flushingShare = 0.8
 )
 
-// leadership is what a term knows of its lease ([leader.Term]).
+// leadership is the part of [leader.Term] that a term's work needs.
 type leadership interface {
 	// Identity is the holder of the lease.
 	Identity() string
@@ -28,10 +28,9 @@ type leadership interface {
 	Remaining() time.Duration
 }
 
-// endingWithin gives a context for a step at the end of a term. It ends after most, or
-// when that share of the time that the term has left is over, and it takes the loss of
-// the lease into account, which shortens that time. It has no deadline: see
-// [mongox.Patient].
+// endingWithin returns a context for a step at the end of a term. The context ends after
+// most, or after that share of the term's remaining time. The loss of the lease shortens
+// the remaining time. The context has no deadline: see [mongox.Patient].
 func endingWithin(term leadership, most time.Duration, share float64) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.Background())
 	limit := func() time.Duration { return min(most, time.Duration(share*float64(term.Remaining()))) }

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// scanStretch is how long a scan reads before it follows the change stream for a moment.
-// The oplog must reach back this long, and no longer.
+// scanStretch is how long a scan reads before it catches up with the change stream. The
+// oplog must reach back only this long.
 const scanStretch = time.Minute
 
 var (
@@ -76,7 +76,7 @@ func lapOf(s checkpoint.Scan) checkpoint.Lap {
 	return *s.Lap
 }
 
-// streamAfter is where the stream goes on when the scan is over.
+// streamAfter is where the stream starts when the scan is over.
 func streamAfter(s checkpoint.Scan) checkpoint.Position {
 	if lap := lapOf(s); lap.Token != nil {
 		return checkpoint.Position{Token: lap.Token, ClusterTime: s.OperationTime}
@@ -103,7 +103,7 @@ func (t *term) readStretch(ctx context.Context) error {
 			return err
 		}
 		at := t.pump.at.Scan
-		// A stretch must move on, however slow it is.
+		// A stretch must make progress, however slow it is.
 		moved := at.EventID != s.EventID || !at.AggregateID.Equal(s.AggregateID)
 		if moved && time.Now().After(over) && t.comparable(at) {
 			return errStretch
@@ -144,7 +144,7 @@ func (t *term) catchUp(ctx context.Context) error {
 		lap := lapOf(s)
 		lap.Token = batch.Token
 		s.Lap = &lap
-		// The scan must see what was left to it.
+		// The scan must see the events that were left to it.
 		s.OperationTime = later(s.OperationTime, left)
 		end := len(batch.Inserts) == 0 || !batch.Time.Before(goal)
 		if end {

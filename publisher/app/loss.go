@@ -13,14 +13,14 @@ import (
 )
 
 // maxLosses is how many losses of one scan are reported as warnings; at the next one the
-// process ends with [errOplogTooShort]. What is scanned stays scanned.
+// process ends with [errOplogTooShort]. The scanned part need not be scanned again.
 const maxLosses = 3
 
 // errOplogTooShort says that the oplog repeatedly lost the start of the change stream
 // during one scan.
 var errOplogTooShort = errors.New("oplog does not reach back over a scan of the event store")
 
-// newLosses is the metric of what makes a scan go on for longer.
+// newLosses is the metric of losses, each of which makes a scan one lap longer.
 func newLosses(registerer prometheus.Registerer) prometheus.Gauge {
 	losses := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "penstock_publisher_scan_losses",
@@ -30,7 +30,7 @@ func newLosses(registerer prometheus.Registerer) prometheus.Gauge {
 	return losses
 }
 
-// recover goes on after the oplog has lost what follows the position.
+// recover continues after the oplog has lost the changes after the position.
 func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, error) {
 	at := t.pump.at
 	if !at.Scan.Active() && (t.pump.moved || !t.scanned) {
@@ -41,10 +41,10 @@ func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, e
 	return t.lose(ctx, at, cause)
 }
 
-// lose goes on with a scan whose stream the oplog has lost. The scan does not start over:
-// what is scanned is published, and the rest comes next. But events that were inserted into
-// the scanned part since the stream's start are now in the store alone. So the lap is
-// extended: it ends where it is now, one time around.
+// lose continues a scan whose stream the oplog has lost. The scan does not start over: the
+// scanned part is published, and the rest comes next. But events that were inserted into
+// the scanned part since the stream's start are now only in the store. So the lap is
+// extended: it ends at its present position, after one more time around.
 func (t *term) lose(ctx context.Context, at checkpoint.Position, cause error) (checkpoint.Position, error) {
 	t.lost = max(t.lost, lapOf(at.Scan).Losses) + 1
 	away := awaySince(at)

@@ -92,8 +92,8 @@ func checkEvents(ctx context.Context, history *scan.Collection, store mongox.Sto
 	return nil
 }
 
-// checkReadable reads a sample of the event store with the configured field names. A
-// sample that cannot be read is no reason not to start.
+// checkReadable reads a sample of the event store with the configured field names. If
+// the sample cannot be read, the publisher starts anyway.
 func checkReadable(ctx context.Context, events *mongo.Collection, fields event.Fields, share float64, logger zerolog.Logger) error {
 	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
 	defer cancel()
@@ -107,8 +107,8 @@ func checkReadable(ctx context.Context, events *mongo.Collection, fields event.F
 
 // checkTopic opens one connection to the topic, so that a wrong name or missing
 // rights show at the start and on every process, not only on the one that leads. It
-// reports whether the topic was reached. A broker that cannot be reached is no reason
-// not to start.
+// reports whether the topic was reached. If the broker cannot be reached, the
+// publisher starts anyway.
 func checkTopic(ctx context.Context, connect publish.Connect, config sbus.Config, logger zerolog.Logger) (reached bool, err error) {
 	checking, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()

@@ -24,13 +24,13 @@ type AvailabilityOptions struct {
 	Logger zerolog.Logger
 }
 
-// Availability keeps, over all terms of a process, for how long the topic has refused
-// it with [FaultFatal]: a topic that is missing or disabled, credentials without rights.
+// Availability records, over all terms of a process, for how long the topic has refused
+// the process with [FaultFatal]: a topic that is missing or disabled, credentials without rights.
 //
-// At the start that is a wrong configuration, and the process ends with the remedy.
-// After the topic has let the process connect once, the same answers also come from
-// a failover of the namespace or while rights are being changed, and pass: the process
-// retries, is not ready, and ends only if the refusals last for FatalAfter.
+// At the start such a refusal means a wrong configuration, and the process exits with the
+// remedy. After the process has connected to the topic once, the same answers also come
+// from a failover of the namespace or while rights are being changed. Then the process
+// retries, is not ready, and exits only if the refusals last for FatalAfter.
 //
 // Make it with [NewAvailability]. It is safe for concurrent use.
 type Availability struct {
@@ -73,8 +73,8 @@ func (a *Availability) Connected() {
 // Accepted says that the topic has accepted a send.
 func (a *Availability) Accepted() { a.end(&a.sending, &a.everything) }
 
-// Refused notes that the topic has refused a send. The error is nil while retrying is
-// right; otherwise it says why the term must end.
+// Refused notes that the topic has refused a send. The error is nil if the caller should
+// retry; otherwise it says why the term must end.
 func (a *Availability) Refused(err error) error { return a.refuse(&a.sending, err) }
 
 // ConnectRefused is [Availability.Refused] for an attempt to connect.

@@ -20,13 +20,13 @@
 //	   └── nothing queued ─────────────────────────────────────┘
 //
 // While a lane is sending, its later events wait in it: at most one
-// unacknowledged send per session key, the order that the whole system stands on.
-// What has queued up meanwhile leaves as the next batch.
+// unacknowledged send per session key, which keeps the order that the whole system needs.
+// The events that have queued up meanwhile leave as the next batch.
 //
-// A worker never waits for another attempt: the lane does. A lane that failed is a
-// suspect: it is kept out of the batches of the others and has send slots of its own.
-// A send without an answer for a second gives its slot back in the same way. So
-// however many keys fail, the others keep their pace.
+// A worker never waits for a retry: the lane waits. A lane that failed is a suspect. It
+// is kept out of the batches of other lanes and has separate send slots. A send that is
+// unanswered for a second also moves to a slot of the suspects. So failing keys do not
+// slow down the others.
 //
 // # Batches
 //
@@ -61,7 +61,7 @@
 //
 // A batch that fails repeatedly while the topic accepts others is halved until each
 // event at fault is alone. An event at fault goes to the quarantine with the reasons,
-// and its lane goes on with the next. It is at fault if all of this holds:
+// and its lane continues with the next event. An event is at fault if all of this holds:
 //
 //   - the topic did not accept it MaxAttempts times, and between these attempts it
 //     accepted other events: so the topic works;
@@ -69,8 +69,8 @@
 //     same way: so the connection works;
 //   - each answer was an explicit refusal, or GiveUpAfter has passed.
 //
-// If it is the only event in trouble and there is no other to compare with, a refusal
-// counts after a minute, and twice as long for each further event. If several events
+// If it is the only event in trouble and no other event is there to compare it with, it
+// is at fault after a minute of refusals. This time doubles for each further event. If several events
 // are refused and none is accepted, nothing is quarantined: the topic is at fault.
 // The Breaker ends the term before a large share of the events is quarantined.
 //

@@ -11,21 +11,21 @@ import (
 type failure struct {
 	fault Fault
 	// timedOut says that the broker did not answer in time, broken that the connection
-	// is of no more use.
+	// is no longer usable.
 	timedOut, broken bool
 	err              error
 	at               time.Time
 	// events is the size of the batch.
 	events int
-	// connection is the id of the connection, served how many sends it had done.
+	// connection is the id of the connection, and served its number of completed sends.
 	connection, served uint64
 	// before and accepted count the sends that the topic had accepted when this one
 	// began and when it failed.
 	before, accepted uint64
 }
 
-// failed has the batch wait in its lanes, in smaller parts if its own events may be
-// the reason, or quarantines the event that is. False means that Run ends.
+// failed returns the batch to its lanes to wait, in smaller parts if its own events may
+// be the reason. An event that is the reason is quarantined. False means that Run ends.
 func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 	d := w.d
 	if fault == FaultFatal {
@@ -66,7 +66,7 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 		}
 	}
 	if unsure {
-		// There is no other connection to ask, and nothing else uses this one.
+		// No other connection exists to compare with, and nothing else uses this one.
 		d.connections.replace(f.connection, f.err)
 	}
 	if failures == splitAfter {
@@ -75,8 +75,8 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 	return true
 }
 
-// note adds a failure to the setbacks of the batch's lanes, and gives that of the
-// first; the mutex is held.
+// note adds a failure to the setbacks of the batch's lanes, and returns the setback of
+// the first; the mutex is held.
 func (w *worker) note(f *failure) *setback {
 	l := &w.d.lanes
 	f.accepted = w.d.accepted
@@ -87,7 +87,7 @@ func (w *worker) note(f *failure) *setback {
 	}
 	s := w.batch[0].lane.setback
 	if !s.explained {
-		// Nothing gets through: the more lanes wait, the rarer each of them tries.
+		// The topic accepts nothing: the more lanes wait, the less often each of them retries.
 		s.notBefore = s.notBefore.Add(time.Duration(len(l.waiting)/len(w.batch)) * time.Second / outageRate)
 	}
 	return s
@@ -108,8 +108,8 @@ func (w *worker) wait(until time.Time) {
 	}
 }
 
-// aloneFor is how long the one event in trouble must have failed to be at fault; 0 if
-// others fail, too. The mutex is held.
+// aloneFor is how long the only event in trouble must have failed to be at fault; 0 if
+// others fail too. The mutex is held.
 func (d *Dispatcher) aloneFor() time.Duration {
 	if d.lanes.setbacks > 1 {
 		return 0

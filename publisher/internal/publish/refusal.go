@@ -8,17 +8,17 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// maxBatchBytes bounds what is taken for a batch before it is known what fits:
-// a batch of the premium tier holds 1 MB (azure-sdk-for-python#38260).
+// maxBatchBytes bounds the bytes that a worker takes for a batch before it knows what
+// fits: a batch of the premium tier holds 1 MB (azure-sdk-for-python#38260).
 const maxBatchBytes = 1 << 20
 
-// unprovenBatches is how many batches in a row the topic refuses, with no word that
-// it is for their being batches and with none accepted before, until the policy is the
-// reason: of a batch that one message spoils, soon a half is accepted.
+// unprovenBatches is how many batches in a row the topic must refuse before the policy
+// counts as the reason. It applies if the topic does not say why, and has accepted no
+// batch before. If one message were the reason, the topic would soon accept a half.
 const unprovenBatches = 8
 
-// ErrRefusals says that the topic refuses so many of the events that the events are not
-// the reason.
+// ErrRefusals says that the topic refuses so many events that the events cannot be the
+// reason.
 var ErrRefusals = errors.New("the topic refuses too many events")
 
 // degrade falls back to a smaller policy after the topic has refused a batch, and
@@ -44,8 +44,8 @@ func (w *worker) degradePolicy(fault Fault, err error) {
 		Msg("topic refuses batches of this kind; sending smaller batches. Set PENSTOCK_BATCHING to avoid this attempt in every term")
 }
 
-// noteRefusedBatch counts a batch that the topic refused without a word that it is for
-// its being a batch; the mutex is held.
+// noteRefusedBatch counts a batch that the topic refused without saying that it refuses
+// batches; the mutex is held.
 func (w *worker) noteRefusedBatch(f failure) {
 	d := w.d
 	if f.fault != FaultRefused || !w.tests(f.events) || d.policyProven || d.policy != w.policy {
@@ -68,8 +68,8 @@ func (w *worker) noteAcceptedBatch(events int) {
 	}
 }
 
-// tests reports whether so many events at the head of the batch are what its policy
-// allows and a smaller one does not.
+// tests reports whether that many events at the head of the batch are allowed by its
+// policy and not by a smaller policy.
 func (w *worker) tests(events int) bool {
 	if w.policy == BatchingMixed {
 		return w.batch[0].lane != w.batch[events-1].lane
@@ -77,8 +77,8 @@ func (w *worker) tests(events int) bool {
 	return w.policy == BatchingSession && events > 1
 }
 
-// refused quarantines the one event of the batch, unless too many of the recent ones
-// were. False means that Run ends.
+// refused quarantines the only event of the batch, unless too many recent events were
+// quarantined. False means that Run ends.
 func (w *worker) refused(ctx context.Context, cause *event.ContractError) bool {
 	d := w.d
 	if !d.options.Breaker.Allow() {

@@ -12,22 +12,21 @@ import (
 
 const (
 	// splitAfter is how many times a batch fails before it is halved without further
-	// evidence: one message that the broker stumbles over must not hold up its
-	// neighbours.
+	// evidence: one message that the broker cannot process must not delay its neighbours.
 	splitAfter = 3
 	// maxReasons is how many different errors of an event are kept for its
 	// quarantine.
 	maxReasons = 3
 	// aloneFor is how long an event must have been refused if the topic accepted no
 	// other meanwhile, because no other was there. It doubles with each event that is
-	// quarantined so, until the topic accepts one.
+	// quarantined in this way, until the topic accepts one.
 	aloneFor = time.Minute
 	// outageRate bounds, about, the sends per second of lanes that wait while the topic
 	// accepts nothing.
 	outageRate = 50
 )
 
-// setback is what the failed sends of the events at a lane's head say: how long
+// setback summarises the failed sends of the events at a lane's head: how long
 // the lane waits, in what batches its events may leave, and whether its first event
 // is at fault.
 //
@@ -51,7 +50,7 @@ type setback struct {
 	timedOut  int  // those of them that were given up after a timeout
 	most      int  // events of a batch; 0: no bound
 
-	// What follows is about the first event alone.
+	// The following fields are about the first event only.
 
 	since    time.Time // its first failure
 	attempts int       // failures while the topic accepted others

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// slowSend is after what time an unanswered send no longer takes the place of
-// another: an event that the broker does not answer must not hold up the others.
+// slowSend is the time after which an unanswered send no longer occupies a regular slot:
+// an event that the broker does not answer must not delay the others.
 const slowSend = time.Second
 
 // awaitWork waits until a lane is ready; false means that Run ends. woken says
