@@ -1,18 +1,17 @@
 // Package deadletter counts the messages in the subscription's dead-letter queue. A
-// message goes there when its event parks an aggregate, when it is no event at all, or
-// when the broker has delivered it too often. Nobody reads that queue by itself, so its
-// depth is what an operator can be alerted by.
+// message goes there when its event parks an aggregate, when it is not an event, or when
+// the broker has delivered it too often. No service reads that queue, so an alert on its
+// depth must tell an operator about the messages.
 //
 // # What is counted
 //
-// A [Counter] peeks at the queue: that takes no right but Listen, locks nothing and
+// A [Counter] peeks at the queue: peeking needs only the right to listen, locks nothing and
 // changes no delivery count. The broker's own number is in the subscription's runtime
-// properties, which take the right to manage the namespace; a projector does not have
-// it. A count ends at [Options.Limit] messages or [Options.LimitBytes], so it is exact
+// properties, but reading them needs the right to manage the namespace, which a projector
+// does not have. A count ends at [Options.Limit] messages or [Options.LimitBytes], so it is exact
 // for the few messages that there should be, and "at least" for more.
 //
-// Every process counts the whole queue, by itself: the largest of their numbers is the
-// answer.
+// Every process counts the whole queue. Use the largest of their numbers.
 //
 // # What it costs
 //
@@ -23,6 +22,6 @@
 //
 // # When counting fails
 //
-// The last number stands for three intervals, a minute at least, and then there is
-// none: neither a stale number nor 0.
+// The last number is reported for three intervals, and for at least a minute. Then the
+// metric is absent: neither a stale number nor 0.
 package deadletter

@@ -3,15 +3,15 @@ package drain
 import "sync"
 
 // budget is the memory that the inboxes of all sessions share. Half of it is divided
-// evenly: nobody can take a session's share. The other half is lent to those that need
-// more, at most half of what is left of it to one, so that a few sessions with much to
-// do have most of it and many have equal parts.
+// evenly: no session can take another session's share. The other half is lent to sessions
+// that need more. One session can borrow at most half of the rest, so that a few busy
+// sessions have most of it, and many busy sessions have equal parts.
 type budget struct {
 	// share is each session's own.
 	share int
 
 	mu sync.Mutex
-	// left is what is left to lend; negative if messages were larger than foretold.
+	// left is how much can still be lent; negative if messages were larger than forecast.
 	left int
 	// sizes are the messages of all sessions.
 	sizes sizes
@@ -29,7 +29,7 @@ func (b *budget) lent() sizes {
 	return b.sizes.lent()
 }
 
-// came notes messages of a session.
+// came notes received messages of a session.
 func (b *budget) came(batch []*Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,8 +45,8 @@ func (b *budget) limit(borrowed int) int {
 	return b.share + max(b.left+borrowed, 0)/2
 }
 
-// use notes that a session uses used bytes and has borrowed that much for it before; it
-// gives how much it has borrowed now.
+// use notes that a session uses used bytes and had borrowed that much before. It returns
+// how much the session has borrowed now.
 func (b *budget) use(used, borrowed int) int {
 	now := max(used-b.share, 0)
 	if now == borrowed {

@@ -29,7 +29,7 @@
 //
 // # Trouble
 //
-// A lane that cannot go on waits by itself, and no slot, call or session waits for it:
+// A lane that cannot continue waits alone: no slot, call or session waits for it.
 //
 //	        done                      store failed            longer than ParkAfter
 //	fresh ◀──────▶ in a call ──▶ retrying ────────────┐      (while the store answers)
@@ -37,18 +37,18 @@
 //	  └── predecessor ─┴──▶ gap ──────▶ repairing ─────┘      longer than GapPatience
 //	                        Hold       200 ms .. 5 s
 //
-// What follows from that:
+// The consequences are:
 //
-//   - Lanes in trouble are in calls of their own, beside those of healthy lanes. After
-//     a call that hung, the lanes in it are called again in smaller groups.
+//   - Lanes in trouble have separate calls, beside the calls of healthy lanes. After a
+//     call that hung, its lanes are called again in smaller groups.
 //   - At the end of the tenure, and when the process stops, lanes in trouble are given
 //     back: their messages are not settled, and the session is closed, which counts no
-//     delivery. Whoever accepts the session next goes on with them.
-//   - What a process knows of a failing aggregate outlives the session: the time that
-//     it has failed goes on in the next one, and its events are kept out of the calls of
-//     healthy lanes from the start.
+//     delivery. The process that accepts the session next continues with them.
+//   - A process remembers a failing aggregate beyond the session: in the next session
+//     its time of failure continues, and its events are kept out of the calls of healthy
+//     lanes from the start.
 //   - That time runs only while the store takes writes of other aggregates, or refuses
-//     one because of another document. An outage of the store gives up no aggregate,
+//     one because of another document. An outage of the store parks no aggregate,
 //     however long it lasts.
 //   - A gap is identified by the missing event. The event that meets the gap can differ
 //     from session to session, because the SDK can deliver a successor first. The time of

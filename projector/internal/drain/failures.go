@@ -11,7 +11,7 @@ const (
 	// maxFailures bounds how many aggregates are remembered. If more fail at the same
 	// time, the store is in trouble rather than an aggregate, and none is given up.
 	maxFailures = 4096
-	// failureShown is how long it counts in the metric.
+	// failureShown is how long a failure counts in the metric.
 	failureShown = time.Minute
 	// answerStride is how long an answer is evidence that the store works. It is not
 	// shorter than the longest pause of a lane.
@@ -20,7 +20,7 @@ const (
 
 // failures remembers which aggregates could not be finished, and for how long. All
 // sessions of a process share one: a session that is given back at the end of its
-// tenure comes again, and the time that its aggregates have failed goes on.
+// tenure returns later, and the time of failure of its aggregates continues.
 //
 // That time runs only while the store takes writes of other aggregates, or refuses one
 // because of another document. It stands still while the store is down for all of them,

@@ -19,11 +19,11 @@ type Handler interface {
 	Handle(ctx context.Context, batch []*Delivery, attempt Attempt) []Verdict
 }
 
-// Judge keeps a process that misreads its messages from dead-lettering them all.
+// Judge prevents a process that misreads its messages from dead-lettering all of them.
 type Judge interface {
 	// Good counts messages that are events.
 	Good(messages int)
-	// Bad reports whether a message that is no event may be dead-lettered now. Otherwise
+	// Bad reports whether a message that is not an event may be dead-lettered now. Otherwise
 	// it stays with its session, which asks again.
 	Bad(messageID string, err error) bool
 }
@@ -60,9 +60,9 @@ const (
 	// Poison says that a projection was parked at this event and every other one has
 	// it durably. The message is dead-lettered for visibility.
 	Poison
-	// Deferred says that the call had no room for the event. It is no failure: the
-	// event comes again in the next call. A call that defers finishes another event or
-	// says Retry for it.
+	// Deferred says that the call had no room for the event. That is not a failure: the
+	// event is offered again in the next call. A call that defers an event must finish
+	// another event, or return Retry for it.
 	Deferred
 )
 

@@ -6,8 +6,8 @@ import (
 )
 
 // inbox stands between a session's pump and its processing. It is bounded by count, and
-// by bytes: what it holds counts with its real size, and what the broker may still send
-// with the size that is foretold.
+// by bytes: messages that it holds count with their size, and messages that the broker may
+// still send count with a forecast.
 type inbox struct {
 	capacity int
 	budget   *budget
@@ -34,9 +34,9 @@ func newInbox(capacity int, b *budget) *inbox {
 	}
 }
 
-// ask waits until there is room for at least one more delivery, and says for how many
-// the broker is to be asked, at most most; 0 if ctx has ended. If the broker may still
-// send some, there is no waiting: what comes has to be taken.
+// ask waits until there is room for at least one more delivery, and returns how many
+// deliveries to request from the broker, at most most; 0 if ctx has ended. If the broker
+// may still send some, ask does not wait, because deliveries on their way must be taken.
 func (b *inbox) ask(ctx context.Context, most int) int {
 	for {
 		if n := b.grant(most); n > 0 {
@@ -73,7 +73,7 @@ func (b *inbox) account() {
 	b.borrowed = b.budget.use(used, b.borrowed)
 }
 
-// put takes in what has come of the credit.
+// put stores received deliveries, which the credit covers.
 func (b *inbox) put(batch []*Delivery) {
 	if len(batch) == 0 {
 		return
@@ -123,8 +123,8 @@ func (b *inbox) len() int {
 	return len(b.queue)
 }
 
-// close returns what the inbox has of the shared budget. What still comes goes back to
-// the broker with the session.
+// close returns the inbox's part of the shared budget. Deliveries that arrive later go
+// back to the broker with the session.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -29,8 +29,9 @@ type lanes struct {
 	inTrouble      load
 	// forgotten counts deliveries for which the session has to be released some day.
 	forgotten int
-	// closed says, in an increasing sequence, from which event on those of an aggregate
-	// are forgotten, because one is: nobody would notice that it is missing.
+	// closed says, in an increasing sequence, from which event on an aggregate's events
+	// are forgotten. After one is forgotten, all later ones must be, because a missing
+	// event could not be detected.
 	closed map[string]int64
 }
 
@@ -83,7 +84,7 @@ func (s *lanes) add(d *Delivery, now time.Time) {
 	s.trim(l)
 }
 
-// grow notes what a lane has taken in.
+// grow notes messages that a lane has taken in.
 func (s *lanes) grow(l *lane, weight load) {
 	s.held.add(weight)
 	l.load.add(weight)
@@ -92,7 +93,7 @@ func (s *lanes) grow(l *lane, weight load) {
 	}
 }
 
-// shrink notes what a lane no longer holds.
+// shrink notes messages that a lane no longer holds.
 func (s *lanes) shrink(l *lane, weight load) {
 	s.held.sub(weight)
 	l.load.sub(weight)
@@ -112,8 +113,8 @@ func (s *lanes) mark(l *lane, troubled bool) {
 	l.troubled = troubled
 }
 
-// trim forgets what a lane in trouble holds too much of: it would keep the events of
-// other aggregates out.
+// trim forgets the messages that a lane in trouble holds beyond its bound, because they
+// would keep out the events of other aggregates.
 func (s *lanes) trim(l *lane) {
 	for l.overflows && (l.load.exceeds(s.mostInLane) || s.inTrouble.exceeds(s.mostInTrouble)) && l.load.count > 1 {
 		if !s.forget(l) {
@@ -189,9 +190,9 @@ func (s *lanes) wait(l *lane, due time.Time) {
 	s.waiting = append(s.waiting, l)
 }
 
-// next gives what is to be handled in the next call, nil if there is nothing: whole
-// lanes of one kind as far as most allows, first come first served. inTrouble is
-// whether the call may be one of lanes in trouble, or must be.
+// next returns the lanes for the next call, nil if there are none: whole lanes of one
+// kind as far as most allows, first come first served. inTrouble is whether the call may
+// be one of lanes in trouble, or must be.
 func (s *lanes) next(now time.Time, most int, inTrouble bool) *call {
 	var c *call
 	company := math.MaxInt

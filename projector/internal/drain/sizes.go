@@ -2,10 +2,10 @@ package drain
 
 import "math"
 
-// sizes foretells how large the next message bodies are, from the mean and the variance
-// of those that came. Both follow the last few hundred messages, so one large message
-// in a thousand raises the forecast a little and not for long. The zero value knows
-// nothing and foretells large messages.
+// sizes forecasts the size of the next message bodies from the mean and the variance of
+// the received ones. Both follow the last few hundred messages, so one large message
+// in a thousand raises the forecast a little and not for long. The zero value
+// forecasts large messages.
 type sizes struct {
 	// weight counts the messages, up to maxWeight.
 	weight       float64
@@ -13,14 +13,14 @@ type sizes struct {
 }
 
 const (
-	// firstGuess is the size of messages of which none has come: the largest of the tier
+	// firstGuess is the forecast before the first message: the largest message of the tier
 	// Standard.
 	firstGuess = 256 << 10
 	// messageOverhead is the part of every message in memory that its body leaves out.
 	messageOverhead = 1 << 10
 	// maxWeight is how many messages the forecast follows.
 	maxWeight = 512
-	// lentWeight is how much what other sessions received counts in a new session.
+	// lentWeight is the weight that the messages of other sessions have in a new session.
 	lentWeight = 16
 	// deviations is how many standard deviations above its mean the sum of the next
 	// messages is expected at most.
@@ -35,14 +35,15 @@ func (s *sizes) add(weight int) {
 	s.square += (w*w - s.square) / s.weight
 }
 
-// lent is the forecast for a session of its own, which soon follows that session.
+// lent is the first forecast for a new session, which soon follows that session's own
+// messages.
 func (s *sizes) lent() sizes {
 	l := *s
 	l.weight = min(l.weight, lentWeight)
 	return l
 }
 
-// sum is what n messages weigh together, at most as far as can be foretold. The
+// sum is the forecast upper bound of the size of n messages together. The
 // deviation of a sum grows with the root of its terms only.
 func (s *sizes) sum(n int) int {
 	if n == 0 {

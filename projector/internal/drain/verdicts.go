@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// settlement is what is to be done with a delivery's message.
+// settlement is how a delivery's message is settled.
 type settlement struct {
 	*Delivery
 	Verdict
@@ -77,7 +77,7 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 	return settled
 }
 
-// failed lets a lane wait after a store has failed.
+// failed makes a lane wait after a store has failed.
 func (s *lanes) failed(l *lane, c *call, now time.Time) {
 	l.gapSince = time.Time{}
 	l.attempts++
@@ -86,8 +86,8 @@ func (s *lanes) failed(l *lane, c *call, now time.Time) {
 	}
 	lasted, few := s.failures.failed(l.key, now)
 	l.hopeless = few && lasted >= s.parkAfter
-	// If nothing else is written either, room for others would help no one, and the
-	// broker would send what is forgotten in vain.
+	// If nothing else is written either, room for others would not help, and the broker
+	// would redeliver the forgotten events in vain.
 	l.overflows = lasted > 0
 	s.mark(l, true)
 	s.trim(l)
@@ -109,8 +109,8 @@ func (s *lanes) gap(l *lane, c *call, open int, now time.Time) {
 		if end := l.gapSince.Add(s.patience); end.After(now) && end.Before(due) {
 			due = end
 		}
-		// A younger gap mostly closes before long, and a session that has forgotten
-		// something has to be released.
+		// A younger gap mostly closes soon, and a session that has forgotten a message
+		// must be released.
 		l.overflows = true
 		s.trim(l)
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/breaker"
 )
 
-// Rule is what events are judged by. The zero value is the reading of messages.
+// Rule identifies a group of events that are judged together. The zero value is the
+// reading of messages.
 type Rule struct {
 	Projection, EventType string
 }
 
-// maxRules bounds the rules that are judged by themselves. Further event types of a
-// projection are one rule together.
+// maxRules bounds the rules that are judged separately. Further event types of a
+// projection form one rule.
 const maxRules = 10_000
 
 // Options configure a [Guard]. What is zero gets its default.
@@ -46,7 +47,7 @@ type Guard struct {
 	err   error
 }
 
-// record is what is known of a rule.
+// record holds the counts of a rule.
 type record struct {
 	breaker *breaker.Breaker
 	// held are the events that are held back, and since when.
@@ -156,8 +157,8 @@ func (g *Guard) Bad(rule Rule, id string, explain func(bad, recent int) error) b
 	return true
 }
 
-// forget drops events of which nothing was heard for several times the patience: another
-// process has them.
+// forget drops events that have not come again for several times the patience, because
+// another process has them.
 func (g *Guard) forget(r *record, now time.Time) {
 	const several = 6
 	for id, since := range r.held {

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrClaimLost says that a marker is no longer this process's to resume: its claim has
-// run out and another process has it, its aggregate was parked for another reason, or
+// expired and another process has it, its aggregate was parked for another reason, or
 // it has gone.
 var ErrClaimLost = errors.New("the parked aggregate is no longer claimed")
 
@@ -44,8 +44,8 @@ type resumable struct {
 	Attempts       int           `bson:"attempts"`
 }
 
-// Claim takes up the marker that has been due for longest, for the duration of lease:
-// no other process gets it before that. The result is false where none is due.
+// Claim takes the marker that has been due for longest, for the duration of lease: no
+// other process gets it before the lease ends. The result is false if none is due.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, error) {
 	ctx, cancel := mongox.Patient(ctx, requestTimeout)
 	defer cancel()
@@ -71,7 +71,7 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, 
 }
 
 // Extend keeps the marker for another lease and gives its head, which may have risen.
-// It is [ErrClaimLost] where the claim is gone.
+// It returns [ErrClaimLost] if the claim is lost.
 func (s *Store) Extend(ctx context.Context, c Claimed, lease time.Duration) (head int64, err error) {
 	return s.change(ctx, c, bson.D{{Key: "$set", Value: bson.D{{Key: fieldRetryAt, Value: time.Now().Add(lease)}}}})
 }
@@ -81,9 +81,9 @@ func (s *Store) Extend(ctx context.Context, c Claimed, lease time.Duration) (hea
 // between, trusting in the marker. Then the new head is the result, and the marker is
 // kept for another lease. 0 means that the marker is deleted.
 //
-// Comparing and deleting is one operation of the server. So whoever acknowledges an
-// event for the marker does that before, and the head shows it, or after, and
-// [Store.Advance] finds no marker.
+// Comparing and deleting is one operation of the server. A session that acknowledges an
+// event for the marker therefore does so either before it, and the head shows the event,
+// or after it, and [Store.Advance] finds no marker.
 func (s *Store) Finish(ctx context.Context, c Claimed, watermark int64, lease time.Duration) (head int64, err error) {
 	deleting, cancel := mongox.Patient(ctx, requestTimeout)
 	defer cancel()

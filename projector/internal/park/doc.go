@@ -14,8 +14,8 @@
 //
 // # Reasons that pass
 //
-// Some reasons pass by themselves: an event is missing, a store does not answer. Such
-// a marker has the time of its next attempt and all that a replay needs. Package resume
+// Some reasons are transient: an event is missing, or a store does not answer. The marker
+// then has the time of its next attempt and all data that a replay needs. Package resume
 // claims it, replays the aggregate and deletes it.
 //
 // # Permanent reasons
@@ -41,6 +41,7 @@
 // The event of a parked aggregate is acknowledged only after the marker's head has
 // risen to it: Advance is [ErrNotParked] if the marker is gone. Finish deletes a marker
 // only if its head is not above the read model's watermark, and the server does both in
-// one operation. So an event that meets the end of its marker was acknowledged before,
-// and the marker stays, or it is looked at again and applied.
+// one operation. If an event arrives while its marker is being deleted, there are two
+// cases. Either it was acknowledged before, and the marker stays; or its session finds no
+// marker, and applies it.
 package park

@@ -51,7 +51,7 @@ func (a *stateAttribute) Resolve(vars interpreter.Activation) (any, error) {
 	return a.resolveAbsent(vars, err)
 }
 
-// resolveAbsent goes the path again after an error. It keeps the error unless an
+// resolveAbsent follows the path again after an error. It keeps the error unless an
 // absent field is the reason.
 func (a *stateAttribute) resolveAbsent(vars interpreter.Activation, failed error) (any, error) {
 	value, ok := vars.ResolveName(varState)

@@ -19,14 +19,14 @@ const (
 	lockMemory = time.Minute
 )
 
-// moveWatermarks raises the watermarks of keys without a document. They only rise, and
-// each says no more than that there is no document as of that event, which any writer
-// that folds the same events finds too.
+// moveWatermarks raises the watermarks of keys without a document. They only rise.
+// Each says only that there is no document as of that event, and every writer that folds
+// the same events finds the same.
 //
 // A projector that was killed inside the creation of documents leaves a transaction
-// that holds their watermarks until the server ends it. A bulk would wait for that with
-// all it contains, so its watermarks are then written in transactions, in which the
-// server reports a conflict instead of waiting: only those that are held fail.
+// that holds their watermarks until the server ends it. A bulk would wait for it as a
+// whole. So the watermarks of a slow bulk are written in transactions, in which the server
+// reports a conflict instead of waiting: only those that are held fail.
 func (w *Writer) moveWatermarks(ctx context.Context, operations []*Operation) []Result {
 	now := time.Now()
 	results := make([]Result, len(operations))
@@ -53,7 +53,7 @@ func (w *Writer) moveWatermarks(ctx context.Context, operations []*Operation) []
 	return results
 }
 
-// moveTogether writes watermarks in one bulk, and apart if that takes too long.
+// moveTogether writes watermarks in one bulk, and in transactions if that takes too long.
 func (w *Writer) moveTogether(ctx context.Context, updates []update) []Result {
 	if len(updates) == 0 {
 		return nil
