@@ -20,7 +20,7 @@ import (
 
 // A projector that is wrong about its whole input settles nothing: it is not ready and
 // says why. After a restart with the right definition every read model is right.
-func TestWrongProjectorSetsNothingAside(t *testing.T) {
+func TestWrongProjectorSettlesNothing(t *testing.T) {
 	inParallel(t)
 	for name, test := range map[string]struct {
 		env     string

@@ -18,7 +18,7 @@ import (
 // events in the dead-letter queue. Both services say how many there are, with the
 // rights that docs/install.md gives them: a publisher may only send, a projector only
 // listen.
-func TestWhatPilesUpIsCounted(t *testing.T) {
+func TestQuarantineAndDeadLettersAreCounted(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: policies that other brokers are not told")
 	}

@@ -29,7 +29,7 @@ func TestMongosHello(t *testing.T) {
 	}
 }
 
-func TestMongosRefusesWhatIsAReplicaSets(t *testing.T) {
+func TestMongosRefusesReplicaSetCommands(t *testing.T) {
 	t.Parallel()
 	_, client := start(t, mongoemu.Config{Sharded: true})
 	err := client.Database("admin").RunCommand(t.Context(), d("replSetGetStatus", 1)).Err()

@@ -151,8 +151,8 @@ func TestOptionsAreTreatedAsDecided(t *testing.T) {
 	}
 }
 
-// TestWhateverTheURISaysThePromisesHold looks at the options that the driver gets.
-func TestWhateverTheURISaysThePromisesHold(t *testing.T) {
+// TestPromisesHoldForEveryURI looks at the options that the driver gets.
+func TestPromisesHoldForEveryURI(t *testing.T) {
 	t.Parallel()
 	const hostile = "mongodb://host/?timeoutMS=5000&retryWrites=false&retryReads=false&w=1&journal=false&readConcernLevel=local" +
 		"&readPreference=secondary&readPreferenceTags=dc:ny&maxStalenessSeconds=90&connectTimeoutMS=0&serverSelectionTimeoutMS=0" +

@@ -16,10 +16,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// TestEveryWayGivesTheSameReadModel sends one event to the projector by every way: the
+// TestEveryRouteGivesTheSameReadModel sends one event to the projector by every way: the
 // topic in both content types, the repair of a gap, and a claim check. A projection
 // that stores what it gets makes the same document of each, byte for byte.
-func TestEveryWayGivesTheSameReadModel(t *testing.T) {
+func TestEveryRouteGivesTheSameReadModel(t *testing.T) {
 	t.Parallel()
 	projections, err := project.Parse("values.yaml", []byte(`
 projections:

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
-// TestTheEndOfATermHasTheTimeThatIsLeft stops terms whose last save is slow and whose
+// TestEndOfATermUsesTheRemainingTime stops terms whose last save is slow and whose
 // connections do not close by themselves.
-func TestTheEndOfATermHasTheTimeThatIsLeft(t *testing.T) {
+func TestEndOfATermUsesTheRemainingTime(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		save    time.Duration

@@ -39,7 +39,7 @@ func TestTopicThatCannotBeAskedIsRefused(t *testing.T) {
 	}
 }
 
-func TestLoopBesideEndsWhenItIsStopped(t *testing.T) {
+func TestBackgroundLoopEndsWhenStopped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ended := false

@@ -72,7 +72,7 @@ func (c stuckCheckpoint) UpdateOne(ctx context.Context, filter, update any, o ..
 	return c.checkpointDocument.UpdateOne(ctx, filter, update, o...)
 }
 
-func TestLivenessFindsWhatIsStuck(t *testing.T) {
+func TestLivenessNamesTheStuckLoop(t *testing.T) {
 	t.Parallel()
 	for name, stick := range map[string]func(s *setup, released chan struct{}) (stick func()){
 		"dispatcher": func(s *setup, released chan struct{}) func() {
@@ -118,8 +118,8 @@ func TestLivenessFindsWhatIsStuck(t *testing.T) {
 	}
 }
 
-// TestLivenessSparesWhatWaits waits for a broker, a database, or something to do.
-func TestLivenessSparesWhatWaits(t *testing.T) {
+// TestLivenessSucceedsWhileLoopsWait waits for a broker, a database, or something to do.
+func TestLivenessSucceedsWhileLoopsWait(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]func(s *setup, down *atomic.Bool){
 		"nothing to do": func(*setup, *atomic.Bool) {},

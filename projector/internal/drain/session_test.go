@@ -357,7 +357,7 @@ func (j *judge) Bad(string, error) bool {
 	return !time.Now().Before(j.until)
 }
 
-func TestWhatIsNoEventWaitsForTheJudge(t *testing.T) {
+func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broker := newFakeBroker(2*time.Millisecond, time.Minute)
@@ -380,7 +380,7 @@ func TestWhatIsNoEventWaitsForTheJudge(t *testing.T) {
 	})
 }
 
-func TestWhatTheJudgeKeepsGoesBackAtTheEnd(t *testing.T) {
+func TestSuspectMessagesGoBackAtTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broker := newFakeBroker(2*time.Millisecond, time.Minute)

@@ -134,7 +134,7 @@ func TestRetryingSessionEndsWithItsTenure(t *testing.T) {
 }
 
 // While nothing can be written, no aggregate is given up, and the broker is held back.
-func TestOutageGivesUpNothing(t *testing.T) {
+func TestOutageParksNoAggregate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broker := newFakeBroker(2*time.Millisecond, time.Minute)
@@ -207,7 +207,7 @@ func TestLoneConflictIsGivenUp(t *testing.T) {
 
 // Where thousands of aggregates fail at the same time, the store is in trouble, and none
 // is given up although others are written.
-func TestManyFailuresGiveUpNothing(t *testing.T) {
+func TestManyFailingAggregatesParkNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const sessions, aggregates = 6, 4800
@@ -283,7 +283,7 @@ func (h hanging) Handle(ctx context.Context, batch []*drain.Delivery, attempt dr
 
 // An aggregate whose writes hang delays those that share its first call until that
 // ends, and no others.
-func TestHangingCallDelaysItsOwnOnly(t *testing.T) {
+func TestHangingCallDelaysOnlyItsAggregates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broker := newFakeBroker(2*time.Millisecond, time.Minute)

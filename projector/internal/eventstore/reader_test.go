@@ -170,7 +170,7 @@ func TestMissingDoesNotWaitForTheCursorToClose(t *testing.T) {
 	}
 }
 
-func TestSampleVisitsWhatIsAnEvent(t *testing.T) {
+func TestSampleVisitsValidEvents(t *testing.T) {
 	t.Parallel()
 	c := &collection{documents: []any{
 		append(stored("a", 1), bson.E{Key: "_id", Value: int64(1)}),

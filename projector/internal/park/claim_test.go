@@ -77,9 +77,9 @@ func TestOneProcessResumes(t *testing.T) {
 	})
 }
 
-// TestFinishSparesWhatCameMeanwhile holds that a marker stays if an event was
+// TestFinishKeepsTheMarkerOfALaterEvent holds that a marker stays if an event was
 // acknowledged for it above what the read model has reached.
-func TestFinishSparesWhatCameMeanwhile(t *testing.T) {
+func TestFinishKeepsTheMarkerOfALaterEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newClaims(t)

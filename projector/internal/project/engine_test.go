@@ -342,9 +342,9 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 	})
 }
 
-// TestTroubleLeavesPending holds that a call makes one attempt without waiting, whatever
+// TestStoreErrorsLeaveEventsPending holds that a call makes one attempt without waiting, whatever
 // fails in it, and that the caller's next attempts bring everything to its end.
-func TestTroubleLeavesPending(t *testing.T) {
+func TestStoreErrorsLeaveEventsPending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, twoProjections)

@@ -177,9 +177,9 @@ func TestAttemptIsBounded(t *testing.T) {
 	})
 }
 
-// TestParkWhatCannotBeRead holds that events whose content cannot be read are parked
+// TestUnreadableEventsAreParked holds that events whose content cannot be read are parked
 // by their keys.
-func TestParkWhatCannotBeRead(t *testing.T) {
+func TestUnreadableEventsAreParked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	lost := errors.New("the claim check's event is not in the event store")

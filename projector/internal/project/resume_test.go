@@ -51,7 +51,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-func TestResumeMeetsTrouble(t *testing.T) {
+func TestResumeReportsStoreErrors(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.history.events = events(t, "one", "1 Add", "2 Add")
@@ -79,9 +79,9 @@ func TestResumeMeetsTrouble(t *testing.T) {
 	}
 }
 
-// TestResumeMeetsPoison holds that an event which can never be applied parks the unit
+// TestResumeParksAtAPoisonEvent holds that an event which can never be applied parks the unit
 // for that reason, after what comes before it was applied.
-func TestResumeMeetsPoison(t *testing.T) {
+func TestResumeParksAtAPoisonEvent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	b.history.events = events(t, "one", "1 Add", "2 Add", "3 Bad", "4 Add")

@@ -34,9 +34,9 @@ func TestPermanentCodes(t *testing.T) {
 	}
 }
 
-// TestRefusedCommandIsTakenApart holds that an operation for whose sake the server
+// TestRefusedCommandIsHalved holds that an operation for whose sake the server
 // refuses the whole command is found, and the others are carried out.
-func TestRefusedCommandIsTakenApart(t *testing.T) {
+func TestRefusedCommandIsHalved(t *testing.T) {
 	t.Parallel()
 	for _, deletes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

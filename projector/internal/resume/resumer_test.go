@@ -194,8 +194,8 @@ func TestWorkersAreBoundedAndGiveBack(t *testing.T) {
 	})
 }
 
-// TestTroubleWithTheListIsSurvived holds that it is asked now and then, not in a storm.
-func TestTroubleWithTheListIsSurvived(t *testing.T) {
+// TestResumerSurvivesErrorsOfTheParkedList holds that it is asked now and then, not in a storm.
+func TestResumerSurvivesErrorsOfTheParkedList(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{trouble: errors.New("no primary")}

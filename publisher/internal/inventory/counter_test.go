@@ -111,7 +111,7 @@ func (m *measuring) shows(want string) {
 	}
 }
 
-func TestNumbersFollowWhatIsMeasured(t *testing.T) {
+func TestGaugesFollowTheMeasurements(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &world{records: 3, size: 1000, most: 5000})
@@ -125,7 +125,7 @@ func TestNumbersFollowWhatIsMeasured(t *testing.T) {
 	})
 }
 
-func TestNumbersAreAbsentWhileMeasuringFails(t *testing.T) {
+func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &world{records: 3, size: 1000, most: 5000})

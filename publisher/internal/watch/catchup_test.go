@@ -47,9 +47,9 @@ func TestFollowsASlowSourceToItsEnd(t *testing.T) {
 	})
 }
 
-// TestAServerThatAnswersPingsHasTimeForTheStream: only a connection that is dead by
+// TestServerThatAnswersPingsIsWaitedFor: only a connection that is dead by
 // itself is given up, after an allowance that doubles.
-func TestAServerThatAnswersPingsHasTimeForTheStream(t *testing.T) {
+func TestServerThatAnswersPingsIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -78,9 +78,9 @@ func TestAServerThatAnswersPingsHasTimeForTheStream(t *testing.T) {
 	})
 }
 
-// TestADeadServerIsGivenUpWhileCatchingUp: without an answer to pings, nothing is worth
+// TestDeadServerIsGivenUpWhileCatchingUp: without an answer to pings, nothing is worth
 // waiting for.
-func TestADeadServerIsGivenUpWhileCatchingUp(t *testing.T) {
+func TestDeadServerIsGivenUpWhileCatchingUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -109,9 +109,9 @@ func TestADeadServerIsGivenUpWhileCatchingUp(t *testing.T) {
 	})
 }
 
-// TestAStreamThatIsFarBehindMayStand: mongos answers every second, with a position that
+// TestStreamFarBehindIsNotReopened: mongos answers every second, with a position that
 // stands while the slowest shard scans its oplog.
-func TestAStreamThatIsFarBehindMayStand(t *testing.T) {
+func TestStreamFarBehindIsNotReopened(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
