@@ -125,7 +125,7 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error) 
 		return &unread{reason: project.ReasonMissing, err: err}
 	}
 	if ctx.Err() == nil {
-		h.log.Warn().Err(err).Str("messageId", d.MessageID).Msg("claim check not redeemed, trying again")
+		h.log.Warn().Err(err).Str("messageId", d.MessageID).Msg("claim check not redeemed; retrying")
 	}
 	return &unread{reason: project.ReasonUnavailable, err: err}
 }

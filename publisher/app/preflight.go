@@ -54,7 +54,7 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 		case mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError) && !mongox.Transient(err):
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", store, what, err)
 		}
-		logger.Warn().Err(err).Stringer("store", store).Msg("MongoDB cannot be reached; trying again")
+		logger.Warn().Err(err).Stringer("store", store).Msg("MongoDB cannot be reached; retrying")
 		if err := backoff.Wait(ctx, attemptPause); err != nil {
 			return err
 		}

@@ -108,7 +108,7 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	c.failed++
 	if c.failed == 1 {
 		// Once: a lasting reason would fill the log.
-		o.Logger.Warn().Err(err).Msg("sessions that have messages are not counted, trying again; autoscaling by them does without this process")
+		o.Logger.Warn().Err(err).Msg("sessions that have messages are not counted; retrying. Autoscaling ignores this process meanwhile")
 	}
 	return around(c.wait())
 }

@@ -78,7 +78,7 @@ func (k *keeper) run(ctx context.Context, lost context.CancelCauseFunc) {
 			return
 		default:
 		}
-		k.log.Warn().Err(err).Dur("left", time.Until(k.end())).Msg("session lock not renewed, trying again")
+		k.log.Warn().Err(err).Dur("left", time.Until(k.end())).Msg("session lock not renewed; retrying")
 		timer.Reset(max(interval/10, 100*time.Millisecond))
 	}
 }

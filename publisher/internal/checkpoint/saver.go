@@ -133,7 +133,7 @@ func (s *Saver) report(ctx context.Context, err error) {
 		logger.Info().Stringer("failedFor", time.Since(s.failing).Round(time.Millisecond)).Msg("checkpoint is saved again")
 		s.failing = time.Time{}
 	case err != nil && s.failing.IsZero() && ctx.Err() == nil && !errors.Is(err, ErrFenced):
-		logger.Warn().Err(err).Msg("checkpoint was not saved, trying again")
+		logger.Warn().Err(err).Msg("checkpoint not saved; retrying")
 		s.failing = time.Now()
 	}
 }

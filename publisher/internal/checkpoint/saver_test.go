@@ -217,7 +217,7 @@ func TestSaverRetriesWithoutEndingTheTerm(t *testing.T) {
 		m.expect(t, numbered(2), 61)
 		m.finish(t)
 		if log := m.log.String(); strings.Count(log, "\n") != 2 ||
-			!strings.Contains(log, "checkpoint was not saved") || !strings.Contains(log, "saved again") {
+			!strings.Contains(log, "checkpoint not saved") || !strings.Contains(log, "saved again") {
 			t.Errorf("log is\n%s\nwant the first failure and its end", log)
 		}
 	})
