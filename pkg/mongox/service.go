@@ -18,7 +18,7 @@ const (
 	amazonDocumentDB = "Amazon DocumentDB has no retryable writes and other rules for change streams"
 	cosmosRU         = "Azure Cosmos DB for MongoDB (RU) gives neither operation types nor cluster times in its change streams"
 	cosmosVCore      = "Azure DocumentDB (Cosmos DB for MongoDB vCore) cannot start a change stream at an operation time, so a scan and the stream after it would leave a gap"
-	useMongoDB       = "use MongoDB 4.4 or later, such as Atlas"
+	useMongoDB       = "use MongoDB 6.0 or later, such as Atlas"
 )
 
 // services are the products by the ends of their host names.
