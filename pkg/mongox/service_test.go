@@ -41,7 +41,7 @@ func TestOtherProductsAreRefusedByTheirHello(t *testing.T) {
 			switch {
 			case test.want == "" && err != nil:
 				t.Error(err)
-			case test.want != "" && (!errors.Is(err, mongox.ErrNotMongoDB) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "use MongoDB 4.4")):
+			case test.want != "" && (!errors.Is(err, mongox.ErrNotMongoDB) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "use MongoDB 6.0")):
 				t.Errorf("says %v", err)
 			}
 		})

@@ -104,7 +104,7 @@ const (
 	remedyMajority    = "start mongod with majority read concern enabled"
 	remedyRights      = "grant the user find and changeStream on the events collection (the role read on its database)"
 	remedyReplicaSet  = "run MongoDB as a replica set (rs.initiate() makes one of a single node); a standalone server has no change streams"
-	remedyVersion     = "use MongoDB 4.4 or later; a server that only speaks its protocol may lack change streams"
+	remedyVersion     = "use MongoDB 6.0 or later; a server that only speaks its protocol may lack change streams"
 	remedyNamespace   = "check PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION: they must name a collection, and a view is none"
 )
 
