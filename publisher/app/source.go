@@ -84,7 +84,8 @@ func (t *term) follow(ctx context.Context, from checkpoint.Position) error {
 }
 
 // after is the first cluster time that a scan does not cover. A stream that starts at the
-// noted time itself would show the change that replaced a collection again.
+// noted time itself would show the change that replaced a collection again. The time may
+// lie ahead of the cluster's: the server then waits for it (async_results_merger.cpp).
 func after(noted bson.Timestamp) bson.Timestamp {
 	return bson.Timestamp{T: noted.T, I: noted.I + 1}
 }
