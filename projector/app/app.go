@@ -188,7 +188,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	engine, err := project.NewEngine(project.Options{
 		Projections: p.projections,
 		Store:       readModels{loader, writer},
-		Parking:     parking{parked},
+		Parking:     parked,
 		Repairer:    events,
 		Reachable:   s.pingReadModels,
 		Judge:       handlerJudge{g},

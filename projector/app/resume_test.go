@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
@@ -31,7 +32,7 @@ type world struct {
 	// faults is the chance that a call fails, half of the time after it was carried out.
 	faults float64
 	// documents are the read models, and histories the event store, by aggregate.
-	documents map[project.Unit]document
+	documents map[model.Unit]document
 	histories map[string][]*event.Event
 	// published is when an event is there, for sessions and in the event store. Holes
 	// are events that no session gets, and that the event store shows later.
@@ -61,29 +62,29 @@ func (w *world) fails(part float64) bool {
 	return w.random.Float64() < w.faults*part
 }
 
-func (w *world) Load(ctx context.Context, units []project.Unit) ([]project.Loaded, error) {
+func (w *world) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
 	w.delay()
 	defer w.delay()
 	fail := w.fails(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	loaded := make([]project.Loaded, len(units))
+	loaded := make([]model.State, len(units))
 	for i, u := range units {
 		d := w.documents[u]
-		if loaded[i] = (project.Loaded{Document: d.content, Watermark: d.watermark}); fail {
-			loaded[i] = project.Loaded{Unavailable: errFault}
+		if loaded[i] = (model.State{Document: d.content, Watermark: d.watermark}); fail {
+			loaded[i] = model.State{Unavailable: errFault}
 		}
 	}
 	return loaded, context.Cause(ctx)
 }
 
-func (w *world) Write(ctx context.Context, writes []project.Write) ([]project.Written, error) {
+func (w *world) Write(ctx context.Context, writes []model.Write) ([]model.Written, error) {
 	w.delay()
 	defer w.delay()
 	before, after := w.fails(0.5), w.fails(0.5)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	written := make([]project.Written, len(writes))
+	written := make([]model.Written, len(writes))
 	for i, o := range writes {
 		d := w.documents[o.Unit]
 		switch {
@@ -91,20 +92,20 @@ func (w *world) Write(ctx context.Context, writes []project.Write) ([]project.Wr
 			written[i].Err = errFault
 			continue
 		case d.watermark != o.From:
-			written[i].Status = project.WriteStale
-		case o.Kind == project.WriteCreate:
-			w.documents[o.Unit], written[i].Status = document{o.To, o.Document}, project.WriteApplied
+			written[i].Status = model.Stale
+		case o.Kind == model.Create:
+			w.documents[o.Unit], written[i].Status = document{o.To, o.Document}, model.Applied
 		default:
-			w.documents[o.Unit], written[i].Status = document{o.To, merged(d.content, o.Update)}, project.WriteApplied
+			w.documents[o.Unit], written[i].Status = document{o.To, merged(d.content, o.Update)}, model.Applied
 		}
 		if after {
-			written[i] = project.Written{Err: errFault}
+			written[i] = model.Written{Err: errFault}
 		}
 	}
 	return written, context.Cause(ctx)
 }
 
-func (w *world) Release([]project.Loaded) {}
+func (w *world) Release([]model.State) {}
 
 // merged is a document with the fields of an update's $set.
 func merged(content, update bson.Raw) bson.Raw {
@@ -179,7 +180,7 @@ type run struct {
 func (r run) newWorld() *world {
 	w := &world{
 		random: rand.New(rand.NewPCG(r.seed, 1)), faults: r.faults, list: parktest.NewCollection(),
-		documents: map[project.Unit]document{}, histories: map[string][]*event.Event{},
+		documents: map[model.Unit]document{}, histories: map[string][]*event.Event{},
 		published: map[string]map[int64]time.Time{}, holes: map[string]map[int64]time.Time{}, acked: map[string]map[int64]bool{},
 	}
 	step := int64(1)
@@ -275,7 +276,7 @@ func (w *world) pod(ctx context.Context, r run, pods *sync.WaitGroup) error {
 	if r.increasing {
 		sequence = event.SequenceIncreasing
 	}
-	engine, err := project.NewEngine(project.Options{Projections: []*project.Projection{p}, Store: w, Parking: parking{list}, Repairer: w, Sequence: sequence})
+	engine, err := project.NewEngine(project.Options{Projections: []*project.Projection{p}, Store: w, Parking: list, Repairer: w, Sequence: sequence})
 	if err != nil {
 		return err
 	}
@@ -371,7 +372,7 @@ func (w *world) compare(r run) error {
 			n++
 			fmt.Fprint(&want, ev.EventID, ",")
 		}
-		d := w.documents[project.Unit{Projection: "tally", Collection: "tally", AggregateID: id}]
+		d := w.documents[model.Unit{Projection: "tally", Collection: "tally", AggregateID: id}]
 		got := ""
 		if d.content != nil {
 			got = d.content.Lookup("ids").StringValue()

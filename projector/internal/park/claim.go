@@ -25,7 +25,9 @@ const requestTimeout = 10 * time.Second
 // Claimed is a marker that this process is resuming.
 type Claimed struct {
 	Projection, AggregateID string
-	RawAggregateID          bson.RawValue
+	// Generation is 0 for the first one.
+	Generation     int64
+	RawAggregateID bson.RawValue
 	// Head is the last event that was acknowledged, as of the claim.
 	Head int64
 	// Attempts counts the attempts so far that brought nothing.
@@ -34,11 +36,13 @@ type Claimed struct {
 	Claim bson.ObjectID
 }
 
-func (c *Claimed) key() Key { return Key{Projection: c.Projection, AggregateID: c.AggregateID} }
+func (c *Claimed) key() key {
+	return key{Projection: c.Projection, AggregateID: c.AggregateID, Generation: c.Generation}
+}
 
 // resumable is a marker as the claims read it.
 type resumable struct {
-	ID             Key           `bson:"_id"`
+	ID             key           `bson:"_id"`
 	RawAggregateID bson.RawValue `bson:"rawAggregateId"`
 	Head           int64         `bson:"head"`
 	Attempts       int           `bson:"attempts"`
@@ -65,7 +69,7 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, 
 		return Claimed{}, false, fmt.Errorf("claim a parked aggregate: %w", mongox.Explain(ctx, err))
 	}
 	return Claimed{
-		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, RawAggregateID: m.RawAggregateID,
+		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, Generation: m.ID.Generation, RawAggregateID: m.RawAggregateID,
 		Head: m.Head, Attempts: m.Attempts, Claim: claim,
 	}, true, nil
 }
@@ -104,7 +108,7 @@ func (s *Store) Finish(ctx context.Context, c Claimed, watermark int64, lease ti
 
 // Failure is why an aggregate could not be resumed.
 type Failure struct {
-	// Reason, Error and EventID are as in [Marker].
+	// Reason, Error and EventID are as in [model.Marker].
 	Reason, Error string
 	EventID       int64
 	// Attempts is how many attempts in a row have brought nothing, this one included:

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 )
@@ -19,9 +20,9 @@ func newClaims(t *testing.T) (*parktest.Collection, *park.Store) {
 	t.Helper()
 	c := parktest.NewCollection()
 	s := park.NewStore(c, park.Options{Projections: []string{"users"}, FirstRetry: time.Second, MaxRetry: 8 * time.Second})
-	parkOne(t, s, park.Marker{Key: seven, Reason: "missing", EventID: 3, Head: 5, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}})
-	parkOne(t, s, park.Marker{Key: park.Key{Projection: "users", AggregateID: "8"}, Reason: "rejected", EventID: 1, Head: 1})
-	parkOne(t, s, park.Marker{Key: park.Key{Projection: "of another pod", AggregateID: "7"}, Reason: "missing", EventID: 1, Head: 1, Resumes: true})
+	parkOne(t, s, model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 5, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}})
+	parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "users", AggregateID: "8"}, Reason: "rejected", EventID: 1, Head: 1})
+	parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "of another pod", AggregateID: "7"}, Reason: "missing", EventID: 1, Head: 1, Resumes: true})
 	if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
 		t.Errorf("claimed at once, %v", err)
 	}
@@ -71,8 +72,8 @@ func TestOneProcessResumes(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		}
-		if head, err := s.Finish(t.Context(), second, 5, lease); head != 0 || err != nil || c.Marker(parktest.Key(seven)) != nil {
-			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(parktest.Key(seven)))
+		if head, err := s.Finish(t.Context(), second, 5, lease); head != 0 || err != nil || c.Marker(parktest.KeyOf(seven)) != nil {
+			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(parktest.KeyOf(seven)))
 		}
 	})
 }
@@ -84,16 +85,16 @@ func TestFinishKeepsTheMarkerOfALaterEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newClaims(t)
 		claimed := claim(t, s)
-		if err := s.Advance(t.Context(), []park.Head{{seven, 6}}); err != nil {
+		if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: 6}}); err != nil {
 			t.Fatal(err)
 		}
 		if head, err := s.Finish(t.Context(), claimed, 5, lease); head != 6 || err != nil {
 			t.Errorf("head %d, %v", head, err)
 		}
-		if head, err := s.Finish(t.Context(), claimed, 6, lease); head != 0 || err != nil || c.Marker(parktest.Key(seven)) != nil {
-			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(parktest.Key(seven)))
+		if head, err := s.Finish(t.Context(), claimed, 6, lease); head != 0 || err != nil || c.Marker(parktest.KeyOf(seven)) != nil {
+			t.Errorf("head %d, %v, marker %v", head, err, c.Marker(parktest.KeyOf(seven)))
 		}
-		if err := s.Advance(t.Context(), []park.Head{{seven, 7}}); !errors.Is(err, park.ErrNotParked) {
+		if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: 7}}); !errors.Is(err, park.ErrNotParked) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -109,7 +110,7 @@ func TestPostponed(t *testing.T) {
 			if err := s.Postpone(t.Context(), claimed, park.Failure{Reason: "unavailable", Error: "no primary", EventID: 4, Attempts: attempts}); err != nil {
 				t.Fatal(err)
 			}
-			m := c.Marker(parktest.Key(seven))
+			m := c.Marker(parktest.KeyOf(seven))
 			if m["reason"] != "unavailable" || m["error"] != "no primary" || m["eventId"] != int64(4) || m["claim"] != nil {
 				t.Errorf("marker is %v", m)
 			}
@@ -137,13 +138,13 @@ func TestPermanentReasonEndsAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newClaims(t)
 		claimed := claim(t, s)
-		parkOne(t, s, park.Marker{Key: seven, Reason: "expression", EventID: 3, Head: 5})
+		parkOne(t, s, model.Marker{Unit: seven, Reason: "expression", EventID: 3, Head: 5})
 		if _, err := s.Extend(t.Context(), claimed, lease); !errors.Is(err, park.ErrClaimLost) {
 			t.Errorf("error %v", err)
 		}
 		<-time.After(2 * lease)
 		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
-			t.Errorf("claimed %v, %v", c.Marker(parktest.Key(seven)), err)
+			t.Errorf("claimed %v, %v", c.Marker(parktest.KeyOf(seven)), err)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // maxErrorBytes bounds the text in a marker.
@@ -32,7 +33,7 @@ const maxUpserts = 3
 //
 // An error means that some of the markers may not be stored. Storing them again
 // changes nothing.
-func (s *Store) Park(ctx context.Context, markers []Marker) error {
+func (s *Store) Park(ctx context.Context, markers []model.Marker) error {
 	for part := range slices.Chunk(markers, maxKeys) {
 		if err := s.park(ctx, part); err != nil {
 			return fmt.Errorf("park %d aggregates, such as %s in %s: %w", len(part), part[0].AggregateID, part[0].Projection, err)
@@ -42,7 +43,7 @@ func (s *Store) Park(ctx context.Context, markers []Marker) error {
 	return nil
 }
 
-func (s *Store) park(ctx context.Context, markers []Marker) error {
+func (s *Store) park(ctx context.Context, markers []model.Marker) error {
 	replacing := make([]mongo.WriteModel, len(markers))
 	creating := make([]mongo.WriteModel, len(markers))
 	now := time.Now()
@@ -55,7 +56,7 @@ func (s *Store) park(ctx context.Context, markers []Marker) error {
 		}
 		replacing[i] = mongo.NewUpdateOneModel().SetFilter(replaceable(m)).SetUpdate(change)
 		creating[i] = mongo.NewUpdateOneModel().SetUpsert(true).
-			SetFilter(bson.D{{Key: fieldID, Value: m.Key}}).
+			SetFilter(bson.D{{Key: fieldID, Value: keyOf(&m.Unit)}}).
 			SetUpdate(bson.D{{Key: "$setOnInsert", Value: set}, {Key: "$max", Value: bson.D{{Key: fieldHead, Value: m.Head}}}})
 	}
 	unordered := options.BulkWrite().SetOrdered(false)
@@ -72,18 +73,18 @@ func (s *Store) park(ctx context.Context, markers []Marker) error {
 }
 
 // replaceable matches the marker that m takes the place of.
-func replaceable(m *Marker) bson.D {
+func replaceable(m *model.Marker) bson.D {
 	resumes := bson.D{{Key: fieldRetryAt, Value: bson.D{{Key: "$exists", Value: true}}}}
 	if m.Resumes {
-		return bson.D{{Key: fieldID, Value: m.Key}, {Key: fieldRetryAt, Value: bson.D{{Key: "$exists", Value: false}}}}
+		return bson.D{{Key: fieldID, Value: keyOf(&m.Unit)}, {Key: fieldRetryAt, Value: bson.D{{Key: "$exists", Value: false}}}}
 	}
 	another := bson.D{{Key: fieldEventID, Value: bson.D{{Key: "$ne", Value: m.EventID}}}}
-	return bson.D{{Key: fieldID, Value: m.Key}, {Key: "$or", Value: bson.A{another, resumes}}}
+	return bson.D{{Key: fieldID, Value: keyOf(&m.Unit)}, {Key: "$or", Value: bson.A{another, resumes}}}
 }
 
 // content is what a new marker holds, but for its head, and the fields of an old one
 // that it does not have.
-func (s *Store) content(m *Marker, now time.Time) (set, unset bson.D) {
+func (s *Store) content(m *model.Marker, now time.Time) (set, unset bson.D) {
 	set = bson.D{
 		{Key: fieldReason, Value: m.Reason},
 		{Key: fieldError, Value: clip(m.Error)},
@@ -103,11 +104,11 @@ func (s *Store) content(m *Marker, now time.Time) (set, unset bson.D) {
 // Advance notes that the events of parked aggregates up to their heads were
 // acknowledged without being applied. It is [ErrNotParked] where one of the markers is
 // not there: then those events must not be acknowledged. The other heads have risen.
-func (s *Store) Advance(ctx context.Context, heads []Head) error {
+func (s *Store) Advance(ctx context.Context, heads []model.Head) error {
 	for part := range slices.Chunk(heads, maxKeys) {
 		rises := make([]mongo.WriteModel, len(part))
 		for i, h := range part {
-			rises[i] = mongo.NewUpdateOneModel().SetFilter(bson.D{{Key: fieldID, Value: h.Key}}).
+			rises[i] = mongo.NewUpdateOneModel().SetFilter(bson.D{{Key: fieldID, Value: keyOf(&h.Unit)}}).
 				SetUpdate(bson.D{{Key: "$max", Value: bson.D{{Key: fieldHead, Value: h.EventID}}}})
 		}
 		result, err := s.collection.BulkWrite(ctx, rises, options.BulkWrite().SetOrdered(false))

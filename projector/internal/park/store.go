@@ -13,6 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // CollectionName is the collection's name in the database of the state.
@@ -22,39 +24,15 @@ const CollectionName = "parked"
 // the aggregate was resumed. Look again: the event may be due to be applied.
 var ErrNotParked = errors.New("the aggregate is not parked")
 
-// Key says what is parked: an aggregate in one projection.
-type Key struct {
+// key is the _id of a marker. Markers of the first generation do not name it.
+type key struct {
 	Projection  string `bson:"projection"`
 	AggregateID string `bson:"aggregateId"`
+	Generation  int64  `bson:"generation,omitempty"`
 }
 
-// Marker is what is known of a parked aggregate.
-type Marker struct {
-	Key
-	// RawAggregateID is the aggregate's id with its type in the event store. A marker
-	// that resumes needs it.
-	RawAggregateID bson.RawValue
-	// Reason is one of a fixed set, Error the text of what happened.
-	Reason, Error string
-	// Resumes is whether the aggregate is resumed by itself.
-	Resumes bool
-	// EventID is the event that failed or is missing. Head is the last event of the
-	// aggregate that was acknowledged.
-	EventID, Head int64
-}
-
-// Head is how far the events of a parked aggregate were acknowledged.
-type Head struct {
-	Key
-	EventID int64
-}
-
-// Position says where an aggregate is parked; the zero value is one that is not.
-type Position struct {
-	// EventID is the event that it is parked at.
-	EventID int64
-	// Resumes is whether it is resumed by itself.
-	Resumes bool
+func keyOf(u *model.Unit) key {
+	return key{Projection: u.Projection, AggregateID: u.AggregateID, Generation: u.Later()}
 }
 
 // The fields of a marker.
@@ -137,22 +115,26 @@ func NewStore(c Collection, o Options) *Store {
 	return s
 }
 
-// Parked gives the position of each key.
-func (s *Store) Parked(ctx context.Context, keys []Key) ([]Position, error) {
-	found := make(map[Key]Position)
+// Parked gives the position of each unit.
+func (s *Store) Parked(ctx context.Context, units []model.Unit) ([]model.Position, error) {
+	keys := make([]key, len(units))
+	for i := range units {
+		keys[i] = keyOf(&units[i])
+	}
+	found := make(map[key]model.Position)
 	for part := range slices.Chunk(keys, maxKeys) {
 		if err := s.lookUp(ctx, part, found); err != nil {
 			return nil, fmt.Errorf("look up parked aggregates: %w", err)
 		}
 	}
-	parked := make([]Position, len(keys))
-	for i, key := range keys {
-		parked[i] = found[key]
+	parked := make([]model.Position, len(keys))
+	for i, k := range keys {
+		parked[i] = found[k]
 	}
 	return parked, nil
 }
 
-func (s *Store) lookUp(ctx context.Context, keys []Key, found map[Key]Position) error {
+func (s *Store) lookUp(ctx context.Context, keys []key, found map[key]model.Position) error {
 	cursor, err := s.collection.Find(ctx,
 		bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
 		options.Find().SetBatchSize(maxKeys).SetProjection(bson.D{{Key: fieldEventID, Value: 1}, {Key: fieldRetryAt, Value: 1}}))
@@ -160,7 +142,7 @@ func (s *Store) lookUp(ctx context.Context, keys []Key, found map[Key]Position) 
 		return err
 	}
 	var markers []struct {
-		ID      Key        `bson:"_id"`
+		ID      key        `bson:"_id"`
 		EventID int64      `bson:"eventId"`
 		RetryAt *time.Time `bson:"retryAt"`
 	}
@@ -168,7 +150,7 @@ func (s *Store) lookUp(ctx context.Context, keys []Key, found map[Key]Position) 
 		return err
 	}
 	for _, m := range markers {
-		found[m.ID] = Position{EventID: m.EventID, Resumes: m.RetryAt != nil}
+		found[m.ID] = model.Position{EventID: m.EventID, Resumes: m.RetryAt != nil}
 	}
 	return nil
 }

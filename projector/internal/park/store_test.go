@@ -15,18 +15,19 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var seven = park.Key{Projection: "users", AggregateID: "7"}
+var seven = model.Unit{Projection: "users", AggregateID: "7"}
 
 // parkOne parks one aggregate.
-func parkOne(t *testing.T, s *park.Store, m park.Marker) {
+func parkOne(t *testing.T, s *park.Store, m model.Marker) {
 	t.Helper()
-	if err := s.Park(t.Context(), []park.Marker{m}); err != nil {
+	if err := s.Park(t.Context(), []model.Marker{m}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -35,20 +36,20 @@ func TestMarkers(t *testing.T) {
 	t.Parallel()
 	c := parktest.NewCollection()
 	s := park.NewStore(c, park.Options{})
-	parkOne(t, s, park.Marker{Key: seven, Reason: "expression", Error: "no such key: " + strings.Repeat("ä", 5000), EventID: 3, Head: 5})
-	first := c.Marker(parktest.Key(seven))
+	parkOne(t, s, model.Marker{Unit: seven, Reason: "expression", Error: "no such key: " + strings.Repeat("ä", 5000), EventID: 3, Head: 5})
+	first := c.Marker(parktest.KeyOf(seven))
 	if first["reason"] != "expression" || first["eventId"] != int64(3) || first["head"] != int64(5) || first["messageId"] != "7/3" || first["parkedAt"] == nil || first["retryAt"] != nil {
 		t.Errorf("marker is %v", first)
 	}
 	if text, _ := first["error"].(string); len(text) > 4096 || !strings.HasSuffix(text, "ä") {
 		t.Errorf("error has %d bytes and ends with %q", len(text), text[len(text)-4:])
 	}
-	parkOne(t, s, park.Marker{Key: seven, Reason: "function", EventID: 3, Head: 4})
-	if m := c.Marker(parktest.Key(seven)); m["reason"] != "expression" || m["head"] != int64(5) {
+	parkOne(t, s, model.Marker{Unit: seven, Reason: "function", EventID: 3, Head: 4})
+	if m := c.Marker(parktest.KeyOf(seven)); m["reason"] != "expression" || m["head"] != int64(5) {
 		t.Errorf("parked twice at the same event, the marker is %v", m)
 	}
-	parkOne(t, s, park.Marker{Key: seven, Reason: "rejected", EventID: 6, Head: 6})
-	if m := c.Marker(parktest.Key(seven)); m["reason"] != "rejected" || m["eventId"] != int64(6) || m["head"] != int64(6) {
+	parkOne(t, s, model.Marker{Unit: seven, Reason: "rejected", EventID: 6, Head: 6})
+	if m := c.Marker(parktest.KeyOf(seven)); m["reason"] != "rejected" || m["eventId"] != int64(6) || m["head"] != int64(6) {
 		t.Errorf("parked at a later event, the marker is %v", m)
 	}
 }
@@ -56,15 +57,15 @@ func TestMarkers(t *testing.T) {
 // TestMarkersThatResume holds which marker takes the place of which.
 func TestMarkersThatResume(t *testing.T) {
 	t.Parallel()
-	permanent := park.Marker{Key: seven, Reason: "expression", EventID: 3, Head: 5}
-	resumes := park.Marker{Key: seven, Reason: "missing", EventID: 3, Head: 4, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}}
+	permanent := model.Marker{Unit: seven, Reason: "expression", EventID: 3, Head: 5}
+	resumes := model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 4, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}}
 	for name, test := range map[string]struct {
-		order  []park.Marker
+		order  []model.Marker
 		reason string
 	}{
-		"resumes, then permanent": {[]park.Marker{resumes, permanent}, "expression"},
-		"permanent, then resumes": {[]park.Marker{permanent, resumes}, "missing"},
-		"resumes twice":           {[]park.Marker{resumes, {Key: seven, Reason: "unavailable", EventID: 5, Head: 5, Resumes: true}}, "missing"},
+		"resumes, then permanent": {[]model.Marker{resumes, permanent}, "expression"},
+		"permanent, then resumes": {[]model.Marker{permanent, resumes}, "missing"},
+		"resumes twice":           {[]model.Marker{resumes, {Unit: seven, Reason: "unavailable", EventID: 5, Head: 5, Resumes: true}}, "missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,15 +74,15 @@ func TestMarkersThatResume(t *testing.T) {
 			for _, m := range test.order {
 				parkOne(t, s, m)
 			}
-			m := c.Marker(parktest.Key(seven))
+			m := c.Marker(parktest.KeyOf(seven))
 			if m["reason"] != test.reason || m["head"] != int64(5) || (m["retryAt"] != nil) != (test.reason == "missing") || (m["attempts"] != nil) != (test.reason == "missing") {
 				t.Errorf("marker is %v", m)
 			}
 			if test.reason == "missing" && m["rawAggregateId"] != int32(7) {
 				t.Errorf("raw id is %v", m["rawAggregateId"])
 			}
-			parked, err := s.Parked(t.Context(), []park.Key{seven})
-			if err != nil || parked[0] != (park.Position{EventID: 3, Resumes: test.reason == "missing"}) {
+			parked, err := s.Parked(t.Context(), []model.Unit{seven})
+			if err != nil || parked[0] != (model.Position{EventID: 3, Resumes: test.reason == "missing"}) {
 				t.Errorf("parked %v, %v", parked, err)
 			}
 		})
@@ -92,19 +93,19 @@ func TestParked(t *testing.T) {
 	t.Parallel()
 	c := parktest.NewCollection()
 	s := park.NewStore(c, park.Options{})
-	keys := make([]park.Key, 2500)
+	keys := make([]model.Unit, 2500)
 	for i := range keys {
-		keys[i] = park.Key{Projection: "users", AggregateID: fmt.Sprint(i)}
+		keys[i] = model.Unit{Projection: "users", AggregateID: fmt.Sprint(i)}
 	}
 	for _, i := range []int{0, 999, 1000, 2499} {
-		parkOne(t, s, park.Marker{Key: keys[i], EventID: int64(i) + 3, Head: 5000})
+		parkOne(t, s, model.Marker{Unit: keys[i], EventID: int64(i) + 3, Head: 5000})
 	}
 	parked, err := s.Parked(t.Context(), keys)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, p := range parked {
-		want := park.Position{}
+		want := model.Position{}
 		if i == 0 || i == 999 || i == 1000 || i == 2499 {
 			want.EventID = int64(i) + 3
 		}
@@ -129,11 +130,11 @@ func TestManyAreParkedAtOnce(t *testing.T) {
 	c := parktest.NewCollection()
 	s := park.NewStore(c, park.Options{})
 	const n = 256
-	markers, heads := make([]park.Marker, n), make([]park.Head, n)
+	markers, heads := make([]model.Marker, n), make([]model.Head, n)
 	for i := range markers {
-		key := park.Key{Projection: "users", AggregateID: fmt.Sprint(i)}
-		markers[i] = park.Marker{Key: key, Reason: "expression", EventID: 3, Head: 3}
-		heads[i] = park.Head{Key: key, EventID: int64(4 + i)}
+		key := model.Unit{Projection: "users", AggregateID: fmt.Sprint(i)}
+		markers[i] = model.Marker{Unit: key, Reason: "expression", EventID: 3, Head: 3}
+		heads[i] = model.Head{Unit: key, EventID: int64(4 + i)}
 	}
 	if err := errors.Join(s.Park(t.Context(), markers), s.Advance(t.Context(), heads)); err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func TestManyAreParkedAtOnce(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 	for i, h := range heads {
-		if m := c.Marker(parktest.Key(h.Key)); m["head"] != int64(4+i) {
+		if m := c.Marker(parktest.KeyOf(h.Unit)); m["head"] != int64(4+i) {
 			t.Errorf("marker is %v", m)
 		}
 	}
@@ -152,18 +153,18 @@ func TestAdvanceOnlyWhatIsParked(t *testing.T) {
 	t.Parallel()
 	c := parktest.NewCollection()
 	s := park.NewStore(c, park.Options{})
-	other := park.Key{Projection: "users", AggregateID: "8"}
-	parkOne(t, s, park.Marker{Key: other, EventID: 3, Head: 3})
-	if err := s.Advance(t.Context(), []park.Head{{other, 4}, {seven, 4}}); !errors.Is(err, park.ErrNotParked) {
+	other := model.Unit{Projection: "users", AggregateID: "8"}
+	parkOne(t, s, model.Marker{Unit: other, EventID: 3, Head: 3})
+	if err := s.Advance(t.Context(), []model.Head{{Unit: other, EventID: 4}, {Unit: seven, EventID: 4}}); !errors.Is(err, park.ErrNotParked) {
 		t.Errorf("error %v", err)
 	}
-	parkOne(t, s, park.Marker{Key: seven, EventID: 3, Head: 3})
+	parkOne(t, s, model.Marker{Unit: seven, EventID: 3, Head: 3})
 	for _, head := range []int64{9, 4} {
-		if err := s.Advance(t.Context(), []park.Head{{seven, head}}); err != nil {
+		if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: head}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if head := c.Marker(parktest.Key(seven))["head"]; head != int64(9) {
+	if head := c.Marker(parktest.KeyOf(seven))["head"]; head != int64(9) {
 		t.Errorf("head is %v", head)
 	}
 }
@@ -197,11 +198,11 @@ func TestCounts(t *testing.T) {
 		}
 		synctest.Wait()
 		shows("0", "0")
-		parkOne(t, s, park.Marker{Key: seven, EventID: 1, Head: 1, Reason: "missing", Resumes: true})
-		parkOne(t, s, park.Marker{Key: park.Key{Projection: "users", AggregateID: "8"}, EventID: 1, Head: 1, Reason: "rejected"})
+		parkOne(t, s, model.Marker{Unit: seven, EventID: 1, Head: 1, Reason: "missing", Resumes: true})
+		parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "users", AggregateID: "8"}, EventID: 1, Head: 1, Reason: "rejected"})
 		<-time.After(2 * time.Second)
 		shows("1", "1")
-		c.Delete(parktest.Key(seven))
+		c.Delete(parktest.KeyOf(seven))
 		<-time.After(time.Minute)
 		shows("0", "1")
 		stop()

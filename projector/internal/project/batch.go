@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // batch is one call of [Engine.Process].
@@ -58,7 +59,7 @@ const (
 
 // unit is one aggregate in one projection, and how far it has come.
 type unit struct {
-	Unit
+	model.Unit
 	projection *Projection
 	aggregate  *aggregate
 
@@ -118,7 +119,7 @@ func (e *Engine) newBatch(events []*event.Event, gaps Gaps) *batch {
 				continue
 			}
 			u := &unit{
-				Unit:       Unit{Projection: p.name, Collection: p.collection, AggregateID: a.id, Deletes: p.deletes},
+				Unit:       model.Unit{Projection: p.name, Collection: p.collection, AggregateID: a.id, Deletes: p.deletes},
 				projection: p,
 				aggregate:  a,
 				settled:    make([]settlement, 0, len(a.events)),

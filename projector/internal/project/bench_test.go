@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -119,20 +120,20 @@ func BenchmarkFoldFunc(b *testing.B) {
 // instant is a store that takes no time: what is measured is the engine.
 type instant struct{ document bson.Raw }
 
-func (s instant) Load(_ context.Context, units []project.Unit) ([]project.Loaded, error) {
-	loaded := make([]project.Loaded, len(units))
+func (s instant) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
+	loaded := make([]model.State, len(units))
 	for i := range loaded {
-		loaded[i] = project.Loaded{Document: s.document}
+		loaded[i] = model.State{Document: s.document}
 	}
 	return loaded, nil
 }
 
-func (instant) Release([]project.Loaded) {}
+func (instant) Release([]model.State) {}
 
-func (s instant) Write(_ context.Context, writes []project.Write) ([]project.Written, error) {
-	written := make([]project.Written, len(writes))
+func (s instant) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
+	written := make([]model.Written, len(writes))
 	for i := range written {
-		written[i].Status = project.WriteApplied
+		written[i].Status = model.Applied
 	}
 	return written, nil
 }

@@ -10,104 +10,21 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
-
-// Unit is one aggregate in one projection: what has a watermark, a read model
-// document, and can be parked.
-type Unit struct {
-	Projection  string
-	Collection  string
-	AggregateID string
-	// Deletes is whether the projection may delete documents.
-	Deletes bool
-}
-
-// Loaded is the state of a unit.
-type Loaded struct {
-	// Document is the whole read model document, the engine's fields included; nil
-	// where there is none.
-	Document bson.Raw
-	// Watermark is the last event in it; 0 where there is none yet.
-	Watermark int64
-	// Err says that this unit can never be loaded as it is, such as a document
-	// without a watermark. The unit is parked.
-	Err error
-	// Unavailable says that this unit could not be loaded now. The others could.
-	Unavailable error
-	// Deferred says that this unit was not loaded because memory has no room for its
-	// document now. The engine asks again when it has released the others.
-	Deferred bool
-}
-
-// WriteKind is what a write does.
-type WriteKind uint8
-
-// The kinds.
-const (
-	// WriteWatermark moves the watermark of a unit without a document.
-	WriteWatermark WriteKind = iota + 1
-	// WriteCreate inserts the document.
-	WriteCreate
-	// WriteUpdate changes the document, or only its watermark where Update is nil.
-	WriteUpdate
-	// WriteDelete deletes the document.
-	WriteDelete
-	// WriteErase moves the watermark of a unit that had no document before the fold
-	// and has none after, but had one in between: a document that a stale writer
-	// made of that part goes.
-	WriteErase
-)
-
-// Write is the fold of a unit's events: one operation, guarded by the watermark
-// that the fold started from.
-type Write struct {
-	Unit
-	Kind WriteKind
-	// From is the watermark of the state that was folded, To the last event folded.
-	From, To int64
-	// Document holds the own fields of a document to create.
-	Document bson.Raw
-	// Update holds $set, $unset and $push of own fields; nil means none.
-	Update bson.Raw
-}
-
-// WriteStatus is what became of a write.
-type WriteStatus uint8
-
-// The statuses.
-const (
-	// WriteUnknown: it may or may not have happened; Err is transient. Load again.
-	WriteUnknown WriteStatus = iota
-	// WriteApplied: it is durable.
-	WriteApplied
-	// WriteStale: the guard matched nothing: the watermark is not From. Load again.
-	WriteStale
-	// WriteRejected: MongoDB will never take it; Err says why.
-	WriteRejected
-	// WriteConflict: another document holds a value that a unique index allows once.
-	// MongoDB takes the write when that document has released the value.
-	WriteConflict
-)
-
-// Written is the result of a write.
-type Written struct {
-	Status WriteStatus
-	Err    error
-}
 
 // Store loads and writes read models. Load and Write answer element by element in the
 // order asked; an error of the whole call is transient. The units of a call are of one
 // projection.
 type Store interface {
 	// Load may defer units, but not all of them: it waits until it can load one.
-	Load(ctx context.Context, units []Unit) ([]Loaded, error)
+	Load(ctx context.Context, units []model.Unit) ([]model.State, error)
 	// Release says that the documents of a Load are no longer used. The engine calls it
 	// once for each Load without an error, and loads nothing more before that.
-	Release(loaded []Loaded)
-	Write(ctx context.Context, writes []Write) ([]Written, error)
+	Release(loaded []model.State)
+	Write(ctx context.Context, writes []model.Write) ([]model.Written, error)
 }
 
 // Parking keeps the list of parked units. Every call is one request for all of its
@@ -115,40 +32,14 @@ type Store interface {
 type Parking interface {
 	// Parked gives the position of each unit. The engine asks where it has to: before
 	// it treats a gap as one and, in an increasing sequence, for all units.
-	Parked(ctx context.Context, units []Unit) ([]Position, error)
+	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	// Park parks units durably. Parking a unit twice for the same reason at the same
 	// event changes nothing.
-	Park(ctx context.Context, parked []ParkedUnit) error
+	Park(ctx context.Context, parked []model.Marker) error
 	// Advance notes durably that the events of parked units up to their heads were
 	// acknowledged without being applied. It is an error if one of the units is not
 	// parked, or no longer: its events must not be acknowledged then.
-	Advance(ctx context.Context, heads []Head) error
-}
-
-// Position says where a unit is parked. The zero value is a unit that is not parked.
-type Position struct {
-	// EventID is the event that the unit is parked at.
-	EventID int64
-	// Resumes is whether the unit is resumed by itself ([Reason.Resumes]).
-	Resumes bool
-}
-
-// ParkedUnit is a unit to park.
-type ParkedUnit struct {
-	Unit
-	// RawAggregateID is the aggregate's id with its type in the event store. Resuming
-	// the unit needs it.
-	RawAggregateID bson.RawValue
-	// Cause is why.
-	Cause *Error
-	// Head is the last event of the aggregate that was seen.
-	Head int64
-}
-
-// Head is how far a parked unit's events were acknowledged.
-type Head struct {
-	Unit
-	EventID int64
+	Advance(ctx context.Context, heads []model.Head) error
 }
 
 // Judge keeps a projection that is wrong from parking every aggregate that it

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -31,8 +32,8 @@ projections:
       Add: {set: {last: eventId}}
 `
 
-func unitOf(projection, aggregate string) project.Unit {
-	return project.Unit{Projection: projection, Collection: projection, AggregateID: aggregate, Deletes: projection == "counts"}
+func unitOf(projection, aggregate string) model.Unit {
+	return model.Unit{Projection: projection, Collection: projection, AggregateID: aggregate, Deletes: projection == "counts"}
 }
 
 // events makes events of one aggregate from "1 Add" and the like.
@@ -237,9 +238,9 @@ func TestParkedAndPassed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	taken := true
-	b.onWrite = func(_ int, w project.Write) *project.Written {
+	b.onWrite = func(_ int, w model.Write) *model.Written {
 		if taken && w.Projection == "counts" && w.To >= 2 {
-			return &project.Written{Status: project.WriteRejected, Err: errors.New("E11000 duplicate key error")}
+			return &model.Written{Status: model.Rejected, Err: errors.New("E11000 duplicate key error")}
 		}
 		return nil
 	}
@@ -285,9 +286,9 @@ func TestRejectedEventIsFound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
 	refused := errors.New("Document failed validation")
-	b.onWrite = func(_ int, w project.Write) *project.Written {
+	b.onWrite = func(_ int, w model.Write) *model.Written {
 		if w.Projection == "counts" && w.To >= 3 {
-			return &project.Written{Status: project.WriteRejected, Err: refused}
+			return &model.Written{Status: model.Rejected, Err: refused}
 		}
 		return nil
 	}
@@ -316,21 +317,21 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, twoProjections)
-		b.onWrite = func(call int, w project.Write) *project.Written {
+		b.onWrite = func(call int, w model.Write) *model.Written {
 			if w.Projection == "counts" && call <= 3 {
 				// Somebody applies one event of this batch.
 				b.documents[w.Unit] = rawOf(t, fmt.Sprintf(`{"n":%d,"ids":[]}`, call))
 				b.marks[w.Unit] = int64(call)
-				return &project.Written{Status: project.WriteStale}
+				return &model.Written{Status: model.Stale}
 			}
 			return nil
 		}
 		b.process(t, events(t, "one", "1 Add", "2 Add", "3 Add", "4 Add"), project.Hold, "done/done/done/done")
 		b.expect(t, "counts", "one", 4, `{"ids":[4],"n":4}`)
 
-		b.onWrite = func(_ int, w project.Write) *project.Written {
+		b.onWrite = func(_ int, w model.Write) *model.Written {
 			if w.Projection == "counts" {
-				return &project.Written{Status: project.WriteStale}
+				return &model.Written{Status: model.Stale}
 			}
 			return nil
 		}
@@ -355,10 +356,10 @@ func TestStoreErrorsLeaveEventsPending(t *testing.T) {
 			}
 			return nil
 		}
-		b.onWrite = func(call int, w project.Write) *project.Written {
+		b.onWrite = func(call int, w model.Write) *model.Written {
 			if call == 1 && w.Projection == "counts" {
 				b.apply(w) // it happens, but its reply is lost
-				return &project.Written{Err: errTrouble}
+				return &model.Written{Err: errTrouble}
 			}
 			return nil
 		}
@@ -389,10 +390,10 @@ func TestEndOfContext(t *testing.T) {
 	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
 	lockLost := errors.New("lock lost")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	b.onWrite = func(_ int, w project.Write) *project.Written {
+	b.onWrite = func(_ int, w model.Write) *model.Written {
 		if w.AggregateID == "two" {
 			cancel(lockLost)
-			return &project.Written{Err: errTrouble}
+			return &model.Written{Err: errTrouble}
 		}
 		return nil
 	}
@@ -409,12 +410,12 @@ func TestUnheardSuccessCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewPedanticRegistry()
 		b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`, func(o *project.Options) { o.Registerer = registry })
-		b.onWrite = func(call int, w project.Write) *project.Written {
+		b.onWrite = func(call int, w model.Write) *model.Written {
 			if call > 1 {
 				return nil
 			}
 			b.apply(w)
-			return &project.Written{Err: errTrouble}
+			return &model.Written{Err: errTrouble}
 		}
 		b.process(t, events(t, "one", "1 Add", "2 Add"), project.Hold, "done/done")
 		const want = `

@@ -8,14 +8,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // Fold is what a run of one aggregate's events makes of its document.
 type Fold struct {
 	// Kind is what is to be written. It is a write even where nothing but the
 	// watermark changes; 0 where no event was folded.
-	Kind WriteKind
-	// Document and Update are as in [Write].
+	Kind model.Kind
+	// Document and Update are as in [model.Write].
 	Document, Update bson.Raw
 	// Folded is how many events are in it; the rest follow the one that failed.
 	Folded int
@@ -69,15 +70,15 @@ func (f *Fold) conclude() {
 	d := f.document
 	switch {
 	case d.loaded != nil && d.exists:
-		f.Kind, f.Update = WriteUpdate, d.update()
+		f.Kind, f.Update = model.Update, d.update()
 	case d.loaded != nil:
-		f.Kind = WriteDelete
+		f.Kind = model.Delete
 	case d.exists:
-		f.Kind, f.Document = WriteCreate, d.state()
+		f.Kind, f.Document = model.Create, d.state()
 	case d.created:
-		f.Kind = WriteErase
+		f.Kind = model.Erase
 	default:
-		f.Kind = WriteWatermark
+		f.Kind = model.MoveWatermark
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -153,26 +154,26 @@ projections:
 	}
 	tests := []struct {
 		name, before, events string
-		kind                 project.WriteKind
+		kind                 model.Kind
 		written              string
 	}{
-		{"nothing concerns it", "", "Other,Other", project.WriteWatermark, ""},
-		{"nothing concerns its document", `{"a":1}`, "Other", project.WriteUpdate, "nil"},
-		{"created", "", "Set,Push,Push", project.WriteCreate, `{"a":1,"list":[2,3]}`},
-		{"changed", `{"a":5,"b":1}`, "Set", project.WriteUpdate, `{"$set":{"a":1}}`},
-		{"changed to the same", `{"a":{"$numberLong":"3"},"b":1}`, "Set,Set,Set", project.WriteUpdate, `nil`},
-		{"appended", `{"list":[9]}`, "Push,Other,Push", project.WriteUpdate, `{"$push":{"list":{"$each":[1,3]}}}`},
-		{"appended to nothing", `{"b":1}`, "Push,Push", project.WriteUpdate, `{"$set":{"list":[1,2]}}`},
-		{"replaced by more", `{"list":[{"$numberLong":"9"},{"n":1}]}`, "Replace,Replace", project.WriteUpdate, `{"$push":{"list":{"$each":[1,2]}}}`},
-		{"appended and pulled again", `{"list":[9]}`, "Push,Pull", project.WriteUpdate, `{"$push":{"list":{"$each":[1]}}}`},
-		{"shortened", `{"list":[2,9]}`, "Push,Pull", project.WriteUpdate, `{"$set":{"list":[9,1]}}`},
-		{"several operators", `{"a":1,"b":1,"list":[]}`, "Unset,Push", project.WriteUpdate, `{"$unset":{"a":"","b":""},"$push":{"list":{"$each":[2]}}}`},
-		{"deleted", `{"a":1}`, "Set,Delete", project.WriteDelete, ""},
-		{"deleted and made again", `{"a":1,"b":2,"list":[7]}`, "Delete,Push", project.WriteUpdate, `{"$set":{"list":[2]},"$unset":{"a":"","b":""}}`},
-		{"deleted and made the same again", `{"a":{"$numberLong":"2"}}`, "Delete,Set", project.WriteUpdate, `nil`},
-		{"made and deleted", "", "Set,Delete", project.WriteErase, ""},
-		{"deleted what is not there", "", "Delete", project.WriteWatermark, ""},
-		{"made, deleted and made", "", "Set,Delete,Push", project.WriteCreate, `{"list":[3]}`},
+		{"nothing concerns it", "", "Other,Other", model.MoveWatermark, ""},
+		{"nothing concerns its document", `{"a":1}`, "Other", model.Update, "nil"},
+		{"created", "", "Set,Push,Push", model.Create, `{"a":1,"list":[2,3]}`},
+		{"changed", `{"a":5,"b":1}`, "Set", model.Update, `{"$set":{"a":1}}`},
+		{"changed to the same", `{"a":{"$numberLong":"3"},"b":1}`, "Set,Set,Set", model.Update, `nil`},
+		{"appended", `{"list":[9]}`, "Push,Other,Push", model.Update, `{"$push":{"list":{"$each":[1,3]}}}`},
+		{"appended to nothing", `{"b":1}`, "Push,Push", model.Update, `{"$set":{"list":[1,2]}}`},
+		{"replaced by more", `{"list":[{"$numberLong":"9"},{"n":1}]}`, "Replace,Replace", model.Update, `{"$push":{"list":{"$each":[1,2]}}}`},
+		{"appended and pulled again", `{"list":[9]}`, "Push,Pull", model.Update, `{"$push":{"list":{"$each":[1]}}}`},
+		{"shortened", `{"list":[2,9]}`, "Push,Pull", model.Update, `{"$set":{"list":[9,1]}}`},
+		{"several operators", `{"a":1,"b":1,"list":[]}`, "Unset,Push", model.Update, `{"$unset":{"a":"","b":""},"$push":{"list":{"$each":[2]}}}`},
+		{"deleted", `{"a":1}`, "Set,Delete", model.Delete, ""},
+		{"deleted and made again", `{"a":1,"b":2,"list":[7]}`, "Delete,Push", model.Update, `{"$set":{"list":[2]},"$unset":{"a":"","b":""}}`},
+		{"deleted and made the same again", `{"a":{"$numberLong":"2"}}`, "Delete,Set", model.Update, `nil`},
+		{"made and deleted", "", "Set,Delete", model.Erase, ""},
+		{"deleted what is not there", "", "Delete", model.MoveWatermark, ""},
+		{"made, deleted and made", "", "Set,Delete,Push", model.Create, `{"list":[3]}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -194,7 +195,7 @@ projections:
 				t.Fatalf("%+v", f)
 			}
 			got := f.Update
-			if f.Kind == project.WriteCreate {
+			if f.Kind == model.Create {
 				got = f.Document
 			}
 			if f.Kind != test.kind || test.written != "" && normal(t, got) != normal(t, expectedRaw(t, test.written)) {

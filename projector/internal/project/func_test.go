@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -43,22 +44,22 @@ func TestFunc(t *testing.T) {
 	tests := []struct {
 		name, before, events string
 		p                    *project.Projection
-		kind                 project.WriteKind
+		kind                 model.Kind
 		written, failure     string
 	}{
-		{"created", "", "Up,Keep,Up", forever, project.WriteCreate, `{"n":2}`, ""},
-		{"changed", `{"n":{"$numberLong":"1"}}`, "Up", forever, project.WriteUpdate, `{"$set":{"n":2}}`, ""},
-		{"kept", `{"n":1}`, "Keep", forever, project.WriteUpdate, "nil", ""},
-		{"kept nothing", "", "Keep", forever, project.WriteWatermark, "nil", ""},
-		{"failed", `{"n":1}`, "Up,Fail,Up", forever, project.WriteUpdate, `{"$set":{"n":2}}`, "no"},
+		{"created", "", "Up,Keep,Up", forever, model.Create, `{"n":2}`, ""},
+		{"changed", `{"n":{"$numberLong":"1"}}`, "Up", forever, model.Update, `{"$set":{"n":2}}`, ""},
+		{"kept", `{"n":1}`, "Keep", forever, model.Update, "nil", ""},
+		{"kept nothing", "", "Keep", forever, model.MoveWatermark, "nil", ""},
+		{"failed", `{"n":1}`, "Up,Fail,Up", forever, model.Update, `{"$set":{"n":2}}`, "no"},
 		{"failed at once", `{"n":1}`, "Fail", forever, 0, "nil", "no"},
 		{"panicked", `{"n":1}`, "Panic", forever, 0, "nil", "panic: oh"},
 		{"gone without leave", `{"n":1}`, "Delete", forever, 0, "nil", "does not declare Deletes"},
 		{"odd names", "", "Dots", forever, 0, "nil", `field "a.b" is no name`},
 		{"malformed", "", "Malformed", forever, 0, "nil", "no BSON document"},
-		{"deleted", `{"n":1}`, "Delete", mortal, project.WriteDelete, "nil", ""},
-		{"deleted and made", `{"n":1,"x":1}`, "Delete,Up", mortal, project.WriteUpdate, `{"$set":{"n":1},"$unset":{"x":""}}`, ""},
-		{"made and deleted", "", "Up,Delete", mortal, project.WriteErase, "nil", ""},
+		{"deleted", `{"n":1}`, "Delete", mortal, model.Delete, "nil", ""},
+		{"deleted and made", `{"n":1,"x":1}`, "Delete,Up", mortal, model.Update, `{"$set":{"n":1},"$unset":{"x":""}}`, ""},
+		{"made and deleted", "", "Up,Delete", mortal, model.Erase, "nil", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestFunc(t *testing.T) {
 				t.Fatalf("error %v, want %q", f.Err, test.failure)
 			}
 			got := f.Update
-			if f.Kind == project.WriteCreate {
+			if f.Kind == model.Create {
 				got = f.Document
 			}
 			if f.Kind != test.kind || normal(t, got) != normal(t, expectedRaw(t, test.written)) {
@@ -117,7 +118,7 @@ func TestTyped(t *testing.T) {
 	if f := p.Fold(nil, evs[:2]); f.Err != nil || jsonOf(t, f.State()) != `{"n":2,"last":"Up"}` {
 		t.Errorf("%s, %v", jsonOf(t, f.State()), f.Err)
 	}
-	if f := p.Fold(rawOf(t, `{"_id":"a-1","lastEventId":1,"n":1,"last":""}`), evs[1:]); f.Kind != project.WriteDelete || f.Err == nil || f.Err.EventID != 4 {
+	if f := p.Fold(rawOf(t, `{"_id":"a-1","lastEventId":1,"n":1,"last":""}`), evs[1:]); f.Kind != model.Delete || f.Err == nil || f.Err.EventID != 4 {
 		t.Errorf("%+v", f)
 	}
 	if f := p.Fold(rawOf(t, `{"_id":"a-1","lastEventId":1,"n":"text"}`), evs[:1]); f.Err == nil || f.Folded != 0 {

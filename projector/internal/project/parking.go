@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // maxParkedLooks bounds how often parked units are looked up in one call because one
@@ -32,9 +33,9 @@ func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit) {
 		if len(parked) == 0 {
 			return rest
 		}
-		heads := make([]Head, len(parked))
+		heads := make([]model.Head, len(parked))
 		for i, u := range parked {
-			heads[i] = Head{Unit: u.Unit, EventID: u.aggregate.last()}
+			heads[i] = model.Head{Unit: u.Unit, EventID: u.aggregate.last()}
 		}
 		if err = b.parking.Advance(ctx, heads); err == nil {
 			for _, u := range parked {
@@ -69,9 +70,9 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 	if units = b.judged(units); len(units) == 0 {
 		return
 	}
-	parked := make([]ParkedUnit, len(units))
+	parked := make([]model.Marker, len(units))
 	for i, u := range units {
-		parked[i] = ParkedUnit{Unit: u.Unit, RawAggregateID: u.aggregate.raw(), Cause: u.cause, Head: u.aggregate.last()}
+		parked[i] = u.marker()
 	}
 	if err := b.parking.Park(ctx, parked); err != nil {
 		b.unparkable(units, fmt.Errorf("park %d aggregates: %w", len(units), err))
@@ -93,6 +94,19 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		}
 		u.settleRest(settledParked)
 	}
+}
+
+// marker is what the parked list keeps of a unit with a cause.
+func (u *unit) marker() model.Marker {
+	m := model.Marker{
+		Unit: u.Unit, RawAggregateID: u.aggregate.raw(),
+		Reason: string(u.cause.Reason), Resumes: u.cause.Reason.Resumes(),
+		EventID: u.cause.EventID, Head: u.aggregate.last(),
+	}
+	if u.cause.Err != nil {
+		m.Error = u.cause.Err.Error()
+	}
+	return m
 }
 
 // errHeldBack says that an aggregate is not parked yet.

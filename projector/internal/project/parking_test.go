@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -46,7 +47,7 @@ func TestParkUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*bench){
 		"load":  func(b *bench) { b.down = map[string]error{"counts": errTrouble} },
-		"write": func(b *bench) { b.onWrite = failing("counts", project.WriteUnknown) },
+		"write": func(b *bench) { b.onWrite = failing("counts", model.Unknown) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,10 +71,10 @@ func TestParkUnavailable(t *testing.T) {
 }
 
 // failing is a write to a collection that gets this status.
-func failing(collection string, status project.WriteStatus) func(int, project.Write) *project.Written {
-	return func(_ int, w project.Write) *project.Written {
+func failing(collection string, status model.Status) func(int, model.Write) *model.Written {
+	return func(_ int, w model.Write) *model.Written {
 		if w.Collection == collection {
-			return &project.Written{Status: status, Err: errTrouble}
+			return &model.Written{Status: status, Err: errTrouble}
 		}
 		return nil
 	}
@@ -92,7 +93,7 @@ func TestParkUnavailableEventStore(t *testing.T) {
 func TestResumedInBetween(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}}}]`)
-	u := project.Unit{Projection: "counts", Collection: "counts", AggregateID: "one"}
+	u := model.Unit{Projection: "counts", Collection: "counts", AggregateID: "one"}
 	b.lot.parked[u] = &project.Error{EventID: 1, Reason: project.ReasonMissing}
 	b.lot.onAdvance = func() error {
 		delete(b.lot.parked, u)
@@ -151,7 +152,7 @@ type hanging struct{ *memory }
 // without a pause.
 var errDated = errors.New("the request has a deadline")
 
-func (hanging) Load(ctx context.Context, _ []project.Unit) ([]project.Loaded, error) {
+func (hanging) Load(ctx context.Context, _ []model.Unit) ([]model.State, error) {
 	if _, dated := ctx.Deadline(); dated {
 		return nil, errDated
 	}
@@ -213,7 +214,7 @@ func take(t *testing.T, aggregate string, id int64, value string) *event.Event {
 }
 
 // unique is a unique index on value.
-func (b *bench) unique(_ int, w project.Write) *project.Written {
+func (b *bench) unique(_ int, w model.Write) *model.Written {
 	content := contentOf(w.Document)
 	if w.Update != nil {
 		content = contentOf(w.Update.Lookup("$set").Document())
@@ -221,7 +222,7 @@ func (b *bench) unique(_ int, w project.Write) *project.Written {
 	value := content["value"].StringValue()
 	for u, document := range b.documents {
 		if u != w.Unit && document.Lookup("value").StringValue() == value {
-			return &project.Written{Status: project.WriteConflict, Err: fmt.Errorf("E11000 duplicate key: %s has %s", u.AggregateID, value)}
+			return &model.Written{Status: model.Conflict, Err: fmt.Errorf("E11000 duplicate key: %s has %s", u.AggregateID, value)}
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 const (
@@ -71,7 +72,7 @@ func (b *batch) project(ctx context.Context, units []*unit) (gapped []*unit) {
 
 // load gives the states of units, to be released; none if the whole call failed, which
 // leaves the units in trouble.
-func (b *batch) load(ctx context.Context, units []*unit) []Loaded {
+func (b *batch) load(ctx context.Context, units []*unit) []model.State {
 	attempt, cancel := b.oneAttempt(ctx)
 	defer cancel()
 	loaded, err := b.store.Load(attempt, keys(units))
@@ -109,8 +110,8 @@ func (b *batch) trouble() error {
 	return errors.Join(errs...)
 }
 
-func keys(units []*unit) []Unit {
-	keys := make([]Unit, len(units))
+func keys(units []*unit) []model.Unit {
+	keys := make([]model.Unit, len(units))
 	for i, u := range units {
 		keys[i] = u.Unit
 	}
@@ -119,13 +120,13 @@ func keys(units []*unit) []Unit {
 
 // write writes the folds of units and gives the results; none if the whole call
 // failed, which leaves the units in trouble.
-func (b *batch) write(ctx context.Context, units []*unit) []Written {
+func (b *batch) write(ctx context.Context, units []*unit) []model.Written {
 	if len(units) == 0 {
 		return nil
 	}
-	writes := make([]Write, len(units))
+	writes := make([]model.Write, len(units))
 	for i, u := range units {
-		writes[i] = Write{
+		writes[i] = model.Write{
 			Unit: u.Unit, Kind: u.fold.Kind,
 			From: u.watermark, To: u.run[u.fold.Folded-1].EventID,
 			Document: u.fold.Document, Update: u.fold.Update,

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -116,11 +117,11 @@ func TestUpdateLeadsToState(t *testing.T) {
 			if f.Err == nil || f.Folded != 0 {
 				t.Fatalf("nothing to write, yet %+v", f)
 			}
-		case project.WriteCreate:
+		case model.Create:
 			if before != nil || !reflect.DeepEqual(contentOf(f.Document), want) {
 				t.Fatalf("creates %s, state %v", f.Document, want)
 			}
-		case project.WriteUpdate:
+		case model.Update:
 			old := contentOf(before)
 			got := updated(t, old, f.Update)
 			if before == nil || !reflect.DeepEqual(got, want) {
@@ -131,7 +132,7 @@ func TestUpdateLeadsToState(t *testing.T) {
 					t.Fatalf("%s writes %s, which stays %v", f.Update, name, old[name])
 				}
 			}
-		case project.WriteDelete:
+		case model.Delete:
 			if before == nil || f.State() != nil {
 				t.Fatalf("deletes %s, state %v", before, want)
 			}

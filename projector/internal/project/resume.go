@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // Suspended is a parked unit that is to go on.
@@ -55,7 +56,7 @@ func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
 	}
 	b := &batch{Engine: e, gaps: Hold}
 	u := &unit{
-		Unit:       Unit{Projection: p.name, Collection: p.collection, AggregateID: s.AggregateID, Deletes: p.deletes},
+		Unit:       model.Unit{Projection: p.name, Collection: p.collection, AggregateID: s.AggregateID, Deletes: p.deletes},
 		projection: p,
 	}
 	resumed := b.resume(ctx, u, s)

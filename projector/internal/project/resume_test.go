@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -60,9 +61,9 @@ func TestResumeReportsStoreErrors(t *testing.T) {
 	b.onLoad = nil
 	b.history.fail = errTrouble
 	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
-	b.onWrite = failing("counts", project.WriteUnknown)
+	b.onWrite = failing("counts", model.Unknown)
 	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
-	b.onWrite = failing("counts", project.WriteConflict)
+	b.onWrite = failing("counts", model.Conflict)
 	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
 	if len(b.lot.parked) > 0 {
 		t.Errorf("parked %v", b.lot.parked)

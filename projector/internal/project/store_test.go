@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -19,15 +20,15 @@ import (
 // hooks script what goes wrong.
 type memory struct {
 	mu        sync.Mutex
-	documents map[project.Unit]bson.Raw
-	marks     map[project.Unit]int64
+	documents map[model.Unit]bson.Raw
+	marks     map[model.Unit]int64
 	// loads and writes are the units of each call.
-	loads  [][]project.Unit
-	writes [][]project.Write
+	loads  [][]model.Unit
+	writes [][]model.Write
 	// onLoad may fail a call, onWrite may answer in the store's place.
 	onLoad  func(call int) error
-	onWrite func(call int, w project.Write) *project.Written
-	broken  map[project.Unit]error
+	onWrite func(call int, w model.Write) *model.Written
+	broken  map[model.Unit]error
 	// unreleased counts the loads that were not released.
 	unreleased int
 	// room bounds the documents of one load; 0 for any number.
@@ -37,10 +38,10 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{documents: map[project.Unit]bson.Raw{}, marks: map[project.Unit]int64{}, broken: map[project.Unit]error{}}
+	return &memory{documents: map[model.Unit]bson.Raw{}, marks: map[model.Unit]int64{}, broken: map[model.Unit]error{}}
 }
 
-func (m *memory) Load(ctx context.Context, units []project.Unit) ([]project.Loaded, error) {
+func (m *memory) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.loads = append(m.loads, slices.Clone(units))
@@ -49,7 +50,7 @@ func (m *memory) Load(ctx context.Context, units []project.Unit) ([]project.Load
 			return nil, err
 		}
 	}
-	loaded := make([]project.Loaded, len(units))
+	loaded := make([]model.State, len(units))
 	for i, u := range units {
 		if m.room > 0 && i >= m.room {
 			loaded[i].Deferred = true
@@ -59,7 +60,7 @@ func (m *memory) Load(ctx context.Context, units []project.Unit) ([]project.Load
 			loaded[i].Unavailable = err
 			continue
 		}
-		loaded[i] = project.Loaded{Document: m.documents[u], Watermark: m.marks[u], Err: m.broken[u]}
+		loaded[i] = model.State{Document: m.documents[u], Watermark: m.marks[u], Err: m.broken[u]}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -68,17 +69,17 @@ func (m *memory) Load(ctx context.Context, units []project.Unit) ([]project.Load
 	return loaded, nil
 }
 
-func (m *memory) Release([]project.Loaded) {
+func (m *memory) Release([]model.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.unreleased--
 }
 
-func (m *memory) Write(_ context.Context, writes []project.Write) ([]project.Written, error) {
+func (m *memory) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writes = append(m.writes, slices.Clone(writes))
-	written := make([]project.Written, len(writes))
+	written := make([]model.Written, len(writes))
 	for i, w := range writes {
 		if m.onWrite != nil {
 			if answer := m.onWrite(len(m.writes), w); answer != nil {
@@ -91,20 +92,20 @@ func (m *memory) Write(_ context.Context, writes []project.Write) ([]project.Wri
 	return written, nil
 }
 
-func (m *memory) apply(w project.Write) project.WriteStatus {
+func (m *memory) apply(w model.Write) model.Status {
 	if m.marks[w.Unit] != w.From {
-		return project.WriteStale
+		return model.Stale
 	}
 	m.marks[w.Unit] = w.To
 	switch w.Kind {
-	case project.WriteCreate:
+	case model.Create:
 		m.documents[w.Unit] = sorted(contentOf(w.Document))
-	case project.WriteDelete:
+	case model.Delete:
 		delete(m.documents, w.Unit)
-	case project.WriteUpdate:
+	case model.Update:
 		m.documents[w.Unit] = sorted(updated(&rapid.T{}, contentOf(m.documents[w.Unit]), w.Update))
 	}
-	return project.WriteApplied
+	return model.Applied
 }
 
 // sorted makes a document of its fields in the order of their names.
@@ -122,8 +123,8 @@ func sorted(content map[string]bson.RawValue) bson.Raw {
 
 // lot is the list of parked units.
 type lot struct {
-	parked map[project.Unit]*project.Error
-	heads  map[project.Unit]int64
+	parked map[model.Unit]*project.Error
+	heads  map[model.Unit]int64
 	asked  int
 	fail   error
 	// onAdvance answers in the place of Advance.
@@ -131,31 +132,35 @@ type lot struct {
 }
 
 func newLot() *lot {
-	return &lot{parked: map[project.Unit]*project.Error{}, heads: map[project.Unit]int64{}}
+	return &lot{parked: map[model.Unit]*project.Error{}, heads: map[model.Unit]int64{}}
 }
 
-func (l *lot) Parked(_ context.Context, units []project.Unit) ([]project.Position, error) {
+func (l *lot) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	l.asked++
-	parked := make([]project.Position, len(units))
+	parked := make([]model.Position, len(units))
 	for i, u := range units {
 		if cause := l.parked[u]; cause != nil {
-			parked[i] = project.Position{EventID: cause.EventID, Resumes: cause.Reason.Resumes()}
+			parked[i] = model.Position{EventID: cause.EventID, Resumes: cause.Reason.Resumes()}
 		}
 	}
 	return parked, l.trouble()
 }
 
-func (l *lot) Park(_ context.Context, parked []project.ParkedUnit) error {
+func (l *lot) Park(_ context.Context, parked []model.Marker) error {
 	if err := l.trouble(); err != nil {
 		return err
 	}
 	for _, p := range parked {
-		l.parked[p.Unit], l.heads[p.Unit] = p.Cause, p.Head
+		l.parked[p.Unit] = &project.Error{
+			Projection: p.Projection, AggregateID: p.AggregateID, EventID: p.EventID,
+			Reason: project.Reason(p.Reason), Err: errors.New(p.Error),
+		}
+		l.heads[p.Unit] = p.Head
 	}
 	return nil
 }
 
-func (l *lot) Advance(_ context.Context, heads []project.Head) error {
+func (l *lot) Advance(_ context.Context, heads []model.Head) error {
 	if err := l.trouble(); err != nil {
 		return err
 	}

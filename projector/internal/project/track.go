@@ -3,6 +3,8 @@ package project
 import (
 	"context"
 	"fmt"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // track is one projection's part of a batch. It works in rounds: load, fold, write what
@@ -56,7 +58,7 @@ func (t *track) round(ctx context.Context, units []*unit) {
 
 // foldAll folds the events of units that were loaded, and returns those that have
 // something to write.
-func (t *track) foldAll(units []*unit, loaded []Loaded) (writing []*unit) {
+func (t *track) foldAll(units []*unit, loaded []model.State) (writing []*unit) {
 	t.folding.Lock()
 	defer t.folding.Unlock()
 	for i, u := range units {
@@ -94,9 +96,9 @@ func (t *track) foldAll(units []*unit, loaded []Loaded) (writing []*unit) {
 }
 
 // written sorts a unit by the result of its write.
-func (t *track) written(u *unit, result Written) {
+func (t *track) written(u *unit, result model.Written) {
 	switch result.Status {
-	case WriteApplied:
+	case model.Applied:
 		failed := u.fold.Err
 		u.settleRun()
 		u.stale, t.progress = 0, true
@@ -110,20 +112,20 @@ func (t *track) written(u *unit, result Written) {
 		default:
 			t.gapped = append(t.gapped, u)
 		}
-	case WriteStale:
+	case model.Stale:
 		if u.stale++; u.stale > maxStale {
 			u.trouble, u.contended = fmt.Errorf("write %s of %s: %w", u.AggregateID, u.Projection, ErrContended), true
 			return
 		}
 		t.active = append(t.active, u)
-	case WriteRejected, WriteConflict:
+	case model.Rejected, model.Conflict:
 		if len(u.run) > 1 {
 			u.single = true
 			t.active = append(t.active, u)
 			return
 		}
 		failure := u.failure(u.run[0], ReasonRejected, result.Err)
-		if result.Status == WriteConflict {
+		if result.Status == model.Conflict {
 			u.conflict = failure
 			t.conflicting = append(t.conflicting, u)
 			return

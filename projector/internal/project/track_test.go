@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -18,7 +19,7 @@ type slowCollection struct {
 	written chan struct{}
 }
 
-func (s slowCollection) Load(ctx context.Context, units []project.Unit) ([]project.Loaded, error) {
+func (s slowCollection) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
 	if units[0].Collection == "counts" {
 		select {
 		case <-s.written:
@@ -29,7 +30,7 @@ func (s slowCollection) Load(ctx context.Context, units []project.Unit) ([]proje
 	return s.memory.Load(ctx, units)
 }
 
-func (s slowCollection) Write(ctx context.Context, writes []project.Write) ([]project.Written, error) {
+func (s slowCollection) Write(ctx context.Context, writes []model.Write) ([]model.Written, error) {
 	written, err := s.memory.Write(ctx, writes)
 	if writes[0].Collection == "things" {
 		close(s.written)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // distant is a database that only takes time: what is measured is the grouping.
@@ -63,8 +65,8 @@ func BenchmarkWriter(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	operation := func(session, i int) Operation {
-		return Operation{Key: keyOf(fmt.Sprintf("session-%d", session)), Kind: Update, From: int64(i), To: int64(i + 1), Update: document}
+	operation := func(session, i int) model.Write {
+		return model.Write{Unit: keyOf(fmt.Sprintf("session-%d", session)), Kind: model.Update, From: int64(i), To: int64(i + 1), Update: document}
 	}
 	b.Run("one-by-one", func(b *testing.B) {
 		db := &distant{latency: time.Millisecond}
@@ -88,8 +90,8 @@ func BenchmarkWriter(b *testing.B) {
 			for session := range sessions {
 				work.Go(func() {
 					for i := session; i < b.N; i += sessions {
-						results, err := w.Apply(ctx, []Operation{operation(session, i)})
-						if err != nil || results[0].Status != Applied {
+						results, err := w.Write(ctx, []model.Write{operation(session, i)})
+						if err != nil || results[0].Status != model.Applied {
 							b.Error(results, err)
 							return
 						}

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // maxDocument is MongoDB's limit of a document:
@@ -17,33 +18,33 @@ const maxDocument = 16 << 20
 const codeDuplicateKey = 11000
 
 // judge says what a server's error means for the operation that it is about.
-func judge(e mongo.WriteError) Result {
+func judge(e mongo.WriteError) model.Written {
 	switch {
 	case mongox.DuplicateKeyOnID(e):
-		return Result{Status: Stale}
+		return model.Written{Status: model.Stale}
 	case e.Code == codeDuplicateKey:
-		return Result{Status: Conflict, Err: fmt.Errorf("another document holds a unique value: %w", e)}
+		return model.Written{Status: model.Conflict, Err: fmt.Errorf("another document holds a unique value: %w", e)}
 	case rejections[e.Code] != "" && !mongox.Transient(e):
-		return Result{Status: Rejected, Err: fmt.Errorf("refused by MongoDB (%s): %w", rejections[e.Code], e)}
+		return model.Written{Status: model.Rejected, Err: fmt.Errorf("refused by MongoDB (%s): %w", rejections[e.Code], e)}
 	}
-	return Result{Status: Unknown, Err: e}
+	return model.Written{Status: model.Unknown, Err: e}
 }
 
 // judgeAll turns the error of a bulk write into results. An operation that the
 // server did not judge is left to rest: it is called where the server judged some
 // operations and says nothing against the others.
-func judgeAll(err error, n int, rest func(i int) Result) []Result {
-	results := make([]Result, n)
+func judgeAll(err error, n int, rest func(i int) model.Written) []model.Written {
+	results := make([]model.Written, n)
 	bad := mongox.WriteErrors(err)
 	uncertain := err != nil && (len(bad) == 0 || concerned(err))
 	if n == 1 && len(bad) == 0 && rejectsCommand(err) {
-		return []Result{{Status: Rejected, Err: fmt.Errorf("refused by MongoDB: %w", err)}}
+		return []model.Written{{Status: model.Rejected, Err: fmt.Errorf("refused by MongoDB: %w", err)}}
 	}
 	for i := range results {
 		if e, ok := bad[i]; ok {
 			results[i] = judge(e)
 		} else if uncertain {
-			results[i] = Result{Status: Unknown, Err: err}
+			results[i] = model.Written{Status: model.Unknown, Err: err}
 		} else {
 			results[i] = rest(i)
 		}
@@ -59,10 +60,10 @@ func rejectsCommand(err error) bool {
 }
 
 // unknown answers for operations of which nothing is known.
-func unknown(err error, n int) []Result {
-	results := make([]Result, n)
+func unknown(err error, n int) []model.Written {
+	results := make([]model.Written, n)
 	for i := range results {
-		results[i] = Result{Status: Unknown, Err: err}
+		results[i] = model.Written{Status: model.Unknown, Err: err}
 	}
 	return results
 }
@@ -75,11 +76,11 @@ func concerned(err error) bool {
 }
 
 // tooLarge rejects what the driver would not even send, along with all the others.
-func tooLarge(o *Operation) (Result, bool) {
+func tooLarge(o *model.Write) (model.Written, bool) {
 	// What the engine adds has its share.
 	const margin = 1 << 10
 	if size := max(len(o.Document), len(o.Update)) + len(o.AggregateID) + margin; size > maxDocument {
-		return Result{Status: Rejected, Err: fmt.Errorf("the document has %d bytes, more than MongoDB's %d", size, maxDocument)}, true
+		return model.Written{Status: model.Rejected, Err: fmt.Errorf("the document has %d bytes, more than MongoDB's %d", size, maxDocument)}, true
 	}
-	return Result{}, false
+	return model.Written{}, false
 }

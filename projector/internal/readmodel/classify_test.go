@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // TestPermanentCodes holds that codes which say that a document will never do are not
@@ -17,13 +18,13 @@ import (
 func TestPermanentCodes(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{17262, 17261, 16766, 13026, 13027, 66, 72, 166, 121, 16755, 22, 53, 56, 61, 201, 283, 378} {
-		if r := judge(mongo.WriteError{Code: code}); r.Status != Rejected {
+		if r := judge(mongo.WriteError{Code: code}); r.Status != model.Rejected {
 			t.Errorf("code %d: %+v", code, r)
 		}
 	}
 	// Rights, a missing collection, a full disk, an election: not the document's doing.
 	for _, code := range []int{13, 18, 26, 8000, 14031, 189, 112, 50, 64} {
-		if r := judge(mongo.WriteError{Code: code}); r.Status != Unknown {
+		if r := judge(mongo.WriteError{Code: code}); r.Status != model.Unknown {
 			t.Errorf("code %d: %+v", code, r)
 		}
 	}
@@ -41,7 +42,7 @@ func TestRefusedCommandIsHalved(t *testing.T) {
 	for _, deletes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStand(t, fussy{newFakeDatabase(1)})
-			var operations []Operation
+			var operations []model.Write
 			for i := range 9 {
 				k := keyOf(fmt.Sprint(i))
 				k.Deletes = deletes
@@ -49,19 +50,19 @@ func TestRefusedCommandIsHalved(t *testing.T) {
 				if i == 5 {
 					v = "bad"
 				}
-				operations = append(operations, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"v":"`+v+`"}`)})
+				operations = append(operations, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"v":"`+v+`"}`)})
 			}
-			results, err := s.Apply(t.Context(), operations)
+			results, err := s.Write(t.Context(), operations)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, r := range results {
-				want := Applied
+				want := model.Applied
 				if i == 5 {
-					want = Rejected
+					want = model.Rejected
 				}
 				// The others may have been there already: the command failed, not the write.
-				if r.Status != want && (want != Applied || r.Status != Stale) {
+				if r.Status != want && (want != model.Applied || r.Status != model.Stale) {
 					t.Errorf("operation %d (deletes: %v): %+v", i, deletes, r)
 				}
 			}

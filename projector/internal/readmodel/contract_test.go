@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // stand is a writer and a loader on one database.
@@ -28,12 +30,12 @@ func newStand(t *testing.T, db database) stand {
 	return s
 }
 
-func keyOf(aggregate string) Key {
-	return Key{Projection: "p", Collection: "things", AggregateID: aggregate}
+func keyOf(aggregate string) model.Unit {
+	return model.Unit{Projection: "p", Collection: "things", AggregateID: aggregate}
 }
 
 // mortal is a key of a projection that deletes.
-func mortal(aggregate string) Key {
+func mortal(aggregate string) model.Unit {
 	k := keyOf(aggregate)
 	k.Deletes = true
 	return k
@@ -52,23 +54,23 @@ func rawOf(t *testing.T, json string) bson.Raw {
 	return raw
 }
 
-func (s stand) apply(t *testing.T, want Status, operations ...Operation) {
+func (s stand) apply(t *testing.T, want model.Status, operations ...model.Write) {
 	t.Helper()
-	results, err := s.Apply(t.Context(), operations)
+	results, err := s.Write(t.Context(), operations)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range results {
 		if r.Status != want {
-			t.Errorf("%+v: status %d, %v; want %d", operations[i].Key, r.Status, r.Err, want)
+			t.Errorf("%+v: status %d, %v; want %d", operations[i].Unit, r.Status, r.Err, want)
 		}
 	}
 }
 
 // expect loads a key and compares its watermark and own fields; "" for no document.
-func (s stand) expect(t *testing.T, k Key, watermark int64, document string) bson.Raw {
+func (s stand) expect(t *testing.T, k model.Unit, watermark int64, document string) bson.Raw {
 	t.Helper()
-	states, err := s.Load(t.Context(), []Key{k})
+	states, err := s.Load(t.Context(), []model.Unit{k})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,48 +108,48 @@ func testContract(t *testing.T, db database) {
 		s, k := newStand(t, db), keyOf("update")
 		s.expect(t, k, 0, "")
 		before := time.Now().Add(-time.Second)
-		s.apply(t, Applied, Operation{Key: k, Kind: Create, To: 3, Document: rawOf(t, `{"a":1,"b":2,"list":[1]}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 3, Document: rawOf(t, `{"a":1,"b":2,"list":[1]}`)})
 		raw := s.expect(t, k, 3, `{"a":1,"b":2,"list":[1]}`)
 		created := raw.Lookup(fieldLastUpdatedAt).Time()
 		if created.Before(before) || created.After(time.Now().Add(time.Second)) {
 			t.Errorf("created at %s", created)
 		}
-		s.apply(t, Applied, Operation{Key: k, Kind: Update, From: 3, To: 5, Update: rawOf(t, `{"$set":{"c":3},"$unset":{"b":""},"$push":{"list":{"$each":[2,3]}}}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 3, To: 5, Update: rawOf(t, `{"$set":{"c":3},"$unset":{"b":""},"$push":{"list":{"$each":[2,3]}}}`)})
 		s.expect(t, k, 5, `{"a":1,"list":[1,2,3],"c":3}`)
-		s.apply(t, Applied, Operation{Key: k, Kind: Update, From: 5, To: 6, Update: rawOf(t, `{"$push":{"list":{"$each":[4]}}}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 5, To: 6, Update: rawOf(t, `{"$push":{"list":{"$each":[4]}}}`)})
 		changed := s.expect(t, k, 6, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(fieldLastUpdatedAt).Time()
-		s.apply(t, Applied, Operation{Key: k, Kind: Update, From: 6, To: 9})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 6, To: 9})
 		if ignored := s.expect(t, k, 9, `{"a":1,"list":[1,2,3,4],"c":3}`).Lookup(fieldLastUpdatedAt).Time(); !ignored.Equal(changed) {
 			t.Errorf("an ignored event moved the time of the last change from %s to %s", changed, ignored)
 		}
 		// Too old, too new, and from nothing.
-		s.apply(t, Stale,
-			Operation{Key: k, Kind: Update, From: 6, To: 8, Update: rawOf(t, `{"$set":{"a":8}}`)})
-		s.apply(t, Stale,
-			Operation{Key: k, Kind: Update, From: 11, To: 12, Update: rawOf(t, `{"$set":{"a":8}}`)})
-		s.apply(t, Stale, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"a":8}`)})
-		s.apply(t, Stale, Operation{Key: keyOf("nowhere"), Kind: Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":8}}`)})
+		s.apply(t, model.Stale,
+			model.Write{Unit: k, Kind: model.Update, From: 6, To: 8, Update: rawOf(t, `{"$set":{"a":8}}`)})
+		s.apply(t, model.Stale,
+			model.Write{Unit: k, Kind: model.Update, From: 11, To: 12, Update: rawOf(t, `{"$set":{"a":8}}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":8}`)})
+		s.apply(t, model.Stale, model.Write{Unit: keyOf("nowhere"), Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":8}}`)})
 		s.expect(t, k, 9, `{"a":1,"list":[1,2,3,4],"c":3}`)
 		// To the same watermark by someone else: the same events.
-		s.apply(t, Applied, Operation{Key: k, Kind: Update, From: 8, To: 9, Update: rawOf(t, `{"$set":{"a":8}}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 8, To: 9, Update: rawOf(t, `{"$set":{"a":8}}`)})
 	})
 	t.Run("Mixed", func(t *testing.T) {
 		s := newStand(t, db)
-		var create, next []Operation
+		var create, next []model.Write
 		for i := range 40 {
 			k := keyOf(fmt.Sprintf("mixed-%d", i))
-			create = append(create, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, fmt.Sprintf(`{"i":%d}`, i))})
-			next = append(next, Operation{Key: k, Kind: Update, From: int64(1 + i%4/3), To: 7, Update: rawOf(t, `{"$set":{"n":1}}`)})
+			create = append(create, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, fmt.Sprintf(`{"i":%d}`, i))})
+			next = append(next, model.Write{Unit: k, Kind: model.Update, From: int64(1 + i%4/3), To: 7, Update: rawOf(t, `{"$set":{"n":1}}`)})
 		}
-		s.apply(t, Applied, create...)
-		results, err := s.Apply(t.Context(), next)
+		s.apply(t, model.Applied, create...)
+		results, err := s.Write(t.Context(), next)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, r := range results {
-			want := Applied
+			want := model.Applied
 			if i%4 == 3 {
-				want = Stale
+				want = model.Stale
 			}
 			if r.Status != want {
 				t.Errorf("%d: %v", i, r)
@@ -161,24 +163,24 @@ func testContract(t *testing.T, db database) {
 				create[i].AggregateID = fmt.Sprintf("mixed-new-%d", i)
 			}
 		}
-		results, err = s.Apply(t.Context(), create)
+		results, err = s.Write(t.Context(), create)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, r := range results {
-			if (i%2 == 0) != (r.Status == Applied) || i%2 == 1 && r.Status != Stale {
+			if (i%2 == 0) != (r.Status == model.Applied) || i%2 == 1 && r.Status != model.Stale {
 				t.Errorf("%d: %v", i, r)
 			}
 		}
 	})
 	t.Run("Watermark", func(t *testing.T) {
 		s, k := newStand(t, db), keyOf("watermark")
-		s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 4})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 4})
 		s.expect(t, k, 4, "")
-		s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, From: 4, To: 6})
-		s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 5})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, From: 4, To: 6})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 5})
 		s.expect(t, k, 6, "")
-		s.apply(t, Applied, Operation{Key: k, Kind: Create, From: 6, To: 7, Document: rawOf(t, `{}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 6, To: 7, Document: rawOf(t, `{}`)})
 		s.expect(t, k, 7, "{}")
 		// Of two projections, each has its own.
 		other := k
@@ -187,45 +189,45 @@ func testContract(t *testing.T, db database) {
 	})
 	t.Run("Delete", func(t *testing.T) {
 		s, k := newStand(t, db), mortal("delete")
-		s.apply(t, Applied, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"a":1}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)})
 		s.expect(t, k, 1, `{"a":1}`)
-		s.apply(t, Stale, Operation{Key: k, Kind: Delete, From: 2, To: 3})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Delete, From: 2, To: 3})
 		s.expect(t, k, 1, `{"a":1}`)
-		s.apply(t, Applied, Operation{Key: k, Kind: Delete, From: 1, To: 3})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Delete, From: 1, To: 3})
 		s.expect(t, k, 3, "")
-		s.apply(t, Applied, Operation{Key: k, Kind: Delete, From: 1, To: 3})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Delete, From: 1, To: 3})
 		// A writer from before the delete cannot bring the document back.
-		s.apply(t, Stale, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"a":1}`)})
-		s.apply(t, Stale, Operation{Key: k, Kind: Create, From: 2, To: 3, Document: rawOf(t, `{"a":1}`)})
-		s.apply(t, Stale, Operation{Key: k, Kind: Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":1}}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: rawOf(t, `{"a":1}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":1}}`)})
 		s.expect(t, k, 3, "")
-		s.apply(t, Applied, Operation{Key: k, Kind: Create, From: 3, To: 5, Document: rawOf(t, `{"a":5}`)})
-		s.apply(t, Stale, Operation{Key: k, Kind: Create, From: 3, To: 5, Document: rawOf(t, `{"a":5}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 3, To: 5, Document: rawOf(t, `{"a":5}`)})
+		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, From: 3, To: 5, Document: rawOf(t, `{"a":5}`)})
 		s.expect(t, k, 5, `{"a":5}`)
 	})
 	t.Run("Creations", func(t *testing.T) {
 		// Among many creations in one transaction, some are stale in either way.
 		s := newStand(t, db)
-		var operations []Operation
-		want := map[int]Status{}
+		var operations []model.Write
+		want := map[int]model.Status{}
 		for i := range 30 {
 			k := mortal(fmt.Sprintf("creation-%d", i))
 			from := int64(0)
-			want[i] = Applied
+			want[i] = model.Applied
 			switch i {
 			case 3, 17:
-				s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 9})
-				want[i] = Stale
+				s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 9})
+				want[i] = model.Stale
 			case 8:
-				s.apply(t, Applied, Operation{Key: k, Kind: Create, To: 2, Document: rawOf(t, `{}`)})
-				want[i] = Stale
+				s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 2, Document: rawOf(t, `{}`)})
+				want[i] = model.Stale
 			case 20:
-				s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 9})
+				s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 9})
 				from = 9
 			}
-			operations = append(operations, Operation{Key: k, Kind: Create, From: from, To: from + 1, Document: rawOf(t, fmt.Sprintf(`{"i":%d}`, i))})
+			operations = append(operations, model.Write{Unit: k, Kind: model.Create, From: from, To: from + 1, Document: rawOf(t, fmt.Sprintf(`{"i":%d}`, i))})
 		}
-		results, err := s.Apply(t.Context(), operations)
+		results, err := s.Write(t.Context(), operations)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,28 +243,28 @@ func testContract(t *testing.T, db database) {
 	})
 	t.Run("Erase", func(t *testing.T) {
 		s, k := newStand(t, db), mortal("erase")
-		s.apply(t, Applied, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"a":1}`)})
-		s.apply(t, Applied, Operation{Key: k, Kind: Erase, To: 3})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Erase, To: 3})
 		s.expect(t, k, 3, "")
-		s.apply(t, Applied, Operation{Key: k, Kind: Create, From: 3, To: 4, Document: rawOf(t, `{"a":4}`)})
-		s.apply(t, Applied, Operation{Key: k, Kind: Erase, To: 3})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 3, To: 4, Document: rawOf(t, `{"a":4}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Erase, To: 3})
 		s.expect(t, k, 4, `{"a":4}`)
 	})
 	t.Run("ManyKeys", func(t *testing.T) {
 		s := newStand(t, db)
-		var operations []Operation
-		var keys []Key
+		var operations []model.Write
+		var keys []model.Unit
 		for i := range 250 {
 			k := keyOf(fmt.Sprintf("many-%d", i))
 			k.Collection = fmt.Sprintf("many%d", i%3)
 			if i%2 == 0 {
-				operations = append(operations, Operation{Key: k, Kind: Create, To: int64(i + 1), Document: rawOf(t, `{"pad":"`+strings.Repeat("x", 300)+`"}`)})
+				operations = append(operations, model.Write{Unit: k, Kind: model.Create, To: int64(i + 1), Document: rawOf(t, `{"pad":"`+strings.Repeat("x", 300)+`"}`)})
 			} else {
-				operations = append(operations, Operation{Key: k, Kind: MoveWatermark, To: int64(i + 1)})
+				operations = append(operations, model.Write{Unit: k, Kind: model.MoveWatermark, To: int64(i + 1)})
 			}
 			keys = append(keys, k, k)
 		}
-		s.apply(t, Applied, operations...)
+		s.apply(t, model.Applied, operations...)
 		states, err := s.Load(t.Context(), keys)
 		if err != nil {
 			t.Fatal(err)
@@ -280,7 +282,7 @@ func testContract(t *testing.T, db database) {
 			t.Fatal(err)
 		}
 		k := keyOf("large")
-		s.apply(t, Rejected, Operation{Key: k, Kind: Create, To: 1, Document: huge})
+		s.apply(t, model.Rejected, model.Write{Unit: k, Kind: model.Create, To: 1, Document: huge})
 		s.expect(t, k, 0, "")
 	})
 	t.Run("Race", func(t *testing.T) {
@@ -291,7 +293,7 @@ func testContract(t *testing.T, db database) {
 			s := newStand(t, db)
 			writers.Go(func() {
 				for {
-					states, err := s.Load(t.Context(), []Key{k})
+					states, err := s.Load(t.Context(), []model.Unit{k})
 					if err != nil {
 						t.Error(err)
 						return
@@ -301,16 +303,16 @@ func testContract(t *testing.T, db database) {
 					if n > 60 {
 						return
 					}
-					o := Operation{Key: k, From: state.Watermark, To: n}
+					o := model.Write{Unit: k, From: state.Watermark, To: n}
 					switch {
 					case n%5 == 0 && state.Document != nil:
-						o.Kind = Delete
+						o.Kind = model.Delete
 					case state.Document == nil:
-						o.Kind, o.Document = Create, rawOf(t, fmt.Sprintf(`{"first":%d,"n":[%d]}`, n, n))
+						o.Kind, o.Document = model.Create, rawOf(t, fmt.Sprintf(`{"first":%d,"n":[%d]}`, n, n))
 					default:
-						o.Kind, o.Update = Update, rawOf(t, fmt.Sprintf(`{"$push":{"n":{"$each":[%d]}}}`, n))
+						o.Kind, o.Update = model.Update, rawOf(t, fmt.Sprintf(`{"$push":{"n":{"$each":[%d]}}}`, n))
 					}
-					if _, err := s.Apply(t.Context(), []Operation{o}); err != nil {
+					if _, err := s.Write(t.Context(), []model.Write{o}); err != nil {
 						t.Error(err)
 						return
 					}

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // errOvertaken says that a watermark is not the one that a creation starts from.
@@ -20,35 +21,35 @@ var errOvertaken = errors.New("a watermark has moved")
 // transaction that also writes to the watermark, if it still is the one that was
 // folded from: the delete wrote to that first, and of two that write to it at once,
 // one has to give way.
-func (w *Writer) fencedInsert(ctx context.Context, collection string, operations []*Operation) []Result {
+func (w *Writer) fencedInsert(ctx context.Context, collection string, operations []*model.Write) []model.Written {
 	results, err := w.fencedGroup(ctx, collection, operations)
 	if err == nil {
 		return results
 	}
 	if len(operations) == 1 {
-		return []Result{verdictOnCreation(err)}
+		return []model.Written{verdictOnCreation(err)}
 	}
 	if !aborted(err) || ctx.Err() != nil {
 		return unknown(err, len(operations))
 	}
 	// One operation has aborted all. The stale ones show; what remains is halved until
 	// the culprit is alone.
-	results = make([]Result, len(operations))
-	fresh, at := []*Operation(nil), []int(nil)
+	results = make([]model.Written, len(operations))
+	fresh, at := []*model.Write(nil), []int(nil)
 	stale, err := w.overtaken(ctx, collection, operations)
 	for i, o := range operations {
 		switch {
 		case err != nil:
-			results[i] = Result{Status: Unknown, Err: err}
+			results[i] = model.Written{Status: model.Unknown, Err: err}
 		case stale[i]:
-			results[i] = Result{Status: Stale}
+			results[i] = model.Written{Status: model.Stale}
 		default:
 			fresh, at = append(fresh, o), append(at, i)
 		}
 	}
-	parts := [][]*Operation{fresh}
+	parts := [][]*model.Write{fresh}
 	if len(fresh) == len(operations) {
-		parts = [][]*Operation{fresh[:len(fresh)/2], fresh[len(fresh)/2:]}
+		parts = [][]*model.Write{fresh[:len(fresh)/2], fresh[len(fresh)/2:]}
 	}
 	for _, part := range parts {
 		if len(part) == 0 {
@@ -73,7 +74,7 @@ func aborted(err error) bool {
 }
 
 // fencedGroup creates all documents in one transaction, or none.
-func (w *Writer) fencedGroup(ctx context.Context, collection string, operations []*Operation) ([]Result, error) {
+func (w *Writer) fencedGroup(ctx context.Context, collection string, operations []*model.Write) ([]model.Written, error) {
 	now := time.Now()
 	fences := make([]update, len(operations))
 	documents := make([]bson.Raw, len(operations))
@@ -98,30 +99,30 @@ func (w *Writer) fencedGroup(ctx context.Context, collection string, operations 
 }
 
 // verdictOnCreation says what the failure of a lone creation means for it.
-func verdictOnCreation(err error) Result {
+func verdictOnCreation(err error) model.Written {
 	if errors.Is(err, errOvertaken) || mongox.HasCode(err, codeWriteConflict) && !errors.Is(err, errUncertain) {
-		return Result{Status: Stale}
+		return model.Written{Status: model.Stale}
 	}
 	for _, e := range mongox.WriteErrors(err) {
 		return judge(e)
 	}
 	if rejectsCommand(err) {
-		return Result{Status: Rejected, Err: fmt.Errorf("refused by MongoDB: %w", err)}
+		return model.Written{Status: model.Rejected, Err: fmt.Errorf("refused by MongoDB: %w", err)}
 	}
 	// Nothing has happened, or nobody knows: either way, look again.
-	return Result{Status: Unknown, Err: err}
+	return model.Written{Status: model.Unknown, Err: err}
 }
 
 // overtaken tells which creations are stale: their document is there, or their
 // watermark is another.
-func (w *Writer) overtaken(ctx context.Context, collection string, operations []*Operation) ([]bool, error) {
+func (w *Writer) overtaken(ctx context.Context, collection string, operations []*model.Write) ([]bool, error) {
 	documents, err := w.watermarks(ctx, collection, operations)
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]*Key, len(operations))
+	keys := make([]*model.Unit, len(operations))
 	for i, o := range operations {
-		keys[i] = &o.Key
+		keys[i] = &o.Unit
 	}
 	sides, err := sideWatermarks(ctx, w.db, keys)
 	if err != nil {
@@ -140,7 +141,7 @@ type sideKey struct{ projection, aggregateID string }
 
 // sideWatermarks reads the watermarks of keys without a document; 0 where there is
 // none.
-func sideWatermarks(ctx context.Context, db database, keys []*Key) (map[sideKey]int64, error) {
+func sideWatermarks(ctx context.Context, db database, keys []*model.Unit) (map[sideKey]int64, error) {
 	found, err := db.find(ctx, watermarksCollection, bySideID(keys), nil, len(keys))
 	if err != nil {
 		return nil, err

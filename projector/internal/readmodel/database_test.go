@@ -9,6 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // A server that has stopped answering does not keep the group whose transaction it
@@ -23,12 +25,12 @@ func TestAbortIsNotWaitedForWithoutEnd(t *testing.T) {
 	k := mortal("a")
 	done := make(chan error, 1)
 	go func() {
-		_, err := w.fencedGroup(t.Context(), k.Collection, []*Operation{{Key: k, Kind: Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)}})
+		_, err := w.fencedGroup(t.Context(), k.Collection, []*model.Write{{Unit: k, Kind: model.Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)}})
 		done <- err
 	}()
 	select {
 	case err := <-done:
-		if verdictOnCreation(err).Status != Stale {
+		if verdictOnCreation(err).Status != model.Stale {
 			t.Errorf("error %v", err)
 		}
 	case <-time.After(time.Minute):
@@ -50,14 +52,14 @@ func TestTroubleIsNotAnsweredWithAStorm(t *testing.T) {
 	const most = 2 // the driver's own retry
 	for name, do := range map[string]func(s stand) error{
 		"load": func(s stand) error {
-			states, err := s.Load(t.Context(), []Key{keyOf("a")})
+			states, err := s.Load(t.Context(), []model.Unit{keyOf("a")})
 			if err == nil {
 				err = states[0].Unavailable
 			}
 			return err
 		},
 		"write": func(s stand) error {
-			results, err := s.Apply(t.Context(), []Operation{{Key: keyOf("a"), Kind: Update, From: 1, To: 2}})
+			results, err := s.Write(t.Context(), []model.Write{{Unit: keyOf("a"), Kind: model.Update, From: 1, To: 2}})
 			if err == nil {
 				err = results[0].Err
 			}

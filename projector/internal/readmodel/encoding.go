@@ -7,6 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // watermarksCollection keeps the watermarks of aggregates without a document.
@@ -102,7 +104,7 @@ func outdated(id string, watermark int64) bson.Raw {
 
 // newDocument makes a document to insert: the engine's fields come first, where the
 // server finds them soon.
-func newDocument(o *Operation, now time.Time) bson.Raw {
+func newDocument(o *model.Write, now time.Time) bson.Raw {
 	return build(len(o.Document)+len(o.AggregateID)+80).
 		string(fieldID, o.AggregateID).int(fieldLastEventID, o.To).time(fieldLastUpdatedAt, now).
 		elements(o.Document).raw()
@@ -110,7 +112,7 @@ func newDocument(o *Operation, now time.Time) bson.Raw {
 
 // guardedUpdate makes the update of a document. Where only the watermark moves,
 // the time of the last change stays.
-func guardedUpdate(o *Operation, now time.Time) update {
+func guardedUpdate(o *model.Write, now time.Time) update {
 	b := build(len(o.Update) + 96)
 	changed := len(o.Update) > 5
 	set, found := []byte(nil), false
@@ -134,15 +136,15 @@ func guardedUpdate(o *Operation, now time.Time) update {
 }
 
 // sideID appends the _id of a watermark.
-func (b *builder) sideID(name string, k *Key) *builder {
+func (b *builder) sideID(name string, k *model.Unit) *builder {
 	return b.document(name).string(fieldProjection, k.Projection).string(fieldAggregateID, k.AggregateID).end()
 }
 
 // sideUpdate raises the watermark of a key without a document. Being an upsert by
 // _id alone, it is retried by the server itself when two make it at once.
-func sideUpdate(o *Operation, now time.Time) update {
+func sideUpdate(o *model.Write, now time.Time) update {
 	return update{
-		filter: build(128).sideID(fieldID, &o.Key).raw(),
+		filter: build(128).sideID(fieldID, &o.Unit).raw(),
 		change: build(96).
 			document("$max").int(fieldLastEventID, o.To).end().
 			document("$set").time(fieldUpdatedAt, now).end().raw(),
@@ -154,9 +156,9 @@ func sideUpdate(o *Operation, now time.Time) update {
 // it, so that whoever else writes to it meanwhile conflicts. Where there is none
 // yet, it comes to be; should there be another one after all, that upsert fails on
 // the _id.
-func sideFence(o *Operation, now time.Time) update {
+func sideFence(o *model.Write, now time.Time) update {
 	return update{
-		filter: build(128).sideID(fieldID, &o.Key).int(fieldLastEventID, o.From).raw(),
+		filter: build(128).sideID(fieldID, &o.Unit).int(fieldLastEventID, o.From).raw(),
 		change: build(96).
 			document("$inc").int(fieldCreations, 1).end().
 			document("$set").time(fieldUpdatedAt, now).end().raw(),
@@ -178,7 +180,7 @@ func byID(ids []string) bson.Raw {
 }
 
 // bySideID matches the watermarks of these keys.
-func bySideID(keys []*Key) bson.Raw {
+func bySideID(keys []*model.Unit) bson.Raw {
 	b := build(64 + 128*len(keys)).document(fieldID).array("$in")
 	for i, k := range keys {
 		b.sideID(strconv.Itoa(i), k)

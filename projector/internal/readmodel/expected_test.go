@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -158,8 +159,8 @@ func foldTotals(history []*event.Event) expected {
 // folds are the projections by name.
 var folds = map[string]func([]*event.Event) expected{"orders": foldOrders, "journal": foldJournal, "totals": foldTotals}
 
-func unitOf(name, aggregate string) project.Unit {
-	return project.Unit{Projection: name, Collection: name, AggregateID: aggregate, Deletes: name != "journal"}
+func unitOf(name, aggregate string) model.Unit {
+	return model.Unit{Projection: name, Collection: name, AggregateID: aggregate, Deletes: name != "journal"}
 }
 
 // compare holds every read model and watermark against the expected.

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -204,15 +205,15 @@ func (q *topic) acknowledge(s *scenario, events []*event.Event, results []projec
 // parkingLot is the list of parked units, durable at once.
 type parkingLot struct {
 	mu     sync.Mutex
-	parked map[project.Unit]int64
+	parked map[model.Unit]int64
 	// moves says that a unit may pass the event that it was parked at.
 	moves bool
 }
 
-func (p *parkingLot) Parked(_ context.Context, units []project.Unit) ([]project.Position, error) {
+func (p *parkingLot) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	parked := make([]project.Position, len(units))
+	parked := make([]model.Position, len(units))
 	for i, u := range units {
 		parked[i].EventID = p.parked[u]
 	}
@@ -222,22 +223,22 @@ func (p *parkingLot) Parked(_ context.Context, units []project.Unit) ([]project.
 // errNotTaken refuses units that would have to be resumed: nothing here does.
 var errNotTaken = errors.New("only what can never be applied is parked here")
 
-func (p *parkingLot) Park(_ context.Context, parked []project.ParkedUnit) error {
+func (p *parkingLot) Park(_ context.Context, parked []model.Marker) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, u := range parked {
-		if u.Cause.Reason.Resumes() {
+		if u.Resumes {
 			return errNotTaken
 		}
-		if at, ok := p.parked[u.Unit]; ok && at != u.Cause.EventID && !p.moves {
-			return fmt.Errorf("parked at %d and %d", at, u.Cause.EventID)
+		if at, ok := p.parked[u.Unit]; ok && at != u.EventID && !p.moves {
+			return fmt.Errorf("parked at %d and %d", at, u.EventID)
 		}
-		p.parked[u.Unit] = u.Cause.EventID
+		p.parked[u.Unit] = u.EventID
 	}
 	return nil
 }
 
-func (p *parkingLot) Advance(context.Context, []project.Head) error { return nil }
+func (p *parkingLot) Advance(context.Context, []model.Head) error { return nil }
 
 // Missing makes the history the event store.
 func (s *scenario) Missing(_ context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
@@ -250,52 +251,6 @@ func (s *scenario) Missing(_ context.Context, ev *event.Event, from, to int64, l
 		}
 	}
 	return found, nil
-}
-
-// adapter is what the app puts between the engine and this package.
-type adapter struct {
-	*Loader
-	*Writer
-}
-
-func (a adapter) Load(ctx context.Context, units []project.Unit) ([]project.Loaded, error) {
-	keys := make([]Key, len(units))
-	for i, u := range units {
-		keys[i] = Key(u)
-	}
-	states, err := a.Loader.Load(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	loaded := make([]project.Loaded, len(states))
-	for i, s := range states {
-		loaded[i] = project.Loaded(s)
-	}
-	return loaded, nil
-}
-
-func (a adapter) Release(loaded []project.Loaded) {
-	states := make([]State, len(loaded))
-	for i, l := range loaded {
-		states[i] = State(l)
-	}
-	a.Loader.Release(states)
-}
-
-func (a adapter) Write(ctx context.Context, writes []project.Write) ([]project.Written, error) {
-	operations := make([]Operation, len(writes))
-	for i, w := range writes {
-		operations[i] = Operation{Key: Key(w.Unit), Kind: Kind(w.Kind), From: w.From, To: w.To, Document: w.Document, Update: w.Update}
-	}
-	results, err := a.Apply(ctx, operations)
-	if err != nil {
-		return nil, err
-	}
-	written := make([]project.Written, len(results))
-	for i, r := range results {
-		written[i] = project.Written{Status: project.WriteStatus(r.Status), Err: r.Err}
-	}
-	return written, nil
 }
 
 var errCrash = errors.New("the pod crashes")
@@ -349,7 +304,7 @@ func (s *scenario) unsent() []map[int64]bool {
 
 // deliver has pods work until everything is acknowledged.
 func (s *scenario) deliver(db database, acked []map[int64]bool) (*parkingLot, error) {
-	lot := &parkingLot{parked: make(map[project.Unit]int64), moves: s.refused > 0}
+	lot := &parkingLot{parked: make(map[model.Unit]int64), moves: s.refused > 0}
 	queue := &topic{acked: acked, random: rand.New(rand.NewPCG(s.seed, 2))}
 	var pods sync.WaitGroup
 	failures := make(chan error, s.pods)
@@ -383,7 +338,7 @@ func (s *scenario) pod(db database, lot *parkingLot, queue *topic) error {
 	defer loops.Wait()
 	defer crash(nil)
 	engine, err := project.NewEngine(project.Options{
-		Projections: projections, Store: adapter{l, w}, Parking: lot, Repairer: s, Sequence: s.sequence,
+		Projections: projections, Store: stand{w, l}, Parking: lot, Repairer: s, Sequence: s.sequence,
 	})
 	if err != nil {
 		return err

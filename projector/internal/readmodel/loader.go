@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // LoaderOptions tune a [Loader]. The zero value is good.
@@ -38,7 +39,7 @@ type LoaderOptions struct {
 // Collections are independent of each other. Run must be running for Load to return.
 type Loader struct {
 	db     database
-	groups gatherer[Key, State]
+	groups gatherer[model.Unit, model.State]
 	budget *budget
 	sizes  sizes
 }
@@ -48,9 +49,9 @@ func NewLoader(db *mongo.Database, o LoaderOptions) *Loader { return newLoader(o
 
 func newLoader(db database, o LoaderOptions) *Loader {
 	l := &Loader{db: db, budget: newBudget(cmp.Or(o.MaxBytes, 64<<20))}
-	l.groups = gatherer[Key, State]{
-		lane:     func(k Key) string { return k.Collection },
-		size:     func(Key) int { return 1 },
+	l.groups = gatherer[model.Unit, model.State]{
+		lane:     func(k model.Unit) string { return k.Collection },
+		size:     func(model.Unit) int { return 1 },
 		carryOut: l.load,
 		discard:  l.Release,
 		window:   cmp.Or(o.Window, time.Millisecond),
@@ -68,16 +69,16 @@ func newLoader(db database, o LoaderOptions) *Loader {
 // It may run once.
 func (l *Loader) Run(ctx context.Context) error { return l.groups.run(ctx) }
 
-// Load gives the state of each key, in the order given. The caller releases the states
-// when it no longer uses their documents. If memory has no room for all, some keys are
+// Load gives the state of each unit, in the order given. The caller releases the states
+// when it no longer uses their documents. If memory has no room for all, some units are
 // deferred, but never all of them: Load waits until there is room for one. A collection
-// that cannot be read makes its own keys unavailable. The error is the context's cause
+// that cannot be read makes its own units unavailable. The error is the context's cause
 // or [ErrClosed]; then there is nothing to release.
-func (l *Loader) Load(ctx context.Context, keys []Key) ([]State, error) {
+func (l *Loader) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
 	for {
 		freed := l.budget.watch()
-		states, err := l.groups.do(ctx, keys)
-		if err != nil || len(keys) == 0 || slices.ContainsFunc(states, func(s State) bool { return !s.Deferred }) {
+		states, err := l.groups.do(ctx, units)
+		if err != nil || len(units) == 0 || slices.ContainsFunc(states, func(s model.State) bool { return !s.Deferred }) {
 			return states, err
 		}
 		if err := waitFor(ctx, freed); err != nil {
@@ -87,7 +88,7 @@ func (l *Loader) Load(ctx context.Context, keys []Key) ([]State, error) {
 }
 
 // Release says that the documents of states are no longer used.
-func (l *Loader) Release(states []State) {
+func (l *Loader) Release(states []model.State) {
 	bytes := 0
 	for i := range states {
 		bytes += len(states[i].Document)
@@ -99,10 +100,10 @@ func (l *Loader) Release(states []State) {
 var errForeign = errors.New("the document has no valid " + fieldLastEventID + ": it is no read model of Penstock's")
 
 // load loads a group of keys of one collection.
-func (l *Loader) load(ctx context.Context, collection string, keys []Key) []State {
+func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit) []model.State {
 	ctx, cancel := mongox.Patient(ctx, groupTimeout)
 	defer cancel()
-	answers := make([]State, len(keys))
+	answers := make([]model.State, len(keys))
 	all := make([]int, len(keys))
 	for i := range keys {
 		all[i] = i
@@ -127,7 +128,7 @@ func (l *Loader) load(ctx context.Context, collection string, keys []Key) []Stat
 }
 
 // absent gives those that were read and not found.
-func (l *Loader) absent(indexes []int, answers []State) []int {
+func (l *Loader) absent(indexes []int, answers []model.State) []int {
 	var absent []int
 	for _, i := range indexes {
 		if a := &answers[i]; a.Unavailable == nil && a.Err == nil && a.Document == nil && !a.Deferred {
@@ -143,7 +144,7 @@ const pageBytes = 4 << 20
 
 // documents reads the documents of some keys, page by page as memory has room for
 // them; what is not found stays as it is.
-func (l *Loader) documents(ctx context.Context, collection string, keys []Key, indexes []int, answers []State) {
+func (l *Loader) documents(ctx context.Context, collection string, keys []model.Unit, indexes []int, answers []model.State) {
 	asked := make(map[string][]int, len(indexes))
 	ids := make([]string, 0, len(indexes))
 	for _, i := range indexes {
@@ -154,7 +155,7 @@ func (l *Loader) documents(ctx context.Context, collection string, keys []Key, i
 		asked[id] = append(asked[id], i)
 	}
 	// rest changes the answers of what has not been read.
-	rest := func(change func(*State)) {
+	rest := func(change func(*model.State)) {
 		for _, id := range ids {
 			for _, i := range asked[id] {
 				change(&answers[i])
@@ -166,7 +167,7 @@ func (l *Loader) documents(ctx context.Context, collection string, keys []Key, i
 		n := min(max(1, min(pageBytes, l.budget.limit)/size), len(ids))
 		share := n * size
 		if !l.budget.take(share) {
-			rest(func(s *State) { s.Deferred = true })
+			rest(func(s *model.State) { s.Deferred = true })
 			return
 		}
 		page := ids[:n]
@@ -174,7 +175,7 @@ func (l *Loader) documents(ctx context.Context, collection string, keys []Key, i
 		if err != nil {
 			l.budget.give(share)
 			err = fmt.Errorf("load read models: %w", mongox.Explain(ctx, err))
-			rest(func(s *State) { s.Unavailable = err })
+			rest(func(s *model.State) { s.Unavailable = err })
 			return
 		}
 		read := make(map[string]bool, len(found))
@@ -196,17 +197,17 @@ func (l *Loader) documents(ctx context.Context, collection string, keys []Key, i
 	}
 }
 
-func stateOf(document bson.Raw) State {
+func stateOf(document bson.Raw) model.State {
 	watermark, ok := watermarkOf(document)
 	if !ok {
-		return State{Err: errForeign}
+		return model.State{Err: errForeign}
 	}
-	return State{Document: document, Watermark: watermark}
+	return model.State{Document: document, Watermark: watermark}
 }
 
 // sides reads the watermarks of keys without a document.
-func (l *Loader) sides(ctx context.Context, keys []Key, indexes []int, answers []State) {
-	asked := make([]*Key, len(indexes))
+func (l *Loader) sides(ctx context.Context, keys []model.Unit, indexes []int, answers []model.State) {
+	asked := make([]*model.Unit, len(indexes))
 	for j, i := range indexes {
 		asked[j] = &keys[i]
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // newLoads starts a loader.
@@ -43,7 +45,7 @@ func (m *inMemory) page(ctx context.Context, collection string, filter bson.Raw,
 	return found, complete, err
 }
 
-func (m *inMemory) release(states []State) {
+func (m *inMemory) release(states []model.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range states {
@@ -84,7 +86,7 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 	var callers sync.WaitGroup
 	for s := range sessions {
 		callers.Go(func() {
-			open := make([]Key, each)
+			open := make([]model.Unit, each)
 			for i := range open {
 				open[i] = keyOf(fmt.Sprint(s*each + i))
 			}
@@ -99,7 +101,7 @@ func loadLargeDocuments(t *testing.T, impatient bool) {
 					continue
 				}
 				<-time.After(10 * time.Millisecond) // folding and writing
-				var rest []Key
+				var rest []model.Unit
 				for i, state := range states {
 					switch {
 					case state.Deferred:
@@ -135,12 +137,12 @@ func TestCollectionsAreIndependent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := newFakeDatabase(1)
 		l := newLoads(t, &spoilt{fakeDatabase: fake}, LoaderOptions{Queue: 5})
-		load := func(collection string, timeout time.Duration) ([]State, error) {
+		load := func(collection string, timeout time.Duration) ([]model.State, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			k := keyOf("a")
 			k.Collection = collection
-			return l.Load(ctx, []Key{k})
+			return l.Load(ctx, []model.Unit{k})
 		}
 		var hanging sync.WaitGroup
 		for range 20 {

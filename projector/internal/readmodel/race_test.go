@@ -10,6 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // TestCreationUnderAnErase is the race that the write to the watermark in a
@@ -21,17 +23,19 @@ func TestCreationUnderAnErase(t *testing.T) {
 		db := newFakeDatabase(1)
 		late, owner := newStand(t, db), newStand(t, db)
 		k := mortal("a")
-		owner.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 2})
+		owner.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
 		var erase sync.WaitGroup
 		db.onArrival = func(command, _ string) {
 			if command != "commit" {
 				return
 			}
 			db.onArrival = nil
-			erase.Go(func() { owner.apply(t, Applied, Operation{Key: k, Kind: Erase, From: 2, To: 4}) })
+			erase.Go(func() {
+				owner.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Erase, From: 2, To: 4})
+			})
 			<-time.After(lockWait / 2)
 		}
-		late.apply(t, Applied, Operation{Key: k, Kind: Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)})
+		late.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)})
 		erase.Wait()
 		owner.expect(t, k, 4, "")
 	})
@@ -46,14 +50,14 @@ func TestLoadUnderADelete(t *testing.T) {
 		db := newFakeDatabase(1)
 		s := newStand(t, db)
 		k := mortal("a")
-		s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, To: 2})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
 		db.onArrival = func(command, collection string) {
 			if command != "find" || collection != watermarksCollection {
 				return
 			}
 			db.onArrival = nil
-			s.apply(t, Applied, Operation{Key: k, Kind: Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)})
-			s.apply(t, Applied, Operation{Key: k, Kind: MoveWatermark, From: 3, To: 5})
+			s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)})
+			s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, From: 3, To: 5})
 		}
 		s.expect(t, k, 3, `{"a":3}`)
 	})
@@ -95,33 +99,33 @@ func TestRefusedDocuments(t *testing.T) {
 		s := newStand(t, db)
 		for _, deletes := range []bool{false, true} {
 			values := []string{"good", "invalid", "taken", "crowded", "fine", "fine", "fine"}
-			want := []Status{Applied, Rejected, Conflict, Unknown, Applied, Applied, Applied}
+			want := []model.Status{model.Applied, model.Rejected, model.Conflict, model.Unknown, model.Applied, model.Applied, model.Applied}
 			if deletes {
-				want[3] = Stale // a transaction that conflicts has not happened
+				want[3] = model.Stale // a transaction that conflicts has not happened
 			}
-			var create, change []Operation
+			var create, change []model.Write
 			for i, v := range values {
 				k := keyOf(fmt.Sprintf("%v-%d", deletes, i))
 				k.Deletes = deletes
-				create = append(create, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{"v":"`+v+`"}`)})
+				create = append(create, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"v":"`+v+`"}`)})
 				k.AggregateID = fmt.Sprintf("%v-0", deletes)
-				change = append(change, Operation{Key: k, Kind: Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"v":"`+v+`"}}`)})
+				change = append(change, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"v":"`+v+`"}}`)})
 			}
-			results, err := s.Apply(t.Context(), create)
+			results, err := s.Write(t.Context(), create)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, r := range results {
-				if r.Status != want[i] || (r.Err != nil) != (want[i] == Rejected || want[i] == Conflict || want[i] == Unknown) {
+				if r.Status != want[i] || (r.Err != nil) != (want[i] == model.Rejected || want[i] == model.Conflict || want[i] == model.Unknown) {
 					t.Errorf("create %s (deletes: %v): %v, want %d", values[i], deletes, r, want[i])
 				}
 			}
 			for i, o := range change[1:4] {
-				results, err := s.Apply(t.Context(), []Operation{o})
+				results, err := s.Write(t.Context(), []model.Write{o})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if results[0].Status != []Status{Rejected, Conflict, Unknown}[i] {
+				if results[0].Status != []model.Status{model.Rejected, model.Conflict, model.Unknown}[i] {
 					t.Errorf("change to %s: %v, want %d", values[i+1], results[0], want[i+1])
 				}
 			}
@@ -136,26 +140,26 @@ func TestUnheardReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)
 		s := newStand(t, db)
-		s.apply(t, Applied, Operation{Key: keyOf("old"), Kind: Create, To: 1, Document: rawOf(t, `{}`)},
-			Operation{Key: mortal("gone"), Kind: Create, To: 1, Document: rawOf(t, `{}`)})
+		s.apply(t, model.Applied, model.Write{Unit: keyOf("old"), Kind: model.Create, To: 1, Document: rawOf(t, `{}`)},
+			model.Write{Unit: mortal("gone"), Kind: model.Create, To: 1, Document: rawOf(t, `{}`)})
 		db.unanswered = 1
-		operations := []Operation{
-			{Key: keyOf("old"), Kind: Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":2}}`)},
-			{Key: keyOf("new"), Kind: Create, To: 1, Document: rawOf(t, `{"a":1}`)},
-			{Key: keyOf("none"), Kind: MoveWatermark, To: 1},
-			{Key: mortal("made"), Kind: Create, To: 1, Document: rawOf(t, `{"a":1}`)},
-			{Key: mortal("gone"), Kind: Delete, From: 1, To: 2},
+		operations := []model.Write{
+			{Unit: keyOf("old"), Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":2}}`)},
+			{Unit: keyOf("new"), Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)},
+			{Unit: keyOf("none"), Kind: model.MoveWatermark, To: 1},
+			{Unit: mortal("made"), Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)},
+			{Unit: mortal("gone"), Kind: model.Delete, From: 1, To: 2},
 		}
-		results, err := s.Apply(t.Context(), operations)
+		results, err := s.Write(t.Context(), operations)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, r := range results {
-			if r.Status != Unknown || r.Err == nil {
+			if r.Status != model.Unknown || r.Err == nil {
 				t.Errorf("%s: %v", operations[i].AggregateID, r)
 			}
 		}
-		states, err := s.Load(t.Context(), []Key{keyOf("old")})
+		states, err := s.Load(t.Context(), []model.Unit{keyOf("old")})
 		if err != nil || !errors.As(states[0].Unavailable, new(mongo.CommandError)) {
 			t.Errorf("a lost reply gave %v, %v", states, err)
 		}
@@ -179,11 +183,11 @@ func TestForeignDocument(t *testing.T) {
 			if err := db.insert(t.Context(), k.Collection, []bson.Raw{rawOf(t, `{"_id":"`+k.AggregateID+`"`+lastEventID+`}`)}); err != nil {
 				t.Fatal(err)
 			}
-			states, err := s.Load(t.Context(), []Key{k})
+			states, err := s.Load(t.Context(), []model.Unit{k})
 			if err != nil || !errors.Is(states[0].Err, errForeign) {
 				t.Errorf("%s: %+v, %v", lastEventID, states, err)
 			}
-			s.apply(t, Stale, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{}`)})
+			s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{}`)})
 		}
 		for i, lastEventID := range []string{`5.0`, `{"$numberInt":"5"}`} {
 			k := keyOf(fmt.Sprintf("odd-%d", i))

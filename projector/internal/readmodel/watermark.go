@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 const (
@@ -27,9 +28,9 @@ const (
 // that holds their watermarks until the server ends it. A bulk would wait for it as a
 // whole. So the watermarks of a slow bulk are written in transactions, in which the server
 // reports a conflict instead of waiting: only those that are held fail.
-func (w *Writer) moveWatermarks(ctx context.Context, operations []*Operation) []Result {
+func (w *Writer) moveWatermarks(ctx context.Context, operations []*model.Write) []model.Written {
 	now := time.Now()
-	results := make([]Result, len(operations))
+	results := make([]model.Written, len(operations))
 	var together, apart []update
 	var togetherAt, apartAt []int
 	for i, o := range operations {
@@ -46,7 +47,7 @@ func (w *Writer) moveWatermarks(ctx context.Context, operations []*Operation) []
 		results[apartAt[i]] = result
 	}
 	for i, result := range results {
-		if result.Status == Unknown && mongox.HasCode(result.Err, codeWriteConflict) {
+		if result.Status == model.Unknown && mongox.HasCode(result.Err, codeWriteConflict) {
 			w.locked.add(sideKey{operations[i].Projection, operations[i].AggregateID}, time.Now())
 		}
 	}
@@ -54,7 +55,7 @@ func (w *Writer) moveWatermarks(ctx context.Context, operations []*Operation) []
 }
 
 // moveTogether writes watermarks in one bulk, and in transactions if that takes too long.
-func (w *Writer) moveTogether(ctx context.Context, updates []update) []Result {
+func (w *Writer) moveTogether(ctx context.Context, updates []update) []model.Written {
 	if len(updates) == 0 {
 		return nil
 	}
@@ -68,8 +69,8 @@ func (w *Writer) moveTogether(ctx context.Context, updates []update) []Result {
 	results := judgeAll(err, len(updates), applied)
 	for i := range results {
 		// Two that create the same watermark at once: it is there for the next try.
-		if results[i].Status == Stale {
-			results[i] = Result{Status: Unknown, Err: err}
+		if results[i].Status == model.Stale {
+			results[i] = model.Written{Status: model.Unknown, Err: err}
 		}
 	}
 	return results
@@ -77,7 +78,7 @@ func (w *Writer) moveTogether(ctx context.Context, updates []update) []Result {
 
 // moveApart writes watermarks in a transaction. If that conflicts with another one, it
 // halves them until those that are locked are alone.
-func (w *Writer) moveApart(ctx context.Context, updates []update) []Result {
+func (w *Writer) moveApart(ctx context.Context, updates []update) []model.Written {
 	if len(updates) == 0 {
 		return nil
 	}

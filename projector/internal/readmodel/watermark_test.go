@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // TestOpenTransactionBlocksOnlyItsOwnAggregates holds that a creation that was never
@@ -17,14 +19,14 @@ func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
 		db := newFakeDatabase(1)
 		db.latency = time.Millisecond
 		s := newStand(t, db)
-		neighbours := make([]Operation, 0, 21)
+		neighbours := make([]model.Write, 0, 21)
 		for i := range 20 {
 			k := mortal(fmt.Sprint("neighbour-", i))
 			if i < 10 {
-				s.apply(t, Applied, Operation{Key: k, Kind: Create, To: 1, Document: rawOf(t, `{}`)})
-				neighbours = append(neighbours, Operation{Key: k, Kind: Delete, From: 1, To: 2})
+				s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{}`)})
+				neighbours = append(neighbours, model.Write{Unit: k, Kind: model.Delete, From: 1, To: 2})
 			} else {
-				neighbours = append(neighbours, Operation{Key: k, Kind: MoveWatermark, To: 2})
+				neighbours = append(neighbours, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
 			}
 		}
 		// The killed projector's transaction: it has begun to write, and nothing ends it.
@@ -33,7 +35,7 @@ func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- db.transaction(context.Background(), func(ctx context.Context) error {
-				fence := sideFence(&Operation{Key: stuck, Kind: Create, To: 1}, time.Now())
+				fence := sideFence(&model.Write{Unit: stuck, Kind: model.Create, To: 1}, time.Now())
 				_, err := db.update(ctx, watermarksCollection, []update{fence})
 				close(begun)
 				<-killed
@@ -44,15 +46,15 @@ func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
 		attempt := func(most time.Duration) {
 			t.Helper()
 			start := time.Now()
-			operations := append(neighbours[:20:20], Operation{Key: stuck, Kind: MoveWatermark, To: 2})
-			results, err := s.Apply(t.Context(), operations)
+			operations := append(neighbours[:20:20], model.Write{Unit: stuck, Kind: model.MoveWatermark, To: 2})
+			results, err := s.Write(t.Context(), operations)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, r := range results {
-				want := Applied
+				want := model.Applied
 				if i == 20 {
-					want = Unknown
+					want = model.Unknown
 				}
 				if r.Status != want {
 					t.Errorf("%s: %+v, want %d", operations[i].AggregateID, r, want)
@@ -64,13 +66,13 @@ func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
 		}
 		attempt(1500 * time.Millisecond)
 		for i := range neighbours {
-			neighbours[i].Kind, neighbours[i].From, neighbours[i].To = MoveWatermark, 0, 3
+			neighbours[i].Kind, neighbours[i].From, neighbours[i].To = model.MoveWatermark, 0, 3
 		}
 		attempt(200 * time.Millisecond)
 		close(killed)
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		s.apply(t, Applied, Operation{Key: stuck, Kind: MoveWatermark, To: 2})
+		s.apply(t, model.Applied, model.Write{Unit: stuck, Kind: model.MoveWatermark, To: 2})
 	})
 }

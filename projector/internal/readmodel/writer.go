@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // groupTimeout bounds a group commit, and a group load. What is unfinished then is
@@ -28,18 +29,18 @@ type WriterOptions struct {
 	MaxOperations, MaxBytes int
 	// Parallel bounds the group commits of one collection under way; default 2.
 	Parallel int
-	// Queue bounds the operations that wait; beyond it Apply blocks. Default 10,000.
+	// Queue bounds the operations that wait; beyond it Write blocks. Default 10,000.
 	Queue int
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
 }
 
 // Writer writes operations of many sessions in guarded bulk writes. Run must be
-// running for Apply to return.
+// running for Write to return.
 type Writer struct {
 	db      database
 	metrics *metrics
-	groups  gatherer[Operation, Result]
+	groups  gatherer[model.Write, model.Written]
 	// locked are the watermarks that open transactions hold.
 	locked locked
 }
@@ -49,10 +50,10 @@ func NewWriter(db *mongo.Database, o WriterOptions) *Writer { return newWriter(o
 
 func newWriter(db database, o WriterOptions) *Writer {
 	w := &Writer{db: db, metrics: newMetrics(o.Registerer)}
-	w.groups = gatherer[Operation, Result]{
-		lane:     func(o Operation) string { return o.Collection },
-		key:      func(o Operation) string { return o.AggregateID },
-		size:     func(o Operation) int { return len(o.Document) + len(o.Update) + 2*len(o.AggregateID) + 128 },
+	w.groups = gatherer[model.Write, model.Written]{
+		lane:     func(o model.Write) string { return o.Collection },
+		key:      func(o model.Write) string { return o.AggregateID },
+		size:     func(o model.Write) int { return len(o.Document) + len(o.Update) + 2*len(o.AggregateID) + 128 },
 		carryOut: w.commit,
 		window:   cmp.Or(o.Window, 2*time.Millisecond),
 		maxItems: cmp.Or(o.MaxOperations, 1000),
@@ -69,20 +70,20 @@ func newWriter(db database, o WriterOptions) *Writer {
 // It may run once.
 func (w *Writer) Run(ctx context.Context) error { return w.groups.run(ctx) }
 
-// Apply carries out operations and answers for each in the order given. An error
-// is the context's cause, or [ErrClosed]: the operations may or may not have
+// Write carries out writes and answers for each in the order given. An error
+// is the context's cause, or [ErrClosed]: the writes may or may not have
 // happened then. Their bytes must stay untouched for good.
-func (w *Writer) Apply(ctx context.Context, operations []Operation) ([]Result, error) {
-	return w.groups.do(ctx, operations)
+func (w *Writer) Write(ctx context.Context, writes []model.Write) ([]model.Written, error) {
+	return w.groups.do(ctx, writes)
 }
 
 // commit is a group commit: operations on distinct documents of one collection.
 // The kinds are independent of each other and go at once.
-func (w *Writer) commit(ctx context.Context, collection string, operations []Operation) []Result {
+func (w *Writer) commit(ctx context.Context, collection string, operations []model.Write) []model.Written {
 	ctx, cancel := mongox.Patient(ctx, groupTimeout)
 	defer cancel()
 	start := time.Now()
-	results := make([]Result, len(operations))
+	results := make([]model.Written, len(operations))
 	kinds := make(map[commitFunc][]int)
 	for i := range operations {
 		if rejected, ok := tooLarge(&operations[i]); ok {
@@ -95,7 +96,7 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []Ope
 	var work sync.WaitGroup
 	for do, indexes := range kinds {
 		work.Go(func() {
-			part := make([]*Operation, len(indexes))
+			part := make([]*model.Write, len(indexes))
 			for i, at := range indexes {
 				part[i] = &operations[at]
 			}
@@ -111,7 +112,7 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []Ope
 	w.metrics.writeSize.Observe(float64(len(operations)))
 	w.metrics.writeDuration.Observe(time.Since(start).Seconds())
 	for _, result := range results {
-		if result.Status == Stale {
+		if result.Status == model.Stale {
 			w.metrics.stale.Inc()
 		}
 	}
@@ -129,15 +130,15 @@ const (
 	byRemoval
 )
 
-func way(o *Operation) commitFunc {
+func way(o *model.Write) commitFunc {
 	switch {
-	case o.Kind == Update:
+	case o.Kind == model.Update:
 		return byUpdate
-	case o.Kind == Create && o.Deletes:
+	case o.Kind == model.Create && o.Deletes:
 		return byFencedInsert
-	case o.Kind == Create:
+	case o.Kind == model.Create:
 		return byInsert
-	case o.Kind == MoveWatermark:
+	case o.Kind == model.MoveWatermark:
 		return bySideUpdate
 	}
 	return byRemoval
@@ -145,9 +146,9 @@ func way(o *Operation) commitFunc {
 
 // commitPart commits operations of one kind. Where the server refuses the command as a
 // whole for what one of them holds, the group is halved until that one is alone.
-func (w *Writer) commitPart(ctx context.Context, do commitFunc, collection string, operations []*Operation) []Result {
+func (w *Writer) commitPart(ctx context.Context, do commitFunc, collection string, operations []*model.Write) []model.Written {
 	results := w.commitGroup(ctx, do, collection, operations)
-	refused := slices.ContainsFunc(results, func(r Result) bool { return r.Status == Unknown && rejectsCommand(r.Err) })
+	refused := slices.ContainsFunc(results, func(r model.Written) bool { return r.Status == model.Unknown && rejectsCommand(r.Err) })
 	if !refused || len(operations) == 1 || ctx.Err() != nil {
 		return results
 	}
@@ -157,7 +158,7 @@ func (w *Writer) commitPart(ctx context.Context, do commitFunc, collection strin
 		w.commitPart(ctx, do, collection, operations[half:])...)
 }
 
-func (w *Writer) commitGroup(ctx context.Context, do commitFunc, collection string, operations []*Operation) []Result {
+func (w *Writer) commitGroup(ctx context.Context, do commitFunc, collection string, operations []*model.Write) []model.Written {
 	switch do {
 	case byUpdate:
 		return w.update(ctx, collection, operations)
@@ -172,35 +173,35 @@ func (w *Writer) commitGroup(ctx context.Context, do commitFunc, collection stri
 }
 
 // applied is the result of whatever nothing speaks against.
-func applied(int) Result { return Result{Status: Applied} }
+func applied(int) model.Written { return model.Written{Status: model.Applied} }
 
 // update updates documents that have exactly the expected watermark.
-func (w *Writer) update(ctx context.Context, collection string, operations []*Operation) []Result {
+func (w *Writer) update(ctx context.Context, collection string, operations []*model.Write) []model.Written {
 	now := time.Now()
 	updates := make([]update, len(operations))
 	for i, o := range operations {
 		updates[i] = guardedUpdate(o, now)
 	}
 	matched, err := w.db.update(ctx, collection, updates)
-	return w.resolve(ctx, collection, operations, matched, err, func(o *Operation, watermark int64, exists bool) Status {
+	return w.resolve(ctx, collection, operations, matched, err, func(o *model.Write, watermark int64, exists bool) model.Status {
 		// Whoever brought the document to just this watermark, folded the same events.
 		if exists && watermark == o.To {
-			return Applied
+			return model.Applied
 		}
-		return Stale
+		return model.Stale
 	})
 }
 
 // resolve gives the results of guarded operations. The server only tells how many
 // documents it found: where that is less than all, the documents' watermarks tell
 // which operations took effect.
-func (w *Writer) resolve(ctx context.Context, collection string, operations []*Operation, matched int, err error,
-	verdict func(o *Operation, watermark int64, exists bool) Status,
-) []Result {
+func (w *Writer) resolve(ctx context.Context, collection string, operations []*model.Write, matched int, err error,
+	verdict func(o *model.Write, watermark int64, exists bool) model.Status,
+) []model.Written {
 	expected := 0
-	results := judgeAll(err, len(operations), func(int) Result {
+	results := judgeAll(err, len(operations), func(int) model.Written {
 		expected++
-		return Result{Status: Applied}
+		return model.Written{Status: model.Applied}
 	})
 	if expected == 0 || matched == expected {
 		return results
@@ -208,9 +209,9 @@ func (w *Writer) resolve(ctx context.Context, collection string, operations []*O
 	watermarks, err := w.watermarks(ctx, collection, operations)
 	for i, o := range operations {
 		switch {
-		case results[i].Status != Applied:
+		case results[i].Status != model.Applied:
 		case err != nil:
-			results[i] = Result{Status: Unknown, Err: err}
+			results[i] = model.Written{Status: model.Unknown, Err: err}
 		default:
 			watermark, exists := watermarks[o.AggregateID]
 			results[i].Status = verdict(o, watermark, exists)
@@ -220,7 +221,7 @@ func (w *Writer) resolve(ctx context.Context, collection string, operations []*O
 }
 
 // watermarks reads the watermarks of documents, those that exist.
-func (w *Writer) watermarks(ctx context.Context, collection string, operations []*Operation) (map[string]int64, error) {
+func (w *Writer) watermarks(ctx context.Context, collection string, operations []*model.Write) (map[string]int64, error) {
 	ids := make([]string, len(operations))
 	for i, o := range operations {
 		ids[i] = o.AggregateID
@@ -243,7 +244,7 @@ func (w *Writer) watermarks(ctx context.Context, collection string, operations [
 // insert creates documents for a projection that never deletes. That the insert
 // finds no document is guard enough: without deletes, an aggregate whose document
 // is not there has not had one.
-func (w *Writer) insert(ctx context.Context, collection string, operations []*Operation) []Result {
+func (w *Writer) insert(ctx context.Context, collection string, operations []*model.Write) []model.Written {
 	now := time.Now()
 	documents := make([]bson.Raw, len(operations))
 	for i, o := range operations {
@@ -254,13 +255,13 @@ func (w *Writer) insert(ctx context.Context, collection string, operations []*Op
 
 // remove deletes documents. The watermark comes first: should the delete not
 // follow, the document still has its own, and the event is taken again.
-func (w *Writer) remove(ctx context.Context, collection string, operations []*Operation) []Result {
+func (w *Writer) remove(ctx context.Context, collection string, operations []*model.Write) []model.Written {
 	results := w.moveWatermarks(ctx, operations)
-	for _, kind := range []Kind{Delete, Erase} {
-		var part []*Operation
+	for _, kind := range []model.Kind{model.Delete, model.Erase} {
+		var part []*model.Write
 		var at []int
 		for i, o := range operations {
-			if o.Kind == kind && results[i].Status == Applied {
+			if o.Kind == kind && results[i].Status == model.Applied {
 				part, at = append(part, o), append(at, i)
 			}
 		}
@@ -269,22 +270,22 @@ func (w *Writer) remove(ctx context.Context, collection string, operations []*Op
 		}
 		filters := make([]bson.Raw, len(part))
 		for i, o := range part {
-			if kind == Delete {
+			if kind == model.Delete {
 				filters[i] = guard(o.AggregateID, o.From)
 			} else {
 				filters[i] = outdated(o.AggregateID, o.To)
 			}
 		}
 		deleted, err := w.db.remove(ctx, collection, filters)
-		if kind == Erase && err == nil {
+		if kind == model.Erase && err == nil {
 			// There was most likely nothing to erase.
 			continue
 		}
-		for i, result := range w.resolve(ctx, collection, part, deleted, err, func(_ *Operation, _ int64, exists bool) Status {
+		for i, result := range w.resolve(ctx, collection, part, deleted, err, func(_ *model.Write, _ int64, exists bool) model.Status {
 			if exists {
-				return Stale
+				return model.Stale
 			}
-			return Applied
+			return model.Applied
 		}) {
 			results[at[i]] = result
 		}

@@ -18,6 +18,8 @@ import (
 // Marker is a claimed marker.
 type Marker struct {
 	Projection, AggregateID string
+	// Generation is the generation of the projection; 0 means the first one.
+	Generation int64
 	// RawAggregateID is the aggregate's id with its type in the event store.
 	RawAggregateID bson.RawValue
 	// Head is the last event that was acknowledged for the aggregate, as of the claim.

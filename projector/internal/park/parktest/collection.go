@@ -2,6 +2,7 @@
 package parktest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,12 +14,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // Key is the _id of a marker.
 type Key struct {
 	Projection  string `bson:"projection"`
 	AggregateID string `bson:"aggregateId"`
+	Generation  int64  `bson:"generation,omitempty"`
+}
+
+// KeyOf is the key of a unit's marker.
+func KeyOf(u model.Unit) Key {
+	return Key{Projection: u.Projection, AggregateID: u.AggregateID, Generation: u.Later()}
 }
 
 // group is what markers are counted by.
@@ -127,10 +136,10 @@ func (c *Collection) BulkWrite(ctx context.Context, models []mongo.WriteModel, _
 		return nil, err
 	}
 	result := &mongo.BulkWriteResult{}
-	for _, model := range models {
-		u, ok := model.(*mongo.UpdateOneModel)
+	for _, write := range models {
+		u, ok := write.(*mongo.UpdateOneModel)
 		if !ok {
-			panic(fmt.Sprintf("parktest: a bulk write of %T", model))
+			panic(fmt.Sprintf("parktest: a bulk write of %T", write))
 		}
 		keys := c.matching(u.Filter)
 		switch {
@@ -192,7 +201,7 @@ func (c *Collection) matching(filter any) []Key {
 		}
 	}
 	slices.SortFunc(keys, func(a, b Key) int {
-		return strings.Compare(a.Projection+"\x00"+a.AggregateID, b.Projection+"\x00"+b.AggregateID)
+		return cmp.Or(strings.Compare(a.Projection, b.Projection), strings.Compare(a.AggregateID, b.AggregateID), cmp.Compare(a.Generation, b.Generation))
 	})
 	return keys
 }

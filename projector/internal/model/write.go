@@ -1,0 +1,62 @@
+package model
+
+import "go.mongodb.org/mongo-driver/v2/bson"
+
+// Kind is what a write does.
+type Kind uint8
+
+// The kinds.
+const (
+	// MoveWatermark moves the watermark of a unit without a document.
+	MoveWatermark Kind = iota + 1
+	// Create inserts the document.
+	Create
+	// Update changes the document, or only its watermark if Write.Update is nil.
+	Update
+	// Delete deletes the document.
+	Delete
+	// Erase moves the watermark of a unit that had no document before the fold and has
+	// none after it, but had one in between. It deletes the document that a stale writer
+	// may have made of an earlier part of the same events.
+	Erase
+)
+
+// Write is the fold of a unit's events: one operation, guarded by the watermark that
+// the fold started from.
+type Write struct {
+	Unit
+	Kind Kind
+	// From is the watermark of the state that was folded: the guard. To, greater than
+	// From, is the last event folded and the watermark after the write.
+	From, To int64
+	// Document holds the own fields of a document to create: without the engine's.
+	Document bson.Raw
+	// Update holds $set, $unset and $push of own fields; nil means that only the
+	// watermark moves.
+	Update bson.Raw
+}
+
+// Status is what became of a write.
+type Status uint8
+
+// The statuses.
+const (
+	// Unknown: it may or may not have happened, and the error is transient. Load again.
+	Unknown Status = iota
+	// Applied: it is durable on a majority.
+	Applied
+	// Stale: the guard matched nothing, because the watermark is not From. Load again.
+	Stale
+	// Rejected: MongoDB will never take it, and the error says why.
+	Rejected
+	// Conflict: another document holds a value that a unique index allows once, and the
+	// error says which. MongoDB takes the write when that document has released the
+	// value.
+	Conflict
+)
+
+// Written is the result of a write.
+type Written struct {
+	Status Status
+	Err    error
+}
