@@ -314,6 +314,31 @@ func TestCatalogChangesUnderATransaction(t *testing.T) {
 	wantLabel(t, err, "TransientTransactionError", "catalog")
 }
 
+// Creating a collection or an index that exists does not wait for a transaction that
+// has written there; building another index does.
+func TestExistingNamespaceIsReportedDuringATransaction(t *testing.T) {
+	t.Parallel()
+	s, client := start(t, mongoemu.Config{})
+	c := client.Database("db").Collection("c")
+	createIndex(t, c, d("v", 1), options.Index())
+	in, _ := begin(t, client)
+	must[*mongo.InsertOneResult](t)(c.InsertOne(in, d("_id", 1)))
+
+	raw := dialRaw(t, s)
+	index := func(field string) bson.D {
+		return d("createIndexes", "c", "indexes", bson.A{d("key", d(field, 1), "name", field+"_1")}, "maxTimeMS", 30)
+	}
+	if reply := raw.run("db", d("create", "c", "maxTimeMS", 30)); get(reply, "code") != int32(48) {
+		t.Errorf("create of an existing collection answers %v, want code 48", reply)
+	}
+	if reply := raw.run("db", index("v")); get(reply, "ok") != 1.0 {
+		t.Errorf("createIndexes of an existing index answers %v, want ok", reply)
+	}
+	if reply := raw.run("db", index("w")); get(reply, "code") != int32(50) {
+		t.Errorf("createIndexes of a new index answers %v, want code 50", reply)
+	}
+}
+
 // The events of a transaction come together and only after its commit; they
 // carry its session and number.
 func TestTransactionEvents(t *testing.T) {

@@ -38,11 +38,11 @@ func (w *Writer) Create(ns Namespace, options []byte) (*Collection, error) {
 	if err := CheckNamespace(ns); err != nil {
 		return nil, err
 	}
-	if err := w.untouched(ns); err != nil {
-		return nil, err
-	}
 	if w.store.collections[ns] != nil {
 		return nil, mongoerr.New(mongoerr.NamespaceExists, "Collection %s already exists.", ns)
+	}
+	if err := w.untouched(ns); err != nil {
+		return nil, err
 	}
 	c := newCollection(ns, newUUID(), options)
 	w.store.add(c)

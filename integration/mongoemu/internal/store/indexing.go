@@ -37,13 +37,16 @@ type Indexed struct {
 	NewCollection bool
 }
 
-// CreateIndexes builds indexes over what is there: those that do not exist yet,
-// and of these all or none.
+// CreateIndexes builds the indexes that do not exist yet, and of these all or none. If
+// all of them exist, it does not wait for open transactions, as the server does not.
 func (w *Writer) CreateIndexes(ns Namespace, specs ...IndexSpec) (Indexed, error) {
+	c := w.Collection(ns)
+	if c != nil && c.hasAll(specs) {
+		return Indexed{Before: len(c.indexes), After: len(c.indexes)}, nil
+	}
 	if err := w.untouched(ns); err != nil {
 		return Indexed{}, err
 	}
-	c := w.Collection(ns)
 	done := Indexed{NewCollection: c == nil}
 	if done.NewCollection {
 		c = newCollection(ns, newUUID(), nil)
@@ -65,6 +68,16 @@ func (w *Writer) CreateIndexes(ns Namespace, specs ...IndexSpec) (Indexed, error
 		w.store.noop("createIndexes " + ns.String())
 	}
 	return done, nil
+}
+
+// hasAll reports whether the collection has indexes equal to all of specs.
+func (c *Collection) hasAll(specs []IndexSpec) bool {
+	for _, spec := range specs {
+		if exists, err := c.compatible(spec); !exists || err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // extended is the collection with an index, itself where it has an equal one.
