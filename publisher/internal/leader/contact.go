@@ -15,6 +15,8 @@ import (
 type contact struct {
 	logger    zerolog.Logger
 	heartbeat func()
+	// stopping reports, by an error, that the process is stopping; nil: it never is.
+	stopping func() error
 	// failing is since when requests have been failing; zero: they have not.
 	failing time.Time
 	// complaint is what was told last.
@@ -40,6 +42,11 @@ func (c *contact) asked(err error) {
 		}
 		if complaint := complaintOf(err); complaint != c.complaint {
 			level, c.complaint = zerolog.ErrorLevel, complaint
+		}
+		if c.stopping != nil && c.stopping() != nil {
+			// An uninstall can delete the service account before the pods have stopped.
+			c.logger.WithLevel(min(level, zerolog.InfoLevel)).Err(err).Msg("lease not reached while stopping; it expires by itself")
+			return
 		}
 		c.logger.WithLevel(level).Err(err).Msg(c.complaint)
 	}

@@ -82,3 +82,30 @@ func TestALockThatFailsIsToldOnceAndInItsOwnWords(t *testing.T) {
 		}
 	})
 }
+
+// An uninstall can take the service account away before the pods have stopped.
+func TestRefusalOfTheReleaseIsNoError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		lock := &failing{memoryLock: memoryLock{store: &lockStore{}, link: newLink(1, 0), identity: "a"}}
+		e, err := leader.New(lock, leader.DefaultConfig(), leader.Options{Logger: zerolog.New(&log)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() { result <- e.Run(ctx, untilDone) }()
+		pass(time.Minute)
+		log.Reset()
+		lock.set(apierrors.NewUnauthorized("Unauthorized"))
+		stop()
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+		got := log.String()
+		if strings.Contains(got, `"level":"error"`) || strings.Contains(got, `"level":"warn"`) || !strings.Contains(got, "lease not reached while stopping") {
+			t.Errorf("a release that is refused is logged as\n%s", got)
+		}
+	})
+}

@@ -82,6 +82,7 @@ func newElector(identity string, config Config, options Options) (*Elector, erro
 // [ErrWorkerStuck] or [ErrElectorStuck]. It is called once.
 func (e *Elector) Run(ctx context.Context, work Work) error {
 	spacing := newSpacing(e.config.RetryPeriod)
+	e.contact.stopping = ctx.Err
 	for ctx.Err() == nil {
 		term, err := e.runTerm(ctx, work)
 		if err != nil {
