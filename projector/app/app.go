@@ -57,6 +57,7 @@ type Projector struct {
 	logger      zerolog.Logger
 	registry    *prometheus.Registry
 	listener    net.Listener
+	startup     startup
 }
 
 // New makes a projector; nothing is opened before Run.
@@ -93,8 +94,8 @@ func (p *Projector) Run(ctx context.Context) error {
 
 // run opens the stores, waits for them, and drains.
 func (p *Projector) run(ctx context.Context, h *health.Health) error {
-	var prepared, connected atomic.Bool
-	h.Ready("startup", isSet(&prepared, "the stores have not been prepared yet"))
+	var connected atomic.Bool
+	h.Ready("startup", p.startup.check)
 	h.Ready("servicebus", isSet(&connected, "the broker has not been reached yet"))
 	s, err := open(p.config, p.logger)
 	if err != nil {
@@ -108,7 +109,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health) error {
 		}
 		return err
 	}
-	prepared.Store(true)
+	p.startup.done()
 
 	// What serves draining ends after it.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))

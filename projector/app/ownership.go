@@ -15,7 +15,7 @@ import (
 // another pipeline owns one of them.
 func (p *Projector) own(ctx context.Context, s *stores) error {
 	var refusal error
-	err := p.repeat(ctx, p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
+	err := p.repeat(ctx, "bind the projections to this pipeline", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
 		cluster, err := mongox.ClusterOf(ctx, s.readModels.Client())
 		if err != nil {
 			return err

@@ -16,34 +16,38 @@ import (
 // prepare waits for the stores and makes the collections. Trouble that passes is
 // waited for.
 func (p *Projector) prepare(ctx context.Context, s *stores) error {
-	if err := s.await(ctx, p.logger); err != nil {
+	if err := s.await(ctx, p.logger, &p.startup); err != nil {
 		return err
 	}
 	if err := p.own(ctx, s); err != nil {
 		return err
 	}
 	for _, step := range []struct {
+		what  string
 		where mongox.Store
 		do    func(context.Context) error
 	}{
-		{p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
+		{"make the collections and indexes of the read models", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
 			if err := readmodel.Prepare(ctx, s.readModels, collections(p.projections)); err != nil {
 				return err
 			}
 			return readmodel.CheckLayout(ctx, s.readModels, collections(p.projections))
 		}},
-		{p.config.MongoDB.ReadModels(), func(ctx context.Context) error { return p.checkNew(ctx, s) }},
-		{p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, s.parked.Indexes()) }},
+		{"compare the projections with those that have run before", p.config.MongoDB.ReadModels(), func(ctx context.Context) error { return p.checkNew(ctx, s) }},
+		{"make the indexes of the parking list", p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, s.parked.Indexes()) }},
 	} {
-		if err := p.repeat(ctx, step.where, step.do); err != nil {
+		if err := p.repeat(ctx, step.what, step.where, step.do); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// repeat prepares a store, and retries as long as the error may be transient.
-func (p *Projector) repeat(ctx context.Context, where mongox.Store, do func(context.Context) error) error {
+// repeat prepares a store, and retries as long as the error may be transient. what is
+// an infinitive for the log and /readyz.
+func (p *Projector) repeat(ctx context.Context, what string, where mongox.Store, do func(context.Context) error) error {
+	what = fmt.Sprintf("%s at %s", what, where)
+	defer p.startup.begin(what, p.logger)()
 	for {
 		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
 		err := mongox.Explain(attempt, do(attempt))
@@ -58,7 +62,8 @@ func (p *Projector) repeat(ctx context.Context, where mongox.Store, do func(cont
 		case !mongox.Transient(err):
 			return fmt.Errorf("prepare %s: %w; the user needs the role readWrite on that database", where, err)
 		}
-		p.logger.Warn().Err(err).Stringer("store", where).Msg("store not prepared; retrying")
+		p.startup.retry(what, err)
+		p.logger.Warn().Err(err).Stringer("store", where).Str("waitsTo", what).Msg("store not prepared; retrying")
 		if err := backoff.Wait(ctx, attemptPause); err != nil {
 			return err
 		}

@@ -123,20 +123,22 @@ func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
 // await waits until the stores can be reached and the event store can be read, and
 // fails if one of them is not a replica set or refuses the credentials. Without this
 // check, a wrong store would show only at the first gap.
-func (s *stores) await(ctx context.Context, logger zerolog.Logger) error {
+func (s *stores) await(ctx context.Context, logger zerolog.Logger, start *startup) error {
 	for _, client := range s.needed {
-		if err := s.awaitOne(ctx, logger, client, func(ctx context.Context) error {
+		if err := s.awaitOne(ctx, logger, start, client, func(ctx context.Context) error {
 			return mongox.CheckReplicaSet(ctx, client.Client)
 		}); err != nil {
 			return err
 		}
 	}
-	return s.awaitOne(ctx, logger, s.source, s.readEvent)
+	return s.awaitOne(ctx, logger, start, s.source, s.readEvent)
 }
 
 // awaitOne repeats a check of a store until it succeeds, or until only an
 // operator can help.
-func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, client namedClient, check func(context.Context) error) error {
+func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, start *startup, client namedClient, check func(context.Context) error) error {
+	what := fmt.Sprintf("reach the %s at %s", client.what, client.store)
+	defer start.begin(what, logger)()
 	for {
 		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
 		err := mongox.Explain(attempt, check(attempt))
@@ -153,6 +155,7 @@ func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, client nam
 		case mongox.HasCode(err, codeUnauthorized):
 			return fmt.Errorf("MongoDB at %s (%s) does not give the user the rights that the projector needs: %w; give it the role readWrite on the databases of the read models and the state, and read on that of the event store", client.store, client.what, err)
 		}
+		start.retry(what, err)
 		logger.Warn().Err(err).Stringer("store", client.store).Str("what", client.what).Msg("MongoDB cannot be reached; retrying")
 		if err := backoff.Wait(ctx, attemptPause); err != nil {
 			return err
