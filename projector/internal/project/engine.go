@@ -134,9 +134,10 @@ type Options struct {
 	Attempt time.Duration
 }
 
-// ErrContended says that other writers kept changing the same aggregates: another
-// process holds their sessions too. Give the events back.
-var ErrContended = errors.New("other processes keep writing the same read models")
+// ErrContended says that the writes of some aggregates kept meeting other writers:
+// either another process holds their sessions too, or a process that was killed has
+// left a transaction open. Give the events back.
+var ErrContended = errors.New("writes keep conflicting: another process writes the same read models, or the open transaction of a killed process holds them until MongoDB ends it (transactionLifetimeLimitSeconds, 60 s by default)")
 
 // Engine projects batches of events. It is safe for concurrent use; two calls
 // with events of one aggregate at once are correct, but one of them folds in vain.
