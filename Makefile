@@ -90,6 +90,10 @@ kube-tools: $(BIN)/helm ## Build a Kubernetes control plane for tests (some minu
 	@hack/tools/kube/build.sh .cache/kube-tools
 	@ln -sf $(BIN)/helm .cache/kube-tools/helm
 
+.PHONY: node-tools
+node-tools: ## Build a Kubernetes node for tests: kubelet, containerd, CNI plugins, CoreDNS … (some minutes, once)
+	@hack/tools/node/build.sh .cache/node-tools
+
 .PHONY: test-kube
 test-kube: kube-tools chart-lint chart-test ## Test the chart, and leadership, on a real Kubernetes control plane
 	@# Compiled on every core first, and without cgo, as the services are.
@@ -120,7 +124,7 @@ fmt: $(BIN)/golangci-lint ## Format the code
 
 .PHONY: tidy
 tidy: ## Tidy every module
-	@for module in $(MODULES) hack/tools hack/tools/helm hack/tools/helm-unittest hack/tools/etcd hack/tools/kube hack/tools/kwok hack/tools/images; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
+	@for module in $(MODULES) hack/tools hack/tools/helm hack/tools/helm-unittest hack/tools/etcd hack/tools/kube hack/tools/kwok hack/tools/containerd hack/tools/cni hack/tools/runc hack/tools/coredns hack/tools/metrics-server hack/tools/images; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
 
 $(BIN)/golangci-lint: hack/tools/go.mod
 	@mkdir -p $(BIN)

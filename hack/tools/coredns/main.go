@@ -1,0 +1,14 @@
+// Coredns is CoreDNS with the plugins that the test's node needs. Its own main
+// package brings every plugin, and with them the SDKs of several clouds.
+package main
+
+import (
+	"github.com/coredns/coredns/coremain"
+
+	_ "github.com/coredns/coredns/plugin/cache"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
+)
+
+func main() { coremain.Run() }
