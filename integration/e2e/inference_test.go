@@ -36,7 +36,7 @@ func TestInferredEventsRefuseAnUnknownField(t *testing.T) {
 	}
 
 	var problems strings.Builder
-	infer := exec.CommandContext(t.Context(), suite.services.Projector, "--infer-events", "2")
+	infer := exec.CommandContext(t.Context(), suite.services.Projector, "infer", "2")
 	infer.Env = append(os.Environ(), "MONGODB_URI="+uri, "PENSTOCK_EVENTS_DATABASE="+harness.EventsDatabase)
 	infer.Stderr = &problems
 	section, err := infer.Output()

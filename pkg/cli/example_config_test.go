@@ -49,6 +49,9 @@ type tool struct {
 	Run struct{} `cmd:"" default:"1" help:"Run the service."`
 	Do  struct {
 		Retry retry `cmd:"" help:"Try again."`
+		Walk  struct {
+			Depth int `help:"How deep."`
+		} `cmd:"" help:"Walk."`
 	} `cmd:"" help:"Do something."`
 }
 
@@ -60,6 +63,25 @@ type retry struct {
 func (r *retry) Validate() error {
 	if r.Limit > 10 {
 		return errors.New("LIMIT is above 10: lower it")
+	}
+	return nil
+}
+
+// selective is a configuration whose commands need different parts of it.
+type selective struct {
+	URI  string   `name:"uri" env:"URI" help:"Where."`
+	Run  needsURI `cmd:"" default:"1" help:"Run the service."`
+	List struct{} `cmd:"" help:"List."`
+}
+
+type needsURI struct{}
+
+// Validate is not asked: the commands' needs count.
+func (s *selective) Validate() error { return errors.New("not asked") }
+
+func (s *selective) ValidateFor(command any) error {
+	if _, ok := command.(*needsURI); ok && s.URI == "" {
+		return errors.New("URI is not set: set it")
 	}
 	return nil
 }

@@ -46,11 +46,30 @@ func (p *parser) printHelp(args []string) error {
 	if err != nil {
 		return fmt.Errorf("read arguments: %w", err)
 	}
-	options := kong.HelpOptions{WrapUpperBound: helpWidth, ValueFormatter: p.describe, Compact: true}
+	p.hideConfiguration(ctx.Selected())
+	options := kong.HelpOptions{WrapUpperBound: helpWidth, ValueFormatter: p.describe, Compact: true, FlagsLast: true}
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return fmt.Errorf("print help: %w", err)
 	}
 	return ErrHelp
+}
+
+// hideConfiguration leaves the flags of the program out of the help of a command, which
+// takes the same configuration. The default command is the program itself.
+func (p *parser) hideConfiguration(command *kong.Node) {
+	root := p.kong.Model.Node
+	if command == nil || command == root || command == root.DefaultCmd {
+		return
+	}
+	hidden := false
+	for _, flag := range root.Flags {
+		if flag != p.kong.Model.HelpFlag {
+			flag.Hidden, hidden = true, true
+		}
+	}
+	if hidden && command.Detail == "" {
+		command.Detail = fmt.Sprintf("The configuration of %[1]s holds here too, from the same variables and flags: see \"%[1]s --help\".", p.info.Name)
+	}
 }
 
 // describe is a flag's help with its default and its variable.

@@ -33,6 +33,13 @@ type Validator interface {
 	Validate() error
 }
 
+// Selective is the configuration of a program with commands: it checks only what the
+// chosen command needs. command points to the command's struct. The result is as that
+// of [Validator]. A configuration that is Selective is not asked as a Validator too.
+type Selective interface {
+	ValidateFor(command any) error
+}
+
 // Parse fills the kong-tagged struct that config points to: from the arguments,
 // else the environment, else the defaults. An empty variable counts as not set,
 // as deployment templates leave them so. args do not hold the program's name, and
@@ -50,24 +57,46 @@ func Parse(config any, info Info, args []string, environ func(string) (string, b
 	return err
 }
 
-// ParseCommand is [Parse] for a program with commands: it also gives the path of
-// the chosen one, such as "parked retry"; empty where there is none.
-func ParseCommand(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (string, error) {
+// Chosen is the command that the arguments name.
+type Chosen struct {
+	// Path is the command with its parents, such as "parked retry"; empty if the
+	// program has no commands.
+	Path string
+	// Command points to the command's struct, which is filled; nil if the program has
+	// no commands.
+	Command any
+}
+
+// ParseCommand is [Parse] for a program with commands: it also gives the chosen one.
+// Flags of config are the configuration of every command; help of a command other than
+// the default one leaves them out and refers to the help of the program.
+func ParseCommand(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Chosen, error) {
 	p, err := newParser(config, info, stdout, stderr)
 	if err != nil {
-		return "", err
+		return Chosen{}, err
 	}
 	if answered, err := p.answer(args); answered {
-		return "", err
+		return Chosen{}, err
 	}
 	p.readEnvironment(environ)
-	command, err := p.readArguments(args)
+	chosen, err := p.readArguments(args)
 	if err != nil {
-		return "", err
+		return Chosen{}, err
+	}
+	if s, ok := config.(Selective); ok && chosen.Command != nil {
+		p.validators = append(p.validators, selected{s, chosen.Command})
 	}
 	p.validate()
-	return command, p.report()
+	return chosen, p.report()
 }
+
+// selected is a [Selective] configuration with the chosen command.
+type selected struct {
+	config  Selective
+	command any
+}
+
+func (s selected) Validate() error { return s.config.ValidateFor(s.command) }
 
 // parser is one run of [Parse].
 type parser struct {
@@ -111,7 +140,9 @@ func newParser(config any, info Info, stdout, stderr io.Writer) (*parser, error)
 	p.kong.Model.HelpFlag.Help = "Print this help."
 	p.collect(p.kong.Model.Node)
 	if v, ok := config.(Validator); ok {
-		p.validators = append(p.validators, v)
+		if _, ok := config.(Selective); !ok {
+			p.validators = append(p.validators, v)
+		}
 	}
 	return p, nil
 }

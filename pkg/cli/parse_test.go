@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func run(t *testing.T, config any, environment map[string]string, args ...string
 		return value, ok
 	}
 	command, err := cli.ParseCommand(config, cli.Info{Name: "publisher", Description: "Publishes events.", Version: "v1.2.3"}, args, lookup, &stdout, &stderr)
-	return outcome{command, stdout.String(), stderr.String(), err}
+	return outcome{command.Path, stdout.String(), stderr.String(), err}
 }
 
 // complete is the least environment that a service starts with.
@@ -239,7 +240,7 @@ func TestParseCommands(t *testing.T) {
 		args        []string
 		want        []string
 	}{
-		"no subcommand":     {nil, []string{"do"}, []string{"a command is missing: use one of retry"}},
+		"no subcommand":     {nil, []string{"do"}, []string{"a command is missing: use one of retry, walk"}},
 		"unknown command":   {nil, []string{"don't"}, []string{`unexpected argument don't`}},
 		"nothing given":     {nil, []string{"do", "retry"}, []string{"--limit (LIMIT) is not set: Give the most that are tried.", "<projection> is missing: The projection."}},
 		"command validates": {map[string]string{"LIMIT": "11"}, []string{"do", "retry", "p"}, []string{"LIMIT (--limit) is above 10: lower it"}},
@@ -257,9 +258,57 @@ func TestParseCommands(t *testing.T) {
 			}
 		}
 	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"flag before its command": {[]string{"--limit=5", "do", "retry", "p"}, "--limit stands before its command: write it behind the command"},
+		"flag of a command":       {[]string{"do", "retry", "p", "--limt=5"}, "--limt is unknown: did you mean --limit?"},
+		"unknown":                 {[]string{"do", "retry", "p", "--limit=5", "--whatever"}, `--whatever is unknown: see "publisher do retry --help"`},
+		"flag of another command": {[]string{"do", "retry", "p", "--limit=5", "--depth=1"}, `--depth is unknown: see "publisher do retry --help"`},
+	} {
+		if got := lines(t, run(t, &tool{}, nil, c.args...)); !slices.Contains(got, c.want) {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
 	o := run(t, &tool{}, nil, "do", "retry", "--help")
 	if !errors.Is(o.err, cli.ErrHelp) || !strings.Contains(o.stdout, "Usage: publisher do retry") || !strings.Contains(o.stdout, "--limit=N") {
 		t.Errorf("help of a command: %+v", o)
+	}
+	if strings.Contains(o.stdout, "--uri") || !strings.Contains(o.stdout, `see "publisher --help"`) {
+		t.Errorf("help of a command shows the configuration: %s", o.stdout)
+	}
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}} {
+		if o := run(t, &tool{}, nil, args...); !strings.Contains(o.stdout, "--uri") {
+			t.Errorf("help of the service hides its configuration: %s", o.stdout)
+		}
+	}
+}
+
+// A configuration with commands checks what the chosen one needs, and that alone.
+func TestParseCommandChecksWhatTheCommandNeeds(t *testing.T) {
+	t.Parallel()
+	if o := run(t, &selective{}, nil, "list"); o.err != nil || o.command != "list" {
+		t.Errorf("list: %+v", o)
+	}
+	if got := lines(t, run(t, &selective{}, nil)); len(got) != 1 || got[0] != "URI (--uri) is not set: set it" {
+		t.Errorf("run: %q", got)
+	}
+}
+
+// Commands may have flags of the same name and of different types.
+func TestParseCommandsWithFlagsOfOneName(t *testing.T) {
+	t.Parallel()
+	var c struct {
+		A struct {
+			Depth bool `help:"Deep."`
+		} `cmd:"" help:"A."`
+		B struct {
+			Depth int `help:"How deep."`
+		} `cmd:"" help:"B."`
+	}
+	if o := run(t, &c, nil, "b", "--depth", "3"); o.err != nil || c.B.Depth != 3 {
+		t.Errorf("%+v: %+v", o, c)
 	}
 }
 

@@ -37,20 +37,30 @@ func (p *parser) isBroken(flag *kong.Flag) bool {
 	return false
 }
 
-func (p *parser) unknownFlag(name string) string {
+// unknownFlag is the problem of a flag that neither node nor its parents have.
+func (p *parser) unknownFlag(node *kong.Node, name string) string {
 	best, distance := "", 4
-	for _, flag := range p.flags {
-		if flag.Hidden {
-			continue
-		}
-		if d := editDistance(name[2:], flag.Name); d < distance {
-			best, distance = flag.Name, d
+	for at := node; at != nil; at = at.Parent {
+		for _, flag := range at.Flags {
+			if flag.Hidden {
+				continue
+			}
+			if d := editDistance(name[2:], flag.Name); d < distance {
+				best, distance = flag.Name, d
+			}
 		}
 	}
 	if best != "" {
 		return fmt.Sprintf("%s is unknown: did you mean --%s?", name, best)
 	}
-	return fmt.Sprintf(`%s is unknown: see "%s --help"`, name, p.info.Name)
+	if node.Parent == nil {
+		for _, flag := range p.flags {
+			if name == "--"+flag.Name {
+				return fmt.Sprintf("%s stands before its command: write it behind the command", name)
+			}
+		}
+	}
+	return fmt.Sprintf(`%s is unknown: see "%s --help"`, name, node.FullPath())
 }
 
 // validate asks the configuration and the chosen commands. What they say about a

@@ -26,7 +26,14 @@ type Program struct {
 	Run func(ctx context.Context) error
 	// Logger takes the error of Run.
 	Logger zerolog.Logger
+	// Command is the path of a command that Run is instead of the service. Its error is
+	// printed as a line on stderr, for a person, and not logged.
+	Command string
 }
+
+// ErrFindings is the error of a command that has printed what is wrong and has nothing
+// to add. The process exits 1.
+var ErrFindings = errors.New("the command has printed what is wrong")
 
 // Main is the main function of a service but for the exit, whose code it gives: 0,
 // or 1 where the service failed, or 2 where its configuration is wrong. prepare
@@ -49,7 +56,14 @@ func Main(name string, prepare func(args []string, environ func(string) (string,
 	// After the first signal they mean what they always do.
 	context.AfterFunc(ctx, stop)
 
-	if err := program.Run(ctx); err != nil {
+	err = program.Run(ctx)
+	switch {
+	case errors.Is(err, ErrFindings):
+		return exitFailed
+	case err != nil && program.Command != "":
+		fmt.Fprintf(os.Stderr, "%s %s: %v\n", name, program.Command, err)
+		return exitFailed
+	case err != nil:
 		program.Logger.Error().Err(err).Msg(name + " failed")
 		return exitFailed
 	}

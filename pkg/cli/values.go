@@ -32,23 +32,23 @@ func (p *parser) readEnvironment(environ func(string) (string, bool)) {
 	}
 }
 
-// readArguments fills the configuration and gives the names of the chosen command
-// and its parents. An error is a mistake in the configuration's declaration.
-func (p *parser) readArguments(args []string) (string, error) {
+// readArguments fills the configuration and gives the chosen command. An error is a
+// mistake in the configuration's declaration.
+func (p *parser) readArguments(args []string) (Chosen, error) {
 	ctx, err := kong.Trace(p.kong, p.checkFlags(args))
 	if err != nil {
-		return "", fmt.Errorf("read arguments: %w", err)
+		return Chosen{}, fmt.Errorf("read arguments: %w", err)
 	}
 	if ctx.Error != nil {
 		p.problems = append(p.problems, ctx.Error.Error()+`: see "`+p.info.Name+` --help"`)
 	}
 	if err := ctx.Reset(); err != nil {
-		return "", fmt.Errorf("apply defaults: %w", err)
+		return Chosen{}, fmt.Errorf("apply defaults: %w", err)
 	}
 	if _, err := ctx.Apply(); err != nil {
-		return "", fmt.Errorf("apply arguments: %w", err)
+		return Chosen{}, fmt.Errorf("apply arguments: %w", err)
 	}
-	var commands []string
+	var chosen Chosen
 	for _, step := range ctx.Path {
 		node := step.Node()
 		if node == nil {
@@ -56,8 +56,9 @@ func (p *parser) readArguments(args []string) (string, error) {
 		}
 		p.checkRequired(node)
 		if step.Command != nil {
-			commands = append(commands, step.Command.Name)
-			if v, ok := node.Target.Addr().Interface().(Validator); ok {
+			chosen.Path = strings.TrimSpace(chosen.Path + " " + step.Command.Name)
+			chosen.Command = node.Target.Addr().Interface()
+			if v, ok := chosen.Command.(Validator); ok {
 				p.validators = append(p.validators, v)
 			}
 		}
@@ -65,13 +66,14 @@ func (p *parser) readArguments(args []string) (string, error) {
 	if ctx.Error == nil {
 		p.checkComplete(ctx)
 	}
-	return strings.Join(commands, " "), nil
+	return chosen, nil
 }
 
 // checkFlags tries each flag of args on its own and leaves out those that are
 // wrong, so that each is reported.
 func (p *parser) checkFlags(args []string) []string {
 	var good []string
+	node := p.kong.Model.Node
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
@@ -80,11 +82,12 @@ func (p *parser) checkFlags(args []string) []string {
 		name, value, hasValue := strings.Cut(arg, "=")
 		if !strings.HasPrefix(name, "--") {
 			good = append(good, arg)
+			node = descend(node, arg)
 			continue
 		}
-		flag, negated := p.find(name)
+		flag, negated := find(node, name)
 		if flag == nil {
-			p.problems = append(p.problems, p.unknownFlag(name))
+			p.problems = append(p.problems, p.unknownFlag(node, name))
 			continue
 		}
 		taken := args[i : i+1]
@@ -111,14 +114,27 @@ func (p *parser) checkFlags(args []string) []string {
 	return good
 }
 
-// find gives the flag of that name, with its dashes.
-func (p *parser) find(name string) (flag *kong.Flag, negated bool) {
-	for _, flag := range p.flags {
-		if name == "--"+flag.Name || slices.Contains(flag.Aliases, name[2:]) {
-			return flag, false
+// descend gives the command of node that arg names; node itself if there is none.
+func descend(node *kong.Node, arg string) *kong.Node {
+	for _, child := range node.Children {
+		if child.Name == arg {
+			return child
 		}
-		if flag.Tag.Negatable != "" && name == "--no-"+flag.Name {
-			return flag, true
+	}
+	return node
+}
+
+// find gives the flag of that name, with its dashes, which node or one of its parents
+// has. Commands may have flags of the same name and of different types.
+func find(node *kong.Node, name string) (flag *kong.Flag, negated bool) {
+	for ; node != nil; node = node.Parent {
+		for _, flag := range node.Flags {
+			if name == "--"+flag.Name || slices.Contains(flag.Aliases, name[2:]) {
+				return flag, false
+			}
+			if flag.Tag.Negatable != "" && name == "--no-"+flag.Name {
+				return flag, true
+			}
 		}
 	}
 	return nil, false

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/obs"
@@ -30,22 +28,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
-
-// Main is the program: a projector of the process's arguments and environment, with
-// the projections in Go that it is given, that runs until a signal ends it. It gives
-// the exit code.
-func Main(inCode ...*Projection) int {
-	return cli.Main("projector", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
-		o, err := ParseOptions(args, environ, stdout, stderr, inCode...)
-		if err != nil {
-			return cli.Program{}, err
-		}
-		if o.Config.Projections.InferEvents > 0 {
-			return cli.Program{Run: func(ctx context.Context) error { return inferEvents(ctx, o.Config, stdout, o.Logger) }, Logger: o.Logger}, nil
-		}
-		return cli.Program{Run: New(o).Run, Logger: o.Logger}, nil
-	})
-}
 
 // stopTimeout bounds the end of what serves draining, once draining is over.
 const stopTimeout = 2 * time.Second

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
@@ -33,47 +31,28 @@ type Options struct {
 	Listener net.Listener
 }
 
-// ParseOptions reads the configuration from arguments (without the program's name)
-// and environment, compiles the projections and makes the logger, which writes to
-// stdout. inCode are projections in Go, to run beside those of the configured file
-// or folder, which may then be left out. Help and problems are printed, those of
-// the projections with file and line; the error is then [cli.ErrHelp] or
-// [cli.ErrUsage]. With --check-projections, that is all it does. With --infer-events
-// no projections are read, and the logger writes to stderr.
+// ParseOptions reads the configuration of the service from arguments (without the
+// program's name) and environment, compiles the projections and makes the logger, which
+// writes to stdout. inCode are projections in Go, to run beside those of the configured
+// file or folder, which may then be left out. Help and problems are printed, those of the
+// projections with file and line; the error is then [cli.ErrHelp] or [cli.ErrUsage]. With
+// --check-projections, that is all it does. Arguments that name another command than run
+// are an error: [Main] runs those.
 func ParseOptions(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, inCode ...*Projection) (Options, error) {
-	var o Options
-	o.Config.Projections.InCode = len(inCode) > 0
-	info := cli.Info{Name: "projector", Description: description}
-	usage := cli.Parse(&o.Config, info, args, environ, stdout, stderr)
-	if usage != nil && !errors.Is(usage, cli.ErrUsage) {
-		return Options{}, usage
-	}
-	if o.Config.Projections.InferEvents > 0 && usage == nil {
-		// What is inferred goes to stdout alone.
-		logger, err := obs.NewLogger(stderr, o.Config.Process.Log)
-		o.Logger = logger
-		return o, err
-	}
-	projections, err := load(o.Config.Projections.Path, inCode)
-	if err == nil {
-		err = o.Config.CheckReadModels(collections(projections))
-	}
+	line, err := parseLine(args, environ, stdout, stderr, inCode)
 	if err != nil {
-		fmt.Fprintf(stderr, "projector: %v\n", err)
-		usage = cli.ErrUsage
-	}
-	if usage != nil {
-		return Options{}, usage
-	}
-	if o.Config.Projections.Check {
-		fmt.Fprintf(stdout, "the configuration is right, and so are its projections: %d\n", len(projections))
-		return Options{}, cli.ErrHelp
-	}
-	o.Projections = projections
-	if o.Logger, err = obs.NewLogger(stdout, o.Config.Process.Log); err != nil {
 		return Options{}, err
 	}
-	return o, nil
+	switch c := line.command.(type) {
+	case *runCommand:
+		return line.options(stdout)
+	case *checkCommand:
+		if err := c.report(stdout, line.projections); err != nil {
+			return Options{}, err
+		}
+		return Options{}, cli.ErrHelp
+	}
+	return Options{}, fmt.Errorf("%s is a command, not the service: run it by Main", line.path)
 }
 
 // collections are those of the projections' read models.

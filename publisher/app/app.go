@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/pkg/breaker"
-	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -41,19 +39,6 @@ const (
 	// disconnectTimeout bounds the end of a MongoDB client.
 	disconnectTimeout = 2 * time.Second
 )
-
-// Main is the program: a publisher of the process's arguments and environment that
-// runs until a signal ends it. It gives the exit code.
-func Main() int {
-	return cli.Main("publisher", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
-		o, err := ParseOptions(args, environ, stdout, stderr)
-		if err != nil {
-			return cli.Program{}, err
-		}
-		obs.BridgeKlog(o.Logger)
-		return cli.Program{Run: New(o).Run, Logger: o.Logger}, nil
-	})
-}
 
 // Publisher is a publisher process. Make it with [New].
 type Publisher struct {

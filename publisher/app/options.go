@@ -1,14 +1,13 @@
 package app
 
 import (
+	"fmt"
 	"io"
 	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/penstock-cdc/penstock/pkg/cli"
-	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 )
 
@@ -27,18 +26,17 @@ type Options struct {
 	Listener net.Listener
 }
 
-// ParseOptions reads the configuration from arguments (without the program's name)
-// and environment, and makes the logger, which writes to stdout. Help and problems
-// are printed; the error is then [cli.ErrHelp] or [cli.ErrUsage].
+// ParseOptions reads the configuration of the service from arguments (without the
+// program's name) and environment, and makes the logger, which writes to stdout. Help and
+// problems are printed; the error is then [cli.ErrHelp] or [cli.ErrUsage]. Arguments that
+// name another command than run are an error: [Main] runs those.
 func ParseOptions(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Options, error) {
-	var o Options
-	info := cli.Info{Name: "publisher", Description: description}
-	if err := cli.Parse(&o.Config, info, args, environ, stdout, stderr); err != nil {
+	l, err := parseLine(args, environ, stdout, stderr)
+	if err != nil {
 		return Options{}, err
 	}
-	var err error
-	if o.Logger, err = obs.NewLogger(stdout, o.Config.Process.Log); err != nil {
-		return Options{}, err
+	if _, ok := l.command.(*runCommand); !ok {
+		return Options{}, fmt.Errorf("%s is a command, not the service: run it by Main", l.path)
 	}
-	return o, nil
+	return l.options(stdout)
 }

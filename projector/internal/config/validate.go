@@ -25,21 +25,13 @@ const (
 	maxInferEvents = 1_000_000
 )
 
-// Validate reports every problem at once: each is a line that starts with its
-// variable and ends with the remedy.
+// Validate reports every problem of the configuration of the service at once: each is a
+// line that starts with its variable and ends with the remedy.
 func (c *Config) Validate() error {
 	if c.Projections.InferEvents != 0 {
-		return errors.Join(c.MongoDB.Validate(), c.Projections.validateInfer(), c.Fields.Validate())
+		return errors.Join(c.ValidateParts(PartMongoDB|PartFields), CheckSample("--infer-events", c.Projections.InferEvents))
 	}
-	return errors.Join(
-		c.MongoDB.Validate(),
-		c.ServiceBus.validate(),
-		c.Projections.validate(),
-		c.Fields.Validate(),
-		c.Sessions.validate(),
-		c.Backlog.validate(),
-		c.Process.validate(),
-	)
+	return c.ValidateParts(PartAll)
 }
 
 // problems collects what is wrong.
@@ -70,10 +62,10 @@ func (s Projections) validate() error {
 	return errors.Join(p...)
 }
 
-// validateInfer holds what --infer-events needs.
-func (s Projections) validateInfer() error {
+// CheckSample checks the number of events that are inferred from; setting names it.
+func CheckSample(setting string, events int) error {
 	var p problems
-	p.require(s.InferEvents >= 1 && s.InferEvents <= maxInferEvents, "--infer-events is %d: use 1 to %d", s.InferEvents, maxInferEvents)
+	p.require(events >= 1 && events <= maxInferEvents, "%s is %d: use 1 to %d", setting, events, maxInferEvents)
 	return errors.Join(p...)
 }
 

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+)
+
+// Change are the flags of a command that changes something. Embed it.
+type Change struct {
+	Yes bool   `name:"yes" help:"Do it without a question. A command without a terminal, such as kubectl exec without -it, needs it."`
+	Why string `name:"why" placeholder:"TEXT" help:"The reason, which the audit keeps."`
+	Who string `name:"who" env:"PENSTOCK_WHO" placeholder:"NAME" help:"Who does it, for the audit; the default is the user of this process. The host is appended: in a cluster it is the pod."`
+}
+
+// ErrNotConfirmed says that nothing was changed, because nobody said yes.
+var ErrNotConfirmed = errors.New("nothing was changed")
+
+// Person is who makes the change: NAME@HOST.
+func (c Change) Person() string {
+	name := cmp.Or(c.Who, os.Getenv("USER"))
+	if name == "" {
+		// An image without /etc/passwd knows the number only.
+		name = fmt.Sprintf("uid-%d", os.Getuid())
+		if u, err := user.Current(); err == nil && u.Username != "" {
+			name = u.Username
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	return name + "@" + host
+}
+
+// Confirm asks whether to do what, such as "retry 12 parked aggregates", unless --yes
+// says so. in is where the answer comes from, nil if there is no terminal: see
+// [Terminal]. The error is [ErrNotConfirmed] with the remedy, or ctx's cause.
+func (c Change) Confirm(ctx context.Context, in io.Reader, out io.Writer, what string) error {
+	if c.Yes {
+		return nil
+	}
+	if in == nil {
+		return fmt.Errorf("this would %s: %w; repeat it with --yes", what, ErrNotConfirmed)
+	}
+	fmt.Fprintf(out, "This will %s. Continue? [y/N] ", what)
+	answered := make(chan string, 1)
+	// A blocked read of a terminal cannot be interrupted: after a signal the process
+	// exits without it.
+	go func() {
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		answered <- line
+	}()
+	select {
+	case line := <-answered:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		}
+		return ErrNotConfirmed
+	case <-ctx.Done():
+		fmt.Fprintln(out)
+		return context.Cause(ctx)
+	}
+}
+
+// Terminal gives file if a person can answer there, otherwise nil.
+func Terminal(file *os.File) io.Reader {
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	return file
+}

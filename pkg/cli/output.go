@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+)
+
+// The values of [Output.Output].
+const (
+	OutputTable = "table"
+	OutputJSON  = "json"
+)
+
+// Output are the flags of a command that lists or shows something. Embed it.
+type Output struct {
+	Output string `name:"output" enum:"table,json" default:"table" placeholder:"FORMAT" help:"How to print: table, for people, or json, with every field."`
+}
+
+// JSON reports whether JSON is asked for.
+func (o Output) JSON() bool { return o.Output == OutputJSON }
+
+// Column is a column of a table: its heading, and the text of a record in it.
+type Column[T any] struct {
+	Name string
+	Text func(T) string
+}
+
+// List prints records: as a table with these columns, whose cells are clipped, or as one
+// JSON array, which is empty if there are no records. T has JSON tags. Nothing is
+// printed as a table if there are no records: say so on stderr.
+func List[T any](w io.Writer, o Output, records []T, columns ...Column[T]) error {
+	if o.JSON() {
+		if records == nil {
+			records = []T{}
+		}
+		return PrintJSON(w, records)
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	cells := make([]string, len(columns))
+	for i, c := range columns {
+		cells[i] = strings.ToUpper(c.Name)
+	}
+	fmt.Fprintln(table, strings.Join(cells, "\t"))
+	for _, r := range records {
+		for i, c := range columns {
+			cells[i] = cell(c.Text(r))
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print the table: %w", err)
+	}
+	return nil
+}
+
+// Show prints one record: a line for each field, in full, or one JSON object. Fields
+// whose text is empty are left out of the lines.
+func Show[T any](w io.Writer, o Output, record T, fields ...Column[T]) error {
+	if o.JSON() {
+		return PrintJSON(w, record)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range fields {
+		if text := f.Text(record); text != "" {
+			fmt.Fprintf(table, "%s:\t%s\n", f.Name, plain(text))
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print the record: %w", err)
+	}
+	return nil
+}
+
+// PrintJSON prints a value as indented JSON.
+func PrintJSON(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(value); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	return nil
+}
+
+// maxCell bounds the characters of a cell.
+const maxCell = 80
+
+// cell is a text as it fits into a table.
+func cell(text string) string {
+	text = plain(text)
+	if text == "" {
+		return "-"
+	}
+	if runes := []rune(text); len(runes) > maxCell {
+		return string(runes[:maxCell-1]) + "…"
+	}
+	return text
+}
+
+// plain is a text on one line. Ids and errors come from events: control characters of a
+// terminal stay out.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// Age is how long ago at was, in the largest unit that fits: 40s, 3m, 5h, 12d. It is
+// empty for the zero time.
+func Age(now, at time.Time) string {
+	d := max(now.Sub(at), 0)
+	const day = 24 * time.Hour
+	switch {
+	case at.IsZero():
+		return ""
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d/time.Second))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d/time.Minute))
+	case d < 2*day:
+		return fmt.Sprintf("%dh", int(d/time.Hour))
+	}
+	return fmt.Sprintf("%dd", int(d/day))
+}
+
+// Time is a time as tables show it: in UTC, to the second; empty for the zero time.
+func Time(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+)
+
+// commands are all commands of the program. A command is a struct of its flags and
+// arguments, in a file of its own, that implements command. A group of commands is a
+// struct whose fields are commands.
+type commands struct {
+	Run   runCommand   `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
+	Check checkCommand `cmd:"" help:"Check the configuration and the projections, and connect to nothing."`
+	Infer inferCommand `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
+}
+
+// command is what the program does when its arguments name it.
+type command interface {
+	// needs are the parts of the configuration that the command uses: only they are
+	// validated.
+	needs() config.Part
+	// run does the work. What was asked for goes to stdout; questions and the log go to
+	// stderr. An error is printed as one line, and the process exits with status 1.
+	run(ctx context.Context, e *environment) error
+}
+
+// environment is what a command works with.
+type environment struct {
+	config config.Config
+	// projections are those of the configuration, if the command needs them.
+	projections []*Projection
+	// stdin is nil if nobody can answer there.
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	// logger writes to stderr.
+	logger zerolog.Logger
+}
+
+// line is a command line that was read.
+type line struct {
+	config      config.Config
+	command     command
+	path        string
+	projections []*Projection
+}
+
+// program is the command line: the configuration, which every command takes, and the
+// commands.
+type program struct {
+	config.Config
+	commands
+}
+
+// ValidateFor implements [cli.Selective].
+func (p *program) ValidateFor(chosen any) error {
+	c, ok := chosen.(command)
+	if !ok {
+		return nil // a group without its command, which is reported
+	}
+	c = p.instead(c)
+	err := p.ValidateParts(c.needs())
+	if v, ok := c.(cli.Validator); ok && any(c) != chosen {
+		err = errors.Join(err, v.Validate())
+	}
+	return err
+}
+
+// instead gives the command that a flag of the service stands for.
+func (p *program) instead(c command) command {
+	if _, ok := c.(*runCommand); ok {
+		switch {
+		case p.Projections.InferEvents != 0:
+			return &inferCommand{Events: p.Projections.InferEvents, setting: "--infer-events"}
+		case p.Projections.Check:
+			return &checkCommand{}
+		}
+	}
+	return c
+}
+
+// parseLine reads the command line and the projections, if the command needs them. Help
+// and problems are printed.
+func parseLine(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, inCode []*Projection) (line, error) {
+	var p program
+	p.Projections.InCode = len(inCode) > 0
+	info := cli.Info{Name: "projector", Description: description}
+	chosen, usage := cli.ParseCommand(&p, info, args, environ, stdout, stderr)
+	if usage != nil && !errors.Is(usage, cli.ErrUsage) {
+		return line{}, usage
+	}
+	c, ok := chosen.Command.(command)
+	if !ok {
+		return line{}, usage
+	}
+	l := line{config: p.Config, command: p.instead(c), path: chosen.Path}
+	path, needed := l.config.Projections.Path, l.command.needs()&config.PartProjections != 0
+	if check, ok := l.command.(*checkCommand); ok && check.Path != "" {
+		path, needed, inCode = check.Path, true, nil
+	}
+	if needed {
+		var err error
+		if l.projections, err = load(path, inCode); err == nil {
+			err = l.config.CheckReadModels(collections(l.projections))
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "projector: %v\n", err)
+			usage = cli.ErrUsage
+		}
+	}
+	return l, usage
+}
+
+// Main is the program: it runs the command that the process's arguments name, by default
+// the service, with the configuration of the environment and the projections in Go that
+// it is given, until the command is done or a signal ends it. It gives the exit code.
+func Main(inCode ...*Projection) int {
+	return cli.Main("projector", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
+		l, err := parseLine(args, environ, stdout, stderr, inCode)
+		if err != nil {
+			return cli.Program{}, err
+		}
+		if _, ok := l.command.(*runCommand); ok {
+			o, err := l.options(stdout)
+			if err != nil {
+				return cli.Program{}, err
+			}
+			return cli.Program{Run: New(o).Run, Logger: o.Logger}, nil
+		}
+		logger, err := obs.NewLogger(stderr, l.config.Process.Log)
+		if err != nil {
+			return cli.Program{}, err
+		}
+		e := &environment{
+			config: l.config, projections: l.projections, logger: logger,
+			stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr,
+		}
+		return cli.Program{
+			Run:     func(ctx context.Context) error { return l.command.run(ctx, e) },
+			Logger:  logger,
+			Command: l.path,
+		}, nil
+	})
+}

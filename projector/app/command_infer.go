@@ -1,0 +1,56 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// inferCommand reads a sample of the event store and prints the section events of a file
+// of projections.
+type inferCommand struct {
+	Events int `arg:"" optional:"" default:"1000" help:"How many of the oldest and how many of the newest events are read."`
+
+	// setting is the flag of the service that stands for the command, if it was used.
+	setting string
+}
+
+// Validate implements [cli.Validator].
+func (c *inferCommand) Validate() error {
+	return config.CheckSample(cmp.Or(c.setting, "<events>"), c.Events)
+}
+
+func (c *inferCommand) needs() config.Part { return config.PartMongoDB | config.PartFields }
+
+func (c *inferCommand) run(ctx context.Context, e *environment) error {
+	s, err := open(e.config, e.logger)
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx, e.logger)
+	where := e.config.MongoDB.Events()
+	events, err := eventstore.NewReader(s.events, e.config.Fields, e.logger)
+	if err != nil {
+		return err
+	}
+	var inference project.Inference
+	broken, err := events.Sample(ctx, c.Events, inference.Add)
+	if err != nil {
+		return fmt.Errorf("read a sample of %s: %w", where, err)
+	}
+	if broken > 0 {
+		e.logger.Warn().Int("events", broken).Msg("documents that break the event contract were left out; check PENSTOCK_FIELD_*")
+	}
+	section, err := inference.YAML()
+	if err != nil {
+		return fmt.Errorf("%s, collection %s: %w", where, where.Collection, err)
+	}
+	if _, err := e.stdout.Write(section); err != nil {
+		return fmt.Errorf("print the section events: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package app
+
+import (
+	"context"
+	"io"
+
+	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+)
+
+// runCommand is the service.
+type runCommand struct{}
+
+func (*runCommand) needs() config.Part { return config.PartAll }
+
+func (*runCommand) run(ctx context.Context, e *environment) error {
+	return New(Options{Config: e.config, Projections: e.projections, Logger: e.logger}).Run(ctx)
+}
+
+// options are those of the service, whose log goes to stdout.
+func (l *line) options(stdout io.Writer) (Options, error) {
+	logger, err := obs.NewLogger(stdout, l.config.Process.Log)
+	if err != nil {
+		return Options{}, err
+	}
+	return Options{Config: l.config, Projections: l.projections, Logger: logger}, nil
+}

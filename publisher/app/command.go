@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"io"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+)
+
+// commands are all commands of the program. A command is a struct of its flags and
+// arguments, in a file of its own, that implements command. A group of commands is a
+// struct whose fields are commands.
+type commands struct {
+	Run runCommand `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
+}
+
+// command is what the program does when its arguments name it.
+type command interface {
+	// validate reports every problem of the settings that the command uses: other
+	// settings may be missing or wrong.
+	validate(c *config.Config) error
+	// run does the work. An error is printed as one line, and the process exits with
+	// status 1.
+	run(ctx context.Context, e *environment) error
+}
+
+// environment is what a command works with.
+type environment struct {
+	options Options
+}
+
+// line is a command line that was read.
+type line struct {
+	config  config.Config
+	command command
+	path    string
+}
+
+// program is the command line: the configuration, which every command takes, and the
+// commands.
+type program struct {
+	config.Config
+	commands
+}
+
+// ValidateFor implements [cli.Selective].
+func (p *program) ValidateFor(chosen any) error {
+	if c, ok := chosen.(command); ok {
+		return c.validate(&p.Config)
+	}
+	return nil // a group without its command, which is reported
+}
+
+// parseLine reads the command line. Help and problems are printed.
+func parseLine(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (line, error) {
+	var p program
+	info := cli.Info{Name: "publisher", Description: description}
+	chosen, err := cli.ParseCommand(&p, info, args, environ, stdout, stderr)
+	if err != nil {
+		return line{}, err
+	}
+	c, _ := chosen.Command.(command)
+	return line{config: p.Config, command: c, path: chosen.Path}, nil
+}
+
+// options are the options of a command whose log goes to out.
+func (l *line) options(out io.Writer) (Options, error) {
+	logger, err := obs.NewLogger(out, l.config.Process.Log)
+	if err != nil {
+		return Options{}, err
+	}
+	return Options{Config: l.config, Logger: logger}, nil
+}
+
+// Main is the program: it runs the command that the process's arguments name, by default
+// the service, with the configuration of the environment, until the command is done or a
+// signal ends it. It gives the exit code.
+func Main() int {
+	return cli.Main("publisher", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
+		l, err := parseLine(args, environ, stdout, stderr)
+		if err != nil {
+			return cli.Program{}, err
+		}
+		program, out := cli.Program{}, stdout
+		if _, service := l.command.(*runCommand); !service {
+			// What a command prints has stdout to itself.
+			program.Command, out = l.path, stderr
+		}
+		o, err := l.options(out)
+		if err != nil {
+			return cli.Program{}, err
+		}
+		obs.BridgeKlog(o.Logger)
+		program.Logger = o.Logger
+		program.Run = func(ctx context.Context) error { return l.command.run(ctx, &environment{options: o}) }
+		return program, nil
+	})
+}
