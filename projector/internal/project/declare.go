@@ -235,9 +235,16 @@ func (p place) declaration(node *yaml.Node) {
 		p.problem(node, "the projection has no on: it would do nothing")
 	}
 	p.unique(node, projection)
-	if len(p.problems) == before {
-		p.found = append(p.found, projection)
+	if len(p.problems) > before {
+		return
 	}
+	definition, err := p.define(projection)
+	if err != nil {
+		p.problem(node, "write its definition: %v", err)
+		return
+	}
+	projection.definition = definition
+	p.found = append(p.found, projection)
 }
 
 // in is the place of a key.

@@ -84,6 +84,8 @@ type declaredTypes struct {
 	// missed are the suggestions for fields that are not declared, by field, since
 	// compiling began.
 	missed map[string]string
+	// used are the declared fields that were asked for since then.
+	used fieldsUsed
 }
 
 // FindStructType is called by CEL to look up a type.
@@ -101,6 +103,7 @@ func (d *declaredTypes) FindStructFieldType(document, field string) (*types.Fiel
 		return d.Provider.FindStructFieldType(document, field)
 	}
 	if f, ok := s.fields[field]; ok {
+		d.used.note(document, field)
 		// Without accessors CEL reads the field as it reads a map's.
 		return &types.FieldType{Type: f.celType}, true
 	}
@@ -119,7 +122,7 @@ func (d *declaredTypes) FindStructFieldNames(document string) ([]string, bool) {
 // compile parses and checks a source.
 func (e *environment) compile(source string) (*cel.Ast, *cel.Issues) {
 	if e.declared != nil {
-		e.declared.missed = map[string]string{}
+		e.declared.missed, e.declared.used = map[string]string{}, fieldsUsed{}
 	}
 	return e.cel.Compile(source)
 }

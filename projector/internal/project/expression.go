@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 )
@@ -22,6 +23,9 @@ const maxExpression = 16 << 10
 type expression struct {
 	source  string
 	program cel.Program
+	// checked and used are what the definition is made of.
+	checked *ast.AST
+	used    fieldsUsed
 }
 
 // resultKind says what an expression may result in.
@@ -43,7 +47,7 @@ type issue struct {
 // compile checks an expression, as far as its types are known, and makes it
 // runnable. All that is wrong with it is returned.
 func compile(env *environment, source string, want resultKind) (*expression, []issue) {
-	ast, problems := env.compile(source)
+	checked, problems := env.compile(source)
 	if problems.Err() != nil {
 		var issues []issue
 		for _, e := range problems.Errors() {
@@ -51,15 +55,19 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 		}
 		return nil, issues
 	}
-	if err := checkResult(ast.OutputType(), want); err != nil {
+	if err := checkResult(checked.OutputType(), want); err != nil {
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}
-	program, err := env.cel.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit),
+	program, err := env.cel.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit),
 		cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality))
 	if err != nil {
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}
-	return &expression{source: source, program: program}, nil
+	x := &expression{source: source, program: program, checked: checked.NativeRep()}
+	if env.declared != nil {
+		x.used = env.declared.used
+	}
+	return x, nil
 }
 
 // checkResult refuses a type that can never fit. dyn may.

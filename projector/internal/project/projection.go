@@ -3,8 +3,10 @@ package project
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -60,6 +62,10 @@ type Declaration struct {
 	AggregateType string
 	// Deletes says that Apply may return nil for a state that was not nil.
 	Deletes bool
+	// Version names the present meaning of Apply, in at most 64 characters. Change it
+	// together with Apply whenever the same events would fold to another read model: the
+	// read model is rebuilt then. Penstock cannot see a change of the code by itself.
+	Version string
 	// Apply is the projection itself.
 	Apply Func
 }
@@ -75,6 +81,8 @@ type Projection struct {
 	// on is set for a declared projection, apply for one in Go.
 	on    handlers
 	apply Func
+
+	definition string
 }
 
 // New makes a projection of a Go function.
@@ -89,11 +97,20 @@ func New(d Declaration) (*Projection, error) {
 	if d.Apply == nil {
 		problems = append(problems, errors.New("its function Apply is nil"))
 	}
+	if len(d.Version) > maxVersion || !utf8.ValidString(d.Version) {
+		problems = append(problems, fmt.Errorf("its version %q is no text of at most %d bytes", d.Version, maxVersion))
+	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("declare projection %q: %w", d.Name, errors.Join(problems...))
 	}
-	return &Projection{name: d.Name, collection: d.Collection, aggregateType: d.AggregateType, deletes: d.Deletes, apply: d.Apply}, nil
+	return &Projection{
+		name: d.Name, collection: d.Collection, aggregateType: d.AggregateType, deletes: d.Deletes, apply: d.Apply,
+		definition: defineGo(d),
+	}, nil
 }
+
+// maxVersion bounds the version of a projection in Go.
+const maxVersion = 64
 
 // maxName bounds the name of a projection, which stands in labels and keys.
 const maxName = 64
@@ -117,6 +134,9 @@ func checkName(name string) error {
 // events: all stores may share a database.
 var reserved = append(mongox.OwnCollections(), "events")
 
+// underConstruction are the names of collections that hold a generation before it is live.
+var underConstruction = regexp.MustCompile(`\.(generation|promotion)-[0-9]+$`)
+
 // checkCollection holds a name against the server's rules:
 // https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-Restriction-on-Collection-Names
 func checkCollection(name string) error {
@@ -125,6 +145,8 @@ func checkCollection(name string) error {
 		return errors.New("the projection has no collection")
 	case slices.Contains(reserved, name):
 		return fmt.Errorf("collection %s is not for read models: Penstock uses it", name)
+	case underConstruction.MatchString(name):
+		return fmt.Errorf("collection %s has the name of one that Penstock builds and then renames: it must not end in .generation-N or .promotion-N", name)
 	case len(name) > 200 || strings.HasPrefix(name, "system.") || strings.ContainsAny(name, "$\x00"):
 		return fmt.Errorf("collection %q is no name that MongoDB takes: at most 200 bytes, no $, not system.…", name)
 	}
