@@ -93,12 +93,19 @@ kube-tools: $(BIN)/helm ## Build a Kubernetes control plane for tests (some minu
 .PHONY: node-tools
 node-tools: ## Build a Kubernetes node for tests: kubelet, containerd, CNI plugins, CoreDNS … (some minutes, once)
 	@hack/tools/node/build.sh .cache/node-tools
+	@CGO_ENABLED=0 go build -trimpath -o .cache/node-tools/ ./integration/cmd/pause ./integration/cmd/mongoemu ./integration/cmd/sbemu
 
 .PHONY: test-kube
 test-kube: kube-tools chart-lint chart-test ## Test the chart, and leadership, on a real Kubernetes control plane
 	@# Compiled on every core first, and without cgo, as the services are.
 	@CGO_ENABLED=0 go test -run '^$$' $(KUBE) >/dev/null
 	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 -p 1 -parallel 4 -timeout 25m -v $(KUBE)
+
+.PHONY: test-cluster
+test-cluster: kube-tools node-tools images ## Test the chart and its pods on a real Kubernetes node, while things fail (needs Linux and root)
+	@CGO_ENABLED=0 go test -run '^$$' ./integration/node ./integration/cluster >/dev/null
+	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools PENSTOCK_NODE_TOOLS=$(CURDIR)/.cache/node-tools PENSTOCK_IMAGES=$(CURDIR)/dist \
+		go test -count 1 -p 1 -timeout 40m -v ./integration/node ./integration/cluster
 
 ##@ Release
 

@@ -87,6 +87,26 @@ func (c *ControlPlane) WriteKubeconfig(path, url string, account Account) error 
 	return c.writeKubeconfig(path, url, account.Namespace, &clientcmdapi.AuthInfo{Token: account.Token})
 }
 
+// Component is the identity of a program that belongs to the cluster, as files.
+type Component struct {
+	// Certificate and Key are for a client and a server, signed by Authority, and
+	// Kubeconfig is for a client of the API server.
+	Certificate, Key, Authority, Kubeconfig string
+}
+
+// Component makes the identity of a program: a user in those groups, which listens on
+// the loopback interface and at hosts, IP addresses or names.
+func (c *ControlPlane) Component(name, user string, hosts []string, groups ...string) (Component, error) {
+	files, err := c.cluster.issueFor(hosts, name, user, groups...)
+	if err != nil {
+		return Component{}, err
+	}
+	kubeconfig, err := c.kubeconfigFile(name, files)
+	return Component{
+		Certificate: files.certificate, Key: files.key, Authority: c.cluster.path(), Kubeconfig: kubeconfig,
+	}, err
+}
+
 // componentKubeconfig writes the kubeconfig of a component that has a user of its
 // own, whose rights the API server knows.
 func (c *ControlPlane) componentKubeconfig(name string) (string, error) {

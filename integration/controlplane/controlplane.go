@@ -31,6 +31,10 @@ type Options struct {
 	// Nodes is how many nodes kwok plays, in three zones. With any, the controllers
 	// and the scheduler run too, and pods become ready without running anything.
 	Nodes int
+	// NodeAddress is the IP address at which the pods and the kubelet of a real node
+	// reach the API server, which then listens on every address; empty: no real node.
+	// With it, the controllers and the scheduler run too.
+	NodeAddress string
 }
 
 // ControlPlane is a running control plane. It is not safe for concurrent use,
@@ -79,15 +83,18 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err := c.StartAPIServer(ctx); err != nil {
 		return err
 	}
-	if c.opts.Controllers || c.opts.Nodes > 0 {
+	scheduled := c.opts.Nodes > 0 || c.opts.NodeAddress != ""
+	if c.opts.Controllers || scheduled {
 		if err := c.startControllers(ctx); err != nil {
 			return err
 		}
 	}
-	if c.opts.Nodes > 0 {
+	if scheduled {
 		if err := c.startScheduler(); err != nil {
 			return err
 		}
+	}
+	if c.opts.Nodes > 0 {
 		return c.startNodes(ctx)
 	}
 	return nil

@@ -38,6 +38,9 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		"--service-account-private-key-file="+filepath.Join(c.opts.Dir, tokenKey+".key"),
 		"--root-ca-file="+c.cluster.path(),
 		"--horizontal-pod-autoscaler-sync-period=2s",
+		// Real pods start with their CPU busy; an autoscaler ignores them that long.
+		"--horizontal-pod-autoscaler-cpu-initialization-period=20s",
+		"--horizontal-pod-autoscaler-initial-readiness-delay=5s",
 	)
 	if err != nil {
 		return err

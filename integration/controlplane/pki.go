@@ -65,6 +65,11 @@ type pair struct{ certificate, key string }
 // or as a server on the loopback interface, and writes it as <file>.crt and
 // <file>.key.
 func (a *authority) issue(file, user string, groups ...string) (pair, error) {
+	return a.issueFor(nil, file, user, groups...)
+}
+
+// issueFor is issue for a server that has those addresses and names too.
+func (a *authority) issueFor(hosts []string, file, user string, groups ...string) (pair, error) {
 	files := pair{
 		certificate: filepath.Join(a.dir, file+".crt"),
 		key:         filepath.Join(a.dir, file+".key"),
@@ -83,6 +88,13 @@ func (a *authority) issue(file, user string, groups ...string) (pair, error) {
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 		DNSNames:     []string{"localhost", "*." + extensionNamespace + ".svc"},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {

@@ -15,6 +15,9 @@ import (
 // serviceRange is where services get their addresses from.
 const serviceRange = "10.0.0.0/24"
 
+// serviceAddress is that of the API server's own service.
+const serviceAddress = "10.0.0.1"
+
 func (c *ControlPlane) startEtcd(ctx context.Context) error {
 	peer, err := proc.FreeAddress()
 	if err != nil {
@@ -64,7 +67,11 @@ func (c *ControlPlane) apiServerArgs() ([]string, error) {
 	if c.args != nil {
 		return c.args, nil
 	}
-	serving, err := c.cluster.issue("apiserver", "kube-apiserver")
+	var hosts []string
+	if c.opts.NodeAddress != "" {
+		hosts = []string{c.opts.NodeAddress, serviceAddress, "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	}
+	serving, err := c.cluster.issueFor(hosts, "apiserver", "kube-apiserver")
 	if err != nil {
 		return nil, err
 	}
@@ -78,17 +85,14 @@ func (c *ControlPlane) apiServerArgs() ([]string, error) {
 	}
 	host, port, _ := strings.Cut(c.address, ":")
 	args := []string{
-		"--bind-address=" + host, "--advertise-address=" + host, "--secure-port=" + port,
+		"--secure-port=" + port,
 		"--tls-cert-file=" + serving.certificate, "--tls-private-key-file=" + serving.key,
 		"--client-ca-file=" + c.cluster.path(),
 		"--etcd-servers=" + c.etcdURL, "--etcd-cafile=" + c.cluster.path(),
 		"--etcd-certfile=" + c.admin.certificate, "--etcd-keyfile=" + c.admin.key,
-		"--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + public, "--service-account-signing-key-file=" + private,
 		"--service-cluster-ip-range=" + serviceRange,
-		// The service "kubernetes" cannot have a loopback address as its endpoint.
-		"--endpoint-reconciler-type=none",
 		// Extension API servers, such as one of metrics, trust requests by these.
 		"--requestheader-client-ca-file=" + c.front.path(),
 		"--requestheader-allowed-names=front-proxy-client",
@@ -97,7 +101,25 @@ func (c *ControlPlane) apiServerArgs() ([]string, error) {
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + proxying.certificate, "--proxy-client-key-file=" + proxying.key,
 	}
-	if !c.opts.Controllers && c.opts.Nodes == 0 {
+	if c.opts.NodeAddress == "" {
+		args = append(args,
+			"--bind-address="+host, "--advertise-address="+host, "--authorization-mode=RBAC",
+			// The service "kubernetes" cannot have a loopback address as its endpoint.
+			"--endpoint-reconciler-type=none",
+		)
+	} else {
+		client, err := c.cluster.issue("apiserver-kubelet", "apiserver-kubelet", "system:masters")
+		if err != nil {
+			return nil, err
+		}
+		args = append(args,
+			"--bind-address=0.0.0.0", "--advertise-address="+c.opts.NodeAddress,
+			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+			"--kubelet-certificate-authority="+c.cluster.path(), "--kubelet-preferred-address-types=InternalIP",
+			"--kubelet-client-certificate="+client.certificate, "--kubelet-client-key="+client.key,
+		)
+	}
+	if !c.opts.Controllers && c.opts.Nodes == 0 && c.opts.NodeAddress == "" {
 		// A pod needs an account that a controller would make.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}

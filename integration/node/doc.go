@@ -1,0 +1,25 @@
+// Package node runs a real Kubernetes node for tests, beside a control plane of
+// package controlplane: kubelet, containerd, runc, a CNI bridge, kube-proxy, CoreDNS
+// and, on request, metrics-server.
+//
+//	code, inside, err := node.Enter()	// in TestMain
+//	…
+//	n, err := node.Start(ctx, node.Options{Tools: tools, Pause: pause, Dir: dir, Control: cp})
+//	err = n.Import(ctx, archive)
+//
+// [Enter] runs the program again inside network, mount and process namespaces of its
+// own. The node, the control plane and the tests all live there:
+//
+//	program ─▶ init, process 1 ─▶ program inside ─▶ control plane, containerd, kubelet …
+//	              └ reaps orphans                       └ shims ─▶ pods
+//
+// When the program inside ends in whatever way, process 1 ends too, and the kernel ends
+// every process, mount, link and packet filter rule of the node. Nothing of the machine
+// outside changes, except for a cgroup and a folder of temporary files, which [Enter]
+// removes. No packet leaves the namespaces.
+//
+// The node needs Linux and root: [Requirements]. It was run on cgroup v1; the code for
+// cgroup v2 was written after the kubelet's documentation and has not been run.
+//
+// NetworkPolicies are not enforced: the bridge plugin does not know them.
+package node

@@ -1,0 +1,71 @@
+//go:build linux
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// ToolsVariable is the environment variable that names the folder of the node's
+// programs.
+const ToolsVariable = "PENSTOCK_NODE_TOOLS"
+
+// The node's programs, by the names of their binaries.
+const (
+	containerd    = "containerd"
+	shim          = "containerd-shim-runc-v2"
+	ctr           = "ctr"
+	runc          = "runc"
+	kubelet       = "kubelet"
+	kubeProxy     = "kube-proxy"
+	coreDNS       = "coredns"
+	metricsServer = "metrics-server"
+	plugins       = "cni"
+)
+
+// ErrNoTools says that no folder of the node's programs is named.
+var ErrNoTools = errors.New("no programs of a Kubernetes node: make test-cluster builds them and names their folder in " + ToolsVariable)
+
+// Tools is the folder of the node's programs that the environment names. It fails with
+// [ErrNoTools] if none is named, and otherwise if a program is missing in it.
+func Tools() (string, error) {
+	named := os.Getenv(ToolsVariable)
+	if named == "" {
+		return "", ErrNoTools
+	}
+	dir, err := filepath.Abs(named)
+	if err != nil {
+		return "", fmt.Errorf("find the node's programs: %w", err)
+	}
+	for _, name := range []string{containerd, shim, ctr, runc, kubelet, kubeProxy, coreDNS, metricsServer, plugins} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return "", fmt.Errorf("find the node's programs in %s: %w", ToolsVariable, err)
+		}
+	}
+	return dir, nil
+}
+
+// Requirements fails, in one sentence, if this machine cannot run a node.
+func Requirements() error {
+	var missing []string
+	if os.Geteuid() != 0 {
+		missing = append(missing, "root")
+	}
+	for program, what := range map[string]string{"ip": "iproute2", "nft": "nftables", "mount": "util-linux"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, what)
+		}
+	}
+	if _, err := os.Stat("/sys/fs/cgroup"); err != nil {
+		missing = append(missing, "cgroups at /sys/fs/cgroup")
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("a Kubernetes node needs Linux with %s, which this machine or user does not have", strings.Join(missing, ", "))
+	}
+	return nil
+}
