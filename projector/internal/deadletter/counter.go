@@ -2,12 +2,9 @@ package deadletter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 const (
@@ -25,26 +22,16 @@ const (
 	minTimeout = 30 * time.Second
 	// failedWait is the shortest wait after a failure: after failures the queue is asked less often.
 	failedWait = time.Minute
-	// closeTimeout bounds the end of a connection.
-	closeTimeout = time.Second
-	// pageBytes is about how much a page may transfer, and maxPage how many messages it
-	// may have.
-	pageBytes = 1 << 20
-	maxPage   = 50
 )
-
-// errSlow is the cause of a count that takes too long.
-var errSlow = errors.New("the count has taken too long")
 
 // Counter counts dead letters. Make it with [New].
 type Counter struct {
 	options Options
 	metrics *metrics
 
-	// queue is nil if there is no connection, and failing whether the last count failed;
-	// both are Run's.
-	queue   Queue
-	failing bool
+	// connection, and failing, which is whether the last count failed, are Run's.
+	connection connection
+	failing    bool
 }
 
 // New makes a counter; it registers its metrics and connects to nothing yet.
@@ -53,13 +40,13 @@ func New(o Options) (*Counter, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("validate options of counting dead letters: %w", err)
 	}
-	return &Counter{options: o, metrics: newMetrics(&o)}, nil
+	return &Counter{options: o, metrics: newMetrics(&o), connection: connection{dial: o.Dial, log: o.Logger}}, nil
 }
 
 // Run counts until ctx ends, and returns nil: a failure shows in the log, and by a
 // metric that is absent. It is called once.
 func (c *Counter) Run(ctx context.Context) error {
-	defer c.hangUp()
+	defer c.connection.hangUp()
 	timer := time.NewTimer(rand.N(c.options.Interval/firstWithin + 1))
 	defer timer.Stop()
 	for {
@@ -89,7 +76,7 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	case err == nil:
 		c.metrics.counted(messages, start)
 		if c.failing {
-			o.Logger.Info().Int("messages", messages).Msg("dead letters counted again")
+			o.Logger.Info().Any("messages", messages).Msg("dead letters counted again")
 		}
 		c.failing = false
 		return o.Interval
@@ -102,63 +89,12 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	return max(o.Interval, failedWait)
 }
 
-// count counts, over the connection that is there or a new one.
-func (c *Counter) count(ctx context.Context) (int, error) {
-	kept := c.queue != nil
-	messages, err := c.pages(ctx)
-	if kept && sbus.Classify(err) == sbus.ClassConnectionLost {
-		// The broker closes connections and links that are idle.
-		c.hangUp()
-		messages, err = c.pages(ctx)
-	}
-	if err == nil {
-		return messages, nil
-	}
-	c.hangUp()
-	if ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
-	}
-	return 0, err
-}
-
-// pages peeks up to the limits.
-func (c *Counter) pages(ctx context.Context) (int, error) {
-	if c.queue == nil {
-		queue, err := c.options.Dial()
-		if err != nil {
-			return 0, fmt.Errorf("open a connection: %w", err)
-		}
-		c.queue = queue
-	}
-	messages, size := 0, 0
-	from, page := int64(0), 1
-	for messages < c.options.Limit && size < c.options.LimitBytes {
-		peeked, err := c.queue.Peek(ctx, from, min(page, c.options.Limit-messages))
-		if err != nil {
-			return 0, fmt.Errorf("peek at dead letters after the first %d: %w", messages, err)
-		}
-		if len(peeked) == 0 {
-			break
-		}
-		for _, message := range peeked {
-			size += message.Bytes
-			from = max(from, message.Sequence+1)
-		}
-		messages += len(peeked)
-		page = min(max(pageBytes*messages/max(size, 1), 1), maxPage)
-	}
-	return messages, nil
-}
-
-// hangUp closes the connection, if there is one.
-func (c *Counter) hangUp() {
-	if c.queue == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	if err := c.queue.Close(ctx); err != nil {
-		c.options.Logger.Debug().Err(err).Msg("connection not closed cleanly")
-	}
-	c.queue = nil
+// count counts the messages by label.
+func (c *Counter) count(ctx context.Context) (map[string]int, error) {
+	var messages map[string]int
+	err := c.connection.use(ctx, func(q Queue) error {
+		messages = make(map[string]int)
+		return pages(ctx, q, c.options.Limit, c.options.LimitBytes, func(m *Message) { messages[c.metrics.label(m.Reason)]++ })
+	})
+	return messages, err
 }

@@ -29,6 +29,8 @@ type broker struct {
 	mu sync.Mutex
 	// sizes are those of the messages, which have the sequence numbers 10, 20, 30, ….
 	sizes []int
+	// reasons are those of the messages, in turn; empty if there are none.
+	reasons []string
 	// fails gives the error of a peek on the n-th connection; nil for none.
 	fails func(connection int) error
 	// pages are the messages asked for by each peek.
@@ -66,10 +68,26 @@ func (c *connection) Peek(ctx context.Context, from int64, most int) ([]deadlett
 	var page []deadletter.Message
 	for i, size := range c.sizes {
 		if sequence := int64(10 * (i + 1)); sequence >= from && len(page) < most {
-			page = append(page, deadletter.Message{Sequence: sequence, Bytes: size})
+			message := deadletter.Message{Sequence: sequence, Body: make([]byte, size)}
+			if len(c.reasons) > 0 {
+				message.Reason = c.reasons[i%len(c.reasons)]
+			}
+			page = append(page, message)
 		}
 	}
 	return page, ctx.Err()
+}
+
+func (c *connection) Receive(context.Context, int) ([]deadletter.Message, error) {
+	return nil, errors.New("counting receives nothing")
+}
+
+func (c *connection) Complete(context.Context, *deadletter.Message) error {
+	return errors.New("counting completes nothing")
+}
+
+func (c *connection) Abandon(context.Context, *deadletter.Message) error {
+	return errors.New("counting abandons nothing")
 }
 
 func (c *connection) Close(context.Context) error {
@@ -98,7 +116,7 @@ type counting struct {
 func start(t *testing.T, b *broker) *counting {
 	t.Helper()
 	c := &counting{broker: b, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
-	counter, err := deadletter.New(deadletter.Options{Dial: b.dial, Interval: interval, Registerer: c.registry, Logger: zerolog.New(c.log)})
+	counter, err := deadletter.New(deadletter.Options{Dial: b.dial, Interval: interval, Reasons: []string{"expression", "TTLExpiredException"}, Registerer: c.registry, Logger: zerolog.New(c.log)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +150,11 @@ func (c *counting) shows(t *testing.T, want string) {
 	got := "absent"
 	for _, family := range families {
 		if family.GetName() == "penstock_projector_dead_letters" {
-			got = fmt.Sprint(family.GetMetric()[0].GetGauge().GetValue())
+			sum := 0.0
+			for _, m := range family.GetMetric() {
+				sum += m.GetGauge().GetValue()
+			}
+			got = fmt.Sprint(sum)
 		}
 	}
 	if got != want {
@@ -187,6 +209,24 @@ func TestNumberFollowsTheQueue(t *testing.T) {
 		c.shows(t, "0")
 		if c.dialed != 1 {
 			t.Errorf("%d connections were opened", c.dialed)
+		}
+	})
+}
+
+// TestCountsByReason holds that reasons nobody knows share one label.
+func TestCountsByReason(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, &broker{sizes: repeat(10, 8), reasons: []string{"expression", "", "by hand", "expression"}})
+		defer c.stop()
+		pass(interval)
+		want := "# HELP penstock_projector_dead_letters Messages in the subscription's dead-letter queue by reason, counted up to 250 in all (or 16 MiB): from there on there are at least so many. Every process counts all of them: take the largest sum of one process. Absent if there is no count of the last three intervals (a minute at least).\n" +
+			"# TYPE penstock_projector_dead_letters gauge\n" +
+			"penstock_projector_dead_letters{reason=\"TTLExpiredException\"} 0\n" +
+			"penstock_projector_dead_letters{reason=\"expression\"} 4\n" +
+			"penstock_projector_dead_letters{reason=\"other\"} 4\n"
+		if err := testutil.GatherAndCompare(c.registry, strings.NewReader(want)); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -1,7 +1,18 @@
-// Package deadletter counts the messages in the subscription's dead-letter queue. A
-// message goes there when its event parks an aggregate, when it is not an event, or when
-// the broker has delivered it too often. No service reads that queue, so an alert on its
-// depth must tell an operator about the messages.
+// Package deadletter counts the messages in the subscription's dead-letter queue, and
+// removes those whose event has taken effect. A message goes there when its event parks an
+// aggregate, when it is not an event, when the broker has delivered it too often, or when it
+// has expired. An alert on the depth of the queue tells an operator about what stays.
+//
+// # What is healed
+//
+// A [Healer] looks at the messages of which the event store has the event. It has an
+// [Applier] fold their aggregates, which brings back what the broker gave up. If then every
+// read model has the event of a message, the message is removed. What is not an event, what
+// somebody moved there by hand, and events of aggregates that are parked stay. A pass peeks
+// at the first 1,000 messages (or 16 MiB), and locks messages only if one of them can be
+// removed: so messages that stay do not get in the way of an operator's tools. If more than
+// that stay at the front of the queue, those behind them are not looked at; their events
+// are still folded, by the sweeps of package reconcile.
 //
 // # What is counted
 //

@@ -1,37 +1,53 @@
 package deadletter
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// reasonOther is the label of a reason that is not in [Options.Reasons]: anybody can
+// move a message to the queue and name any reason.
+const reasonOther = "other"
+
 // metrics is the last good count, as a collector.
 type metrics struct {
 	// fresh is how long a count stands.
 	fresh time.Duration
+	// reasons are the labels.
+	reasons []string
 
-	mu       sync.Mutex
-	messages int
+	mu sync.Mutex
+	// messages are counted by their label.
+	messages map[string]int
 	// at is when they were counted; zero before the first time.
 	at time.Time
 }
 
 var descMessages = prometheus.NewDesc("penstock_projector_dead_letters",
-	"Messages in the subscription's dead-letter queue, counted up to 250 (or 16 MiB): from there on there are at least so many. "+
-		"Every process counts all of them: take the largest number. Absent if there is no count of the last three intervals (a minute at least).", nil, nil)
+	"Messages in the subscription's dead-letter queue by reason, counted up to 250 in all (or 16 MiB): from there on there are at least so many. "+
+		"Every process counts all of them: take the largest sum of one process. Absent if there is no count of the last three intervals (a minute at least).", []string{"reason"}, nil)
 
 func newMetrics(o *Options) *metrics {
-	m := &metrics{fresh: max(staleAfter*o.Interval, minFresh)}
+	m := &metrics{fresh: max(staleAfter*o.Interval, minFresh), reasons: append(slices.Clone(o.Reasons), reasonOther)}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(m)
 	}
 	return m
 }
 
-// counted records a good count that began at a time.
-func (m *metrics) counted(messages int, at time.Time) {
+// label is the label of a reason.
+func (m *metrics) label(reason string) string {
+	if slices.Contains(m.reasons, reason) {
+		return reason
+	}
+	return reasonOther
+}
+
+// counted records a good count, by label, that began at a time.
+func (m *metrics) counted(messages map[string]int, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.messages, m.at = messages, at
@@ -45,7 +61,10 @@ func (m *metrics) Collect(values chan<- prometheus.Metric) {
 	m.mu.Lock()
 	messages, at := m.messages, m.at
 	m.mu.Unlock()
-	if !at.IsZero() && time.Since(at) <= m.fresh {
-		values <- prometheus.MustNewConstMetric(descMessages, prometheus.GaugeValue, float64(messages))
+	if at.IsZero() || time.Since(at) > m.fresh {
+		return
+	}
+	for _, reason := range m.reasons {
+		values <- prometheus.MustNewConstMetric(descMessages, prometheus.GaugeValue, float64(messages[reason]), reason)
 	}
 }

@@ -24,6 +24,8 @@ type Options struct {
 	Interval time.Duration
 	// Limit is the largest number that is counted, in messages; 250 by default.
 	Limit int
+	// Reasons are the reasons that the metric shows by their names; others count as other.
+	Reasons []string
 	// LimitBytes ends a count after messages of this size in all; 16 MiB by default.
 	LimitBytes int
 	// Registerer takes the metrics; nil for none.

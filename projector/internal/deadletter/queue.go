@@ -8,11 +8,18 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
-// Message is what counting needs of a dead letter.
+// Message is a dead letter.
 type Message struct {
+	// Sequence is its sequence number in the queue.
 	Sequence int64
-	// Bytes is the size of the body.
-	Bytes int
+	// Reason is why it is there: the broker's word, or the reason that a projector gave.
+	Reason string
+	// ContentType and Body are the event.
+	ContentType string
+	Body        []byte
+
+	// received is set if the message is locked.
+	received *azservicebus.ReceivedMessage
 }
 
 // Queue is the dead-letter queue over one AMQP connection.
@@ -20,6 +27,13 @@ type Queue interface {
 	// Peek gives up to that many messages in the order of their sequence numbers, from
 	// this number on; none if there are no more.
 	Peek(ctx context.Context, from int64, most int) ([]Message, error)
+	// Receive locks up to that many messages at the front of the queue. It waits until
+	// ctx ends if there is none; the error is ctx's then.
+	Receive(ctx context.Context, most int) ([]Message, error)
+	// Complete removes a received message for good.
+	Complete(ctx context.Context, m *Message) error
+	// Abandon unlocks a received message.
+	Abandon(ctx context.Context, m *Message) error
 	Close(ctx context.Context) error
 }
 
@@ -55,12 +69,48 @@ func (q *clientQueue) Peek(ctx context.Context, from int64, most int) ([]Message
 	if err != nil {
 		return nil, err
 	}
-	messages := make([]Message, 0, len(peeked))
-	for _, message := range peeked {
-		if message.SequenceNumber == nil {
+	messages, err := describe(peeked)
+	for i := range messages {
+		messages[i].received = nil
+	}
+	return messages, err
+}
+
+func (q *clientQueue) Receive(ctx context.Context, most int) ([]Message, error) {
+	received, err := q.receiver.ReceiveMessages(ctx, most, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(received) == 0 {
+		// The SDK says so of a link that has ended (azservicebus, receiver.go).
+		return nil, errors.New("the link to the dead-letter queue has ended")
+	}
+	return describe(received)
+}
+
+func (q *clientQueue) Complete(ctx context.Context, m *Message) error {
+	return q.receiver.CompleteMessage(ctx, m.received, nil)
+}
+
+func (q *clientQueue) Abandon(ctx context.Context, m *Message) error {
+	return q.receiver.AbandonMessage(ctx, m.received, nil)
+}
+
+// describe reads messages of the SDK.
+func describe(sdk []*azservicebus.ReceivedMessage) ([]Message, error) {
+	messages := make([]Message, 0, len(sdk))
+	for _, m := range sdk {
+		if m.SequenceNumber == nil {
 			return nil, errors.New("the broker shows a message without its sequence number")
 		}
-		messages = append(messages, Message{Sequence: *message.SequenceNumber, Bytes: len(message.Body)})
+		message := Message{Sequence: *m.SequenceNumber, Body: m.Body, received: m}
+		if m.DeadLetterReason != nil {
+			message.Reason = *m.DeadLetterReason
+		}
+		if m.ContentType != nil {
+			message.ContentType = *m.ContentType
+		}
+		messages = append(messages, message)
 	}
 	return messages, nil
 }

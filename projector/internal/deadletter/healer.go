@@ -1,0 +1,230 @@
+package deadletter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+const (
+	// defaultPass bounds a pass.
+	defaultPass = 30 * time.Second
+	// quiet is how long a pass waits for messages that it has seen and that do not come:
+	// somebody else has locked them.
+	quiet = 2 * time.Second
+	// receivePage is how many messages are asked for at once.
+	receivePage = 50
+	// returnTimeout bounds unlocking a message at the end. A lock that is not given back
+	// expires.
+	returnTimeout = time.Second
+)
+
+// Aggregate names the aggregate of a dead letter.
+type Aggregate struct {
+	ID string
+	// Raw is the id with its type in the event store.
+	Raw bson.RawValue
+	// Type is empty if the event has none.
+	Type string
+}
+
+// Applier brings read models up to date from the event store.
+type Applier interface {
+	// Apply reports whether every projection that the aggregate concerns has the event,
+	// after it has folded from the event store what a read model lacks. It leaves parked
+	// aggregates alone: they do not have the event. An error is transient.
+	Apply(ctx context.Context, a Aggregate, eventID int64) (bool, error)
+}
+
+// HealerOptions configure a [Healer].
+type HealerOptions struct {
+	// Dial opens a connection to the queue. Required.
+	Dial func() (Queue, error)
+	// Applier is required.
+	Applier Applier
+	// Reader reads the events. Required.
+	Reader *event.Reader
+	// Reasons are those of the messages that can be healed: those of the broker, and those
+	// of parked aggregates. Other messages are left to an operator.
+	Reasons []string
+	// Limit and LimitBytes bound the messages that a pass looks at: 1,000 and 16 MiB by
+	// default.
+	Limit, LimitBytes int
+	// Timeout bounds a pass; 30 s by default.
+	Timeout time.Duration
+	// Registerer takes the metrics; nil for none.
+	Registerer prometheus.Registerer
+	// Logger is silent by default.
+	Logger zerolog.Logger
+}
+
+// Healer removes dead letters whose events have taken effect from the event store. Make it
+// with [NewHealer]. One goroutine uses it.
+type Healer struct {
+	options    HealerOptions
+	reasons    map[string]prometheus.Counter
+	connection connection
+}
+
+// NewHealer makes a healer; it connects to nothing yet.
+func NewHealer(o HealerOptions) (*Healer, error) {
+	if o.Dial == nil || o.Applier == nil || o.Reader == nil {
+		return nil, errors.New("heal dead letters: Dial, Applier and Reader are required")
+	}
+	o.Limit, o.LimitBytes = cmp.Or(o.Limit, 1000), cmp.Or(o.LimitBytes, defaultLimitBytes)
+	o.Timeout = cmp.Or(o.Timeout, defaultPass)
+	h := &Healer{options: o, reasons: make(map[string]prometheus.Counter), connection: connection{dial: o.Dial, log: o.Logger}}
+	healed := promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
+		Name: "penstock_projector_dead_letters_healed_total",
+		Help: "Dead letters that were removed because every read model has their event, by the reason that they were dead-lettered for.",
+	}, []string{"reason"})
+	for _, reason := range o.Reasons {
+		h.reasons[reason] = healed.WithLabelValues(reason)
+	}
+	return h, nil
+}
+
+// Heal makes one pass over the queue: it peeks at the messages, has the applier bring
+// their aggregates up to date, and then removes those whose event every read model has.
+// It locks messages only if there is something to remove. An error is transient; what
+// was removed until then is.
+func (h *Healer) Heal(ctx context.Context) (removed int, err error) {
+	ctx, cancel := mongox.Patient(ctx, h.options.Timeout)
+	defer cancel()
+	err = h.connection.use(ctx, func(q Queue) error {
+		healed, err := h.apply(ctx, q)
+		if err != nil || len(healed) == 0 {
+			return err
+		}
+		n, err := h.remove(ctx, q, healed)
+		removed += n
+		return err
+	})
+	return removed, err
+}
+
+// Close closes the connection.
+func (h *Healer) Close() { h.connection.hangUp() }
+
+// apply brings the aggregates of dead letters up to date and gives the sequence numbers
+// of those messages whose event every read model has. The messages stay in the queue for
+// now, so their order does not matter.
+func (h *Healer) apply(ctx context.Context, q Queue) (map[int64]bool, error) {
+	type letter struct {
+		sequence, eventID int64
+	}
+	letters := make(map[string][]letter)
+	aggregates := make(map[string]Aggregate)
+	err := pages(ctx, q, h.options.Limit, h.options.LimitBytes, func(m *Message) {
+		if h.reasons[m.Reason] == nil {
+			return
+		}
+		if a, eventID, ok := h.read(m); ok {
+			aggregates[a.ID] = a
+			letters[a.ID] = append(letters[a.ID], letter{m.Sequence, eventID})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	healed := make(map[int64]bool)
+	var troubles []error
+	for id, a := range aggregates {
+		// Whoever has an event has those before it.
+		slices.SortFunc(letters[id], func(x, y letter) int { return cmp.Compare(y.eventID, x.eventID) })
+		has := false
+		for _, l := range letters[id] {
+			if !has {
+				if has, err = h.options.Applier.Apply(ctx, a, l.eventID); err != nil {
+					troubles = append(troubles, fmt.Errorf("bring aggregate %q up to date: %w", id, err))
+					break
+				}
+			}
+			if has {
+				healed[l.sequence] = true
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	if len(troubles) > 0 {
+		// The others are healed meanwhile.
+		h.options.Logger.Warn().Err(troubles[0]).Int("aggregates", len(troubles)).Msg("aggregates of dead letters not brought up to date; retrying")
+	}
+	return healed, nil
+}
+
+// read reads the event of a message.
+func (h *Healer) read(m *Message) (a Aggregate, eventID int64, ok bool) {
+	document, err := event.DecodeBody(m.ContentType, m.Body)
+	if err != nil {
+		return a, 0, false
+	}
+	ev, err := h.options.Reader.Read(document)
+	if err != nil {
+		return a, 0, false
+	}
+	raw := bson.RawValue{Type: ev.RawAggregateID.Type, Value: append([]byte(nil), ev.RawAggregateID.Value...)}
+	return Aggregate{ID: ev.AggregateID, Raw: raw, Type: ev.AggregateType}, ev.EventID, true
+}
+
+// remove receives messages from the front of the queue until it has seen the healed ones,
+// completes these and unlocks the others.
+func (h *Healer) remove(ctx context.Context, q Queue, healed map[int64]bool) (removed int, err error) {
+	var others []Message
+	defer func() {
+		for i := range others {
+			returning, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
+			if e := q.Abandon(returning, &others[i]); e != nil {
+				h.options.Logger.Debug().Err(e).Msg("dead letter not unlocked; its lock will expire")
+			}
+			cancel()
+		}
+	}()
+	counts := make(map[string]int)
+	for seen, size := 0, 0; len(healed) > 0 && seen < h.options.Limit && size < h.options.LimitBytes; {
+		waiting, cancel := context.WithTimeout(ctx, quiet)
+		received, err := q.Receive(waiting, receivePage)
+		late := waiting.Err() != nil && ctx.Err() == nil
+		cancel()
+		if late && len(received) == 0 {
+			break
+		}
+		if err != nil {
+			return removed, fmt.Errorf("receive dead letters: %w", err)
+		}
+		for i := range received {
+			m := received[i]
+			seen, size = seen+1, size+len(m.Body)
+			if !healed[m.Sequence] {
+				m.Body = nil
+				others = append(others, m)
+				continue
+			}
+			if err := q.Complete(ctx, &m); err != nil {
+				others = append(others, received[i+1:]...)
+				return removed, fmt.Errorf("complete dead letter %d: %w", m.Sequence, err)
+			}
+			delete(healed, m.Sequence)
+			removed++
+			counts[m.Reason]++
+			h.reasons[m.Reason].Inc()
+		}
+	}
+	if removed > 0 {
+		h.options.Logger.Info().Any("reasons", counts).Msg("removed dead letters: every read model has their event")
+	}
+	return removed, nil
+}

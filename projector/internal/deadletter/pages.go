@@ -1,0 +1,37 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+)
+
+const (
+	// pageBytes is about how much a page may transfer, and maxPage how many messages it
+	// may have.
+	pageBytes = 1 << 20
+	maxPage   = 50
+)
+
+// pages peeks at the messages of a queue, page by page, and gives each to visit, until
+// there are no more or there were limit messages or limitBytes.
+func pages(ctx context.Context, q Queue, limit, limitBytes int, visit func(*Message)) error {
+	messages, size := 0, 0
+	from, page := int64(0), 1
+	for messages < limit && size < limitBytes {
+		peeked, err := q.Peek(ctx, from, min(page, limit-messages))
+		if err != nil {
+			return fmt.Errorf("peek at dead letters after the first %d: %w", messages, err)
+		}
+		if len(peeked) == 0 {
+			return nil
+		}
+		for i := range peeked {
+			size += len(peeked[i].Body)
+			from = max(from, peeked[i].Sequence+1)
+			visit(&peeked[i])
+		}
+		messages += len(peeked)
+		page = min(max(pageBytes*messages/max(size, 1), 1), maxPage)
+	}
+	return nil
+}

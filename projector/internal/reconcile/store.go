@@ -1,0 +1,196 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// CollectionName is the collection's name in the database of the state.
+const CollectionName = "reconciliations"
+
+// requestTimeout bounds one request.
+const requestTimeout = 10 * time.Second
+
+// Store keeps the lease and the records of one pipeline.
+type Store struct {
+	collection *mongo.Collection
+	pipeline   string
+	holder     string
+	// leased is whether the document of the lease is there.
+	leased atomic.Bool
+}
+
+var _ Records = (*Store)(nil)
+
+// NewStore makes a store in the database of the state, whose concerns it sets itself.
+// pipeline names what is reconciled, holder this process: both are unique.
+func NewStore(db *mongo.Database, pipeline, holder string) *Store {
+	return &Store{
+		collection: db.Collection(CollectionName, options.Collection().SetReadConcern(readconcern.Majority()).
+			SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())),
+		pipeline: pipeline,
+		holder:   holder,
+	}
+}
+
+// leaseID and recordID are the _ids of the two kinds of document.
+func (s *Store) leaseID() bson.D { return bson.D{{Key: "pipeline", Value: s.pipeline}} }
+
+func (s *Store) recordID(projection string) bson.D {
+	return bson.D{{Key: "pipeline", Value: s.pipeline}, {Key: "projection", Value: projection}}
+}
+
+// now is the server's time, and literal keeps a value from being read as an expression.
+const now = "$$NOW"
+
+func fromNow(d time.Duration) bson.D {
+	return bson.D{{Key: "$add", Value: bson.A{now, d.Milliseconds()}}}
+}
+
+func literal(v any) bson.D { return bson.D{{Key: "$literal", Value: v}} }
+
+// longAgo is when a lease ends that nobody has.
+var longAgo = time.Unix(0, 0)
+
+// create creates a document unless it is there. An upsert cannot do that and compare with
+// the server's clock: $expr is not allowed in its filter.
+func (s *Store) create(ctx context.Context, id bson.D, document bson.D) error {
+	_, err := s.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}},
+		bson.D{{Key: "$setOnInsert", Value: document}}, options.UpdateOne().SetUpsert(true))
+	if err != nil && !mongox.DuplicateKeyOnID(err) {
+		return err
+	}
+	return nil
+}
+
+// Hold takes or renews the lease.
+func (s *Store) Hold(ctx context.Context, lease time.Duration) (bool, error) {
+	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	if !s.leased.Load() {
+		if err := s.create(ctx, s.leaseID(), bson.D{{Key: "holder", Value: ""}, {Key: "until", Value: longAgo}}); err != nil {
+			return false, mongox.Explain(ctx, err)
+		}
+		s.leased.Store(true)
+	}
+	result, err := s.collection.UpdateOne(ctx,
+		bson.D{
+			{Key: "_id", Value: s.leaseID()},
+			{Key: "$expr", Value: bson.D{{Key: "$or", Value: bson.A{
+				bson.D{{Key: "$eq", Value: bson.A{"$holder", literal(s.holder)}}},
+				bson.D{{Key: "$lt", Value: bson.A{"$until", now}}},
+			}}}},
+		},
+		bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "holder", Value: literal(s.holder)}, {Key: "until", Value: fromNow(lease)}}}}})
+	if err != nil {
+		return false, mongox.Explain(ctx, err)
+	}
+	return result.MatchedCount == 1, nil
+}
+
+// Release gives the lease back.
+func (s *Store) Release(ctx context.Context) error {
+	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	_, err := s.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: s.leaseID()}, {Key: "holder", Value: s.holder}},
+		bson.D{{Key: "$set", Value: bson.D{{Key: "until", Value: longAgo}}}})
+	if err != nil {
+		return fmt.Errorf("give the lease back: %w", mongox.Explain(ctx, err))
+	}
+	return nil
+}
+
+// record is a record as it is stored.
+type record struct {
+	ID struct {
+		Projection string `bson:"projection"`
+	} `bson:"_id"`
+	Generation int64     `bson:"generation"`
+	Sweep      string    `bson:"sweep"`
+	Began      time.Time `bson:"beganAt"`
+	Through    time.Time `bson:"through"`
+	Due        bool      `bson:"due"`
+}
+
+// Read gives the records of all projections of the pipeline.
+func (s *Store) Read(ctx context.Context) ([]Record, error) {
+	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	cursor, err := s.collection.Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: bson.D{{Key: "_id.pipeline", Value: s.pipeline}, {Key: "_id.projection", Value: bson.D{{Key: "$exists", Value: true}}}}}},
+		bson.D{{Key: "$addFields", Value: bson.D{{Key: "due", Value: bson.D{{Key: "$lte", Value: bson.A{"$dueAt", now}}}}}}},
+	})
+	var stored []record
+	if err == nil {
+		err = cursor.All(ctx, &stored)
+	}
+	if err != nil {
+		return nil, mongox.Explain(ctx, err)
+	}
+	records := make([]Record, len(stored))
+	for i, r := range stored {
+		records[i] = Record{Projection: Projection{r.ID.Projection, r.Generation}, Sweep: r.Sweep, Due: r.Due, Through: r.Through}
+	}
+	return records, nil
+}
+
+// Begin stores that a sweep begins now.
+func (s *Store) Begin(ctx context.Context, p Projection, id string, read Record) (bool, error) {
+	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	if err := s.create(ctx, s.recordID(p.Name), bson.D{{Key: "sweep", Value: ""}, {Key: "dueAt", Value: longAgo}}); err != nil {
+		return false, fmt.Errorf("create the record: %w", mongox.Explain(ctx, err))
+	}
+	set := bson.D{
+		{Key: "generation", Value: literal(p.Generation)},
+		{Key: "sweep", Value: literal(id)},
+		{Key: "beganAt", Value: now},
+		{Key: "dueAt", Value: now},
+	}
+	update := bson.A{bson.D{{Key: "$set", Value: set}}}
+	if read.Through.IsZero() {
+		update = append(update, bson.D{{Key: "$unset", Value: "through"}})
+	}
+	// The sweep of a generation that is gone does not matter any more.
+	free := bson.A{bson.D{{Key: "sweep", Value: ""}}, bson.D{{Key: "generation", Value: bson.D{{Key: "$ne", Value: p.Generation}}}}}
+	result, err := s.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: s.recordID(p.Name)}, {Key: "$or", Value: free}}, update)
+	if err != nil {
+		return false, fmt.Errorf("store that a sweep begins: %w", mongox.Explain(ctx, err))
+	}
+	return result.MatchedCount == 1, nil
+}
+
+// errNotUnderWay says that a sweep is not the one that is under way.
+var errNotUnderWay = errors.New("another sweep is under way")
+
+// End stores that the sweep with the id has ended.
+func (s *Store) End(ctx context.Context, p Projection, id string, verified bool, wait time.Duration) error {
+	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	set := bson.D{{Key: "sweep", Value: literal("")}, {Key: "dueAt", Value: fromNow(wait)}}
+	if verified {
+		set = append(set, bson.E{Key: "through", Value: "$beganAt"})
+	}
+	result, err := s.collection.UpdateOne(ctx,
+		bson.D{{Key: "_id", Value: s.recordID(p.Name)}, {Key: "sweep", Value: id}},
+		bson.A{bson.D{{Key: "$set", Value: set}}})
+	if err == nil && result.MatchedCount == 0 {
+		err = errNotUnderWay
+	}
+	if err != nil {
+		return fmt.Errorf("store that a sweep has ended: %w", mongox.Explain(ctx, err))
+	}
+	return nil
+}
