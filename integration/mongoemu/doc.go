@@ -29,7 +29,7 @@
 //     $replaceWith; upserts.
 //
 //   - Aggregation: $match $project $addFields $set $unset $replaceRoot
-//     $replaceWith $sort $limit $skip $group $count $unwind $sortByCount, and
+//     $replaceWith $sort $limit $skip $group $count $unwind $sortByCount $sample, and
 //     the usual expressions.
 //
 //   - Change streams on a collection, a database or all: $match, $project and

@@ -5,8 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 

@@ -7,17 +7,16 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/projector/internal/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
 // TestEveryRouteGivesTheSameReadModel sends one event to the projector by every way: the
-// topic in both content types, the repair of a gap, and a claim check. A projection
+// topic in both content types, the repair of a gap, a claim check, and a refold. A projection
 // that stores what it gets makes the same document of each, byte for byte.
 func TestEveryRouteGivesTheSameReadModel(t *testing.T) {
 	t.Parallel()
@@ -38,6 +37,7 @@ projections:
 	if err != nil {
 		t.Fatal(err)
 	}
+	store := newOneEvent(t)
 	rapid.Check(t, func(t *rapid.T) {
 		stored, err := bson.Marshal(bson.D{
 			{Key: "_id", Value: drawBSON(t, 0)},
@@ -59,8 +59,9 @@ projections:
 		}{
 			{"topic as JSON", overTopic(event.EncodingJSON)},
 			{"topic as BSON", overTopic(event.EncodingBSON)},
-			{"gap repair", byRepair},
-			{"claim check", byClaimCheck},
+			{"gap repair", byRepair(store)},
+			{"claim check", byClaimCheck(store)},
+			{"refold", byRefold(store)},
 		} {
 			f := projections[0].Fold(nil, []*event.Event{way.read(t, reader, stored)})
 			if f.Err != nil {
@@ -110,37 +111,61 @@ func overTopic(encoding event.Encoding) func(*rapid.T, *event.Reader, bson.Raw) 
 	}
 }
 
-func byRepair(t *rapid.T, reader *event.Reader, stored bson.Raw) *event.Event {
-	next := overTopic(event.EncodingJSON)(t, reader, stored)
-	events, err := eventStoreOf(t, stored).Missing(context.Background(), next, 1, 1, 10)
-	if err != nil || len(events) != 1 {
-		t.Fatalf("%d events, %v", len(events), err)
+func byRepair(store *oneEvent) func(*rapid.T, *event.Reader, bson.Raw) *event.Event {
+	return func(t *rapid.T, reader *event.Reader, stored bson.Raw) *event.Event {
+		next := overTopic(event.EncodingJSON)(t, reader, stored)
+		store.holds(stored)
+		events, err := store.Missing(context.Background(), next, 1, 1, 10)
+		if err != nil || len(events) != 1 {
+			t.Fatalf("%d events, %v", len(events), err)
+		}
+		return events[0]
 	}
-	return events[0]
 }
 
-func byClaimCheck(t *rapid.T, reader *event.Reader, stored bson.Raw) *event.Event {
-	claim := encoded(t, reader, stored, func(e *event.Encoder, ev *event.Event) (event.Message, error) { return e.EncodeClaimCheck(ev, 1) }, event.EncodingJSON)
-	whole, err := eventStoreOf(t, stored).Whole(context.Background(), claim)
-	if err != nil {
-		t.Fatal(err)
+func byClaimCheck(store *oneEvent) func(*rapid.T, *event.Reader, bson.Raw) *event.Event {
+	return func(t *rapid.T, reader *event.Reader, stored bson.Raw) *event.Event {
+		claim := encoded(t, reader, stored, func(e *event.Encoder, ev *event.Event) (event.Message, error) { return e.EncodeClaimCheck(ev, 1) }, event.EncodingJSON)
+		store.holds(stored)
+		whole, err := store.Whole(context.Background(), claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return whole
 	}
-	return whole
+}
+
+func byRefold(store *oneEvent) func(*rapid.T, *event.Reader, bson.Raw) *event.Event {
+	return func(t *rapid.T, _ *event.Reader, stored bson.Raw) *event.Event {
+		ev, err := store.Read(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &ev
+	}
 }
 
 // oneEvent is an event store that holds one event.
-type oneEvent struct{ stored bson.Raw }
-
-func (s oneEvent) Find(context.Context, any, ...options.Lister[options.FindOptions]) (*mongo.Cursor, error) {
-	return mongo.NewCursorFromDocuments([]any{s.stored}, nil, nil)
+type oneEvent struct {
+	*eventstore.Reader
+	server *mongoxtest.Server
 }
 
-func eventStoreOf(t *rapid.T, stored bson.Raw) *eventstore.Reader {
-	r, err := eventstore.NewReader(oneEvent{stored}, event.DefaultFields(), zerolog.Nop())
+func newOneEvent(t *testing.T) *oneEvent {
+	t.Helper()
+	server := mongoxtest.NewServer(t)
+	r, err := eventstore.NewReader(server.Client.Database("shop").Collection("events"), event.DefaultFields(), zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return &oneEvent{Reader: r, server: server}
+}
+
+// holds makes the store answer the next query with that event.
+func (s *oneEvent) holds(stored bson.Raw) {
+	s.server.Answer(bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{
+		{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: bson.A{stored}},
+	}}})
 }
 
 func canonicalJSON(t *rapid.T, raw bson.Raw) string {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
@@ -146,7 +147,10 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	if err := checkReadable(ctx, s.events, c.Fields, c.Stream.Unreadable, p.logger); err != nil {
 		return nil, fmt.Errorf("event store %s: %w", c.MongoDB.Events(), err)
 	}
-	history := scan.NewCollection(s.events, c.Fields.AggregateID, c.Fields.EventID)
+	history, err := eventstore.NewReader(s.events, c.Fields, p.logger)
+	if err != nil {
+		return nil, err
+	}
 	if err := checkEvents(ctx, history, c.MongoDB.Events(), p.logger); err != nil {
 		return nil, err
 	}

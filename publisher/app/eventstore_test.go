@@ -12,9 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
@@ -190,7 +190,7 @@ func (s streamSource) Open(_ context.Context, from watch.Position, _ watch.Shape
 	return s.openStream(from)
 }
 
-func (s historySource) Compare(a, b scan.Position) (int, bool) {
+func (s historySource) Compare(a, b eventstore.Position) (int, bool) {
 	if a.AggregateID.Type != bson.TypeString || b.AggregateID.Type != bson.TypeString {
 		return 0, false
 	}
@@ -198,7 +198,7 @@ func (s historySource) Compare(a, b scan.Position) (int, bool) {
 		cmp.Compare(a.EventID.AsInt64(), b.EventID.AsInt64())), true
 }
 
-func (s historySource) Open(_ context.Context, from, until scan.Position, _ bson.Timestamp) (scan.Cursor, error) {
+func (s historySource) Open(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.Cursor, error) {
 	c := &storeCursor{store: s.eventStore}
 	if !until.IsZero() {
 		c.until = &storedEvent{aggregate: until.AggregateID.StringValue(), number: until.EventID.AsInt64()}
@@ -209,8 +209,8 @@ func (s historySource) Open(_ context.Context, from, until scan.Position, _ bson
 	return c, nil
 }
 
-func (s historySource) Position(document bson.Raw) (scan.Position, bool) {
-	p := scan.Position{AggregateID: document.Lookup("aggregateId"), EventID: document.Lookup("eventId")}
+func (s historySource) Position(document bson.Raw) (eventstore.Position, bool) {
+	p := eventstore.Position{AggregateID: document.Lookup("aggregateId"), EventID: document.Lookup("eventId")}
 	if p.EventID.Type == 0 {
 		p.EventID = bson.RawValue{Type: bson.TypeInt64, Value: make([]byte, 8)}
 	}
@@ -257,7 +257,7 @@ func (c *storeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 		index = index[:end]
 	}
 	if len(index) == 0 {
-		return nil, scan.ErrEnd
+		return nil, eventstore.ErrEnd
 	}
 	index = index[:min(len(index), s.page)]
 	var page []bson.Raw

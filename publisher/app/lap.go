@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
@@ -90,7 +91,7 @@ func (t *term) readStretch(ctx context.Context) error {
 	s := t.pump.at.Scan
 	lap := lapOf(s)
 	from := placeOf(s.AggregateID, s.EventID)
-	var until scan.Position
+	var until eventstore.Position
 	if lap.Wrapped {
 		until = placeOf(lap.FromAggregateID, lap.FromEventID)
 	}
@@ -168,11 +169,11 @@ func (t *term) covers(s checkpoint.Scan, ev *event.Event) bool {
 	lap := lapOf(s)
 	place := placeOf(ev.RawAggregateID, ev.EventID)
 	// notAfter and notBefore count an unknown order in.
-	notAfter := func(end scan.Position) bool {
+	notAfter := func(end eventstore.Position) bool {
 		order, known := t.history.Compare(place, end)
 		return !known || order <= 0
 	}
-	notBefore := func(begin scan.Position) bool {
+	notBefore := func(begin eventstore.Position) bool {
 		order, known := t.history.Compare(place, begin)
 		return !known || order >= 0
 	}
@@ -188,15 +189,15 @@ func (t *term) covers(s checkpoint.Scan, ev *event.Event) bool {
 }
 
 // placeOf is an event's place in the scan; the zero place is before all events.
-func placeOf(aggregateID bson.RawValue, eventID int64) scan.Position {
+func placeOf(aggregateID bson.RawValue, eventID int64) eventstore.Position {
 	if aggregateID.Type == 0 {
-		return scan.Position{}
+		return eventstore.Position{}
 	}
 	kind, data, err := bson.MarshalValue(eventID)
 	if err != nil {
 		panic(fmt.Sprintf("encode an integer: %v", err))
 	}
-	return scan.Position{AggregateID: aggregateID, EventID: bson.RawValue{Type: kind, Value: data}}
+	return eventstore.Position{AggregateID: aggregateID, EventID: bson.RawValue{Type: kind, Value: data}}
 }
 
 func later(a, b bson.Timestamp) bson.Timestamp {

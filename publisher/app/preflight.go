@@ -11,11 +11,11 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
 
 const (
@@ -74,13 +74,13 @@ func checkMongoDB(ctx context.Context, client *mongo.Client) error {
 
 // checkEvents looks at the event store: the index must be there before a scan needs
 // it, because that is when the history is lost already.
-func checkEvents(ctx context.Context, history *scan.Collection, store mongox.Store, logger zerolog.Logger) error {
+func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.Store, logger zerolog.Logger) error {
 	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
 	defer cancel()
 	exists, err := history.CheckIndex(ctx)
 	err = mongox.Explain(ctx, err)
 	switch {
-	case errors.Is(err, scan.ErrIndex):
+	case errors.Is(err, eventstore.ErrIndex):
 		return fmt.Errorf("event store %s: %w", store, err)
 	case mongox.HasCode(err, codeUnauthorized):
 		return fmt.Errorf("event store %s: %w; grant the user listIndexes, find and changeStream on it (the role read on its database)", store, err)

@@ -10,11 +10,12 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
 
 var ok = bson.D{{Key: "ok", Value: 1}}
@@ -83,8 +84,11 @@ func TestTheEventStoreIsCheckedAtTheStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			history := scan.NewCollection(mongoxtest.NewServer(t, test.reply).Client.Database("shop").Collection("events"), "aggregateId", "eventId")
-			err := checkEvents(t.Context(), history, mongox.Store{}, zerolog.Nop())
+			history, err := eventstore.NewReader(mongoxtest.NewServer(t, test.reply).Client.Database("shop").Collection("events"), event.DefaultFields(), zerolog.Nop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = checkEvents(t.Context(), history, mongox.Store{}, zerolog.Nop())
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("says %v", err)
 			}

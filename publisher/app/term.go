@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
@@ -240,7 +241,7 @@ func fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true
 	}
-	for _, target := range []error{publish.ErrRefusals, watch.ErrRefused, scan.ErrRefused, scan.ErrIndex, errOplogTooShort, errSetup, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, readable.ErrUnreadable} {
+	for _, target := range []error{publish.ErrRefusals, watch.ErrRefused, scan.ErrRefused, eventstore.ErrIndex, eventstore.ErrNoOperationTime, errOplogTooShort, errSetup, checkpoint.ErrOtherPipeline, leader.ErrOtherStream, readable.ErrUnreadable} {
 		if errors.Is(err, target) {
 			return true
 		}

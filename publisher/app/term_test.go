@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -531,7 +532,7 @@ func chaos(t *testing.T, random *rand.Rand, terms int) error {
 func TestFatal(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
-		fmt.Errorf("x: %w", watch.ErrRefused), fmt.Errorf("x: %w", scan.ErrRefused), fmt.Errorf("x: %w", scan.ErrIndex), errOplogTooShort,
+		fmt.Errorf("x: %w", watch.ErrRefused), fmt.Errorf("x: %w", scan.ErrRefused), fmt.Errorf("x: %w", eventstore.ErrIndex), fmt.Errorf("x: %w", eventstore.ErrNoOperationTime), errOplogTooShort,
 		fmt.Errorf("x: %w", &publish.SendError{Fault: publish.FaultFatal, Err: io.EOF}),
 	} {
 		if !fatal(err) {

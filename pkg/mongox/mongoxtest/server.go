@@ -20,6 +20,8 @@ type Server struct {
 	// Client is the server's only one; it is disconnected when the test ends.
 	Client *mongo.Client
 
+	deployment *drivertest.MockDeployment
+
 	mu       sync.Mutex
 	commands []bson.Raw
 	silentTo string
@@ -28,8 +30,8 @@ type Server struct {
 // NewServer makes a server that gives these replies. A reply whose ok is 0 is an error.
 func NewServer(t *testing.T, replies ...bson.D) *Server {
 	t.Helper()
-	s := &Server{}
 	deployment := drivertest.NewMockDeployment(replies...)
+	s := &Server{deployment: deployment}
 	opts := options.Client().SetMonitor(&event.CommandMonitor{
 		Started: func(ctx context.Context, e *event.CommandStartedEvent) {
 			s.mu.Lock()
@@ -57,6 +59,9 @@ func NewServer(t *testing.T, replies ...bson.D) *Server {
 	})
 	return s
 }
+
+// Answer adds replies to those that are left.
+func (s *Server) Answer(replies ...bson.D) { s.deployment.AddResponses(replies...) }
 
 // Ignore lets commands of that name wait for an answer for as long as their context
 // lasts.

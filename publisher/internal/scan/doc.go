@@ -27,17 +27,6 @@
 // reads after the cluster time of the last one that was left. The same argument holds for
 // each part: what is read of an aggregate is a prefix, and the stream goes on behind it.
 //
-// Through a mongos the same holds, whatever key the collection is sharded by: each
-// shard walks its index after T, and mongos merges the shards by the scan's sort.
-//
 // The same holds where a scan is continued by another process from a position at
 // or before which everything was published: it repeats from there, in order.
-//
-// # The index
-//
-// The scan walks the index {aggregateId: 1, eventId: 1} by its bounds (min and
-// hint), not by a filter: a comparison in a filter matches one BSON type only, and
-// a store whose aggregate ids are partly strings and partly ObjectIds would be cut
-// off between them. Without the index it refuses to run ([ErrIndex]): a sort of the
-// whole store in memory, for each page, would harm the source.
 package scan

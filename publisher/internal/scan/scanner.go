@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -84,10 +85,10 @@ func New(source Source, options Options) *Scanner {
 // Run hands every event that was in the store at since to handler, from that
 // position on (the event there included) to until (excluded; zero is the end), and some
 // that came later. It returns
-// nil after the last, [ErrIndex] or [ErrRefused] where it cannot go on, the
+// nil after the last, [eventstore.ErrIndex] or [ErrRefused] where it cannot go on, the
 // handler's error, or, where ctx ends, its cause; anything else it tries again.
 // When Run returns, all its goroutines have ended.
-func (s *Scanner) Run(ctx context.Context, from, until Position, since bson.Timestamp, handler Handler) error {
+func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, handler Handler) error {
 	pages := make(chan []bson.Raw, pagesAhead)
 	var health alive
 	health.answered(time.Now())
@@ -114,16 +115,16 @@ func (s *Scanner) Run(ctx context.Context, from, until Position, since bson.Time
 }
 
 // read fills pages until the end, opening the query again after errors that pass.
-func (s *Scanner) read(ctx context.Context, from, until Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) error {
+func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) error {
 	retry := backoff.Backoff{First: backoffFirst, Most: backoffMost}
 	for {
 		moved, err := s.query(ctx, &from, until, since, pages, health)
 		switch {
-		case errors.Is(err, ErrEnd):
+		case errors.Is(err, eventstore.ErrEnd):
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, ErrIndex) || errors.Is(err, ErrRefused):
+		case errors.Is(err, eventstore.ErrIndex) || errors.Is(err, ErrRefused):
 			return err
 		}
 		if refused := refusal(err); refused != nil {
@@ -143,7 +144,7 @@ func (s *Scanner) read(ctx context.Context, from, until Position, since bson.Tim
 
 // query runs one query from the position on, which it moves along, and tells
 // whether it got anything. Its error is never nil.
-func (s *Scanner) query(ctx context.Context, from *Position, until Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) (moved bool, err error) {
+func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until eventstore.Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) (moved bool, err error) {
 	opening, cancel := mongox.Patient(ctx, s.options.Patience)
 	cursor, err := s.source.Open(opening, *from, until, since)
 	err = mongox.Explain(opening, err)
@@ -152,7 +153,7 @@ func (s *Scanner) query(ctx context.Context, from *Position, until Position, sin
 	case err != nil:
 		return false, err
 	case cursor == nil:
-		return false, ErrEnd
+		return false, eventstore.ErrEnd
 	}
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)

@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
 
@@ -58,9 +59,9 @@ func (s *fakeStore) fault() error {
 	return err
 }
 
-func (s *fakeStore) Compare(_, _ scan.Position) (int, bool) { return 0, false }
+func (s *fakeStore) Compare(_, _ eventstore.Position) (int, bool) { return 0, false }
 
-func (s *fakeStore) Open(_ context.Context, from, until scan.Position, _ bson.Timestamp) (scan.Cursor, error) {
+func (s *fakeStore) Open(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.Cursor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.opened++
@@ -77,11 +78,11 @@ func (s *fakeStore) Open(_ context.Context, from, until scan.Position, _ bson.Ti
 	return c, nil
 }
 
-func (s *fakeStore) Position(document bson.Raw) (scan.Position, bool) {
+func (s *fakeStore) Position(document bson.Raw) (eventstore.Position, bool) {
 	if document.Lookup("aggregateId").Type != bson.TypeString {
-		return scan.Position{}, false
+		return eventstore.Position{}, false
 	}
-	return scan.Position{AggregateID: document.Lookup("aggregateId"), EventID: document.Lookup("eventId")}, true
+	return eventstore.Position{AggregateID: document.Lookup("aggregateId"), EventID: document.Lookup("eventId")}, true
 }
 
 type fakeCursor struct {
@@ -118,7 +119,7 @@ func (c *fakeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 		index = index[:end]
 	}
 	if len(index) == 0 {
-		return nil, scan.ErrEnd
+		return nil, eventstore.ErrEnd
 	}
 	var page []bson.Raw
 	for _, e := range index[:min(len(index), s.page)] {
@@ -190,7 +191,7 @@ func TestEveryAggregateIsAPrefixInOrder(t *testing.T) {
 				return
 			}
 			var c collect
-			if err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, scan.Position{}, since, c.handle); err != nil {
+			if err := scan.New(store, scan.Options{}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, since, c.handle); err != nil {
 				problem = err
 				return
 			}
@@ -231,7 +232,7 @@ func TestGoesOnFromAPosition(t *testing.T) {
 		t.Fatal("no position")
 	}
 	var c collect
-	if err := scan.New(store, scan.Options{}).Run(t.Context(), from, scan.Position{}, bson.Timestamp{T: 1}, c.handle); err != nil {
+	if err := scan.New(store, scan.Options{}).Run(t.Context(), from, eventstore.Position{}, bson.Timestamp{T: 1}, c.handle); err != nil {
 		t.Fatal(err)
 	}
 	if want := []stored{{"b", 1}, {"b", 2}, {"c", 1}}; !slices.Equal(c.got, want) {
@@ -254,18 +255,18 @@ func TestEndsWhereItCannotGoOn(t *testing.T) {
 		fault, want error
 		text        string
 	}{
-		"no index":              {fmt.Errorf("%w: create it", scan.ErrIndex), scan.ErrIndex, "create it"},
+		"no index":              {fmt.Errorf("%w: create it", eventstore.ErrIndex), eventstore.ErrIndex, "create it"},
 		"unauthorized":          {mongo.CommandError{Code: 13}, scan.ErrRefused, "grant the user"},
 		"wrong password":        {mongo.CommandError{Code: 18}, scan.ErrRefused, "check the user"},
 		"no min in find":        {mongo.CommandError{Code: 238}, scan.ErrRefused, "min and hint"},
 		"no majority":           {mongo.CommandError{Code: 148}, scan.ErrRefused, "majority"},
-		"nothing at all exists": {scan.ErrEnd, nil, ""},
+		"nothing at all exists": {eventstore.ErrEnd, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := &fakeStore{page: 2, log: []stored{{"a", 1}}, faults: []error{test.fault}}
 			var c collect
-			err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, scan.Position{}, bson.Timestamp{T: 1}, c.handle)
+			err := scan.New(store, scan.Options{}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1}, c.handle)
 			if !errors.Is(err, test.want) || err != nil && !strings.Contains(err.Error(), test.text) {
 				t.Errorf("ended with %v", err)
 			}
@@ -281,7 +282,7 @@ func TestEndsWithItsHandlerAndItsContext(t *testing.T) {
 			store.log = append(store.log, stored{"a", n + 1})
 		}
 		broken := errors.New("no more")
-		err := scan.New(store, scan.Options{}).Run(t.Context(), scan.Position{}, scan.Position{}, bson.Timestamp{T: 1},
+		err := scan.New(store, scan.Options{}).Run(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1},
 			func(context.Context, []bson.Raw) error { return broken })
 		if !errors.Is(err, broken) {
 			t.Errorf("ended with %v, want the handler's error", err)
@@ -290,7 +291,7 @@ func TestEndsWithItsHandlerAndItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Minute, func() { cancel(broken) })
 		var beat atomic.Int64
-		err = scan.New(store, scan.Options{Beat: func() { beat.Add(1) }}).Run(ctx, scan.Position{}, scan.Position{}, bson.Timestamp{T: 1},
+		err = scan.New(store, scan.Options{Beat: func() { beat.Add(1) }}).Run(ctx, eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1},
 			func(ctx context.Context, _ []bson.Raw) error {
 				<-ctx.Done()
 				return ctx.Err()
@@ -314,7 +315,7 @@ func TestStopsBeatingWhenTheServerIsSilent(t *testing.T) {
 		began := time.Now()
 		var c collect
 		err := scan.New(store, scan.Options{Patience: time.Minute, Beat: func() { last.Store(int64(time.Since(began))) }}).
-			Run(ctx, scan.Position{}, scan.Position{}, bson.Timestamp{T: 1}, c.handle)
+			Run(ctx, eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1}, c.handle)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}

@@ -2,6 +2,7 @@ package aggregate_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -101,6 +102,32 @@ func TestStages(t *testing.T) {
 			if got, err := run(t, p, by.docs, by.bytes, docs...); err != nil || got != want {
 				t.Errorf("%s by %+v: %v\n got %s\nwant %s", pipeline, by, err, got, want)
 			}
+		}
+	}
+}
+
+func TestSampleGivesEachDocumentOnce(t *testing.T) {
+	t.Parallel()
+	docs := make([]string, 50)
+	for i := range docs {
+		docs[i] = fmt.Sprintf(`{"_id": %d}`, i)
+	}
+	for _, size := range []int{1, 20, 50, 80} {
+		p, err := compile(t, fmt.Sprintf(`[{"$sample": {"size": %d}}]`, size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := run(t, p, 7, 1<<20, docs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := strings.Split(got, "} {")
+		seen := map[string]bool{}
+		for _, document := range given {
+			seen[strings.Trim(document, "{ }")] = true
+		}
+		if want := min(size, len(docs)); len(given) != want || len(seen) != want {
+			t.Errorf("a sample of %d gives %d documents, %d different", size, len(given), len(seen))
 		}
 	}
 }

@@ -197,6 +197,8 @@ func compileStage(name string, spec bsonraw.Value, vars expr.Vars) (stage, error
 		return &skipping{left: n}, err
 	case "$count":
 		return compileCount(spec)
+	case "$sample":
+		return compileSample(spec)
 	case "$group":
 		return compileGroup(spec, vars)
 	case "$sortByCount":
@@ -206,7 +208,7 @@ func compileStage(name string, spec bsonraw.Value, vars expr.Vars) (stage, error
 	case "$changeStream":
 		return nil, mongoerr.New(40602, "$changeStream is only valid as the first stage in a pipeline.")
 	case "$bucket", "$bucketAuto", "$collStats", "$densify", "$documents", "$facet", "$fill", "$geoNear",
-		"$graphLookup", "$indexStats", "$lookup", "$merge", "$out", "$planCacheStats", "$redact", "$sample",
+		"$graphLookup", "$indexStats", "$lookup", "$merge", "$out", "$planCacheStats", "$redact",
 		"$search", "$setWindowFields", "$unionWith", "$currentOp", "$listSessions", "$listLocalSessions":
 		return nil, mongoerr.Lacking("the aggregation stage %s", name)
 	}

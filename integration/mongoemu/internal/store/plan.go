@@ -108,6 +108,9 @@ func (x *Index) between(lo, hi []byte) (interval, error) {
 			v.hi = string(key)
 		}
 	}
+	if lo != nil && hi != nil && v.lo >= v.hi {
+		return v, mongoerr.New(51175, "The value provided for min() does not come before the value provided for max() in the hinted index")
+	}
 	return v, nil
 }
 

@@ -1,4 +1,4 @@
-package scan
+package eventstore
 
 import (
 	"bytes"
@@ -7,9 +7,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Compare orders two positions as the index of the scan does; see [Source].
-func (c *Collection) Compare(a, b Position) (order int, known bool) {
-	if c.collated.Load() {
+// Compare orders two positions as the index does. known is false if it cannot tell: the
+// collection has a collation of its own, or a position has a type that no valid key has.
+// The collation is known after the first range was opened.
+func (r *Reader) Compare(a, b Position) (order int, known bool) {
+	if r.collated.Load() {
 		return 0, false
 	}
 	order, known = compareValues(a.AggregateID, b.AggregateID)
@@ -19,17 +21,24 @@ func (c *Collection) Compare(a, b Position) (order int, known bool) {
 	return compareValues(a.EventID, b.EventID)
 }
 
-// The places of types in MongoDB's order, of those that a valid key can have:
+// The places of types in MongoDB's order, of those that a valid key or the bound of an
+// aggregate can have:
 // https://www.mongodb.com/docs/manual/reference/bson-type-comparison-order/
 const (
-	rankNumber = iota + 1
+	rankMinKey = iota + 1
+	rankNumber
 	rankString
 	rankBinary
 	rankObjectID
+	rankMaxKey
 )
 
 func rankOf(v bson.RawValue) int {
 	switch v.Type {
+	case bson.TypeMinKey:
+		return rankMinKey
+	case bson.TypeMaxKey:
+		return rankMaxKey
 	case bson.TypeInt32, bson.TypeInt64, bson.TypeDouble:
 		return rankNumber
 	case bson.TypeString:

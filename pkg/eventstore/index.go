@@ -1,4 +1,4 @@
-package scan
+package eventstore
 
 import (
 	"bytes"
@@ -8,49 +8,49 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// CheckIndex fails with [ErrIndex] where the collection exists without the index
-// that scans need, and tells whether the collection exists.
-func (c *Collection) CheckIndex(ctx context.Context) (exists bool, err error) {
-	_, exists, err = c.index(ctx)
+// CheckIndex reports whether the collection exists. It fails with [ErrIndex] if the
+// collection lacks the index of ranges.
+func (r *Reader) CheckIndex(ctx context.Context) (exists bool, err error) {
+	_, exists, err = r.index(ctx)
 	return exists, err
 }
 
-// index gives the name of the index that a scan walks.
-func (c *Collection) index(ctx context.Context) (name string, exists bool, err error) {
-	cursor, err := c.events.Indexes().List(ctx)
+// index gives the name of the index that ranges are read by.
+func (r *Reader) index(ctx context.Context) (name string, exists bool, err error) {
+	cursor, err := r.events.Indexes().List(ctx)
 	if err != nil {
-		return "", false, fmt.Errorf("list indexes of %s.%s: %w", c.events.Database().Name(), c.events.Name(), err)
+		return "", false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
 	}
 	var indexes []bson.Raw
 	if err := cursor.All(ctx, &indexes); err != nil {
-		return "", false, fmt.Errorf("list indexes of %s.%s: %w", c.events.Database().Name(), c.events.Name(), err)
+		return "", false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
 	}
 	if len(indexes) == 0 {
 		return "", false, nil
 	}
-	if name := c.usable(indexes); name != "" {
+	if name := r.usable(indexes); name != "" {
 		return name, true, nil
 	}
 	return "", true, fmt.Errorf("%w: create it with db.getSiblingDB(%q).getCollection(%q).createIndex({%q: 1, %q: 1}, {unique: true}), or without unique if the collection is sharded by a key that this index does not begin with",
-		ErrIndex, c.events.Database().Name(), c.events.Name(), c.aggregateID, c.eventID)
+		ErrIndex, r.events.Database().Name(), r.events.Name(), r.fields.AggregateID, r.fields.EventID)
 }
 
-// usable finds an index that holds every document, in the order of the scan.
-func (c *Collection) usable(indexes []bson.Raw) string {
-	// The index of _id has the collection's own collation, and so must the scan's:
-	// another one could not serve the sort.
+// usable finds an index that holds every document, in the order of ranges.
+func (r *Reader) usable(indexes []bson.Raw) string {
+	// The index of _id has the collection's own collation, and so must this one:
+	// a query could not sort by another one.
 	var collation bson.RawValue
 	for _, index := range indexes {
 		if name, _ := index.Lookup("name").StringValueOK(); name == "_id_" {
 			collation = index.Lookup("collation")
 		}
 	}
-	c.collated.Store(collation.Type != 0)
+	r.collated.Store(collation.Type != 0)
 	for _, index := range indexes {
 		name, _ := index.Lookup("name").StringValueOK()
 		own := index.Lookup("collation")
 		switch {
-		case name == "" || !c.hasKeys(index.Lookup("key")),
+		case name == "" || !r.hasKeys(index.Lookup("key")),
 			truthy(index.Lookup("sparse")),
 			truthy(index.Lookup("hidden")),
 			index.Lookup("partialFilterExpression").Type != 0,
@@ -62,9 +62,9 @@ func (c *Collection) usable(indexes []bson.Raw) string {
 	return ""
 }
 
-// hasKeys tells whether key is {aggregateId: 1, eventId: 1}, no more and no less:
+// hasKeys reports whether key is {aggregateId: 1, eventId: 1}, no more and no less:
 // min must name every field of the index.
-func (c *Collection) hasKeys(key bson.RawValue) bool {
+func (r *Reader) hasKeys(key bson.RawValue) bool {
 	doc, ok := key.DocumentOK()
 	if !ok {
 		return false
@@ -73,7 +73,7 @@ func (c *Collection) hasKeys(key bson.RawValue) bool {
 	if err != nil || len(elements) != 2 {
 		return false
 	}
-	for i, name := range []string{c.aggregateID, c.eventID} {
+	for i, name := range []string{r.fields.AggregateID, r.fields.EventID} {
 		direction, isNumber := elements[i].Value().AsInt64OK()
 		if elements[i].Key() != name || !isNumber || direction != 1 {
 			return false

@@ -24,7 +24,7 @@ func (r *Reader) Sample(ctx context.Context, n int, visit func(*event.Event)) (b
 
 // visit reads n events in the order of their _id and gives the last of these.
 func (r *Reader) visit(ctx context.Context, filter bson.D, order, n int, visit func(*event.Event)) (last bson.RawValue, broken int, err error) {
-	cursor, err := r.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: order}}).SetLimit(int64(n)))
+	cursor, err := r.events.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: order}}).SetLimit(int64(n)))
 	if err != nil {
 		return last, 0, fmt.Errorf("find events: %w", err)
 	}
@@ -32,7 +32,7 @@ func (r *Reader) visit(ctx context.Context, filter bson.D, order, n int, visit f
 	for cursor.Next(ctx) {
 		id := cursor.Current.Lookup("_id")
 		last = bson.RawValue{Type: id.Type, Value: append([]byte(nil), id.Value...)}
-		ev, err := r.events.Read(cursor.Current)
+		ev, err := r.reader.Read(cursor.Current)
 		if err != nil {
 			broken++
 			continue

@@ -1,9 +1,11 @@
-package scan
+package eventstore
 
 import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
 func TestUsableIndex(t *testing.T) {
@@ -34,7 +36,7 @@ func TestUsableIndex(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &Collection{aggregateID: "agg", eventID: "n"}
+			c := &Reader{fields: event.Fields{AggregateID: "agg", EventID: "n"}}
 			var indexes []bson.Raw
 			for _, spec := range []bson.D{test.id, test.index} {
 				raw, err := bson.Marshal(spec)
@@ -52,7 +54,7 @@ func TestUsableIndex(t *testing.T) {
 
 func TestPositionOfADocument(t *testing.T) {
 	t.Parallel()
-	c := &Collection{aggregateID: "agg", eventID: "n"}
+	c := &Reader{fields: event.Fields{AggregateID: "agg", EventID: "n"}}
 	for name, test := range map[string]struct {
 		document bson.D
 		ok       bool

@@ -1,14 +1,16 @@
-package scan_test
+package eventstore_test
 
 import (
 	"errors"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
-	"github.com/penstock-cdc/penstock/publisher/internal/scan"
 )
 
 // newServer is the real driver with a server that gives these replies, in the shape of
@@ -17,6 +19,16 @@ func newServer(t *testing.T, replies ...bson.D) (*mongoxtest.Server, *mongo.Coll
 	t.Helper()
 	s := mongoxtest.NewServer(t, replies...)
 	return s, s.Client.Database("shop").Collection("events")
+}
+
+// newReader reads that collection with the default field names.
+func newReader(t *testing.T, events *mongo.Collection) *eventstore.Reader {
+	t.Helper()
+	r, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func reply(batch string, id int64, documents ...any) bson.D {
@@ -43,7 +55,7 @@ var (
 func TestNotesTheMajoritysOperationTime(t *testing.T) {
 	t.Parallel()
 	s, events := newServer(t, reply("firstBatch", 0), bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: bson.A{}}}}})
-	source := scan.NewCollection(events, "aggregateId", "eventId")
+	source := newReader(t, events)
 	at, err := source.OperationTime(t.Context())
 	if err != nil || at != (bson.Timestamp{T: 77, I: 3}) {
 		t.Errorf("%v: %v", at, err)
@@ -52,7 +64,7 @@ func TestNotesTheMajoritysOperationTime(t *testing.T) {
 	if got := s.Command(t, 0); got != want {
 		t.Errorf("asked by %s, want %s", got, want)
 	}
-	if _, err := source.OperationTime(t.Context()); !errors.Is(err, scan.ErrRefused) {
+	if _, err := source.OperationTime(t.Context()); !errors.Is(err, eventstore.ErrNoOperationTime) {
 		t.Errorf("a server without operation times: %v", err)
 	}
 }
@@ -64,12 +76,12 @@ func TestWalksTheIndexFromAPosition(t *testing.T) {
 		reply("firstBatch", 9, eventOf("b", 4), eventOf("b", 5)),
 		reply("nextBatch", 0, eventOf("c", 1)),
 	)
-	source := scan.NewCollection(events, "aggregateId", "eventId")
+	source := newReader(t, events)
 	from, ok := source.Position(mustMarshal(t, eventOf("b", 4)))
 	if !ok {
 		t.Fatal("no position")
 	}
-	cursor, err := source.Open(t.Context(), from, scan.Position{}, bson.Timestamp{T: 70, I: 1})
+	cursor, err := source.Open(t.Context(), from, eventstore.Position{}, bson.Timestamp{T: 70, I: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +91,7 @@ func TestWalksTheIndexFromAPosition(t *testing.T) {
 			t.Fatalf("page of %d, want %d: %v", len(page), want, err)
 		}
 	}
-	if _, err := cursor.Next(t.Context()); !errors.Is(err, scan.ErrEnd) {
+	if _, err := cursor.Next(t.Context()); !errors.Is(err, eventstore.ErrEnd) {
 		t.Errorf("ended with %v", err)
 	}
 	if err := cursor.Close(t.Context()); err != nil {
@@ -99,7 +111,7 @@ func TestWalksTheIndexFromItsBeginning(t *testing.T) {
 		documents = append(documents, eventOf("a", n+1))
 	}
 	_, events := newServer(t, reply("firstBatch", 0, indexID, index), reply("firstBatch", 0, documents...))
-	cursor, err := scan.NewCollection(events, "aggregateId", "eventId").Open(t.Context(), scan.Position{}, scan.Position{}, bson.Timestamp{T: 70})
+	cursor, err := newReader(t, events).Open(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 70})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +129,9 @@ func TestWithoutItsIndexItRefuses(t *testing.T) {
 	t.Parallel()
 	nothing := bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 26}, {Key: "codeName", Value: "NamespaceNotFound"}, {Key: "errmsg", Value: "ns does not exist: shop.events"}}
 	_, events := newServer(t, reply("firstBatch", 0, indexID), nothing, nothing)
-	source := scan.NewCollection(events, "aggregateId", "eventId")
+	source := newReader(t, events)
 	exists, err := source.CheckIndex(t.Context())
-	if !exists || !errors.Is(err, scan.ErrIndex) {
+	if !exists || !errors.Is(err, eventstore.ErrIndex) {
 		t.Errorf("exists: %v, %v", exists, err)
 	}
 	want := `event store lacks the index that a scan needs: create it with db.getSiblingDB("shop").getCollection("events").createIndex({"aggregateId": 1, "eventId": 1}, {unique: true}), or without unique if the collection is sharded by a key that this index does not begin with`
@@ -129,7 +141,16 @@ func TestWithoutItsIndexItRefuses(t *testing.T) {
 	if exists, err := source.CheckIndex(t.Context()); exists || err != nil {
 		t.Errorf("a collection that does not exist: %v, %v", exists, err)
 	}
-	if cursor, err := source.Open(t.Context(), scan.Position{}, scan.Position{}, bson.Timestamp{T: 1}); cursor != nil || err != nil {
+	if cursor, err := source.Open(t.Context(), eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1}); cursor != nil || err != nil {
 		t.Errorf("a collection that does not exist: %v, %v", cursor, err)
 	}
+}
+
+func mustMarshal(t *testing.T, v any) bson.Raw {
+	t.Helper()
+	raw, err := bson.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }

@@ -1,4 +1,4 @@
-package scan
+package eventstore
 
 import (
 	"math"
@@ -38,7 +38,7 @@ func TestCompareOrdersAsTheIndex(t *testing.T) {
 		}
 		return p
 	}
-	c := &Collection{}
+	c := &Reader{}
 	for i, a := range ordered {
 		for j, b := range ordered {
 			want := 0
@@ -54,6 +54,13 @@ func TestCompareOrdersAsTheIndex(t *testing.T) {
 		}
 		if got, known := c.Compare(position(a, 5), position(a, 6)); !known || got != -1 {
 			t.Errorf("events of %v: %d, %v", a, got, known)
+		}
+		at := position(a, 5)
+		if got, known := c.Compare(Before(at.AggregateID), at); !known || got != -1 {
+			t.Errorf("the bound before %v: %d, %v", a, got, known)
+		}
+		if got, known := c.Compare(After(at.AggregateID), at); !known || got != 1 {
+			t.Errorf("the bound after %v: %d, %v", a, got, known)
 		}
 	}
 	if _, known := c.Compare(position(bson.Null{}, 1), position("a", 1)); known {

@@ -1,0 +1,144 @@
+package eventstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+const (
+	// batchSize bounds the documents of a reply, which 16 MiB bound anyway.
+	batchSize = 4096
+	// pageDocuments and pageBytes bound a page.
+	pageDocuments = 512
+	pageBytes     = 256 << 10
+	// codeNothingBetween is the server's answer to a range whose min is not before its
+	// max.
+	codeNothingBetween = 51175
+)
+
+// Cursor reads the documents of one range. One goroutine uses it. It is an interface so
+// that tests can make one.
+type Cursor interface {
+	// Next gives the next documents, which belong to the receiver. It fails with
+	// [ErrEnd] after the last.
+	Next(ctx context.Context) ([]bson.Raw, error)
+	// Close ends the server's cursor.
+	Close(ctx context.Context) error
+}
+
+// Open begins to read, from the event at from (included) to the one at until
+// (excluded), in the order of the index; a zero from is the beginning, a zero until the
+// end. The reader sees everything up to the cluster time since; zero means no such
+// bound. Open fails with [ErrIndex] if the index is missing. The cursor is nil if the
+// range is empty because the collection does not exist, or because until does not come
+// after from.
+func (r *Reader) Open(ctx context.Context, from, until Position, since bson.Timestamp) (Cursor, error) {
+	cursor, session, err := r.find(ctx, from, until, since, nil)
+	if cursor == nil || err != nil {
+		return nil, err
+	}
+	return &driverCursor{cursor: cursor, session: session}, nil
+}
+
+// find opens a query on the index; both results are nil if the range is empty.
+func (r *Reader) find(ctx context.Context, from, until Position, since bson.Timestamp, projection bson.D) (*mongo.Cursor, *mongo.Session, error) {
+	index, exists, err := r.index(ctx)
+	if err != nil || !exists {
+		return nil, nil, err
+	}
+	session, err := r.events.Database().Client().StartSession()
+	if err != nil {
+		return nil, nil, fmt.Errorf("start session: %w", err)
+	}
+	if !since.IsZero() {
+		if err := session.AdvanceOperationTime(&since); err != nil {
+			session.EndSession(context.WithoutCancel(ctx))
+			return nil, nil, fmt.Errorf("advance session: %w", err)
+		}
+	}
+	opts := options.Find().SetSort(r.keys()).SetHint(index).SetBatchSize(batchSize)
+	if projection != nil {
+		opts.SetProjection(projection)
+	}
+	if !from.IsZero() {
+		opts.SetMin(r.bound(from))
+	}
+	if !until.IsZero() {
+		opts.SetMax(r.bound(until))
+	}
+	cursor, err := r.events.Find(mongo.NewSessionContext(ctx, session), bson.D{}, opts)
+	if err != nil {
+		session.EndSession(context.WithoutCancel(ctx))
+		if mongox.HasCode(err, codeNothingBetween) {
+			return nil, nil, nil
+		}
+		return nil, nil, fmt.Errorf("scan %s: %w", r.name(), err)
+	}
+	return cursor, session, nil
+}
+
+// Position is the place of a document in the index. A document with an array in a key
+// field has none: the index has it once for each element.
+func (r *Reader) Position(document bson.Raw) (p Position, ok bool) {
+	p = Position{AggregateID: document.Lookup(r.fields.AggregateID), EventID: document.Lookup(r.fields.EventID)}
+	for _, v := range []bson.RawValue{p.AggregateID, p.EventID} {
+		if v.Type == bson.TypeArray || v.Type == bson.TypeUndefined {
+			return Position{}, false
+		}
+	}
+	return p, true
+}
+
+func (r *Reader) keys() bson.D {
+	return bson.D{{Key: r.fields.AggregateID, Value: 1}, {Key: r.fields.EventID, Value: 1}}
+}
+
+func (r *Reader) bound(p Position) bson.D {
+	return bson.D{
+		{Key: r.fields.AggregateID, Value: valueOrNull(p.AggregateID)},
+		{Key: r.fields.EventID, Value: valueOrNull(p.EventID)},
+	}
+}
+
+func valueOrNull(v bson.RawValue) any {
+	if v.Type == 0 {
+		return nil
+	}
+	return v
+}
+
+// driverCursor is the driver's cursor in pages.
+type driverCursor struct {
+	cursor  *mongo.Cursor
+	session *mongo.Session
+}
+
+// Next gives what is left of the driver's batch, up to the bounds of a page, and asks
+// the server only if nothing is left.
+func (d *driverCursor) Next(ctx context.Context) ([]bson.Raw, error) {
+	var page []bson.Raw
+	for size := 0; d.cursor.Next(ctx); {
+		page = append(page, bson.Raw(bytes.Clone(d.cursor.Current)))
+		size += len(d.cursor.Current)
+		if d.cursor.RemainingBatchLength() == 0 || size >= pageBytes || len(page) >= pageDocuments {
+			return page, nil
+		}
+	}
+	if err := d.cursor.Err(); err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	return nil, ErrEnd
+}
+
+// Close ends the server's cursor and the session.
+func (d *driverCursor) Close(ctx context.Context) error {
+	defer d.session.EndSession(ctx)
+	return d.cursor.Close(ctx)
+}

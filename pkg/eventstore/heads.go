@@ -1,0 +1,122 @@
+package eventstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Head says which events an aggregate has.
+type Head struct {
+	// AggregateID is the canonical id, and RawAggregateID the id with its type in the
+	// store.
+	AggregateID    string
+	RawAggregateID bson.RawValue
+	// First and Last are the lowest and the highest valid event id.
+	First, Last int64
+	// Events is how many valid events there are. It is less than Last-First+1 if the
+	// history has holes, and more if an event id is there twice.
+	Events int64
+}
+
+// HeadCursor reads the heads of one range. One goroutine uses it. It is an interface so
+// that tests can make one.
+type HeadCursor interface {
+	// Next gives at most 512 heads, which belong to the receiver. It fails with [ErrEnd]
+	// after the last.
+	Next(ctx context.Context) ([]Head, error)
+	// Close ends the server's cursor.
+	Close(ctx context.Context) error
+}
+
+// Heads begins to read the heads of the aggregates between from and until, as [Reader.Open]
+// reads their events. Only the keys of the index are asked for, so the server reads no
+// event document, except where an index entry alone cannot answer: a key field that
+// holds an array, or a collection that is sharded by another key. Documents whose keys
+// break the event contract are left out. The cursor is nil if the range is empty.
+//
+// In a collection with a collation that takes different ids for equal, an aggregate can
+// come in several heads. Nothing is lost: each event is in one of them.
+func (r *Reader) Heads(ctx context.Context, from, until Position, since bson.Timestamp) (HeadCursor, error) {
+	cursor, session, err := r.find(ctx, from, until, since, r.keyProjection())
+	if cursor == nil || err != nil {
+		return nil, err
+	}
+	return &headCursor{reader: r, cursor: cursor, session: session}, nil
+}
+
+// keyProjection leaves only the fields of the index.
+func (r *Reader) keyProjection() bson.D {
+	return bson.D{{Key: "_id", Value: 0}, {Key: r.fields.AggregateID, Value: 1}, {Key: r.fields.EventID, Value: 1}}
+}
+
+// headCursor folds index keys to heads.
+type headCursor struct {
+	reader  *Reader
+	cursor  *mongo.Cursor
+	session *mongo.Session
+	// head is the aggregate that is being read; it is valid if Events is not 0.
+	head  Head
+	ended bool
+}
+
+// Next reads keys until a page is full or the driver's batch is used up with at least
+// one head.
+func (c *headCursor) Next(ctx context.Context) ([]Head, error) {
+	var page []Head
+	for !c.ended {
+		if !c.cursor.Next(ctx) {
+			if err := c.cursor.Err(); err != nil {
+				return nil, fmt.Errorf("read the heads of aggregates: %w", err)
+			}
+			c.ended = true
+			break
+		}
+		if done, ok := c.add(c.cursor.Current); ok {
+			page = append(page, done)
+		}
+		if len(page) >= pageDocuments || len(page) > 0 && c.cursor.RemainingBatchLength() == 0 {
+			return page, nil
+		}
+	}
+	if c.head.Events > 0 {
+		page = append(page, c.head)
+		c.head = Head{}
+	}
+	if len(page) == 0 {
+		return nil, ErrEnd
+	}
+	return page, nil
+}
+
+// add takes a key, and gives the head before it if the key begins another aggregate.
+func (c *headCursor) add(key bson.Raw) (done Head, ok bool) {
+	ev, err := c.reader.reader.ReadPosition(key)
+	if err != nil {
+		return Head{}, false
+	}
+	if c.head.Events > 0 && c.head.AggregateID == ev.AggregateID {
+		c.head.Last = ev.EventID
+		c.head.Events++
+		return Head{}, false
+	}
+	done, ok = c.head, c.head.Events > 0
+	raw := ev.RawAggregateID
+	c.head = Head{
+		AggregateID:    ev.AggregateID,
+		RawAggregateID: bson.RawValue{Type: raw.Type, Value: bytes.Clone(raw.Value)},
+		First:          ev.EventID,
+		Last:           ev.EventID,
+		Events:         1,
+	}
+	return done, ok
+}
+
+// Close ends the server's cursor and the session.
+func (c *headCursor) Close(ctx context.Context) error {
+	defer c.session.EndSession(ctx)
+	return c.cursor.Close(ctx)
+}

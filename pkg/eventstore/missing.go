@@ -1,0 +1,65 @@
+package eventstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// missingBytes is about how much Missing reads at once.
+const missingBytes = 16 << 20
+
+// Missing reads at most limit of the events from ≤ eventId ≤ to of the aggregate of
+// ev, in order. None means that the store does not have the first of them, or that the
+// first of them breaks the contract. The latter is logged, and such an event counts as
+// missing: it cannot be projected either. Missing may give fewer events than there are,
+// but at least one: it stops after about 16 MiB.
+func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
+	cursor, err := r.events.Find(ctx,
+		bson.D{
+			{Key: r.fields.AggregateID, Value: ev.RawAggregateID},
+			{Key: r.fields.EventID, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lte", Value: to}}},
+		},
+		options.Find().SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}).SetLimit(int64(limit)))
+	if err != nil {
+		return nil, r.wrap(err, ev, from, to)
+	}
+	defer closeCursor(ctx, cursor)
+	var events []*event.Event
+	for size := 0; size < missingBytes && cursor.Next(ctx); {
+		found, err := r.Read(bytes.Clone(cursor.Current))
+		if err != nil {
+			r.logger.Error().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
+				Msg("an event in the event store breaks the contract: its aggregate cannot go on")
+			break
+		}
+		size += len(found.Document)
+		events = append(events, &found)
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, r.wrap(err, ev, from, to)
+	}
+	return events, nil
+}
+
+// Whole reads the event with the keys of ev. It fails with [ErrNotFound] if the store
+// does not have the event.
+func (r *Reader) Whole(ctx context.Context, ev *event.Event) (*event.Event, error) {
+	events, err := r.Missing(ctx, ev, ev.EventID, ev.EventID, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(events) == 0 {
+		return nil, fmt.Errorf("read event %d of aggregate %q: %w", ev.EventID, ev.AggregateID, ErrNotFound)
+	}
+	return events[0], nil
+}
+
+func (r *Reader) wrap(err error, ev *event.Event, from, to int64) error {
+	return fmt.Errorf("read events %d to %d of aggregate %q: %w", from, to, ev.AggregateID, err)
+}

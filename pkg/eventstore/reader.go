@@ -1,0 +1,107 @@
+package eventstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+var (
+	// ErrEnd says that a cursor has given everything.
+	ErrEnd = errors.New("all events of the range have been read")
+	// ErrIndex says that the event store lacks the index of ranges; the text says how to
+	// create it.
+	ErrIndex = errors.New("event store lacks the index that a scan needs")
+	// ErrNotFound says that the event store does not have an event.
+	ErrNotFound = errors.New("event is not in the event store")
+	// ErrNoOperationTime says that the server is no replica set.
+	ErrNoOperationTime = errors.New("the server gives no operation time; it must be a replica set")
+)
+
+// Reader reads the events collection. It is safe for concurrent use; its cursors are
+// not.
+type Reader struct {
+	events *mongo.Collection
+	fields event.Fields
+	reader *event.Reader
+	logger zerolog.Logger
+	// collated says that the collection has a collation other than the simple one.
+	collated atomic.Bool
+}
+
+// NewReader makes a reader of the events collection, whose documents name their fields
+// so. It reads from the primary and what a majority holds, whatever the collection's
+// own settings are. It fails if the names are invalid.
+func NewReader(events *mongo.Collection, fields event.Fields, logger zerolog.Logger) (*Reader, error) {
+	reader, err := event.NewReader(fields)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{
+		events: events.Clone(options.Collection().
+			SetReadConcern(readconcern.Majority()).
+			SetReadPreference(readpref.Primary())),
+		fields: fields,
+		reader: reader,
+		logger: logger,
+	}, nil
+}
+
+// Read reads an event of the store in the form that it has when it comes over the
+// topic ([event.Canonical]). The event aliases document unless its form differs. A
+// document that breaks the contract is an [*event.ContractError], and the event then
+// has the keys that could be read.
+func (r *Reader) Read(document bson.Raw) (event.Event, error) {
+	canonical, err := event.Canonical(document)
+	if err != nil {
+		return event.Event{Document: document}, err
+	}
+	return r.reader.Read(canonical)
+}
+
+// OperationTime is a cluster time up to which a read that begins now sees everything.
+// It asks for one document with majority read concern. The operation time of that reply
+// is the majority commit point, where that of a ping would be what the primary alone
+// has applied.
+func (r *Reader) OperationTime(ctx context.Context) (bson.Timestamp, error) {
+	session, err := r.events.Database().Client().StartSession()
+	if err != nil {
+		return bson.Timestamp{}, fmt.Errorf("start session: %w", err)
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	err = r.events.FindOne(mongo.NewSessionContext(ctx, session), bson.D{},
+		options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+		return bson.Timestamp{}, fmt.Errorf("read operation time: %w", err)
+	}
+	at := session.OperationTime()
+	if at == nil || at.IsZero() {
+		return bson.Timestamp{}, ErrNoOperationTime
+	}
+	return *at, nil
+}
+
+// name is the collection's, for errors.
+func (r *Reader) name() string { return r.events.Database().Name() + "." + r.events.Name() }
+
+// closeTimeout bounds the end of a cursor that has not been read to its end.
+const closeTimeout = time.Second
+
+// closeCursor tells the server, within bounded time, that nobody reads on. Otherwise
+// the server keeps the cursor for ten minutes.
+func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = cursor.Close(ctx)
+}
