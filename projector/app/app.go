@@ -157,13 +157,13 @@ func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
 // compose makes the parts and starts those that run beside draining in group.
 func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, g *guard.Guard, connected func()) (*drain.Acceptor, error) {
 	c := p.config
-	names := make([]string, len(p.projections))
+	served := make([]park.Served, len(p.projections))
 	for i, projection := range p.projections {
-		names[i] = projection.Name()
+		served[i].Projection = projection.Name()
 	}
 	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry})
-	parked := park.NewStore(s.parked, park.Options{Projections: names, Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
+	parked := park.NewStore(s.parked, park.Options{Served: served, Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.events, c.Fields, p.logger)
 	if err != nil {
 		return nil, err

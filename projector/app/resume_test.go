@@ -271,7 +271,7 @@ func (w *world) pod(ctx context.Context, r run, pods *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
-	list := park.NewStore(w.list, park.Options{Projections: []string{"tally"}, Reasons: reasons(), FirstRetry: 10 * time.Millisecond, MaxRetry: time.Second})
+	list := park.NewStore(w.list, park.Options{Served: []park.Served{{Projection: "tally"}}, Reasons: reasons(), FirstRetry: 10 * time.Millisecond, MaxRetry: time.Second})
 	sequence := event.SequenceStrict
 	if r.increasing {
 		sequence = event.SequenceIncreasing

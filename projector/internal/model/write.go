@@ -29,6 +29,9 @@ type Write struct {
 	// From is the watermark of the state that was folded: the guard. To, greater than
 	// From, is the last event folded and the watermark after the write.
 	From, To int64
+	// Foreign is that of the state that was folded: exactly that document is removed
+	// first.
+	Foreign *Foreign
 	// Document holds the own fields of a document to create: without the engine's.
 	Document bson.Raw
 	// Update holds $set, $unset and $push of own fields; nil means that only the

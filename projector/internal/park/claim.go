@@ -48,9 +48,26 @@ type resumable struct {
 	Attempts       int           `bson:"attempts"`
 }
 
+// ofGeneration matches the markers of a generation.
+func ofGeneration(g Served) bson.D {
+	filter := bson.D{{Key: fieldProjection, Value: g.Projection}, {Key: fieldGeneration, Value: nil}}
+	if later := g.later(); later > 0 {
+		filter[1].Value = later
+	}
+	return filter
+}
+
 // Claim takes the marker that has been due for longest, for the duration of lease: no
-// other process gets it before the lease ends. The result is false if none is due.
+// other process gets it before the lease ends. It takes markers of served generations
+// only. The result is false if none is due.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, error) {
+	var served bson.A
+	for _, g := range s.serving() {
+		served = append(served, ofGeneration(g))
+	}
+	if len(served) == 0 {
+		return Claimed{}, false, nil
+	}
 	ctx, cancel := mongox.Patient(ctx, requestTimeout)
 	defer cancel()
 	claim, now := bson.NewObjectID(), time.Now()
@@ -58,7 +75,7 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, 
 	err := s.collection.FindOneAndUpdate(ctx,
 		bson.D{
 			{Key: fieldRetryAt, Value: bson.D{{Key: "$lte", Value: now}}},
-			{Key: fieldProjection, Value: bson.D{{Key: "$in", Value: s.options.Projections}}},
+			{Key: "$or", Value: served},
 		},
 		bson.D{{Key: "$set", Value: bson.D{{Key: fieldRetryAt, Value: now.Add(lease)}, {Key: fieldClaim, Value: claim}}}},
 		options.FindOneAndUpdate().SetSort(bson.D{{Key: fieldRetryAt, Value: 1}})).Decode(&m)

@@ -19,7 +19,7 @@ const lease = time.Minute
 func newClaims(t *testing.T) (*parktest.Collection, *park.Store) {
 	t.Helper()
 	c := parktest.NewCollection()
-	s := park.NewStore(c, park.Options{Projections: []string{"users"}, FirstRetry: time.Second, MaxRetry: 8 * time.Second})
+	s := park.NewStore(c, park.Options{Served: []park.Served{{Projection: "users"}}, FirstRetry: time.Second, MaxRetry: 8 * time.Second})
 	parkOne(t, s, model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 5, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}})
 	parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "users", AggregateID: "8"}, Reason: "rejected", EventID: 1, Head: 1})
 	parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "of another pod", AggregateID: "7"}, Reason: "missing", EventID: 1, Head: 1, Resumes: true})

@@ -17,17 +17,19 @@ const countTimeout = 10 * time.Second
 // bursts.
 const afterChange = time.Second
 
-// Group is a projection and a reason.
+// Group is a generation of a projection and a reason.
 type Group struct {
 	Projection string `bson:"projection"`
+	// Generation is 0 for the first one.
+	Generation int64  `bson:"generation,omitempty"`
 	Reason     string `bson:"reason"`
 }
 
-// Count gives the number of parked aggregates by projection and reason.
+// Count gives the number of parked aggregates by generation and reason.
 func (s *Store) Count(ctx context.Context) (map[Group]int64, error) {
 	cursor, err := s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$group", Value: bson.D{
-			{Key: "_id", Value: bson.D{{Key: "projection", Value: "$_id.projection"}, {Key: "reason", Value: "$reason"}}},
+			{Key: "_id", Value: bson.D{{Key: "projection", Value: "$_id.projection"}, {Key: "generation", Value: "$_id.generation"}, {Key: "reason", Value: "$reason"}}},
 			{Key: "count", Value: bson.D{{Key: "$sum", Value: int64(1)}}},
 		}}},
 	})
@@ -81,11 +83,16 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// publish shows the counts of the projections of this process.
+// publish shows the counts of the projections that this process serves, over all of its
+// generations.
 func (s *Store) publish(counts map[Group]int64) {
-	for _, projection := range s.options.Projections {
+	sums := make(map[[2]string]int64)
+	for _, g := range s.serving() {
 		for _, reason := range s.options.Reasons {
-			s.parked.WithLabelValues(projection, reason).Set(float64(counts[Group{projection, reason}]))
+			sums[[2]string{g.Projection, reason}] += counts[Group{g.Projection, g.later(), reason}]
 		}
+	}
+	for labels, n := range sums {
+		s.parked.WithLabelValues(labels[:]...).Set(float64(n))
 	}
 }

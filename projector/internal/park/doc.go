@@ -1,7 +1,9 @@
 // Package park keeps the list of parked aggregates: in which projection an aggregate
 // does not go on, why, and how far its events have been acknowledged since. The markers
-// are in the collection parked of the state database, one for each projection and
-// aggregate.
+// are in the collection parked of the state database, one for each aggregate in each
+// generation of a projection. The markers of one generation say nothing about another: an
+// event can fail under a new definition and not under the old one, or the other way round.
+// A process claims markers of the generations that it serves.
 //
 //	              Park, permanent           deleted by an operator
 //	(no marker) ──────────────────▶ parked ───────────────────────▶ (no marker)

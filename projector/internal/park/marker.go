@@ -122,6 +122,17 @@ func (s *Store) Advance(ctx context.Context, heads []model.Head) error {
 	return nil
 }
 
+// Forget deletes the markers of a generation that is no longer written, and gives how many
+// there were.
+func (s *Store) Forget(ctx context.Context, g Served) (int64, error) {
+	result, err := s.collection.DeleteMany(ctx, ofGeneration(g))
+	if err != nil {
+		return 0, fmt.Errorf("delete the markers of generation %d of %s: %w", g.Generation, g.Projection, err)
+	}
+	s.notify()
+	return result.DeletedCount, nil
+}
+
 // clip cuts a text to the bytes that a marker has room for.
 func clip(text string) string {
 	if len(text) > maxErrorBytes {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +40,7 @@ func keyOf(u *model.Unit) key {
 const (
 	fieldID             = "_id"
 	fieldProjection     = "_id.projection"
+	fieldGeneration     = "_id.generation"
 	fieldRawAggregateID = "rawAggregateId"
 	fieldReason         = "reason"
 	fieldError          = "error"
@@ -58,6 +60,19 @@ const (
 // maxKeys bounds the keys of one request.
 const maxKeys = 1000
 
+// Served is a generation of a projection that this process writes.
+type Served struct {
+	Projection string
+	// Generation counts from 1; 0 means the first one.
+	Generation int64
+}
+
+// later is 0 for the first generation, as in a marker's _id.
+func (s Served) later() int64 {
+	u := model.Unit{Generation: s.Generation}
+	return u.Later()
+}
+
 // Collection is what a store needs of a [*mongo.Collection]. Its writes must be
 // acknowledged by a majority and its reads be of what a majority has, on the
 // primary.
@@ -66,14 +81,15 @@ type Collection interface {
 	FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult
 	BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error)
 	DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error)
+	DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error)
 	Aggregate(ctx context.Context, pipeline any, opts ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error)
 }
 
 // Options refine a [Store].
 type Options struct {
-	// Projections are those whose parked aggregates are counted, even where there are
-	// none, and resumed.
-	Projections []string
+	// Served are the generations whose parked aggregates are counted, even if there are
+	// none, and resumed. [Store.Serve] replaces them.
+	Served []Served
 	// Reasons are all reasons of markers, for the metric.
 	Reasons []string
 	// Registerer receives penstock_projector_parked_aggregates{projection,reason}; nil
@@ -95,6 +111,9 @@ type Store struct {
 	parked     *prometheus.GaugeVec
 	// changed asks Run to count soon.
 	changed chan struct{}
+
+	mu     sync.Mutex
+	served []Served
 }
 
 // NewStore makes a store on its collection.
@@ -108,11 +127,34 @@ func NewStore(c Collection, o Options) *Store {
 			Help: "Parked aggregates by projection and reason, over all processes: each of them reports the same number.",
 		}, []string{"projection", "reason"}),
 		changed: make(chan struct{}, 1),
+		served:  slices.Clone(o.Served),
 	}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(s.parked)
 	}
 	return s
+}
+
+// Serve replaces the generations whose parked aggregates are counted and resumed.
+// Markers of other generations stay as they are.
+func (s *Store) Serve(served []Served) {
+	s.mu.Lock()
+	before := s.served
+	s.served = slices.Clone(served)
+	s.mu.Unlock()
+	for _, gone := range before {
+		if !slices.ContainsFunc(served, func(g Served) bool { return g.Projection == gone.Projection }) {
+			s.parked.DeletePartialMatch(prometheus.Labels{"projection": gone.Projection})
+		}
+	}
+	s.notify()
+}
+
+// serving are the generations that this process writes now.
+func (s *Store) serving() []Served {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served
 }
 
 // Parked gives the position of each unit.

@@ -180,7 +180,7 @@ func TestCounts(t *testing.T) {
 			return nil
 		}
 		registry := prometheus.NewRegistry()
-		s := park.NewStore(c, park.Options{Projections: []string{"users", "orders"}, Reasons: []string{"missing", "rejected"}, Registerer: registry})
+		s := park.NewStore(c, park.Options{Served: []park.Served{{Projection: "users"}, {Projection: "users", Generation: 2}, {Projection: "orders", Generation: 1}}, Reasons: []string{"missing", "rejected"}, Registerer: registry})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
@@ -202,6 +202,17 @@ func TestCounts(t *testing.T) {
 		parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "users", AggregateID: "8"}, EventID: 1, Head: 1, Reason: "rejected"})
 		<-time.After(2 * time.Second)
 		shows("1", "1")
+		// The generations of a projection count together, those that are not served do not.
+		for _, generation := range []int64{2, 3} {
+			u := seven
+			u.Generation = generation
+			parkOne(t, s, model.Marker{Unit: u, EventID: 1, Head: 1, Reason: "missing", Resumes: true})
+		}
+		<-time.After(2 * time.Second)
+		shows("2", "1")
+		second := seven
+		second.Generation = 2
+		c.Delete(parktest.KeyOf(second))
 		c.Delete(parktest.KeyOf(seven))
 		<-time.After(time.Minute)
 		shows("0", "1")

@@ -69,6 +69,8 @@ type unit struct {
 	// written.
 	document  bson.Raw
 	watermark int64
+	// foreign is the document of an older generation that was loaded.
+	foreign *model.Foreign
 	// missing are events that were read from the event store, still to be folded.
 	missing []*eventView
 	// run is what is being folded, and fold what came of it.

@@ -43,8 +43,8 @@
 //   - timestamp, which fails where the event has none;
 //   - event, with all of these as fields, and those of the store's document that the
 //     contract does not know;
-//   - state, the document before the event without _id, lastEventId and
-//     lastUpdatedAt; an empty map where there is none.
+//   - state, the document before the event without _id, lastEventId, lastUpdatedAt and
+//     lastGeneration; an empty map where there is none.
 //
 // A field of state that is absent reads as null, at any depth: state.status !=
 // 'shipped' holds before the first event. has() and .? still tell absent from null.

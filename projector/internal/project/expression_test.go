@@ -112,7 +112,7 @@ func TestExpressions(t *testing.T) {
 		{"state.status + 1", "error: these types do not go together"},
 		{"state.status > 1", "error: these types do not go together"},
 		{"state.old + 1", `{"v":{"$numberLong":"42"}}`},
-		{"has(state._id) || has(state.lastEventId) || has(state.lastUpdatedAt)", `{"v":false}`},
+		{"has(state._id) || has(state.lastEventId) || has(state.lastUpdatedAt) || has(state.lastGeneration)", `{"v":false}`},
 		{"size(state)", `{"v":{"$numberLong":"2"}}`},
 		{"size(state.items)", `{"v":{"$numberLong":"2"}}`},
 		{"state.items.exists(i, i.sku == 'b')", `{"v":true}`},
@@ -137,7 +137,7 @@ func TestExpressions(t *testing.T) {
 		{"timestamp('2026-01-01T00:00:00Z') - payload.at", "error: has no form in BSON"},
 		{"NaN", "compile"},
 	}
-	state := rawOf(t, `{"_id":"a-1","lastEventId":8,"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"old":41,"items":[{"sku":"a"},{"sku":"b"}]}`)
+	state := rawOf(t, `{"_id":"a-1","lastEventId":8,"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"lastGeneration":2,"old":41,"items":[{"sku":"a"},{"sku":"b"}]}`)
 	for _, test := range tests {
 		t.Run(test.expression, func(t *testing.T) {
 			t.Parallel()

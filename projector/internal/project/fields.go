@@ -9,15 +9,20 @@ import (
 
 // The fields of a read model document that belong to the engine.
 const (
-	fieldID            = "_id"
-	fieldLastEventID   = "lastEventId"
-	fieldLastUpdatedAt = "lastUpdatedAt"
+	fieldID             = "_id"
+	fieldLastEventID    = "lastEventId"
+	fieldLastUpdatedAt  = "lastUpdatedAt"
+	fieldLastGeneration = "lastGeneration"
 )
 
 // engineOwned says whether a top-level field belongs to the engine. No projection
 // sees or writes it.
 func engineOwned(name string) bool {
-	return name == fieldID || name == fieldLastEventID || name == fieldLastUpdatedAt
+	switch name {
+	case fieldID, fieldLastEventID, fieldLastUpdatedAt, fieldLastGeneration:
+		return true
+	}
+	return false
 }
 
 // emptyDocument is the encoding of {} and of [].

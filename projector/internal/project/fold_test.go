@@ -105,7 +105,7 @@ func TestOperators(t *testing.T) {
 			p := on(t, test.handler)
 			var before bson.Raw
 			if test.before != "" {
-				before = rawOf(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},`, 1))
+				before = rawOf(t, strings.Replace(test.before, "{", `{"_id":"a-1","lastEventId":{"$numberLong":"7"},"lastUpdatedAt":{"$date":"2026-01-01T00:00:00Z"},"lastGeneration":{"$numberLong":"2"},`, 1))
 			}
 			f := p.Fold(before, []*event.Event{eventOf(t, 8, "E", test.payload)})
 			if want, isError := strings.CutPrefix(test.after, "error: "); isError {

@@ -106,6 +106,30 @@ func TestResumedInBetween(t *testing.T) {
 	}
 }
 
+// TestASupersededUnitIsNotParked holds that the events of a unit whose document is of a
+// newer generation stay pending: the caller is about to learn of that generation.
+func TestASupersededUnitIsNotParked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.down = map[string]error{"counts": fmt.Errorf("load one: %w", model.ErrSuperseded)}
+	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), project.Park)
+	if !errors.Is(err, model.ErrSuperseded) || verdicts(results) != "pending" || len(b.lot.parked) > 0 {
+		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.lot.parked)
+	}
+}
+
+// TestAForeignDocumentIsRemovedByTheNextWrite holds that the write of a unit names the
+// document of an older generation that was loaded.
+func TestAForeignDocumentIsRemovedByTheNextWrite(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections)
+	b.foreign = &model.Foreign{Generation: 1, Watermark: 9}
+	b.process(t, events(t, "one", "1 Add"), project.Hold, "done")
+	if w := b.writes[0][0]; w.Foreign != b.foreign {
+		t.Errorf("wrote %+v", w)
+	}
+}
+
 // TestNothingIsParkedWhileNothingCanBeWritten holds that an outage of the whole store
 // does not put every aggregate into the list.
 func TestNothingIsParkedWhileNothingCanBeWritten(t *testing.T) {

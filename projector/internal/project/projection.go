@@ -15,8 +15,8 @@ import (
 )
 
 // State is a read model document as a projection sees it: its own fields without
-// the engine's (_id, lastEventId, lastUpdatedAt). nil means that there is no
-// document; an empty document is not nil.
+// the engine's (_id, lastEventId, lastUpdatedAt, lastGeneration). nil means that there
+// is no document; an empty document is not nil.
 type State = bson.Raw
 
 // Func is a projection in Go: the state after ev, given the state before. It is

@@ -33,6 +33,8 @@ type memory struct {
 	unreleased int
 	// room bounds the documents of one load; 0 for any number.
 	room int
+	// foreign is in every state.
+	foreign *model.Foreign
 	// down are the collections that cannot be loaded.
 	down map[string]error
 }
@@ -60,7 +62,7 @@ func (m *memory) Load(ctx context.Context, units []model.Unit) ([]model.State, e
 			loaded[i].Unavailable = err
 			continue
 		}
-		loaded[i] = model.State{Document: m.documents[u], Watermark: m.marks[u], Err: m.broken[u]}
+		loaded[i] = model.State{Document: m.documents[u], Watermark: m.marks[u], Err: m.broken[u], Foreign: m.foreign}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

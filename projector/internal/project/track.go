@@ -2,6 +2,7 @@ package project
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -69,14 +70,14 @@ func (t *track) foldAll(units []*unit, loaded []model.State) (writing []*unit) {
 			t.active = append(t.active, u)
 			continue
 		case state.Unavailable != nil:
-			u.trouble = state.Unavailable
+			u.trouble, u.unparkable = state.Unavailable, errors.Is(state.Unavailable, model.ErrSuperseded)
 			continue
 		case state.Err != nil:
 			u.cause = u.failure(u.firstOpen(), ReasonDocument, state.Err)
 			t.failing = append(t.failing, u)
 			continue
 		default:
-			u.document, u.watermark = state.Document, state.Watermark
+			u.document, u.watermark, u.foreign = state.Document, state.Watermark, state.Foreign
 		}
 		u.settleUpToWatermark()
 		u.plan(t.strict)

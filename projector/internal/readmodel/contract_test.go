@@ -19,7 +19,14 @@ type stand struct {
 	*Loader
 }
 
-func newStand(t *testing.T, db database) stand {
+// tester is a test, or a run of one with drawn values.
+type tester interface {
+	Helper()
+	Context() context.Context
+	Cleanup(f func())
+}
+
+func newStand(t tester, db database) stand {
 	t.Helper()
 	s := stand{newWriter(db, WriterOptions{}), newLoader(db, LoaderOptions{})}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +92,7 @@ func (s stand) expect(t *testing.T, k model.Unit, watermark int64, document stri
 			t.Fatal(err)
 		}
 		for _, e := range d {
-			if e.Key != fieldID && e.Key != fieldLastEventID && e.Key != fieldLastUpdatedAt {
+			if e.Key != fieldID && e.Key != fieldLastEventID && e.Key != fieldLastUpdatedAt && e.Key != fieldLastGeneration {
 				own = append(own, e)
 			}
 		}
@@ -250,6 +257,7 @@ func testContract(t *testing.T, db database) {
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Erase, To: 3})
 		s.expect(t, k, 4, `{"a":4}`)
 	})
+	t.Run("Generations", func(t *testing.T) { testGenerations(t, db) })
 	t.Run("ManyKeys", func(t *testing.T) {
 		s := newStand(t, db)
 		var operations []model.Write

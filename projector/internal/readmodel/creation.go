@@ -116,7 +116,7 @@ func verdictOnCreation(err error) model.Written {
 // overtaken tells which creations are stale: their document is there, or their
 // watermark is another.
 func (w *Writer) overtaken(ctx context.Context, collection string, operations []*model.Write) ([]bool, error) {
-	documents, err := w.watermarks(ctx, collection, operations)
+	documents, err := w.look(ctx, collection, operations)
 	if err != nil {
 		return nil, err
 	}
@@ -130,14 +130,19 @@ func (w *Writer) overtaken(ctx context.Context, collection string, operations []
 	}
 	stale := make([]bool, len(operations))
 	for i, o := range operations {
-		_, exists := documents[o.AggregateID]
-		stale[i] = exists || sides[sideKey{o.Projection, o.AggregateID}] != o.From
+		stale[i] = documents[o.AggregateID] != nil || sides[sideKeyOf(&o.Unit)] != o.From
 	}
 	return stale, nil
 }
 
 // sideKey is the _id of a watermark.
-type sideKey struct{ projection, aggregateID string }
+type sideKey struct {
+	projection, aggregateID string
+	// later is 0 for the first generation.
+	later int64
+}
+
+func sideKeyOf(u *model.Unit) sideKey { return sideKey{u.Projection, u.AggregateID, u.Later()} }
 
 // sideWatermarks reads the watermarks of keys without a document; 0 where there is
 // none.
@@ -150,11 +155,12 @@ func sideWatermarks(ctx context.Context, db database, keys []*model.Unit) (map[s
 	for _, document := range found {
 		projection, _ := document.Lookup(fieldID, fieldProjection).StringValueOK()
 		aggregateID, _ := document.Lookup(fieldID, fieldAggregateID).StringValueOK()
+		later, _ := document.Lookup(fieldID, fieldGeneration).AsInt64OK()
 		watermark, ok := watermarkOf(document)
 		if !ok {
 			return nil, fmt.Errorf("watermark of %s in %s has no %s", aggregateID, projection, fieldLastEventID)
 		}
-		watermarks[sideKey{projection, aggregateID}] = watermark
+		watermarks[sideKey{projection, aggregateID, later}] = watermark
 	}
 	return watermarks, nil
 }

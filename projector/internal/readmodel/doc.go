@@ -6,8 +6,9 @@
 // A read model document has the aggregate's id as _id, the id of its last event as
 // lastEventId and the time of its last change as lastUpdatedAt. An aggregate
 // without a document keeps its watermark in the collection watermarks, under
-// {projection, aggregateId}: it says that there is no document as of that event.
-// Where the document exists, it alone is the watermark.
+// {projection, aggregateId}, with the generation if that is not the first. It says that
+// there is no document as of that event. Where the document exists, it alone is the
+// watermark.
 //
 // # Guards
 //
@@ -15,11 +16,11 @@
 // that still is the watermark. So of two that fold the same events, one is stale
 // and looks again, and it does not matter which.
 //
-//	Update         update {_id, lastEventId: from}
+//	Update         update {_id, lastEventId: from, lastGeneration}
 //	Create         insert; E11000 on _id is stale
 //	MoveWatermark  upsert of the side watermark, $max
-//	Delete         the same, then delete {_id, lastEventId: from}
-//	Erase          the same, then delete {_id, lastEventId: {$lte: to}}
+//	Delete         the same, then delete {_id, lastEventId: from, lastGeneration}
+//	Erase          the same, then delete {_id, lastEventId: {$lte: to}, lastGeneration}
 //
 // A delete raises the side watermark first. Should the process die in between, the
 // document still stands with its own watermark, the event comes again, and the
@@ -30,6 +31,36 @@
 // watermark, if that is still the one the fold started from. To read it would not be
 // enough: a batch that creates and deletes a document leaves nothing for the insert
 // to conflict with but that watermark.
+//
+// # Generations
+//
+// The definitions of a projection have generations 1, 2, 3 … A document names its
+// generation as lastGeneration, and a side watermark names it in its _id. The first
+// generation names itself nowhere: documents from before there were generations belong to
+// it. Its guards match lastGeneration: null.
+//
+// A new generation is built in a shadow collection, and then takes the name of the live
+// one. A pod that does not know that may still write for the old generation. These
+// statements hold at any time, whatever such a pod does:
+//
+//   - A document of generation g with the watermark w is the fold of the events up to w
+//     under definition g, unless it was falsified by hand.
+//   - A side watermark w of generation g says that this fold has no document. So it stays
+//     true if the documents are renamed, dropped or built again.
+//   - No write of one generation matches a document or a watermark of another one, with
+//     one exception, the removal below. So a stale pod changes no document of the live
+//     generation.
+//   - An insert takes effect only if there is no document under the aggregate's id. So a
+//     stale pod creates a document only if the live generation has none, and then the
+//     live generation's side watermark is its true state.
+//
+// A document of an older generation is therefore absent for the unit that loads it
+// (State.Foreign), and the unit goes on from its side watermark. Its next write first
+// removes exactly that document, guarded by the document's own generation and watermark.
+// Nothing is lost if the process ends in between. A document of a newer generation means
+// that the unit's own one is out of force: it loads as [model.ErrSuperseded], and nothing
+// removes the document. Both rest on numbers that only rise: no generation's number is
+// ever used again, not even that of a build that was given up.
 //
 // # What a reply tells
 //

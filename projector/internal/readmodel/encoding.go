@@ -19,9 +19,13 @@ const (
 	fieldID            = "_id"
 	fieldLastEventID   = "lastEventId"
 	fieldLastUpdatedAt = "lastUpdatedAt"
-	fieldUpdatedAt     = "updatedAt"
-	fieldProjection    = "projection"
-	fieldAggregateID   = "aggregateId"
+	// fieldLastGeneration is the generation of a document, fieldGeneration that in the
+	// _id of a watermark. The first generation has neither.
+	fieldLastGeneration = "lastGeneration"
+	fieldGeneration     = "generation"
+	fieldUpdatedAt      = "updatedAt"
+	fieldProjection     = "projection"
+	fieldAggregateID    = "aggregateId"
 	// fieldCreations counts the documents created over a watermark: a change that
 	// makes a concurrent write to it conflict.
 	fieldCreations = "creations"
@@ -92,22 +96,34 @@ func (b *builder) elements(document []byte) *builder {
 // raw closes the outermost document.
 func (b *builder) raw() bson.Raw { return b.end().dst }
 
-// guard matches the document with exactly that watermark.
-func guard(id string, watermark int64) bson.Raw {
-	return build(len(id)+48).string(fieldID, id).int(fieldLastEventID, watermark).raw()
+// ofGeneration makes a filter match documents of a generation only; 0 means the first.
+func (b *builder) ofGeneration(later int64) *builder {
+	if later == 0 {
+		b.dst = bsoncore.AppendNullElement(b.dst, fieldLastGeneration)
+		return b
+	}
+	return b.int(fieldLastGeneration, later)
 }
 
-// outdated matches the document with a watermark up to that.
-func outdated(id string, watermark int64) bson.Raw {
-	return build(len(id)+64).string(fieldID, id).document(fieldLastEventID).int("$lte", watermark).end().raw()
+// guard matches the unit's document with exactly that watermark.
+func guard(u *model.Unit, watermark int64) bson.Raw {
+	return build(len(u.AggregateID)+80).string(fieldID, u.AggregateID).int(fieldLastEventID, watermark).ofGeneration(u.Later()).raw()
+}
+
+// outdated matches the unit's document with a watermark up to that.
+func outdated(u *model.Unit, watermark int64) bson.Raw {
+	return build(len(u.AggregateID)+96).string(fieldID, u.AggregateID).document(fieldLastEventID).int("$lte", watermark).end().ofGeneration(u.Later()).raw()
 }
 
 // newDocument makes a document to insert: the engine's fields come first, where the
 // server finds them soon.
 func newDocument(o *model.Write, now time.Time) bson.Raw {
-	return build(len(o.Document)+len(o.AggregateID)+80).
-		string(fieldID, o.AggregateID).int(fieldLastEventID, o.To).time(fieldLastUpdatedAt, now).
-		elements(o.Document).raw()
+	b := build(len(o.Document)+len(o.AggregateID)+104).
+		string(fieldID, o.AggregateID).int(fieldLastEventID, o.To).time(fieldLastUpdatedAt, now)
+	if later := o.Later(); later > 0 {
+		b.int(fieldLastGeneration, later)
+	}
+	return b.elements(o.Document).raw()
 }
 
 // guardedUpdate makes the update of a document. Where only the watermark moves,
@@ -132,19 +148,23 @@ func guardedUpdate(o *model.Write, now time.Time) update {
 	if found {
 		b.elements(set)
 	}
-	return update{filter: guard(o.AggregateID, o.From), change: b.end().raw()}
+	return update{filter: guard(&o.Unit, o.From), change: b.end().raw()}
 }
 
 // sideID appends the _id of a watermark.
-func (b *builder) sideID(name string, k *model.Unit) *builder {
-	return b.document(name).string(fieldProjection, k.Projection).string(fieldAggregateID, k.AggregateID).end()
+func (b *builder) sideID(name string, u *model.Unit) *builder {
+	b.document(name).string(fieldProjection, u.Projection).string(fieldAggregateID, u.AggregateID)
+	if later := u.Later(); later > 0 {
+		b.int(fieldGeneration, later)
+	}
+	return b.end()
 }
 
 // sideUpdate raises the watermark of a key without a document. Being an upsert by
 // _id alone, it is retried by the server itself when two make it at once.
 func sideUpdate(o *model.Write, now time.Time) update {
 	return update{
-		filter: build(128).sideID(fieldID, &o.Unit).raw(),
+		filter: build(160).sideID(fieldID, &o.Unit).raw(),
 		change: build(96).
 			document("$max").int(fieldLastEventID, o.To).end().
 			document("$set").time(fieldUpdatedAt, now).end().raw(),
@@ -158,7 +178,7 @@ func sideUpdate(o *model.Write, now time.Time) update {
 // the _id.
 func sideFence(o *model.Write, now time.Time) update {
 	return update{
-		filter: build(128).sideID(fieldID, &o.Unit).int(fieldLastEventID, o.From).raw(),
+		filter: build(160).sideID(fieldID, &o.Unit).int(fieldLastEventID, o.From).raw(),
 		change: build(96).
 			document("$inc").int(fieldCreations, 1).end().
 			document("$set").time(fieldUpdatedAt, now).end().raw(),
@@ -181,15 +201,31 @@ func byID(ids []string) bson.Raw {
 
 // bySideID matches the watermarks of these keys.
 func bySideID(keys []*model.Unit) bson.Raw {
-	b := build(64 + 128*len(keys)).document(fieldID).array("$in")
+	b := build(64 + 160*len(keys)).document(fieldID).array("$in")
 	for i, k := range keys {
 		b.sideID(strconv.Itoa(i), k)
 	}
 	return b.end().end().raw()
 }
 
-// watermarkOnly projects what a watermark needs.
-var watermarkOnly = build(32).int(fieldLastEventID, 1).raw()
+// sidesOf matches the watermarks of a generation of a projection, except for its record
+// (see [Record]). The range is what the index on _id serves: a document compares field by
+// field, and every document is greater than every string.
+func sidesOf(projection string, generation int64) bson.Raw {
+	b := build(192+2*len(projection)).document(fieldID).
+		document("$gt").string(fieldProjection, projection).string(fieldAggregateID, "").end().
+		document("$lt").string(fieldProjection, projection).document(fieldAggregateID).end().end().
+		end()
+	name := fieldID + "." + fieldGeneration
+	if u := (model.Unit{Generation: generation}); u.Later() > 0 {
+		return b.int(name, u.Later()).raw()
+	}
+	b.dst = bsoncore.AppendNullElement(b.dst, name)
+	return b.raw()
+}
+
+// watermarkOnly projects the watermark and the generation.
+var watermarkOnly = build(64).int(fieldLastEventID, 1).int(fieldLastGeneration, 1).raw()
 
 // watermarkOf reads lastEventId, of whatever numeric type.
 func watermarkOf(document bson.Raw) (int64, bool) {

@@ -8,14 +8,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// matches understands equality, $in and $lte.
+// matches understands equality, also with null for what is absent, $in and $lte, and the
+// one range that there is.
 func matches(filter, document bson.Raw) bool {
 	elements, err := filter.Elements()
 	if err != nil {
 		panic(err)
 	}
 	for _, e := range elements {
-		value, err := document.LookupErr(e.Key())
+		value, err := document.LookupErr(strings.Split(e.Key(), ".")...)
+		if err != nil && e.Value().Type == bson.TypeNull {
+			continue
+		}
 		if err != nil || !matchesValue(e.Value(), value) {
 			return false
 		}
@@ -29,7 +33,12 @@ func matchesValue(want, got bson.RawValue) bool {
 		if err != nil {
 			panic(err)
 		}
-		if strings.HasPrefix(elements[0].Key(), "$") {
+		if len(elements) == 2 && elements[0].Key() == "$gt" {
+			// A range of the watermarks of one projection: all but its record.
+			return got.Document().Lookup(fieldProjection).Equal(elements[0].Value().Document().Lookup(fieldProjection)) &&
+				(got.Document().Lookup(fieldAggregateID).StringValue() != "" || got.Document().Lookup(fieldGeneration).Type != 0)
+		}
+		if len(elements) > 0 && strings.HasPrefix(elements[0].Key(), "$") {
 			operand := elements[0].Value()
 			switch elements[0].Key() {
 			case "$in":

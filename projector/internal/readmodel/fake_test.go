@@ -83,7 +83,8 @@ func (f *fakeDatabase) findNow(ctx context.Context, collection string, filter, p
 			continue
 		}
 		if projection != nil {
-			document = build(64).raw2(document.Lookup(fieldID), fieldID).raw2(document.Lookup(fieldLastEventID), fieldLastEventID).raw()
+			document = build(64).raw2(document.Lookup(fieldID), fieldID).raw2(document.Lookup(fieldLastEventID), fieldLastEventID).
+				raw2(document.Lookup(fieldLastGeneration), fieldLastGeneration).raw()
 		}
 		found = append(found, bytes.Clone(document))
 	}
@@ -227,7 +228,12 @@ func (f *fakeDatabase) documents(collection string) map[string]bson.Raw {
 			if id, ok := r.id.StringValueOK(); ok {
 				found[id] = r.document
 			} else {
-				found[r.id.Document().Lookup(fieldProjection).StringValue()+"/"+r.id.Document().Lookup(fieldAggregateID).StringValue()] = r.document
+				id := r.id.Document()
+				name := id.Lookup(fieldProjection).StringValue() + "/" + id.Lookup(fieldAggregateID).StringValue()
+				if later, ok := id.Lookup(fieldGeneration).AsInt64OK(); ok {
+					name += fmt.Sprint("/", later)
+				}
+				found[name] = r.document
 			}
 		}
 	}

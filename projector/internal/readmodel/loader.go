@@ -96,8 +96,8 @@ func (l *Loader) Release(states []model.State) {
 	l.budget.give(bytes)
 }
 
-// errForeign says that a document is not the engine's.
-var errForeign = errors.New("the document has no valid " + fieldLastEventID + ": it is no read model of Penstock's")
+// errNoReadModel says that a document is not the engine's.
+var errNoReadModel = errors.New("the document has no valid " + fieldLastEventID + ": it is no read model of Penstock's")
 
 // load loads a group of keys of one collection.
 func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit) []model.State {
@@ -184,7 +184,7 @@ func (l *Loader) documents(ctx context.Context, collection string, keys []model.
 			id, _ := document.Lookup(fieldID).StringValueOK()
 			read[id] = true
 			for _, i := range asked[id] {
-				answers[i] = stateOf(document)
+				answers[i] = stateOf(document, &keys[i], answers[i].Watermark)
 				bytes += len(answers[i].Document)
 			}
 		}
@@ -197,10 +197,22 @@ func (l *Loader) documents(ctx context.Context, collection string, keys []model.
 	}
 }
 
-func stateOf(document bson.Raw) model.State {
+// stateOf is the state of a unit under whose aggregate's id a document was found. side
+// is the unit's watermark if the document is not its own.
+func stateOf(document bson.Raw, u *model.Unit, side int64) model.State {
 	watermark, ok := watermarkOf(document)
 	if !ok {
-		return model.State{Err: errForeign}
+		return model.State{Err: errNoReadModel}
+	}
+	generation, ok := generationOf(document)
+	own := max(u.Generation, model.FirstGeneration)
+	switch {
+	case !ok:
+		return model.State{Err: errNoGeneration}
+	case generation > own:
+		return model.State{Unavailable: fmt.Errorf("load %s of %s, of which there is generation %d: %w", u.AggregateID, u.Projection, generation, model.ErrSuperseded)}
+	case generation < own:
+		return model.State{Watermark: side, Foreign: &model.Foreign{Generation: generation, Watermark: watermark}}
 	}
 	return model.State{Document: document, Watermark: watermark}
 }
@@ -217,6 +229,6 @@ func (l *Loader) sides(ctx context.Context, keys []model.Unit, indexes []int, an
 			answers[i].Unavailable = fmt.Errorf("load watermarks: %w", mongox.Explain(ctx, err))
 			continue
 		}
-		answers[i].Watermark = watermarks[sideKey{keys[i].Projection, keys[i].AggregateID}]
+		answers[i].Watermark = watermarks[sideKeyOf(&keys[i])]
 	}
 }

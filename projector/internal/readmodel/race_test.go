@@ -184,7 +184,7 @@ func TestForeignDocument(t *testing.T) {
 				t.Fatal(err)
 			}
 			states, err := s.Load(t.Context(), []model.Unit{k})
-			if err != nil || !errors.Is(states[0].Err, errForeign) {
+			if err != nil || !errors.Is(states[0].Err, errNoReadModel) {
 				t.Errorf("%s: %+v, %v", lastEventID, states, err)
 			}
 			s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{}`)})

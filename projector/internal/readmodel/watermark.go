@@ -34,7 +34,7 @@ func (w *Writer) moveWatermarks(ctx context.Context, operations []*model.Write) 
 	var together, apart []update
 	var togetherAt, apartAt []int
 	for i, o := range operations {
-		if w.locked.has(sideKey{o.Projection, o.AggregateID}, now) {
+		if w.locked.has(sideKeyOf(&o.Unit), now) {
 			apart, apartAt = append(apart, sideUpdate(o, now)), append(apartAt, i)
 		} else {
 			together, togetherAt = append(together, sideUpdate(o, now)), append(togetherAt, i)
@@ -48,7 +48,7 @@ func (w *Writer) moveWatermarks(ctx context.Context, operations []*model.Write) 
 	}
 	for i, result := range results {
 		if result.Status == model.Unknown && mongox.HasCode(result.Err, codeWriteConflict) {
-			w.locked.add(sideKey{operations[i].Projection, operations[i].AggregateID}, time.Now())
+			w.locked.add(sideKeyOf(&operations[i].Unit), time.Now())
 		}
 	}
 	return results

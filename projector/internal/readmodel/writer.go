@@ -85,9 +85,21 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 	start := time.Now()
 	results := make([]model.Written, len(operations))
 	kinds := make(map[commitFunc][]int)
+	var foreign []int
 	for i := range operations {
 		if rejected, ok := tooLarge(&operations[i]); ok {
 			results[i] = rejected
+		} else if operations[i].Foreign != nil {
+			foreign = append(foreign, i)
+		}
+	}
+	left := w.removeForeign(ctx, collection, operations, foreign)
+	for i := range operations {
+		if results[i].Status != model.Unknown {
+			continue
+		}
+		if result, ok := left[i]; ok {
+			results[i] = result
 			continue
 		}
 		do := way(&operations[i])
@@ -183,9 +195,9 @@ func (w *Writer) update(ctx context.Context, collection string, operations []*mo
 		updates[i] = guardedUpdate(o, now)
 	}
 	matched, err := w.db.update(ctx, collection, updates)
-	return w.resolve(ctx, collection, operations, matched, err, func(o *model.Write, watermark int64, exists bool) model.Status {
+	return w.resolve(ctx, collection, operations, matched, err, func(o *model.Write, found *found) model.Status {
 		// Whoever brought the document to just this watermark, folded the same events.
-		if exists && watermark == o.To {
+		if found != nil && found.generation == generation(&o.Unit) && found.watermark == o.To {
 			return model.Applied
 		}
 		return model.Stale
@@ -196,7 +208,7 @@ func (w *Writer) update(ctx context.Context, collection string, operations []*mo
 // documents it found: where that is less than all, the documents' watermarks tell
 // which operations took effect.
 func (w *Writer) resolve(ctx context.Context, collection string, operations []*model.Write, matched int, err error,
-	verdict func(o *model.Write, watermark int64, exists bool) model.Status,
+	verdict func(o *model.Write, found *found) model.Status,
 ) []model.Written {
 	expected := 0
 	results := judgeAll(err, len(operations), func(int) model.Written {
@@ -206,39 +218,43 @@ func (w *Writer) resolve(ctx context.Context, collection string, operations []*m
 	if expected == 0 || matched == expected {
 		return results
 	}
-	watermarks, err := w.watermarks(ctx, collection, operations)
+	documents, err := w.look(ctx, collection, operations)
 	for i, o := range operations {
 		switch {
 		case results[i].Status != model.Applied:
 		case err != nil:
 			results[i] = model.Written{Status: model.Unknown, Err: err}
 		default:
-			watermark, exists := watermarks[o.AggregateID]
-			results[i].Status = verdict(o, watermark, exists)
+			results[i].Status = verdict(o, documents[o.AggregateID])
 		}
 	}
 	return results
 }
 
-// watermarks reads the watermarks of documents, those that exist.
-func (w *Writer) watermarks(ctx context.Context, collection string, operations []*model.Write) (map[string]int64, error) {
+// found is what is known of a document.
+type found struct{ watermark, generation int64 }
+
+// look looks for the documents of operations, by aggregate. Those that are not there are
+// not in the result.
+func (w *Writer) look(ctx context.Context, collection string, operations []*model.Write) (map[string]*found, error) {
 	ids := make([]string, len(operations))
 	for i, o := range operations {
 		ids[i] = o.AggregateID
 	}
-	found, err := w.db.find(ctx, collection, byID(ids), watermarkOnly, len(ids))
+	read, err := w.db.find(ctx, collection, byID(ids), watermarkOnly, len(ids))
 	if err != nil {
 		return nil, err
 	}
-	watermarks := make(map[string]int64, len(found))
-	for _, document := range found {
-		// A document without a watermark is somebody else's; the loader says so.
+	documents := make(map[string]*found, len(read))
+	for _, document := range read {
+		// The loader reports a document that is no read model.
 		watermark, _ := watermarkOf(document)
+		generation, _ := generationOf(document)
 		if id, ok := document.Lookup(fieldID).StringValueOK(); ok {
-			watermarks[id] = watermark
+			documents[id] = &found{watermark, generation}
 		}
 	}
-	return watermarks, nil
+	return documents, nil
 }
 
 // insert creates documents for a projection that never deletes. That the insert
@@ -271,9 +287,9 @@ func (w *Writer) remove(ctx context.Context, collection string, operations []*mo
 		filters := make([]bson.Raw, len(part))
 		for i, o := range part {
 			if kind == model.Delete {
-				filters[i] = guard(o.AggregateID, o.From)
+				filters[i] = guard(&o.Unit, o.From)
 			} else {
-				filters[i] = outdated(o.AggregateID, o.To)
+				filters[i] = outdated(&o.Unit, o.To)
 			}
 		}
 		deleted, err := w.db.remove(ctx, collection, filters)
@@ -281,8 +297,9 @@ func (w *Writer) remove(ctx context.Context, collection string, operations []*mo
 			// There was most likely nothing to erase.
 			continue
 		}
-		for i, result := range w.resolve(ctx, collection, part, deleted, err, func(_ *model.Write, _ int64, exists bool) model.Status {
-			if exists {
+		for i, result := range w.resolve(ctx, collection, part, deleted, err, func(o *model.Write, found *found) model.Status {
+			// A document of an older generation is not the one that was to be deleted.
+			if found != nil && found.generation >= generation(&o.Unit) {
 				return model.Stale
 			}
 			return model.Applied

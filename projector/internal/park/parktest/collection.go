@@ -33,6 +33,7 @@ func KeyOf(u model.Unit) Key {
 // group is what markers are counted by.
 type group struct {
 	Projection string `bson:"projection"`
+	Generation int64  `bson:"generation,omitempty"`
 	Reason     string `bson:"reason"`
 }
 
@@ -173,7 +174,20 @@ func (c *Collection) DeleteOne(ctx context.Context, filter any, _ ...options.Lis
 	return &mongo.DeleteResult{DeletedCount: 1}, nil
 }
 
-// Aggregate counts the markers by projection and reason.
+// DeleteMany deletes the markers that match.
+func (c *Collection) DeleteMany(ctx context.Context, filter any, _ ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error) {
+	defer c.mu.Unlock()
+	if err := c.begin(ctx, "delete"); err != nil {
+		return nil, err
+	}
+	keys := c.matching(filter)
+	for _, key := range keys {
+		delete(c.markers, key)
+	}
+	return &mongo.DeleteResult{DeletedCount: int64(len(keys))}, nil
+}
+
+// Aggregate counts the markers by projection, generation and reason.
 func (c *Collection) Aggregate(ctx context.Context, _ any, _ ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
 	defer c.mu.Unlock()
 	if err := c.begin(ctx, "aggregate"); err != nil {
@@ -182,7 +196,7 @@ func (c *Collection) Aggregate(ctx context.Context, _ any, _ ...options.Lister[o
 	counts := make(map[group]int64)
 	for key, marker := range c.markers {
 		reason, _ := marker["reason"].(string)
-		counts[group{Projection: key.Projection, Reason: reason}]++
+		counts[group{Projection: key.Projection, Generation: key.Generation, Reason: reason}]++
 	}
 	var groups []any
 	for g, n := range counts {
@@ -222,6 +236,11 @@ func matches(key Key, marker bson.M, conditions bson.D) bool {
 			value = decode(key)
 		case "_id.projection":
 			value = key.Projection
+		case "_id.generation":
+			value = key.Generation
+			if exists = key.Generation != 0; !exists && condition.Value == nil {
+				continue
+			}
 		default:
 			value, exists = marker[condition.Key]
 		}

@@ -1,0 +1,81 @@
+package park_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
+)
+
+// TestGenerationsHaveTheirOwnMarkers holds that a marker concerns one generation of its
+// projection, that the first generation can be named or not, and that a process resumes
+// the generations that it serves.
+func TestGenerationsHaveTheirOwnMarkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		second, third := seven, seven
+		second.Generation, third.Generation = 2, 3
+		c := parktest.NewCollection()
+		s := park.NewStore(c, park.Options{Served: []park.Served{{Projection: "users"}}})
+		parkOne(t, s, model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 3, Resumes: true})
+		parkOne(t, s, model.Marker{Unit: second, Reason: "missing", EventID: 4, Head: 4, Resumes: true})
+
+		named := seven
+		named.Generation = 1
+		positions, err := s.Parked(t.Context(), []model.Unit{seven, named, second, third})
+		if err != nil || positions[0].EventID != 3 || positions[1].EventID != 3 || positions[2].EventID != 4 || positions[3].EventID != 0 {
+			t.Errorf("parked at %v, %v", positions, err)
+		}
+		if err := s.Advance(t.Context(), []model.Head{{Unit: third, EventID: 5}}); !errors.Is(err, park.ErrNotParked) {
+			t.Errorf("advanced a generation that is not parked: %v", err)
+		}
+		if err := s.Advance(t.Context(), []model.Head{{Unit: second, EventID: 6}}); err != nil || c.Marker(parktest.KeyOf(seven))["head"] != int64(3) {
+			t.Errorf("advanced the second generation to %v: %v", c.Marker(parktest.KeyOf(seven)), err)
+		}
+
+		<-time.After(time.Minute)
+		first := claim(t, s)
+		if first.Generation != 0 || first.Head != 3 {
+			t.Errorf("claimed %+v", first)
+		}
+		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
+			t.Errorf("claimed a generation that is not served, %v", err)
+		}
+		s.Serve([]park.Served{{Projection: "users", Generation: 2}})
+		claimed := claim(t, s)
+		if claimed.Generation != 2 || claimed.Head != 6 {
+			t.Errorf("claimed %+v", claimed)
+		}
+		if head, err := s.Finish(t.Context(), claimed, 6, lease); head != 0 || err != nil || c.Marker(parktest.KeyOf(seven)) == nil {
+			t.Errorf("finished the second generation: head %d, %v, the marker of the first is %v", head, err, c.Marker(parktest.KeyOf(seven)))
+		}
+		s.Serve(nil)
+		<-time.After(2 * lease)
+		if _, ok, err := s.Claim(t.Context(), lease); ok || err != nil {
+			t.Errorf("claimed although nothing is served, %v", err)
+		}
+	})
+}
+
+// TestForgetDeletesOneGeneration holds that the markers of one generation of one
+// projection go, and no others.
+func TestForgetDeletesOneGeneration(t *testing.T) {
+	t.Parallel()
+	for _, generation := range []int64{0, 1, 2} {
+		c := parktest.NewCollection()
+		s := park.NewStore(c, park.Options{})
+		second, other := seven, seven
+		second.Generation, other.Projection = 2, "orders"
+		for _, u := range []model.Unit{seven, second, other} {
+			parkOne(t, s, model.Marker{Unit: u, Reason: "rejected", EventID: 3, Head: 3})
+		}
+		n, err := s.Forget(t.Context(), park.Served{Projection: "users", Generation: generation})
+		if n != 1 || err != nil || c.Marker(parktest.KeyOf(other)) == nil || (c.Marker(parktest.KeyOf(seven)) == nil) != (generation < 2) || (c.Marker(parktest.KeyOf(second)) == nil) != (generation == 2) {
+			t.Errorf("forgot %d markers of generation %d, %v; left %v", n, generation, err, c.Keys())
+		}
+	}
+}

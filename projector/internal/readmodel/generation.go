@@ -1,0 +1,86 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// errNoGeneration says that a document names a generation that there cannot be.
+var errNoGeneration = errors.New("the document has no valid " + fieldLastGeneration + ": it is no read model of Penstock's")
+
+// generation is that of a unit, counted from 1.
+func generation(u *model.Unit) int64 { return max(u.Generation, model.FirstGeneration) }
+
+// generationOf reads the generation of a document, counted from 1.
+func generationOf(document bson.Raw) (int64, bool) {
+	v, err := document.LookupErr(fieldLastGeneration)
+	if err != nil || v.Type == bson.TypeNull {
+		return model.FirstGeneration, true
+	}
+	n, ok := v.AsInt64OK()
+	return n, ok && n >= model.FirstGeneration
+}
+
+// forgetPage bounds the watermarks that are deleted at once.
+const forgetPage = 1000
+
+// Forget deletes the watermarks of a generation that is no longer written, and gives how
+// many there were. It takes them page by page, so it can be ended and called again.
+func Forget(ctx context.Context, db *mongo.Database, projection string, generation int64) (int, error) {
+	return forget(ctx, onMongo(db), projection, generation)
+}
+
+func forget(ctx context.Context, db database, projection string, generation int64) (total int, err error) {
+	for {
+		page, _, err := db.page(ctx, watermarksCollection, sidesOf(projection, generation), forgetPage, forgetPage*len(sidesOf(projection, generation)))
+		if err != nil || len(page) == 0 {
+			return total, err
+		}
+		filters := make([]bson.Raw, len(page))
+		for i, document := range page {
+			id := document.Lookup(fieldID)
+			filters[i] = bsoncore.BuildDocument(nil, bsoncore.AppendValueElement(nil, fieldID, bsoncore.Value{Type: bsoncore.Type(id.Type), Data: id.Value}))
+		}
+		removed, err := db.remove(ctx, watermarksCollection, filters)
+		total += removed
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// removeForeign removes the documents of older generations that some of the operations
+// found under their aggregate's id, each of them only if it still is the one that was
+// found. It gives the results of the operations that cannot go on because of it.
+func (w *Writer) removeForeign(ctx context.Context, collection string, operations []model.Write, indexes []int) map[int]model.Written {
+	if len(indexes) == 0 {
+		return nil
+	}
+	filters := make([]bson.Raw, len(indexes))
+	part := make([]*model.Write, len(indexes))
+	for i, at := range indexes {
+		o := &operations[at]
+		part[i] = o
+		filters[i] = guard(&model.Unit{AggregateID: o.AggregateID, Generation: o.Foreign.Generation}, o.Foreign.Watermark)
+	}
+	deleted, err := w.db.remove(ctx, collection, filters)
+	left := make(map[int]model.Written)
+	for i, result := range w.resolve(ctx, collection, part, deleted, err, func(_ *model.Write, found *found) model.Status {
+		// Another writer was faster, and has put its own document in the place.
+		if found != nil {
+			return model.Stale
+		}
+		return model.Applied
+	}) {
+		if result.Status != model.Applied {
+			left[indexes[i]] = result
+		}
+	}
+	return left
+}
