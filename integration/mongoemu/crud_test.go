@@ -77,13 +77,13 @@ func TestFindRefusesWhatItLacks(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
 	for name, o := range map[string]*options.FindOptionsBuilder{
-		"collation":  options.Find().SetCollation(&options.Collation{Locale: "de"}),
-		"returnKey":  options.Find().SetReturnKey(true),
-		"tailable":   options.Find().SetCursorType(options.Tailable),
-		"$slice":     options.Find().SetProjection(d("a", d("$slice", 1))),
-		"$elemMatch": options.Find().SetProjection(d("a", d("$elemMatch", d("x", 1)))),
-		"a.$":        options.Find().SetProjection(d("a.$", 1)),
-		"let":        options.Find().SetLet(d("x", 1)),
+		"collation strength": options.Find().SetCollation(&options.Collation{Locale: "de", Strength: 5}),
+		"returnKey":          options.Find().SetReturnKey(true),
+		"tailable":           options.Find().SetCursorType(options.Tailable),
+		"$slice":             options.Find().SetProjection(d("a", d("$slice", 1))),
+		"$elemMatch":         options.Find().SetProjection(d("a", d("$elemMatch", d("x", 1)))),
+		"a.$":                options.Find().SetProjection(d("a.$", 1)),
+		"let":                options.Find().SetLet(d("x", 1)),
 	} {
 		_, err := c.Find(t.Context(), d(), o)
 		wantCode(t, err, 238, name)

@@ -12,9 +12,17 @@
 //     the first hello; streaming hello.
 //
 //   - Collections and indexes: create, drop, dropDatabase, renameCollection,
-//     createIndexes (compound, unique, sparse, TTL, multikey), listIndexes,
-//     dropIndexes, listCollections, listDatabases. Lookups by _id and by index do
-//     not scan; a sort that an index has is not sorted again.
+//     createIndexes (compound, unique, sparse, partial, hidden, TTL, multikey),
+//     listIndexes, dropIndexes, collMod, listCollections, listDatabases. Lookups by
+//     _id and by index do not scan; a sort that an index has is not sorted again. A
+//     partial index serves only the queries that ask for a part of its documents.
+//
+//   - Validators with their levels and actions, $jsonSchema among the conditions. The
+//     details of a refusal name the document, not the condition.
+//
+//   - Collations of collections, indexes and commands: the strengths 1 to 3 and
+//     numericOrdering, by the Unicode tables of golang.org/x/text. They differ from
+//     ICU's 57.1 in rare characters.
 //
 //   - insert, update, delete, findAndModify, find, getMore, killCursors, count,
 //     distinct, aggregate, explain of find.
@@ -50,8 +58,10 @@
 // # Not covered
 //
 // Authentication, TLS, compression, several shards and secondaries; capped
-// collections, views, validators, collations, time series; text, geo, hashed,
-// wildcard and partial indexes; positional update paths ($, $[], $[x]) and array
+// collections, views, time series; renames from one database to another; text, geo,
+// hashed and wildcard indexes; other options of a collation, and under one the
+// operators that would compare strings in arrays or for a minimum or maximum
+// ($addToSet, $pull, $min, $max); positional update paths ($, $[], $[x]) and array
 // filters; $lookup, $facet, $out, $merge and further stages; projection operators
 // ($slice, $elemMatch, positional); JavaScript; pre-images, split and expanded
 // change events; snapshot reads outside transactions; arithmetic on Decimal128.

@@ -54,6 +54,9 @@ func compileGroup(spec bsonraw.Value, vars expr.Vars) (*grouping, error) {
 		if err != nil {
 			return nil, err
 		}
+		if vars.Collation != nil && (f.op == "$min" || f.op == "$max" || f.op == "$addToSet") {
+			return nil, mongoerr.Lacking("the accumulator %s with a collation", f.op)
+		}
 		g.fields = append(g.fields, f)
 	}
 	if g.id == nil {
@@ -108,7 +111,7 @@ func (g *grouping) push(docs [][]byte) ([][]byte, bool, error) {
 		if bsonraw.IsMissing(id) {
 			id = bsonraw.Null
 		}
-		key, err := bsonraw.AppendKey(nil, id)
+		key, err := bsonraw.AppendKey(nil, g.vars.Collation.Value(id))
 		if err != nil {
 			return nil, false, mongoerr.Lacking("this $group key: %v", err)
 		}

@@ -188,7 +188,7 @@ func compileStage(name string, spec bsonraw.Value, vars expr.Vars) (stage, error
 			return nil, mongoerr.New(15976, "$sort stage must have at least one sort key")
 		}
 		order, _, err := store.ParseSort(spec.Data)
-		return &sorting{order: order}, err
+		return &sorting{order: order, by: vars.Collation}, err
 	case "$limit":
 		n, err := count(name, spec, 1)
 		return &limiting{left: n}, err

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/projection"
@@ -79,6 +80,7 @@ func (s *skipping) push(docs [][]byte) ([][]byte, bool, error) {
 
 type sorting struct {
 	order []store.KeyPart
+	by    *collation.Collation
 	rows  []sortedRow
 }
 
@@ -89,7 +91,7 @@ type sortedRow struct {
 
 func (s *sorting) push(docs [][]byte) ([][]byte, bool, error) {
 	for _, d := range docs {
-		key, err := store.SortKey(nil, d, s.order)
+		key, err := store.SortKey(nil, d, s.order, s.by)
 		if err != nil {
 			return nil, false, err
 		}

@@ -17,6 +17,7 @@ type aggregation struct {
 	stages []bsonraw.Value
 	batch  int
 	hint   store.Hint
+	by     collated
 }
 
 func aggregateCommand(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
@@ -36,7 +37,11 @@ func aggregateCommand(ctx context.Context, e *Engine, r *Request, b *bsonraw.Bui
 		}
 		return err
 	}
-	p, err := aggregate.Compile(a.stages, r.vars(e))
+	vars, err := r.collatedVars(e, ns, a.by)
+	if err != nil {
+		return err
+	}
+	p, err := aggregate.Compile(a.stages, vars)
 	if err != nil {
 		return err
 	}
@@ -61,7 +66,7 @@ func parseAggregate(r *Request) (aggregation, error) {
 		case "hint":
 			a.hint, err = parseHint(r, v)
 		case "collation":
-			err = simpleCollation(v)
+			err = a.by.parse(v)
 		case "allowDiskUse", "bypassDocumentValidation":
 			var ignored bool
 			err = r.flag(key, v, &ignored)
@@ -113,6 +118,9 @@ func openStream(e *Engine, r *Request, b *bsonraw.Builder, a aggregation, spec b
 	if err != nil {
 		return err
 	}
+	if a.by.by != nil {
+		return mongoerr.Lacking("a change stream with a collation")
+	}
 	c := &cursor{ns: ns, stream: stream}
 	var events [][]byte
 	if a.batch > 0 {
@@ -135,7 +143,7 @@ func (e *Engine) lookup(db, coll string, uuid [16]byte, key []byte) []byte {
 		if c == nil || c.UUID != uuid {
 			return nil
 		}
-		idKey, err := store.IDKey(key)
+		idKey, err := c.IDKey(key)
 		if err == nil {
 			doc = c.Find(idKey)
 		}

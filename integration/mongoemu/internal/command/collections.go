@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
@@ -18,25 +19,59 @@ func create(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) erro
 	if err != nil {
 		return err
 	}
-	if err := r.options(func(key string, v bsonraw.Value) (bool, error) {
+	given := bsonraw.NewBuilder(256)
+	var idIndex []byte
+	if err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
 		switch key {
 		case "capped":
 			return true, r.unset(key, v)
-		case "autoIndexId", "size", "max", "timeseries", "clusteredIndex", "expireAfterSeconds", "validator", "validationLevel",
-			"validationAction", "viewOn", "pipeline", "collation", "storageEngine", "indexOptionDefaults",
-			"changeStreamPreAndPostImages", "encryptedFields", "idIndex":
+		case "validator", "validationLevel", "validationAction", "collation":
+			given.Value(key, v)
+			return true, nil
+		case "idIndex":
+			idIndex, err = documentOption(r, key, v)
+			return true, err
+		case "autoIndexId", "size", "max", "timeseries", "clusteredIndex", "expireAfterSeconds",
+			"viewOn", "pipeline", "storageEngine", "indexOptionDefaults",
+			"changeStreamPreAndPostImages", "encryptedFields":
 			return true, mongoerr.Lacking("the create option %q", key)
 		}
 		return false, nil
 	}); err != nil {
 		return err
 	}
+	options, err := store.ParseOptions(ns, given.Bytes())
+	if err != nil {
+		return err
+	}
+	if err := checkIDSpec(r, idIndex, options); err != nil {
+		return err
+	}
 	err = e.Store.Do(ctx, nil, func(w *store.Writer) error {
-		_, err := w.Create(ns, nil)
+		_, err := w.Create(ns, options)
 		return err
 	})
 	e.acknowledge(r, b)
 	return err
+}
+
+// checkIDSpec checks what create is told of the index on _id, as mongorestore does:
+// it can only be the one that the collection gets in any case. spec is nil where
+// nothing is said.
+func checkIDSpec(r *Request, spec []byte, options *store.Options) error {
+	if spec == nil {
+		return nil
+	}
+	s, err := parseIndex(r, spec)
+	switch {
+	case err != nil:
+		return err
+	case !isIDPattern(s.Pattern):
+		return mongoerr.New(mongoerr.BadValue, "The field 'key' for an _id index must be {_id: 1}, but got %s", bsonraw.FormatDocument(s.Pattern))
+	case s.Collated && !collation.Equal(s.Collation, options.Collation):
+		return mongoerr.New(mongoerr.BadValue, "'idIndex' must have the same collation as the collection.")
+	}
+	return nil
 }
 
 func drop(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
@@ -101,7 +136,12 @@ func renameCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Bui
 	}
 	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
 		e.acknowledge(r, b)
-		return w.Rename(splitNamespace(string(bsonraw.Text(r.value))), splitNamespace(to), dropTarget)
+		from, to := splitNamespace(string(bsonraw.Text(r.value))), splitNamespace(to)
+		err := w.Rename(from, to, dropTarget)
+		if err == nil {
+			e.shards.rename(from, to)
+		}
+		return err
 	})
 }
 
@@ -213,7 +253,11 @@ func describeCollection(c *store.Collection, nameOnly bool) []byte {
 	if nameOnly {
 		return d.Bytes()
 	}
-	d.Start("options").End()
+	if c.Options != nil {
+		d.Document("options", c.Options.Doc)
+	} else {
+		d.Start("options").End()
+	}
 	d.Start("info").Bool("readOnly", false).Binary("uuid", 4, c.UUID[:]).End()
 	d.Document("idIndex", c.Indexes()[0].Spec(c.NS))
 	return d.Bytes()

@@ -16,6 +16,7 @@ type deleting struct {
 	q      []byte
 	filter *query.Matcher
 	hint   store.Hint
+	by     collated
 	limit  int
 }
 
@@ -59,7 +60,7 @@ func parseDelete(r *Request, ns store.Namespace, doc []byte) (*deleting, error) 
 		case "hint":
 			d.hint, err = parseHint(r, v)
 		case "collation":
-			err = simpleCollation(v)
+			err = d.by.parse(v)
 		default:
 			err = mongoerr.New(40415, "BSON field 'delete.deletes.%s' is an unknown field.", key)
 		}
@@ -78,7 +79,11 @@ func parseDelete(r *Request, ns store.Namespace, doc []byte) (*deleting, error) 
 
 // do runs a statement of a delete command.
 func (d *deleting) do(ctx context.Context, e *Engine, r *Request) (result session.Result, err error) {
-	if d.filter, err = query.Compile(d.q, r.vars(e)); err != nil {
+	vars, err := r.collatedVars(e, d.ns, d.by)
+	if err != nil {
+		return result, err
+	}
+	if d.filter, err = query.Compile(d.q, vars); err != nil {
 		return result, err
 	}
 	if r.retryable && d.limit == 0 {

@@ -6,6 +6,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/projection"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
@@ -16,6 +18,7 @@ import (
 type finding struct {
 	query      store.Query
 	projection projection.Transform
+	vars       expr.Vars
 	batch      int
 	single     bool
 }
@@ -29,7 +32,7 @@ func find(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error 
 	if err != nil {
 		return err
 	}
-	c := &cursor{ns: f.query.NS, source: src, projection: f.projection, vars: r.vars(e)}
+	c := &cursor{ns: f.query.NS, source: src, projection: f.projection, vars: f.vars}
 	return e.firstBatch(ctx, r, b, c, f.batch, f.single)
 }
 
@@ -50,6 +53,7 @@ func parseFind(e *Engine, r *Request) (finding, error) {
 	filter := emptyDocument
 	asked := false
 	var bounds store.Hint
+	var by collated
 	err = r.options(func(key string, v bsonraw.Value) (known bool, err error) {
 		switch key {
 		case "filter":
@@ -77,7 +81,7 @@ func parseFind(e *Engine, r *Request) (finding, error) {
 		case "singleBatch":
 			err = r.flag(key, v, &f.single)
 		case "collation":
-			err = simpleCollation(v)
+			err = by.parse(v)
 		case "allowDiskUse", "noCursorTimeout", "allowPartialResults", "oplogReplay":
 			var ignored bool
 			err = r.flag(key, v, &ignored)
@@ -101,7 +105,10 @@ func parseFind(e *Engine, r *Request) (finding, error) {
 	if f.single && !asked && f.query.Limit > 0 {
 		f.batch = int(f.query.Limit)
 	}
-	f.query.Filter, err = query.Compile(filter, r.vars(e))
+	if f.vars, err = r.collatedVars(e, f.query.NS, by); err != nil {
+		return f, err
+	}
+	f.query.Filter, err = query.Compile(filter, f.vars)
 	return f, err
 }
 
@@ -139,6 +146,7 @@ func count(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 	}
 	q := store.Query{NS: ns}
 	filter := emptyDocument
+	var by collated
 	if err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
 		switch key {
 		case "query":
@@ -154,7 +162,7 @@ func count(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 		case "hint":
 			q.Hint, err = parseHint(r, v)
 		case "collation":
-			err = simpleCollation(v)
+			err = by.parse(v)
 		case "fields":
 		default:
 			return false, nil
@@ -163,7 +171,11 @@ func count(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 	}); err != nil {
 		return err
 	}
-	if q.Filter, err = query.Compile(filter, r.vars(e)); err != nil {
+	vars, err := r.collatedVars(e, ns, by)
+	if err != nil {
+		return err
+	}
+	if q.Filter, err = query.Compile(filter, vars); err != nil {
 		return err
 	}
 	n, err := e.countQuery(ctx, r, q)
@@ -217,6 +229,7 @@ func distinct(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) er
 	}
 	q := store.Query{NS: ns}
 	filter := emptyDocument
+	var by collated
 	var path query.Path
 	if err := r.options(func(key string, v bsonraw.Value) (known bool, err error) {
 		switch key {
@@ -230,7 +243,7 @@ func distinct(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) er
 		case "hint":
 			q.Hint, err = parseHint(r, v)
 		case "collation":
-			err = simpleCollation(v)
+			err = by.parse(v)
 		default:
 			return false, nil
 		}
@@ -241,14 +254,18 @@ func distinct(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) er
 	if path == nil {
 		return mongoerr.New(40414, "BSON field 'distinct.key' is missing but a required field")
 	}
-	if q.Filter, err = query.Compile(filter, r.vars(e)); err != nil {
+	vars, err := r.collatedVars(e, ns, by)
+	if err != nil {
+		return err
+	}
+	if q.Filter, err = query.Compile(filter, vars); err != nil {
 		return err
 	}
 	src, err := e.open(ctx, r, q)
 	if err != nil {
 		return err
 	}
-	values, err := distinctValues(ctx, src, path)
+	values, err := distinctValues(ctx, src, path, vars.Collation)
 	if err != nil {
 		return err
 	}
@@ -256,7 +273,7 @@ func distinct(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) er
 	return nil
 }
 
-func distinctValues(ctx context.Context, src source, path query.Path) ([]bsonraw.Value, error) {
+func distinctValues(ctx context.Context, src source, path query.Path, by *collation.Collation) ([]bsonraw.Value, error) {
 	seen := map[string]struct{}{}
 	var values []bsonraw.Value
 	var failed error
@@ -264,7 +281,7 @@ func distinctValues(ctx context.Context, src source, path query.Path) ([]bsonraw
 		if bsonraw.IsMissing(v) {
 			return false
 		}
-		key, err := bsonraw.AppendKey(nil, v)
+		key, err := bsonraw.AppendKey(nil, by.Value(v))
 		if err != nil {
 			failed = mongoerr.Lacking("this value in distinct: %v", err)
 			return true

@@ -18,10 +18,12 @@ type modifying struct {
 	filter     []byte
 	order      []store.KeyPart
 	hint       store.Hint
+	by         collated
 	change     bsonraw.Value
 	remove     bool
 	upsert     bool
 	newVersion bool
+	bypass     bool // of validators
 	projection projection.Transform
 }
 
@@ -80,8 +82,9 @@ func parseModify(r *Request) (*modifying, error) {
 		case "hint":
 			m.hint, err = parseHint(r, v)
 		case "collation":
-			err = simpleCollation(v)
+			err = m.by.parse(v)
 		case "bypassDocumentValidation":
+			err = r.flag(key, v, &m.bypass)
 		case "arrayFilters", "let":
 			err = mongoerr.Lacking("the findAndModify option %q", key)
 		default:
@@ -131,7 +134,11 @@ func (m *modifying) run(ctx context.Context, e *Engine, r *Request, ns store.Nam
 }
 
 func (m *modifying) runRemove(ctx context.Context, e *Engine, r *Request, ns store.Namespace, last *bsonraw.Builder) ([]byte, error) {
-	filter, err := query.Compile(m.filter, r.vars(e))
+	vars, err := r.collatedVars(e, ns, m.by)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := query.Compile(m.filter, vars)
 	if err != nil {
 		return nil, err
 	}
@@ -160,13 +167,16 @@ func (m *modifying) runRemove(ctx context.Context, e *Engine, r *Request, ns sto
 }
 
 func (m *modifying) runUpdate(ctx context.Context, e *Engine, r *Request, ns store.Namespace, last *bsonraw.Builder) ([]byte, error) {
-	u := &updating{ns: ns, q: m.filter, u: m.change, order: m.order, hint: m.hint, upsert: m.upsert}
+	u := &updating{ns: ns, q: m.filter, u: m.change, order: m.order, hint: m.hint, by: m.by, upsert: m.upsert, bypass: m.bypass}
 	if err := u.compile(e, r); err != nil {
 		return nil, err
 	}
 	var result session.Result
 	var before, after []byte
 	err := e.Store.Do(ctx, r.tx, func(w *store.Writer) (err error) {
+		if u.bypass {
+			w.BypassValidation()
+		}
 		result, before, after, err = u.apply(w)
 		return err
 	})

@@ -2,12 +2,11 @@ package command
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
@@ -81,12 +80,19 @@ func parseIndex(r *Request, doc []byte) (s store.IndexSpec, err error) {
 			}
 			seconds := int32(n)
 			s.ExpireAfter = &seconds
-		case "v", "background", "ns":
+		case "background", "ns":
+		case "v":
+			if n, ok := bsonraw.Int64(v); !ok || n != 1 && n != 2 {
+				return s, mongoerr.New(mongoerr.CannotCreateIndex, "Invalid index specification %s; cannot create an index with v=%s", bsonraw.FormatDocument(doc), bsonraw.Format(v))
+			}
 		case "hidden":
-			err = r.unset("indexes.hidden", v)
+			err = r.flag("indexes.hidden", v, &s.Hidden)
 		case "collation":
-			err = simpleCollation(v)
-		case "partialFilterExpression", "storageEngine", "weights", "default_language", "language_override",
+			s.Collation, err = collation.Parse(v)
+			s.Collated = true
+		case "partialFilterExpression":
+			s.Partial, err = documentOption(r, "indexes.partialFilterExpression", v)
+		case "storageEngine", "weights", "default_language", "language_override",
 			"textIndexVersion", "2dsphereIndexVersion", "bits", "min", "max", "bucketSize", "wildcardProjection",
 			"clustered", "dropDups", "prepareUnique":
 			return s, mongoerr.Lacking("the index option %q", key)
@@ -108,9 +114,14 @@ func parseIndex(r *Request, doc []byte) (s store.IndexSpec, err error) {
 	return s, checkIDIndex(s)
 }
 
+func isIDPattern(pattern []byte) bool {
+	first, ok := bsonraw.Lookup(pattern, "_id")
+	return ok && bsonraw.Len(pattern) == 1 && bsonraw.Float64(first) == 1
+}
+
 // checkIDIndex refuses options of the index on _id, which has none.
 func checkIDIndex(s store.IndexSpec) error {
-	if first, ok := bsonraw.Lookup(s.Pattern, "_id"); !ok || bsonraw.Len(s.Pattern) != 1 || bsonraw.Float64(first) != 1 {
+	if !isIDPattern(s.Pattern) {
 		return nil
 	}
 	var option string
@@ -121,21 +132,14 @@ func checkIDIndex(s store.IndexSpec) error {
 		option = "sparse"
 	case s.ExpireAfter != nil:
 		option = "expireAfterSeconds"
+	case s.Partial != nil:
+		option = "partialFilterExpression"
+	case s.Hidden:
+		return mongoerr.New(mongoerr.BadValue, "can't hide _id index")
 	default:
 		return nil
 	}
 	return mongoerr.New(mongoerr.InvalidIndexSpecificationOption, "The field '%s' is not valid for an _id index specification. Specification: { key: %s }", option, bsonraw.FormatDocument(s.Pattern))
-}
-
-// simpleCollation accepts the collation that is none.
-func simpleCollation(v bsonraw.Value) error {
-	if v.Type == bsoncore.TypeEmbeddedDocument {
-		if locale, ok := bsonraw.Lookup(v.Data, "locale"); ok && locale.Type == bsoncore.TypeString &&
-			string(bsonraw.Text(locale)) == "simple" || bsonraw.Empty(v.Data) {
-			return nil
-		}
-	}
-	return mongoerr.Lacking("collation %s", bsonraw.Format(v))
 }
 
 func listIndexes(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
@@ -240,16 +244,4 @@ func namesToDrop(c *store.Collection, index bsonraw.Value) ([]string, error) {
 		return nil, mongoerr.New(mongoerr.IndexNotFound, "can't find index with key: %s", bsonraw.Format(index))
 	}
 	return nil, wrongType("dropIndexes", "index", index, "string, object or array")
-}
-
-func collMod(_ context.Context, _ *Engine, r *Request, _ *bsonraw.Builder) error {
-	var asked []string
-	err := r.options(func(key string, _ bsonraw.Value) (bool, error) {
-		asked = append(asked, key)
-		return true, nil
-	})
-	if err == nil && len(asked) > 0 {
-		return mongoerr.Lacking("%s", fmt.Sprintf("collMod of %s", strings.Join(asked, ", ")))
-	}
-	return err
 }

@@ -42,6 +42,9 @@ func (e *Engine) insertDocs(ctx context.Context, r *Request, w *batch, start, en
 	}
 	i := start
 	err = e.Store.Do(ctx, r.tx, func(sw *store.Writer) error {
+		if w.bypass {
+			sw.BypassValidation()
+		}
 		for ; i < end; i++ {
 			result, err := w.once(r, i, func(i int) (session.Result, error) {
 				if bad[i] != nil {

@@ -33,6 +33,9 @@ func (e *Engine) failure(r *Request, err *mongoerr.Error, labels []string) []byt
 	b.String("errmsg", err.Message)
 	b.Int32("code", int32(err.Code))
 	b.String("codeName", err.Code.Name())
+	if err.Info != nil {
+		b.Document("errInfo", err.Info)
+	}
 	if err.KeyPattern != nil {
 		b.Document("keyPattern", err.KeyPattern).Document("keyValue", err.KeyValue)
 	}

@@ -47,6 +47,19 @@ func (s *shardKeys) forget(gone func(store.Namespace) bool) {
 	maps.DeleteFunc(s.keys, func(ns store.Namespace, _ []byte) bool { return gone(ns) })
 }
 
+// rename moves a collection's key to its new name, in place of the key of what the
+// rename replaced.
+func (s *shardKeys) rename(from, to store.Namespace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key, ok := s.keys[from]
+	delete(s.keys, from)
+	delete(s.keys, to)
+	if ok {
+		s.keys[to] = key
+	}
+}
+
 // throughMongos refuses what a mongos refuses, and what only a mongos knows where
 // this server is none.
 func (e *Engine) throughMongos(r *Request) error {

@@ -22,8 +22,10 @@ type updating struct {
 	update *update.Update
 	order  []store.KeyPart
 	hint   store.Hint
+	by     collated
 	multi  bool
 	upsert bool
+	bypass bool // of validators
 }
 
 func updateCommand(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
@@ -36,6 +38,7 @@ func updateCommand(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builde
 		if updates[i], err = parseUpdate(r, w.ns, doc); err != nil {
 			return err
 		}
+		updates[i].bypass = w.bypass
 	}
 	modified := int32(0)
 	upserted := bsonraw.NewBuilder(64)
@@ -78,7 +81,7 @@ func parseUpdate(r *Request, ns store.Namespace, doc []byte) (*updating, error) 
 		case "hint":
 			u.hint, err = parseHint(r, v)
 		case "collation":
-			err = simpleCollation(v)
+			err = u.by.parse(v)
 		case "sort", "sampleId", "upsertSupplied", "c", "arrayFilters":
 			err = mongoerr.Lacking("the update option %q", key)
 		default:
@@ -109,7 +112,11 @@ func (u *updating) do(ctx context.Context, e *Engine, r *Request) (session.Resul
 }
 
 func (u *updating) compile(e *Engine, r *Request) (err error) {
-	if u.filter, err = query.Compile(u.q, r.vars(e)); err != nil {
+	vars, err := r.collatedVars(e, u.ns, u.by)
+	if err != nil {
+		return err
+	}
+	if u.filter, err = query.Compile(u.q, vars); err != nil {
 		return err
 	}
 	if u.update, err = update.Compile(u.u); err != nil {
@@ -127,6 +134,9 @@ func (u *updating) run(ctx context.Context, e *Engine, r *Request) (session.Resu
 	}
 	var result session.Result
 	err := e.Store.Do(ctx, r.tx, func(w *store.Writer) error {
+		if u.bypass {
+			w.BypassValidation()
+		}
 		var err error
 		result, _, _, err = u.apply(w)
 		return err
@@ -168,7 +178,7 @@ func (u *updating) apply(w *store.Writer) (result session.Result, before, after 
 }
 
 func (u *updating) change(w *store.Writer, c *store.Collection, rec *store.Record) (after []byte, modified bool, err error) {
-	next, err := u.update.Apply(rec.Doc, update.Context{Now: w.Now()})
+	next, err := u.update.Apply(rec.Doc, update.Context{Now: w.Now(), Collation: u.filter.Collation()})
 	if err != nil || !next.Changed {
 		return rec.Doc, false, err
 	}
@@ -196,6 +206,9 @@ func (u *updating) runMulti(ctx context.Context, e *Engine, r *Request) (session
 	}
 	i := 0
 	err = e.Store.Do(ctx, r.tx, func(w *store.Writer) error {
+		if u.bypass {
+			w.BypassValidation()
+		}
 		for ; i < len(found); i++ {
 			c := w.Collection(u.ns)
 			if c == nil {
@@ -231,7 +244,7 @@ func (u *updating) upserted(w *store.Writer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	next, err := u.update.Apply(start, update.Context{Insert: true, Now: w.Now()})
+	next, err := u.update.Apply(start, update.Context{Insert: true, Now: w.Now(), Collation: u.filter.Collation()})
 	if err != nil {
 		return nil, err
 	}

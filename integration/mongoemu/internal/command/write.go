@@ -15,6 +15,7 @@ type batch struct {
 	ns         store.Namespace
 	statements [][]byte
 	ordered    bool
+	bypass     bool    // of validators
 	ids        []int32 // statement ids, nil for 0, 1, 2 …
 	first      int32
 	retried    []int32
@@ -49,8 +50,7 @@ func parseBatch(r *Request, list string) (*batch, error) {
 		case "ordered":
 			err = r.flag(key, v, &w.ordered)
 		case "bypassDocumentValidation":
-			var ignored bool
-			err = r.flag(key, v, &ignored)
+			err = r.flag(key, v, &w.bypass)
 		case "let":
 			err = mongoerr.Lacking("the %s option %q", r.Name, key)
 		default:
@@ -198,6 +198,9 @@ func (w *batch) errors(b *bsonraw.Builder) {
 	b.StartArray("writeErrors")
 	for i, f := range w.failed {
 		b.Start(bsonraw.Index(i)).Int32("index", int32(f.index)).Int32("code", int32(f.err.Code))
+		if f.err.Info != nil {
+			b.Document("errInfo", f.err.Info)
+		}
 		if f.err.KeyPattern != nil {
 			b.Document("keyPattern", f.err.KeyPattern).Document("keyValue", f.err.KeyValue)
 		}

@@ -6,14 +6,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
 // Vars are what an expression may refer to besides the document.
 type Vars struct {
 	// Now is $$NOW in milliseconds since the epoch.
-	Now   int64
-	bound *binding
+	Now int64
+	// Collation compares the strings of a filter; nil compares them byte by byte.
+	// Expressions do not know it.
+	Collation *collation.Collation
+	bound     *binding
 }
 
 // binding is one variable and those bound outside it.

@@ -81,6 +81,7 @@ func operators(name string) (operator, bool) {
 }
 
 type call struct {
+	name string
 	eval func([]bsonraw.Value) (bsonraw.Value, error)
 	args []Expr
 }
@@ -89,6 +90,16 @@ func (c call) Eval(doc []byte, vars Vars) (bsonraw.Value, error) {
 	values, err := evalAll(c.args, doc, vars)
 	if err != nil {
 		return bsonraw.Missing, err
+	}
+	if vars.Collation != nil {
+		switch c.name {
+		case "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$cmp", "$in":
+			for i, v := range values {
+				values[i] = vars.Collation.Value(v)
+			}
+		case "$min", "$max":
+			return bsonraw.Missing, mongoerr.Lacking("%s with a collation", c.name)
+		}
 	}
 	return c.eval(values)
 }
@@ -132,7 +143,7 @@ func compileOperator(name string, operand bsonraw.Value, s scope) (Expr, error) 
 	if len(args) < op.least || op.most >= 0 && len(args) > op.most {
 		return nil, mongoerr.New(16020, "Expression %s takes exactly %d arguments. %d were passed in.", name, op.least, len(args))
 	}
-	return call{eval: op.eval, args: args}, nil
+	return call{name: name, eval: op.eval, args: args}, nil
 }
 
 // compileArgs reads an operator's operands: an array's elements, or the one

@@ -50,6 +50,7 @@ const (
 	ShutdownInProgress              Code = 91
 	UnsatisfiableWriteConcern       Code = 100
 	WriteConflict                   Code = 112
+	DocumentValidationFailure       Code = 121
 	ConflictingOperationInProgress  Code = 117
 	CommandNotSupported             Code = 115
 	FailedToSatisfyReadPreference   Code = 133
@@ -121,9 +122,11 @@ var names = map[Code]string{
 	InterruptedAtShutdown: "InterruptedAtShutdown", Interrupted: "Interrupted",
 	InterruptedDueToReplStateChange: "InterruptedDueToReplStateChange",
 	NotPrimaryNoSecondaryOk:         "NotPrimaryNoSecondaryOk", NotPrimaryOrSecondary: "NotPrimaryOrSecondary",
+	181: "AmbiguousIndexKeyPattern",
+	161: "IncompatibleCollationVersion",
 	// Codes that only faults and rare paths give.
 	18: "AuthenticationFailed", 63: "StaleShardVersion", 64: "WriteConcernTimeout", 79: "UnknownReplWriteConcern",
-	96: "OperationFailed", 121: "DocumentValidationFailure", 125: "CommandFailed", 143: "CursorInUse", 146: "ExceededMemoryLimit",
+	96: "OperationFailed", DocumentValidationFailure: "DocumentValidationFailure", 125: "CommandFailed", 143: "CursorInUse", 146: "ExceededMemoryLimit",
 	150: "StaleEpoch", QueryPlanKilled: "QueryPlanKilled", ClusterTimeFailsRateLimiter: "ClusterTimeFailsRateLimiter",
 	206: "NoSuchSession", ClientDisconnect: "ClientDisconnect", 239: "SnapshotTooOld", 241: "ConversionFailure", 257: "TransactionTooLarge", 276: "IndexBuildAborted",
 	290: "TransactionExceededLifetimeLimitSeconds", 292: "QueryExceededMemoryLimitNoDiskUseAllowed", 322: "APIVersionError",
@@ -157,6 +160,8 @@ type Error struct {
 	Message string
 	// KeyPattern and KeyValue describe a duplicate key; nil otherwise.
 	KeyPattern, KeyValue []byte
+	// Info says which document a validator refused; nil otherwise.
+	Info []byte
 }
 
 // New makes an error of a code and a formatted message.

@@ -65,7 +65,14 @@ func compileTop(and *And, key string, v bsonraw.Value, top bool) error {
 		}
 		and.Children = append(and.Children, &expression{e})
 		return nil
-	case "$where", "$text", "$jsonSchema", "$sampleRate", "$alwaysTrue", "$alwaysFalse":
+	case "$jsonSchema":
+		n, err := compileSchema(v)
+		if err != nil {
+			return err
+		}
+		and.Children = append(and.Children, n)
+		return nil
+	case "$where", "$text", "$sampleRate", "$alwaysTrue", "$alwaysFalse":
 		return mongoerr.Lacking("the query operator %s", key)
 	}
 	return mongoerr.New(mongoerr.BadValue, "unknown top level operator: %s. If you have a field name that starts with a '$' symbol, consider using $getField or $setField.", key)
@@ -161,7 +168,7 @@ func compileOperator(path Path, op string, v bsonraw.Value, siblings []byte) (No
 		}
 		return n, nil
 	case "$exists":
-		present := &leaf{path: path, test: func(v bsonraw.Value) bool { return !bsonraw.IsMissing(v) }}
+		present := &leaf{path: path, test: func(v bsonraw.Value) bool { return !bsonraw.IsMissing(v) }, source: []byte("$exists"), exists: true}
 		if bsonraw.Truthy(v) {
 			return present, nil
 		}

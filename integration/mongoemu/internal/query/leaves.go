@@ -57,7 +57,7 @@ func compileType(path Path, v bsonraw.Value) (Node, error) {
 			return nil, mongoerr.New(mongoerr.BadValue, "Invalid numerical type code: %s", bsonraw.Format(w))
 		}
 	}
-	return &leaf{path: path, expand: true, test: func(v bsonraw.Value) bool {
+	return &leaf{path: path, expand: true, source: append([]byte("$type "), v.Data...), test: func(v bsonraw.Value) bool {
 		return types[v.Type] || number && bsonraw.IsNumber(v)
 	}}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 )
 
@@ -19,8 +20,14 @@ func Compile(filter []byte, vars expr.Vars) (*Matcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	if vars.Collation != nil {
+		collate(root, vars.Collation)
+	}
 	return &Matcher{root: root, vars: vars}, nil
 }
+
+// Collation is what the filter compares strings by; nil for byte by byte.
+func (m *Matcher) Collation() *collation.Collation { return m.vars.Collation }
 
 // Conjunction makes a matcher of conditions that all must hold.
 func Conjunction(nodes []Node, vars expr.Vars) *Matcher {

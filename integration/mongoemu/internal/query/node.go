@@ -4,6 +4,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 )
 
@@ -78,11 +79,14 @@ type Compare struct {
 	Path    Path
 	Op      Op
 	Operand bsonraw.Value
-	test    func(bsonraw.Value) bool
+	// Key is the operand as it is compared: under a collation, its sort key.
+	Key       bsonraw.Value
+	collation *collation.Collation
+	test      func(bsonraw.Value) bool
 }
 
 func newCompare(path Path, op Op, operand bsonraw.Value) *Compare {
-	c := &Compare{Path: path, Op: op, Operand: operand}
+	c := &Compare{Path: path, Op: op, Operand: operand, Key: operand}
 	c.test = c.holds
 	return c
 }
@@ -92,7 +96,7 @@ func (n *Compare) match(doc []byte, _ *state) bool {
 }
 
 func (n *Compare) holds(v bsonraw.Value) bool {
-	return compareHolds(v, n.Op, n.Operand)
+	return compareHolds(n.collation.Value(v), n.Op, n.Key)
 }
 
 func compareHolds(v bsonraw.Value, op Op, operand bsonraw.Value) bool {
@@ -128,11 +132,14 @@ func compareHolds(v bsonraw.Value, op Op, operand bsonraw.Value) bool {
 // In holds when a value at Path equals one of Values or matches one of the
 // regular expressions.
 type In struct {
-	Path    Path
-	Values  []bsonraw.Value
-	regexes []*regex
-	exact   map[string]struct{}
-	test    func(bsonraw.Value) bool
+	Path   Path
+	Values []bsonraw.Value
+	// Keys are the values as they are compared: under a collation, their sort keys.
+	Keys      []bsonraw.Value
+	collation *collation.Collation
+	regexes   []*regex
+	exact     map[string]struct{}
+	test      func(bsonraw.Value) bool
 }
 
 // HasRegex reports whether Values do not tell the whole condition.
@@ -141,20 +148,25 @@ func (n *In) HasRegex() bool { return len(n.regexes) > 0 }
 // newIn indexes long lists by encoded value; what cannot be encoded is compared
 // one by one.
 func newIn(path Path, values []bsonraw.Value, regexes []*regex) *In {
-	n := &In{Path: path, Values: values, regexes: regexes}
-	if len(values) > 8 {
-		n.exact = make(map[string]struct{}, len(values))
-		for _, v := range values {
-			key, err := bsonraw.AppendKey(nil, v)
-			if err != nil {
-				n.exact = nil
-				break
-			}
-			n.exact[string(key)] = struct{}{}
-		}
-	}
+	n := &In{Path: path, Values: values, Keys: values, regexes: regexes}
 	n.test = n.holds
+	n.index()
 	return n
+}
+
+func (n *In) index() {
+	if len(n.Keys) <= 8 {
+		return
+	}
+	n.exact = make(map[string]struct{}, len(n.Keys))
+	for _, v := range n.Keys {
+		key, err := bsonraw.AppendKey(nil, v)
+		if err != nil {
+			n.exact = nil
+			return
+		}
+		n.exact[string(key)] = struct{}{}
+	}
 }
 
 func (n *In) match(doc []byte, _ *state) bool { return n.Path.Walk(doc, true, n.test) }
@@ -165,6 +177,7 @@ func (n *In) holds(v bsonraw.Value) bool {
 			return true
 		}
 	}
+	v = n.collation.Value(v)
 	if n.exact != nil {
 		var scratch [64]byte
 		if key, err := bsonraw.AppendKey(scratch[:0], v); err == nil {
@@ -172,7 +185,7 @@ func (n *In) holds(v bsonraw.Value) bool {
 			return ok
 		}
 	}
-	for _, operand := range n.Values {
+	for _, operand := range n.Keys {
 		if compareHolds(v, EQ, operand) {
 			return true
 		}
@@ -185,6 +198,10 @@ type leaf struct {
 	path   Path
 	expand bool
 	test   func(bsonraw.Value) bool
+	// source is the operator and its operand, for [Matcher.Implies]; nil for
+	// conditions that are never compared.
+	source []byte
+	exists bool // the condition is $exists: true
 }
 
 func (n *leaf) match(doc []byte, _ *state) bool { return n.path.Walk(doc, n.expand, n.test) }

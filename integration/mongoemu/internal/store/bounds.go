@@ -85,15 +85,15 @@ func (s span) under(prefix string, desc bool) (interval, string) {
 func spansOf(n query.Node) []span {
 	switch n := n.(type) {
 	case *query.Compare:
-		if s, ok := compareSpan(n.Op, n.Operand); ok {
+		if s, ok := compareSpan(n.Op, n.Key); ok {
 			return []span{s}
 		}
 	case *query.In:
 		if n.HasRegex() {
 			return nil
 		}
-		spans := make([]span, 0, len(n.Values))
-		for _, v := range n.Values {
+		spans := make([]span, 0, len(n.Keys))
+		for _, v := range n.Keys {
 			s, ok := compareSpan(query.EQ, v)
 			if !ok {
 				return nil

@@ -34,10 +34,11 @@ func CheckNamespace(ns Namespace) error {
 }
 
 // Create makes a collection.
-func (w *Writer) Create(ns Namespace, options []byte) (*Collection, error) {
+func (w *Writer) Create(ns Namespace, options *Options) (*Collection, error) {
 	if err := CheckNamespace(ns); err != nil {
 		return nil, err
 	}
+	// An existing collection is reported at once, whatever transactions are open.
 	if w.store.collections[ns] != nil {
 		return nil, mongoerr.New(mongoerr.NamespaceExists, "Collection %s already exists.", ns)
 	}
@@ -110,16 +111,18 @@ func (w *Writer) DropDatabase(db string) (existed bool, err error) {
 func (w *Writer) Rename(from, to Namespace, dropTarget bool) error {
 	c := w.store.collections[from]
 	target := w.store.collections[to]
-	switch {
-	case c == nil:
-		return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", from)
-	case from == to:
-		return mongoerr.New(mongoerr.IllegalOperation, "Can't rename a collection to itself")
-	case target != nil && !dropTarget:
-		return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
-	}
 	if err := CheckNamespace(to); err != nil {
 		return err
+	}
+	switch {
+	case from == to:
+		return mongoerr.New(mongoerr.IllegalOperation, "Can't rename a collection to itself")
+	case c == nil:
+		return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", from)
+	case target != nil && !dropTarget:
+		return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
+	case from.DB != to.DB: // the server copies the documents, under a new UUID
+		return mongoerr.Lacking("a rename from one database to another")
 	}
 	for _, ns := range []Namespace{from, to} {
 		if err := w.untouched(ns); err != nil {

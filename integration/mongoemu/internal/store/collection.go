@@ -28,7 +28,7 @@ type Record struct {
 type Collection struct {
 	NS      Namespace
 	UUID    [16]byte
-	Options []byte
+	Options *Options
 	records *btree.Map[uint64, *Record]
 	indexes []*Index
 	bytes   int64
@@ -36,8 +36,8 @@ type Collection struct {
 
 const treeDegree = 32
 
-func newCollection(ns Namespace, uuid [16]byte, options []byte) *Collection {
-	id := &Index{Name: "_id_", Parts: []KeyPart{{Field: "_id", Path: []string{"_id"}}}, Unique: true, Pattern: idPattern}
+func newCollection(ns Namespace, uuid [16]byte, options *Options) *Collection {
+	id := &Index{Name: "_id_", Parts: []KeyPart{{Field: "_id", Path: []string{"_id"}}}, Unique: true, Pattern: idPattern, Collation: options.DefaultCollation()}
 	id.tree = btree.NewMap[string, uint64](treeDegree)
 	return &Collection{
 		NS: ns, UUID: uuid, Options: options,
@@ -125,6 +125,18 @@ func IDKey(doc []byte) (string, error) {
 		return "", mongoerr.Lacking("this _id: %v", err)
 	}
 	return string(key), nil
+}
+
+// IDKey is the key of a document's _id in this collection, whose collation may hold
+// different strings for equal.
+func (c *Collection) IDKey(doc []byte) (string, error) {
+	key, err := IDKey(doc)
+	if err != nil || c.Options.DefaultCollation() == nil {
+		return key, err
+	}
+	id, _ := bsonraw.Lookup(doc, "_id")
+	folded, err := bsonraw.AppendKey(nil, c.Options.DefaultCollation().Value(id))
+	return string(folded), err
 }
 
 // put enters a record under new keys in place of an old version.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,7 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
 // KeyPart is one field of an index or of a sort.
@@ -27,6 +30,14 @@ type Index struct {
 	Pattern []byte
 	Unique  bool
 	Sparse  bool
+	// Hidden keeps the index from queries. Writes maintain it as any other.
+	Hidden bool
+	// Partial is the filter of the documents that have entries, and partial its
+	// matcher; nil for all documents.
+	Partial []byte
+	partial *query.Matcher
+	// Collation compares the strings among the keys; nil compares byte by byte.
+	Collation *collation.Collation
 	// ExpireAfter is the TTL in seconds after the field's date; nil for none.
 	ExpireAfter *int32
 	// Multikey says that a document had an array on an indexed path.
@@ -74,6 +85,11 @@ func checkIndexField(field string) error {
 
 // entries are a document's keys in this index, ordered and each once.
 func (x *Index) entries(doc []byte, rid uint64) ([]string, error) {
+	if x.partial != nil {
+		if ok, err := x.partial.Match(doc); err != nil || !ok {
+			return nil, err
+		}
+	}
 	if len(x.Parts) == 1 && len(x.Parts[0].Path) == 1 {
 		if v, _ := bsonraw.Lookup(doc, x.Parts[0].Field); v.Type != bsoncore.TypeArray {
 			return x.plain(v, rid)
@@ -106,7 +122,7 @@ func (x *Index) plain(v bsonraw.Value, rid uint64) ([]string, error) {
 		return nil, nil
 	}
 	var scratch [96]byte
-	key, err := bsonraw.AppendKey(scratch[:0], v)
+	key, err := bsonraw.AppendKey(scratch[:0], x.Collation.Value(v))
 	if err != nil {
 		return nil, mongoerr.Lacking("this key of index %s: %v", x.Name, err)
 	}
@@ -121,7 +137,7 @@ func (x *Index) encode(row []bsonraw.Value) ([]byte, error) {
 	for i, v := range row {
 		start := len(key)
 		var err error
-		if key, err = bsonraw.AppendKey(key, v); err != nil {
+		if key, err = bsonraw.AppendKey(key, x.Collation.Value(v)); err != nil {
 			return nil, mongoerr.Lacking("this key of index %s: %v", x.Name, err)
 		}
 		if x.Parts[i].Desc {
@@ -157,10 +173,17 @@ func (x *Index) duplicate(ns Namespace, doc []byte, entry string) error {
 			if bsonraw.IsMissing(v) {
 				v = bsonraw.Null
 			}
+			if x.Collation != nil && v.Type == bsoncore.TypeString {
+				v = bsonraw.StringValue(fmt.Sprintf("CollationKey(0x%x)", bsonraw.Text(x.Collation.Value(v))))
+			}
 			value.Value(x.Parts[i].Field, v)
 		}
-		e := mongoerr.New(mongoerr.DuplicateKey, "E11000 duplicate key error collection: %s index: %s dup key: %s",
-			ns, x.Name, bsonraw.FormatDocument(value.Bytes()))
+		by := ""
+		if x.Collation != nil {
+			by = " collation: " + bsonraw.FormatDocument(x.Collation.Doc)
+		}
+		e := mongoerr.New(mongoerr.DuplicateKey, "E11000 duplicate key error collection: %s index: %s%s dup key: %s",
+			ns, x.Name, by, bsonraw.FormatDocument(value.Bytes()))
 		e.KeyPattern, e.KeyValue = x.Pattern, value.Bytes()
 		return e
 	}
@@ -179,6 +202,15 @@ func (x *Index) Spec(ns Namespace) []byte {
 	}
 	if x.ExpireAfter != nil {
 		b.Int32("expireAfterSeconds", *x.ExpireAfter)
+	}
+	if x.Hidden {
+		b.Bool("hidden", true)
+	}
+	if x.Partial != nil {
+		b.Document("partialFilterExpression", x.Partial)
+	}
+	if x.Collation != nil {
+		b.Document("collation", x.Collation.Doc)
 	}
 	return b.Bytes()
 }

@@ -6,7 +6,9 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
 // IndexSpec asks for an index.
@@ -15,11 +17,25 @@ type IndexSpec struct {
 	Pattern     []byte
 	Unique      bool
 	Sparse      bool
+	Hidden      bool
 	ExpireAfter *int32
+	// Partial restricts the index to the documents that match; nil for all.
+	Partial []byte
+	// Collation is the collation asked for, where one is: nil with Collated for the
+	// simple one. Without Collated the index has its collection's.
+	Collation *collation.Collation
+	Collated  bool
 }
 
 func (x *Index) same(spec IndexSpec) bool {
-	return x.Unique == spec.Unique && x.Sparse == spec.Sparse && sameExpiry(x.ExpireAfter, spec.ExpireAfter)
+	return x.Unique == spec.Unique && x.Sparse == spec.Sparse && x.Hidden == spec.Hidden &&
+		sameExpiry(x.ExpireAfter, spec.ExpireAfter) && x.alike(spec)
+}
+
+// alike reports whether x holds the documents that spec asks for, in its order: two
+// indexes on the same fields may differ in that.
+func (x *Index) alike(spec IndexSpec) bool {
+	return bytes.Equal(x.Partial, spec.Partial) && collation.Equal(x.Collation, spec.Collation)
 }
 
 func sameExpiry(a, b *int32) bool {
@@ -73,11 +89,19 @@ func (w *Writer) CreateIndexes(ns Namespace, specs ...IndexSpec) (Indexed, error
 // hasAll reports whether the collection has indexes equal to all of specs.
 func (c *Collection) hasAll(specs []IndexSpec) bool {
 	for _, spec := range specs {
-		if exists, err := c.compatible(spec); !exists || err != nil {
+		if exists, err := c.compatible(c.inherited(spec)); !exists || err != nil {
 			return false
 		}
 	}
 	return true
+}
+
+// inherited is spec with the collection's collation if it names none.
+func (c *Collection) inherited(spec IndexSpec) IndexSpec {
+	if !spec.Collated {
+		spec.Collation, spec.Collated = c.Options.DefaultCollation(), true
+	}
+	return spec
 }
 
 // extended is the collection with an index, itself where it has an equal one.
@@ -86,10 +110,13 @@ func (c *Collection) extended(spec IndexSpec) (*Collection, error) {
 	if err != nil {
 		return nil, err
 	}
+	spec = c.inherited(spec)
 	if exists, err := c.compatible(spec); exists || err != nil {
 		return c, err
 	}
 	switch {
+	case spec.Partial != nil && spec.Sparse:
+		return nil, mongoerr.New(mongoerr.CannotCreateIndex, "cannot mix \"partialFilterExpression\" and \"sparse\" options")
 	case spec.ExpireAfter != nil && len(parts) > 1:
 		return nil, mongoerr.New(mongoerr.CannotCreateIndex, "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: %s", bsonraw.FormatDocument(spec.Pattern))
 	case len(c.indexes) == maxIndexes:
@@ -106,8 +133,14 @@ func (c *Collection) with(spec IndexSpec) (*Collection, error) {
 	}
 	x := &Index{
 		Name: spec.Name, Parts: parts, Pattern: bytes.Clone(spec.Pattern),
-		Unique: spec.Unique, Sparse: spec.Sparse, ExpireAfter: spec.ExpireAfter,
+		Unique: spec.Unique, Sparse: spec.Sparse, Hidden: spec.Hidden, ExpireAfter: spec.ExpireAfter,
+		Partial: bytes.Clone(spec.Partial), Collation: spec.Collation,
 		tree: btree.NewMap[string, uint64](treeDegree),
+	}
+	if x.Partial != nil {
+		if x.partial, err = query.CompilePartial(x.Partial, x.Collation); err != nil {
+			return nil, err
+		}
 	}
 	for it, ok := c.records.Iter(), true; ok; {
 		if ok = it.Next(); !ok {
@@ -156,7 +189,7 @@ func (c *Collection) compatible(spec IndexSpec) (exists bool, err error) {
 		case x.Name == spec.Name:
 			return false, mongoerr.New(mongoerr.IndexKeySpecsConflict, "An existing index has the same name as the requested index. When index names are not specified, they are auto generated and can cause conflicts. Please refer to our documentation. Requested index: %s, existing index: %s",
 				bsonraw.FormatDocument(spec.Pattern), bsonraw.FormatDocument(x.Spec(c.NS)))
-		case samePattern && x.Sparse == spec.Sparse && x.Unique == spec.Unique:
+		case samePattern && x.Sparse == spec.Sparse && x.Unique == spec.Unique && x.alike(spec):
 			return false, mongoerr.New(mongoerr.IndexOptionsConflict, "Index already exists with a different name: %s", x.Name)
 		}
 	}

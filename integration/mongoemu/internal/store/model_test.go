@@ -187,7 +187,7 @@ func (w *world) ask(tx *store.Tx, docs []bson.Raw) {
 func (w *world) ordered(filter bson.D, order []store.KeyPart, plan store.Plan, docs [][]byte) {
 	var last []byte
 	for _, doc := range docs {
-		key, err := store.SortKey(nil, doc, order)
+		key, err := store.SortKey(nil, doc, order, nil)
 		if err != nil {
 			w.t.Fatal(err)
 		}

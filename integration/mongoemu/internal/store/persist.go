@@ -16,6 +16,7 @@ import (
 //
 //	collection  a collection is made: its namespace and UUID
 //	index       an index is made;  unindex: one is dropped
+//	altered     options of a collection, or an index of it, are others now
 //	document    a document of a collection, as a rewritten journal begins with
 //	changes     entries of the log of one moment, with what they need to be done
 //	            again
@@ -24,6 +25,7 @@ const (
 	frameCollection = "collection"
 	frameIndex      = "index"
 	frameUnindex    = "unindex"
+	frameAltered    = "altered"
 	frameDocument   = "document"
 	frameChanges    = "changes"
 	frameHistory    = "history"
@@ -202,6 +204,25 @@ func (s *Store) snapshotFrames(next *journal.Journal) {
 
 func writeCollection(b *bsonraw.Builder, c *Collection) {
 	b.String("db", c.NS.DB).String("coll", c.NS.Coll).Binary("uuid", 4, c.UUID[:])
+	writeOptions(b, c)
+}
+
+func writeOptions(b *bsonraw.Builder, c *Collection) {
+	if c.Options != nil {
+		b.Document("options", c.Options.Doc)
+	}
+}
+
+// writeAltered tells of a collection as collMod left it, and of the index that it
+// changed, nil for none.
+func writeAltered(b *bsonraw.Builder, c *Collection, x *Index) {
+	b.String("db", c.NS.DB).String("coll", c.NS.Coll)
+	writeOptions(b, c)
+	if x != nil {
+		b.Start("index")
+		writeIndex(b, c.NS, x)
+		b.End()
+	}
 }
 
 func writeIndex(b *bsonraw.Builder, ns Namespace, x *Index) {
@@ -209,5 +230,14 @@ func writeIndex(b *bsonraw.Builder, ns Namespace, x *Index) {
 	b.Bool("unique", x.Unique).Bool("sparse", x.Sparse)
 	if x.ExpireAfter != nil {
 		b.Int32("expireAfterSeconds", *x.ExpireAfter)
+	}
+	if x.Hidden {
+		b.Bool("hidden", true)
+	}
+	if x.Partial != nil {
+		b.Document("partialFilterExpression", x.Partial)
+	}
+	if x.Collation != nil {
+		b.Document("collation", x.Collation.Doc)
 	}
 }

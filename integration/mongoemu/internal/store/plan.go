@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
@@ -64,6 +65,9 @@ func (c *Collection) plan(m *query.Matcher, order []KeyPart, natural int, hint H
 	}
 	best, bestScore := Plan{Sorted: len(order) == 0}, 0
 	for _, x := range c.indexes {
+		if x.Hidden {
+			continue
+		}
 		if p, score := x.planFor(m, order); score > bestScore {
 			best, bestScore = p, score
 		}
@@ -73,6 +77,9 @@ func (c *Collection) plan(m *query.Matcher, order []KeyPart, natural int, hint H
 
 func (c *Collection) hinted(hint Hint) (*Index, error) {
 	for _, x := range c.indexes {
+		if x.Hidden {
+			continue
+		}
 		if hint.Name == x.Name || hint.Pattern != nil && bsonraw.CompareDocuments(hint.Pattern, x.Pattern) == 0 {
 			return x, nil
 		}
@@ -120,6 +127,10 @@ func errBounds() error {
 
 func (x *Index) planFor(m *query.Matcher, order []KeyPart) (Plan, int) {
 	p := Plan{Index: x.Name, intervals: []interval{everything}}
+	if !x.serves(m) {
+		p.Sorted = len(order) == 0
+		return p, 0
+	}
 	score := 0
 	b, bounded := x.bound(m.Root())
 	if bounded {
@@ -140,6 +151,12 @@ func (x *Index) planFor(m *query.Matcher, order []KeyPart) (Plan, int) {
 		score += 4
 	}
 	return p, score
+}
+
+// serves reports whether x has an entry for every document that m matches, in an
+// order in which m compares: a partial index and one of another collation may not.
+func (x *Index) serves(m *query.Matcher) bool {
+	return collation.Equal(x.Collation, m.Collation()) && (x.partial == nil || m.Implies(x.partial))
 }
 
 // covers reports whether walking x, with its first fixed fields at one point,

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
 )
 
@@ -24,10 +25,13 @@ func (s *Store) replay(frame []byte) error {
 	switch name := string(it.Key()); name {
 	case frameCollection:
 		ns := namespaceIn(doc)
-		s.collections[ns] = newCollection(ns, uuidIn(doc, "uuid"), nil)
-		return nil
+		options, err := optionsIn(ns, doc)
+		s.collections[ns] = newCollection(ns, uuidIn(doc, "uuid"), options)
+		return err
 	case frameIndex:
 		return s.replayIndex(doc)
+	case frameAltered:
+		return s.replayAltered(doc)
 	case frameUnindex:
 		c := s.collections[namespaceIn(doc)]
 		if c == nil {
@@ -62,6 +66,14 @@ func (s *Store) replayIndex(doc bson.Raw) error {
 	if n, ok := doc.Lookup("expireAfterSeconds").Int32OK(); ok {
 		spec.ExpireAfter = &n
 	}
+	spec.Hidden, _ = doc.Lookup("hidden").BooleanOK()
+	spec.Partial, spec.Collated = documentIn(doc, "partialFilterExpression"), true
+	if v, ok := bsonraw.Lookup(doc, "collation"); ok {
+		var err error
+		if spec.Collation, err = collation.Parse(v); err != nil {
+			return err
+		}
+	}
 	c := s.collections[namespaceIn(doc)]
 	if c == nil {
 		return fmt.Errorf("%w: no collection to index", errJournal)
@@ -71,6 +83,44 @@ func (s *Store) replayIndex(doc bson.Raw) error {
 		s.collections[c.NS] = next
 	}
 	return err
+}
+
+// optionsIn are a collection's options, nil where it has none.
+func optionsIn(ns Namespace, doc bson.Raw) (*Options, error) {
+	options := documentIn(doc, "options")
+	if options == nil {
+		return nil, nil
+	}
+	return ParseOptions(ns, options)
+}
+
+func (s *Store) replayAltered(doc bson.Raw) error {
+	c := s.collections[namespaceIn(doc)]
+	if c == nil {
+		return fmt.Errorf("%w: no collection to alter", errJournal)
+	}
+	next := *c
+	var err error
+	if next.Options, err = optionsIn(c.NS, doc); err != nil {
+		return err
+	}
+	if index := documentIn(doc, "index"); index != nil {
+		index := bson.Raw(index)
+		change := &IndexChange{Name: index.Lookup("name").StringValue()}
+		if n, ok := index.Lookup("expireAfterSeconds").Int32OK(); ok {
+			change.ExpireAfter = &n
+		}
+		hidden, _ := index.Lookup("hidden").BooleanOK()
+		change.Hidden = &hidden
+		i, err := c.changed(change)
+		if err != nil {
+			return err
+		}
+		next.indexes = append([]*Index(nil), c.indexes...)
+		next.indexes[i] = c.indexes[i].altered(change)
+	}
+	s.collections[c.NS] = &next
+	return nil
 }
 
 // replayDocument puts a version of a document in place of what its record was.

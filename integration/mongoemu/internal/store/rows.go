@@ -64,7 +64,7 @@ func (s *Store) Open(ctx context.Context, tx *Tx, q Query) (*Rows, error) {
 }
 
 func (r *Rows) sortAll(ctx context.Context) error {
-	s := sorter{parts: r.query.Order}
+	s := sorter{parts: r.query.Order, by: r.query.Filter.Collation()}
 	if r.query.Limit > 0 && r.query.Limit+r.query.Skip < 1<<30 {
 		s.keep = int(r.query.Limit + r.query.Skip)
 	}

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
@@ -40,8 +41,8 @@ func ParseSort(spec []byte) (parts []KeyPart, natural int, err error) {
 }
 
 // SortKey is a document's place in an order: of an array, its least element
-// counts ascending and its greatest descending.
-func SortKey(dst, doc []byte, parts []KeyPart) ([]byte, error) {
+// counts ascending and its greatest descending. by compares strings.
+func SortKey(dst, doc []byte, parts []KeyPart, by *collation.Collation) ([]byte, error) {
 	for _, p := range parts {
 		var best []byte
 		var failed error
@@ -52,7 +53,7 @@ func SortKey(dst, doc []byte, parts []KeyPart) ([]byte, error) {
 			if v.Type == bsoncore.TypeArray && bsonraw.Empty(v.Data) {
 				v = undefined
 			}
-			key, err := bsonraw.AppendKey(nil, v)
+			key, err := bsonraw.AppendKey(nil, by.Value(v))
 			if err != nil {
 				failed = mongoerr.Lacking("this sort key: %v", err)
 				return true
@@ -83,6 +84,7 @@ func SortKey(dst, doc []byte, parts []KeyPart) ([]byte, error) {
 type sorter struct {
 	parts []KeyPart
 	keep  int // 0: all
+	by    *collation.Collation
 	rows  []sorted
 }
 
@@ -92,7 +94,7 @@ type sorted struct {
 }
 
 func (s *sorter) add(r *Record) error {
-	key, err := SortKey(nil, r.Doc, s.parts)
+	key, err := SortKey(nil, r.Doc, s.parts, s.by)
 	if err != nil {
 		return err
 	}

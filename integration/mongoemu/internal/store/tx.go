@@ -84,7 +84,7 @@ func (tx *Tx) unchanged(c *Collection, old *Record) error {
 	if shared == nil || shared.UUID != c.UUID {
 		return errWriteConflict()
 	}
-	key, err := IDKey(old.Doc)
+	key, err := c.IDKey(old.Doc)
 	if err != nil {
 		return err
 	}
@@ -103,14 +103,14 @@ func (tx *Tx) unchanged(c *Collection, old *Record) error {
 	return nil
 }
 
-// sameCatalog fails where a collection's indexes have changed since the
+// sameCatalog fails where a collection's options or indexes have changed since the
 // transaction's snapshot.
 func (tx *Tx) sameCatalog(c *Collection) error {
 	shared := tx.store.collections[c.NS]
 	if tx.created[c.NS] != nil {
 		return nil
 	}
-	same := shared != nil && shared.UUID == c.UUID && slices.EqualFunc(shared.indexes, c.indexes, func(a, b *Index) bool {
+	same := shared != nil && shared.UUID == c.UUID && shared.Options == c.Options && slices.EqualFunc(shared.indexes, c.indexes, func(a, b *Index) bool {
 		return a.Name == b.Name && slices.Equal(a.Pattern, b.Pattern)
 	})
 	if same {

@@ -16,6 +16,18 @@ import (
 type Writer struct {
 	store *Store
 	tx    *Tx
+	// unchecked writes documents that a validator would refuse.
+	unchecked bool
+}
+
+// BypassValidation makes the writer store documents that a validator would refuse.
+func (w *Writer) BypassValidation() { w.unchecked = true }
+
+func (w *Writer) valid(c *Collection, doc, old []byte) error {
+	if w.unchecked {
+		return nil
+	}
+	return c.Options.valid(doc, old)
 }
 
 // Collection is a collection as the writer sees it; nil where there is none.
@@ -56,6 +68,9 @@ func (w *Writer) Insert(ns Namespace, doc []byte) error {
 	if _, err := IDKey(doc); err != nil {
 		return err
 	}
+	if err := w.valid(c, doc, nil); err != nil {
+		return err
+	}
 	w.store.nextRecord++
 	r := &Record{ID: w.store.nextRecord, Doc: doc}
 	ks, err := c.keysOf(doc, r.ID)
@@ -73,6 +88,9 @@ func (w *Writer) Insert(ns Namespace, doc []byte) error {
 // Replace gives a record a new version. description is nil where the change is
 // a replacement of the whole document.
 func (w *Writer) Replace(c *Collection, old *Record, doc, description []byte) error {
+	if err := w.valid(c, doc, old.Doc); err != nil {
+		return err
+	}
 	r := &Record{ID: old.ID, Doc: doc}
 	oldKeys, err := c.keysOf(old.Doc, old.ID)
 	if err != nil {
@@ -230,7 +248,7 @@ func (w *Writer) Select(c *Collection, m *query.Matcher, order []KeyPart, hint H
 	var found []*Record
 	var failed error
 	s := scan{plan: plan}
-	sorting := sorter{parts: order, keep: limit}
+	sorting := sorter{parts: order, keep: limit, by: m.Collation()}
 	s.each(c, func(r *Record) bool {
 		ok, err := m.Match(r.Doc)
 		switch {

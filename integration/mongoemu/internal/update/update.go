@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/projection"
@@ -36,6 +37,8 @@ type Context struct {
 	Insert bool
 	// Now is the time that $currentDate and $$NOW give.
 	Now Instant
+	// Collation compares strings; nil compares them byte by byte.
+	Collation *collation.Collation
 }
 
 // Instant is one moment in both of MongoDB's forms.
@@ -116,6 +119,9 @@ func (u *Update) Apply(doc []byte, c Context) (Result, error) {
 	case byPipeline:
 		r, err = u.transform(doc, c)
 	default:
+		if err := u.comparable(c.Collation); err != nil {
+			return Result{}, err
+		}
 		r, err = u.operate(doc, c)
 	}
 	if err != nil {
@@ -125,6 +131,25 @@ func (u *Update) Apply(doc []byte, c Context) (Result, error) {
 		return Result{}, mongoerr.New(17419, "Resulting document after update is larger than %d", MaxDocument)
 	}
 	return r, nil
+}
+
+// comparable refuses operators that would compare strings by a collation.
+func (u *Update) comparable(by *collation.Collation) error {
+	if by == nil {
+		return nil
+	}
+	for _, op := range u.operations {
+		switch op.name {
+		case "$min", "$max", "$addToSet", "$pull", "$pullAll", "$push":
+			if op.name == "$push" && (op.push == nil || op.push.sort == nil) {
+				continue
+			}
+			if !bsonraw.Identical(by.Value(op.operand), op.operand) || op.name == "$push" {
+				return mongoerr.Lacking("the update operator %s on strings with a collation", op.name)
+			}
+		}
+	}
+	return nil
 }
 
 func (u *Update) replace(doc []byte) (Result, error) {
@@ -158,7 +183,7 @@ func (u *Update) transform(doc []byte, c Context) (Result, error) {
 	next := doc
 	for _, t := range u.pipeline {
 		var err error
-		if next, err = t.Apply(next, expr.Vars{Now: c.Now.Milliseconds}); err != nil {
+		if next, err = t.Apply(next, expr.Vars{Now: c.Now.Milliseconds, Collation: c.Collation}); err != nil {
 			return Result{}, err
 		}
 	}

@@ -1,0 +1,38 @@
+package command
+
+import (
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
+)
+
+// collated is the collation that a command or a statement asks for. The zero value
+// asks for none, and so for the collection's.
+type collated struct {
+	by    *collation.Collation
+	given bool
+}
+
+func (c *collated) parse(v bsonraw.Value) (err error) {
+	if !bsonraw.Empty(v.Data) {
+		c.given = true
+	}
+	c.by, err = collation.Parse(v)
+	return err
+}
+
+// collatedVars is [Request.vars] with the collation for a query on a collection.
+func (r *Request) collatedVars(e *Engine, ns store.Namespace, c collated) (expr.Vars, error) {
+	vars := r.vars(e)
+	vars.Collation = c.by
+	if c.given {
+		return vars, nil
+	}
+	return vars, e.Store.View(r.tx, func(v *store.Viewer) error {
+		if coll := v.Collection(ns); coll != nil {
+			vars.Collation = coll.Options.DefaultCollation()
+		}
+		return nil
+	})
+}
