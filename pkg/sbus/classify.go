@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// Class says what to do about an error of the SDK.
+// Class says what to do about an error of the SDK, of go-amqp or of package sessions.
 type Class int
 
 // The classes.
@@ -96,7 +96,8 @@ var conditions = map[amqp.ErrCond]Class{
 	amqp.ErrCondDecodeError:           ClassRefused,
 }
 
-// Classify says what to do about an error that azservicebus v1.11 returned.
+// Classify says what to do about an error that azservicebus v1.11, go-amqp v1.7 or package
+// sessions returned.
 //
 // The SDK hides causes: its [azservicebus.Error] does not unwrap, and calls lost
 // every connection that met a condition which it does not know, such as a session
@@ -120,8 +121,12 @@ func Classify(err error) Class {
 		if class, ok := conditions[condition.Condition]; ok {
 			return class
 		}
+		if endsLink(condition.Condition) {
+			return ClassConnectionLost
+		}
 	}
-	// The SDK's error of a management request is not exported, its method is.
+	// The SDK's error of a management request is not exported, its method is. Package
+	// sessions has the same method.
 	var rpc interface{ RPCCode() int }
 	if errors.As(err, &rpc) {
 		return classifyStatus(rpc.RPCCode())

@@ -3,7 +3,6 @@ package sbus
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
@@ -76,7 +75,7 @@ func (n *Namespace) NewAdministration() (*admin.Client, error) {
 		}
 		return client, nil
 	}
-	if strings.EqualFold(property(n.config.ConnectionString, "UseDevelopmentEmulator"), "true") {
+	if n.Plain() {
 		return nil, ErrNoAdministration
 	}
 	client, err := admin.NewClientFromConnectionString(n.config.ConnectionString, nil)

@@ -1,0 +1,47 @@
+// Package sessions accepts the sessions of a subscription and receives, settles, renews
+// and releases them, over github.com/Azure/go-amqp without azservicebus between. It is
+// for consumers that accept many sessions: the SDK needs about 15 round trips for an
+// accept, ten of them one after the other on a connection, and this package needs one.
+//
+//	Connection ── Accept ──▶ Session ── ReceiveMessages, CompleteMessage, …, Close
+//
+// # One AMQP connection
+//
+//	Connection          connects at the first Accept, and again when the line is dead
+//	└─ line             an open AMQP connection
+//	   ├─ $cbs          claims: put when the line opens, renewed at half of their life
+//	   ├─ $management   one pair of links that all sessions share, for renewals of locks
+//	   └─ AMQP session  one for each held session; kept for the next one
+//	      └─ link       attached with the session filter; its detach releases the session
+//
+// An accept is one attach. The broker holds its answer until a session is free and has
+// messages, or until the time that the attach gives it has passed. An accept that is
+// cancelled ends its AMQP session, which releases what the broker may have granted
+// meanwhile. No message is lost by that, because the link has no credit yet.
+//
+// # What the SDK does, and what this package does instead
+//
+//   - The SDK releases messages that arrive between two calls of ReceiveMessages. Here
+//     they wait for the next call, in order. Nothing is released while a session is held.
+//   - The SDK reports a dead link as (0, nil) and attaches the session again at the next
+//     call. Here ReceiveMessages returns the error of the link, and a session is never
+//     attached again: it is lost.
+//   - The SDK retries a settlement after seconds, and reports success for one that the
+//     broker has refused. Here a settlement is sent once, and its error is the broker's.
+//   - A fatal error on one receiver of the SDK closes the connection. Here it ends its
+//     own session only, unless the broker ended the connection.
+//   - The SDK's Close can wait for a minute. Here Close takes one round trip and respects
+//     its context.
+//   - go-amqp makes the deadline of a context that of the write to the socket, and a late
+//     write closes the connection. The transport here ignores these deadlines and has a
+//     timeout of its own.
+//
+// # What remains
+//
+// A disposition covers one message, because go-amqp exports none for a range. If the
+// broker refuses a settlement, it cannot be repeated on the link: the message stays
+// locked until the session is released, and is delivered again. Messages are not settled
+// through the management node after a link has ended; they are delivered again. A peer
+// that sends nothing for a minute, not even the empty frames that the connection asks
+// for, is dead.
+package sessions
