@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
@@ -192,14 +193,18 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		return nil, err
 	}
 	subscription := drain.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient}
+	dial := drain.DialAMQP(sessions.Options{Namespace: namespace, Topic: subscription.Topic, Subscription: subscription.Name, Logger: p.logger})
+	if c.ServiceBus.Receiver == config.ReceiverSDK {
+		dial = subscription.Dial
+	}
 	acceptor, err := drain.New(drain.Options{
-		Dial:          subscription.Dial,
+		Dial:          dial,
 		Handler:       &handler{engine: engine, events: events, log: p.logger},
 		Judge:         messageJudge{g, c},
 		Reader:        reader,
 		Sequence:      event.Sequence(c.Projections.Sequence),
 		Slots:         c.Sessions.Slots,
-		Connections:   c.ServiceBus.Connections,
+		Connections:   c.ServiceBus.Spread(),
 		BatchSize:     c.Projections.BatchSize,
 		BufferBytes:   c.Sessions.BufferBytes,
 		SessionIdle:   c.Sessions.Idle,

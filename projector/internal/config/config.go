@@ -26,7 +26,29 @@ type ServiceBus struct {
 	sbus.Config `embed:""`
 
 	Subscription string `name:"servicebus-subscription" env:"AZURE_SERVICEBUS_SUBSCRIPTION_NAME" placeholder:"NAME" help:"Subscription of the topic. It must require sessions, which is set when it is created."`
-	Connections  int    `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"16" help:"Connections to Service Bus that the sessions spread over. A connection accepts one session after the other, each in about ten round trips."`
+	Connections  int    `name:"connections" env:"PENSTOCK_CONNECTIONS" default:"0" help:"Connections to Service Bus that the sessions spread over; 0 means 4 with the receiver amqp and 16 with the receiver sdk. With sdk, a connection accepts one session after the other, each in about ten round trips."`
+	Receiver     string `name:"receiver" env:"PENSTOCK_RECEIVER" enum:"amqp,sdk" default:"amqp" help:"What accepts the sessions and receives their messages: Penstock's own receiver over AMQP (amqp), which accepts a session in one round trip, or the receiver of the Azure SDK (sdk), which needs about 15."`
+}
+
+// ReceiverSDK is the value of [ServiceBus.Receiver] for the receiver of the Azure SDK.
+const ReceiverSDK = "sdk"
+
+// Defaults of [ServiceBus.Connections].
+const (
+	connectionsAMQP = 4
+	connectionsSDK  = 16
+)
+
+// Spread is over how many connections the sessions spread.
+func (s ServiceBus) Spread() int {
+	switch {
+	case s.Connections != 0:
+		return s.Connections
+	case s.Receiver == ReceiverSDK:
+		return connectionsSDK
+	default:
+		return connectionsAMQP
+	}
 }
 
 // NewAccept is the value of [Projections.New] that lets a projection start in the middle
@@ -38,7 +60,7 @@ type Projections struct {
 	Path          string        `name:"projections" env:"PENSTOCK_PROJECTIONS" placeholder:"PATH" help:"The projections: a YAML file, or a folder whose *.yaml and *.yml files are all read."`
 	Check         bool          `name:"check-projections" help:"Check the configuration and the projections, connect to nothing, and exit: with status 0 if everything is valid, otherwise with status 2 and a list of every problem."`
 	InferEvents   int           `name:"infer-events" placeholder:"N" help:"Read the N oldest and the N newest events of the event store, print the section events of a projections file with the fields and types of their payloads, and exit. It connects to the event store only, so it needs only the settings of the event store and its documents."`
-	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises about the event ids of an aggregate: they are 1, 2, 3 and so on, so that a missing id is a gap (strict), or they only increase (increasing). With increasing a lost message cannot be detected, so the messages of a session are received one by one, with one round trip each."`
+	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises about the event ids of an aggregate: they are 1, 2, 3 and so on, so that a missing id is a gap (strict), or they only increase (increasing). With increasing a lost message cannot be detected, so with the receiver sdk the messages of a session are received one by one, with one round trip each."`
 	New           string        `name:"new-projections" env:"PENSTOCK_NEW_PROJECTIONS" enum:"refuse,accept" default:"refuse" help:"With --sequence=increasing: whether a projection that has no read model yet may start although the event store has events (accept) or not (refuse). Events that such a projection has missed cannot be detected. Accept it only while the topic still brings every event, for example when Penstock starts for the first time."`
 	BatchSize     int           `name:"batch-size" env:"PENSTOCK_BATCH_SIZE" default:"256" help:"Events of a session that are projected together. A session holds up to a few times as many in memory."`
 	LoadBytes     int           `name:"load-bytes" env:"PENSTOCK_LOAD_BYTES" default:"67108864" help:"About how many bytes of read models this process holds in memory while it applies events to them. Applying can take up to twice as much in addition. A read model that is larger than this is loaded alone."`
@@ -55,7 +77,7 @@ type Projections struct {
 type Sessions struct {
 	Slots       int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"64" help:"Sessions that this process drains at the same time."`
 	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"30ms" help:"How long a session may have no message before its slot takes another session that waits; at least three round trips to the broker. If no session waits, the slot keeps its session for --session-hold."`
-	Hold        time.Duration `name:"session-hold" env:"PENSTOCK_SESSION_HOLD" default:"1m" help:"How long a session without messages is kept at most. Accepting it again takes about 15 round trips."`
+	Hold        time.Duration `name:"session-hold" env:"PENSTOCK_SESSION_HOLD" default:"1m" help:"How long a session without messages is kept at most. Accepting it again takes a round trip, or about 15 with the receiver sdk."`
 	Tenure      time.Duration `name:"session-tenure" env:"PENSTOCK_SESSION_TENURE" default:"2m" help:"How long a busy session is kept at most, so that others have a turn and new pods get their share."`
 	GapHold     time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before the missing events are read from the event store."`
 	GapPatience time.Duration `name:"gap-patience" env:"PENSTOCK_GAP_PATIENCE" default:"10s" help:"How long an event waits if the event store does not have its predecessor either. Then its aggregate is parked with the reason missing, and resumes by itself when the event store has the event."`

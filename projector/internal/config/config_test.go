@@ -36,7 +36,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, problems)
 	}
-	if c.Sessions.Slots != 64 || c.ServiceBus.Connections != 16 || c.MongoDB.ReadModels().Database != "penstock" || c.Fields.Payload != "payload" {
+	if c.Sessions.Slots != 64 || c.ServiceBus.Spread() != 4 || c.MongoDB.ReadModels().Database != "penstock" || c.Fields.Payload != "payload" {
 		t.Errorf("config is %+v", c)
 	}
 }
@@ -47,6 +47,7 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		"PENSTOCK_SESSIONS":          "0",
 		"PENSTOCK_CONNECTIONS":       "many",
 		"PENSTOCK_SESSION_IDLE":      "2m",
+		"PENSTOCK_RECEIVER":          "jms",
 		"PENSTOCK_SEQUENCE":          "random",
 		"PENSTOCK_BATCH_SIZE":        "5000",
 		"PENSTOCK_ADOPT_READ_MODELS": "yes",
@@ -70,7 +71,7 @@ func TestEveryProblemAtOnce(t *testing.T) {
 	}
 	for _, variable := range []string{
 		"MONGODB_URI", "AZURE_SERVICEBUS_NAMESPACE", "AZURE_SERVICEBUS_TOPIC_NAME", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME",
-		"PENSTOCK_PROJECTIONS", "PENSTOCK_SESSIONS", "PENSTOCK_CONNECTIONS", "PENSTOCK_SESSION_HOLD", "PENSTOCK_SEQUENCE",
+		"PENSTOCK_PROJECTIONS", "PENSTOCK_SESSIONS", "PENSTOCK_CONNECTIONS", "PENSTOCK_SESSION_HOLD", "PENSTOCK_RECEIVER", "PENSTOCK_SEQUENCE",
 		"PENSTOCK_BATCH_SIZE", "PENSTOCK_ADOPT_READ_MODELS", "PENSTOCK_LOAD_BYTES", "PENSTOCK_FLUSH_INTERVAL", "PENSTOCK_FAILURE_LIMIT", "PENSTOCK_GAP_PATIENCE", "PENSTOCK_PARK_AFTER", "PENSTOCK_BUFFER_BYTES",
 		"PENSTOCK_SESSION_TENURE", "PENSTOCK_BACKLOG_INTERVAL", "PENSTOCK_BACKLOG_LIMIT", "PENSTOCK_ADMIN_ADDRESS", "PENSTOCK_DRAIN_TIMEOUT", "PENSTOCK_FIELD_EVENT_ID", "PENSTOCK_STATE_DATABASE",
 	} {
@@ -80,6 +81,25 @@ func TestEveryProblemAtOnce(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(problems)
+	}
+}
+
+func TestConnectionsFollowTheReceiver(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		receiver, connections string
+		want                  int
+	}{{"", "", 4}, {"amqp", "0", 4}, {"sdk", "", 16}, {"sdk", "3", 3}, {"amqp", "64", 64}} {
+		env := minimal()
+		for name, value := range map[string]string{"PENSTOCK_RECEIVER": test.receiver, "PENSTOCK_CONNECTIONS": test.connections} {
+			if value != "" {
+				env[name] = value
+			}
+		}
+		c, problems, err := parse(env)
+		if err != nil || c.ServiceBus.Spread() != test.want {
+			t.Errorf("%+v: %d connections (%v, %s)", test, c.ServiceBus.Spread(), err, problems)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func (p *problems) require(ok bool, format string, args ...any) {
 func (s ServiceBus) validate() error {
 	p := problems{s.Validate()}
 	p.require(s.Subscription != "", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME is not set: set it to the name of a subscription that requires sessions")
-	p.require(s.Connections >= 1 && s.Connections <= maxConnections, "PENSTOCK_CONNECTIONS is %d: use 1 to %d", s.Connections, maxConnections)
+	p.require(s.Connections >= 0 && s.Connections <= maxConnections, "PENSTOCK_CONNECTIONS is %d: use 1 to %d, or 0 for the receiver's default", s.Connections, maxConnections)
 	return errors.Join(p...)
 }
 

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
@@ -153,9 +151,9 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 	if !a.reached.Load() {
 		wait = firstAcceptWait
 	}
-	ctx, cancel := patient(stop, wait, acceptGrace)
+	ctx, cancel := context.WithTimeout(stop, wait+acceptGrace)
 	defer cancel()
-	accepted, err := conn.Accept(ctx)
+	accepted, err := conn.Accept(ctx, wait)
 	if err == nil {
 		a.tellConnected()
 		a.metrics.accepts.WithLabelValues(acceptedSession).Inc()
@@ -177,7 +175,7 @@ func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err
 		a.pool.stopped(conn)
 		a.gate.stopped(t)
 		return
-	case noSession(err):
+	case errors.Is(err, ErrNoSession):
 		result = acceptedNone
 		a.tellConnected()
 		a.pool.answered(conn)
@@ -197,12 +195,6 @@ func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err
 	if result != acceptedNone {
 		a.options.Logger.Warn().Err(err).Stringer("class", class).Msg("session not accepted")
 	}
-}
-
-// noSession tells whether the broker answered that no session is free.
-func noSession(err error) bool {
-	var sb *azservicebus.Error
-	return errors.As(err, &sb) && sb.Code == azservicebus.CodeTimeout
 }
 
 func (a *Acceptor) tellConnected() {

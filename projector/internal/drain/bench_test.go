@@ -42,7 +42,7 @@ func BenchmarkPlainLoop(b *testing.B) {
 	b.ResetTimer()
 	for broker.unsettled() > 0 {
 		accept, cancel := context.WithTimeout(b.Context(), time.Minute)
-		session, err := conn.Accept(accept)
+		session, err := conn.Accept(accept, time.Minute)
 		cancel()
 		if err != nil {
 			b.Fatal(err)

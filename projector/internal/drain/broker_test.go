@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
@@ -255,7 +254,7 @@ func (c *fakeConnection) Close(context.Context) error {
 	return nil
 }
 
-func (c *fakeConnection) Accept(ctx context.Context) (drain.Accepted, error) {
+func (c *fakeConnection) Accept(ctx context.Context, wait time.Duration) (drain.Accepted, error) {
 	b := c.broker
 	b.mu.Lock()
 	b.waiting++
@@ -267,14 +266,14 @@ func (c *fakeConnection) Accept(ctx context.Context) (drain.Accepted, error) {
 		b.waiting--
 		b.mu.Unlock()
 	}()
+	until := time.Now().Add(wait)
 	pause(ctx, 15*b.rtt)
 	if fail != nil {
 		if err := fail(); err != nil {
 			return drain.Accepted{}, err
 		}
 	}
-	deadline, _ := ctx.Deadline()
-	timer := time.NewTimer(time.Until(deadline))
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	for {
 		b.mu.Lock()
@@ -287,9 +286,9 @@ func (c *fakeConnection) Accept(ctx context.Context) (drain.Accepted, error) {
 				b.accepts++
 				// The next accept finds another one first.
 				b.order = append(slices.DeleteFunc(b.order, func(o string) bool { return o == id }), id)
-				until := link.lockedUntil
+				lockedUntil := link.lockedUntil
 				b.mu.Unlock()
-				return drain.Accepted{Receiver: link, SessionID: id, LockedUntil: until}, nil
+				return drain.Accepted{Receiver: link, SessionID: id, LockedUntil: lockedUntil}, nil
 			}
 		}
 		b.mu.Unlock()
@@ -300,7 +299,7 @@ func (c *fakeConnection) Accept(ctx context.Context) (drain.Accepted, error) {
 			if ctx.Err() != nil {
 				return drain.Accepted{}, ctx.Err()
 			}
-			return drain.Accepted{}, &azservicebus.Error{Code: azservicebus.CodeTimeout}
+			return drain.Accepted{}, drain.ErrNoSession
 		case <-ctx.Done():
 			return drain.Accepted{}, ctx.Err()
 		}

@@ -24,13 +24,14 @@ type Options struct {
 	Reader *event.Reader
 	// Sequence is what the handler knows of an aggregate's event ids: strict, the
 	// default, where it notices a missing event, or increasing, where it cannot. Then
-	// nothing may reach it before its predecessor, and so the messages of a session are
-	// received one by one, a round trip each.
+	// nothing may reach it before its predecessor. A receiver that does not keep the order
+	// is asked for one message at a time, a round trip each.
 	Sequence event.Sequence
 	// Slots is how many sessions are drained at the same time; 64 by default.
 	Slots int
-	// Connections is over how many AMQP connections the slots spread; 16 by default.
-	// The SDK serialises the accepts of a connection to one in about ten round trips.
+	// Connections is over how many AMQP connections the slots spread; 4 by default. The SDK
+	// accepts one session after the other on a connection, in about ten round trips each,
+	// and needs more.
 	Connections int
 	// BatchSize bounds the events of one Handle call, and with it the credit given
 	// to the broker: a session holds up to six times as many; 256 by default, at most
@@ -49,8 +50,8 @@ type Options struct {
 	BufferBytes int
 	// SessionIdle is how long a session has no message before its slot goes on to
 	// another session, where some wait; 30 ms by default, and at least three round
-	// trips. Where none does, the session is kept up to SessionHold, since accepting it
-	// again costs about 15 round trips.
+	// trips. If no session waits, the session is kept up to SessionHold, because the slot
+	// has nothing better to do.
 	SessionIdle time.Duration
 	// SessionHold is how long an idle session is kept at most; 1 min by default.
 	SessionHold time.Duration
@@ -107,8 +108,9 @@ const (
 	// acceptGrace is what accepting may take beyond that: the round trips of a late
 	// grant, and the wait behind other accepts of the connection.
 	acceptGrace = 15 * time.Second
-	// settleTimeout is below 0.8 × 4 s, the shortest sleep of the SDK's retrier
-	// before it attaches the session again (internal/utils/retrier.go, calcDelay).
+	// settleTimeout is many round trips, and below 0.8 × 4 s, the shortest sleep of the
+	// SDK's retrier before it attaches the session again (internal/utils/retrier.go,
+	// calcDelay).
 	settleTimeout = 3 * time.Second
 	// busyWait is what the service asks for when it throttles ("50009 … wait 2
 	// seconds").
@@ -127,7 +129,7 @@ const (
 func (o Options) withDefaults() Options {
 	o.Sequence = cmp.Or(o.Sequence, event.SequenceStrict)
 	o.Slots = cmp.Or(o.Slots, 64)
-	o.Connections = min(cmp.Or(o.Connections, 16), o.Slots)
+	o.Connections = min(cmp.Or(o.Connections, 4), o.Slots)
 	o.BatchSize = cmp.Or(o.BatchSize, 256)
 	o.BufferBytes = cmp.Or(o.BufferBytes, 64<<20)
 	o.SessionIdle = cmp.Or(o.SessionIdle, 30*time.Millisecond)

@@ -14,9 +14,10 @@ import (
 // session belongs to whoever accepts it next.
 var ErrLinkLost = errors.New("link lost")
 
-// How long ReceiveMessages waits for more after the first message. In a trickle
+// How long ReceiveMessages of the SDK waits for more after the first message. In a trickle
 // that is latency for nothing. In a burst, returning before all credit is used
-// leaves a moment in which the SDK releases what arrives.
+// leaves a moment in which the SDK releases what arrives. The receiver of package sessions
+// never waits.
 const (
 	trickleWait = time.Millisecond
 	burstWait   = 20 * time.Millisecond

@@ -83,8 +83,8 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 	go func() {
 		defer close(pumped)
 		p := pump{receiver: s.accepted, sessionID: s.accepted.SessionID, reader: s.options.Reader, inbox: s.inbox, most: s.options.BatchSize}
-		if s.options.Sequence == event.SequenceIncreasing {
-			p.most = 1 // it leaves no credit behind
+		if s.options.Sequence == event.SequenceIncreasing && !s.accepted.InOrder {
+			p.most = 1 // which leaves no credit behind
 		}
 		if err := p.run(receive); err != nil {
 			lose(fmt.Errorf("%w: %w", ErrLockLost, err))
@@ -107,9 +107,8 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 	return end
 }
 
-// close releases the session at the broker, once nothing else uses the receiver.
-// The SDK's Close takes no heed of its context while it releases a message, and a
-// receive does not either.
+// close releases the session at the broker, once nothing else uses the receiver. The SDK's
+// Close and ReceiveMessages can outlast their contexts while the SDK releases a message.
 func (s *session) close(pumped, kept <-chan struct{}, closing func(func())) {
 	closed := make(chan struct{})
 	closing(func() {

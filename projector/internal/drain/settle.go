@@ -14,7 +14,7 @@ import (
 )
 
 // settlesAtOnce bounds the settlements that a session waits for at the same time.
-// Each costs a round trip, and the SDK has no call for several.
+// Each costs a round trip, and neither receiver has a call for several.
 const settlesAtOnce = 256
 
 // settleAttempts bounds how often a settlement is tried. What is given up comes
