@@ -56,7 +56,7 @@ type setup struct {
 	before bson.Timestamp
 }
 
-func newSetup(b *testing.B, events int, publisherEnv ...string) *setup {
+func newSetup(b *testing.B, events int, publisherEnv, projectorEnv []string) *setup {
 	b.Helper()
 	binaries, err := services()
 	must(b, err)
@@ -73,7 +73,7 @@ func newSetup(b *testing.B, events int, publisherEnv ...string) *setup {
 
 	w := shop.New(events, 1)
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
-		Binaries: binaries, Dir: b.TempDir(), Projections: w.Projections, PublisherEnv: publisherEnv,
+		Binaries: binaries, Dir: b.TempDir(), Projections: w.Projections, PublisherEnv: publisherEnv, ProjectorEnv: projectorEnv,
 	})
 	must(b, err)
 	b.Cleanup(pipeline.Kill)
@@ -133,10 +133,11 @@ func (s *setup) accepted() int {
 	return accepted
 }
 
-func (s *setup) start(start func(string) (*harness.Process, error), name string) {
+func (s *setup) start(start func(string) (*harness.Process, error), name string) *harness.Process {
 	s.b.Helper()
-	_, err := start(name)
+	process, err := start(name)
 	must(s.b, err)
+	return process
 }
 
 // report gives both rates and their ratio.
@@ -152,7 +153,7 @@ func BenchmarkPublisher(b *testing.B) {
 	// Enough that what is read ahead before the first send does not count for much.
 	const events = 200_000
 	for range b.N {
-		s := newSetup(b, events)
+		s := newSetup(b, events, nil, nil)
 
 		started := time.Now()
 		bounded, cancel := context.WithTimeout(s.ctx, plainFor)
@@ -168,28 +169,31 @@ func BenchmarkPublisher(b *testing.B) {
 	}
 }
 
-// BenchmarkProjector projects a published history: in sessions of one aggregate
-// each, where accepting sessions is what limits, and in buckets.
+// BenchmarkProjector projects a published history: in sessions of one aggregate each, with
+// both receivers, and in buckets.
 func BenchmarkProjector(b *testing.B) {
+	aggregate := []string{"PENSTOCK_SESSION_MODE=aggregate"}
 	for _, mode := range []struct {
-		name string
-		env  []string
+		name                 string
+		publisher, projector []string
 	}{
-		{"aggregate", []string{"PENSTOCK_SESSION_MODE=aggregate"}},
-		{"bucket", []string{"PENSTOCK_SESSION_MODE=bucket", "PENSTOCK_SESSION_BUCKETS=64"}},
+		{"aggregate", aggregate, nil},
+		{"aggregate-sdk", aggregate, []string{"PENSTOCK_RECEIVER=sdk"}},
+		{"bucket", []string{"PENSTOCK_SESSION_MODE=bucket", "PENSTOCK_SESSION_BUCKETS=64"}, nil},
+		{"bucket-sdk", []string{"PENSTOCK_SESSION_MODE=bucket", "PENSTOCK_SESSION_BUCKETS=64"}, []string{"PENSTOCK_RECEIVER=sdk"}},
 	} {
 		b.Run(mode.name, func(b *testing.B) {
 			for range b.N {
-				measureProjector(b, mode.env)
+				measureProjector(b, mode.publisher, mode.projector)
 			}
 		})
 	}
 }
 
-func measureProjector(b *testing.B, publisherEnv []string) {
+func measureProjector(b *testing.B, publisherEnv, projectorEnv []string) {
 	b.Helper()
 	const events = 20_000
-	s := newSetup(b, events, publisherEnv...)
+	s := newSetup(b, events, publisherEnv, projectorEnv)
 	s.start(s.pipeline.StartPublisher, "publisher-0")
 	s.await("published", events, s.accepted)
 	must(b, s.pipeline.Stop(s.ctx))
@@ -203,12 +207,15 @@ func measureProjector(b *testing.B, publisherEnv []string) {
 	must(b, err)
 	plain := float64(done) / time.Since(started).Seconds()
 
-	s.start(s.pipeline.StartProjector, "projector-0")
+	projector := s.start(s.pipeline.StartProjector, "projector-0")
 	took := s.await("projected", events, func() int {
 		counts, err := s.backend.Broker.Counts(s.backend.SubscriptionPath())
 		must(b, err)
 		return events - counts.Active
 	})
+	if used, err := projector.CPUTime(); err == nil {
+		b.ReportMetric(float64(used.Microseconds())/events, "cpu-µs/event")
+	}
 	report, err := s.fold()
 	must(b, err)
 	if !report.OK() {

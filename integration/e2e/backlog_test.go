@@ -67,7 +67,7 @@ func TestBacklogRisesAndFalls(t *testing.T) {
 	b := backlog{t: t, ctx: ctx, projector: projector}
 	b.await("no session in the beginning", func(m harness.Metrics) bool { return b.shows(m, 0, 0) })
 
-	// Every session costs the projector's two slots about 15 round trips.
+	// Every session costs the projector's two slots some round trips.
 	backend.Broker.SetLatency(20*time.Millisecond, 20*time.Millisecond)
 	if _, err := store.InsertMany(ctx, w.Events); err != nil {
 		t.Fatal(err)

@@ -80,6 +80,7 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
 		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections, ProjectorEnv: projectorEnv,
+		ProcessEnv: receivers(projectorEnv),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +102,19 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 		t.Fatal(err)
 	}
 	return s
+}
+
+// receivers gives the second projector of a scenario the receiver of the Azure SDK, and
+// leaves the first one Penstock's own. So the faults of every scenario with two projectors
+// happen to both receivers, in the time of one run. A scenario whose variables name a
+// receiver has that one alone.
+func receivers(projectorEnv []string) map[string][]string {
+	for _, variable := range projectorEnv {
+		if strings.HasPrefix(variable, "PENSTOCK_RECEIVER=") {
+			return nil
+		}
+	}
+	return map[string][]string{"projector-1": {"PENSTOCK_RECEIVER=sdk"}}
 }
 
 // end ends the load and the processes. A process that has crashed fails the test, even

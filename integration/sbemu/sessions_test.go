@@ -1,0 +1,561 @@
+package sbemu_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
+)
+
+// What package sessions promises beyond what it has in common with the SDK's receiver.
+
+// TestSessionsCostRoundTrips: an accept is one round trip, and so are the first messages,
+// each settlement and the release.
+func TestSessionsCostRoundTrips(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		s := e.sender(e.client(), "events")
+		e.send(s, "a", "a1", "a2")
+		e.send(s, "b", "b1", "b2")
+
+		const way = 50 * time.Millisecond
+
+		c := e.connection()
+		warm, err := c.Accept(e.ctx, time.Second)
+		must(t, err)
+		must(t, warm.Close(e.ctx))
+		e.SetLatency(way, way)
+
+		cost := func(what string, step func()) {
+			t.Helper()
+
+			start := time.Now()
+			step()
+			equal(t, "round trips to "+what, float64(time.Since(start))/float64(2*way), 1)
+		}
+
+		for range 2 {
+			var (
+				r        *sessions.Session
+				received []*azservicebus.ReceivedMessage
+			)
+
+			cost("accept", func() { r, err = c.Accept(e.ctx, time.Second) })
+			must(t, err)
+			cost("receive", func() {
+				for len(received) < 2 && err == nil {
+					var got []*azservicebus.ReceivedMessage
+					got, err = r.ReceiveMessages(e.ctx, 10, nil)
+					received = append(received, got...)
+				}
+			})
+			must(t, err)
+			cost("settle", func() {
+				var settled sync.WaitGroup
+				for _, m := range received {
+					settled.Go(func() {
+						if err := r.CompleteMessage(e.ctx, m, nil); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+
+				settled.Wait()
+			})
+			cost("release", func() { err = r.Close(e.ctx) })
+			must(t, err)
+		}
+	})
+}
+
+// TestSessionsKeepWhatArrivesBetweenCalls: leftover credit lets messages arrive while
+// nobody receives. They stay, in order, and count no delivery. See TestLeftoverCredit.
+func TestSessionsKeepWhatArrivesBetweenCalls(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		s := e.sender(e.client(), "events")
+		e.send(s, "a", "1")
+
+		r, err := e.connection().Accept(e.ctx, time.Second)
+		must(t, err)
+
+		var order []string
+
+		for round := range 20 {
+			got, err := r.ReceiveMessages(e.ctx, 5, nil)
+			must(t, err)
+
+			order = append(order, ids(got)...)
+			for _, m := range got {
+				equal(t, "delivery count", m.DeliveryCount, 1)
+				must(t, r.CompleteMessage(e.ctx, m, nil))
+			}
+
+			e.send(s, "a", fmt.Sprint(2*round+2), fmt.Sprint(2*round+3))
+			wait(time.Second)
+		}
+
+		for i, id := range order {
+			equal(t, "message", id, fmt.Sprint(i+1))
+		}
+
+		equal(t, "more than one was received at a time", len(order) > 20, true)
+	})
+}
+
+// TestSessionsTellARefusedSettlement: with the SDK, the second attempt succeeds.
+func TestSessionsTellARefusedSettlement(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		e.send(e.sender(e.client(), "events"), "a", "1")
+		r, err := e.connection().Accept(e.ctx, time.Second)
+		must(t, err)
+
+		m := e.take(r, 1)[0]
+		must(t, r.CompleteMessage(e.ctx, m, nil))
+
+		if err := r.CompleteMessage(e.ctx, m, nil); !errors.Is(err, sessions.ErrSettled) || sbus.Classify(err) != sbus.ClassRefused {
+			t.Fatalf("settled again: %v", err)
+		}
+	})
+}
+
+// TestSessionsShareAConnection: many sessions, one connection, and renewals that do not
+// wait for each other.
+func TestSessionsShareAConnection(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		sdk := e.client()
+		s := e.sender(sdk, "events")
+
+		const n = 100
+		for i := range n {
+			e.send(s, fmt.Sprint("s", i), fmt.Sprint(i))
+		}
+
+		must(t, s.Close(e.ctx))
+		must(t, sdk.Close(e.ctx))
+		synctest.Wait()
+
+		c := e.connection()
+		held := make([]*sessions.Session, n)
+
+		var all sync.WaitGroup
+
+		for i := range held {
+			all.Go(func() {
+				var err error
+				if held[i], err = c.Accept(e.ctx, time.Minute); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+
+		all.Wait()
+		equal(t, "connections", len(e.Connections()), 1)
+		must(t, held[0].RenewSessionLock(e.ctx, nil))
+		e.SetLatency(50*time.Millisecond, 50*time.Millisecond)
+
+		start := time.Now()
+
+		for _, r := range held {
+			all.Go(func() {
+				if err := r.RenewSessionLock(e.ctx, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+
+		all.Wait()
+		equal(t, "time of all renewals", time.Since(start), 100*time.Millisecond)
+	})
+}
+
+// TestSessionsRenewAfterALongSilence: the broker detaches the management link after ten
+// minutes without a request.
+func TestSessionsRenewAfterALongSilence(t *testing.T) {
+	cfg := sbemu.Default()
+	cfg.Topics[0].Subscriptions[0].LockDuration = 5 * time.Minute
+
+	virtual(t, cfg, func(e *env) {
+		t := e.t
+		s := e.sender(e.client(), "events")
+		e.send(s, "a", "1")
+
+		c := e.connection()
+		a, err := c.Accept(e.ctx, time.Second)
+		must(t, err)
+		must(t, a.RenewSessionLock(e.ctx, nil))
+		must(t, a.Close(e.ctx))
+
+		a, err = c.Accept(e.ctx, time.Second)
+		must(t, err)
+		must(t, a.CompleteMessage(e.ctx, e.take(a, 1)[0], nil))
+		must(t, a.Close(e.ctx))
+
+		for range 15 {
+			if _, err := c.Accept(e.ctx, time.Minute); !errors.Is(err, sessions.ErrNoSession) {
+				t.Fatal(err)
+			}
+		}
+
+		e.send(e.sender(e.client(), "events"), "b", "2")
+
+		b, err := c.Accept(e.ctx, time.Second)
+		must(t, err)
+		must(t, b.RenewSessionLock(e.ctx, nil))
+	})
+}
+
+// claimant is a namespace whose tokens a test decides.
+type claimant struct {
+	*sbus.Namespace
+
+	mu    sync.Mutex
+	asked int
+	token func(asked int, audience string) (sbus.Token, error)
+}
+
+func (c *claimant) Token(_ context.Context, audience string) (sbus.Token, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	c.asked++
+
+	return c.token(c.asked, audience)
+}
+
+// TestSessionsRenewTheirClaims: over a day on one connection, with renewals that fail now
+// and then, and $cbs out of reach for a while.
+func TestSessionsRenewTheirClaims(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		namespace, err := sbus.Open(sbus.Config{ConnectionString: e.ConnectionString(), Topic: "events"})
+		must(t, err)
+
+		down := errors.New("the identity provider is down")
+		dials := 0
+		c := e.connection(func(o *sessions.Options) {
+			o.Dial = func(ctx context.Context) (net.Conn, error) {
+				dials++
+
+				return e.dial(ctx)
+			}
+			who := &claimant{Namespace: namespace}
+			who.token = func(asked int, audience string) (sbus.Token, error) {
+				if asked > 2 && asked%3 == 0 {
+					return sbus.Token{}, down
+				}
+
+				return namespace.Token(e.ctx, audience)
+			}
+			o.Namespace = who
+		})
+		s := e.sender(e.client(), "events")
+
+		for hour := range 24 {
+			e.send(s, "a", fmt.Sprint(hour))
+
+			r, err := c.Accept(e.ctx, time.Second)
+			must(t, err)
+			must(t, r.CompleteMessage(e.ctx, e.take(r, 1)[0], nil))
+			must(t, r.RenewSessionLock(e.ctx, nil))
+			must(t, r.Close(e.ctx))
+
+			if hour == 12 {
+				e.RefuseLinks(4*time.Minute, "com.microsoft:server-busy")
+				wait(4 * time.Minute)
+			}
+
+			for range 60 {
+				if _, err := c.Accept(e.ctx, time.Minute); !errors.Is(err, sessions.ErrNoSession) {
+					t.Fatal(err)
+				}
+			}
+		}
+
+		equal(t, "connections made", dials, 1)
+	})
+}
+
+// TestSessionsTakeIdentityTokens: a token of an Azure identity, which is the same until
+// shortly before its end.
+func TestSessionsTakeIdentityTokens(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		namespace, err := sbus.Open(sbus.Config{ConnectionString: e.ConnectionString(), Topic: "events"})
+		must(t, err)
+
+		who := &claimant{Namespace: namespace}
+
+		var expires time.Time
+
+		who.token = func(int, string) (sbus.Token, error) {
+			if time.Until(expires) < 5*time.Minute {
+				expires = time.Now().Add(time.Hour)
+			}
+
+			return sbus.Token{Value: "e30.e30.", Type: "jwt", Expires: expires}, nil
+		}
+		c := e.connection(func(o *sessions.Options) { o.Namespace = who })
+
+		ctx, cancel := context.WithTimeout(e.ctx, 10*time.Hour)
+		defer cancel()
+
+		for ctx.Err() == nil {
+			_, err := c.Accept(ctx, time.Minute)
+			if ctx.Err() == nil && !errors.Is(err, sessions.ErrNoSession) {
+				t.Fatal(err)
+			}
+		}
+
+		// 30, 15, 7.5 and 3.75 minutes, then a new token: two tokens each time.
+		if who.asked < 80 || who.asked > 120 {
+			t.Fatalf("asked %d times for a token in ten hours", who.asked)
+		}
+	})
+}
+
+// TestSessionsConnectAgain: a connection that is lost ends its sessions at once, and the
+// next accept makes a new one.
+func TestSessionsConnectAgain(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		s := e.sender(e.client(), "events")
+		c := e.connection()
+
+		for round := range 5 {
+			e.send(s, "a", fmt.Sprint(round))
+
+			r, err := c.Accept(e.ctx, time.Second)
+			must(t, err)
+
+			m := e.take(r, 1)[0]
+			if round > 0 {
+				equal(t, "delivery count", m.DeliveryCount, 1)
+			}
+
+			e.DropConnections(func(c sbemu.Connection) bool { return len(c.SendsTo) == 0 })
+
+			if got, err := r.ReceiveMessages(e.ctx, 1, nil); len(got) > 0 || sbus.Classify(err) != sbus.ClassConnectionLost {
+				t.Fatalf("received %v, %v", ids(got), err)
+			}
+
+			for what, err := range map[string]error{
+				"settle": r.CompleteMessage(e.ctx, m, nil),
+				"renew":  r.RenewSessionLock(e.ctx, nil),
+				"close":  r.Close(e.ctx),
+			} {
+				if sbus.Classify(err) != sbus.ClassConnectionLost {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+
+			again, err := c.Accept(e.ctx, time.Second)
+			must(t, err)
+
+			for _, m := range e.take(again, 1) {
+				must(t, again.CompleteMessage(e.ctx, m, nil))
+			}
+
+			must(t, again.Close(e.ctx))
+		}
+	})
+}
+
+// silent is a connection that can stop to carry anything, without an error.
+type silent struct {
+	net.Conn
+	mute <-chan struct{}
+}
+
+func (s silent) Write(b []byte) (int, error) {
+	select {
+	case <-s.mute:
+		return len(b), nil
+	default:
+		return s.Conn.Write(b)
+	}
+}
+
+// muted gives a connection that carries nothing in either direction once mute is closed.
+func muted(server net.Conn, mute <-chan struct{}) net.Conn {
+	client, inner := net.Pipe()
+
+	go func() {
+		defer server.Close()
+
+		_, _ = io.Copy(silent{server, mute}, inner)
+	}()
+	go func() {
+		defer inner.Close()
+
+		_, _ = io.Copy(silent{inner, mute}, server)
+	}()
+
+	return client
+}
+
+// TestSessionsEndASilentConnection: a peer from which nothing comes is dead after a
+// minute, and Close does not wait for it.
+func TestSessionsEndASilentConnection(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		e.send(e.sender(e.client(), "events"), "a", "1")
+
+		mute := make(chan struct{})
+		c := e.connection(func(o *sessions.Options) {
+			o.Dial = func(ctx context.Context) (net.Conn, error) {
+				conn, err := e.dial(ctx)
+				if err != nil {
+					return nil, err
+				}
+
+				return muted(conn, mute), nil
+			}
+		})
+		r, err := c.Accept(e.ctx, time.Second)
+		must(t, err)
+		must(t, r.CompleteMessage(e.ctx, e.take(r, 1)[0], nil))
+		close(mute)
+
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(e.ctx, 3*time.Second)
+		defer cancel()
+
+		if err := r.RenewSessionLock(ctx, nil); sbus.Classify(err) != sbus.ClassTimeout {
+			t.Fatalf("renewed over a silent connection: %v", err)
+		}
+
+		if _, err := r.ReceiveMessages(e.ctx, 1, nil); sbus.Classify(err) != sbus.ClassConnectionLost {
+			t.Fatalf("received over a silent connection: %v", err)
+		}
+
+		if took := time.Since(start); took > time.Minute {
+			t.Fatalf("noticed after %s", took)
+		}
+	})
+}
+
+// TestSessionsCloseInTime: Close returns with its context, whatever the peer does.
+func TestSessionsCloseInTime(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		e.send(e.sender(e.client(), "events"), "a", "1")
+
+		mute := make(chan struct{})
+		c := e.connection(func(o *sessions.Options) {
+			o.Dial = func(ctx context.Context) (net.Conn, error) {
+				conn, err := e.dial(ctx)
+				if err != nil {
+					return nil, err
+				}
+
+				return muted(conn, mute), nil
+			}
+		})
+		r, err := c.Accept(e.ctx, time.Second)
+		must(t, err)
+
+		waiting := make(chan error, 1)
+
+		go func() {
+			_, err := c.Accept(context.Background(), time.Minute)
+			waiting <- err
+		}()
+
+		wait(time.Second)
+		close(mute)
+
+		ctx, cancel := context.WithTimeout(e.ctx, time.Second)
+		defer cancel()
+
+		start := time.Now()
+		if err := r.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("session closed over a silent connection: %v", err)
+		}
+
+		ctx, cancel = context.WithTimeout(e.ctx, time.Second)
+		defer cancel()
+
+		_ = c.Close(ctx)
+
+		if took := time.Since(start); took > 4*time.Second {
+			t.Fatalf("closed after %s", took)
+		}
+
+		if err := <-waiting; err == nil {
+			t.Fatal("accepted over a closed connection")
+		}
+
+		if _, err := c.Accept(e.ctx, time.Second); !errors.Is(err, sessions.ErrClosed) || sbus.Classify(err) != sbus.ClassStopped {
+			t.Fatalf("accepted over a closed connection: %v", err)
+		}
+	})
+}
+
+// TestSessionsReportAConnectionThatCannotBeMade: all who wait for it get the error, and
+// the next one tries again.
+func TestSessionsReportAConnectionThatCannotBeMade(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		dials := 0
+		refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+		c := e.connection(func(o *sessions.Options) {
+			o.Dial = func(ctx context.Context) (net.Conn, error) {
+				dials++
+				wait(time.Second)
+
+				if dials == 1 {
+					return nil, refused
+				}
+
+				return e.dial(ctx)
+			}
+		})
+
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if _, err := c.Accept(e.ctx, time.Second); !errors.Is(err, refused) || sbus.Classify(err) != sbus.ClassConnectionLost {
+					t.Errorf("error is %v", err)
+				}
+			})
+		}
+
+		all.Wait()
+		equal(t, "dials", dials, 1)
+
+		if _, err := c.Accept(e.ctx, time.Second); !errors.Is(err, sessions.ErrNoSession) {
+			t.Error(err)
+		}
+
+		equal(t, "dials", dials, 2)
+	})
+}
+
+// TestSessionsHideTheirSignatures: an error names the audience, and never the token.
+func TestSessionsHideTheirSignatures(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+		namespace, err := sbus.Open(sbus.Config{ConnectionString: strings.Replace(e.ConnectionString(), sbemu.DefaultKey, "another", 1), Topic: "events"})
+		must(t, err)
+
+		_, err = e.connection(func(o *sessions.Options) { o.Namespace = namespace }).Accept(e.ctx, time.Second)
+		if sbus.Classify(err) != sbus.ClassFatal || strings.Contains(err.Error(), "another") || strings.Contains(err.Error(), "sig=") || !strings.Contains(err.Error(), "/events/Subscriptions/projector") {
+			t.Fatalf("error is %v", err)
+		}
+	})
+}
