@@ -1,0 +1,211 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Query says which active jobs are meant.
+type Query struct {
+	// Kinds are those that the asking process has workers for.
+	Kinds []Kind
+	// Only restricts the query to one job; empty means all.
+	Only string
+	// After is the id after which the jobs begin, in the order of their ids.
+	After string
+	// Limit bounds how many are returned.
+	Limit int
+}
+
+// Active returns jobs that can be worked on, in the order of their ids.
+func (s *Store) Active(ctx context.Context, q Query) ([]Job, error) {
+	filter := bson.D{
+		{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Planning, Running}}}},
+		{Key: "kind", Value: bson.D{{Key: "$in", Value: q.Kinds}}},
+		{Key: "_id", Value: bson.D{{Key: "$gt", Value: q.After}}},
+	}
+	if q.Only != "" {
+		filter = append(filter, bson.E{Key: "$and", Value: bson.A{bson.D{{Key: "_id", Value: q.Only}}}})
+	}
+	var found []Job
+	err := s.request(ctx, func(ctx context.Context) error {
+		cursor, err := s.jobs.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(q.Limit)))
+		if err != nil {
+			return err
+		}
+		return cursor.All(ctx, &found)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list active jobs: %w", err)
+	}
+	return found, nil
+}
+
+// Claim leases an open range of the job, or its planning, to holder. It returns false
+// if there is none now. If no range is left to be finished, it completes the job.
+func (s *Store) Claim(ctx context.Context, j Job, holder string, lease time.Duration) (Claim, bool, error) {
+	if j.State == Planning {
+		return s.claimPlanning(ctx, j, holder, lease)
+	}
+	var r Range
+	err := s.request(ctx, func(ctx context.Context) error {
+		return s.ranges.FindOneAndUpdate(ctx,
+			bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}, expired},
+			pipeline(bson.D{
+				{Key: "holder", Value: literal(holder)},
+				{Key: "epoch", Value: next("epoch")},
+				{Key: "leaseUntil", Value: fromNow(lease)},
+			}),
+			options.FindOneAndUpdate().SetSort(bson.D{{Key: "index", Value: 1}}).SetReturnDocument(options.After)).Decode(&r)
+	})
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return Claim{}, false, s.completeIfFinished(ctx, j)
+	}
+	if err != nil {
+		return Claim{}, false, fmt.Errorf("claim a range of job %s: %w", j.ID, err)
+	}
+	c := Claim{Job: j, Range: r, Holder: holder, Epoch: r.Epoch}
+	// The job may have been paused or cancelled since it was read.
+	switch err := s.check(ctx, c); {
+	case errors.Is(err, ErrPaused), errors.Is(err, ErrCancelled):
+		if err := s.Return(ctx, c, 0, nil); stops(err) {
+			return Claim{}, false, nil
+		}
+		return Claim{}, false, err
+	case err != nil:
+		return Claim{}, false, err
+	}
+	return c, true, nil
+}
+
+func (s *Store) claimPlanning(ctx context.Context, j Job, holder string, lease time.Duration) (Claim, bool, error) {
+	var claimed Job
+	err := s.request(ctx, func(ctx context.Context) error {
+		return s.jobs.FindOneAndUpdate(ctx,
+			bson.D{{Key: "_id", Value: j.ID}, {Key: "state", Value: Planning}, expired},
+			pipeline(bson.D{
+				{Key: "holder", Value: literal(holder)},
+				{Key: "epoch", Value: next("epoch")},
+				{Key: "leaseUntil", Value: fromNow(lease)},
+			}),
+			options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&claimed)
+	})
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return Claim{}, false, nil
+	}
+	if err != nil {
+		return Claim{}, false, fmt.Errorf("claim the planning of job %s: %w", j.ID, err)
+	}
+	return Claim{Job: claimed, Planning: true, Holder: holder, Epoch: claimed.Epoch}, true, nil
+}
+
+// check reports whether the claim's job still goes on under the claim's plan.
+func (s *Store) check(ctx context.Context, c Claim) error {
+	var found struct {
+		State State `bson:"state"`
+		Epoch int64 `bson:"epoch"`
+	}
+	err := s.request(ctx, func(ctx context.Context) error {
+		return s.jobs.FindOne(ctx, bson.D{{Key: "_id", Value: c.Job.ID}},
+			options.FindOne().SetProjection(bson.D{{Key: "state", Value: 1}, {Key: "epoch", Value: 1}})).Decode(&found)
+	})
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return fmt.Errorf("job %s has been deleted: %w", c.Job.ID, ErrCancelled)
+	case err != nil:
+		return fmt.Errorf("read the state of job %s: %w", c.Job.ID, err)
+	case stopped(found.State) != nil:
+		return fmt.Errorf("job %s: %w", c.Job.ID, stopped(found.State))
+	case found.Epoch != c.Job.Epoch:
+		return fmt.Errorf("job %s was planned again: %w", c.Job.ID, ErrLost)
+	}
+	return nil
+}
+
+// held matches what the claim is on, as long as the claim holds.
+func (c *Claim) held() bson.D {
+	if c.Planning {
+		return bson.D{{Key: "_id", Value: c.Job.ID}, {Key: "epoch", Value: c.Epoch}, {Key: "state", Value: Planning}}
+	}
+	return bson.D{{Key: "_id", Value: rangeID(c.Job.ID, c.Job.Epoch, c.Range.Index)}, {Key: "epoch", Value: c.Epoch}, {Key: "done", Value: false}}
+}
+
+// change updates what the claim is on and checks the job. The error is [ErrPaused] or
+// [ErrCancelled] if the job does not go on, and [ErrLost] if the claim does not hold.
+func (s *Store) change(ctx context.Context, c Claim, update bson.A) error {
+	collection := s.ranges
+	if c.Planning {
+		collection = s.jobs
+	}
+	matched := int64(0)
+	err := s.request(ctx, func(ctx context.Context) error {
+		result, err := collection.UpdateOne(ctx, c.held(), update)
+		if err == nil {
+			matched = result.MatchedCount
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("update range %d of job %s: %w", c.Range.Index, c.Job.ID, err)
+	}
+	if err := s.check(ctx, c); err != nil {
+		return err
+	}
+	if matched == 0 {
+		return fmt.Errorf("range %d of job %s, epoch %d: %w", c.Range.Index, c.Job.ID, c.Epoch, ErrLost)
+	}
+	return nil
+}
+
+// Keep extends the lease. Its errors are those of [Store.Save].
+func (s *Store) Keep(ctx context.Context, c Claim, lease time.Duration) error {
+	return s.change(ctx, c, pipeline(bson.D{{Key: "leaseUntil", Value: fromNow(lease)}}))
+}
+
+// Save stores how far the work on a range has come, and extends the lease. counts are
+// those of the range since its start. The error is [ErrLost] if the range has another
+// holder: nothing is stored then. It is [ErrPaused] or [ErrCancelled] if the work must
+// stop: what was saved counts if the job is resumed.
+func (s *Store) Save(ctx context.Context, c Claim, position bson.Raw, counts map[string]int64, lease time.Duration) error {
+	set := bson.D{{Key: "leaseUntil", Value: fromNow(lease)}}
+	return s.change(ctx, c, saved(set, position, counts))
+}
+
+// Return gives a claim back. Another process may take it after the delay. A failure,
+// which may be nil, is why: it shows in the job until the next save.
+func (s *Store) Return(ctx context.Context, c Claim, delay time.Duration, failure error) error {
+	set := bson.D{
+		{Key: "holder", Value: literal("")},
+		// A request of this claim that is still under way must not count any more.
+		{Key: "epoch", Value: next("epoch")},
+		// A lease has ended if its end is before now.
+		{Key: "leaseUntil", Value: fromNow(delay - time.Millisecond)},
+	}
+	if failure != nil {
+		set = append(set, bson.E{Key: "attempts", Value: next("attempts")}, bson.E{Key: "reason", Value: literal(clip(failure.Error()))})
+	}
+	err := s.change(ctx, c, pipeline(set))
+	if c.Planning && errors.Is(err, ErrLost) {
+		// The epoch has moved with the return.
+		return nil
+	}
+	return err
+}
+
+// saved adds what a range has reached to an update.
+func saved(set bson.D, position bson.Raw, counts map[string]int64) bson.A {
+	set = append(set,
+		bson.E{Key: "counts", Value: literal(counts)},
+		bson.E{Key: "savedAt", Value: now},
+		bson.E{Key: "attempts", Value: literal(0)})
+	if position != nil {
+		set = append(set, bson.E{Key: "position", Value: literal(position)})
+	}
+	return pipeline(set, "reason")
+}

@@ -1,0 +1,193 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Get returns a job with the counts of its ranges. The error is [ErrNotFound] if there
+// is none.
+func (s *Store) Get(ctx context.Context, id string) (Job, error) {
+	j, err := s.find(ctx, id)
+	if err != nil {
+		return Job{}, err
+	}
+	if j.State == Done || j.State == Cancelled || !j.Planned {
+		return j, nil
+	}
+	counts, finished, reason, err := s.sum(ctx, j)
+	if err != nil {
+		return Job{}, err
+	}
+	j.Counts, j.RangesDone = counts, finished
+	if j.Reason == "" {
+		j.Reason = reason
+	}
+	return j, nil
+}
+
+// Filter says which jobs are meant. Empty fields mean all.
+type Filter struct {
+	Kinds       []Kind
+	States      []State
+	Projections []string
+}
+
+// maxList bounds a list.
+const maxList = 1000
+
+// List returns jobs, the newest first and at most 1,000. The counts of those that have
+// not ended are as of [Store.Get].
+func (s *Store) List(ctx context.Context, f Filter) ([]Job, error) {
+	filter := bson.D{}
+	if len(f.Kinds) > 0 {
+		filter = append(filter, bson.E{Key: "kind", Value: bson.D{{Key: "$in", Value: f.Kinds}}})
+	}
+	if len(f.States) > 0 {
+		filter = append(filter, bson.E{Key: "state", Value: bson.D{{Key: "$in", Value: f.States}}})
+	}
+	if len(f.Projections) > 0 {
+		filter = append(filter, bson.E{Key: "projection", Value: bson.D{{Key: "$in", Value: f.Projections}}})
+	}
+	var found []Job
+	err := s.request(ctx, func(ctx context.Context) error {
+		cursor, err := s.jobs.Find(ctx, filter, options.Find().SetLimit(maxList).
+			SetSort(bson.D{{Key: "createdAt", Value: -1}, {Key: "_id", Value: 1}}))
+		if err != nil {
+			return err
+		}
+		return cursor.All(ctx, &found)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	for i := range found {
+		if found[i].State.Ended() {
+			continue
+		}
+		current, err := s.Get(ctx, found[i].ID)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		if err == nil {
+			found[i] = current
+		}
+	}
+	return found, nil
+}
+
+// Pause lets nobody work on a job until it is resumed. Work that is under way stops at
+// its next save or heartbeat, and what it has saved counts. Pausing twice changes nothing.
+func (s *Store) Pause(ctx context.Context, id, reason string) (Job, error) {
+	set := bson.D{{Key: "state", Value: literal(Paused)}, {Key: "reason", Value: literal(clip(reason))}, {Key: "progressedAt", Value: now}}
+	return s.moved("pause", Paused)(s.move(ctx, id, bson.E{}, pipeline(set), Planning, Running))
+}
+
+// Resume lets a job that is paused or has failed go on from what was saved. Resuming a
+// job that goes on changes nothing.
+func (s *Store) Resume(ctx context.Context, id string) (Job, error) {
+	set := bson.D{
+		{Key: "state", Value: bson.D{{Key: "$cond", Value: bson.A{"$planned", literal(Running), literal(Planning)}}}},
+		{Key: "progressedAt", Value: now}, {Key: "attempts", Value: literal(0)},
+	}
+	return s.moved("resume", Planning, Running)(s.move(ctx, id, bson.E{}, pipeline(set, "reason", "finishedAt"), Paused, Failed))
+}
+
+// Cancel gives a job up for good. Cancelling twice changes nothing.
+func (s *Store) Cancel(ctx context.Context, id, reason string) (Job, error) {
+	for {
+		j, err := s.find(ctx, id)
+		if err != nil {
+			return Job{}, err
+		}
+		ended, err := s.end(ctx, j, Cancelled, reason, Planning, Running, Paused, Failed)
+		if errors.Is(err, ErrState) && ended.Epoch != j.Epoch {
+			continue // It was planned in between.
+		}
+		return s.moved("cancel", Cancelled)(ended, err)
+	}
+}
+
+// moved makes an error of a change that was not needed nil, and names the change in the
+// others.
+func (s *Store) moved(what string, wanted ...State) func(Job, error) (Job, error) {
+	return func(j Job, err error) (Job, error) {
+		if !errors.Is(err, ErrState) {
+			return j, err
+		}
+		for _, state := range wanted {
+			if j.State == state {
+				return j, nil
+			}
+		}
+		return j, notAllowed(what, j)
+	}
+}
+
+// Supersede cancels every job of the kinds for a projection that has not ended, but the
+// one whose id is keep, and returns how many.
+func (s *Store) Supersede(ctx context.Context, projection string, kinds []Kind, keep, reason string) (int, error) {
+	jobs, err := s.List(ctx, Filter{Kinds: kinds, Projections: []string{projection}, States: []State{Planning, Running, Paused}})
+	if err != nil {
+		return 0, err
+	}
+	cancelled := 0
+	for _, j := range jobs {
+		if j.ID == keep {
+			continue
+		}
+		_, err := s.Cancel(ctx, j.ID, reason)
+		switch {
+		case err == nil:
+			cancelled++
+		case !errors.Is(err, ErrState) && !errors.Is(err, ErrNotFound):
+			return cancelled, err
+		}
+	}
+	return cancelled, nil
+}
+
+// prune deletes the ended jobs of a kind and projection that are older than those kept.
+func (s *Store) prune(ctx context.Context, kind Kind, projection string) error {
+	var old []Job
+	err := s.request(ctx, func(ctx context.Context) error {
+		cursor, err := s.jobs.Find(ctx,
+			bson.D{
+				{Key: "kind", Value: kind}, {Key: "projection", Value: projection},
+				{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Done, Failed, Cancelled}}}},
+			},
+			options.Find().SetSort(bson.D{{Key: "finishedAt", Value: -1}}).SetSkip(int64(s.options.Keep)).SetLimit(maxList).
+				SetProjection(bson.D{{Key: "_id", Value: 1}}))
+		if err != nil {
+			return err
+		}
+		return cursor.All(ctx, &old)
+	})
+	if err != nil {
+		return fmt.Errorf("find old jobs of %s: %w", projection, err)
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	ids := make([]string, len(old))
+	for i, j := range old {
+		ids[i] = j.ID
+	}
+	if s.options.Pruned != nil {
+		if err := s.options.Pruned(ctx, ids); err != nil {
+			return fmt.Errorf("delete what belongs to %d old jobs: %w", len(ids), err)
+		}
+	}
+	if err := s.deleteRanges(ctx, bson.D{{Key: "job", Value: bson.D{{Key: "$in", Value: ids}}}}); err != nil {
+		return fmt.Errorf("delete the ranges of %d old jobs: %w", len(ids), err)
+	}
+	return s.request(ctx, func(ctx context.Context) error {
+		// A failed job may have been resumed in between.
+		_, err := s.jobs.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Done, Failed, Cancelled}}}}})
+		return err
+	})
+}

@@ -1,0 +1,45 @@
+// Package job keeps long work on a projection's history: building a generation,
+// sweeping what is behind, verifying. A job is split into ranges, which the runners of
+// any number of processes lease, work on and finish. Jobs are in the collection jobs of
+// the state database, and their ranges in job_ranges.
+//
+//	                Plan                 last range finished
+//	Create ──▶ planning ──────▶ running ──────────────────────▶ done
+//	             │  ▲            │   ▲                           ▲
+//	       Pause │  │ Resume     │   │ Resume                    │ Plan gave no ranges
+//	             ▼  │            ▼   │                           │
+//	           paused ◀──────── paused        planning ──────────┘
+//
+//	planning, running ── a worker's permanent error ──▶ failed ── Resume ──▶ running
+//	planning, running, paused, failed ── Cancel, Supersede ──▶ cancelled
+//
+// # Ranges
+//
+//	         Claim: epoch+1               Save, Keep
+//	open ─────────────────────▶ leased ◀────────────┐
+//	  ▲                          │ │ │ └────────────┘
+//	  │  given back, or expired  │ │ └──▶ finished
+//	  └──────────────────────────┘ └────▶ open: Claim by another process
+//
+// A claim is one atomic update. It raises the range's epoch, and every later request of
+// the holder names that epoch. So a process that lost its range, for example because it
+// was stopped for longer than its lease, changes nothing any more: it gets [ErrLost].
+// Leases are compared with the server's clock, in the server: the clocks of the pods do
+// not matter.
+//
+// A save stores the position and the counts of the whole range so far, not a difference.
+// So a save that is repeated changes nothing, and what a lost holder had counted since
+// its last save is counted by its successor, who starts from that save.
+//
+// The epoch of the job itself counts the attempts to plan it. Ranges carry the epoch of
+// their plan, and those of another epoch belong to nobody.
+//
+// # No job blocks another
+//
+// A [Runner] works on a bounded number of ranges. It asks the active jobs in turn, and
+// takes one range of each. It asks only for kinds that its process has a [Worker] for,
+// so a job of another kind waits for a process that has one. A worker that cannot work on a job in
+// this process says so by [ErrNotHere], and the runner leaves that job alone for a
+// while. Jobs that have ended are not read at all: an index leads to the active ones.
+// The last 20 of each kind and projection are kept.
+package job

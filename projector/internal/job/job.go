@@ -1,0 +1,186 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Kind is what a job does.
+type Kind string
+
+// The kinds.
+const (
+	// Build folds every aggregate of the event store into a generation.
+	Build Kind = "build"
+	// Sweep folds the aggregates that are behind the event store.
+	Sweep Kind = "sweep"
+	// Verify compares read models with the fold of their events.
+	Verify Kind = "verify"
+)
+
+// Kinds are all kinds.
+func Kinds() []Kind { return []Kind{Build, Sweep, Verify} }
+
+// State is where a job stands.
+type State string
+
+// The states.
+const (
+	// Planning: the ranges are not known yet.
+	Planning State = "planning"
+	// Running: the ranges are worked on.
+	Running State = "running"
+	// Paused: nobody works on the job until it is resumed.
+	Paused State = "paused"
+	// Done: every range is finished.
+	Done State = "done"
+	// Failed: a worker met an error that no retry cures; Job.Reason says which.
+	Failed State = "failed"
+	// Cancelled: the job was given up; Job.Reason says why.
+	Cancelled State = "cancelled"
+)
+
+// States are all states.
+func States() []State { return []State{Planning, Running, Paused, Done, Failed, Cancelled} }
+
+// Ended reports whether a job in the state is over. A failed one can be resumed.
+func (s State) Ended() bool { return s == Done || s == Failed || s == Cancelled }
+
+// Job is one job. Its fields are those of its document.
+type Job struct {
+	// ID is unique. [Store.Create] makes one if it is empty.
+	ID   string `bson:"_id"`
+	Kind Kind   `bson:"kind"`
+	// Projection and Generation say what the job works on.
+	Projection string `bson:"projection"`
+	Generation int64  `bson:"generation"`
+	// Params are for the worker alone; nil for none.
+	Params bson.Raw `bson:"params,omitempty"`
+	State  State    `bson:"state"`
+	// Reason says why the job failed or was cancelled or paused. While it runs, Reason is
+	// the last error that a worker retries after.
+	Reason string `bson:"reason,omitempty"`
+	// Who created the job, and Why.
+	Who string `bson:"who,omitempty"`
+	Why string `bson:"why,omitempty"`
+	// The times are the server's. Progressed is the last time that a range was saved or
+	// finished, or that the state changed.
+	Created    time.Time `bson:"createdAt"`
+	Started    time.Time `bson:"startedAt,omitempty"`
+	Progressed time.Time `bson:"progressedAt,omitempty"`
+	Finished   time.Time `bson:"finishedAt,omitempty"`
+	// Epoch counts the attempts to plan the job.
+	Epoch int64 `bson:"epoch"`
+	// Counts are the worker's, summed over all ranges.
+	Counts map[string]int64 `bson:"counts,omitempty"`
+	// Total is the planned amount of work in the unit of the worker's first count, about;
+	// 0 if that is not known.
+	Total int64 `bson:"total"`
+	// Ranges is how many there are, RangesDone how many of them are finished.
+	Ranges     int `bson:"ranges"`
+	RangesDone int `bson:"rangesDone"`
+	// Attempts counts the errors of planning in a row.
+	Attempts int `bson:"attempts,omitempty"`
+	// Planned says that the ranges are known. A paused job goes on as it says.
+	Planned bool `bson:"planned"`
+}
+
+// Bounds are the ends of a range, in the worker's own terms. The package does not look
+// into them.
+type Bounds struct {
+	From bson.Raw `bson:"from,omitempty"`
+	To   bson.Raw `bson:"to,omitempty"`
+}
+
+// Range is a part of a job.
+type Range struct {
+	Job    string `bson:"job"`
+	Index  int    `bson:"index"`
+	Bounds `bson:",inline"`
+	// Position is what the last save stored; nil if there was none. Work goes on from
+	// there.
+	Position bson.Raw `bson:"position,omitempty"`
+	// Counts are those of the last save, for the range from its start.
+	Counts map[string]int64 `bson:"counts,omitempty"`
+	// Holder is the process that has the lease, Epoch the fence of its requests.
+	Holder string `bson:"holder,omitempty"`
+	Epoch  int64  `bson:"epoch"`
+	// LeaseUntil is when another process may take the range over.
+	LeaseUntil time.Time `bson:"leaseUntil"`
+	Done       bool      `bson:"done"`
+	// Attempts counts the errors in a row since the last save.
+	Attempts int `bson:"attempts"`
+	// Reason is the last of them.
+	Reason string `bson:"reason,omitempty"`
+}
+
+// Claim is a lease of this process: on a range, or on the planning of a job.
+type Claim struct {
+	Job Job
+	// Planning says that the job is to be planned. Range is empty then.
+	Planning bool
+	Range    Range
+	// Holder has the lease, and Epoch is its fence.
+	Holder string
+	Epoch  int64
+}
+
+// Errors that end the work on a range.
+var (
+	// ErrLost says that another process has the range, or that the lease may have expired
+	// because no request about it was answered.
+	ErrLost = errors.New("the lease of the range is lost")
+	// ErrPaused says that the job was paused.
+	ErrPaused = errors.New("the job is paused")
+	// ErrCancelled says that the job was cancelled, or has failed on another range.
+	ErrCancelled = errors.New("the job has ended")
+	// ErrNotHere is for workers: this process cannot work on the job, but another can.
+	ErrNotHere = errors.New("this process cannot work on the job")
+)
+
+// Errors of the requests about a job.
+var (
+	// ErrNotFound says that there is no job with the id.
+	ErrNotFound = errors.New("there is no such job")
+	// ErrState says that a job in its present state cannot be changed so.
+	ErrState = errors.New("the job's state does not allow it")
+	// ErrExists says that another job has the id.
+	ErrExists = errors.New("another job has the id")
+)
+
+// Permanent marks an error of a worker that no retry cures: the job fails. Any other
+// error is retried with backoff, for as long as it takes.
+func Permanent(err error) error { return permanentError{err} }
+
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+func isPermanent(err error) bool {
+	var p permanentError
+	return errors.As(err, &p)
+}
+
+// stops reports whether an error ends the work on a range without being a failure.
+func stops(err error) bool {
+	return errors.Is(err, ErrLost) || errors.Is(err, ErrPaused) || errors.Is(err, ErrCancelled)
+}
+
+// stopped is the error for the work on a job in a state; nil if work goes on.
+func stopped(s State) error {
+	switch {
+	case s == Paused:
+		return ErrPaused
+	case s.Ended():
+		return ErrCancelled
+	}
+	return nil
+}
+
+// notAllowed is the error for a change that the job's state does not allow.
+func notAllowed(what string, j Job) error {
+	return fmt.Errorf("%s job %s, which is %s: %w", what, j.ID, j.State, ErrState)
+}

@@ -1,0 +1,150 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// metrics are of all processes together: each of them reports the same numbers.
+type metrics struct {
+	jobs *prometheus.GaugeVec
+	age  *prometheus.GaugeVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		jobs: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
+			Name: "penstock_projector_jobs",
+			Help: "Jobs by kind and state, over all processes: each of them reports the same number.",
+		}, []string{"kind", "state"}),
+		age: promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{
+			Name: "penstock_projector_job_progress_age_seconds",
+			Help: "Time since the last progress of the job that is planned or running and has made none for the longest, by kind; 0 if there is no such job.",
+		}, []string{"kind"}),
+	}
+	for _, kind := range Kinds() {
+		m.age.WithLabelValues(string(kind))
+		for _, state := range States() {
+			m.jobs.WithLabelValues(string(kind), string(state))
+		}
+	}
+	return m
+}
+
+// Run keeps the metrics up to date until ctx ends.
+func (s *Store) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		if err := s.measure(ctx); err != nil && ctx.Err() == nil {
+			s.options.Logger.Warn().Err(err).Msg("jobs not counted; retrying")
+		}
+		timer.Reset(s.options.Refresh)
+	}
+}
+
+// measure counts the jobs, and finds the one without progress for the longest.
+func (s *Store) measure(ctx context.Context) error {
+	var groups []struct {
+		ID struct {
+			Kind  Kind  `bson:"kind"`
+			State State `bson:"state"`
+		} `bson:"_id"`
+		Count int64 `bson:"count"`
+	}
+	if err := s.aggregate(ctx, CollectionName, &groups,
+		bson.D{{Key: "$group", Value: bson.D{
+			{Key: "_id", Value: bson.D{{Key: "kind", Value: "$kind"}, {Key: "state", Value: "$state"}}},
+			{Key: "count", Value: bson.D{{Key: "$sum", Value: int64(1)}}},
+		}}}); err != nil {
+		return fmt.Errorf("count jobs: %w", err)
+	}
+	counts := make(map[Kind]map[State]int64)
+	for _, g := range groups {
+		if counts[g.ID.Kind] == nil {
+			counts[g.ID.Kind] = make(map[State]int64)
+		}
+		counts[g.ID.Kind][g.ID.State] = g.Count
+	}
+	ages, err := s.ages(ctx)
+	if err != nil {
+		return err
+	}
+	for _, kind := range Kinds() {
+		s.metrics.age.WithLabelValues(string(kind)).Set(ages[kind].Seconds())
+		for _, state := range States() {
+			s.metrics.jobs.WithLabelValues(string(kind), string(state)).Set(float64(counts[kind][state]))
+		}
+	}
+	return nil
+}
+
+// ages gives, for each kind, the longest time without progress of an active job.
+func (s *Store) ages(ctx context.Context) (map[Kind]time.Duration, error) {
+	type active struct {
+		ID   string `bson:"_id"`
+		Kind Kind   `bson:"kind"`
+		// Age is in milliseconds, by the server's clock.
+		Age int64 `bson:"age"`
+	}
+	age := func(field string) bson.D {
+		return bson.D{{Key: "$subtract", Value: bson.A{now, field}}}
+	}
+	var jobs, saves []active
+	if err := s.aggregate(ctx, CollectionName, &jobs,
+		bson.D{{Key: "$match", Value: bson.D{{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Planning, Running}}}}}}},
+		bson.D{{Key: "$limit", Value: int64(maxList)}},
+		bson.D{{Key: "$project", Value: bson.D{{Key: "kind", Value: 1}, {Key: "age", Value: age("$progressedAt")}}}}); err != nil {
+		return nil, fmt.Errorf("look for jobs that stand still: %w", err)
+	}
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	ids := make([]string, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+	}
+	if err := s.aggregate(ctx, RangesCollectionName, &saves,
+		bson.D{{Key: "$match", Value: bson.D{{Key: "job", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "savedAt", Value: bson.D{{Key: "$exists", Value: true}}}}}},
+		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$job"}, {Key: "savedAt", Value: bson.D{{Key: "$max", Value: "$savedAt"}}}}}},
+		bson.D{{Key: "$project", Value: bson.D{{Key: "age", Value: age("$savedAt")}}}}); err != nil {
+		return nil, fmt.Errorf("look for ranges that stand still: %w", err)
+	}
+	saved := make(map[string]int64)
+	for _, a := range saves {
+		saved[a.ID] = a.Age
+	}
+	ages := make(map[Kind]time.Duration)
+	for _, j := range jobs {
+		youngest := j.Age
+		if a, ok := saved[j.ID]; ok {
+			youngest = min(youngest, a)
+		}
+		ages[j.Kind] = max(ages[j.Kind], time.Duration(youngest)*time.Millisecond)
+	}
+	return ages, nil
+}
+
+func (s *Store) aggregate(ctx context.Context, collection string, into any, stages ...bson.D) error {
+	on := s.jobs
+	if collection == RangesCollectionName {
+		on = s.ranges
+	}
+	return s.request(ctx, func(ctx context.Context) error {
+		cursor, err := on.Aggregate(ctx, stages)
+		if err != nil {
+			return err
+		}
+		return cursor.All(ctx, into)
+	})
+}

@@ -1,0 +1,260 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Jobs is what a runner needs of a [Store].
+type Jobs interface {
+	Active(ctx context.Context, q Query) ([]Job, error)
+	Claim(ctx context.Context, j Job, holder string, lease time.Duration) (Claim, bool, error)
+	Keep(ctx context.Context, c Claim, lease time.Duration) error
+	Save(ctx context.Context, c Claim, position bson.Raw, counts map[string]int64, lease time.Duration) error
+	Settler
+}
+
+// Settler ends a claim in one of four ways.
+type Settler interface {
+	Plan(ctx context.Context, c Claim, bounds []Bounds, total int64) error
+	Finish(ctx context.Context, c Claim, counts map[string]int64) error
+	Return(ctx context.Context, c Claim, delay time.Duration, failure error) error
+	Fail(ctx context.Context, c Claim, reason error) error
+}
+
+var _ Jobs = (*Store)(nil)
+
+const (
+	// activePage bounds the jobs that are read at once.
+	activePage = 100
+	// settleTimeout bounds the last request about a claim when the process stops.
+	settleTimeout = 2 * time.Second
+	// firstRetry and lastRetry bound the waits after errors of a worker.
+	firstRetry, lastRetry = time.Second, time.Minute
+)
+
+// RunnerOptions make a [Runner].
+type RunnerOptions struct {
+	Jobs Jobs
+	// Workers are those of this process; jobs of other kinds are left alone.
+	Workers map[Kind]Worker
+	// Holder names this process; unique.
+	Holder string
+	// Parallel bounds the ranges that are worked on at the same time; default 2.
+	Parallel int
+	// Only restricts the runner to one job; empty means all.
+	Only string
+	// Lease is how long a range is kept without an answer of the store; default 30 s. It
+	// is extended at a third of that.
+	Lease time.Duration
+	// Poll is about how often the runner looks for work if there is none; default 1 s.
+	Poll time.Duration
+	// Away is how long a job is left alone that this process cannot work on; default 1 m.
+	Away   time.Duration
+	Logger zerolog.Logger
+}
+
+// Runner works on ranges of jobs. Make it with [NewRunner].
+type Runner struct {
+	options RunnerOptions
+	kinds   []Kind
+	// free asks for another look, because a range has ended.
+	free chan struct{}
+	// last is the job that was asked last; the next look begins after it. Run alone
+	// uses it.
+	last string
+
+	mu sync.Mutex
+	// away are the jobs that a worker cannot work on here, and until when.
+	away map[string]time.Time
+}
+
+// NewRunner makes a runner.
+func NewRunner(o RunnerOptions) *Runner {
+	o.Parallel, o.Lease = cmp.Or(o.Parallel, 2), cmp.Or(o.Lease, 30*time.Second)
+	o.Poll, o.Away = cmp.Or(o.Poll, time.Second), cmp.Or(o.Away, time.Minute)
+	return &Runner{
+		options: o, kinds: slices.Sorted(maps.Keys(o.Workers)), free: make(chan struct{}, 1), away: make(map[string]time.Time),
+	}
+}
+
+// Run works until ctx ends. Then it gives back what it has not finished, and returns nil
+// when all it started has ended.
+func (r *Runner) Run(ctx context.Context) error {
+	var working sync.WaitGroup
+	defer working.Wait()
+	slots := make(chan struct{}, r.options.Parallel)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		claim, ok := r.next(ctx)
+		if ok {
+			working.Go(func() {
+				defer func() {
+					<-slots
+					r.look()
+				}()
+				r.work(ctx, claim)
+			})
+			continue
+		}
+		<-slots
+		// Half of it is random: many processes look at different times.
+		timer := time.NewTimer(r.options.Poll/2 + rand.N(r.options.Poll))
+		select {
+		case <-timer.C:
+		case <-r.free:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// look asks Run to look for work at once.
+func (r *Runner) look() {
+	select {
+	case r.free <- struct{}{}:
+	default:
+	}
+}
+
+// next claims a range of the first job that has one, beginning after the job that was
+// asked last. An error of one job does not keep the others back.
+func (r *Runner) next(ctx context.Context) (Claim, bool) {
+	start, after, wrapped := r.last, r.last, false
+	for ctx.Err() == nil {
+		jobs, err := r.options.Jobs.Active(ctx, Query{Kinds: r.kinds, Only: r.options.Only, After: after, Limit: activePage})
+		if err != nil {
+			if ctx.Err() == nil {
+				r.options.Logger.Warn().Err(err).Msg("active jobs not read; retrying")
+			}
+			return Claim{}, false
+		}
+		for _, j := range jobs {
+			after = j.ID
+			if wrapped && j.ID > start {
+				return Claim{}, false
+			}
+			if r.isAway(j.ID) {
+				continue
+			}
+			claim, ok, err := r.options.Jobs.Claim(ctx, j, r.options.Holder, r.options.Lease)
+			if err != nil && ctx.Err() == nil {
+				r.options.Logger.Warn().Err(err).Str("job", j.ID).Msg("no range of the job claimed; retrying")
+			}
+			if ok {
+				r.last = j.ID
+				return claim, true
+			}
+		}
+		if len(jobs) == activePage {
+			continue
+		}
+		if wrapped || start == "" {
+			break
+		}
+		wrapped, after = true, ""
+	}
+	return Claim{}, false
+}
+
+// isAway reports whether this process leaves the job alone for now.
+func (r *Runner) isAway(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	until, ok := r.away[id]
+	if ok && time.Now().After(until) {
+		delete(r.away, id)
+		ok = false
+	}
+	return ok
+}
+
+// leaveAlone leaves a job to other processes for a while.
+func (r *Runner) leaveAlone(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other, until := range r.away {
+		if time.Now().After(until) {
+			delete(r.away, other)
+		}
+	}
+	r.away[id] = time.Now().Add(r.options.Away)
+}
+
+// work works on a claim, keeps its lease meanwhile, and settles it.
+func (r *Runner) work(ctx context.Context, c Claim) {
+	log := r.options.Logger.With().Str("job", c.Job.ID).Str("kind", string(c.Job.Kind)).Str("projection", c.Job.Projection).
+		Bool("planning", c.Planning).Int("range", c.Range.Index).Int64("epoch", c.Epoch).Logger()
+	log.Debug().Msg("range claimed")
+	holding := newHolding(ctx, r.options, c, &log)
+	worker := r.options.Workers[c.Job.Kind]
+	var bounds []Bounds
+	var total int64
+	var err error
+	if c.Planning {
+		bounds, total, err = worker.Plan(holding.ctx, c.Job)
+	} else {
+		err = worker.Work(holding.ctx, c.Job, c.Range, holding)
+	}
+	if cause := holding.stop(); cause != nil {
+		err = cause
+	}
+
+	settling, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	if ctx.Err() != nil {
+		defer time.AfterFunc(settleTimeout, cancel).Stop()
+	}
+	jobs := r.options.Jobs
+	switch {
+	case err == nil && c.Planning:
+		log.Info().Int("ranges", len(bounds)).Int64("total", total).Msg("job planned")
+		err = jobs.Plan(settling, c, bounds, total)
+	case err == nil:
+		err = jobs.Finish(settling, c, holding.counts())
+	case errors.Is(err, ErrLost):
+		log.Warn().Err(err).Msg("lease of a range lost; another process goes on")
+		return
+	case errors.Is(err, ErrPaused), errors.Is(err, ErrCancelled):
+		log.Debug().Err(err).Msg("work on a range stopped")
+		err = jobs.Return(settling, c, 0, nil)
+	case ctx.Err() != nil:
+		err = jobs.Return(settling, c, 0, nil)
+	case errors.Is(err, ErrNotHere):
+		log.Debug().Err(err).Msg("range left to other processes")
+		r.leaveAlone(c.Job.ID)
+		err = jobs.Return(settling, c, 0, nil)
+	case isPermanent(err):
+		err = jobs.Fail(settling, c, err)
+	default:
+		delay := retryAfter(max(c.Range.Attempts, c.Job.Attempts))
+		log.Warn().Err(err).Dur("retryAfter", delay).Msg("work on a range failed; retrying")
+		err = jobs.Return(settling, c, delay, err)
+	}
+	if err != nil && !stops(err) {
+		log.Warn().Err(err).Msg("range not settled; its lease will expire")
+	}
+}
+
+// retryAfter is the wait after so many errors in a row.
+func retryAfter(attempts int) time.Duration {
+	const doublings = 10
+	wait := min(firstRetry<<min(attempts, doublings), lastRetry)
+	return wait - rand.N(wait/4+1)
+}

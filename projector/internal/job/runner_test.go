@@ -1,0 +1,488 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+)
+
+// counter is a worker that counts the numbers of a range, a step at a time.
+type counter struct {
+	mu sync.Mutex
+	// ranges is how many Plan gives, and steps how many numbers each has.
+	ranges, steps int
+	// step runs before each step; its error is that of Work.
+	step func(ctx context.Context, j job.Job, r job.Range, n int64) error
+	// worked are the steps as "job/range", in order.
+	worked     []string
+	busy, most int
+}
+
+func (c *counter) Plan(context.Context, job.Job) ([]job.Bounds, int64, error) {
+	return make([]job.Bounds, c.ranges), int64(c.ranges * c.steps), nil
+}
+
+func (c *counter) Work(ctx context.Context, j job.Job, r job.Range, p job.Progress) error {
+	c.mu.Lock()
+	c.busy++
+	c.most = max(c.most, c.busy)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.busy--
+		c.mu.Unlock()
+	}()
+	n := int64(0)
+	if r.Position != nil {
+		n = r.Position.Lookup("n").AsInt64()
+	}
+	counts := map[string]int64{}
+	maps.Copy(counts, r.Counts)
+	for ; n < int64(c.steps); n++ {
+		if c.step != nil {
+			if err := c.step(ctx, j, r, n); err != nil {
+				return err
+			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		c.mu.Lock()
+		c.worked = append(c.worked, fmt.Sprintf("%s/%d", j.ID, r.Index))
+		c.mu.Unlock()
+		counts["steps"]++
+		position, _ := bson.Marshal(bson.D{{Key: "n", Value: n + 1}})
+		if err := p.Save(ctx, position, counts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *counter) steppedBy() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.worked)
+}
+
+// pause lets time pass in a step.
+func pause(d time.Duration) func(context.Context, job.Job, job.Range, int64) error {
+	return func(ctx context.Context, _ job.Job, _ job.Range, _ int64) error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// run runs a runner until the test's end or until stop is called, which waits for it.
+func run(t *testing.T, o job.RunnerOptions) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- job.NewRunner(o).Run(ctx) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func verifying(w job.Worker) map[job.Kind]job.Worker { return map[job.Kind]job.Worker{job.Verify: w} }
+
+func newJob(t *testing.T, m *memory, id string, k job.Kind) {
+	t.Helper()
+	if _, err := m.Create(t.Context(), job.Job{ID: id, Kind: k, Projection: id}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantDone(t *testing.T, m *memory, id string, steps int64) {
+	t.Helper()
+	if j, err := m.Get(t.Context(), id); err != nil || j.State != job.Done || j.Counts["steps"] != steps {
+		t.Errorf("job is %+v, %v; want %d steps", j, err, steps)
+	}
+}
+
+func TestTwoRunnersShareAJob(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a", job.Verify)
+		first, second := &counter{ranges: 8, steps: 5, step: pause(time.Second)}, &counter{ranges: 8, steps: 5, step: pause(time.Second)}
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(first), Holder: "1", Parallel: 2})()
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(second), Holder: "2", Parallel: 3})()
+		<-time.After(time.Minute)
+		wantDone(t, m, "a", 40)
+		if first.most != 2 || second.most != 3 {
+			t.Errorf("worked on %d and %d ranges at a time, want 2 and 3", first.most, second.most)
+		}
+	})
+}
+
+func TestNoJobBlocksAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a-large", job.Verify)
+		newJob(t, m, "b-of-another-kind", job.Build)
+		newJob(t, m, "d-small", job.Verify)
+		w := &counter{ranges: 40, steps: 1, step: pause(time.Second)}
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Parallel: 1})()
+		<-time.After(40 * time.Second)
+		seen := map[string]int{}
+		for _, step := range w.steppedBy() {
+			seen[step[:1]]++
+		}
+		if seen["a"] < 15 || seen["d"] < 15 || seen["b"] > 0 {
+			t.Errorf("steps of each job: %v", seen)
+		}
+		<-time.After(time.Minute)
+		wantDone(t, m, "a-large", 40)
+		wantDone(t, m, "d-small", 40)
+		if j, _ := m.Get(t.Context(), "b-of-another-kind"); j.State != job.Planning || j.Epoch != 0 {
+			t.Errorf("a job without a worker here is %+v", j)
+		}
+	})
+}
+
+func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		for i := range 350 {
+			newJob(t, m, fmt.Sprintf("%03d", i), job.Verify)
+		}
+		w := &counter{ranges: 1, steps: 1}
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Parallel: 2})()
+		<-time.After(10 * time.Minute)
+		for i := range 350 {
+			wantDone(t, m, fmt.Sprintf("%03d", i), 1)
+		}
+	})
+}
+
+func TestRestrictedRunnerWorksOnItsJobOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a", job.Verify)
+		newJob(t, m, "b", job.Verify)
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{ranges: 3, steps: 1}), Holder: "1", Only: "b"})()
+		<-time.After(time.Minute)
+		wantDone(t, m, "b", 3)
+		if j, _ := m.Get(t.Context(), "a"); j.State != job.Planning {
+			t.Errorf("the other job is %+v", j)
+		}
+	})
+}
+
+func TestCleanStopGivesRangesBackAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a", job.Verify)
+		slow := &counter{ranges: 2, steps: 10, step: pause(10 * time.Second)}
+		stop := run(t, job.RunnerOptions{Jobs: m, Workers: verifying(slow), Holder: "1"})
+		<-time.After(35 * time.Second)
+		stop()
+		fast := &counter{ranges: 2, steps: 10}
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(fast), Holder: "2"})()
+		<-time.After(3 * time.Second)
+		wantDone(t, m, "a", 20)
+		if n := len(fast.steppedBy()); n != 14 {
+			t.Errorf("the successor made %d steps, want only the 14 that were not saved", n)
+		}
+	})
+}
+
+func TestPauseStopsWorkUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a", job.Verify)
+		// A step takes longer than a heartbeat.
+		w := &counter{ranges: 1, steps: 3, step: pause(25 * time.Second)}
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1"})()
+		<-time.After(30 * time.Second)
+		if _, err := m.Pause(t.Context(), "a", ""); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(11 * time.Second)
+		if w.busy != 0 {
+			t.Error("the work goes on although the job is paused")
+		}
+		<-time.After(time.Hour)
+		if _, err := m.Resume(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		wantDone(t, m, "a", 3)
+		if _, err := m.Create(t.Context(), job.Job{ID: "b", Kind: job.Verify}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(10 * time.Second)
+		if _, err := m.Cancel(t.Context(), "b", ""); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(11 * time.Second)
+		if w.busy != 0 {
+			t.Error("the work goes on although the job is cancelled")
+		}
+	})
+}
+
+func TestErrorsAreRetriedWithBackoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a", job.Verify)
+		var tries int
+		w := &counter{ranges: 1, steps: 2}
+		w.step = func(context.Context, job.Job, job.Range, int64) error {
+			if tries++; tries <= 8 {
+				return errors.New("no primary")
+			}
+			return nil
+		}
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Parallel: 1})()
+		<-time.After(30 * time.Second)
+		if tries < 3 || tries > 7 {
+			t.Errorf("%d tries in 30 s", tries)
+		}
+		if j, _ := m.Get(t.Context(), "a"); j.State != job.Running || j.Reason != "no primary" {
+			t.Errorf("job is %+v", j)
+		}
+		<-time.After(10 * time.Minute)
+		wantDone(t, m, "a", 2)
+	})
+}
+
+func TestPermanentErrorFailsTheJobAndStopsItsOtherRanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a", job.Verify)
+		w := &counter{ranges: 2, steps: 2}
+		w.step = func(ctx context.Context, _ job.Job, r job.Range, _ int64) error {
+			if r.Index == 1 {
+				return job.Permanent(errors.New("the collection is gone"))
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1"})()
+		<-time.After(time.Minute)
+		if j, _ := m.Get(t.Context(), "a"); j.State != job.Failed || j.Reason != "the collection is gone" {
+			t.Errorf("job is %+v", j)
+		}
+		if w.busy != 0 {
+			t.Error("the other range is still worked on")
+		}
+	})
+}
+
+func TestJobThatCannotBeWorkedOnHereIsLeftToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a", job.Verify)
+		var tries int
+		cannot := &counter{ranges: 1, steps: 1, step: func(context.Context, job.Job, job.Range, int64) error {
+			tries++
+			return fmt.Errorf("no definition: %w", job.ErrNotHere)
+		}}
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(cannot), Holder: "1"})()
+		<-time.After(10 * time.Minute)
+		if tries < 8 || tries > 11 {
+			t.Errorf("tried %d times in ten minutes, want about once a minute", tries)
+		}
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "2"})()
+		<-time.After(10 * time.Second)
+		wantDone(t, m, "a", 1)
+	})
+}
+
+func TestWorkStopsBeforeTheLeaseExpiresIfTheStoreHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a", job.Verify)
+		hung := time.Now().Add(5 * time.Second)
+		m.fails = func(ctx context.Context, _ string) error {
+			if time.Now().Before(hung) {
+				return nil
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		stopped := make(chan time.Duration, 1)
+		w := &counter{ranges: 1, steps: 1, step: func(ctx context.Context, _ job.Job, _ job.Range, _ int64) error {
+			<-ctx.Done()
+			stopped <- time.Since(hung)
+			return context.Cause(ctx)
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- job.NewRunner(job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Lease: 30 * time.Second, Parallel: 1}).Run(ctx)
+		}()
+		if after := <-stopped; after <= 0 || after >= 30*time.Second {
+			t.Errorf("the work stopped %v after the last answer, want less than the lease of 30 s", after)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestJobOnAnEmptyStoreIsDoneAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		newJob(t, m, "a", job.Verify)
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{}), Holder: "1"})()
+		<-time.After(2 * time.Second)
+		wantDone(t, m, "a", 0)
+	})
+}
+
+// process is a runner whose process can be killed or stopped: its requests are then not
+// made, as those of a dead process, or made later.
+type process struct {
+	job.Jobs
+	mu     sync.Mutex
+	frozen chan struct{}
+}
+
+// freeze stops the process; the result lets it go on.
+func (p *process) freeze() (thaw func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := make(chan struct{})
+	p.frozen = c
+	return sync.OnceFunc(func() { close(c) })
+}
+
+func (p *process) wait() {
+	p.mu.Lock()
+	c := p.frozen
+	p.mu.Unlock()
+	if c != nil {
+		<-c
+	}
+}
+
+func (p *process) Save(ctx context.Context, c job.Claim, position bson.Raw, counts map[string]int64, lease time.Duration) error {
+	p.wait()
+	return p.Jobs.Save(context.WithoutCancel(ctx), c, position, counts, lease)
+}
+
+func (p *process) Keep(ctx context.Context, c job.Claim, lease time.Duration) error {
+	p.wait()
+	return p.Jobs.Keep(context.WithoutCancel(ctx), c, lease)
+}
+
+func (p *process) Finish(ctx context.Context, c job.Claim, counts map[string]int64) error {
+	p.wait()
+	return p.Jobs.Finish(context.WithoutCancel(ctx), c, counts)
+}
+
+func (p *process) Claim(ctx context.Context, j job.Job, holder string, lease time.Duration) (job.Claim, bool, error) {
+	p.wait()
+	return p.Jobs.Claim(ctx, j, holder, lease)
+}
+
+// TestAnyTakeoverFinishesEachRangeOnce lets processes stop and go on, be killed, be
+// replaced, and jobs be paused and resumed, at random. Each range must count each of its
+// steps exactly once, and no save of a process that has lost its range may count.
+func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		const steps, ranges, jobs = 4, 3, 2
+		type action struct {
+			what string
+			who  int
+			wait time.Duration
+		}
+		actions := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) action {
+			return action{
+				rapid.SampledFrom([]string{"freeze", "thaw", "restart", "pause", "resume"}).Draw(rt, "what"),
+				rapid.IntRange(0, 1).Draw(rt, "who"),
+				time.Duration(rapid.IntRange(0, 70).Draw(rt, "wait")) * time.Second,
+			}
+		}), 0, 25).Draw(rt, "actions")
+		pace := time.Duration(rapid.IntRange(1, 40).Draw(rt, "pace")) * time.Second
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			for i := range jobs {
+				newJob(t, m, fmt.Sprint(i), job.Verify)
+			}
+			w := &counter{ranges: ranges, steps: steps, step: pause(pace)}
+			processes := make([]*process, 2)
+			var stops, thaws []func()
+			start := func(i int) {
+				processes[i] = &process{Jobs: m}
+				stops = append(stops, run(t, job.RunnerOptions{Jobs: processes[i], Workers: verifying(w), Holder: fmt.Sprint(i), Parallel: 2}))
+			}
+			start(0)
+			start(1)
+			last := map[int]func(){}
+			for _, a := range actions {
+				switch a.what {
+				case "freeze":
+					last[a.who] = processes[a.who].freeze()
+					thaws = append(thaws, last[a.who])
+				case "thaw":
+					if thaw := last[a.who]; thaw != nil {
+						thaw()
+					}
+				case "restart":
+					// The old process is stopped for good, as if it were killed; its last
+					// requests come through at the very end.
+					thaws = append(thaws, processes[a.who].freeze())
+					start(a.who)
+				case "pause":
+					_, _ = m.Pause(t.Context(), fmt.Sprint(a.who), "")
+				case "resume":
+					_, _ = m.Resume(t.Context(), fmt.Sprint(a.who))
+				}
+				<-time.After(a.wait)
+			}
+			for _, thaw := range thaws {
+				thaw()
+			}
+			for i := range jobs {
+				_, _ = m.Resume(t.Context(), fmt.Sprint(i))
+			}
+			<-time.After(time.Hour)
+			for _, stop := range stops {
+				stop()
+			}
+			for i := range jobs {
+				wantDone(t, m, fmt.Sprint(i), ranges*steps)
+				if n := m.savedBy(fmt.Sprint(i)); n != ranges*steps {
+					t.Errorf("%d saves counted, want each of the %d once", n, ranges*steps)
+				}
+			}
+		})
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// rangeID is the _id of a range.
+func rangeID(job string, plan int64, index int) string {
+	return fmt.Sprintf("%s/%d/%d", job, plan, index)
+}
+
+// insertPage bounds the ranges of one request.
+const insertPage = 500
+
+// Plan stores the ranges of a job whose planning was claimed, and starts it. A job
+// without ranges is done at once. The error is as in [Store.Save].
+func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64) error {
+	if len(bounds) > maxRanges {
+		return s.Fail(ctx, c, fmt.Errorf("the plan has %d ranges: at most %d are allowed", len(bounds), maxRanges))
+	}
+	documents := make([]any, len(bounds))
+	for i, b := range bounds {
+		documents[i] = bson.D{
+			{Key: "_id", Value: rangeID(c.Job.ID, c.Epoch, i)},
+			{Key: "job", Value: c.Job.ID}, {Key: "plan", Value: c.Epoch}, {Key: "index", Value: i},
+			{Key: "from", Value: orNull(b.From)}, {Key: "to", Value: orNull(b.To)},
+			{Key: "epoch", Value: int64(0)}, {Key: "leaseUntil", Value: time.Unix(0, 0)}, {Key: "done", Value: false}, {Key: "attempts", Value: 0},
+		}
+	}
+	for page := range slices.Chunk(documents, insertPage) {
+		// A repetition, after an answer that did not come, finds them there.
+		if err := s.request(ctx, func(ctx context.Context) error {
+			_, err := s.ranges.InsertMany(ctx, page, options.InsertMany().SetOrdered(false))
+			if mongo.IsDuplicateKeyError(err) {
+				err = nil
+			}
+			return err
+		}); err != nil {
+			return fmt.Errorf("store %d ranges of job %s: %w", len(bounds), c.Job.ID, err)
+		}
+	}
+	set := bson.D{
+		{Key: "state", Value: literal(Running)}, {Key: "planned", Value: true},
+		{Key: "total", Value: literal(total)}, {Key: "ranges", Value: literal(len(bounds))},
+		{Key: "startedAt", Value: now}, {Key: "progressedAt", Value: now}, {Key: "attempts", Value: literal(0)},
+	}
+	if err := s.change(ctx, c, pipeline(set, "holder", "reason")); err != nil {
+		// They belong to a plan that nobody follows.
+		return errors.Join(err, s.deleteRanges(ctx, bson.D{{Key: "job", Value: c.Job.ID}, {Key: "plan", Value: c.Epoch}}))
+	}
+	if len(bounds) > 0 {
+		return nil
+	}
+	j := c.Job
+	j.State = Running
+	return s.completeIfFinished(ctx, j)
+}
+
+// orNull keeps a missing document from being an invalid one.
+func orNull(raw bson.Raw) any {
+	if raw == nil {
+		return nil
+	}
+	return raw
+}
+
+// Finish stores that a range is finished, with its counts. The last range completes the
+// job. The error is as in [Store.Save].
+func (s *Store) Finish(ctx context.Context, c Claim, counts map[string]int64) error {
+	if err := s.change(ctx, c, saved(bson.D{{Key: "done", Value: true}, {Key: "holder", Value: literal("")}}, nil, counts)); err != nil {
+		return err
+	}
+	return s.completeIfFinished(ctx, c.Job)
+}
+
+// completeIfFinished ends a running job that has no range left to be finished.
+func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
+	err := s.request(ctx, func(ctx context.Context) error {
+		return s.ranges.FindOne(ctx, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}},
+			options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	})
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, mongo.ErrNoDocuments):
+		return fmt.Errorf("look for open ranges of job %s: %w", j.ID, err)
+	}
+	_, err = s.end(ctx, j, Done, "", Running)
+	if errors.Is(err, ErrState) {
+		// Another process has completed it, or it was paused: then its resumption does.
+		return nil
+	}
+	return err
+}
+
+// Fail ends the claim's job with a reason. The error is as in [Store.Save].
+func (s *Store) Fail(ctx context.Context, c Claim, reason error) error {
+	// The claim must still hold: a process that has lost its range fails nothing.
+	if err := s.change(ctx, c, pipeline(bson.D{{Key: "reason", Value: literal(clip(reason.Error()))}})); err != nil {
+		return err
+	}
+	_, err := s.end(ctx, c.Job, Failed, reason.Error(), Planning, Running)
+	return err
+}
+
+// end ends a job that is in one of the states, under the plan of j, and returns it. The
+// error is [ErrState] if it is not; then the job is as it was found.
+func (s *Store) end(ctx context.Context, j Job, state State, reason string, from ...State) (Job, error) {
+	counts, finished, _, err := s.sum(ctx, j)
+	if err != nil {
+		return Job{}, err
+	}
+	set := bson.D{
+		{Key: "state", Value: literal(state)}, {Key: "finishedAt", Value: now}, {Key: "progressedAt", Value: now},
+		{Key: "counts", Value: literal(counts)}, {Key: "rangesDone", Value: literal(finished)},
+	}
+	unset := []string{"holder"}
+	if reason == "" {
+		unset = append(unset, "reason")
+	} else {
+		set = append(set, bson.E{Key: "reason", Value: literal(clip(reason))})
+	}
+	ended, err := s.move(ctx, j.ID, bson.E{Key: "epoch", Value: j.Epoch}, pipeline(set, unset...), from...)
+	if err != nil {
+		return ended, err
+	}
+	s.options.Logger.Info().Str("job", j.ID).Str("kind", string(j.Kind)).Str("projection", j.Projection).
+		Int64("generation", j.Generation).Str("state", string(state)).Str("reason", reason).Msg("job ended")
+	if state != Failed {
+		// A failed job keeps its ranges: if it is resumed, it goes on from there.
+		if err := s.deleteRanges(ctx, bson.D{{Key: "job", Value: j.ID}}); err != nil {
+			s.options.Logger.Warn().Err(err).Str("job", j.ID).Msg("ranges of an ended job not deleted; they are deleted with the job")
+		}
+	}
+	if err := s.prune(ctx, j.Kind, j.Projection); err != nil {
+		s.options.Logger.Warn().Err(err).Msg("old jobs not deleted; retrying when the next one ends")
+	}
+	return ended, nil
+}
+
+// move changes a job that is in one of the states, and returns it as it is then.
+func (s *Store) move(ctx context.Context, id string, and bson.E, update bson.A, from ...State) (Job, error) {
+	filter := bson.D{{Key: "_id", Value: id}, {Key: "state", Value: bson.D{{Key: "$in", Value: from}}}}
+	if and.Key != "" {
+		filter = append(filter, and)
+	}
+	var moved Job
+	err := s.request(ctx, func(ctx context.Context) error {
+		return s.jobs.FindOneAndUpdate(ctx, filter, update, options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&moved)
+	})
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		found, err := s.find(ctx, id)
+		if err != nil {
+			return Job{}, err
+		}
+		return found, notAllowed("change", found)
+	}
+	if err != nil {
+		return Job{}, fmt.Errorf("change job %s: %w", id, err)
+	}
+	return moved, nil
+}
+
+// sum adds up the counts of a job's ranges, says how many are finished, and gives the
+// last error of one that is retried.
+func (s *Store) sum(ctx context.Context, j Job) (counts map[string]int64, finished int, reason string, err error) {
+	counts = make(map[string]int64)
+	err = s.request(ctx, func(ctx context.Context) error {
+		cursor, err := s.ranges.Find(ctx, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}},
+			options.Find().SetProjection(bson.D{{Key: "counts", Value: 1}, {Key: "done", Value: 1}, {Key: "reason", Value: 1}}).SetBatchSize(maxRanges))
+		if err != nil {
+			return err
+		}
+		var ranges []Range
+		if err := cursor.All(ctx, &ranges); err != nil {
+			return err
+		}
+		for _, r := range ranges {
+			for name, n := range r.Counts {
+				counts[name] += n
+			}
+			if r.Done {
+				finished++
+			}
+			if r.Reason != "" {
+				reason = r.Reason
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		err = fmt.Errorf("add up the ranges of job %s: %w", j.ID, err)
+	}
+	return counts, finished, reason, err
+}
+
+func (s *Store) deleteRanges(ctx context.Context, filter bson.D) error {
+	return s.request(ctx, func(ctx context.Context) error {
+		_, err := s.ranges.DeleteMany(ctx, filter)
+		return err
+	})
+}
+
+// clip cuts a text to what a document has room for.
+func clip(text string) string {
+	if len(text) > maxReason {
+		text = text[:maxReason]
+	}
+	return strings.ToValidUTF8(text, "")
+}

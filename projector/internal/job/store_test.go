@@ -1,0 +1,253 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+)
+
+func newStore(t *testing.T, o job.Options) (*mongo.Database, *job.Store, stand) {
+	t.Helper()
+	db := server.Database(t)
+	s := job.NewStore(db, o)
+	if err := s.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return db, s, stand{jobs: s}
+}
+
+func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
+	t.Parallel()
+	var pruned []string
+	var refuse error
+	db, store, s := newStore(t, job.Options{Keep: 3, Pruned: func(_ context.Context, ids []string) error {
+		if refuse == nil {
+			pruned = append(pruned, ids...)
+		}
+		return refuse
+	}})
+	other := s.planned(t, job.Job{ID: "other", Kind: job.Verify, Projection: "orders"}, 0)
+	running := s.planned(t, job.Job{ID: "running", Kind: job.Verify, Projection: "users"}, 2)
+	end := func(i int) {
+		id := fmt.Sprintf("verify-%d", i)
+		s.planned(t, job.Job{ID: id, Kind: job.Verify, Projection: "users"}, 1)
+		if i%2 == 0 {
+			if err := store.Fail(t.Context(), s.claim(t, id, "a"), errors.New("broken")); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := store.Finish(t.Context(), s.claim(t, id, "a"), nil); err != nil {
+			t.Fatal(err)
+		}
+		// The order is that of the server's clock, in milliseconds.
+		if _, err := db.Collection(job.CollectionName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}},
+			bson.D{{Key: "$set", Value: bson.D{{Key: "finishedAt", Value: time.Unix(int64(i), 0)}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 4 {
+		end(i)
+	}
+	refuse = errors.New("the findings cannot be deleted")
+	end(4)
+	if n := len(s.ids(t, store)); n < 5 {
+		t.Errorf("%d jobs are left although what belongs to them could not be deleted", n)
+	}
+	refuse = nil
+	for i := 5; i < 8; i++ {
+		end(i)
+	}
+	want := []string{other.ID, running.ID}
+	left := s.ids(t, store)
+	for _, id := range want {
+		if !slices.Contains(left, id) {
+			t.Errorf("%s is gone; left are %v", id, left)
+		}
+	}
+	// The last one was pruned for when it had not got its time yet.
+	if len(left) > 2+4 || slices.Contains(left, "verify-0") || !slices.Contains(left, "verify-7") {
+		t.Errorf("left are %v", left)
+	}
+	if !slices.Contains(pruned, "verify-0") || slices.Contains(pruned, "running") {
+		t.Errorf("pruned %v", pruned)
+	}
+	if n, err := db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{{Key: "job", Value: bson.D{{Key: "$nin", Value: left}}}}); n != 0 || err != nil {
+		t.Errorf("%d ranges of deleted jobs are left, %v", n, err)
+	}
+}
+
+func (s stand) ids(t *testing.T, store *job.Store) []string {
+	t.Helper()
+	jobs, err := store.List(t.Context(), job.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, j := range jobs {
+		ids = append(ids, j.ID)
+	}
+	return ids
+}
+
+func TestRangesOfADoneJobAreDeleted(t *testing.T) {
+	t.Parallel()
+	db, store, s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{Kind: job.Verify, Projection: "users"}, 3)
+	for range 3 {
+		if err := store.Finish(t.Context(), s.claim(t, j.ID, "a"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := db.Collection(job.RangesCollectionName).CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
+		t.Errorf("%d ranges are left, %v", n, err)
+	}
+}
+
+// TestThousandsOfEndedJobsCostNothing checks that the active jobs and the open ranges
+// are found by an index, however many others there are.
+func TestThousandsOfEndedJobsCostNothing(t *testing.T) {
+	t.Parallel()
+	db, store, s := newStore(t, job.Options{})
+	old := make([]any, 3000)
+	for i := range old {
+		old[i] = bson.D{
+			{Key: "_id", Value: fmt.Sprintf("old-%d", i)}, {Key: "kind", Value: job.Verify}, {Key: "projection", Value: fmt.Sprint(i)},
+			{Key: "state", Value: []job.State{job.Done, job.Failed, job.Cancelled, job.Paused}[i%4]},
+		}
+	}
+	if _, err := db.Collection(job.CollectionName).InsertMany(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	j := s.planned(t, job.Job{Kind: job.Verify, Projection: "users"}, 1)
+	active, err := store.Active(t.Context(), job.Query{Kinds: job.Kinds(), Limit: 100})
+	if err != nil || len(active) != 1 || active[0].ID != j.ID {
+		t.Errorf("active are %v, %v", active, err)
+	}
+	for collection, filter := range map[string]bson.D{
+		job.CollectionName: {
+			{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{job.Planning, job.Running}}}},
+			{Key: "kind", Value: bson.D{{Key: "$in", Value: job.Kinds()}}},
+			{Key: "_id", Value: bson.D{{Key: "$gt", Value: ""}}},
+		},
+		job.RangesCollectionName: {{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}},
+	} {
+		var plan bson.Raw
+		if err := db.RunCommand(t.Context(), bson.D{{Key: "explain", Value: bson.D{{Key: "find", Value: collection}, {Key: "filter", Value: filter}}}, {Key: "verbosity", Value: "queryPlanner"}}).Decode(&plan); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(plan.String(), "IXSCAN") || strings.Contains(plan.String(), "COLLSCAN") {
+			t.Errorf("%s: the plan is %s", collection, plan)
+		}
+	}
+}
+
+func TestMetricsShowJobsAndTheOneThatStandsStill(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	db, store, s := newStore(t, job.Options{Registerer: registry, Refresh: time.Millisecond})
+	s.planned(t, job.Job{ID: "done", Kind: job.Build, Projection: "users"}, 0)
+	s.planned(t, job.Job{ID: "still", Kind: job.Verify, Projection: "users"}, 1)
+	s.planned(t, job.Job{ID: "moving", Kind: job.Sweep, Projection: "users"}, 1)
+	paused := s.planned(t, job.Job{ID: "paused", Kind: job.Build, Projection: "users"}, 1)
+	if _, err := store.Pause(t.Context(), paused.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"still", "moving", "paused"} {
+		if _, err := db.Collection(job.CollectionName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}},
+			bson.D{{Key: "$set", Value: bson.D{{Key: "progressedAt", Value: time.Now().Add(-time.Hour)}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Save(t.Context(), s.claim(t, "moving", "a"), nil, nil, lease); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- store.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	gauge := func(name string, labels ...string) float64 {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				var values []string
+				for _, l := range m.GetLabel() {
+					values = append(values, l.GetValue())
+				}
+				if f.GetName() == name && slices.Equal(values, labels) {
+					return m.GetGauge().GetValue()
+				}
+			}
+		}
+		t.Fatalf("there is no metric %s %v", name, labels)
+		return 0
+	}
+	const ages, counts = "penstock_projector_job_progress_age_seconds", "penstock_projector_jobs"
+	for gauge(counts, "build", "paused") != 1 {
+		if t.Context().Err() != nil {
+			t.Fatal("the paused job was not counted")
+		}
+	}
+	if still := gauge(ages, "verify"); still < 3600 || still > 4000 {
+		t.Errorf("the job that stands still has the age %v", still)
+	}
+	if moving := gauge(ages, "sweep"); moving > 1000 {
+		t.Errorf("the job that was saved a moment ago has the age %v", moving)
+	}
+	if build := gauge(ages, "build"); build != 0 {
+		t.Errorf("jobs that are done or paused have the age %v", build)
+	}
+	for _, labels := range [][]string{{"build", "done"}, {"verify", "running"}, {"sweep", "running"}} {
+		if n := gauge(counts, labels...); n != 1 {
+			t.Errorf("%v jobs of %v", n, labels)
+		}
+	}
+	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+func TestAwaitReportsUntilTheJobHasEnded(t *testing.T) {
+	t.Parallel()
+	_, store, s := newStore(t, job.Options{})
+	j := s.planned(t, job.Job{Kind: job.Verify, Projection: "users"}, 1)
+	c := s.claim(t, j.ID, "a")
+	var seen []job.State
+	ended, err := store.Await(t.Context(), j.ID, time.Millisecond, func(now job.Job) {
+		seen = append(seen, now.State)
+		if len(seen) == 2 {
+			if err := store.Finish(t.Context(), c, map[string]int64{"events": 9}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil || ended.State != job.Done || ended.Counts["events"] != 9 || !slices.Equal(seen, []job.State{job.Running, job.Running, job.Done}) {
+		t.Errorf("ended as %+v, %v, after %v", ended, err, seen)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	interrupted := errors.New("interrupted")
+	waiting := s.planned(t, job.Job{Kind: job.Verify, Projection: "users"}, 1)
+	if _, err := store.Await(ctx, waiting.ID, time.Hour, func(job.Job) { stop(interrupted) }); !errors.Is(err, interrupted) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := store.Await(t.Context(), "nobody", time.Millisecond, nil); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("error %v", err)
+	}
+}
