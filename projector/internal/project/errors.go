@@ -1,6 +1,12 @@
 package project
 
-import "fmt"
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
 
 // Error says why an aggregate is parked in a projection: an expression that fails on
 // an event, a document that the read model refuses, an event that is missing.
@@ -28,6 +34,20 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// Marker is what the parked list keeps of a unit that is parked because of e. raw is the
+// aggregate's id with its type in the event store, head the last event of the aggregate
+// that was seen.
+func (e *Error) Marker(u model.Unit, raw bson.RawValue, head int64) model.Marker {
+	m := model.Marker{
+		Unit: u, RawAggregateID: raw, Reason: string(e.Reason), Resumes: e.Reason.Resumes(),
+		EventID: e.EventID, Head: head,
+	}
+	if e.Err != nil {
+		m.Error = e.Err.Error()
+	}
+	return m
+}
+
 // Reason says in a word why an aggregate is parked.
 type Reason string
 
@@ -50,13 +70,16 @@ const (
 	ReasonMissing Reason = "missing"
 	// ReasonUnavailable: a store did not load or write what concerns the aggregate.
 	ReasonUnavailable Reason = "unavailable"
+	// ReasonHistory: the event store has events of the aggregate, but not the first ones,
+	// so that its read model cannot be folded from nothing.
+	ReasonHistory Reason = "history"
 )
 
 // Reasons are all of them, in the order above.
 func Reasons() []Reason {
 	return []Reason{
 		ReasonExpression, ReasonOperation, ReasonFunction, ReasonDocument, ReasonRejected,
-		ReasonMissing, ReasonUnavailable,
+		ReasonMissing, ReasonUnavailable, ReasonHistory,
 	}
 }
 

@@ -45,7 +45,16 @@ func (p *Projection) Fold(loaded bson.Raw, events []*event.Event) Fold {
 
 // fold is Fold with views that several projections share.
 func (p *Projection) fold(loaded bson.Raw, events []*eventView) Fold {
-	d := newDocument(loaded)
+	f := p.foldInto(newDocument(loaded), events)
+	if f.Folded > 0 {
+		f.conclude()
+	}
+	return f
+}
+
+// foldInto folds into a document that may have been folded into before. The result says
+// nothing yet about what is to be written.
+func (p *Projection) foldInto(d *document, events []*eventView) Fold {
 	f := Fold{document: d, Applied: make([]bool, 0, len(events))}
 	var reason Reason
 	var err error
@@ -58,9 +67,6 @@ func (p *Projection) fold(loaded bson.Raw, events []*eventView) Fold {
 	if err != nil {
 		ev := events[f.Folded]
 		f.Err = &Error{Projection: p.name, AggregateID: ev.AggregateID, EventID: ev.EventID, EventType: ev.EventType, Reason: reason, Err: err}
-	}
-	if f.Folded > 0 {
-		f.conclude()
 	}
 	return f
 }

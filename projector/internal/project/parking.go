@@ -72,7 +72,7 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 	}
 	parked := make([]model.Marker, len(units))
 	for i, u := range units {
-		parked[i] = u.marker()
+		parked[i] = u.cause.Marker(u.Unit, u.aggregate.raw(), u.aggregate.last())
 	}
 	if err := b.parking.Park(ctx, parked); err != nil {
 		b.unparkable(units, fmt.Errorf("park %d aggregates: %w", len(units), err))
@@ -94,19 +94,6 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		}
 		u.settleRest(settledParked)
 	}
-}
-
-// marker is what the parked list keeps of a unit with a cause.
-func (u *unit) marker() model.Marker {
-	m := model.Marker{
-		Unit: u.Unit, RawAggregateID: u.aggregate.raw(),
-		Reason: string(u.cause.Reason), Resumes: u.cause.Reason.Resumes(),
-		EventID: u.cause.EventID, Head: u.aggregate.last(),
-	}
-	if u.cause.Err != nil {
-		m.Error = u.cause.Err.Error()
-	}
-	return m
 }
 
 // errHeldBack says that an aggregate is not parked yet.

@@ -1,0 +1,119 @@
+package project
+
+import (
+	"bytes"
+	"errors"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// Accumulator folds an aggregate's events part by part into one write, however long its
+// history is. It keeps the document, the last part that it was given, and nothing else of
+// the events. Make it with [Projection.Begin]. It is not safe for concurrent use.
+type Accumulator struct {
+	projection *Projection
+	until      int64
+	document   *document
+	last       int64
+	concerned  bool
+	failed     *Error
+}
+
+// Begin starts a fold. stored is the document that the events are folded into, as it is
+// stored, with the engine's fields; nil to start from nothing. Events after until are
+// ignored; 0 means that none is.
+func (p *Projection) Begin(stored bson.Raw, until int64) *Accumulator {
+	if until == 0 {
+		until = math.MaxInt64
+	}
+	return &Accumulator{projection: p, until: until, document: newDocument(stored)}
+}
+
+// maxState is how large a document may become: MongoDB stores 16 MiB.
+const maxState = 16 << 20
+
+var errOutgrown = errors.New("the document is larger than the 16 MiB that MongoDB stores")
+
+// Add folds the next events, which are in the order of their ids. It ignores those that
+// it has folded already. The caller sees to it that none is missing.
+//
+// The result is nil if all were folded. Otherwise the event that it names failed, those
+// before it are folded, and those after it are not: all later calls give the same error.
+// With [ReasonRejected], the document has outgrown MongoDB at that event or at an earlier
+// one; [Engine.Resume] finds it.
+func (a *Accumulator) Add(events []*event.Event) *Error {
+	if a.failed != nil {
+		return a.failed
+	}
+	views := make([]*eventView, 0, len(events))
+	last := a.last
+	for _, ev := range events {
+		if ev.EventID <= last || ev.EventID > a.until {
+			continue
+		}
+		views = append(views, viewEvent(ev))
+		last = ev.EventID
+		a.concerned = a.concerned || a.projection.Concerns(ev)
+	}
+	if len(views) == 0 {
+		return nil
+	}
+	if a.last > 0 {
+		if size := a.document.detach(); size > maxState {
+			first := views[0]
+			a.failed = &Error{
+				Projection: a.projection.name, AggregateID: first.AggregateID, EventID: a.last,
+				Reason: ReasonRejected, Err: errOutgrown,
+			}
+			return a.failed
+		}
+	}
+	f := a.projection.foldInto(a.document, views)
+	if f.Folded > 0 {
+		a.last = views[f.Folded-1].EventID
+	}
+	a.failed = f.Err
+	return a.failed
+}
+
+// Last is the last event that was folded; 0 if none was.
+func (a *Accumulator) Last() int64 { return a.last }
+
+// Concerned reports whether one of the events is of an aggregate that concerns the
+// projection. If none is, the aggregate has no watermark in it.
+func (a *Accumulator) Concerned() bool { return a.concerned }
+
+// State gives the own fields of the document so far; nil if there is none.
+func (a *Accumulator) State() State { return a.document.state() }
+
+// Write gives the write that brings a unit from the state that the fold started from to
+// the last event that was folded; false if none was. The document of the state must be the
+// one that the fold began with.
+func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) {
+	if a.last == 0 {
+		return model.Write{}, false
+	}
+	f := Fold{document: a.document}
+	f.conclude()
+	return model.Write{
+		Unit: u, Kind: f.Kind, From: from.Watermark, To: a.last, Foreign: from.Foreign,
+		Document: f.Document, Update: f.Update,
+	}, true
+}
+
+// detach copies the touched fields, so that they do not keep the events in memory that
+// they were made of, and gives about how many bytes they have.
+func (d *document) detach() (size int) {
+	for i := range d.touched {
+		t := &d.touched[i]
+		t.value, t.pushed = t.whole(), nil
+		t.value.Value = bytes.Clone(t.value.Value)
+		size += len(t.name) + len(t.value.Value)
+	}
+	clear(d.saved.touched[:cap(d.saved.touched)])
+	return size + len(d.base)
+}
