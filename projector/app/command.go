@@ -10,7 +10,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/projector/internal/audit"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 )
 
@@ -21,6 +23,7 @@ type commands struct {
 	Run   runCommand   `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
 	Check checkCommand `cmd:"" help:"Check the configuration and the projections, and connect to nothing."`
 	Infer inferCommand `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
+	Audit auditCommand `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
 // command is what the program does when its arguments name it.
@@ -35,6 +38,8 @@ type command interface {
 
 // environment is what a command works with.
 type environment struct {
+	// path is the command with its parents, such as "parked retry".
+	path   string
 	config config.Config
 	// projections are those of the configuration, if the command needs them.
 	projections []*Projection
@@ -43,6 +48,35 @@ type environment struct {
 	stdout, stderr io.Writer
 	// logger writes to stderr.
 	logger zerolog.Logger
+}
+
+// connect opens the stores and checks that MongoDB answers. Unlike the service it does
+// not wait for a store that does not answer. The caller closes the stores.
+func (e *environment) connect(ctx context.Context) (*stores, error) {
+	s, err := open(e.config, e.logger)
+	if err != nil {
+		return nil, err
+	}
+	for _, client := range s.needed {
+		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
+		err := mongox.Explain(attempt, mongox.CheckReplicaSet(attempt, client.Client))
+		cancel()
+		if err != nil {
+			s.close(ctx, e.logger)
+			return nil, fmt.Errorf("reach MongoDB at %s (%s): %w", client.store, client.what, err)
+		}
+	}
+	return s, nil
+}
+
+// change asks whether to do what, such as "retry 12 parked aggregates", does it, and
+// records both in the audit. The change gives the numbers of its result.
+func (e *environment) change(ctx context.Context, s *stores, c cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error {
+	if err := c.Confirm(ctx, e.stdin, e.stderr, what); err != nil {
+		return err
+	}
+	entry := audit.Entry{Who: c.Person(), Command: e.path, What: what, Why: c.Why}
+	return audit.NewStore(audit.In(s.state())).Do(ctx, entry, do)
 }
 
 // line is a command line that was read.
@@ -140,7 +174,7 @@ func Main(inCode ...*Projection) int {
 			return cli.Program{}, err
 		}
 		e := &environment{
-			config: l.config, projections: l.projections, logger: logger,
+			path: l.path, config: l.config, projections: l.projections, logger: logger,
 			stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr,
 		}
 		return cli.Program{

@@ -93,6 +93,9 @@ func (s *stores) client(what string, store mongox.Store, logger zerolog.Logger) 
 	return client, nil
 }
 
+// state is the database of the state.
+func (s *stores) state() *mongo.Database { return s.parked.Database() }
+
 // ping is the readiness check.
 func (s *stores) ping(ctx context.Context) error {
 	for _, client := range s.needed {

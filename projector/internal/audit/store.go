@@ -1,0 +1,198 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// CollectionName is the collection's name in the database of the state.
+const CollectionName = "audit"
+
+// Keep is how many entries the collection keeps.
+const Keep = 10_000
+
+// requestTimeout bounds one request.
+const requestTimeout = 10 * time.Second
+
+// maxTextBytes bounds each text of an entry.
+const maxTextBytes = 4 << 10
+
+// Outcome is what became of a change.
+type Outcome string
+
+// The outcomes.
+const (
+	// Begun: the command is running, or has died.
+	Begun Outcome = "begun"
+	// Done: the change is made.
+	Done Outcome = "done"
+	// Failed: the error of the entry says why. A part of the change may be made.
+	Failed Outcome = "failed"
+)
+
+// Entry is one change.
+type Entry struct {
+	ID bson.ObjectID `bson:"_id" json:"id"`
+	// At is when the change began, by the server's clock.
+	At time.Time `bson:"at" json:"at"`
+	// Who made the change, as NAME@HOST; in a cluster the host is the pod.
+	Who string `bson:"who" json:"who"`
+	// Command is the path of the command, such as "parked retry".
+	Command string `bson:"command" json:"command"`
+	// What says what the command was to change.
+	What string `bson:"what" json:"what"`
+	// Why is the reason that was given; it may be empty.
+	Why     string  `bson:"why,omitempty" json:"why,omitempty"`
+	Outcome Outcome `bson:"outcome" json:"outcome"`
+	// Counts are the numbers of the result, by name.
+	Counts map[string]int64 `bson:"counts,omitempty" json:"counts,omitempty"`
+	// Error is why the change failed.
+	Error string `bson:"error,omitempty" json:"error,omitempty"`
+	// EndedAt is when the outcome was known, by the server's clock; nil before.
+	EndedAt *time.Time `bson:"endedAt,omitempty" json:"endedAt,omitempty"`
+}
+
+// Collection is what a store needs of a [*mongo.Collection]. Make it with [In].
+type Collection interface {
+	Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error)
+	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
+	DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error)
+}
+
+var _ Collection = (*mongo.Collection)(nil)
+
+// In returns the collection of a database of the state. A majority has each write, and
+// reads ask the primary.
+func In(db *mongo.Database) *mongo.Collection {
+	return db.Collection(CollectionName, options.Collection().
+		SetWriteConcern(writeconcern.Majority()).
+		SetReadConcern(readconcern.Majority()).
+		SetReadPreference(readpref.Primary()))
+}
+
+// Store is the audit. It is safe for concurrent use.
+type Store struct {
+	collection Collection
+	keep       int64
+}
+
+// NewStore makes a store on its collection, which keeps [Keep] entries.
+func NewStore(c Collection) *Store { return &Store{collection: c, keep: Keep} }
+
+// Begin records a change that is about to be made. Who, Command, What and Why of e are
+// used. Make the change only if Begin succeeds.
+func (s *Store) Begin(ctx context.Context, e Entry) (bson.ObjectID, error) {
+	id := bson.NewObjectID()
+	set := bson.D{
+		{Key: "who", Value: clip(e.Who)},
+		{Key: "command", Value: clip(e.Command)},
+		{Key: "what", Value: clip(e.What)},
+		{Key: "outcome", Value: Begun},
+	}
+	if e.Why != "" {
+		set = append(set, bson.E{Key: "why", Value: clip(e.Why)})
+	}
+	// An upsert: an insert cannot take the server's time.
+	request, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	_, err := s.collection.UpdateOne(request, bson.D{{Key: "_id", Value: id}}, bson.D{
+		{Key: "$set", Value: set},
+		{Key: "$currentDate", Value: bson.D{{Key: "at", Value: true}}},
+	}, options.UpdateOne().SetUpsert(true))
+	if err != nil {
+		return id, fmt.Errorf("write the audit: %w", mongox.Explain(request, err))
+	}
+	return id, s.trim(ctx)
+}
+
+// trim deletes the entries beyond those that are kept.
+func (s *Store) trim(ctx context.Context) error {
+	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	cursor, err := s.collection.Find(ctx, bson.D{}, options.Find().
+		SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(s.keep).SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	var old []Entry
+	if err == nil {
+		err = cursor.All(ctx, &old)
+	}
+	if err == nil && len(old) > 0 {
+		_, err = s.collection.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$lte", Value: old[0].ID}}}})
+	}
+	if err != nil {
+		return fmt.Errorf("trim the audit: %w", mongox.Explain(ctx, err))
+	}
+	return nil
+}
+
+// End records what became of a change: it is done, or failed with failure. counts may be
+// nil. End also works after ctx has ended, so that a command which was interrupted is
+// recorded.
+func (s *Store) End(ctx context.Context, id bson.ObjectID, counts map[string]int64, failure error) error {
+	set := bson.D{{Key: "outcome", Value: Done}}
+	if failure != nil {
+		set = bson.D{{Key: "outcome", Value: Failed}, {Key: "error", Value: clip(failure.Error())}}
+	}
+	if len(counts) > 0 {
+		set = append(set, bson.E{Key: "counts", Value: counts})
+	}
+	request, cancel := mongox.Patient(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	_, err := s.collection.UpdateOne(request, bson.D{{Key: "_id", Value: id}}, bson.D{
+		{Key: "$set", Value: set},
+		{Key: "$currentDate", Value: bson.D{{Key: "endedAt", Value: true}}},
+	})
+	if err != nil {
+		return fmt.Errorf("write the outcome %s to the audit: %w", set[0].Value, mongox.Explain(request, err))
+	}
+	return nil
+}
+
+// Do makes a change and records it: Begin, change, End. The change gives the numbers of
+// its result.
+func (s *Store) Do(ctx context.Context, e Entry, change func(ctx context.Context) (map[string]int64, error)) error {
+	id, err := s.Begin(ctx, e)
+	if err != nil {
+		return err
+	}
+	counts, err := change(ctx)
+	return errors.Join(err, s.End(ctx, id, counts, err))
+}
+
+// List gives the last entries, the newest first, of commands that begin with command;
+// all if it is empty. limit is at most [Keep].
+func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, error) {
+	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	filter := bson.D{}
+	if command != "" {
+		// The words of a command are letters: the upper bound is the next string after all
+		// that begin with it.
+		filter = bson.D{{Key: "command", Value: bson.D{{Key: "$gte", Value: command}, {Key: "$lt", Value: command + "\uffff"}}}}
+	}
+	cursor, err := s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, Keep))))
+	var entries []Entry
+	if err == nil {
+		err = cursor.All(ctx, &entries)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the audit: %w", mongox.Explain(ctx, err))
+	}
+	return entries, nil
+}
+
+// clip cuts a text to the bytes that an entry has room for.
+func clip(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxTextBytes)], "")
+}
