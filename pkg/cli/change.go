@@ -76,5 +76,9 @@ func Terminal(file *os.File) io.Reader {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return nil
 	}
+	// A process without input often has the null device there, which looks like a terminal.
+	if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(info, null) {
+		return nil
+	}
 	return file
 }

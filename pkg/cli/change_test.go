@@ -65,7 +65,7 @@ func TestPersonNamesTheHost(t *testing.T) {
 	}
 }
 
-func TestTerminalIsNoPipe(t *testing.T) {
+func TestTerminalIsNoPipeOrNullDevice(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -75,5 +75,13 @@ func TestTerminalIsNoPipe(t *testing.T) {
 	defer w.Close()
 	if cli.Terminal(r) != nil {
 		t.Error("a pipe counts as a terminal")
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if cli.Terminal(null) != nil {
+		t.Error("the null device counts as a terminal")
 	}
 }

@@ -20,10 +20,11 @@ import (
 // arguments, in a file of its own, that implements command. A group of commands is a
 // struct whose fields are commands.
 type commands struct {
-	Run   runCommand   `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
-	Check checkCommand `cmd:"" help:"Check the configuration and the projections, and connect to nothing."`
-	Infer inferCommand `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
-	Audit auditCommand `cmd:"" help:"List who changed what by a command, when and why."`
+	Run    runCommand     `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
+	Check  checkCommand   `cmd:"" help:"Check the configuration and the projections, and connect to nothing."`
+	Infer  inferCommand   `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
+	Parked parkedCommands `cmd:"" help:"List, retry and discard parked aggregates."`
+	Audit  auditCommand   `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
 // command is what the program does when its arguments name it.

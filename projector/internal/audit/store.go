@@ -44,7 +44,9 @@ const (
 
 // Entry is one change.
 type Entry struct {
-	ID bson.ObjectID `bson:"_id" json:"id"`
+	// ID begins with the time of the command's process, in UTC: entries are kept and listed
+	// in its order.
+	ID string `bson:"_id" json:"id"`
 	// At is when the change began, by the server's clock.
 	At time.Time `bson:"at" json:"at"`
 	// Who made the change, as NAME@HOST; in a cluster the host is the pod.
@@ -93,8 +95,8 @@ func NewStore(c Collection) *Store { return &Store{collection: c, keep: Keep} }
 
 // Begin records a change that is about to be made. Who, Command, What and Why of e are
 // used. Make the change only if Begin succeeds.
-func (s *Store) Begin(ctx context.Context, e Entry) (bson.ObjectID, error) {
-	id := bson.NewObjectID()
+func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
+	id = time.Now().UTC().Format("20060102T150405.000000000") + "-" + bson.NewObjectID().Hex()
 	set := bson.D{
 		{Key: "who", Value: clip(e.Who)},
 		{Key: "command", Value: clip(e.Command)},
@@ -107,7 +109,7 @@ func (s *Store) Begin(ctx context.Context, e Entry) (bson.ObjectID, error) {
 	// An upsert: an insert cannot take the server's time.
 	request, cancel := mongox.Patient(ctx, requestTimeout)
 	defer cancel()
-	_, err := s.collection.UpdateOne(request, bson.D{{Key: "_id", Value: id}}, bson.D{
+	_, err = s.collection.UpdateOne(request, bson.D{{Key: "_id", Value: id}}, bson.D{
 		{Key: "$set", Value: set},
 		{Key: "$currentDate", Value: bson.D{{Key: "at", Value: true}}},
 	}, options.UpdateOne().SetUpsert(true))
@@ -139,7 +141,7 @@ func (s *Store) trim(ctx context.Context) error {
 // End records what became of a change: it is done, or failed with failure. counts may be
 // nil. End also works after ctx has ended, so that a command which was interrupted is
 // recorded.
-func (s *Store) End(ctx context.Context, id bson.ObjectID, counts map[string]int64, failure error) error {
+func (s *Store) End(ctx context.Context, id string, counts map[string]int64, failure error) error {
 	set := bson.D{{Key: "outcome", Value: Done}}
 	if failure != nil {
 		set = bson.D{{Key: "outcome", Value: Failed}, {Key: "error", Value: clip(failure.Error())}}

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -75,11 +74,8 @@ func (c *collection) Find(_ context.Context, filter any, opts ...options.Lister[
 }
 
 func (c *collection) DeleteMany(_ context.Context, filter any, _ ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error) {
-	last := filter.(bson.D)[0].Value.(bson.D)[0].Value.(bson.ObjectID)
-	c.entries = slices.DeleteFunc(c.entries, func(e bson.D) bool {
-		id := e[0].Value.(bson.ObjectID)
-		return bytes.Compare(id[:], last[:]) <= 0
-	})
+	last := filter.(bson.D)[0].Value.(bson.D)[0].Value.(string)
+	c.entries = slices.DeleteFunc(c.entries, func(e bson.D) bool { return e[0].Value.(string) <= last })
 	return &mongo.DeleteResult{}, c.err
 }
 

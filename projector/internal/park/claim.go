@@ -32,6 +32,9 @@ type Claimed struct {
 	Head int64
 	// Attempts counts the attempts so far that brought nothing.
 	Attempts int
+	// Failed is the event that is retried on request after it had parked the aggregate; 0
+	// if the aggregate resumes by itself.
+	Failed int64
 	// Claim identifies the claim.
 	Claim bson.ObjectID
 }
@@ -46,6 +49,7 @@ type resumable struct {
 	RawAggregateID bson.RawValue `bson:"rawAggregateId"`
 	Head           int64         `bson:"head"`
 	Attempts       int           `bson:"attempts"`
+	Retried        retried       `bson:"retried"`
 }
 
 // ofGeneration matches the markers of a generation.
@@ -87,7 +91,7 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, 
 	}
 	return Claimed{
 		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, Generation: m.ID.Generation, RawAggregateID: m.RawAggregateID,
-		Head: m.Head, Attempts: m.Attempts, Claim: claim,
+		Head: m.Head, Attempts: m.Attempts, Failed: m.Retried.EventID, Claim: claim,
 	}, true, nil
 }
 

@@ -17,19 +17,25 @@ const countTimeout = 10 * time.Second
 // bursts.
 const afterChange = time.Second
 
-// Group is a generation of a projection and a reason.
+// Group is a generation of a projection and a reason, of the markers that are discarded
+// or of the others.
 type Group struct {
 	Projection string `bson:"projection"`
 	// Generation is 0 for the first one.
 	Generation int64  `bson:"generation,omitempty"`
 	Reason     string `bson:"reason"`
+	// Discarded says that the group are the discarded markers.
+	Discarded bool `bson:"discarded"`
 }
 
 // Count gives the number of parked aggregates by generation and reason.
 func (s *Store) Count(ctx context.Context) (map[Group]int64, error) {
 	cursor, err := s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$group", Value: bson.D{
-			{Key: "_id", Value: bson.D{{Key: "projection", Value: "$_id.projection"}, {Key: "generation", Value: "$_id.generation"}, {Key: "reason", Value: "$reason"}}},
+			{Key: "_id", Value: bson.D{
+				{Key: "projection", Value: "$_id.projection"}, {Key: "generation", Value: "$_id.generation"}, {Key: "reason", Value: "$reason"},
+				{Key: "discarded", Value: bson.D{{Key: "$eq", Value: bson.A{"$" + fieldDiscardedEventID, "$" + fieldEventID}}}},
+			}},
 			{Key: "count", Value: bson.D{{Key: "$sum", Value: int64(1)}}},
 		}}},
 	})
@@ -86,13 +92,19 @@ func (s *Store) Run(ctx context.Context) error {
 // publish shows the counts of the projections that this process serves, over all of its
 // generations.
 func (s *Store) publish(counts map[Group]int64) {
-	sums := make(map[[2]string]int64)
+	sums, discarded := make(map[[2]string]int64), make(map[string]int64)
 	for _, g := range s.serving() {
 		for _, reason := range s.options.Reasons {
-			sums[[2]string{g.Projection, reason}] += counts[Group{g.Projection, g.later(), reason}]
+			group := Group{Projection: g.Projection, Generation: g.later(), Reason: reason}
+			sums[[2]string{g.Projection, reason}] += counts[group]
+			group.Discarded = true
+			discarded[g.Projection] += counts[group]
 		}
 	}
 	for labels, n := range sums {
 		s.parked.WithLabelValues(labels[:]...).Set(float64(n))
+	}
+	for projection, n := range discarded {
+		s.discarded.WithLabelValues(projection).Set(float64(n))
 	}
 }

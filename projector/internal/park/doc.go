@@ -5,14 +5,15 @@
 // event can fail under a new definition and not under the old one, or the other way round.
 // A process claims markers of the generations that it serves.
 //
-//	              Park, permanent           deleted by an operator
-//	(no marker) ──────────────────▶ parked ───────────────────────▶ (no marker)
-//	     │                          │ ▲ ▲
-//	     │                  Advance └─┘ │ Park, permanent
-//	     │ Park, resumes                │
-//	     └──────────────────▶ parked until it resumes ────────────▶ (no marker)
-//	                          │ ▲  Claim, Postpone       Finish: the read model has
-//	                  Advance └─┘                        reached the head
+//	              Park, permanent            Discard
+//	(no marker) ──────────────────▶ parked ◀───────────▶ discarded
+//	     │                          │ ▲ ▲ │               │
+//	     │                  Advance └─┘ │ │ Retry         │ Retry
+//	     │ Park, resumes                │ ▼               │
+//	     └──────────────────▶ parked until it resumes ◀───┘
+//	                          │ ▲  Claim, Postpone
+//	                  Advance └─┘        └──────▶ (no marker)
+//	                                      Finish: the read model has reached the head
 //
 // # Reasons that pass
 //
@@ -22,12 +23,21 @@
 //
 // # Permanent reasons
 //
-// There is no command for these. An operator corrects what made the event fail, rolls
-// that out, and deletes the marker. Where event ids have no holes that is all: the
-// aggregate's next event finds a gap, and the missing events are read from the event
-// store. Until that event comes, the read model stays behind. Where ids only increase,
-// no gap shows what is missing: the aggregate's read model and its document in
-// watermarks have to be deleted too, and all of its events sent again.
+// An operator corrects what made the event fail, and asks for a retry. Retry gives the
+// marker a time of its next attempt, so that package resume claims it like the others. If
+// the event fails again, Park makes the marker permanent again. A retry cannot storm: a
+// claim allows one attempt at a time, the attempts of one request are spread over time,
+// and the waits between requested attempts at one event double.
+//
+// # Discarding
+//
+// An operator can accept that an aggregate stays behind. Discard keeps the marker, with who
+// and why: without it, the aggregate would be parked again at its next event, or, where
+// event ids only increase, the next event would be applied over the missing ones. So the
+// read model stays at its watermark, later events are acknowledged and wait in the event
+// store, and a retry takes the aggregate up with nothing lost. A discarded marker is not
+// counted as parked. A decision holds for its event: if the aggregate is parked at another
+// event later, the marker is no longer discarded.
 //
 // # No cache
 //

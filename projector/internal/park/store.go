@@ -41,6 +41,7 @@ const (
 	fieldID             = "_id"
 	fieldProjection     = "_id.projection"
 	fieldGeneration     = "_id.generation"
+	fieldAggregateID    = "_id.aggregateId"
 	fieldRawAggregateID = "rawAggregateId"
 	fieldReason         = "reason"
 	fieldError          = "error"
@@ -92,8 +93,8 @@ type Options struct {
 	Served []Served
 	// Reasons are all reasons of markers, for the metric.
 	Reasons []string
-	// Registerer receives penstock_projector_parked_aggregates{projection,reason}; nil
-	// for none.
+	// Registerer receives penstock_projector_parked_aggregates{projection,reason} and
+	// penstock_projector_discarded_aggregates{projection}; nil for none.
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
 	Logger zerolog.Logger
@@ -109,6 +110,7 @@ type Store struct {
 	collection Collection
 	options    Options
 	parked     *prometheus.GaugeVec
+	discarded  *prometheus.GaugeVec
 	// changed asks Run to count soon.
 	changed chan struct{}
 
@@ -126,11 +128,15 @@ func NewStore(c Collection, o Options) *Store {
 			Name: "penstock_projector_parked_aggregates",
 			Help: "Parked aggregates by projection and reason, over all processes: each of them reports the same number.",
 		}, []string{"projection", "reason"}),
+		discarded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "penstock_projector_discarded_aggregates",
+			Help: "Parked aggregates that an operator has discarded, by projection, over all processes: each of them reports the same number. They are not among the parked ones.",
+		}, []string{"projection"}),
 		changed: make(chan struct{}, 1),
 		served:  slices.Clone(o.Served),
 	}
 	if o.Registerer != nil {
-		o.Registerer.MustRegister(s.parked)
+		o.Registerer.MustRegister(s.parked, s.discarded)
 	}
 	return s
 }

@@ -192,7 +192,7 @@ func TestCounts(t *testing.T) {
 				"penstock_projector_parked_aggregates{projection=\"orders\",reason=\"rejected\"} 0\n" +
 				"penstock_projector_parked_aggregates{projection=\"users\",reason=\"missing\"} " + missing + "\n" +
 				"penstock_projector_parked_aggregates{projection=\"users\",reason=\"rejected\"} " + rejected + "\n"
-			if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
+			if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "penstock_projector_parked_aggregates"); err != nil {
 				t.Error(err)
 			}
 		}

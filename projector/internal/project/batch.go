@@ -77,6 +77,8 @@ type unit struct {
 	run  []*eventView
 	fold Fold
 
+	// parkedFor is the event that has parked the unit before, and is retried.
+	parkedFor int64
 	// attempted is the target of a write of which nobody knows whether it happened.
 	attempted int64
 	// single folds one event at a time, to find the one that MongoDB rejects.

@@ -100,14 +100,14 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 var errHeldBack = errors.New("the aggregate is not parked: most recent events of this kind fail, so the projection may be wrong")
 
 // judged leaves units in trouble that the judge does not let be parked, and gives the
-// others.
+// others. It does not ask about a unit that was parked for its event before.
 func (b *batch) judged(units []*unit) []*unit {
 	if b.judge == nil {
 		return units
 	}
 	var parkable []*unit
 	for _, u := range units {
-		if u.cause.Reason.Resumes() || b.judge.Bad(u.cause) {
+		if u.cause.Reason.Resumes() || u.cause.EventID <= u.parkedFor || b.judge.Bad(u.cause) {
 			parkable = append(parkable, u)
 			continue
 		}

@@ -22,6 +22,10 @@ type Suspended struct {
 	// Final is whether a conflict on a unique value parks the unit for good. Otherwise
 	// it counts as [ReasonUnavailable].
 	Final bool
+	// Failed is the event that had parked the unit for good, and is retried on request; 0
+	// if there is none. If it fails again the judge is not asked: the unit was parked for it
+	// before, and a retry of many units must not look like a wrong projection.
+	Failed int64
 }
 
 // Resumed is how far a unit has come.
@@ -58,6 +62,7 @@ func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
 	u := &unit{
 		Unit:       model.Unit{Projection: p.name, Collection: p.collection, AggregateID: s.AggregateID, Deletes: p.deletes},
 		projection: p,
+		parkedFor:  s.Failed,
 	}
 	resumed := b.resume(ctx, u, s)
 	if ctx.Err() != nil {

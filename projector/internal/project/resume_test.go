@@ -101,3 +101,24 @@ func TestResumeWhereIDsOnlyIncrease(t *testing.T) {
 	b.resume(t, suspended(40), 40, "")
 	b.expect(t, "counts", "one", 40, `{"ids":[10,20,40],"n":3}`)
 }
+
+// A retry of many units that fail again must not look like a wrong projection.
+func TestResumeDoesNotJudgeAnEventThatParkedTheUnitBefore(t *testing.T) {
+	t.Parallel()
+	j := &judge{good: map[string]int{}}
+	b := newBench(t, twoProjections, func(o *project.Options) { o.Judge = j })
+	b.history.events = events(t, "one", "1 Add", "2 Bad", "3 Add")
+	retried := suspended(3)
+	retried.Failed = 2
+	b.resume(t, retried, 1, project.ReasonExpression)
+	b.expectParked(t, "counts", "one", project.ReasonExpression, 2, 3)
+	if len(j.bad) > 0 {
+		t.Errorf("judged %v", j.bad)
+	}
+	// Another event that fails is news.
+	b.history.events = events(t, "one", "1 Add", "2 Add", "3 Bad")
+	b.resume(t, retried, 2, project.ReasonUnavailable)
+	if len(j.bad) != 1 {
+		t.Errorf("judged %v", j.bad)
+	}
+}

@@ -26,6 +26,9 @@ type Marker struct {
 	Head int64
 	// Attempts counts the attempts in a row that have brought nothing.
 	Attempts int
+	// Failed is the event that is retried on request after it had parked the aggregate; 0
+	// if the aggregate resumes by itself.
+	Failed int64
 	// Claim identifies the claim.
 	Claim bson.ObjectID
 }

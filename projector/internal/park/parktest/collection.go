@@ -35,6 +35,7 @@ type group struct {
 	Projection string `bson:"projection"`
 	Generation int64  `bson:"generation,omitempty"`
 	Reason     string `bson:"reason"`
+	Discarded  bool   `bson:"discarded"`
 }
 
 // Collection carries out the commands of a store of markers in memory, each of them as one
@@ -187,16 +188,22 @@ func (c *Collection) DeleteMany(ctx context.Context, filter any, _ ...options.Li
 	return &mongo.DeleteResult{DeletedCount: int64(len(keys))}, nil
 }
 
-// Aggregate counts the markers by projection, generation and reason.
-func (c *Collection) Aggregate(ctx context.Context, _ any, _ ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
+// Aggregate counts the markers that a first stage chooses, or all by projection,
+// generation, reason and whether they are discarded.
+func (c *Collection) Aggregate(ctx context.Context, pipeline any, _ ...options.Lister[options.AggregateOptions]) (*mongo.Cursor, error) {
 	defer c.mu.Unlock()
 	if err := c.begin(ctx, "aggregate"); err != nil {
 		return nil, err
 	}
+	if stages, _ := pipeline.(bson.A); len(stages) == 2 {
+		matched := c.matching(decode(stages[0])[0].Value)
+		return mongo.NewCursorFromDocuments([]any{bson.D{{Key: "count", Value: int64(len(matched))}}}, nil, nil)
+	}
 	counts := make(map[group]int64)
 	for key, marker := range c.markers {
 		reason, _ := marker["reason"].(string)
-		counts[group{Projection: key.Projection, Generation: key.Generation, Reason: reason}]++
+		discarded := reflect.DeepEqual(path(marker, "$discarded.eventId"), marker["eventId"])
+		counts[group{Projection: key.Projection, Generation: key.Generation, Reason: reason, Discarded: discarded}]++
 	}
 	var groups []any
 	for g, n := range counts {
@@ -229,9 +236,17 @@ func matches(key Key, marker bson.M, conditions bson.D) bool {
 			}
 			continue
 		}
+		if condition.Key == "$expr" {
+			if !compares(marker, decode(condition.Value)) {
+				return false
+			}
+			continue
+		}
 		var value any
 		exists := true
 		switch condition.Key {
+		case "_id.aggregateId":
+			value = key.AggregateID
 		case "_id":
 			value = decode(key)
 		case "_id.projection":
@@ -249,6 +264,35 @@ func matches(key Key, marker bson.M, conditions bson.D) bool {
 		}
 	}
 	return true
+}
+
+// compares evaluates a comparison of two fields, the only expression that the store uses.
+func compares(marker bson.M, expression bson.D) bool {
+	fields, _ := expression[0].Value.(bson.A)
+	equal := reflect.DeepEqual(path(marker, fields[0]), path(marker, fields[1]))
+	switch expression[0].Key {
+	case "$eq":
+		return equal
+	case "$ne":
+		return !equal
+	}
+	panic(fmt.Sprintf("parktest: expression %v", expression))
+}
+
+// path gives the value of a field path, such as $discarded.eventId; nil if there is none.
+func path(marker bson.M, fieldPath any) any {
+	name, _ := fieldPath.(string)
+	name, inner, nested := strings.Cut(strings.TrimPrefix(name, "$"), ".")
+	if !nested {
+		return marker[name]
+	}
+	document, _ := marker[name].(bson.D)
+	for _, e := range document {
+		if e.Key == inner {
+			return e.Value
+		}
+	}
+	return nil
 }
 
 // holds says whether a value meets a condition: a value, or one operator.
@@ -269,6 +313,8 @@ func holds(value any, exists bool, condition any) bool {
 		return !exists || !reflect.DeepEqual(value, operand)
 	case "$lte":
 		return exists && compare(value, operand) <= 0
+	case "$lt":
+		return exists && compare(value, operand) < 0
 	case "$exists":
 		return exists == operand
 	}

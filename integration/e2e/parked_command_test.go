@@ -1,0 +1,160 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// projectorCommand runs a command of the projector with the settings of MongoDB and no
+// others, as `kubectl exec` does without a terminal, and expects its exit code.
+func (s *scenario) projectorCommand(code int, args ...string) (stdout, stderr string) {
+	s.t.Helper()
+	databases := s.backend.Databases()
+	got, stdout, stderr := command(s.t, suite.services.Projector, []string{
+		"MONGODB_URI=" + s.backend.MongoURI(),
+		"PENSTOCK_EVENTS_DATABASE=" + databases.Events,
+		"PENSTOCK_STATE_DATABASE=" + databases.State,
+		"PENSTOCK_READMODELS_DATABASE=" + databases.ReadModels,
+		"PENSTOCK_WHO=ada",
+	}, args...)
+	if got != code {
+		s.t.Fatalf("projector %s: status %d, want %d\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
+	}
+	return stdout, stderr
+}
+
+// projectorList runs a command that lists, and decodes its JSON.
+func (s *scenario) projectorList(args ...string) []map[string]any {
+	s.t.Helper()
+	stdout, _ := s.projectorCommand(0, append(args, "--output=json")...)
+	var records []map[string]any
+	if err := json.Unmarshal([]byte(stdout), &records); err != nil {
+		s.t.Fatalf("projector %s: %v\n%s", strings.Join(args, " "), err, stdout)
+	}
+	return records
+}
+
+// countsProjection adds the numbers of its events up.
+const countsProjection = `
+projections:
+  - name: counts
+    collection: counts
+    on:
+      Counted: {inc: {n: payload.n}}
+`
+
+// counted is an event for countsProjection; one without a number cannot be applied.
+func counted(aggregate string, id int64, payload bson.D) workload.Event {
+	return workload.Event{AggregateID: aggregate, AggregateType: "Counter", EventID: id, EventType: "Counted", Timestamp: time.Now().UTC().Truncate(time.Millisecond), Payload: payload}
+}
+
+// insert stores events.
+func (s *scenario) insert(events ...workload.Event) {
+	s.t.Helper()
+	if _, err := s.events.InsertMany(s.t.Context(), events); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// count is the watermark and the sum of one read model of countsProjection.
+func (s *scenario) count(aggregate string) string {
+	s.t.Helper()
+	var document struct{ LastEventID, N int64 }
+	if err := s.models.Collection("counts").FindOne(s.t.Context(), bson.D{{Key: "_id", Value: aggregate}}).Decode(&document); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("n=%d after event %d", document.N, document.LastEventID)
+}
+
+// TestParkedAggregatesAreRetriedAndDiscarded holds that an operator can list what is
+// parked, have it retried without a next event, and discard it without loss, whatever the
+// event store promises about ids.
+func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
+	for _, sequence := range []string{"strict", "increasing"} {
+		t.Run(sequence, func(t *testing.T) {
+			inParallel(t)
+			one := bson.D{{Key: "n", Value: int64(1)}}
+			s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}},
+				harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_FAILURE_LIMIT=1")
+			s.start(1, 1)
+			for _, id := range []string{"a", "b", "c"} {
+				s.insert(counted(id, 1, one), counted(id, 2, bson.D{}), counted(id, 3, one))
+			}
+			listed := func(args ...string) int { return len(s.projectorList(append([]string{"parked", "list"}, args...)...)) }
+			s.await("three aggregates parked and their later events acknowledged", func() bool {
+				n, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{{Key: "reason", Value: "expression"}, {Key: "head", Value: 3}})
+				return err == nil && n == 3
+			})
+
+			if n := listed("--projection=counts", "--reason=expression"); n != 3 {
+				t.Errorf("%d listed, want 3", n)
+			}
+			if n := listed("--older-than=1h") + listed("--projection=orders") + listed("--reason=missing") + listed("--aggregate=z"); n != 0 {
+				t.Errorf("%d listed by flags that match nothing", n)
+			}
+			if stdout, _ := s.projectorCommand(0, "parked", "list"); !strings.Contains(stdout, "PROJECTION") || strings.Count(stdout, "expression") != 3 {
+				t.Errorf("the table is\n%s", stdout)
+			}
+			if stdout, _ := s.projectorCommand(0, "parked", "show", "counts", "a"); !strings.Contains(stdout, "no such key: n") || !strings.Contains(stdout, "a/2") {
+				t.Errorf("shown\n%s", stdout)
+			}
+			s.projectorCommand(1, "parked", "show", "counts", "z")
+
+			// Nothing changes without a yes, or for an event that fails again.
+			if _, stderr := s.projectorCommand(1, "parked", "retry"); !strings.Contains(stderr, "retry 3 parked aggregates (3 in counts by reason expression)") || !strings.Contains(stderr, "repeat it with --yes") {
+				t.Errorf("without --yes: %s", stderr)
+			}
+			if stdout, _ := s.projectorCommand(1, "parked", "retry", "--aggregate=a", "--yes"); !strings.HasPrefix(stdout, "0 resumed, 1 parked again, 0 pending\n") {
+				t.Errorf("a retry of an event that fails: %s", stdout)
+			}
+
+			s.projectorCommand(2, "parked", "discard", "--aggregate=b", "--yes")
+			s.projectorCommand(0, "parked", "discard", "--aggregate=b", "--yes", "--why=test data")
+			if listed() != 2 || listed("--discarded") != 1 {
+				t.Errorf("%d parked and %d discarded, want 2 and 1", listed(), listed("--discarded"))
+			}
+			s.insert(counted("b", 4, one), counted("c", 4, one))
+			s.await("the later events acknowledged", func() bool {
+				n, err := s.state.Collection("parked").CountDocuments(t.Context(), bson.D{{Key: "head", Value: 4}})
+				return err == nil && n == 2
+			})
+
+			// The projections can apply the event now, and no event follows.
+			if _, err := s.events.UpdateMany(t.Context(), bson.D{{Key: "eventId", Value: 2}}, bson.D{{Key: "$set", Value: bson.D{{Key: "payload", Value: one}}}}); err != nil {
+				t.Fatal(err)
+			}
+			if stdout, _ := s.projectorCommand(0, "parked", "retry", "--yes", "--why=corrected"); stdout != "2 resumed, 0 parked again, 0 pending\n" {
+				t.Errorf("retry: %s", stdout)
+			}
+			for id, want := range map[string]string{"a": "n=3 after event 3", "b": "n=1 after event 1", "c": "n=4 after event 4"} {
+				if got := s.count(id); got != want {
+					t.Errorf("%s: %s, want %s", id, got, want)
+				}
+			}
+			s.projectorCommand(1, "parked", "retry", "--yes")
+			s.projectorCommand(0, "parked", "retry", "--discarded", "--yes")
+			if got := s.count("b"); got != "n=4 after event 4" {
+				t.Errorf("b: %s: events of a discarded aggregate are lost", got)
+			}
+
+			var changes []string
+			for _, e := range s.projectorList("audit") {
+				changes = append(changes, fmt.Sprint(strings.Split(e["who"].(string), "@")[0], " ", e["command"], " ", e["outcome"], " ", e["why"], " ", e["counts"]))
+			}
+			if got, want := strings.Join(changes, "\n"), `ada parked retry done <nil> map[retried:1]
+ada parked retry done corrected map[retried:2]
+ada parked discard done test data map[discarded:1]
+ada parked retry done <nil> map[retried:1]`; got != want {
+				t.Errorf("the audit has\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}

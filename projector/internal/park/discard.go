@@ -1,0 +1,44 @@
+package park
+
+import (
+	"context"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+const (
+	// fieldDiscarded is who discarded a marker and why.
+	fieldDiscarded        = "discarded"
+	fieldDiscardedEventID = "discarded.eventId"
+)
+
+// Discard says who accepted that an aggregate stays parked, and why.
+type Discard struct {
+	// EventID is the event that the aggregate was parked at. If it is parked at another
+	// event later, the marker is no longer discarded.
+	EventID int64     `bson:"eventId" json:"eventId"`
+	Who     string    `bson:"who" json:"who"`
+	Why     string    `bson:"why" json:"why"`
+	At      time.Time `bson:"at" json:"at"`
+}
+
+// Discard marks listed markers as discarded: their aggregates stay parked, and nobody is
+// reminded of them. A discarded marker is not resumed, and is neither listed nor counted
+// as parked. The marker stays, so the aggregate's later events are acknowledged and wait
+// in the event store, and [Store.Retry] can take the aggregate up at any time. Markers
+// that have changed since they were listed stay as they are. The result is how many were
+// discarded.
+func (s *Store) Discard(ctx context.Context, markers []Listed, d Discard) (int64, error) {
+	writes := make([]mongo.WriteModel, len(markers))
+	for i := range markers {
+		d.EventID = markers[i].EventID
+		d.Why = clip(d.Why)
+		writes[i] = mongo.NewUpdateOneModel().SetFilter(unchanged(&markers[i])).SetUpdate(bson.D{
+			{Key: "$set", Value: bson.D{{Key: fieldDiscarded, Value: d}}},
+			{Key: "$unset", Value: bson.D{{Key: fieldRetryAt, Value: ""}, {Key: fieldAttempts, Value: ""}, {Key: fieldClaim, Value: ""}}},
+		})
+	}
+	return s.changeListed(ctx, "discard", writes)
+}

@@ -1,0 +1,155 @@
+package park
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// listTimeout bounds one request for a list: it reads the whole collection.
+const listTimeout = 30 * time.Second
+
+// Filter chooses markers. The zero value chooses all that are not discarded.
+type Filter struct {
+	// Projection, Reason and AggregateID choose by equality; empty means any.
+	Projection, Reason, AggregateID string
+	// Before chooses what was parked before this time; zero means at any time.
+	Before time.Time
+	// Discarded chooses the markers that are discarded, instead of those that are not.
+	Discarded bool
+}
+
+// query is the filter for MongoDB.
+func (f Filter) query() bson.D {
+	operator := "$ne"
+	if f.Discarded {
+		operator = "$eq"
+	}
+	query := bson.D{{Key: "$expr", Value: bson.D{{Key: operator, Value: bson.A{"$" + fieldDiscardedEventID, "$" + fieldEventID}}}}}
+	for _, equal := range []struct{ field, value string }{
+		{fieldProjection, f.Projection}, {fieldReason, f.Reason}, {fieldAggregateID, f.AggregateID},
+	} {
+		if equal.value != "" {
+			query = append(query, bson.E{Key: equal.field, Value: equal.value})
+		}
+	}
+	if !f.Before.IsZero() {
+		query = append(query, bson.E{Key: fieldParkedAt, Value: bson.D{{Key: "$lt", Value: f.Before}}})
+	}
+	return query
+}
+
+// Listed is a marker as people see it.
+type Listed struct {
+	Projection  string `json:"projection"`
+	AggregateID string `json:"aggregateId"`
+	// Generation is the generation of the projection in which the aggregate is parked.
+	Generation int64  `json:"generation"`
+	Reason     string `json:"reason"`
+	Error      string `json:"error"`
+	// EventID is the event that failed or is missing, and MessageID its message's. Head is
+	// the last event that was acknowledged since.
+	EventID   int64     `json:"eventId"`
+	MessageID string    `json:"messageId"`
+	Head      int64     `json:"head"`
+	ParkedAt  time.Time `json:"parkedAt"`
+	// RetryAt is when the aggregate is resumed next; nil if it stays until it is retried.
+	RetryAt *time.Time `json:"retryAt,omitempty"`
+	// Attempts counts the attempts in a row that have brought nothing.
+	Attempts int `json:"attempts,omitempty"`
+	// Claimed says that a process is resuming the aggregate.
+	Claimed bool `json:"claimed,omitempty"`
+	// Retries counts the retries of the event on request; RetriedAt is the time of the
+	// last one.
+	Retries   int        `json:"retries,omitempty"`
+	RetriedAt *time.Time `json:"retriedAt,omitempty"`
+	// Discarded is who discarded the marker and why; nil if nobody has.
+	Discarded *Discard `json:"discarded,omitempty"`
+
+	key key
+}
+
+// listed is a marker as a list reads it.
+type listed struct {
+	ID        key            `bson:"_id"`
+	Reason    string         `bson:"reason"`
+	Error     string         `bson:"error"`
+	EventID   int64          `bson:"eventId"`
+	MessageID string         `bson:"messageId"`
+	Head      int64          `bson:"head"`
+	ParkedAt  time.Time      `bson:"parkedAt"`
+	RetryAt   *time.Time     `bson:"retryAt"`
+	Attempts  int            `bson:"attempts"`
+	Claim     *bson.ObjectID `bson:"claim"`
+	Retried   retried        `bson:"retried"`
+	Discarded Discard        `bson:"discarded"`
+}
+
+func (m *listed) listed() Listed {
+	l := Listed{
+		Projection: m.ID.Projection, AggregateID: m.ID.AggregateID, Generation: cmp.Or(m.ID.Generation, model.FirstGeneration),
+		Reason: m.Reason, Error: m.Error, EventID: m.EventID, MessageID: m.MessageID, Head: m.Head, ParkedAt: m.ParkedAt,
+		RetryAt: m.RetryAt, Attempts: m.Attempts, Claimed: m.Claim != nil, key: m.ID,
+	}
+	if m.Retried.EventID == m.EventID && m.Retried.Count > 0 {
+		l.Retries, l.RetriedAt = m.Retried.Count, &m.Retried.At
+	}
+	if m.Discarded.EventID == m.EventID && !m.Discarded.At.IsZero() {
+		l.Discarded = &m.Discarded
+	}
+	return l
+}
+
+// List gives the markers that the filter chooses, those that were parked first before
+// the others, at most limit.
+func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error) {
+	return s.list(ctx, f.query(), options.Find().SetSort(bson.D{{Key: fieldParkedAt, Value: 1}, {Key: fieldID, Value: 1}}).SetLimit(int64(limit)))
+}
+
+func (s *Store) list(ctx context.Context, query bson.D, o *options.FindOptionsBuilder) ([]Listed, error) {
+	ctx, cancel := mongox.Patient(ctx, listTimeout)
+	defer cancel()
+	cursor, err := s.collection.Find(ctx, query, o)
+	var markers []listed
+	if err == nil {
+		err = cursor.All(ctx, &markers)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list parked aggregates: %w", mongox.Explain(ctx, err))
+	}
+	found := make([]Listed, len(markers))
+	for i := range markers {
+		found[i] = markers[i].listed()
+	}
+	return found, nil
+}
+
+// Matching counts the markers that the filter chooses.
+func (s *Store) Matching(ctx context.Context, f Filter) (int64, error) {
+	ctx, cancel := mongox.Patient(ctx, listTimeout)
+	defer cancel()
+	cursor, err := s.collection.Aggregate(ctx, bson.A{
+		bson.D{{Key: "$match", Value: f.query()}},
+		bson.D{{Key: "$count", Value: "count"}},
+	})
+	var counts []struct {
+		Count int64 `bson:"count"`
+	}
+	if err == nil {
+		err = cursor.All(ctx, &counts)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("count parked aggregates: %w", mongox.Explain(ctx, err))
+	}
+	if len(counts) == 0 {
+		return 0, nil
+	}
+	return counts[0].Count, nil
+}

@@ -1,0 +1,281 @@
+package park_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
+)
+
+var (
+	rawSeven  = bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}
+	permanent = model.Marker{Unit: seven, RawAggregateID: rawSeven, Reason: "expression", Error: "no such key", EventID: 3, Head: 5}
+)
+
+// listOne lists the only marker that a filter chooses.
+func listOne(t *testing.T, s *park.Store, f park.Filter) park.Listed {
+	t.Helper()
+	found, err := s.List(t.Context(), f, 10)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("filter %+v lists %+v, %v", f, found, err)
+	}
+	return found[0]
+}
+
+// claimed claims a marker that is due; the result is nil if none is.
+func claimed(t *testing.T, s *park.Store) *park.Claimed {
+	t.Helper()
+	c, ok, err := s.Claim(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok {
+		return nil
+	}
+	return &c
+}
+
+func retry(t *testing.T, s *park.Store, want int64) {
+	t.Helper()
+	found, err := s.List(t.Context(), park.Filter{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Retry(t.Context(), found, time.Now()); err != nil || n != want {
+		t.Errorf("%d markers made claimable, want %d; %v", n, want, err)
+	}
+}
+
+// wait lets time pass in a bubble of synctest.
+func wait(d time.Duration) { <-time.After(d) }
+
+func TestRetryMakesAPermanentMarkerClaimable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: "users"}}})
+		parkOne(t, s, permanent)
+		if claimed(t, s) != nil {
+			t.Fatal("a permanent marker is claimable")
+		}
+		retry(t, s, 1)
+		c := claimed(t, s)
+		if c == nil || c.AggregateID != "7" || c.Failed != 3 || c.Head != 5 || c.Attempts != 0 || c.RawAggregateID.Type != bson.TypeInt32 {
+			t.Fatalf("claimed %+v", c)
+		}
+		// One attempt at a time.
+		retry(t, s, 0)
+		if claimed(t, s) != nil {
+			t.Error("the marker is claimed twice")
+		}
+		// The event fails again: the marker stays, and is not claimable by itself.
+		parkOne(t, s, permanent)
+		wait(time.Hour)
+		if claimed(t, s) != nil {
+			t.Error("a marker that failed again is claimable")
+		}
+		if l := listOne(t, s, park.Filter{}); l.Retries != 1 || l.RetriedAt == nil || l.RetryAt != nil || l.Claimed || l.Head != 5 {
+			t.Errorf("after a retry that failed the marker is %+v", l)
+		}
+	})
+}
+
+func TestRetriesOfOneEventBackOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: "users"}}})
+		parkOne(t, s, permanent)
+		for _, pause := range []time.Duration{0, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
+			retry(t, s, 1)
+			if pause > 0 {
+				wait(pause - time.Millisecond)
+				if claimed(t, s) != nil {
+					t.Errorf("claimable before %v", pause)
+				}
+				wait(time.Millisecond)
+			}
+			if claimed(t, s) == nil {
+				t.Errorf("not claimable after %v", pause)
+			}
+			parkOne(t, s, permanent)
+		}
+		// Another event is a new start.
+		next := permanent
+		next.EventID, next.Head = 6, 6
+		parkOne(t, s, next)
+		retry(t, s, 1)
+		if c := claimed(t, s); c == nil || c.Failed != 6 {
+			t.Errorf("claimed %+v", c)
+		}
+	})
+}
+
+func TestRetriesAreSpread(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: "users"}}})
+		for _, id := range []string{"1", "2", "3"} {
+			m := permanent
+			m.AggregateID = id
+			parkOne(t, s, m)
+		}
+		retry(t, s, 3)
+		for i := range 3 {
+			if claimed(t, s) == nil || claimed(t, s) != nil {
+				t.Errorf("not one marker is due at step %d", i)
+			}
+			wait(20 * time.Millisecond)
+		}
+	})
+}
+
+func TestRetryLeavesAMarkerThatChanged(t *testing.T) {
+	t.Parallel()
+	s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: "users"}}})
+	parkOne(t, s, permanent)
+	before := listOne(t, s, park.Filter{})
+	next := permanent
+	next.EventID = 4
+	parkOne(t, s, next)
+	for verb, change := range map[string]func() (int64, error){
+		"retried": func() (int64, error) { return s.Retry(t.Context(), []park.Listed{before}, time.Now()) },
+		"discarded": func() (int64, error) {
+			return s.Discard(t.Context(), []park.Listed{before}, park.Discard{At: time.Now()})
+		},
+	} {
+		if n, err := change(); n != 0 || err != nil {
+			t.Errorf("%d %s, %v", n, verb, err)
+		}
+	}
+}
+
+func TestListChooses(t *testing.T) {
+	t.Parallel()
+	s := park.NewStore(parktest.NewCollection(), park.Options{})
+	parkOne(t, s, permanent)
+	later := permanent
+	later.Generation = 2
+	later.Reason = "rejected"
+	parkOne(t, s, later)
+	for name, test := range map[string]struct {
+		filter park.Filter
+		want   int64
+	}{
+		"all":         {park.Filter{}, 2},
+		"projection":  {park.Filter{Projection: "users"}, 2},
+		"another":     {park.Filter{Projection: "orders"}, 0},
+		"reason":      {park.Filter{Reason: "rejected"}, 1},
+		"aggregate":   {park.Filter{AggregateID: "7"}, 2},
+		"no one":      {park.Filter{AggregateID: "8"}, 0},
+		"parked long": {park.Filter{Before: time.Now().Add(-time.Hour)}, 0},
+		"parked":      {park.Filter{Before: time.Now().Add(time.Hour)}, 2},
+		"discarded":   {park.Filter{Discarded: true}, 0},
+	} {
+		found, err := s.List(t.Context(), test.filter, 10)
+		count, countErr := s.Matching(t.Context(), test.filter)
+		if err != nil || countErr != nil || int64(len(found)) != test.want || count != test.want {
+			t.Errorf("%s: %+v, %v; %d, %v", name, found, err, count, countErr)
+		}
+	}
+	if l := listOne(t, s, park.Filter{Reason: "rejected"}); l.Generation != 2 || l.Projection != "users" || l.AggregateID != "7" || l.MessageID != "7/3" || l.EventID != 3 || l.ParkedAt.IsZero() || l.Error != "no such key" {
+		t.Errorf("listed %+v", l)
+	}
+	if l := listOne(t, s, park.Filter{Reason: "expression"}); l.Generation != 1 {
+		t.Errorf("listed %+v", l)
+	}
+}
+
+// A discarded aggregate stays parked: nothing that it lacks is lost.
+func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewPedanticRegistry()
+		s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: "users"}}, Reasons: []string{"expression", "missing"}, Registerer: registry})
+		parkOne(t, s, permanent)
+		n, err := s.Discard(t.Context(), []park.Listed{listOne(t, s, park.Filter{})}, park.Discard{Who: "ada", Why: "a test aggregate", At: time.Now()})
+		if n != 1 || err != nil {
+			t.Fatalf("%d discarded, %v", n, err)
+		}
+		if found, err := s.List(t.Context(), park.Filter{}, 10); err != nil || len(found) > 0 {
+			t.Errorf("listed as parked: %+v, %v", found, err)
+		}
+		if l := listOne(t, s, park.Filter{Discarded: true}); l.Discarded == nil || l.Discarded.Who != "ada" || l.Discarded.Why != "a test aggregate" || l.Discarded.EventID != 3 {
+			t.Errorf("listed %+v", l)
+		}
+		if p, err := s.Parked(t.Context(), []model.Unit{seven}); err != nil || p[0].EventID != 3 || p[0].Resumes {
+			t.Errorf("position %+v, %v", p, err)
+		}
+		if err := s.Advance(t.Context(), []model.Head{{Unit: seven, EventID: 9}}); err != nil {
+			t.Error(err)
+		}
+		counting, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(counting) }()
+		wait(2 * time.Second)
+		synctest.Wait()
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(
+			"# HELP penstock_projector_discarded_aggregates Parked aggregates that an operator has discarded, by projection, over all processes: each of them reports the same number. They are not among the parked ones.\n"+
+				"# TYPE penstock_projector_discarded_aggregates gauge\n"+
+				"penstock_projector_discarded_aggregates{projection=\"users\"} 1\n"+
+				"# HELP penstock_projector_parked_aggregates Parked aggregates by projection and reason, over all processes: each of them reports the same number.\n"+
+				"# TYPE penstock_projector_parked_aggregates gauge\n"+
+				"penstock_projector_parked_aggregates{projection=\"users\",reason=\"expression\"} 0\n"+
+				"penstock_projector_parked_aggregates{projection=\"users\",reason=\"missing\"} 0\n")); err != nil {
+			t.Error(err)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+
+		// It can be taken up at any time, with all that was acknowledged since.
+		if n, err := s.Retry(t.Context(), []park.Listed{listOne(t, s, park.Filter{Discarded: true})}, time.Now()); n != 1 || err != nil {
+			t.Errorf("%d retried, %v", n, err)
+		}
+		if c := claimed(t, s); c == nil || c.Head != 9 || c.Failed != 3 {
+			t.Errorf("claimed %+v", c)
+		}
+		if l := listOne(t, s, park.Filter{}); l.Discarded != nil {
+			t.Errorf("still discarded: %+v", l)
+		}
+	})
+}
+
+// A decision about one event holds for that event only.
+func TestDiscardEndsWhenAnotherEventFails(t *testing.T) {
+	t.Parallel()
+	s := park.NewStore(parktest.NewCollection(), park.Options{})
+	parkOne(t, s, permanent)
+	if n, err := s.Discard(t.Context(), []park.Listed{listOne(t, s, park.Filter{})}, park.Discard{Why: "x", At: time.Now()}); n != 1 || err != nil {
+		t.Fatalf("%d discarded, %v", n, err)
+	}
+	next := permanent
+	next.EventID, next.Head = 6, 6
+	parkOne(t, s, next)
+	if l := listOne(t, s, park.Filter{}); l.Discarded != nil || l.EventID != 6 {
+		t.Errorf("listed %+v", l)
+	}
+}
+
+// A discard takes the claim of a process that is resuming the aggregate.
+func TestDiscardTakesTheClaim(t *testing.T) {
+	t.Parallel()
+	s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: "users"}}})
+	parkOne(t, s, permanent)
+	retry(t, s, 1)
+	c := claimed(t, s)
+	if n, err := s.Discard(t.Context(), []park.Listed{listOne(t, s, park.Filter{})}, park.Discard{Why: "x", At: time.Now()}); n != 1 || err != nil {
+		t.Fatalf("%d discarded, %v", n, err)
+	}
+	if err := s.Postpone(t.Context(), *c, park.Failure{Reason: "missing"}); err == nil {
+		t.Error("the claim is still held")
+	}
+}
