@@ -1,0 +1,234 @@
+//go:build linux
+
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/penstock-cdc/penstock/integration/controlplane"
+)
+
+const sigkill = syscall.SIGKILL
+
+// faultRate is the load in events a second.
+const faultRate = 100
+
+// One fault after the other meets a release under load. After each, new events reach
+// their read models again, and all read models are right.
+func TestFaults(t *testing.T) {
+	p := newPipeline(t, "faults")
+	r := p.release("shop")
+	r.upgrade()
+	for _, fault := range []struct {
+		name, what string
+		// strike breaks something and gives the instant from which recovery counts.
+		strike func(*release) (since time.Time, note string)
+	}{
+		{"KillPublisher", "kill -9 of the leading publisher", killPublisher},
+		{"KillProjector", "kill -9 of a projector", killProjector},
+		{"FreezePublisher", "SIGSTOP of the leading publisher", freezePublisher},
+		{"FreezeProjector", "SIGSTOP of a projector", freezeProjector},
+		{"OutOfMemory", "OOM kill of a projector", exhaustMemory},
+		{"DrainNode", "drain of the node, refused by the PDBs for 20 s", drainNode},
+		{"APIServerGone", "API server away for 30 s", loseAPIServer},
+		{"BrokerGone", "broker silent for 30 s", silenceBroker},
+		{"MongoDBKilled", "kill -9 of MongoDB", killMongoDB},
+		{"MongoDBGone", "MongoDB silent for 30 s", silenceMongoDB},
+		{"DiskFull", "full disk under MongoDB's data for 20 s", fillDisk},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			p.t = t
+			r.awaitReady("publisher")
+			r.awaitReady("projector")
+			p.resume(faultRate)
+			p.recovered(time.Now())
+			before := r.restarts()
+			since, note := fault.strike(r)
+			took := p.recovered(since)
+			r.awaitReady("publisher")
+			r.awaitReady("projector")
+			ready := time.Since(since)
+			p.verify()
+			if n := p.parked(); n > 0 {
+				t.Errorf("%d aggregates are parked", n)
+			}
+			if note != "" {
+				note += "; "
+			}
+			suite.table.add(row{what: fault.what, restarts: r.restarts() - before, took: took, note: fmt.Sprintf("%sall pods ready after %.0f s", note, ready.Seconds())})
+		})
+	}
+}
+
+func killPublisher(r *release) (time.Time, string) {
+	signalPod(r.t, r.leader(), sigkill)
+	return time.Now(), ""
+}
+
+func killProjector(r *release) (time.Time, string) {
+	signalPod(r.t, &r.readyPods("projector")[0], sigkill)
+	return time.Now(), ""
+}
+
+func freezePublisher(r *release) (time.Time, string) { return freeze(r, r.leader()) }
+
+func freezeProjector(r *release) (time.Time, string) {
+	return freeze(r, &r.readyPods("projector")[0])
+}
+
+// freeze stops a pod's process and waits until the liveness probe has ended it.
+func freeze(r *release, pod *corev1.Pod) (time.Time, string) {
+	t := r.t
+	before := r.restarts()
+	signalPod(t, pod, syscall.SIGSTOP)
+	since := time.Now()
+	await(t, "the restart of the frozen container", func() (bool, string) {
+		return r.restarts() > before, "none"
+	})
+	return since, fmt.Sprintf("restarted after %.0f s", time.Since(since).Seconds())
+}
+
+// exhaustMemory leaves a projector less memory than it needs.
+func exhaustMemory(r *release) (time.Time, string) {
+	t := r.t
+	pod := &r.readyPods("projector")[0]
+	before := r.restarts()
+	id := containerID(t, pod)
+	lower := time.NewTicker(500 * time.Millisecond)
+	defer lower.Stop()
+	timeout := time.After(settleTimeout)
+	for r.restarts() == before {
+		limitMemory(t, id)
+		select {
+		case <-lower.C:
+		case <-timeout:
+			t.Fatalf("pod %s was not ended for its memory", pod.Name)
+		}
+	}
+	since := time.Now()
+	now, err := suite.client.CoreV1().Pods(r.namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+	must(t, err)
+	last := now.Status.ContainerStatuses[0].LastTerminationState.Terminated
+	if last == nil || last.Reason != "OOMKilled" {
+		t.Errorf("the kubelet says of pod %s %+v, not OOMKilled", pod.Name, last)
+	}
+	return since, "OOMKilled"
+}
+
+// drainNode evicts the release's pods from the only node. The budgets let one pod of
+// each service go, whose replacement finds no node.
+func drainNode(r *release) (time.Time, string) {
+	t := r.t
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := command(ctx, controlplane.Kubectl, "drain", "node-0", "--ignore-daemonsets", "--timeout=20s",
+		"--pod-selector=app.kubernetes.io/instance="+r.name)
+	if err == nil {
+		t.Errorf("the drain came to its end:\n%s", out)
+	} else if !strings.Contains(err.Error(), "violate the pod's disruption budget") {
+		t.Errorf("the drain failed without the budgets: %v", err)
+	}
+	publishers, projectors := len(r.readyPods("publisher")), len(r.readyPods("projector"))
+	if publishers != 1 || projectors != 1 {
+		t.Errorf("the drain leaves %d publishers and %d projectors, not one of each", publishers, projectors)
+	}
+	// One of each goes on.
+	during := r.recovered(time.Now())
+	since := time.Now()
+	kubectl(t, "uncordon", "node-0")
+	return since, fmt.Sprintf("one pod of each stays, a new event takes %s", during.Round(10*time.Millisecond))
+}
+
+// loseAPIServer kills the API server. The leader cannot renew its lease then, and stops
+// publishing; the events wait in the store.
+func loseAPIServer(r *release) (time.Time, string) {
+	t := r.t
+	suite.control.APIServer().Kill()
+	wait(t, 30*time.Second)
+	since := time.Now()
+	must(t, suite.control.StartAPIServer(t.Context()))
+	return since, ""
+}
+
+func silenceBroker(r *release) (time.Time, string) {
+	return silence(r, "sbemu", 30*time.Second)
+}
+
+func silenceMongoDB(r *release) (time.Time, string) {
+	return silence(r, "mongo", 30*time.Second)
+}
+
+// silence stops a stand-in for a while: its connections stand, and nobody answers.
+func silence(r *release, app string, d time.Duration) (time.Time, string) {
+	t, pod := r.t, r.standIn(app)
+	signalPod(t, pod, syscall.SIGSTOP)
+	defer signalPod(t, pod, syscall.SIGCONT)
+	wait(t, d)
+	return time.Now(), ""
+}
+
+func killMongoDB(r *release) (time.Time, string) {
+	signalPod(r.t, r.standIn("mongo"), sigkill)
+	return time.Now(), "its data outlives it"
+}
+
+// fillDisk fills the volume of MongoDB's data.
+func fillDisk(r *release) (time.Time, string) {
+	t := r.t
+	pod := r.standIn("mongo")
+	volumes, err := filepath.Glob(filepath.Join(suite.dir, "node", "kubelet", "pods", string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data"))
+	must(t, err)
+	if len(volumes) != 1 {
+		t.Fatalf("the volume of pod %s is %v", pod.Name, volumes)
+	}
+	filler := filepath.Join(volumes[0], "filler")
+	file, err := os.Create(filler)
+	must(t, err)
+	defer file.Close()
+	if _, err := io.Copy(file, zeros{}); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("fill the volume: %v", err)
+	}
+	wait(t, 20*time.Second)
+	must(t, os.Remove(filler))
+	after, err := suite.client.CoreV1().Pods(r.namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+	must(t, err)
+	return time.Now(), fmt.Sprintf("MongoDB's stand-in restarted %d times", after.Status.ContainerStatuses[0].RestartCount-pod.Status.ContainerStatuses[0].RestartCount)
+}
+
+// zeros never ends.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// standIn is the pod of a stand-in.
+func (p *pipeline) standIn(app string) *corev1.Pod {
+	p.t.Helper()
+	pods, err := suite.client.CoreV1().Pods(p.namespace).List(p.t.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
+	must(p.t, err)
+	if len(pods.Items) != 1 {
+		p.t.Fatalf("%s has %d pods", app, len(pods.Items))
+	}
+	return &pods.Items[0]
+}
+
+// wait lets a fault last.
+func wait(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	}
+}

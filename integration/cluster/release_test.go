@@ -1,0 +1,166 @@
+//go:build linux
+
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/penstock-cdc/penstock/integration/controlplane"
+)
+
+// release is a release of the chart for a pipeline.
+type release struct {
+	*pipeline
+	name  string
+	chart string
+	// values are added to those of the README.
+	values []string
+}
+
+func (p *pipeline) release(name string, values ...string) *release {
+	return &release{pipeline: p, name: name, chart: chart, values: values}
+}
+
+// args are those of the README and docs/install.md.
+func (r *release) args(more ...string) []string {
+	args := []string{
+		"upgrade", "--install", r.name, r.chart, "--namespace", r.namespace,
+		"--set-file", `projector.projections.files.shop\.yaml=` + r.projections(),
+		"--set", "mongodb.existingSecret=mongodb,serviceBus.existingSecret=servicebus,serviceBus.subscription=projector,serviceBus.topic=" + r.place.topic,
+		"--set", "mongodb.events.database=" + r.place.events + ",mongodb.state.database=" + r.place.state + ",mongodb.readModels.database=" + r.place.readModels,
+		"--set", "tests.image.repository=penstock.local/curl,tests.image.tag=" + curlTag,
+	}
+	for _, value := range r.values {
+		args = append(args, "--set", value)
+	}
+	return append(args, more...)
+}
+
+// upgrade installs or upgrades the release and waits until its pods are ready. It gives
+// the notes, and how long that took.
+func (r *release) upgrade(more ...string) (notes string, took time.Duration) {
+	r.t.Helper()
+	begun := time.Now()
+	notes = helm(r.t, r.args(append([]string{"--wait", "--rollback-on-failure", "--timeout", settleTimeout.String()}, more...)...)...)
+	return notes, time.Since(begun)
+}
+
+func (r *release) publisher() *appsv1.StatefulSet {
+	r.t.Helper()
+	set, err := suite.client.AppsV1().StatefulSets(r.namespace).Get(r.t.Context(), r.name+"-penstock-publisher", metav1.GetOptions{})
+	must(r.t, err)
+	return set
+}
+
+func (r *release) projector() *appsv1.Deployment {
+	r.t.Helper()
+	deployment, err := suite.client.AppsV1().Deployments(r.namespace).Get(r.t.Context(), r.name+"-penstock-projector", metav1.GetOptions{})
+	must(r.t, err)
+	return deployment
+}
+
+// pods are the release's pods of a component, or of all where it is empty.
+func (r *release) pods(component string) []corev1.Pod {
+	r.t.Helper()
+	selector := "app.kubernetes.io/instance=" + r.name
+	if component != "" {
+		selector += ",app.kubernetes.io/component=" + component
+	}
+	var pods []corev1.Pod
+	// The API server may be away for a moment.
+	await(r.t, "a list of pods", func() (bool, string) {
+		list, err := suite.client.CoreV1().Pods(r.namespace).List(r.t.Context(), metav1.ListOptions{LabelSelector: selector})
+		if err == nil {
+			pods = list.Items
+		}
+		return err == nil, fmt.Sprint(err)
+	})
+	return pods
+}
+
+// restarts counts the restarts of the containers of the release's pods that there are.
+func (r *release) restarts() int {
+	r.t.Helper()
+	count := 0
+	for _, pod := range r.pods("") {
+		for _, status := range pod.Status.ContainerStatuses {
+			count += int(status.RestartCount)
+		}
+	}
+	return count
+}
+
+// readyPods are the release's ready pods of a component.
+func (r *release) readyPods(component string) []corev1.Pod {
+	r.t.Helper()
+	var ready []corev1.Pod
+	for _, pod := range r.pods(component) {
+		if pod.DeletionTimestamp == nil && isReady(&pod) {
+			ready = append(ready, pod)
+		}
+	}
+	return ready
+}
+
+// replicas are those of either service, by the chart's defaults.
+const replicas = 2
+
+// awaitReady waits until as many pods of a component are ready as there are replicas.
+func (r *release) awaitReady(component string) {
+	r.t.Helper()
+	await(r.t, fmt.Sprintf("%d pods of the %s", replicas, component), func() (bool, string) {
+		ready := len(r.readyPods(component))
+		return ready == replicas, fmt.Sprintf("%d are ready", ready)
+	})
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// leader is the pod that holds the Lease.
+func (r *release) leader() *corev1.Pod {
+	r.t.Helper()
+	var leader *corev1.Pod
+	await(r.t, "a leader", func() (bool, string) {
+		lease, err := suite.client.CoordinationV1().Leases(r.namespace).Get(r.t.Context(), r.name+"-penstock-publisher", metav1.GetOptions{})
+		if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+			return false, fmt.Sprintf("the lease has no holder (%v)", err)
+		}
+		for _, pod := range r.readyPods("publisher") {
+			if holder := *lease.Spec.HolderIdentity; len(holder) > len(pod.Name) && holder[:len(pod.Name)+1] == pod.Name+"_" {
+				leader = &pod
+				return true, ""
+			}
+		}
+		return false, "its holder " + *lease.Spec.HolderIdentity + " is not ready"
+	})
+	return leader
+}
+
+// report logs what there is in a namespace, for a test that has failed.
+func report(t *testing.T, namespace string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"-n", namespace, "get", "pods,hpa", "-o", "wide"},
+		{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
+		{"-n", namespace, "logs", "-l", "app.kubernetes.io/component=publisher", "--tail=15", "--prefix"},
+		{"-n", namespace, "logs", "-l", "app.kubernetes.io/component=projector", "--tail=15", "--prefix"},
+		{"-n", namespace, "logs", "deployment/mongo", "--tail=10"},
+	} {
+		out, err := command(context.WithoutCancel(t.Context()), controlplane.Kubectl, args...)
+		t.Logf("kubectl %v: %v\n%s", args, err, out)
+	}
+}
