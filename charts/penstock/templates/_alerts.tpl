@@ -218,9 +218,22 @@ cluster: {{ . | quote }}
   annotations:
     summary: MongoDB does not accept some read models.
     description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} wait for MongoDB, which accepts other read models.` | quote }}
+- alert: PenstockProjectorJobStuck
+  expr: max by (kind) (penstock_projector_job_progress_age_seconds{ {{- $pods -}} }) > 600
+  for: 5m
+  labels: {severity: warning}
+  annotations:
+    summary: A job makes no progress.
+    description: {{ `A job of kind {{ $labels.kind }} has made no progress for {{ $value | humanizeDuration }}.` | quote }}
+- alert: PenstockProjectorEventsLost
+  expr: sum by (projection) (increase(penstock_projector_reconciled_aggregates_total{ {{- $pods -}} }[15m])) > 0
+  labels: {severity: warning}
+  annotations:
+    summary: Events did not reach the projector.
+    description: {{ `{{ $value | humanize }} aggregates of projection {{ $labels.projection }} were behind the event store, and were folded from it: the broker lost, expired or dead-lettered their events.` | quote }}
 {{- if eq (include "penstock.countsBacklog" .root) "true" }}
 - alert: PenstockProjectorDeadLetters
-  expr: max(penstock_projector_dead_letters{ {{- $pods -}} }) > {{ int64 $thresholds.deadLetters }}
+  expr: max(sum by (namespace, pod) (penstock_projector_dead_letters{ {{- $pods -}} })) > {{ int64 $thresholds.deadLetters }}
   for: 15m
   labels: {severity: warning}
   annotations:

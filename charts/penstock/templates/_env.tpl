@@ -129,6 +129,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_BATCH_SIZE" $own.batchSize)
   (list "PENSTOCK_LOAD_BYTES" $own.loadBytes)
   (list "PENSTOCK_FLUSH_INTERVAL" $own.flushInterval)
+  (list "PENSTOCK_RECEIVER" $own.receiver)
   (list "PENSTOCK_CONNECTIONS" $own.connections)
   (list "PENSTOCK_SESSIONS" $own.sessions.slots)
   (list "PENSTOCK_SESSION_IDLE" $own.sessions.idle)
