@@ -24,6 +24,7 @@ type commands struct {
 	Check  checkCommand   `cmd:"" help:"Check the configuration and the projections, and connect to nothing."`
 	Infer  inferCommand   `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
 	Parked parkedCommands `cmd:"" help:"List, retry and discard parked aggregates."`
+	Jobs   jobsCommands   `cmd:"" help:"List, pause, resume and cancel the jobs of rebuilds and verifications."`
 	Audit  auditCommand   `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
