@@ -1,0 +1,250 @@
+package refold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+const (
+	// pagesAhead is how many pages are read ahead of the fold.
+	pagesAhead = 3
+	// writing is how many groups of a range are written at once.
+	writing = 2
+	// failedAtLeast is how many aggregates fail before their share counts.
+	failedAtLeast = 100
+)
+
+// Build folds every aggregate of the range into the job's generation, from its position
+// on. It returns nil when all of them are durable or parked.
+func (w *Workers) Build(ctx context.Context, j Job, r Range, p Progress) error {
+	target, err := w.Targets.Target(j.Projection, j.Generation)
+	if err != nil {
+		return err
+	}
+	b := &build{Workers: w, target: target, labels: labels{j.Projection, kindBuild}, progress: p, counts: countsOf(r.Counts), at: r.from()}
+	return b.run(ctx, r)
+}
+
+// build is the work on one range.
+type build struct {
+	*Workers
+	target Target
+	labels labels
+	// progress may be nil: nothing is saved then.
+	progress Progress
+	// only, if not nil, are the aggregates to fold.
+	only map[string]struct{}
+
+	// counts and at belong to settle: what is durable, up to which position.
+	counts counts
+	at     eventstore.Position
+	saved  time.Time
+}
+
+// run reads, folds, writes and settles, each beside the others.
+func (b *build) run(ctx context.Context, r Range) error {
+	cursor, err := b.open(ctx, r)
+	if err != nil {
+		return err
+	}
+	if cursor != nil {
+		defer b.closeCursor(ctx, cursor)
+		parts, working := errgroup.WithContext(ctx)
+		pages := make(chan []bson.Raw, pagesAhead)
+		work := make(chan *group)
+		order := make(chan *group, writing)
+		parts.Go(func() error {
+			defer close(pages)
+			return b.read(working, cursor, pages)
+		})
+		parts.Go(func() error {
+			defer close(work)
+			defer close(order)
+			return b.fold(working, pages, work, order)
+		})
+		for range writing {
+			parts.Go(func() error {
+				for g := range work {
+					g.err = b.write(working, g)
+					close(g.done)
+				}
+				return nil
+			})
+		}
+		parts.Go(func() error { return b.settle(working, order) })
+		err = parts.Wait()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return b.save(ctx)
+}
+
+func (b *build) open(ctx context.Context, r Range) (eventstore.Cursor, error) {
+	opening, cancel := mongox.Patient(ctx, b.Patience)
+	defer cancel()
+	cursor, err := b.Source.Open(opening, r.from(), r.Until, r.Since)
+	return cursor, mongox.Explain(opening, err)
+}
+
+// read reads ahead.
+func (b *build) read(ctx context.Context, cursor eventstore.Cursor, pages chan<- []bson.Raw) error {
+	for {
+		reading, cancel := mongox.Patient(ctx, b.Patience)
+		page, err := cursor.Next(reading)
+		err = mongox.Explain(reading, err)
+		cancel()
+		if errors.Is(err, eventstore.ErrEnd) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case pages <- page:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// fold makes histories of pages, and groups of histories.
+func (b *build) fold(ctx context.Context, pages <-chan []bson.Raw, work, order chan<- *group) error {
+	g := &group{done: make(chan struct{})}
+	var h *history
+	send := func() error {
+		for _, to := range []chan<- *group{order, work} {
+			select {
+			case to <- g:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		g = &group{done: make(chan struct{})}
+		return nil
+	}
+	finish := func() error {
+		if h == nil {
+			return nil
+		}
+		h.foldWaiting()
+		g.add(h)
+		h = nil
+		if b.full(g) {
+			return send()
+		}
+		return nil
+	}
+	for page := range pages {
+		end, err := b.Pace.Begin(ctx, len(page))
+		if err != nil {
+			return err
+		}
+		events := b.readPage(page, g)
+		for i := range events {
+			ev := &events[i]
+			if h != nil && h.unit.AggregateID != ev.AggregateID {
+				if err := finish(); err != nil {
+					end()
+					return err
+				}
+			}
+			g.counts.events++
+			if b.only != nil {
+				if _, wanted := b.only[ev.AggregateID]; !wanted {
+					continue
+				}
+			}
+			if h == nil {
+				h = newHistory(b.target, ev)
+			}
+			h.add(ev, b.target, b.strict)
+		}
+		if h != nil {
+			h.foldWaiting()
+		}
+		end()
+		b.metrics.events.WithLabelValues(b.labels.projection, b.labels.kind).Add(float64(len(page)))
+	}
+	if err := finish(); err != nil || ctx.Err() != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	if len(g.histories) > 0 || g.counts != (counts{}) {
+		return send()
+	}
+	return nil
+}
+
+// readPage reads the events of a page. Those that break the contract are counted and
+// left out.
+func (b *build) readPage(page []bson.Raw, g *group) []event.Event {
+	events := make([]event.Event, 0, len(page))
+	for _, document := range page {
+		ev, err := b.Source.Read(document)
+		if err != nil {
+			g.counts.unreadable++
+			b.Logger.Debug().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", ev.EventID).Msg("event breaks the contract; left out of the fold")
+			continue
+		}
+		events = append(events, ev)
+	}
+	return events
+}
+
+// settle waits for groups in the order in which they were read, and saves how far they
+// have come.
+func (b *build) settle(ctx context.Context, order <-chan *group) error {
+	for g := range order {
+		select {
+		case <-g.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if g.err != nil {
+			return g.err
+		}
+		b.counts.add(g.counts)
+		b.metrics.count(b.labels, g.counts)
+		if !g.end.IsZero() {
+			b.at = g.end
+		}
+		if err := b.checkFailures(); err != nil {
+			return err
+		}
+		if time.Since(b.saved) >= b.SaveEvery {
+			if err := b.save(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkFailures fails if too many aggregates of the range were parked.
+func (b *build) checkFailures() error {
+	if b.counts.failed < failedAtLeast || float64(b.counts.failed) <= b.FailureLimit*float64(b.counts.aggregates) {
+		return nil
+	}
+	return fmt.Errorf("%w: %d of %d aggregates of projection %s are parked; correct the definition (projector parked list shows the errors)",
+		ErrMostlyFailing, b.counts.failed, b.counts.aggregates, b.labels.projection)
+}
+
+func (b *build) save(ctx context.Context) error {
+	b.saved = time.Now()
+	if b.progress == nil {
+		return nil
+	}
+	return b.progress.Save(ctx, b.at, b.counts.asMap())
+}

@@ -1,0 +1,331 @@
+package refold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+var testJob = Job{ID: "orders.2.build", Projection: "orders", Generation: 2}
+
+func newWorkers(t *testing.T, w *world, set ...func(*Options)) *Workers {
+	t.Helper()
+	o := Options{Source: w, Targets: w, Store: w, Parking: w, Follower: w, SaveEvery: time.Nanosecond}
+	for _, change := range set {
+		change(&o)
+	}
+	workers, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return workers
+}
+
+// build builds one range, which is everything.
+func build1(t *testing.T, w *world, set ...func(*Options)) map[string]int64 {
+	t.Helper()
+	s := &saver{saves: -1}
+	if err := newWorkers(t, w, set...).Build(t.Context(), testJob, Range{}, s); err != nil {
+		t.Fatal(err)
+	}
+	return s.r.Counts
+}
+
+func wantCounts(t *testing.T, got map[string]int64, want map[string]int64) {
+	t.Helper()
+	for name, n := range want {
+		if got[name] != n {
+			t.Errorf("%d %s, want %d", got[name], name, n)
+		}
+	}
+}
+
+func TestBuildWritesEachAggregateOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	for i := range 50 {
+		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), int64(i%9+1))...)
+	}
+	counts := build1(t, w)
+	if err := w.check(); err != nil {
+		t.Error(err)
+	}
+	if w.requests != 1 {
+		t.Errorf("%d requests for one group", w.requests)
+	}
+	wantCounts(t, counts, map[string]int64{CountEvents: int64(len(w.events)), CountAggregates: 50, CountWritten: 50, CountParked: 0})
+}
+
+func TestBuildGoesOnFromTheWatermarkOfALiveWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorld(append(append(historyOf("a", 5), historyOf("b", 3)...), historyOf("c", 4)...)...)
+	w.models["a"], w.watermarks["a"] = "1,2,", 2
+	w.models["b"], w.watermarks["b"] = "1,2,3,", 3
+	counts := build1(t, w)
+	if err := w.check(); err != nil {
+		t.Error(err)
+	}
+	wantCounts(t, counts, map[string]int64{CountWritten: 2})
+}
+
+func TestBuildFindsOutWhatBecameOfAWriteWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(append(historyOf("a", 5), historyOf("b", 3)...)...)
+	w.unknown = 1
+	build1(t, w)
+	if err := w.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBuildParksWhatCannotBeFolded(t *testing.T) {
+	t.Parallel()
+	late := []stored{{aggregate: "late", aggregateType: aggregateType, id: 3, kind: typeGood}, {aggregate: "late", aggregateType: aggregateType, id: 4, kind: typeGood}}
+	poisoned := historyOf("poisoned", 6)
+	poisoned[3].kind = typePoison
+	first := historyOf("poisoned-first", 2)
+	first[0].kind = typePoison
+	broken := historyOf("unreadable", 4)
+	broken[2].broken = true
+	hole := append(historyOf("hole", 2), stored{aggregate: "hole", aggregateType: aggregateType, id: 4, kind: typeGood})
+	w := newWorld()
+	for _, events := range [][]stored{historyOf("good", 3), late, poisoned, first, broken, hole, historyOf("rejected", 2)} {
+		w.events = append(w.events, events...)
+	}
+	w.rejected["rejected"] = true
+	counts := build1(t, w)
+	for name, want := range map[string]model.Marker{
+		"late":           {Reason: ReasonHistory, EventID: 1, Head: 4},
+		"poisoned":       {Reason: "expression", EventID: 4, Head: 6},
+		"poisoned-first": {Reason: "expression", EventID: 1, Head: 2},
+		"unreadable":     {Reason: reasonMissing, EventID: 3, Head: 4, Resumes: true},
+		"hole":           {Reason: reasonMissing, EventID: 3, Head: 4, Resumes: true},
+		"rejected":       {Reason: "rejected", EventID: 1, Head: 2},
+	} {
+		got := w.parked[name]
+		if got.Reason != want.Reason || got.EventID != want.EventID || got.Head != want.Head || got.Resumes != want.Resumes {
+			t.Errorf("%s is parked as %+v, want %+v", name, got, want)
+		}
+		if got.Generation != 2 {
+			t.Errorf("%s is parked in generation %d", name, got.Generation)
+		}
+	}
+	if len(w.parked) != 6 || w.models["poisoned"] != "1,2,3," || w.models["hole"] != "1,2," || w.models["good"] != "1,2,3," || w.models["late"] != "" {
+		t.Errorf("models %v, parked %v", w.models, w.parked)
+	}
+	wantCounts(t, counts, map[string]int64{CountParked: 6, CountUnreadable: 1, CountAggregates: 7})
+}
+
+// TestBuildTakesAHistoryWhoseBeginningTheReadModelHas: only the part that is missing has to
+// be in the event store.
+func TestBuildTakesAHistoryWhoseBeginningTheReadModelHas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(historyOf("a", 5)[2:]...)
+	w.models["a"], w.watermarks["a"] = "1,2,", 2
+	build1(t, w)
+	if w.models["a"] != "1,2,3,4,5," || len(w.parked) != 0 {
+		t.Errorf("model %q, parked %v", w.models["a"], w.parked)
+	}
+}
+
+func TestBuildInAnIncreasingSequenceTakesHoles(t *testing.T) {
+	t.Parallel()
+	events := historyOf("a", 9)
+	w := newWorld(events[2], events[4], events[8])
+	w.strict = false
+	build1(t, w, func(o *Options) { o.Sequence = event.SequenceIncreasing })
+	if w.models["a"] != "3,5,9," || len(w.parked) != 0 {
+		t.Errorf("model %q, parked %v", w.models["a"], w.parked)
+	}
+}
+
+func TestBuildLeavesOtherAggregateTypesAlone(t *testing.T) {
+	t.Parallel()
+	other := historyOf("other", 3)
+	late := historyOf("other-late", 5)[2:]
+	for _, events := range [][]stored{other, late} {
+		for i := range events {
+			events[i].aggregateType = "Customer"
+		}
+	}
+	w := newWorld(append(append(other, late...), historyOf("a", 1)...)...)
+	build1(t, w)
+	if len(w.models) != 1 || len(w.watermarks) != 1 || len(w.parked) != 0 {
+		t.Errorf("models %v, watermarks %v, parked %v", w.models, w.watermarks, w.parked)
+	}
+}
+
+func TestBuildEndsIfMostAggregatesFail(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	for i := range 400 {
+		events := historyOf(fmt.Sprintf("a-%03d", i), 2)
+		events[1].kind = typePoison
+		w.events = append(w.events, events...)
+	}
+	w.page = 10
+	workers := newWorkers(t, w)
+	workers.groupHistories = 10
+	err := workers.Build(t.Context(), testJob, Range{}, &saver{saves: -1})
+	if !errors.Is(err, ErrMostlyFailing) {
+		t.Errorf("ended with %v", err)
+	}
+	// What is in flight when it ends is bounded.
+	if n := len(w.parked); n < failedAtLeast || n > 200 {
+		t.Errorf("%d aggregates are parked", n)
+	}
+}
+
+// TestBuildKeepsNoEventsOfALongHistory folds an aggregate that is larger than any bound.
+func TestBuildKeepsNoEventsOfALongHistory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(append(historyOf("a", 5000), historyOf("b", 1)...)...)
+	w.page = 500
+	most := 0
+	target := &watchedTarget{world: w, add: func(events []*event.Event) { most = max(most, len(events)) }}
+	workers := newWorkers(t, w, func(o *Options) { o.Targets = target })
+	if err := workers.Build(t.Context(), testJob, Range{}, &saver{saves: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.check(); err != nil {
+		t.Error(err)
+	}
+	if most > 500 {
+		t.Errorf("%d events were kept", most)
+	}
+	if w.requests != 1 {
+		t.Errorf("%d requests, want one write", w.requests)
+	}
+}
+
+// watchedTarget sees what its folds are given.
+type watchedTarget struct {
+	*world
+	add func([]*event.Event)
+}
+
+func (t *watchedTarget) Target(string, int64) (Target, error) { return t, nil }
+func (t *watchedTarget) Begin() Fold                          { return &watchedFold{listFold{}, t.add} }
+
+type watchedFold struct {
+	listFold
+	add func([]*event.Event)
+}
+
+func (f *watchedFold) Add(events []*event.Event) Failure {
+	f.add(events)
+	return f.listFold.Add(events)
+}
+
+func TestPlanHoldsEveryEventOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	for i := range 30 {
+		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 4)...)
+	}
+	workers := newWorkers(t, w, func(o *Options) { o.Ranges = 8 })
+	ranges, total, err := workers.Plan(t.Context(), testJob)
+	if err != nil || len(ranges) != 8 || total != 120 {
+		t.Fatalf("%d ranges, total %d, %v", len(ranges), total, err)
+	}
+	for _, r := range ranges {
+		if r.Since.IsZero() {
+			t.Error("a range does not say what it must see")
+		}
+		if err := workers.Build(t.Context(), testJob, r, &saver{saves: -1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.check(); err != nil {
+		t.Error(err)
+	}
+	if w.requests != 8 {
+		t.Errorf("%d requests, want one write for each range", w.requests)
+	}
+}
+
+func TestPlanOfAnEmptyStoreHasNoRanges(t *testing.T) {
+	t.Parallel()
+	ranges, total, err := newWorkers(t, newWorld()).Plan(t.Context(), testJob)
+	if err != nil || len(ranges) != 0 || total != 0 {
+		t.Errorf("%v, %d, %v", ranges, total, err)
+	}
+}
+
+func TestAnUnknownGenerationIsNotWorkedOn(t *testing.T) {
+	t.Parallel()
+	workers := newWorkers(t, newWorld())
+	other := Job{Projection: "orders", Generation: 3}
+	_, _, planned := workers.Plan(t.Context(), other)
+	for _, err := range []error{planned, workers.Build(t.Context(), other, Range{}, &saver{}), workers.Sweep(t.Context(), other, Range{}, &saver{})} {
+		if !errors.Is(err, ErrUnknownTarget) {
+			t.Errorf("ended with %v", err)
+		}
+	}
+}
+
+// TestBuildEndsWithItsContext: every goroutine has ended when Build returns, which the
+// package's leak check holds.
+func TestBuildEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	for i := range 100 {
+		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 4)...)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	requests := 0
+	w.hook = func() error {
+		if requests++; requests == 5 {
+			cancel(errKilled)
+		}
+		return nil
+	}
+	workers := newWorkers(t, w)
+	workers.groupHistories = 1
+	w.hook = serial(w.hook)
+	if err := workers.Build(ctx, testJob, Range{}, &saver{saves: -1}); !errors.Is(err, errKilled) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestPositionOfARangeIsNeverAheadOfItsWrites(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	for i := range 40 {
+		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 3)...)
+	}
+	workers := newWorkers(t, w)
+	workers.groupHistories = 2
+	s := &checkedSaver{t: t, world: w}
+	if err := workers.Build(t.Context(), testJob, Range{}, s); err != nil {
+		t.Fatal(err)
+	}
+	if s.saves < 10 {
+		t.Errorf("saved %d times", s.saves)
+	}
+}
+
+// checkedSaver compares every saved position with the read models.
+type checkedSaver struct {
+	t     *testing.T
+	world *world
+	saves int
+}
+
+func (s *checkedSaver) Save(_ context.Context, position eventstore.Position, _ map[string]int64) error {
+	s.saves++
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for _, e := range s.world.events {
+		if before(position, e) && s.world.watermarks[e.aggregate] < e.id {
+			s.t.Errorf("position %v is saved, but event %d of %s is not written", position, e.id, e.aggregate)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,473 @@
+package refold
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// The types of the test's events.
+const (
+	typeGood = "Good"
+	// typePoison cannot be folded.
+	typePoison = "Poison"
+	// aggregateType is the one that the target concerns.
+	aggregateType = "Order"
+)
+
+// stored is one event of the fake store.
+type stored struct {
+	aggregate, aggregateType string
+	id                       int64
+	kind                     string
+	// broken documents lack their type.
+	broken bool
+}
+
+func (e stored) raw() bson.Raw {
+	d := bson.D{{Key: "aggregateId", Value: e.aggregate}, {Key: "eventId", Value: e.id}, {Key: "aggregateType", Value: e.aggregateType}}
+	if !e.broken {
+		d = append(d, bson.E{Key: "eventType", Value: e.kind})
+	}
+	raw, err := bson.Marshal(d)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func byPosition(a, b stored) int {
+	return cmp.Or(cmp.Compare(a.aggregate, b.aggregate), cmp.Compare(a.id, b.id))
+}
+
+// world is an event store, the read models of one generation, and its parked list, in
+// memory. Its hook is called before every request, without the lock.
+type world struct {
+	mu     sync.Mutex
+	events []stored
+	// models has for each aggregate the ids that were applied, in order; watermarks its
+	// last event. A watermark without a model is a side watermark.
+	models     map[string]string
+	watermarks map[string]int64
+	parked     map[string]model.Marker
+	page       int
+	hook       func() error
+	reader     *event.Reader
+	// requests counts loads and writes.
+	requests int
+	// unknown, if set, makes the next writes happen without an answer.
+	unknown int
+	// rejected aggregates are refused by the store, whatever is written.
+	rejected map[string]bool
+	strict   bool
+}
+
+func newWorld(events ...stored) *world {
+	reader, err := event.NewReader(event.DefaultFields())
+	if err != nil {
+		panic(err)
+	}
+	return &world{
+		events: events, models: map[string]string{}, watermarks: map[string]int64{}, parked: map[string]model.Marker{},
+		page: 3, reader: reader, rejected: map[string]bool{}, strict: true, hook: func() error { return nil },
+	}
+}
+
+// history is events 1 to n of an aggregate.
+func historyOf(aggregate string, n int64) []stored {
+	var events []stored
+	for id := range n {
+		events = append(events, stored{aggregate: aggregate, aggregateType: aggregateType, id: id + 1, kind: typeGood})
+	}
+	return events
+}
+
+// sorted is the index at this moment.
+func (w *world) sorted() []stored {
+	index := slices.Clone(w.events)
+	slices.SortStableFunc(index, byPosition)
+	return index
+}
+
+// place orders a position among events: before (-1) or after (1) those of its aggregate.
+func before(p eventstore.Position, e stored) bool {
+	id := p.AggregateID.StringValue()
+	if id != e.aggregate {
+		return e.aggregate < id
+	}
+	if n, ok := p.EventID.AsInt64OK(); ok {
+		return e.id < n
+	}
+	return p.EventID.Type == bson.TypeMaxKey
+}
+
+func (w *world) between(from, until eventstore.Position) []stored {
+	var found []stored
+	for _, e := range w.sorted() {
+		if !from.IsZero() && before(from, e) || !until.IsZero() && !before(until, e) {
+			continue
+		}
+		found = append(found, e)
+	}
+	return found
+}
+
+func (w *world) OperationTime(context.Context) (bson.Timestamp, error) {
+	return bson.Timestamp{T: 1}, w.hook()
+}
+
+func (w *world) Count(context.Context) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(len(w.events)), nil
+}
+
+func (w *world) Split(_ context.Context, n int) ([]eventstore.Position, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	index := w.sorted()
+	var found []eventstore.Position
+	last := ""
+	for i := 1; i < n && len(index) > 0; i++ {
+		if id := index[i*len(index)/n].aggregate; id > last && id != index[0].aggregate {
+			found = append(found, eventstore.Before(rawID(id)))
+			last = id
+		}
+	}
+	return found, nil
+}
+
+func (w *world) Read(document bson.Raw) (event.Event, error) { return w.reader.Read(document) }
+
+func (w *world) Open(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.Cursor, error) {
+	return &worldCursor{world: w, from: from, until: until}, w.hook()
+}
+
+func (w *world) Heads(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.HeadCursor, error) {
+	return &worldHeads{worldCursor{world: w, from: from, until: until}}, w.hook()
+}
+
+// worldCursor sees what is stored when a page is read.
+type worldCursor struct {
+	world       *world
+	from, until eventstore.Position
+	last        stored
+}
+
+func (c *worldCursor) Next(context.Context) ([]bson.Raw, error) {
+	if err := c.world.hook(); err != nil {
+		return nil, err
+	}
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	var page []bson.Raw
+	for _, e := range c.world.between(c.from, c.until) {
+		if byPosition(e, c.last) > 0 && len(page) < c.world.page {
+			page = append(page, e.raw())
+			c.last = e
+		}
+	}
+	if len(page) == 0 {
+		return nil, eventstore.ErrEnd
+	}
+	return page, nil
+}
+
+func (c *worldCursor) Close(context.Context) error { return nil }
+
+type worldHeads struct{ worldCursor }
+
+func (c *worldHeads) Next(context.Context) ([]eventstore.Head, error) {
+	if err := c.world.hook(); err != nil {
+		return nil, err
+	}
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	var page []eventstore.Head
+	for _, e := range c.world.between(c.from, c.until) {
+		if e.aggregate <= c.last.aggregate {
+			continue
+		}
+		if n := len(page); n > 0 && page[n-1].AggregateID == e.aggregate {
+			page[n-1].Last, page[n-1].Events = e.id, page[n-1].Events+1
+			continue
+		}
+		if len(page) == c.world.page {
+			break
+		}
+		page = append(page, eventstore.Head{AggregateID: e.aggregate, RawAggregateID: rawID(e.aggregate), First: e.id, Last: e.id, Events: 1})
+	}
+	if len(page) == 0 {
+		return nil, eventstore.ErrEnd
+	}
+	c.last.aggregate = page[len(page)-1].AggregateID
+	return page, nil
+}
+
+func rawID(id string) bson.RawValue {
+	kind, data, err := bson.MarshalValue(id)
+	if err != nil {
+		panic(err)
+	}
+	return bson.RawValue{Type: kind, Value: data}
+}
+
+// Target serves generation 2 of the projection orders.
+func (w *world) Target(projection string, generation int64) (Target, error) {
+	if projection != "orders" || generation != 2 {
+		return nil, fmt.Errorf("%s %d: %w", projection, generation, ErrUnknownTarget)
+	}
+	return w, nil
+}
+
+func (w *world) Unit(aggregateID string) model.Unit {
+	return model.Unit{Projection: "orders", Generation: 2, Collection: "orders.generation-2", AggregateID: aggregateID}
+}
+
+func (w *world) Concerns(ev *event.Event) bool { return ev.AggregateType == aggregateType }
+
+func (w *world) Begin() Fold { return &listFold{} }
+
+// listFold folds an aggregate to the list of its event ids.
+type listFold struct {
+	applied string
+	last    int64
+}
+
+func applied(id int64) string { return fmt.Sprintf("%d,", id) }
+
+func (f *listFold) Add(events []*event.Event) Failure {
+	for _, ev := range events {
+		if ev.EventType == typePoison {
+			return &poison{ev.EventID}
+		}
+		f.applied += applied(ev.EventID)
+		f.last = ev.EventID
+	}
+	return nil
+}
+
+func (f *listFold) Last() int64 { return f.last }
+
+func (f *listFold) Write(unit model.Unit) (model.Write, bool) {
+	return model.Write{Unit: unit, Kind: model.Create, To: f.last, Document: bson.Raw(f.applied)}, f.last > 0
+}
+
+type poison struct{ id int64 }
+
+func (p *poison) Error() string { return "poison" }
+
+func (p *poison) Marker(unit model.Unit, raw bson.RawValue, head int64) model.Marker {
+	return model.Marker{Unit: unit, RawAggregateID: raw, Reason: "expression", Error: "poison", EventID: p.id, Head: head}
+}
+
+func (w *world) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
+	if err := w.hook(); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests++
+	states := make([]model.State, len(units))
+	for i, u := range units {
+		states[i] = model.State{Document: bson.Raw(w.models[u.AggregateID]), Watermark: w.watermarks[u.AggregateID]}
+		// Every second unit has to be asked for again.
+		states[i].Deferred = i%2 == 1
+	}
+	return states, nil
+}
+
+func (w *world) Release([]model.State) {}
+
+func (w *world) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
+	if err := w.hook(); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests++
+	results := make([]model.Written, len(writes))
+	for i, write := range writes {
+		switch {
+		case w.rejected[write.AggregateID]:
+			results[i] = model.Written{Status: model.Rejected, Err: errors.New("validation")}
+		case w.watermarks[write.AggregateID] != write.From:
+			results[i].Status = model.Stale
+		default:
+			w.models[write.AggregateID] += string(write.Document)
+			w.watermarks[write.AggregateID] = write.To
+			results[i].Status = model.Applied
+			if w.unknown > 0 {
+				w.unknown--
+				results[i] = model.Written{Status: model.Unknown, Err: errors.New("connection lost")}
+			}
+		}
+	}
+	return results, nil
+}
+
+func (w *world) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
+	if err := w.hook(); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	positions := make([]model.Position, len(units))
+	for i, u := range units {
+		positions[i].EventID = w.parked[u.AggregateID].EventID
+	}
+	return positions, nil
+}
+
+func (w *world) Park(_ context.Context, markers []model.Marker) error {
+	if err := w.hook(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range markers {
+		w.parked[m.AggregateID] = m
+	}
+	return nil
+}
+
+// Follow is the engine's part: one event at a time.
+func (w *world) Follow(_ context.Context, unit model.Unit, raw bson.RawValue, head int64) (Followed, error) {
+	if err := w.hook(); err != nil {
+		return Followed{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := w.watermarks[unit.AggregateID]
+	if v >= head {
+		return Followed{Watermark: v}, nil
+	}
+	for _, e := range w.sorted() {
+		if e.aggregate != unit.AggregateID || e.id <= v {
+			continue
+		}
+		switch {
+		case e.broken && !w.strict:
+			continue
+		case w.strict && e.id != v+1 || e.broken:
+			return Followed{Watermark: v, EventID: v + 1, Failure: errors.New("the event store does not have the event"), Reason: reasonMissing}, nil
+		case e.kind == typePoison:
+			w.parked[unit.AggregateID] = (&poison{e.id}).Marker(unit, raw, head)
+			return Followed{Watermark: v, EventID: e.id, Failure: errors.New("poison"), Reason: "expression", Parked: true}, nil
+		case w.rejected[unit.AggregateID]:
+			w.parked[unit.AggregateID] = model.Marker{Unit: unit, Reason: "rejected", EventID: e.id, Head: head}
+			return Followed{Watermark: v, EventID: e.id, Failure: errors.New("validation"), Reason: "rejected", Parked: true}, nil
+		}
+		w.models[unit.AggregateID] += applied(e.id)
+		w.watermarks[unit.AggregateID] = e.id
+		return Followed{Watermark: e.id}, nil
+	}
+	return Followed{Watermark: v, EventID: v + 1, Failure: errors.New("the event store does not have the event"), Reason: reasonMissing}, nil
+}
+
+// deliver is the live stream: it applies an event that follows the watermark of a unit
+// that is not parked, and leaves any other to the refold.
+func (w *world) deliver(e stored) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e.aggregateType != aggregateType || e.broken || e.id != w.watermarks[e.aggregate]+1 || w.parked[e.aggregate].EventID > 0 || w.rejected[e.aggregate] {
+		return
+	}
+	if e.kind == typePoison {
+		w.parked[e.aggregate] = (&poison{e.id}).Marker(w.Unit(e.aggregate), rawID(e.aggregate), e.id)
+		return
+	}
+	w.models[e.aggregate] += applied(e.id)
+	w.watermarks[e.aggregate] = e.id
+}
+
+// expected is the independent fold of an aggregate, and the event that it is parked at.
+func (w *world) expected(aggregate string) (fold string, parkedAt int64) {
+	concerned := false
+	v := int64(0)
+	for _, e := range w.sorted() {
+		if e.aggregate != aggregate {
+			continue
+		}
+		switch {
+		case e.broken:
+			continue
+		case e.aggregateType == aggregateType:
+			concerned = true
+		}
+		switch {
+		case parkedAt > 0:
+		case w.strict && e.id != v+1:
+			parkedAt = v + 1
+		case e.kind == typePoison:
+			parkedAt = e.id
+		default:
+			fold += applied(e.id)
+			v = e.id
+		}
+	}
+	if !concerned {
+		return "", 0
+	}
+	return fold, parkedAt
+}
+
+// check compares every read model with the independent fold.
+func (w *world) check() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := map[string]bool{}
+	for _, e := range w.events {
+		names[e.aggregate] = true
+	}
+	for name := range w.models {
+		names[name] = true
+	}
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		fold, parkedAt := w.expected(name)
+		if w.models[name] != fold || w.parked[name].EventID != parkedAt {
+			wrong = append(wrong, fmt.Sprintf("%s is %q, parked at %d (%s); want %q, %d", name, w.models[name], w.parked[name].EventID, w.parked[name].Reason, fold, parkedAt))
+		}
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "\n"))
+	}
+	return nil
+}
+
+// saver keeps the position of a range.
+type saver struct {
+	mu sync.Mutex
+	r  Range
+	// saves counts down to the one that fails; negative means none.
+	saves  int
+	stored bool
+}
+
+var errKilled = errors.New("killed")
+
+func (s *saver) Save(_ context.Context, position eventstore.Position, counts map[string]int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	killed := s.saves == 0
+	s.saves--
+	if !killed || s.stored {
+		s.r.Position, s.r.Counts = position, maps.Clone(counts)
+	}
+	if killed {
+		return errKilled
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package refold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// The reasons of this package in the parked list.
+const (
+	// ReasonHistory: the aggregate's history does not begin at event 1, and the read model
+	// does not have the events before it.
+	ReasonHistory = "history"
+	// reasonMissing is the engine's word for an event that is not in the event store.
+	reasonMissing = "missing"
+)
+
+// follow takes a history on from its watermark to its last event, or parks it.
+func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) {
+	if w.strict && h.watermark < h.first-1 && h.hole == 1 {
+		err := w.Parking.Park(ctx, []model.Marker{{
+			Unit: h.unit, RawAggregateID: h.raw, Reason: ReasonHistory,
+			Error:   fmt.Sprintf("the history in the event store begins at event %d; the read model has the events up to %d", h.first, h.watermark),
+			EventID: h.watermark + 1, Head: h.last,
+		}})
+		if err != nil {
+			return c, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
+		}
+		return counts{parked: 1}, nil
+	}
+	before := h.watermark
+	for {
+		f, err := w.Follower.Follow(ctx, h.unit, h.raw, h.last)
+		switch {
+		case err != nil:
+			return c, err
+		case f.Parked:
+			return counts{parked: 1, failed: 1, written: risen(before, f.Watermark)}, nil
+		case f.Failure != nil && f.Transient:
+			return c, fmt.Errorf("fold aggregate %s of %s from event %d: %w", h.unit.AggregateID, h.unit.Projection, f.Watermark+1, f.Failure)
+		case f.Failure != nil:
+			return w.stopped(ctx, h, f, risen(before, f.Watermark))
+		case f.Watermark >= h.last:
+			return counts{written: risen(before, f.Watermark)}, nil
+		case f.Watermark <= h.watermark && h.watermark > before:
+			return c, fmt.Errorf("fold aggregate %s of %s: %w", h.unit.AggregateID, h.unit.Projection, errNoProgress)
+		}
+		h.watermark = max(h.watermark, f.Watermark)
+	}
+}
+
+// errNoProgress says that a page of events did not move the watermark.
+var errNoProgress = errors.New("the watermark does not move, because other processes keep writing")
+
+// risen counts an aggregate as written if its watermark has moved.
+func risen(before, after int64) int64 {
+	if after > before {
+		return 1
+	}
+	return 0
+}
+
+// stopped parks a history that cannot go on for a reason that may pass. It is resumed by
+// itself. If nothing but events that break the contract is left of the history, it has
+// come to its end: the stream does not bring those either.
+func (w *Workers) stopped(ctx context.Context, h *history, f Followed, written int64) (counts, error) {
+	if f.Reason == reasonMissing {
+		more, err := w.readableAfter(ctx, h, f.Watermark)
+		if err != nil || !more {
+			return counts{written: written, unreadable: 1}, err
+		}
+	}
+	err := w.Parking.Park(ctx, []model.Marker{{
+		Unit: h.unit, RawAggregateID: h.raw, Reason: f.Reason, Error: f.Failure.Error(),
+		Resumes: f.Reason == reasonMissing, EventID: f.EventID, Head: h.last,
+	}})
+	if err != nil {
+		return counts{}, fmt.Errorf("park aggregate %s: %w", h.unit.AggregateID, err)
+	}
+	return counts{parked: 1, written: written}, nil
+}
+
+// readableAfter reports whether the event store has an event of the aggregate after a
+// watermark that keeps the contract.
+func (w *Workers) readableAfter(ctx context.Context, h *history, watermark int64) (bool, error) {
+	kind, data, err := bson.MarshalValue(watermark + 1)
+	if err != nil {
+		return false, err
+	}
+	from := eventstore.Position{AggregateID: h.raw, EventID: bson.RawValue{Type: kind, Value: data}}
+	reading, cancel := mongox.Patient(ctx, w.Patience)
+	defer cancel()
+	cursor, err := w.Source.Open(reading, from, eventstore.After(h.raw), bson.Timestamp{})
+	if cursor == nil || err != nil {
+		return false, mongox.Explain(reading, err)
+	}
+	defer w.closeCursor(ctx, cursor)
+	for {
+		page, err := cursor.Next(reading)
+		if errors.Is(err, eventstore.ErrEnd) {
+			return false, nil
+		}
+		if err != nil {
+			return false, mongox.Explain(reading, err)
+		}
+		for _, document := range page {
+			if ev, err := w.Source.Read(document); err == nil && ev.EventID > watermark {
+				return true, nil
+			}
+		}
+	}
+}

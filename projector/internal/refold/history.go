@@ -1,0 +1,73 @@
+package refold
+
+import (
+	"bytes"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// history is one aggregate while its events are read, and afterwards.
+type history struct {
+	unit model.Unit
+	raw  bson.RawValue
+	fold Fold
+	// waiting are the events of the present page that are yet to be folded.
+	waiting []*event.Event
+	// first and last are the lowest and the highest event id seen, events how many valid
+	// ones, bytes their size.
+	first, last int64
+	events      int64
+	bytes       int
+	// hole is the first event that is missing, in a strict sequence; 0 if none is. What
+	// follows is not folded.
+	hole int64
+	// failure is why the event after the folded ones cannot be folded.
+	failure   Failure
+	concerned bool
+	// watermark is what a load has found.
+	watermark int64
+}
+
+func newHistory(target Target, ev *event.Event) *history {
+	raw := ev.RawAggregateID
+	return &history{
+		unit: target.Unit(ev.AggregateID),
+		raw:  bson.RawValue{Type: raw.Type, Value: bytes.Clone(raw.Value)},
+		fold: target.Begin(),
+	}
+}
+
+// add takes the next event.
+func (h *history) add(ev *event.Event, target Target, strict bool) {
+	h.events++
+	h.bytes += len(ev.Document)
+	h.concerned = h.concerned || target.Concerns(ev)
+	if ev.EventID <= h.last {
+		return
+	}
+	if strict && h.hole == 0 && ev.EventID != h.last+1 {
+		h.hole = h.last + 1
+	}
+	if h.first == 0 {
+		h.first = ev.EventID
+	}
+	h.last = ev.EventID
+	if h.hole == 0 && h.failure == nil {
+		h.waiting = append(h.waiting, ev)
+	}
+}
+
+// foldWaiting folds the events of the page, which are not kept.
+func (h *history) foldWaiting() {
+	if len(h.waiting) > 0 && h.failure == nil {
+		h.failure = h.fold.Add(h.waiting)
+	}
+	clear(h.waiting)
+	h.waiting = h.waiting[:0]
+}
+
+// complete reports whether all of its events are folded.
+func (h *history) complete() bool { return h.hole == 0 && h.failure == nil }

@@ -1,0 +1,73 @@
+package refold
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// labels say which work is counted.
+type labels struct{ projection, kind string }
+
+// The kinds of work, as a label.
+const (
+	kindBuild = "build"
+	kindSweep = "sweep"
+)
+
+// What happened to aggregates, as a label.
+const (
+	outcomeWritten = "written"
+	outcomeParked  = "parked"
+	outcomeCurrent = "current"
+)
+
+// Why work waited, as a label.
+const (
+	waitedRate = "rate"
+	waitedLive = "live"
+)
+
+// metrics are those of the workers of a process.
+type metrics struct {
+	events, aggregates *prometheus.CounterVec
+	unreadable         prometheus.Counter
+}
+
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	factory := promauto.With(registerer)
+	return &metrics{
+		events: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_projector_refold_events_total",
+			Help: "Events of the event store that jobs have looked at, by projection and kind of job (build, sweep).",
+		}, []string{"projection", "kind"}),
+		aggregates: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_projector_refold_aggregates_total",
+			Help: "Aggregates that jobs have looked at, by projection, kind of job (build, sweep) and outcome: written, parked, or current (the read model has every event already, or the projection does not concern the aggregate).",
+		}, []string{"projection", "kind", "outcome"}),
+		unreadable: factory.NewCounter(prometheus.CounterOpts{
+			Name: "penstock_projector_refold_unreadable_total",
+			Help: "Documents of the event store that jobs left out because they break the event contract.",
+		}),
+	}
+}
+
+// newWaited counts the time that work waits.
+func newWaited(registerer prometheus.Registerer) *prometheus.CounterVec {
+	waited := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
+		Name: "penstock_projector_refold_waited_seconds_total",
+		Help: "Time that jobs have waited before pages of events, by reason: rate (PENSTOCK_REFOLD_RATE) or live (live events flow, so the jobs yield).",
+	}, []string{"reason"})
+	for _, reason := range []string{waitedRate, waitedLive} {
+		waited.WithLabelValues(reason)
+	}
+	return waited
+}
+
+func (m *metrics) count(l labels, c counts) {
+	m.unreadable.Add(float64(c.unreadable))
+	for outcome, n := range map[string]int64{
+		outcomeWritten: c.written, outcomeParked: c.parked, outcomeCurrent: max(c.aggregates-c.written-c.parked, 0),
+	} {
+		m.aggregates.WithLabelValues(l.projection, l.kind, outcome).Add(float64(n))
+	}
+}

@@ -1,0 +1,122 @@
+package refold
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+)
+
+// defaultRest is how long a worker rests after a page while live events flow, as a
+// multiple of the time that the page took: with 3, the workers of a process have a
+// quarter of the time.
+const defaultRest = 3
+
+// Live says whether live events are being projected.
+type Live interface {
+	Active() bool
+}
+
+// PaceOptions make a [Pace]. The zero value bounds nothing.
+type PaceOptions struct {
+	// Rate is the most events per second that all workers of the process fold; 0 for no
+	// bound.
+	Rate float64
+	// Live may be nil: nothing is yielded to then.
+	Live Live
+	// Rest is how long the workers rest while live events flow, as a multiple of the time
+	// that they work; default 3.
+	Rest float64
+	// Registerer may be nil: no metrics then.
+	Registerer prometheus.Registerer
+}
+
+// Pace keeps the workers of a process gentle. It bounds their rate. While live events
+// flow, one worker at a time works, and rests after each page in proportion. So live
+// events have most of the processor and of the store's capacity, and the work still
+// progresses. Make it with [NewPace].
+type Pace struct {
+	limiter *rate.Limiter
+	live    Live
+	rest    float64
+	waited  *prometheus.CounterVec
+	// turn holds the one worker that works while live events flow.
+	turn chan struct{}
+	mu   sync.Mutex
+	// resume is when the next turn may begin.
+	resume time.Time
+}
+
+// NewPace makes a pace.
+func NewPace(o PaceOptions) *Pace {
+	p := &Pace{live: o.Live, rest: o.Rest, turn: make(chan struct{}, 1), waited: newWaited(o.Registerer)}
+	if o.Rest == 0 {
+		p.rest = defaultRest
+	}
+	if o.Rate > 0 {
+		// A page may be larger than what a low rate allows in a second.
+		p.limiter = rate.NewLimiter(rate.Limit(o.Rate), max(int(o.Rate), 1))
+	}
+	return p
+}
+
+// Begin waits until a page of events may be worked on. The caller calls end when it has
+// done so. The error is the context's cause.
+func (p *Pace) Begin(ctx context.Context, events int) (end func(), err error) {
+	start := time.Now()
+	for p.limiter != nil && events > 0 {
+		n := min(events, p.limiter.Burst())
+		if err := p.limiter.WaitN(ctx, n); err != nil {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			return nil, err
+		}
+		events -= n
+	}
+	limited := time.Now()
+	p.waited.WithLabelValues(waitedRate).Add(limited.Sub(start).Seconds())
+	if p.live == nil || !p.live.Active() {
+		return func() {}, nil
+	}
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	p.mu.Lock()
+	resume := p.resume
+	p.mu.Unlock()
+	if err := backoff.Wait(ctx, time.Until(resume)); err != nil {
+		<-p.turn
+		return nil, err
+	}
+	begun := time.Now()
+	p.waited.WithLabelValues(waitedLive).Add(begun.Sub(limited).Seconds())
+	return sync.OnceFunc(func() {
+		now := time.Now()
+		p.mu.Lock()
+		p.resume = now.Add(time.Duration(float64(now.Sub(begun)) * p.rest))
+		p.mu.Unlock()
+		<-p.turn
+	}), nil
+}
+
+// activeFor is how long after the last live event the stream counts as active.
+const activeFor = time.Second
+
+// Activity is a [Live] that is told of live events. The zero value is ready to use.
+type Activity struct{ last atomic.Int64 }
+
+var _ Live = (*Activity)(nil)
+
+// Note says that live events are being projected now.
+func (a *Activity) Note() { a.last.Store(time.Now().UnixNano()) }
+
+// Active reports whether live events were projected within the last second.
+func (a *Activity) Active() bool { return time.Since(time.Unix(0, a.last.Load())) < activeFor }

@@ -1,0 +1,189 @@
+package refold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// serial makes a hook safe for concurrent use.
+func serial(hook func() error) func() error {
+	var mu sync.Mutex
+	return func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		return hook()
+	}
+}
+
+// TestAnyInterleavingEndsWithTheFold builds a generation from random histories while a
+// live stream writes it, and then sweeps it until nothing is behind. Workers are killed
+// at saves and between requests, and others go on. At the end every read model equals the
+// independent fold, and what cannot be folded is parked.
+func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld()
+		w.page = rapid.IntRange(1, 5).Draw(rt, "page")
+		names := []string{"a", "b", "c", "d", "e", "f", "g"}
+		last := map[string]int64{}
+		ended := map[string]bool{}
+		insert := func(name string, what int) stored {
+			last[name]++
+			if last[name] == 1 && what == 0 {
+				// The history begins later.
+				last[name] = 3
+			}
+			e := stored{aggregate: name, aggregateType: aggregateType, id: last[name], kind: typeGood}
+			switch {
+			case name == "g":
+				e.aggregateType = "Customer"
+			case what == 1 && !ended[name]:
+				e.kind = typePoison
+			case what == 2 && !ended[name]:
+				e.broken = true
+			}
+			// One fault for each aggregate is enough to say what must become of it.
+			ended[name] = ended[name] || e.kind == typePoison || e.broken
+			return e
+		}
+		draw := func(label string) stored {
+			return insert(rapid.SampledFrom(names).Draw(rt, label), rapid.IntRange(0, 40).Draw(rt, label+" kind"))
+		}
+		for range rapid.IntRange(0, 60).Draw(rt, "before") {
+			w.events = append(w.events, draw("stored"))
+		}
+		// Events that are stored while the work runs, and deliveries of any event to the
+		// live stream, at the requests of the work.
+		type action struct {
+			insert  *stored
+			deliver int
+			kill    bool
+		}
+		var actions []action
+		for range rapid.IntRange(0, 80).Draw(rt, "requests") {
+			var a action
+			switch rapid.IntRange(0, 5).Draw(rt, "action") {
+			case 0:
+				e := draw("live")
+				a.insert = &e
+			case 1, 2, 3:
+				a.deliver = rapid.IntRange(1, 1000).Draw(rt, "delivery")
+			case 4:
+				a.kill = rapid.IntRange(0, 3).Draw(rt, "kill") == 0
+			}
+			actions = append(actions, a)
+		}
+		w.unknown = rapid.IntRange(0, 3).Draw(rt, "unknown")
+		w.hook = serial(func() error {
+			if len(actions) == 0 {
+				return nil
+			}
+			a := actions[0]
+			actions = actions[1:]
+			w.mu.Lock()
+			if a.insert != nil {
+				w.events = append(w.events, *a.insert)
+			}
+			var delivered []stored
+			if a.deliver > 0 && len(w.events) > 0 {
+				delivered = append(delivered, w.events[a.deliver%len(w.events)])
+			}
+			w.mu.Unlock()
+			for _, e := range delivered {
+				w.deliver(e)
+			}
+			if a.kill {
+				return errKilled
+			}
+			return nil
+		})
+		killAt := rapid.SliceOfN(rapid.IntRange(0, 6), 0, 6).Draw(rt, "kill at saves")
+		stored := rapid.Bool().Draw(rt, "killed after the save")
+		workers := newWorkers(t, w)
+		workers.groupHistories = rapid.IntRange(1, 3).Draw(rt, "group")
+		workers.Ranges = rapid.IntRange(1, 4).Draw(rt, "ranges")
+
+		run := func(work func(context.Context, Job, Range, Progress) error) (counts map[string]int64) {
+			counts = map[string]int64{}
+			var ranges []Range
+			var err error
+			for {
+				if ranges, _, err = workers.Plan(t.Context(), testJob); !errors.Is(err, errKilled) {
+					break
+				}
+			}
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for _, r := range ranges {
+				s := &saver{r: r, saves: -1, stored: stored}
+				for {
+					if s.saves = -1; len(killAt) > 0 {
+						s.saves, killAt = killAt[0], killAt[1:]
+					}
+					err := work(t.Context(), testJob, s.r, s)
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, errKilled) {
+						rt.Fatal(err)
+					}
+				}
+				for name, n := range s.r.Counts {
+					counts[name] += n
+				}
+			}
+			return counts
+		}
+		run(workers.Build)
+		for sweeps := 1; ; sweeps++ {
+			if sweeps > 20 {
+				// An empty store makes no requests that could use them up.
+				actions, killAt = nil, nil
+			}
+			quiet := len(actions) == 0 && len(killAt) == 0
+			if n := run(workers.Sweep)[CountBehind]; n == 0 && quiet {
+				break
+			}
+			if sweeps > 200 {
+				rt.Fatal("the sweeps do not end")
+			}
+		}
+		if err := w.check(); err != nil {
+			slices.SortFunc(w.events, byPosition)
+			rt.Fatalf("%v\nevents %v", err, w.events)
+		}
+	})
+}
+
+// TestWorkIsGivenToExactlyOneRange: a plan's ranges are apart.
+func TestRangesOfAPlanAreApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	for i := range 20 {
+		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), int64(i%3+1))...)
+	}
+	workers := newWorkers(t, w, func(o *Options) { o.Ranges = 5 })
+	ranges, _, err := workers.Plan(t.Context(), testJob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for i, r := range ranges {
+		for _, e := range w.between(r.From, r.Until) {
+			if other, ok := seen[e.aggregate]; ok && other != i {
+				t.Errorf("aggregate %s is in ranges %d and %d", e.aggregate, other, i)
+			}
+			seen[e.aggregate] = i
+		}
+	}
+	if len(seen) != 20 || !ranges[0].From.IsZero() {
+		t.Errorf("%d aggregates", len(seen))
+	}
+}

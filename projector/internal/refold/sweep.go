@@ -1,0 +1,247 @@
+package refold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+const (
+	// candidatesMost bounds the aggregates that wait out the grace, and pagesMost the
+	// pages of heads that wait for them.
+	candidatesMost = 10_000
+	pagesMost      = 1024
+	// foldSingly is how many aggregates of a page are read one by one. More are read with
+	// the range that they are in.
+	foldSingly = 16
+)
+
+// Sweep compares the head of every aggregate of the range with its watermark, and folds
+// what is behind. It returns nil when every aggregate has the events that were in the
+// store at Range.Since, or is parked.
+func (w *Workers) Sweep(ctx context.Context, j Job, r Range, p Progress) error {
+	target, err := w.Targets.Target(j.Projection, j.Generation)
+	if err != nil {
+		return err
+	}
+	s := &sweep{
+		Workers: w, target: target, labels: labels{j.Projection, kindSweep}, job: j, since: r,
+		progress: p, counts: countsOf(r.Counts), at: r.from(),
+	}
+	return s.run(ctx, r)
+}
+
+// sweep is the work on one range.
+type sweep struct {
+	*Workers
+	target   Target
+	labels   labels
+	job      Job
+	since    Range
+	progress Progress
+
+	// pages wait for the grace of their candidates, in order.
+	pages      []*sweptPage
+	candidates int
+
+	counts counts
+	at     eventstore.Position
+	saved  time.Time
+}
+
+// sweptPage is a page of heads.
+type sweptPage struct {
+	end    eventstore.Position
+	counts counts
+	// behind were behind when the page was read, and are looked at again when it is due.
+	behind []*history
+	due    time.Time
+}
+
+// run reads heads, and settles each page when its grace is over.
+func (s *sweep) run(ctx context.Context, r Range) error {
+	opening, cancel := mongox.Patient(ctx, s.Patience)
+	cursor, err := s.Source.Heads(opening, r.from(), r.Until, r.Since)
+	err = mongox.Explain(opening, err)
+	cancel()
+	if err != nil {
+		return err
+	}
+	if cursor != nil {
+		defer s.closeCursor(ctx, cursor)
+		for {
+			reading, cancel := mongox.Patient(ctx, s.Patience)
+			heads, err := cursor.Next(reading)
+			err = mongox.Explain(reading, err)
+			cancel()
+			if errors.Is(err, eventstore.ErrEnd) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if err := s.look(ctx, heads); err != nil {
+				return err
+			}
+			if err := s.settle(ctx, false); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.settle(ctx, true); err != nil {
+		return err
+	}
+	return s.save(ctx)
+}
+
+// look finds the aggregates of a page that are behind.
+func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
+	end, err := s.Pace.Begin(ctx, len(heads))
+	if err != nil {
+		return err
+	}
+	defer end()
+	page := &sweptPage{due: time.Now().Add(s.job.Grace), end: eventstore.After(heads[len(heads)-1].RawAggregateID)}
+	units := make([]model.Unit, len(heads))
+	for i := range heads {
+		units[i] = s.target.Unit(heads[i].AggregateID)
+		page.counts.events += heads[i].Events
+	}
+	page.counts.aggregates = int64(len(heads))
+	watermarks := make([]int64, len(units))
+	if err := s.watermarks(ctx, units, func(i int, watermark int64) { watermarks[i] = watermark }); err != nil {
+		return err
+	}
+	// In the order of the index: they are read in ranges.
+	for i := range heads {
+		if head := &heads[i]; watermarks[i] < head.Last {
+			page.behind = append(page.behind, &history{
+				unit: units[i], raw: head.RawAggregateID, watermark: watermarks[i],
+				first: head.First, last: head.Last, events: head.Events,
+			})
+		}
+	}
+	s.metrics.events.WithLabelValues(s.labels.projection, s.labels.kind).Add(float64(page.counts.events))
+	s.pages = append(s.pages, page)
+	s.candidates += len(page.behind)
+	return nil
+}
+
+// settle folds the candidates of the pages whose grace is over. It waits for that if too
+// many wait, or if all is set.
+func (s *sweep) settle(ctx context.Context, all bool) error {
+	for len(s.pages) > 0 {
+		page := s.pages[0]
+		if len(page.behind) > 0 {
+			if wait := time.Until(page.due); wait > 0 {
+				if !all && s.candidates < candidatesMost && len(s.pages) < pagesMost {
+					return nil
+				}
+				if err := backoff.Wait(ctx, wait); err != nil {
+					return err
+				}
+			}
+			if err := s.heal(ctx, page); err != nil {
+				return err
+			}
+		}
+		s.pages[0] = nil
+		s.pages = s.pages[1:]
+		s.candidates -= len(page.behind)
+		s.counts.add(page.counts)
+		s.metrics.count(s.labels, page.counts)
+		s.at = page.end
+		if time.Since(s.saved) >= s.SaveEvery {
+			if err := s.save(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// heal folds the candidates of a page that are still behind and not parked.
+func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
+	if s.job.Grace > 0 {
+		if err := s.loadWatermarks(ctx, page.behind); err != nil {
+			return err
+		}
+	}
+	var units []model.Unit
+	var behind []*history
+	for _, h := range page.behind {
+		if h.watermark < h.last {
+			behind, units = append(behind, h), append(units, h.unit)
+		}
+	}
+	if len(behind) == 0 {
+		return nil
+	}
+	parked, err := s.Parking.Parked(ctx, units)
+	if err != nil {
+		return fmt.Errorf("read the parked list: %w", err)
+	}
+	var absent, lagging []*history
+	for i, h := range behind {
+		switch {
+		case parked[i].EventID > 0:
+			page.counts.parked++
+		case h.watermark == 0:
+			absent = append(absent, h)
+		default:
+			lagging = append(lagging, h)
+		}
+	}
+	var healed counts
+	if err := s.followAll(ctx, lagging, &healed); err != nil {
+		return err
+	}
+	if err := s.foldAbsent(ctx, absent, &healed); err != nil {
+		return err
+	}
+	page.counts.parked += healed.parked
+	page.counts.failed += healed.failed
+	page.counts.written += healed.written
+	page.counts.unreadable += healed.unreadable
+	page.counts.behind += healed.written
+	return nil
+}
+
+// foldAbsent folds aggregates without a read model or a watermark from nothing. Many of
+// them may be none of the projection's: only their events tell.
+func (s *sweep) foldAbsent(ctx context.Context, absent []*history, healed *counts) error {
+	if len(absent) == 0 {
+		return nil
+	}
+	only := make(map[string]struct{}, len(absent))
+	for _, h := range absent {
+		only[h.unit.AggregateID] = struct{}{}
+	}
+	ranges := []Range{{From: eventstore.Before(absent[0].raw), Until: eventstore.After(absent[len(absent)-1].raw)}}
+	if len(absent) <= foldSingly {
+		ranges = nil
+		for _, h := range absent {
+			ranges = append(ranges, Range{From: eventstore.Before(h.raw), Until: eventstore.After(h.raw)})
+		}
+	}
+	for _, r := range ranges {
+		r.Since = s.since.Since
+		b := &build{Workers: s.Workers, target: s.target, labels: s.labels, only: only}
+		if err := b.run(ctx, r); err != nil {
+			return err
+		}
+		healed.add(b.counts)
+	}
+	return nil
+}
+
+func (s *sweep) save(ctx context.Context) error {
+	s.saved = time.Now()
+	return s.progress.Save(ctx, s.at, s.counts.asMap())
+}

@@ -1,0 +1,156 @@
+package refold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+func sweepAll(t *testing.T, w *world, j Job, set ...func(*Options)) map[string]int64 {
+	t.Helper()
+	s := &saver{saves: -1}
+	if err := newWorkers(t, w, set...).Sweep(t.Context(), j, Range{}, s); err != nil {
+		t.Fatal(err)
+	}
+	return s.r.Counts
+}
+
+func TestSweepFoldsWhatIsBehind(t *testing.T) {
+	t.Parallel()
+	customer := historyOf("customer", 2)
+	for i := range customer {
+		customer[i].aggregateType = "Customer"
+	}
+	w := newWorld()
+	for _, events := range [][]stored{historyOf("absent", 3), customer, historyOf("current", 4), historyOf("deleted", 2), historyOf("lagging", 5), historyOf("parked", 6)} {
+		w.events = append(w.events, events...)
+	}
+	w.models["current"], w.watermarks["current"] = "1,2,3,4,", 4
+	w.watermarks["deleted"] = 2
+	w.models["lagging"], w.watermarks["lagging"] = "1,2,", 2
+	w.models["parked"], w.watermarks["parked"] = "1,", 1
+	w.parked["parked"] = model.Marker{EventID: 2, Reason: "expression"}
+	for _, want := range []map[string]int64{
+		{CountAggregates: 6, CountEvents: 22, CountBehind: 2, CountParked: 1},
+		{CountAggregates: 6, CountEvents: 22, CountBehind: 0, CountParked: 1},
+	} {
+		wantCounts(t, sweepAll(t, w, testJob), want)
+		if w.models["absent"] != "1,2,3," || w.models["lagging"] != "1,2,3,4,5," || w.models["parked"] != "1," || w.models["deleted"] != "" || w.watermarks["customer"] != 0 {
+			t.Errorf("models %v, watermarks %v", w.models, w.watermarks)
+		}
+	}
+}
+
+// TestSweepLeavesTimeToTheStream: an event that arrives within the grace is no work of the
+// sweep.
+func TestSweepLeavesTimeToTheStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 20 {
+			w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 1)...)
+		}
+		lost := "a-07"
+		time.AfterFunc(20*time.Second, func() {
+			for _, e := range w.events {
+				if e.aggregate != lost {
+					w.deliver(e)
+				}
+			}
+		})
+		j := testJob
+		j.Grace = 30 * time.Second
+		start := time.Now()
+		counts := sweepAll(t, w, j)
+		wantCounts(t, counts, map[string]int64{CountBehind: 1, CountAggregates: 20})
+		if took := time.Since(start); took < 30*time.Second || took > 31*time.Second {
+			t.Errorf("took %v: every page waits for itself", took)
+		}
+		if err := w.check(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// openCounter counts the ranges that are read.
+type openCounter struct {
+	*world
+	opened int
+}
+
+func (c *openCounter) Open(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.Cursor, error) {
+	c.opened++
+	return c.world.Open(ctx, from, until, since)
+}
+
+func TestSweepReadsManyAbsentAggregatesAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.page = 500
+	for i := range 300 {
+		w.events = append(w.events, historyOf(fmt.Sprintf("a-%03d", i), 2)...)
+		if i%2 == 0 {
+			w.models[fmt.Sprintf("a-%03d", i)], w.watermarks[fmt.Sprintf("a-%03d", i)] = "1,2,", 2
+		}
+	}
+	c := &openCounter{world: w}
+	counts := sweepAll(t, w, testJob, func(o *Options) { o.Source = c })
+	wantCounts(t, counts, map[string]int64{CountBehind: 150})
+	if c.opened != 1 {
+		t.Errorf("%d ranges were read", c.opened)
+	}
+	if err := w.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSweepEndsAtEventsThatBreakTheContract: nothing can be folded of them, so an
+// aggregate that has only them before it is at its head.
+func TestSweepEndsAtEventsThatBreakTheContract(t *testing.T) {
+	t.Parallel()
+	events := historyOf("a", 4)
+	events[2].broken, events[3].broken = true, true
+	only := historyOf("b", 1)
+	only[0].broken = true
+	w := newWorld(append(events, only...)...)
+	build1(t, w)
+	for range 2 {
+		wantCounts(t, sweepAll(t, w, testJob), map[string]int64{CountBehind: 0, CountParked: 0})
+	}
+	if w.models["a"] != "1,2," || len(w.parked) != 0 {
+		t.Errorf("models %v, parked %v", w.models, w.parked)
+	}
+}
+
+// TestContinuedRangeCountsEachAggregateOnce: another worker goes on from the saved position
+// with the saved counts.
+func TestContinuedRangeCountsEachAggregateOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	for i := range 60 {
+		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 3)...)
+	}
+	workers := newWorkers(t, w)
+	workers.groupHistories = 5
+	for name, work := range map[string]func(context.Context, Job, Range, Progress) error{"build": workers.Build, "sweep": workers.Sweep} {
+		s := &saver{saves: 4, stored: true}
+		if err := work(t.Context(), testJob, s.r, s); !errors.Is(err, errKilled) {
+			t.Fatalf("%s: ended with %v", name, err)
+		}
+		if s.r.Position.IsZero() || s.r.Counts[CountAggregates] == 60 {
+			t.Fatalf("%s: saved %v at %v", name, s.r.Counts, s.r.Position)
+		}
+		if err := work(t.Context(), testJob, s.r, s); err != nil {
+			t.Fatal(err)
+		}
+		wantCounts(t, s.r.Counts, map[string]int64{CountAggregates: 60, CountEvents: 180})
+	}
+}

@@ -1,0 +1,100 @@
+package refold
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// Targets are the generations that this process serves.
+type Targets interface {
+	// Target gives a generation of a projection. It fails with [ErrUnknownTarget] if this
+	// process does not serve that.
+	Target(projection string, generation int64) (Target, error)
+}
+
+// Target is a generation of a projection. It is safe for concurrent use.
+type Target interface {
+	// Unit is an aggregate in this generation.
+	Unit(aggregateID string) model.Unit
+	// Concerns reports whether the event is of the projection's aggregate type.
+	Concerns(ev *event.Event) bool
+	// Begin starts a fold from nothing.
+	Begin() Fold
+}
+
+// Fold folds the history of one aggregate. One goroutine uses it.
+type Fold interface {
+	// Add folds events, which follow those before them. It stops before the first one that
+	// fails and says why; nil means that all are folded. It keeps no event.
+	Add(events []*event.Event) Failure
+	// Last is the last event that was folded; 0 if none was.
+	Last() int64
+	// Write is the guarded write from nothing to Last; false if nothing was folded.
+	Write(unit model.Unit) (model.Write, bool)
+}
+
+// Failure is why an event cannot be folded.
+type Failure interface {
+	error
+	// Marker parks the unit at the event. head is the last event that was seen.
+	Marker(unit model.Unit, rawAggregateID bson.RawValue, head int64) model.Marker
+}
+
+// Store loads and writes read models; see [model.Write]. An error of a whole call is
+// transient.
+type Store interface {
+	// Load may defer units, but not all of them.
+	Load(ctx context.Context, units []model.Unit) ([]model.State, error)
+	// Release says that the documents of a Load are no longer used.
+	Release(states []model.State)
+	Write(ctx context.Context, writes []model.Write) ([]model.Written, error)
+}
+
+// Parking is the list of parked units.
+type Parking interface {
+	// Parked gives the position of each unit.
+	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
+	// Park parks units durably.
+	Park(ctx context.Context, markers []model.Marker) error
+}
+
+// Follower takes one aggregate on from its watermark, with the same guards as any write.
+type Follower interface {
+	// Follow takes the aggregate one page of events towards head. The error is the
+	// context's cause.
+	Follow(ctx context.Context, unit model.Unit, rawAggregateID bson.RawValue, head int64) (Followed, error)
+}
+
+// Followed is what a page of events has brought.
+type Followed struct {
+	// Watermark is the last event in the read model.
+	Watermark int64
+	// Failure is why the aggregate goes no further; nil if it does, or has reached the
+	// head.
+	Failure error
+	// EventID and Reason belong to Failure: the event that the aggregate stops at, and a
+	// word of the parked list.
+	EventID int64
+	Reason  string
+	// Parked says that the aggregate is in the parked list for it.
+	Parked bool
+	// Transient says that the same call may succeed later.
+	Transient bool
+}
+
+// Source is the event store: an [eventstore.Reader].
+type Source interface {
+	Open(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.Cursor, error)
+	Heads(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.HeadCursor, error)
+	Read(document bson.Raw) (event.Event, error)
+	Split(ctx context.Context, n int) ([]eventstore.Position, error)
+	Count(ctx context.Context) (int64, error)
+	OperationTime(ctx context.Context) (bson.Timestamp, error)
+}
+
+var _ Source = (*eventstore.Reader)(nil)

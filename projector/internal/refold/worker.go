@@ -1,0 +1,137 @@
+package refold
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+const (
+	// defaultRanges is how many ranges a plan has. Many more than processes work at a
+	// time, so that they end at about the same time, and a lost one costs little.
+	defaultRanges = 64
+	// defaultSaveEvery is how often the position of a range is saved.
+	defaultSaveEvery = time.Second
+	// defaultFailureLimit is the one of the live stream.
+	defaultFailureLimit = 0.2
+	// defaultPatience bounds one answer of the event store.
+	defaultPatience = 2 * time.Minute
+)
+
+// Options make the workers of a process.
+type Options struct {
+	Source   Source
+	Targets  Targets
+	Store    Store
+	Parking  Parking
+	Follower Follower
+	// Pace bounds the rate of all workers of the process; nil for no bound.
+	Pace *Pace
+	// Sequence defaults to strict.
+	Sequence event.Sequence
+	// Ranges is how many ranges a plan has at most; default 64.
+	Ranges int
+	// FailureLimit is the share of a range's aggregates that may fail before the work
+	// ends with [ErrMostlyFailing]; default 0.2. It counts once 100 have failed.
+	FailureLimit float64
+	// SaveEvery is the time between two saves of a range's position; default 1 s.
+	SaveEvery time.Duration
+	// Patience bounds one answer of the event store; default 2 min.
+	Patience time.Duration
+	// Registerer may be nil: no metrics then.
+	Registerer prometheus.Registerer
+	Logger     zerolog.Logger
+}
+
+// Workers are the workers of the job kinds build and sweep. Make them with [New]. They
+// are safe for concurrent use.
+type Workers struct {
+	Options
+	strict  bool
+	metrics *metrics
+	// groupHistories and groupBytes bound a group.
+	groupHistories, groupBytes int
+}
+
+// New checks the options.
+func New(o Options) (*Workers, error) {
+	if o.Source == nil || o.Targets == nil || o.Store == nil || o.Parking == nil || o.Follower == nil {
+		return nil, errors.New("make refold workers: source, targets, store, parking and follower are required")
+	}
+	o.Ranges = cmp.Or(o.Ranges, defaultRanges)
+	o.FailureLimit = cmp.Or(o.FailureLimit, defaultFailureLimit)
+	o.SaveEvery = cmp.Or(o.SaveEvery, defaultSaveEvery)
+	o.Patience = cmp.Or(o.Patience, defaultPatience)
+	if o.Pace == nil {
+		o.Pace = NewPace(PaceOptions{})
+	}
+	return &Workers{
+		Options: o, strict: cmp.Or(o.Sequence, event.SequenceStrict) == event.SequenceStrict, metrics: newMetrics(o.Registerer),
+		groupHistories: groupHistories, groupBytes: groupBytes,
+	}, nil
+}
+
+// Plan divides the event store into ranges, and gives about how many events it has. An
+// empty store has no ranges. A build and a sweep are planned alike.
+func (w *Workers) Plan(ctx context.Context, j Job) (ranges []Range, total int64, err error) {
+	if _, err := w.Targets.Target(j.Projection, j.Generation); err != nil {
+		return nil, 0, err
+	}
+	since, err := w.Source.OperationTime(ctx)
+	if err != nil {
+		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
+	}
+	if total, err = w.Source.Count(ctx); err != nil {
+		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
+	}
+	boundaries, err := w.Source.Split(ctx, w.Ranges)
+	if err != nil {
+		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
+	}
+	if len(boundaries) == 0 && total == 0 {
+		// The count is an estimate, which may miss a store's first events.
+		if empty, err := w.empty(ctx, Range{Since: since}); err != nil || empty {
+			return nil, 0, err
+		}
+	}
+	from := eventstore.Position{}
+	for _, boundary := range boundaries {
+		ranges = append(ranges, Range{From: from, Until: boundary, Since: since})
+		from = boundary
+	}
+	return append(ranges, Range{From: from, Since: since}), total, nil
+}
+
+// empty reports whether a range has no document.
+func (w *Workers) empty(ctx context.Context, r Range) (bool, error) {
+	cursor, err := w.Source.Open(ctx, r.From, r.Until, r.Since)
+	if cursor == nil || err != nil {
+		return cursor == nil, err
+	}
+	defer w.closeCursor(ctx, cursor)
+	_, err = cursor.Next(ctx)
+	if errors.Is(err, eventstore.ErrEnd) {
+		return true, nil
+	}
+	return false, err
+}
+
+// closeTimeout bounds the end of a cursor that has not been read to its end.
+const closeTimeout = time.Second
+
+func (w *Workers) closeCursor(ctx context.Context, cursor interface{ Close(context.Context) error }) {
+	closing, cancel := mongox.Patient(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := cursor.Close(closing); err != nil {
+		w.Logger.Debug().Err(err).Msg("close a cursor on the event store")
+	}
+}
