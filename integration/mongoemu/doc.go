@@ -84,6 +84,9 @@
 //
 // # Faults
 //
+// Any client can order commands to fail by configureFailPoint, of which there is the
+// fail point failCommand, as drivers' own tests do.
+//
 // A test orders failing commands, failing writes of single documents, lost answers,
 // latency, dropped connections, interrupted change streams, killed cursors and a
 // truncated oplog through [Server]'s methods, or of another process through [Server.Handler], for which

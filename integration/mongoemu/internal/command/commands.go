@@ -28,7 +28,8 @@ func commandTable() map[string]spec {
 		"hello": {run: hello, reads: true}, "isMaster": {run: hello, reads: true}, "ismaster": {run: hello, reads: true},
 		"ping": {run: ping}, "buildInfo": {run: buildInfo}, "buildinfo": {run: buildInfo},
 		"connectionStatus": {run: connectionStatus}, "whatsmyuri": {run: whatsMyURI},
-		"getParameter": {run: getParameter, admin: true}, "getCmdLineOpts": {run: getCmdLineOpts, admin: true},
+		"configureFailPoint": {run: configureFailPoint, admin: true},
+		"getParameter":       {run: getParameter, admin: true}, "getCmdLineOpts": {run: getCmdLineOpts, admin: true},
 		"replSetGetStatus": {run: replSetGetStatus, admin: true}, "serverStatus": {run: serverStatus},
 		"collStats": {run: collStats}, "dbStats": {run: dbStats}, "dbstats": {run: dbStats},
 

@@ -35,6 +35,8 @@ type Command struct {
 	// AppName limits the fault to connections of one application name; empty for
 	// all.
 	AppName string `json:"appName,omitempty"`
+	// failPoint marks the fault of configureFailPoint, of which there is one.
+	failPoint bool
 }
 
 // Set is the faults in force. The zero Set has none.
@@ -53,6 +55,19 @@ func (s *Set) Add(c Command) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.commands = append(s.commands, &c)
+}
+
+// SetFailPoint puts a fault in force in place of the one that it was last called with;
+// nil only removes that one.
+func (s *Set) SetFailPoint(c *Command) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commands = slices.DeleteFunc(s.commands, func(c *Command) bool { return c.failPoint })
+	if c != nil {
+		point := *c
+		point.failPoint = true
+		s.commands = append(s.commands, &point)
+	}
 }
 
 // Clear removes all faults and the latency.
