@@ -51,7 +51,8 @@ bench-hot: ## Measure the hot paths by themselves, with their allocations
 	go test -run '^$$' -bench . -benchmem $(filter-out ./integration/...,$(PACKAGES))
 
 .PHONY: conformance
-conformance: ## Run the Go SDK's live tests, and scenarios through the JavaScript and Python SDKs, against sbemu (needs ports 443, 5671 and 5672)
+conformance: ## Run the Go SDK's live tests, and scenarios through the JavaScript and Python SDKs, against sbemu (needs ports 443, 5671 and 5672), and scenarios through the Node.js driver against mongoemu
+	go run ./integration/mongoemu/conformance
 	go run ./integration/sbemu/conformance
 
 .PHONY: lint
