@@ -10,7 +10,7 @@ import (
 // and in the state's database.
 var (
 	readModelsOwn = []string{"watermarks", "pipeline_owners"}
-	stateOwn      = []string{"checkpoints", "leader_leases", "quarantine", "parked", "pipeline_owners", "jobs", "job_ranges", "findings", "reconciliations", "audit"}
+	stateOwn      = []string{"checkpoints", "leader_leases", "quarantine", "parked", "pipeline_owners", "projections", "projectors", "jobs", "job_ranges", "findings", "reconciliations", "audit"}
 )
 
 // OwnCollections are all of them: all stores may share a database.

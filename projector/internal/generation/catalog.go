@@ -1,0 +1,223 @@
+package generation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// The collections in the state database.
+const (
+	CatalogName  = "projections"
+	RegistryName = "projectors"
+)
+
+// ErrConflict says that an entry has changed since it was read: read it again and decide
+// again.
+var ErrConflict = errors.New("the catalog entry was changed by another process")
+
+// ErrNotCoordinator says that another pod may drive the build.
+var ErrNotCoordinator = errors.New("this pod is not the coordinator of the projection")
+
+// Collection is what this package needs of a [*mongo.Collection]. Make it with [Open].
+type Collection interface {
+	Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error)
+	InsertOne(ctx context.Context, document any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error)
+	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
+	FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult
+	DeleteOne(ctx context.Context, filter any, opts ...options.Lister[options.DeleteOneOptions]) (*mongo.DeleteResult, error)
+	DeleteMany(ctx context.Context, filter any, opts ...options.Lister[options.DeleteManyOptions]) (*mongo.DeleteResult, error)
+}
+
+var _ Collection = (*mongo.Collection)(nil)
+
+// Open returns a collection of db as this package uses it: a majority knows of each
+// write, and reads ask the primary.
+func Open(db *mongo.Database, name string) *mongo.Collection {
+	return db.Collection(name, options.Collection().
+		SetWriteConcern(writeconcern.Majority()).
+		SetReadConcern(readconcern.Majority()).
+		SetReadPreference(readpref.Primary()))
+}
+
+// Catalog is the stored catalog of one pipeline's projections. It is safe for concurrent
+// use. Contexts should have no deadline of their own.
+type Catalog struct {
+	collection Collection
+	pipeline   string
+}
+
+// NewCatalog makes the catalog of a pipeline.
+func NewCatalog(c Collection, pipeline string) *Catalog { return &Catalog{c, pipeline} }
+
+// List gives all entries of the pipeline, by name.
+func (c *Catalog) List(ctx context.Context) (map[string]*Entry, error) {
+	cursor, err := c.collection.Find(ctx, bson.D{{Key: "pipeline", Value: c.pipeline}})
+	if err != nil {
+		return nil, fmt.Errorf("read the catalog of projections: %w", err)
+	}
+	var found []*Entry
+	if err := cursor.All(ctx, &found); err != nil {
+		return nil, fmt.Errorf("read the catalog of projections: %w", err)
+	}
+	entries := make(map[string]*Entry, len(found))
+	for _, e := range found {
+		entries[e.Name] = e
+	}
+	return entries, nil
+}
+
+// Adopt makes entries of other pipelines this one's. Only the owner of the projections'
+// names may do that.
+func (c *Catalog) Adopt(ctx context.Context, names []string) error {
+	for _, name := range names {
+		_, err := c.collection.UpdateOne(ctx,
+			bson.D{{Key: "_id", Value: name}, {Key: "pipeline", Value: bson.D{{Key: "$ne", Value: c.pipeline}}}},
+			bson.D{{Key: "$set", Value: bson.D{{Key: "pipeline", Value: c.pipeline}}}, {Key: "$inc", Value: bson.D{{Key: "revision", Value: int64(1)}}}})
+		if err != nil {
+			return fmt.Errorf("adopt the catalog entry of projection %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Write stores the change of an entry, or a new entry if old is nil. It gives the entry
+// as it is stored. The error is [ErrConflict] if the entry is not old any more.
+func (c *Catalog) Write(ctx context.Context, old, changed *Entry) (*Entry, error) {
+	return c.write(ctx, old, changed, 0)
+}
+
+// WriteAs is Write by the coordinator of that epoch. The error is [ErrConflict], too, if
+// another pod coordinates the projection since.
+func (c *Catalog) WriteAs(ctx context.Context, epoch int64, old, changed *Entry) (*Entry, error) {
+	return c.write(ctx, old, changed, epoch)
+}
+
+func (c *Catalog) write(ctx context.Context, old, changed *Entry, epoch int64) (*Entry, error) {
+	stored := changed.copy()
+	if old == nil {
+		stored.Revision = 1
+		_, err := c.collection.InsertOne(ctx, stored)
+		switch {
+		case mongo.IsDuplicateKeyError(err):
+			return nil, fmt.Errorf("create the catalog entry of projection %s: %w", changed.Name, ErrConflict)
+		case err != nil:
+			return nil, fmt.Errorf("create the catalog entry of projection %s: %w", changed.Name, err)
+		}
+		return stored, nil
+	}
+	stored.Revision = old.Revision + 1
+	filter := bson.D{{Key: "_id", Value: old.Name}, {Key: "revision", Value: old.Revision}}
+	if epoch > 0 {
+		filter = append(filter, bson.E{Key: "coordinator.epoch", Value: epoch})
+	}
+	update, err := updateOf(stored)
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.collection.UpdateOne(ctx, filter, update)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("change the catalog entry of projection %s: %w", changed.Name, err)
+	case result.MatchedCount == 0:
+		return nil, fmt.Errorf("change the catalog entry of projection %s at revision %d: %w", changed.Name, old.Revision, ErrConflict)
+	}
+	return stored, nil
+}
+
+// updateOf sets all fields of an entry but the coordinator, and removes those that it
+// does not have.
+func updateOf(e *Entry) (bson.D, error) {
+	text, err := bson.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("encode the catalog entry of projection %s: %w", e.Name, err)
+	}
+	elements, err := bson.Raw(text).Elements()
+	if err != nil {
+		return nil, fmt.Errorf("encode the catalog entry of projection %s: %w", e.Name, err)
+	}
+	absent := map[string]bool{"live": true, "building": true, "retiredAt": true, "left": true, "garbage": true, "history": true}
+	var set, unset bson.D
+	for _, element := range elements {
+		delete(absent, element.Key())
+		if element.Key() != "_id" && element.Key() != "coordinator" {
+			set = append(set, bson.E{Key: element.Key(), Value: element.Value()})
+		}
+	}
+	for field := range absent {
+		unset = append(unset, bson.E{Key: field, Value: ""})
+	}
+	update := bson.D{{Key: "$set", Value: set}}
+	if len(unset) > 0 {
+		update = append(update, bson.E{Key: "$unset", Value: unset})
+	}
+	return update, nil
+}
+
+// Remove deletes an entry. The error is [ErrConflict] if it is not e any more.
+func (c *Catalog) Remove(ctx context.Context, e *Entry) error {
+	result, err := c.collection.DeleteOne(ctx, bson.D{{Key: "_id", Value: e.Name}, {Key: "revision", Value: e.Revision}})
+	switch {
+	case err != nil:
+		return fmt.Errorf("remove the catalog entry of projection %s: %w", e.Name, err)
+	case result.DeletedCount == 0:
+		return fmt.Errorf("remove the catalog entry of projection %s: %w", e.Name, ErrConflict)
+	}
+	return nil
+}
+
+// Coordinate makes this pod the coordinator of a projection for the lease, by the
+// server's clock, if no other pod is. It gives the entry as it is then. The error is
+// [ErrNotCoordinator] if another pod is.
+func (c *Catalog) Coordinate(ctx context.Context, name, pod string, lease time.Duration) (*Entry, error) {
+	var e Entry
+	err := c.collection.FindOneAndUpdate(ctx,
+		bson.D{{Key: "_id", Value: name}, {Key: "$expr", Value: bson.D{{Key: "$not", Value: bson.A{
+			bson.D{{Key: "$gt", Value: bson.A{"$coordinator.until", "$$NOW"}}},
+		}}}}},
+		mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "coordinator", Value: bson.D{
+			{Key: "pod", Value: bson.D{{Key: "$literal", Value: pod}}},
+			{Key: "epoch", Value: bson.D{{Key: "$add", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$coordinator.epoch", int64(0)}}}, int64(1)}}}},
+			{Key: "until", Value: bson.D{{Key: "$add", Value: bson.A{"$$NOW", lease.Milliseconds()}}}},
+		}}}}}},
+		options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&e)
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return nil, fmt.Errorf("coordinate projection %s: %w", name, ErrNotCoordinator)
+	case err != nil:
+		return nil, fmt.Errorf("coordinate projection %s: %w", name, err)
+	}
+	return &e, nil
+}
+
+// Renew extends the lease of the coordinator of that epoch. The error is
+// [ErrNotCoordinator] if there is another one since.
+func (c *Catalog) Renew(ctx context.Context, name string, epoch int64, lease time.Duration) error {
+	return c.extend(ctx, name, epoch, lease, "renew the lease on projection")
+}
+
+// Release ends the lease of the coordinator of that epoch.
+func (c *Catalog) Release(ctx context.Context, name string, epoch int64) error {
+	return c.extend(ctx, name, epoch, -time.Millisecond, "release the lease on projection")
+}
+
+func (c *Catalog) extend(ctx context.Context, name string, epoch int64, lease time.Duration, what string) error {
+	result, err := c.collection.UpdateOne(ctx,
+		bson.D{{Key: "_id", Value: name}, {Key: "coordinator.epoch", Value: epoch}},
+		mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "coordinator.until", Value: bson.D{{Key: "$add", Value: bson.A{"$$NOW", lease.Milliseconds()}}}}}}}})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %s: %w", what, name, err)
+	case result.MatchedCount == 0:
+		return fmt.Errorf("%s %s: %w", what, name, ErrNotCoordinator)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package generation_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+)
+
+// stored is a catalog with the entry users.
+func stored(t *testing.T) (*generation.Catalog, *generation.Entry) {
+	t.Helper()
+	c := generation.NewCatalog(generation.Open(server.Database(t), generation.CatalogName), "p")
+	e, err := c.Write(t.Context(), nil, live("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, e
+}
+
+// read is the entry users as it is stored.
+func read(t *testing.T, c *generation.Catalog) *generation.Entry {
+	t.Helper()
+	entries, err := c.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries["users"]
+}
+
+func TestCatalogKeepsEveryField(t *testing.T) {
+	t.Parallel()
+	c, e := stored(t)
+	full := start(t, generation.Promote(start(t, e, "b"), by), "c")
+	full.Building.UUID = bson.Binary{Subtype: 4, Data: []byte("0123456789abcdef")}
+	full.Building.Jobs = generation.Jobs{Build: "x", Sweep: "y", Verify: "z"}
+	full.Building.Reason, full.Building.Pause, full.Building.Round, full.Building.AllowParked, full.Building.Parked = "because", "token", 2, 3, 4
+	at := by.At
+	full.RetiredAt, full.Garbage[0].Removed = &at, &at
+	full.Left = []generation.Left{{Collection: "left", Generation: 1, Since: at}}
+	written, err := c.Write(t.Context(), e, full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, c); !reflect.DeepEqual(got, written) || got.Revision != 2 {
+		t.Errorf("read\n%+v, written\n%+v", got, written)
+	}
+	if _, err := c.Write(t.Context(), written, e); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, c); got.Building != nil || got.RetiredAt != nil || got.Left != nil || got.Garbage != nil {
+		t.Errorf("fields that the change removed are there: %+v", got)
+	}
+}
+
+func TestOnlyOneOfTwoChangesIsWritten(t *testing.T) {
+	t.Parallel()
+	c, e := stored(t)
+	if _, err := c.Write(t.Context(), nil, live("b")); !errors.Is(err, generation.ErrConflict) {
+		t.Errorf("created twice: %v", err)
+	}
+	if _, err := c.Write(t.Context(), e, start(t, e, "b")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(t.Context(), e, start(t, e, "c")); !errors.Is(err, generation.ErrConflict) {
+		t.Errorf("changed twice from one revision: %v", err)
+	}
+	if err := c.Remove(t.Context(), e); !errors.Is(err, generation.ErrConflict) {
+		t.Errorf("removed from an old revision: %v", err)
+	}
+	if got := read(t, c); got.Building.Hash != "b" || got.Revision != 2 {
+		t.Errorf("stored is %s", say(got))
+	}
+	if err := c.Remove(t.Context(), read(t, c)); err != nil || read(t, c) != nil {
+		t.Errorf("not removed: %v", err)
+	}
+}
+
+func TestPipelinesDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	one := generation.NewCatalog(generation.Open(db, generation.CatalogName), "p")
+	two := generation.NewCatalog(generation.Open(db, generation.CatalogName), "q")
+	if _, err := one.Write(t.Context(), nil, live("a")); err != nil {
+		t.Fatal(err)
+	}
+	if read(t, two) != nil {
+		t.Error("another pipeline's projection is listed")
+	}
+	if err := two.Adopt(t.Context(), []string{"users", "none"}); err != nil {
+		t.Fatal(err)
+	}
+	if read(t, two) == nil || read(t, one) != nil {
+		t.Error("not adopted")
+	}
+}
+
+// A coordinator that was stopped for longer than its lease changes nothing any more, and
+// renewing a lease does not disturb those who change the entry.
+func TestLateCoordinatorWritesNothing(t *testing.T) {
+	t.Parallel()
+	c, e := stored(t)
+	first, err := c.Coordinate(t.Context(), "users", "$pod-1", time.Hour)
+	if err != nil || first.Coordinator.Epoch != 1 || first.Coordinator.Pod != "$pod-1" || first.Revision != e.Revision {
+		t.Fatalf("coordinator is %+v: %v", first, err)
+	}
+	if _, err := c.Coordinate(t.Context(), "users", "pod-2", time.Hour); !errors.Is(err, generation.ErrNotCoordinator) {
+		t.Errorf("a second coordinator: %v", err)
+	}
+	changed, err := c.WriteAs(t.Context(), 1, first, start(t, first, "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Renew(t.Context(), "users", 1, time.Hour); err != nil {
+		t.Error(err)
+	}
+	if got := read(t, c); got.Coordinator.Until.Before(first.Coordinator.Until) || got.Coordinator.Epoch != 1 {
+		t.Errorf("renewed to %+v from %+v", got.Coordinator, first.Coordinator)
+	}
+	if err := c.Release(t.Context(), "users", 1); err != nil {
+		t.Fatal(err)
+	}
+	second, err := c.Coordinate(t.Context(), "users", "pod-2", time.Hour)
+	if err != nil || second.Coordinator.Epoch != 2 {
+		t.Fatalf("successor is %+v: %v", second, err)
+	}
+	if _, err := c.WriteAs(t.Context(), 1, changed, generation.Promote(changed, by)); !errors.Is(err, generation.ErrConflict) {
+		t.Errorf("the late coordinator wrote: %v", err)
+	}
+	if err := c.Renew(t.Context(), "users", 1, time.Hour); !errors.Is(err, generation.ErrNotCoordinator) {
+		t.Errorf("the late coordinator renewed its lease: %v", err)
+	}
+	if _, err := c.Write(t.Context(), second, generation.Fail(second, "no", by)); err != nil {
+		t.Errorf("a change beside the coordinator: %v", err)
+	}
+}

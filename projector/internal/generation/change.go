@@ -1,0 +1,155 @@
+package generation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Author is who changes an entry, and why.
+type Author struct {
+	Who, Why string
+	At       time.Time
+}
+
+// What happens to a projection, as its history says it.
+const (
+	WhatAdopted    = "adopted"
+	WhatCreated    = "created"
+	WhatStarted    = "started"
+	WhatSuperseded = "superseded"
+	WhatCancelled  = "cancelled"
+	WhatFailed     = "failed"
+	WhatPromoted   = "promoted"
+	WhatRetired    = "retired"
+	WhatReturned   = "declared again"
+	WhatTaken      = "collection taken over"
+)
+
+func (e *Entry) record(generation int64, hash, what string, by Author) {
+	e.History = append(e.History, Record{Generation: generation, Hash: hash, What: what, At: by.At, Who: by.Who, Why: by.Why})
+	if extra := len(e.History) - maxHistory; extra > 0 {
+		e.History = slices.Delete(e.History, 0, extra)
+	}
+}
+
+// Create is the entry of a projection whose first generation is live at once: there is
+// nothing to build it from, or (adopted) its read model is there from before.
+func Create(pipeline string, d Declared, adopted bool, by Author) *Entry {
+	e := &Entry{Name: d.Name, Pipeline: pipeline, Generations: First}
+	e.Live = &Live{Generation: First, Definition: d.Definition, Since: by.At}
+	what := WhatCreated
+	if adopted {
+		what = WhatAdopted
+	}
+	e.record(First, d.Hash, what, by)
+	return e
+}
+
+// Start begins to build a definition as the next generation. A build that is under way
+// is superseded. e is nil for a projection without an entry. It is an error while a
+// generation is being promoted.
+func Start(e *Entry, pipeline string, d Declared, by Author) (*Entry, error) {
+	if e == nil {
+		e = &Entry{Name: d.Name, Pipeline: pipeline}
+	}
+	next := e.copy()
+	if err := next.discard(WhatSuperseded, by); err != nil {
+		return nil, err
+	}
+	if next.RetiredAt != nil {
+		next.RetiredAt = nil
+		if next.Live != nil {
+			next.Live.Frozen = true
+		}
+		next.record(next.Generations, d.Hash, WhatReturned, by)
+	}
+	next.Generations++
+	next.Building = &Build{
+		Generation: next.Generations, Definition: d.Definition, Shadow: ShadowName(e.Name, next.Generations),
+		State: Building, StartedAt: by.At, Who: by.Who, Why: by.Why,
+	}
+	next.record(next.Generations, d.Hash, WhatStarted, by)
+	return next, nil
+}
+
+// Cancel gives up the generation that is being built. It is an error if there is none,
+// or if it is being promoted.
+func Cancel(e *Entry, by Author) (*Entry, error) {
+	if e.Building == nil {
+		return nil, fmt.Errorf("projection %s builds no generation", e.Name)
+	}
+	next := e.copy()
+	if err := next.discard(WhatCancelled, by); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// discard makes garbage of the building generation, if there is one.
+func (e *Entry) discard(what string, by Author) error {
+	b := e.Building
+	if b == nil {
+		return nil
+	}
+	if b.State == Promoting {
+		return fmt.Errorf("generation %d of projection %s is being promoted: try again in a moment", b.Generation, e.Name)
+	}
+	e.record(b.Generation, b.Hash, what, by)
+	e.Garbage = append(e.Garbage, Garbage{Generation: b.Generation, Shadow: b.Shadow, Jobs: b.Jobs, Since: by.At})
+	e.Building = nil
+	return nil
+}
+
+// Retire says that no pod declares the projection any more. A generation that is being
+// built is given up. It is an error while one is being promoted.
+func Retire(e *Entry, by Author) (*Entry, error) {
+	next := e.copy()
+	if err := next.discard(WhatCancelled, by); err != nil {
+		return nil, err
+	}
+	at := by.At
+	next.RetiredAt = &at
+	next.record(next.Generations, next.Wanted(), WhatRetired, by)
+	return next, nil
+}
+
+// Fail ends the build for a reason. The live generation stays as it is.
+func Fail(e *Entry, reason string, by Author) *Entry {
+	next := e.copy()
+	next.Building.State, next.Building.Reason = Failed, reason
+	by.Why = reason
+	next.record(next.Building.Generation, next.Building.Hash, WhatFailed, by)
+	return next
+}
+
+// Promote makes the building generation the live one. The data of the one before become
+// garbage. If that had another collection, the collection is left behind.
+func Promote(e *Entry, by Author) *Entry {
+	next := e.copy()
+	b := next.Building
+	if old := next.Live; old != nil {
+		next.Garbage = append(next.Garbage, Garbage{Generation: old.Generation, Since: by.At})
+		if old.Collection != b.Collection {
+			next.Left = append(next.Left, Left{Collection: old.Collection, Generation: old.Generation, Since: by.At})
+		}
+	}
+	next.Left = slices.DeleteFunc(next.Left, func(l Left) bool { return l.Collection == b.Collection })
+	next.Live = &Live{Generation: b.Generation, Definition: b.Definition, Since: by.At}
+	next.Building = nil
+	by.Who, by.Why = b.Who, b.Why
+	next.record(b.Generation, b.Hash, WhatPromoted, by)
+	return next
+}
+
+// Yield gives a collection up to another projection, which has taken its name.
+func Yield(e *Entry, collection string, by Author) *Entry {
+	next := e.copy()
+	if next.Live != nil && next.Live.Collection == collection {
+		next.Garbage = append(next.Garbage, Garbage{Generation: next.Live.Generation, Since: by.At})
+		next.record(next.Live.Generation, next.Live.Hash, WhatTaken, by)
+		next.Live = nil
+	}
+	next.Left = slices.DeleteFunc(next.Left, func(l Left) bool { return l.Collection == collection })
+	return next
+}

@@ -1,0 +1,314 @@
+package generation_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+)
+
+var by = generation.Author{Who: "pod", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+
+// users declares the projection users with a definition.
+func users(hash string) generation.Declared {
+	return generation.Declared{Name: "users", Definition: generation.Definition{Hash: hash, Text: "text of " + hash, Collection: "userReadModels"}}
+}
+
+// pod is an alive pod with that declaration of users.
+func pod(hash string) generation.Registration {
+	return generation.Registration{Pod: "pod-" + hash, Declares: []generation.Declaration{{Projection: "users", Hash: hash}}}
+}
+
+func entriesOf(all ...*generation.Entry) map[string]*generation.Entry {
+	entries := map[string]*generation.Entry{}
+	for _, e := range all {
+		if e != nil {
+			entries[e.Name] = e
+		}
+	}
+	return entries
+}
+
+// live is users with a live definition.
+func live(hash string) *generation.Entry { return generation.Create("p", users(hash), false, by) }
+
+// start builds another definition.
+func start(t interface{ Fatal(...any) }, e *generation.Entry, hash string) *generation.Entry {
+	next, err := generation.Start(e, "p", users(hash), by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func in(e *generation.Entry, state generation.State) *generation.Entry {
+	next := *e
+	building := *e.Building
+	building.State = state
+	next.Building = &building
+	return &next
+}
+
+func retired(t *testing.T, e *generation.Entry) *generation.Entry {
+	t.Helper()
+	next, err := generation.Retire(e, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// say describes an entry: live/building(state).
+func say(e *generation.Entry) string {
+	if e == nil {
+		return "none"
+	}
+	var b strings.Builder
+	if e.Live != nil {
+		fmt.Fprintf(&b, "live %d %s", e.Live.Generation, e.Live.Hash)
+		if e.Live.Frozen {
+			b.WriteString(" frozen")
+		}
+	}
+	if e.Building != nil {
+		fmt.Fprintf(&b, " %s %d %s", e.Building.State, e.Building.Generation, e.Building.Hash)
+	}
+	if e.RetiredAt != nil {
+		b.WriteString(" retired")
+	}
+	for _, g := range e.Garbage {
+		fmt.Fprintf(&b, " garbage %d", g.Generation)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	other := generation.Create("p", generation.Declared{Name: "people", Definition: users("o").Definition}, false, by)
+	for name, test := range map[string]struct {
+		entries  map[string]*generation.Entry
+		declares string
+		alive    []generation.Registration
+		empty    bool
+		known    bool
+		// want is the entry after the change; empty for no change.
+		want    string
+		changed bool
+	}{
+		"nothing to build from":                                                 {declares: "a", empty: true, want: "live 1 a"},
+		"a read model from before the catalog is adopted":                       {declares: "a", known: true, want: "live 1 a"},
+		"a new projection is built":                                             {declares: "a", want: "building 1 a"},
+		"a renamed projection does not adopt the read model of its predecessor": {entries: entriesOf(other), declares: "a", known: true, want: "building 1 a"},
+		"nor does it take its collection while there is nothing to build from":  {entries: entriesOf(other), declares: "a", empty: true, want: "building 1 a"},
+		"an unchanged definition":                                               {entries: entriesOf(live("a")), declares: "a"},
+		"a changed definition is built":                                         {entries: entriesOf(live("a")), declares: "b", alive: []generation.Registration{pod("a"), pod("b")}, want: "live 1 a building 2 b", changed: true},
+		"what is being built":                                                   {entries: entriesOf(start(t, live("a"), "b")), declares: "b"},
+		"a pod with the old file follows":                                       {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
+		"a rollback during the build":                                           {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 1 a garbage 2"},
+		"a definition that changes again":                                       {entries: entriesOf(start(t, live("a"), "b")), declares: "c", alive: []generation.Registration{pod("b"), pod("c")}, want: "live 1 a building 3 c garbage 2", changed: true},
+		"but not during the promotion":                                          {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "c"},
+		"no rollback during the promotion":                                      {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "a"},
+		"a failed build is not repeated":                                        {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "b"},
+		"a failed build is superseded":                                          {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"a failed build and a rollback":                                         {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
+		"an old pod after the promotion":                                        {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
+		"a rollback after the promotion":                                        {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 2 b building 3 a garbage 1", changed: true},
+		"a retired projection declared again":                                   {entries: entriesOf(retired(t, live("a"))), declares: "a", want: "live 1 a frozen building 2 a"},
+		"the same with another definition":                                      {entries: entriesOf(retired(t, live("a"))), declares: "b", want: "live 1 a frozen building 2 b", changed: true},
+		"and back again while it is built":                                      {entries: entriesOf(start(t, retired(t, live("a")), "b")), declares: "a", want: "live 1 a frozen building 3 a garbage 2", changed: true},
+		"retired during its first build":                                        {entries: entriesOf(retired(t, start(t, nil, "a"))), declares: "a", want: "building 2 a garbage 1"},
+		"a collection that another took":                                        {entries: entriesOf(generation.Yield(live("a"), "userReadModels", by)), declares: "a", want: "building 2 a garbage 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changes := generation.Decide(generation.View{
+				Pipeline: "p", Entries: test.entries, Declares: []generation.Declared{users(test.declares)},
+				Alive: test.alive, Empty: test.empty, Known: map[string]bool{"users": test.known},
+			}, by)
+			got, changed := "", false
+			if len(changes) > 0 {
+				got, changed = say(changes[0].New), changes[0].Changed
+			}
+			if got != test.want || changed != test.changed || len(changes) > 1 {
+				t.Errorf("decided %q (a changed definition: %t), want %q (%t)", got, changed, test.want, test.changed)
+			}
+		})
+	}
+}
+
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	building := start(t, live("a"), "b")
+	prepared := in(building, generation.Building)
+	prepared.Building.UUID = bson.Binary{Subtype: 4, Data: []byte("0123456789abcdef")}
+	for name, test := range map[string]struct {
+		entry *generation.Entry
+		want  string
+	}{
+		"live":                          {live("a"), "1 userReadModels;"},
+		"before there is a collection":  {building, "1 userReadModels;"},
+		"building":                      {prepared, "1 userReadModels;2 users.generation-2 building defers;"},
+		"catching up":                   {in(prepared, generation.CatchingUp), "1 userReadModels;2 users.generation-2 building;"},
+		"promoting":                     {in(prepared, generation.Promoting), "1 userReadModels;2 users.generation-2 building;"},
+		"failed":                        {in(prepared, generation.Failed), "1 userReadModels;"},
+		"retired":                       {retired(t, prepared), ""},
+		"declared again, still a stale": {start(t, retired(t, live("a")), "a"), ""},
+	} {
+		got := ""
+		for _, target := range generation.Targets(entriesOf(test.entry)) {
+			got += fmt.Sprint(target.Generation, " ", target.Collection)
+			if target.Building {
+				got += " building"
+			}
+			if target.Defers {
+				got += " defers"
+			}
+			got += ";"
+		}
+		if got != test.want {
+			t.Errorf("%s: targets are %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestUndeclaredProjections(t *testing.T) {
+	t.Parallel()
+	entries := entriesOf(live("a"), retired(t, &generation.Entry{Name: "gone", Live: &generation.Live{}}), &generation.Entry{Name: "old"})
+	if got := generation.Undeclared(entries, []generation.Registration{pod("b")}); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("undeclared are %v", got)
+	}
+}
+
+// Pods with various files start and stop in any order, and builds end well or badly.
+// Whatever happened, the catalog comes to rest as soon as the pods do; and if they all
+// declare the same then, that is what the projection has or gets.
+func TestDecisionsComeToRest(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var entry *generation.Entry
+		alive := map[string]generation.Registration{}
+		given := map[int64]bool{}
+		decide := func(hash string) bool {
+			changes := generation.Decide(generation.View{
+				Pipeline: "p", Entries: entriesOf(entry), Declares: []generation.Declared{users(hash)},
+				Alive: registrations(alive), Empty: rapid.Bool().Draw(t, "empty"),
+			}, by)
+			if len(changes) == 0 {
+				return false
+			}
+			before := entry
+			entry = changes[0].New
+			if before != nil && before.Live != nil && entry.Live == nil {
+				t.Fatalf("a decision has taken the live generation away: %s, %s", say(before), say(entry))
+			}
+			if b := entry.Building; b != nil && (before == nil || before.Building == nil || before.Building.Generation != b.Generation) {
+				if given[b.Generation] {
+					t.Fatalf("generation %d was given twice", b.Generation)
+				}
+				given[b.Generation] = true
+			}
+			return true
+		}
+		decideAll := func() (changed bool) {
+			for _, r := range registrations(alive) {
+				changed = decide(r.Declares[0].Hash) || changed
+			}
+			return changed
+		}
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			hash := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "hash")
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0, 1:
+				alive[hash] = pod(hash)
+				decide(hash)
+			case 2:
+				delete(alive, hash)
+			case 3:
+				if entry != nil && entry.Building != nil && entry.Building.State == generation.Building {
+					entry = in(entry, generation.Promoting)
+				}
+			case 4:
+				if entry != nil && entry.Building != nil {
+					if entry.Building.State == generation.Promoting {
+						entry = generation.Promote(entry, by)
+					} else {
+						entry = generation.Fail(entry, "no reason", by)
+					}
+				}
+			case 5:
+				decideAll()
+			}
+		}
+		if entry != nil && entry.Building != nil && entry.Building.State == generation.Promoting {
+			entry = generation.Promote(entry, by)
+		}
+		for round := 0; decideAll(); round++ {
+			if round > 5 {
+				t.Fatalf("the pods %v do not agree: %s", alive, say(entry))
+			}
+		}
+		if len(alive) == 1 {
+			for hash := range alive {
+				if entry.Wanted() != hash {
+					t.Fatalf("all pods declare %s, and the catalog wants %s", hash, say(entry))
+				}
+			}
+		}
+	})
+}
+
+func registrations(alive map[string]generation.Registration) []generation.Registration {
+	var all []generation.Registration
+	for _, hash := range []string{"a", "b", "c"} {
+		if r, ok := alive[hash]; ok {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	t.Parallel()
+	e := live("a")
+	for i := range 100 {
+		e = generation.Promote(start(t, e, fmt.Sprint(i)), by)
+	}
+	if n := len(e.History); n != 20 || e.Generations != 101 || e.Live.Generation != 101 {
+		t.Errorf("%d records, generation %d of %d", n, e.Live.Generation, e.Generations)
+	}
+}
+
+func TestCollectionThatWasLeftIsKept(t *testing.T) {
+	t.Parallel()
+	moved := users("b")
+	moved.Collection = "people"
+	e, err := generation.Start(live("a"), "p", moved, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e = generation.Promote(e, by)
+	if len(e.Left) != 1 || e.Left[0].Collection != "userReadModels" || !e.Uses("userReadModels") || !e.Uses("people") {
+		t.Errorf("left is %v", e.Left)
+	}
+	e = generation.Promote(start(t, e, "c"), by)
+	if len(e.Left) != 1 || e.Left[0].Collection != "people" {
+		t.Errorf("after the way back, left is %v", e.Left)
+	}
+}
+
+func TestRefusalNamesTheDifferenceAndTheCommand(t *testing.T) {
+	t.Parallel()
+	c := generation.Change{Old: live("a"), Declared: users("b")}
+	text := c.Refusal([]string{"- x: 1", "+ x: 2"}).Error()
+	for _, part := range []string{"users", "definition b", "has a", "\n  - x: 1\n  + x: 2", "projector projections rebuild users"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %q", part, text)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package generation_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+)
+
+func registry(db *mongo.Database, pod, pipeline string) *generation.Registry {
+	return generation.NewRegistry(generation.Open(db, generation.RegistryName), generation.Registration{
+		Pod: pod, Pipeline: pipeline, Host: "host", StartedAt: by.At,
+		Declares: []generation.Declaration{{Projection: "users", Hash: "$a"}},
+	})
+}
+
+func TestPodsSeeEachOther(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	one, two, foreign := registry(db, "$one", "p"), registry(db, "two", "p"), registry(db, "three", "q")
+	for _, r := range []*generation.Registry{one, two, foreign} {
+		if err := r.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two.Set([]generation.Serving{{Projection: "users", Generation: 2, Defers: true}}, []generation.Pausing{{Projection: "users", Token: "$t"}})
+	if err := two.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alive, err := one.Alive(t.Context())
+	if err != nil || len(alive) != 2 {
+		t.Fatalf("alive are %+v: %v", alive, err)
+	}
+	if r := alive[0]; r.Pod != "$one" || r.Host != "host" || r.Declares[0].Hash != "$a" || len(r.Serves) != 0 || r.StartedAt.IsZero() {
+		t.Errorf("the first is %+v", r)
+	}
+	if r := alive[1]; r.Serves[0] != (generation.Serving{Projection: "users", Generation: 2, Defers: true}) || r.Paused[0].Token != "$t" {
+		t.Errorf("the second is %+v", r)
+	}
+	if lease := time.Until(alive[0].Until); lease < generation.Lease-10*time.Second || lease > generation.Lease {
+		t.Errorf("the lease is %v", lease)
+	}
+	if err := two.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if alive, err := one.Alive(t.Context()); err != nil || len(alive) != 1 {
+		t.Errorf("after one has left, alive are %+v: %v", alive, err)
+	}
+	if err := two.Trusted(); !errors.Is(err, generation.ErrUntrusted) {
+		t.Errorf("the one that has left trusts itself: %v", err)
+	}
+}
+
+func TestExpiredRegistrationsAreNotAliveAndGo(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	r := registry(db, "one", "p")
+	now := time.Now()
+	for pod, until := range map[string]time.Time{"expired": now.Add(-time.Minute), "forgotten": now.Add(-2 * time.Hour)} {
+		if _, err := db.Collection(generation.RegistryName).InsertOne(t.Context(), bson.D{{Key: "_id", Value: pod}, {Key: "pipeline", Value: "p"}, {Key: "until", Value: until}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if alive, err := r.Alive(t.Context()); err != nil || len(alive) != 0 {
+		t.Errorf("alive are %+v: %v", alive, err)
+	}
+	if err := r.Clean(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var left []bson.M
+	cursor, err := db.Collection(generation.RegistryName).Find(t.Context(), bson.D{})
+	if err == nil {
+		err = cursor.All(t.Context(), &left)
+	}
+	if err != nil || len(left) != 1 || left[0]["_id"] != "expired" {
+		t.Errorf("left are %v: %v", left, err)
+	}
+}
+
+// fakeRegistry answers registrations as a test says.
+type fakeRegistry struct {
+	generation.Collection
+	update func(context.Context) error
+}
+
+func (f *fakeRegistry) UpdateOne(ctx context.Context, _, _ any, _ ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error) {
+	return &mongo.UpdateResult{}, f.update(ctx)
+}
+
+// The trust of a pod ends before its registration does, counted from the start of the
+// last renewal that succeeded: the server may have carried it out at once and answered
+// late.
+func TestTrustEndsBeforeTheRegistration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var fails error
+		slow := time.Duration(0)
+		f := &fakeRegistry{update: func(context.Context) error {
+			<-time.After(slow)
+			return fails
+		}}
+		r := generation.NewRegistry(f, generation.Registration{Pod: "one"})
+		trusts := func(want bool) {
+			t.Helper()
+			if err := r.Trusted(); (err == nil) != want || err != nil && !errors.Is(err, generation.ErrUntrusted) {
+				t.Errorf("trusted: %v, want %t", err, want)
+			}
+		}
+		trusts(false)
+		slow = 10 * time.Second
+		if err := r.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		trusts(true)
+		<-time.After(generation.Lease - 5*time.Second - slow - time.Millisecond)
+		trusts(true)
+		<-time.After(time.Millisecond)
+		trusts(false)
+		fails = errors.New("no primary")
+		if err := r.Register(t.Context()); !errors.Is(err, fails) {
+			t.Errorf("error %v", err)
+		}
+		trusts(false)
+		fails = nil
+		if err := r.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		trusts(true)
+	})
+}
