@@ -1,0 +1,388 @@
+package rebuild
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+)
+
+// Catalog is the part of [generation.Catalog] that a coordinator uses.
+type Catalog interface {
+	List(ctx context.Context) (map[string]*generation.Entry, error)
+	Coordinate(ctx context.Context, name, pod string, lease time.Duration) (*generation.Entry, error)
+	Renew(ctx context.Context, name string, epoch int64, lease time.Duration) error
+	Release(ctx context.Context, name string, epoch int64) error
+	WriteAs(ctx context.Context, epoch int64, old, changed *generation.Entry) (*generation.Entry, error)
+	Write(ctx context.Context, old, changed *generation.Entry) (*generation.Entry, error)
+}
+
+var _ Catalog = (*generation.Catalog)(nil)
+
+// Pods lists the alive pods.
+type Pods interface {
+	Alive(ctx context.Context) ([]generation.Registration, error)
+}
+
+// JobKind is what a job does.
+type JobKind string
+
+// The kinds.
+const (
+	JobBuild  JobKind = "build"
+	JobSweep  JobKind = "sweep"
+	JobVerify JobKind = "verify"
+)
+
+// JobSpec describes a job on a building generation.
+type JobSpec struct {
+	ID         string
+	Kind       JobKind
+	Projection string
+	Generation int64
+	// Repair makes a verification repair what it finds.
+	Repair bool
+	// Who and Why are those of the build.
+	Who, Why string
+}
+
+// JobState is where a job stands.
+type JobState struct {
+	// Done says that it has ended well, Failed that it never will; neither while it works
+	// or is paused.
+	Done, Failed bool
+	// Reason says why it failed, or what it waits for.
+	Reason string
+	// Findings is how many read models a verification found wrong.
+	Findings int64
+}
+
+// Jobs are carried out by any number of pods.
+type Jobs interface {
+	// Ensure creates a job. One that exists stays as it is.
+	Ensure(ctx context.Context, spec JobSpec) error
+	State(ctx context.Context, id string) (JobState, error)
+	// Cancel ends a job. It is no error if the job has ended or does not exist.
+	Cancel(ctx context.Context, id, reason string) error
+}
+
+// Collections are those of the read models' database.
+type Collections interface {
+	// Prepare creates the shadow collection, with the options, indexes and shard key of
+	// the collection like if there is one, and gives its UUID. One that exists already is
+	// completed.
+	Prepare(ctx context.Context, shadow, like string) (bson.Binary, error)
+	// Names gives the collections whose names start so.
+	Names(ctx context.Context, prefix string) ([]string, error)
+	// Rename gives a collection another name. If another collection has that, drop says
+	// whether it is dropped, in the same instant, or the collection from stays. It is no
+	// error if there is no collection from, or if it stays.
+	Rename(ctx context.Context, from, to string, drop bool) error
+	// Where gives the name that the collection of that UUID has at one moment; empty if
+	// there is none.
+	Where(ctx context.Context, uuid bson.Binary) (string, error)
+	// Drop drops a collection, if it exists.
+	Drop(ctx context.Context, name string) error
+}
+
+// Data are the side watermarks and markers.
+type Data interface {
+	// Remove removes some of those of a generation, and reports whether none is left.
+	Remove(ctx context.Context, projection string, generation int64) (done bool, err error)
+	// Parked counts the parked aggregates of a generation.
+	Parked(ctx context.Context, projection string, generation int64) (int64, error)
+}
+
+const (
+	// lease is how long a coordinator may be silent, by the server's clock.
+	lease = 10 * time.Second
+	// renewal is how often it renews its lease.
+	renewal = 3 * time.Second
+	// tick is how often a pod looks for work, watch how often it looks at the jobs of a
+	// build that it drives, and busy how soon the next step follows if there is one.
+	tick  = 2 * time.Second
+	watch = 500 * time.Millisecond
+	busy  = 100 * time.Millisecond
+	// pauseTimeout is how long pods may take to pause before the promotion is called off,
+	// and pauseRetry is when it is tried again. The projection stands still meanwhile.
+	pauseTimeout = 3 * time.Second
+	pauseRetry   = 10 * time.Second
+	// lost is how long the collection that was built may be nowhere before the build fails.
+	lost = 10 * time.Second
+	// linger is how long garbage and unknown shadow collections are kept in view.
+	linger = time.Hour
+)
+
+// Options make a [Coordinator].
+type Options struct {
+	// Pod is this pod's name in the registry.
+	Pod         string
+	Catalog     Catalog
+	Pods        Pods
+	Jobs        Jobs
+	Collections Collections
+	Data        Data
+	Logger      zerolog.Logger
+}
+
+// Coordinator drives the builds that no other pod drives. Make it with [New].
+type Coordinator struct {
+	Options
+	// held are the leases of this pod, by projection.
+	held map[string]*hold
+	// seen are unknown shadow collections since when they were seen first.
+	seen map[string]time.Time
+	// failing are the projections whose last step failed, until when they rest.
+	failing map[string]time.Time
+}
+
+// hold is a lease on a projection.
+type hold struct {
+	epoch   int64
+	renewed time.Time
+	// pausing is the token of a pause that this pod began under this lease, before it
+	// renamed anything, and paused when that was.
+	pausing string
+	paused  time.Time
+	// retry is when the next promotion may begin.
+	retry time.Time
+	// gone is since when the collection that was built cannot be found.
+	gone time.Time
+	// ended is the failed generation whose jobs are cancelled.
+	ended int64
+}
+
+// New makes a coordinator.
+func New(o Options) *Coordinator {
+	return &Coordinator{Options: o, held: map[string]*hold{}, seen: map[string]time.Time{}, failing: map[string]time.Time{}}
+}
+
+// Run drives builds until ctx ends, and then releases its leases. Errors are logged and
+// retried.
+func (c *Coordinator) Run(ctx context.Context) error {
+	for {
+		pause := c.round(ctx)
+		select {
+		case <-ctx.Done():
+			c.release(context.WithoutCancel(ctx))
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (c *Coordinator) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for name, h := range c.held {
+		if err := c.Catalog.Release(ctx, name, h.epoch); err != nil && !errors.Is(err, generation.ErrNotCoordinator) {
+			c.Logger.Debug().Err(err).Str("projection", name).Msg("lease not released; it expires")
+			return
+		}
+	}
+}
+
+// round makes a step of each build that this pod may drive, and says when the next round
+// is due.
+func (c *Coordinator) round(ctx context.Context) time.Duration {
+	entries, err := c.Catalog.List(ctx)
+	if err != nil {
+		c.warn(ctx, err, "", "catalog not read; retrying")
+		return tick
+	}
+	pause := tick
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if !work(entries[name]) || time.Now().Before(c.failing[name]) {
+			continue
+		}
+		next, err := c.drive(ctx, name, entries)
+		switch {
+		case errors.Is(err, generation.ErrNotCoordinator), errors.Is(err, generation.ErrConflict):
+			// Another pod was faster: look again.
+		case err != nil:
+			c.failing[name] = time.Now().Add(tick)
+			c.warn(ctx, err, name, "step of the rebuild failed; retrying")
+		}
+		pause = min(pause, next)
+	}
+	c.dropUnknown(ctx, entries)
+	return pause
+}
+
+func (c *Coordinator) warn(ctx context.Context, err error, projection, message string) {
+	if ctx.Err() == nil {
+		c.Logger.Warn().Err(err).Str("projection", projection).Msg(message)
+	}
+}
+
+// work reports whether an entry needs a coordinator.
+func work(e *generation.Entry) bool { return e.Building != nil || len(e.Garbage) > 0 }
+
+// drive makes one step of a projection under this pod's lease, and says when the next one
+// is due.
+func (c *Coordinator) drive(ctx context.Context, name string, entries map[string]*generation.Entry) (time.Duration, error) {
+	e, err := c.coordinate(ctx, entries[name])
+	if err != nil || e == nil {
+		return tick, err
+	}
+	all := maps.Clone(entries)
+	all[name] = e
+	s := &step{Coordinator: c, hold: c.held[name], entries: all, entry: e}
+	if e.Building != nil {
+		if err := s.build(ctx); err != nil {
+			return tick, err
+		}
+	}
+	more, err := s.collect(ctx)
+	switch b := s.entry.Building; {
+	case err != nil:
+		return tick, err
+	case more, s.entry.Revision != e.Revision, b != nil && b.State == generation.Promoting:
+		return busy, nil
+	case b != nil:
+		return watch, nil
+	}
+	return tick, nil
+}
+
+// coordinate takes or renews the lease on a projection, and gives its entry; nil if
+// another pod has the lease.
+func (c *Coordinator) coordinate(ctx context.Context, e *generation.Entry) (*generation.Entry, error) {
+	h := c.held[e.Name]
+	if h != nil && e.Coordinator.Epoch != h.epoch {
+		c.Logger.Warn().Str("projection", e.Name).Str("coordinator", e.Coordinator.Pod).Msg("another pod coordinates the rebuild now")
+		delete(c.held, e.Name)
+		h = nil
+	}
+	if h == nil {
+		// The other pod's lease is the server's to judge; asking it too often is a waste.
+		if e.Coordinator.Pod != c.Pod && time.Until(e.Coordinator.Until) > 0 && time.Until(e.Coordinator.Until) <= lease {
+			return nil, nil
+		}
+		taken, err := c.Catalog.Coordinate(ctx, e.Name, c.Pod, lease)
+		if err != nil {
+			return nil, err
+		}
+		c.held[e.Name] = &hold{epoch: taken.Coordinator.Epoch, renewed: time.Now()}
+		return taken, nil
+	}
+	if time.Since(h.renewed) < renewal {
+		return e, nil
+	}
+	now := time.Now()
+	if err := c.Catalog.Renew(ctx, e.Name, h.epoch, lease); err != nil {
+		if errors.Is(err, generation.ErrNotCoordinator) {
+			delete(c.held, e.Name)
+		}
+		return nil, err
+	}
+	h.renewed = now
+	return e, nil
+}
+
+// step is one step of one projection.
+type step struct {
+	*Coordinator
+	hold *hold
+	// entries are all of the catalog, and entry is the projection's.
+	entries map[string]*generation.Entry
+	entry   *generation.Entry
+}
+
+func (s *step) author() generation.Author { return generation.Author{Who: s.Pod, At: time.Now()} }
+
+// log is for lines about the building generation.
+func (s *step) log() *zerolog.Logger {
+	b := s.entry.Building
+	logger := s.Logger.With().Str("projection", s.entry.Name).Int64("generation", b.Generation).Str("hash", b.Hash).Logger()
+	return &logger
+}
+
+// change writes the building generation as do has changed it.
+func (s *step) change(ctx context.Context, do func(b *generation.Build)) error {
+	next := *s.entry
+	building := *s.entry.Building
+	next.Building = &building
+	do(&building)
+	return s.write(ctx, &next)
+}
+
+func (s *step) write(ctx context.Context, next *generation.Entry) error {
+	stored, err := s.Catalog.WriteAs(ctx, s.hold.epoch, s.entry, next)
+	if err != nil {
+		return err
+	}
+	s.entry = stored
+	return nil
+}
+
+// enter moves the building generation to another state.
+func (s *step) enter(ctx context.Context, state generation.State, do func(b *generation.Build)) error {
+	from := s.entry.Building.State
+	err := s.change(ctx, func(b *generation.Build) {
+		b.State, b.Reason = state, ""
+		if do != nil {
+			do(b)
+		}
+	})
+	if err == nil {
+		s.log().Info().Str("from", string(from)).Str("to", string(state)).Str("reason", s.entry.Building.Reason).Msg("rebuild changed its state")
+	}
+	return err
+}
+
+// wait says in the catalog what the build waits for.
+func (s *step) wait(ctx context.Context, reason string) error {
+	if s.entry.Building.Reason == reason {
+		return nil
+	}
+	if err := s.change(ctx, func(b *generation.Build) { b.Reason = reason }); err != nil {
+		return err
+	}
+	s.log().Info().Str("state", string(s.entry.Building.State)).Str("reason", reason).Msg("rebuild waits")
+	return nil
+}
+
+// fail ends the build.
+func (s *step) fail(ctx context.Context, reason string) error {
+	s.log().Error().Str("state", string(s.entry.Building.State)).Str("reason", reason).Msg("rebuild failed; the live generation is untouched")
+	return s.write(ctx, generation.Fail(s.entry, reason, s.author()))
+}
+
+// run has a job of the building generation carried out. id is its id as the entry has
+// it, empty if it is not created yet, and set stores it. The result is nil until the job
+// is done or the build has failed.
+func (s *step) run(ctx context.Context, id string, spec JobSpec, set func(b *generation.Build, id string)) (*JobState, error) {
+	b := s.entry.Building
+	spec.Projection, spec.Generation, spec.Who, spec.Why = s.entry.Name, b.Generation, b.Who, cmp.Or(b.Why, "rebuild")
+	if id == "" {
+		if err := s.Jobs.Ensure(ctx, spec); err != nil {
+			return nil, err
+		}
+		return nil, s.change(ctx, func(b *generation.Build) { set(b, spec.ID) })
+	}
+	state, err := s.Jobs.State(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case state.Failed:
+		return nil, s.fail(ctx, fmt.Sprintf("job %s: %s", id, cmp.Or(state.Reason, "failed")))
+	case !state.Done:
+		return nil, s.wait(ctx, state.Reason)
+	}
+	return &state, nil
+}
+
+// jobID is the id of a job: always the same for the same work, so that a successor finds
+// the job of a coordinator that was killed after creating it.
+func (s *step) jobID(kind JobKind, round int) string {
+	return fmt.Sprintf("%s.%d.%s-%d", s.entry.Name, s.entry.Building.Generation, kind, round)
+}

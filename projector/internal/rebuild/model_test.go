@@ -1,0 +1,257 @@
+package rebuild_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run is one run of the model.
+type run struct {
+	*world
+	coordinators []*coordinator
+	started      int
+}
+
+// coordinator is one that runs step by step.
+type coordinator struct {
+	*actor
+	pod    *pod
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// start starts a coordinator with a pod of its own.
+func (r *run) start() {
+	r.started++
+	p := &pod{name: fmt.Sprintf("pod-%d", r.started)}
+	r.pods[p.name] = p
+	r.poll(p)
+	a := &actor{world: r.world, ask: make(chan struct{}), answer: make(chan struct{}), killed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &coordinator{actor: a, pod: p, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(c.ended)
+		_ = rebuild.New(rebuild.Options{Pod: p.name, Catalog: a, Pods: a, Jobs: a, Collections: a, Data: a, Logger: zerolog.Nop()}).Run(ctx)
+	}()
+	r.coordinators = append(r.coordinators, c)
+}
+
+// kill ends a coordinator wherever it is, as SIGKILL does: its operation may have been
+// carried out or not, and its pod says nothing more.
+func (c *coordinator) kill() {
+	c.cancel()
+	close(c.killed)
+	<-c.ended
+}
+
+// step lets a coordinator carry one operation out, or take the answer of one, if it wants
+// to.
+func (c *coordinator) step() bool {
+	synctest.Wait()
+	select {
+	case <-c.ask:
+		c.answer <- struct{}{}
+		synctest.Wait()
+		return true
+	default:
+		return false
+	}
+}
+
+// decide declares a definition, as the follower of a pod does.
+func (r *run) decide(hash string) {
+	e := r.entry()
+	by := generation.Author{Who: "test", At: time.Now()}
+	if e == nil {
+		r.create(readers).generation = generation.First
+		r.reader = r.collections[readers].uuid
+		_, _ = r.replace(nil, generation.Create("", declared(hash), false, by), 0)
+		return
+	}
+	if e.Wanted() == hash {
+		return
+	}
+	if next, err := generation.Start(e, "", declared(hash), by); err == nil {
+		_, _ = r.replace(e, next, 0)
+	}
+}
+
+// settle lets everything go on without disturbance until nothing more is to be done, or
+// the building generation has reached a state.
+func (r *run) settle(until generation.State) {
+	r.parked = 0
+	for range 4000 {
+		e := r.entry()
+		if e.Building == nil && len(e.Garbage) == 0 || e.Building != nil && (e.Building.State == generation.Failed || e.Building.State == until) {
+			return
+		}
+		for _, c := range r.coordinators {
+			for range 10 {
+				if !c.step() {
+					break
+				}
+			}
+			r.see()
+		}
+		if until != "" && r.entry().Building != nil && r.entry().Building.State == until {
+			return
+		}
+		for _, p := range r.pods {
+			if !p.dead {
+				for r.project(p); p.writing != 0; {
+					r.project(p)
+				}
+				r.poll(p)
+			}
+		}
+		r.work(0)
+		if len(e.Garbage) > 0 && e.Building == nil {
+			<-time.After(20 * time.Second)
+			continue
+		}
+		<-time.After(500 * time.Millisecond)
+	}
+}
+
+// Coordinators are killed and stopped between any two operations, pods are stopped and
+// wake up, the definition changes again, verification finds something or aggregates are
+// parked. Readers always see a whole collection, no event that was settled is missing in
+// it, and at the end the projection has a live generation and no garbage.
+func TestRebuildSurvivesAnything(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		// The schedule is drawn before: rapid's own control flow must not cross the bubble.
+		schedule := rapid.SliceOfN(rapid.IntRange(0, 1<<20), 100, 500).Draw(rt, "schedule")
+		draw := func(n int) int {
+			if len(schedule) == 0 {
+				return 0
+			}
+			v := schedule[0]
+			schedule = schedule[1:]
+			return v % n
+		}
+		var broken error
+		var log []string
+		synctest.Test(t, func(*testing.T) {
+			r := &run{world: newWorld()}
+			r.decide("a")
+			r.start()
+			for range 2 {
+				for _, p := range r.pods {
+					r.poll(p)
+				}
+			}
+			hashes := 1
+			asleep := map[*coordinator]bool{}
+			r.decide("h1")
+			r.settle(generation.States()[draw(4)])
+			for len(schedule) > 0 {
+				switch draw(20) {
+				case 0:
+					if hashes < 4 {
+						hashes++
+						r.decide(fmt.Sprint("h", hashes))
+						log = append(log, "declare another")
+					}
+				case 1:
+					if len(r.coordinators) < 4 {
+						r.start()
+						log = append(log, "start")
+					}
+				case 2:
+					if len(r.coordinators) > 1 {
+						i := draw(len(r.coordinators))
+						r.coordinators[i].kill()
+						r.coordinators[i].pod.dead = true
+						r.coordinators = append(r.coordinators[:i], r.coordinators[i+1:]...)
+						log = append(log, "kill")
+					}
+				case 3:
+					if len(r.coordinators) > 0 {
+						c := r.coordinators[draw(len(r.coordinators))]
+						asleep[c] = !asleep[c]
+						log = append(log, "stop or continue")
+					}
+				case 4:
+					<-time.After([]time.Duration{time.Second, 5 * time.Second, 11 * time.Second, 31 * time.Second}[draw(4)])
+					log = append(log, "time passes")
+				case 5:
+					r.work(int64(draw(5) / 4))
+				case 6:
+					r.parked = int64(draw(2))
+				case 7, 8:
+					if p := r.pods[fmt.Sprintf("pod-%d", 1+draw(r.started))]; !p.dead {
+						r.poll(p)
+					}
+				case 9, 10, 11:
+					if p := r.pods[fmt.Sprintf("pod-%d", 1+draw(r.started))]; !p.dead {
+						r.project(p)
+					}
+				default:
+					moved := false
+					for _, c := range r.coordinators {
+						if !asleep[c] {
+							for range 1 + draw(6) {
+								moved = c.step() || moved
+							}
+						}
+					}
+					if !moved {
+						<-time.After(500 * time.Millisecond)
+					}
+				}
+				r.see()
+				if r.broken != nil {
+					break
+				}
+			}
+			// Stopped coordinators wake up in the middle of what they were doing.
+			if len(r.coordinators) == 0 {
+				r.start()
+			}
+			r.settle("")
+			e := r.entry()
+			for _, c := range r.coordinators {
+				c.kill()
+			}
+			if r.broken == nil {
+				r.broken = r.check(e)
+			}
+			broken = r.broken
+		})
+		if broken != nil {
+			rt.Fatalf("%v\nafter %v", broken, log)
+		}
+	})
+}
+
+// check says what is wrong at the end.
+func (r *run) check(e *generation.Entry) error {
+	switch b := e.Building; {
+	case e.Live == nil:
+		return fmt.Errorf("there is no live generation: %+v", e)
+	case b != nil && b.State != generation.Failed:
+		return fmt.Errorf("generation %d is still %s: %s", b.Generation, b.State, b.Reason)
+	case b == nil && len(e.Garbage) > 0:
+		return fmt.Errorf("garbage is left: %+v", e.Garbage)
+	case b == nil:
+		for number := int64(1); number < e.Generations; number++ {
+			if number != e.Live.Generation && !r.removed[number] {
+				return fmt.Errorf("data of generation %d were not removed", number)
+			}
+		}
+	}
+	return nil
+}

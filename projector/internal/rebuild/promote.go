@@ -1,0 +1,119 @@
+package rebuild
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+)
+
+// promote gives the new collection the readers' name, as soon as every alive pod has
+// paused the projection's writes.
+func (s *step) promote(ctx context.Context) error {
+	running, err := s.notPaused(ctx)
+	if err != nil {
+		return err
+	}
+	if len(running) > 0 {
+		return s.awaitPause(ctx, running)
+	}
+	s.hold.pausing = "" // From here on, nobody calls the promotion off.
+	b := s.entry.Building
+	promoted, err := s.rename(ctx)
+	if err != nil || !promoted {
+		return err
+	}
+	log := s.log()
+	if err := s.write(ctx, generation.Promote(s.entry, s.author())); err != nil {
+		return err
+	}
+	log.Info().Str("collection", b.Collection).Dur("took", time.Since(b.StartedAt)).Msg("generation is live")
+	return nil
+}
+
+// notPaused names the alive pods that may still write the projection.
+func (s *step) notPaused(ctx context.Context) ([]string, error) {
+	alive, err := s.Pods.Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want := generation.Pausing{Projection: s.entry.Name, Token: s.entry.Building.Pause}
+	var running []string
+	own := false
+	for _, r := range alive {
+		own = own || r.Pod == s.Pod
+		if !slices.Contains(r.Paused, want) {
+			running = append(running, r.Pod)
+		}
+	}
+	if !own {
+		running = append(running, s.Pod)
+	}
+	return running, nil
+}
+
+// awaitPause calls the promotion off if pods take too long to pause, so that the
+// projection's writes go on. Only the coordinator that began the pause may do that.
+func (s *step) awaitPause(ctx context.Context, running []string) error {
+	if s.hold.pausing != s.entry.Building.Pause || time.Since(s.hold.paused) < pauseTimeout {
+		return nil
+	}
+	s.hold.pausing, s.hold.retry = "", time.Now().Add(pauseRetry)
+	return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
+		b.Pause, b.Reason = "", "pods that did not pause in time: "+strings.Join(running, ", ")
+	})
+}
+
+// rename moves the new collection to this coordinator's own name, from wherever it or a
+// predecessor has left it, and from there to the readers'. It reports whether the
+// collection has the readers' name.
+func (s *step) rename(ctx context.Context) (bool, error) {
+	b := s.entry.Building
+	own := generation.PromotionName(b.Shadow, s.hold.epoch)
+	at, err := s.Collections.Where(ctx, b.UUID)
+	switch {
+	case err != nil:
+		return false, err
+	case at == b.Collection:
+		return true, nil
+	case at == "":
+		return false, s.missing(ctx)
+	case at != own:
+		if err := s.Collections.Rename(ctx, at, own, false); err != nil {
+			return false, err
+		}
+		// While this coordinator slept, its successor may have moved the collection, and a
+		// stopped pod may have made a namesake that was renamed in its place. Nobody else
+		// gives a collection the own name, so what has it now keeps it until a successor
+		// comes.
+		now, err := s.Collections.Where(ctx, b.UUID)
+		if err != nil {
+			return false, err
+		}
+		if now != own {
+			return false, s.renounce(ctx)
+		}
+	}
+	s.hold.gone = time.Time{}
+	return false, s.Collections.Rename(ctx, own, b.Collection, true)
+}
+
+// missing fails the build if its collection stays nowhere to be found.
+func (s *step) missing(ctx context.Context) error {
+	if s.hold.gone.IsZero() {
+		s.hold.gone = time.Now()
+	}
+	if time.Since(s.hold.gone) < lost {
+		return nil
+	}
+	return s.fail(ctx, fmt.Sprintf("collection %s, in which the generation was built, is gone", s.entry.Building.Shadow))
+}
+
+// renounce ends this coordinator's lease: under the next epoch it has another own name.
+func (s *step) renounce(ctx context.Context) error {
+	delete(s.held, s.entry.Name)
+	return s.Catalog.Release(ctx, s.entry.Name, s.hold.epoch)
+}

@@ -1,0 +1,264 @@
+package rebuild_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
+)
+
+// inWorld runs a test with one coordinator that has just begun to build a second
+// definition.
+func inWorld(t *testing.T, test func(r *run)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &run{world: newWorld()}
+		r.decide("a")
+		r.start()
+		for _, p := range r.pods {
+			r.poll(p)
+		}
+		r.decide("b")
+		defer func() {
+			for _, c := range r.coordinators {
+				c.kill()
+			}
+		}()
+		test(r)
+		if r.broken != nil {
+			t.Error(r.broken)
+		}
+	})
+}
+
+// pass lets time pass for the coordinators, while no pod and no job does anything.
+func (r *run) pass(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		for _, c := range r.coordinators {
+			for c.step() {
+			}
+		}
+		r.see()
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+func (r *run) state() generation.State {
+	if r.entry().Building == nil {
+		return ""
+	}
+	return r.entry().Building.State
+}
+
+func TestPromotionWaitsForEveryAlivePod(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(r *run) {
+		slow := &pod{name: "slow"}
+		r.pods["slow"] = slow
+		r.settle(generation.Promoting)
+		for _, p := range r.pods {
+			if p != slow {
+				r.poll(p)
+			}
+		}
+		r.pass(2 * time.Second)
+		if r.state() != generation.Promoting || r.collections["users.generation-2"] == nil {
+			t.Fatalf("the generation is %q while a pod writes", r.state())
+		}
+		r.poll(slow)
+		r.pass(time.Second)
+		if r.state() != "" || r.entry().Live.Generation != 2 {
+			t.Errorf("the generation is %q when all have paused", r.state())
+		}
+	})
+}
+
+func TestPromotionIsCalledOffIfAPodDoesNotPause(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(r *run) {
+		r.pods["slow"] = &pod{name: "slow"}
+		r.settle(generation.Promoting)
+		r.pass(4 * time.Second)
+		if b := r.entry().Building; b == nil || b.State != generation.Verifying || b.Pause != "" || !strings.Contains(b.Reason, "slow") {
+			t.Errorf("the generation is %+v", b)
+		}
+		r.settle("")
+		if r.entry().Live.Generation != 2 {
+			t.Error("it was not tried again")
+		}
+	})
+}
+
+func TestStoppedPodHoldsThePromotionOnlyUntilItsLeaseEnds(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(r *run) {
+		stopped := &pod{name: "stopped"}
+		r.pods["stopped"] = stopped
+		r.settle(generation.Promoting)
+		stopped.dead = true
+		r.settle("")
+		if r.entry().Live.Generation != 2 {
+			t.Errorf("the generation is %q", r.state())
+		}
+	})
+}
+
+func TestFindingsAreRepairedOnceAndThenFailTheBuild(t *testing.T) {
+	t.Parallel()
+	for name, findings := range map[string][]int64{"repaired": {3, 3, 0}, "still wrong": {3, 3, 1}} {
+		inWorld(t, func(r *run) {
+			r.settle(generation.Verifying)
+			for _, n := range findings {
+				r.pass(time.Second)
+				r.work(n)
+			}
+			for _, p := range r.pods {
+				r.poll(p)
+			}
+			r.pass(time.Second)
+			var repairs int
+			for _, spec := range r.specs {
+				if spec.Repair {
+					repairs++
+				}
+			}
+			b := r.entry().Building
+			if failed := b.State == generation.Failed; failed != (name == "still wrong") || repairs != 1 {
+				t.Errorf("%s: the generation is %s (%s) after %d repairs", name, b.State, b.Reason, repairs)
+			}
+			if b.State == generation.Failed && (!strings.Contains(b.Reason, "1 read models differ") || r.entry().Live.Generation != 1) {
+				t.Errorf("%s: %s", name, b.Reason)
+			}
+		})
+	}
+}
+
+func TestFailedJobFailsTheBuild(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(r *run) {
+		r.pass(3 * time.Second)
+		r.jobs["users.2.build-0"] = rebuild.JobState{Failed: true, Reason: "cancelled by an operator"}
+		r.pass(2 * time.Second)
+		if b := r.entry().Building; b.State != generation.Failed || !strings.Contains(b.Reason, "cancelled by an operator") {
+			t.Errorf("the generation is %s: %s", b.State, b.Reason)
+		}
+		r.decide("c")
+		r.settle("")
+		if r.entry().Live.Hash != "c" || r.entry().Live.Generation != 3 {
+			t.Errorf("live is %+v", r.entry().Live)
+		}
+	})
+}
+
+func TestParkedAggregatesHoldThePromotionBack(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(r *run) {
+		r.settle(generation.Verifying)
+		r.parked = 2
+		r.pass(time.Second)
+		r.work(0)
+		r.pass(2 * time.Second)
+		b := r.entry().Building
+		if b.State != generation.Verifying || b.Parked != 2 || !strings.Contains(b.Reason, "2 parked aggregates") {
+			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
+		}
+		before := b.Round
+		r.settle("")
+		if e := r.entry(); e.Live.Generation != 2 {
+			t.Errorf("not promoted when they are healed: %+v", e.Building)
+		}
+		if _, again := r.specs["users.2.verify-2"]; !again {
+			t.Errorf("what was healed after round %d was not verified", before)
+		}
+	})
+}
+
+func TestAllowedParkedAggregatesDoNotHoldThePromotionBack(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(r *run) {
+		e := *r.entry()
+		building := *e.Building
+		building.AllowParked = 2
+		e.Building = &building
+		if _, err := r.replace(r.entry(), &e, 0); err != nil {
+			t.Fatal(err)
+		}
+		r.settle(generation.Verifying)
+		r.parked = 2
+		r.pass(time.Second)
+		r.work(0)
+		r.pass(time.Second)
+		if r.state() != generation.Promoting {
+			t.Errorf("the generation is %s: %s", r.state(), r.entry().Building.Reason)
+		}
+	})
+}
+
+// A renamed projection takes the collection of its predecessor, but only when no pod
+// declares that any more.
+func TestRetiredProjectionGivesItsCollectionUp(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(r *run) {
+		by := generation.Author{At: time.Now()}
+		other := generation.Create("", generation.Declared{Name: "people", Definition: generation.Definition{Collection: readers}}, false, by)
+		if _, err := r.replace(nil, other, 0); err != nil {
+			t.Fatal(err)
+		}
+		r.settle(generation.Verifying)
+		r.pass(time.Second)
+		r.work(0)
+		r.pass(time.Second)
+		if b := r.entry().Building; b.State != generation.Verifying || !strings.Contains(b.Reason, "belongs to projection people") {
+			t.Fatalf("the generation is %s: %s", b.State, b.Reason)
+		}
+		gone, err := generation.Retire(r.entries["people"], by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.replace(r.entries["people"], gone, 0); err != nil {
+			t.Fatal(err)
+		}
+		r.settle("")
+		if r.entry().Live.Generation != 2 || r.entries["people"].Live != nil {
+			t.Errorf("people is %+v", r.entries["people"])
+		}
+	})
+}
+
+func TestBuildFailsIfItsCollectionIsGone(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(r *run) {
+		r.settle(generation.Promoting)
+		delete(r.collections, "users.generation-2")
+		for _, p := range r.pods {
+			r.poll(p)
+		}
+		r.pass(15 * time.Second)
+		if b := r.entry().Building; b.State != generation.Failed || !strings.Contains(b.Reason, "is gone") {
+			t.Errorf("the generation is %s: %s", b.State, b.Reason)
+		}
+	})
+}
+
+func TestUnknownShadowIsDroppedAfterAnHour(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(r *run) {
+		r.settle("")
+		for _, name := range []string{"users.generation-1", "users.generation-2.promotion-1", "users.generation-9", "others.generation-1", "users.generations"} {
+			r.create(name)
+		}
+		r.pass(55 * time.Minute)
+		if r.collections["users.generation-1"] == nil {
+			t.Error("dropped early")
+		}
+		r.pass(10 * time.Minute)
+		for name, kept := range map[string]bool{"users.generation-1": false, "users.generation-2.promotion-1": false, "users.generation-9": true, "others.generation-1": true, "users.generations": true, readers: true} {
+			if (r.collections[name] != nil) != kept {
+				t.Errorf("%s is kept: %t", name, !kept)
+			}
+		}
+	})
+}

@@ -1,0 +1,422 @@
+package rebuild_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
+)
+
+// events are those that a collection holds.
+type events map[int]bool
+
+// collection is one of the read models' database.
+type collection struct {
+	uuid bson.Binary
+	// generation is that of its documents.
+	generation int64
+	events     events
+}
+
+// world is a model of everything around the coordinators: one projection, its catalog
+// entry, collections, pods and jobs. Events are numbers: a pod that settles one has
+// written it into the collections of all targets that it serves.
+type world struct {
+	entries     map[string]*generation.Entry
+	collections map[string]*collection
+	uuids       byte
+	pods        map[string]*pod
+	jobs        map[string]rebuild.JobState
+	specs       map[string]rebuild.JobSpec
+	removed     map[int64]bool
+	// settled are all events, stored those of the event store.
+	settled, stored events
+	last            int
+	// parked is how many aggregates are.
+	parked int64
+	// broken is the first thing that must not happen.
+	broken error
+	// reader is the collection under the readers' name when it was last seen.
+	reader bson.Binary
+}
+
+// pod is one projector: what it believes, and what it has told the registry.
+type pod struct {
+	name       string
+	registered generation.Registration
+	until      time.Time
+	targets    []generation.Target
+	paused     string
+	known      bool
+	// writing is the event that the pod is writing, 0 for none; stale says that its guard
+	// matched nothing.
+	writing int
+	stale   bool
+	// dead says that it was killed.
+	dead bool
+}
+
+const readers = "userReadModels"
+
+func newWorld() *world {
+	w := &world{
+		entries: map[string]*generation.Entry{}, collections: map[string]*collection{}, pods: map[string]*pod{},
+		jobs: map[string]rebuild.JobState{}, specs: map[string]rebuild.JobSpec{}, removed: map[int64]bool{}, settled: events{}, stored: events{},
+	}
+	return w
+}
+
+func declared(hash string) generation.Declared {
+	return generation.Declared{Name: "users", Definition: generation.Definition{Hash: hash, Collection: readers}}
+}
+
+func (w *world) fail(format string, args ...any) {
+	if w.broken == nil {
+		w.broken = fmt.Errorf(format, args...)
+	}
+}
+
+func (w *world) create(name string) *collection {
+	w.uuids++
+	w.collections[name] = &collection{uuid: bson.Binary{Subtype: 4, Data: []byte{w.uuids}}, events: events{}}
+	return w.collections[name]
+}
+
+func (w *world) entry() *generation.Entry { return w.entries["users"] }
+
+// replace is the compare-and-swap of the catalog.
+func (w *world) replace(old, changed *generation.Entry, epoch int64) (*generation.Entry, error) {
+	stored := w.entries[changed.Name]
+	if old == nil && stored != nil || old != nil && (stored == nil || stored.Revision != old.Revision) || epoch > 0 && stored.Coordinator.Epoch != epoch {
+		return nil, generation.ErrConflict
+	}
+	next := *changed
+	next.Revision = 1
+	if stored != nil {
+		next.Revision, next.Coordinator = stored.Revision+1, stored.Coordinator
+	}
+	w.entries[changed.Name] = &next
+	return &next, nil
+}
+
+// see is a look of a reader: there always is a collection, and it is the live one or the
+// one that is just being promoted.
+func (w *world) see() {
+	e := w.entry()
+	if e == nil || e.Live == nil {
+		return
+	}
+	c := w.collections[readers]
+	if c == nil {
+		w.fail("readers see no collection")
+		return
+	}
+	if !slices.Equal(c.uuid.Data, w.reader.Data) {
+		if b := e.Building; b == nil || b.State != generation.Promoting || !slices.Equal(b.UUID.Data, c.uuid.Data) {
+			w.fail("readers see a collection that is not being promoted")
+		}
+		w.reader = c.uuid
+	}
+	for n := range w.settled {
+		if !c.events[n] {
+			w.fail("readers miss event %d, which was settled", n)
+			return
+		}
+	}
+}
+
+// poll is one round of a pod: it renews its registration and follows the catalog.
+func (w *world) poll(p *pod) {
+	if p.until.Before(time.Now()) {
+		// It was counted out: others may have gone on without it.
+		p.paused, p.known = "", false
+		if p.writing == 0 {
+			p.targets = nil
+		}
+	}
+	p.until = time.Now().Add(generation.Lease)
+	if p.known && p.writing == 0 {
+		e := w.entry()
+		p.paused = ""
+		if e != nil && e.Building != nil && e.Building.State == generation.Promoting {
+			p.paused = e.Building.Pause
+		}
+		p.targets = generation.Targets(w.entries)
+	}
+	p.known = true
+	p.registered = generation.Registration{Pod: p.name}
+	for _, t := range p.targets {
+		if !p.known {
+			break
+		}
+		p.registered.Serves = append(p.registered.Serves, generation.Serving{Projection: t.Projection, Generation: t.Generation, Defers: t.Defers})
+	}
+	if p.paused != "" {
+		p.registered.Paused = []generation.Pausing{{Projection: "users", Token: p.paused}}
+	}
+}
+
+// project lets a pod write an event into the first of its targets, or the event that is
+// under way into the others. Then the pod settles the event, if it may.
+func (w *world) project(p *pod) {
+	if p.writing == 0 {
+		if p.paused != "" || len(p.targets) == 0 {
+			return
+		}
+		w.last++
+		w.stored[w.last] = true
+		p.writing = w.last
+		p.stale = !w.put(p.targets[0], p.writing)
+		return
+	}
+	for _, t := range p.targets[1:] {
+		w.put(t, p.writing)
+	}
+	if time.Now().Before(p.until.Add(-5*time.Second)) && !p.stale && !p.targets[0].Building {
+		w.settled[p.writing] = true
+	}
+	p.writing = 0
+}
+
+// put writes an event into a target, and reports whether a guard has matched: a write of
+// another generation has no effect.
+func (w *world) put(t generation.Target, event int) bool {
+	c := w.collections[t.Collection]
+	if c == nil {
+		c = w.create(t.Collection) // as MongoDB does
+		c.generation = t.Generation
+	}
+	if c.generation != t.Generation {
+		return false
+	}
+	c.events[event] = true
+	return true
+}
+
+// work lets one job do all that it has to.
+func (w *world) work(findings int64) {
+	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
+		state, spec := w.jobs[id], w.specs[id]
+		if state.Done || state.Failed {
+			continue
+		}
+		e := w.entry()
+		if e.Building == nil || e.Building.Generation != spec.Generation {
+			continue // no pod has the target
+		}
+		c := w.collections[e.Building.Shadow]
+		if c == nil {
+			continue
+		}
+		if spec.Kind != rebuild.JobVerify || spec.Repair {
+			maps.Copy(c.events, w.stored)
+		}
+		w.jobs[id] = rebuild.JobState{Done: true, Findings: findings}
+		return
+	}
+}
+
+// actor is one coordinator's view of the world. Each operation asks the schedule before it
+// is carried out and again before it is answered; an actor that was killed gets no answer.
+type actor struct {
+	*world
+	ask    chan struct{}
+	answer chan struct{}
+	killed chan struct{}
+}
+
+var errKilled = errors.New("killed")
+
+func (a *actor) gate() error {
+	select {
+	case a.ask <- struct{}{}:
+	case <-a.killed:
+		return errKilled
+	}
+	select {
+	case <-a.answer:
+		return nil
+	case <-a.killed:
+		return errKilled
+	}
+}
+
+func do[T any](a *actor, operation func() (T, error)) (T, error) {
+	var none T
+	if err := a.gate(); err != nil {
+		return none, err
+	}
+	result, err := operation()
+	if stopped := a.gate(); stopped != nil {
+		return none, stopped
+	}
+	return result, err
+}
+
+func (a *actor) List(context.Context) (map[string]*generation.Entry, error) {
+	return do(a, func() (map[string]*generation.Entry, error) { return maps.Clone(a.entries), nil })
+}
+
+func (a *actor) Coordinate(_ context.Context, name, pod string, lease time.Duration) (*generation.Entry, error) {
+	return do(a, func() (*generation.Entry, error) {
+		e := *a.entries[name]
+		if e.Coordinator.Until.After(time.Now()) {
+			return nil, generation.ErrNotCoordinator
+		}
+		e.Coordinator = generation.Coordinator{Pod: pod, Epoch: e.Coordinator.Epoch + 1, Until: time.Now().Add(lease)}
+		a.entries[name] = &e
+		return &e, nil
+	})
+}
+
+func (a *actor) Renew(_ context.Context, name string, epoch int64, lease time.Duration) error {
+	_, err := do(a, func() (bool, error) {
+		e := *a.entries[name]
+		if e.Coordinator.Epoch != epoch {
+			return false, generation.ErrNotCoordinator
+		}
+		e.Coordinator.Until = time.Now().Add(lease)
+		a.entries[name] = &e
+		return true, nil
+	})
+	return err
+}
+
+func (a *actor) Release(ctx context.Context, name string, epoch int64) error {
+	return a.Renew(ctx, name, epoch, -1)
+}
+
+func (a *actor) WriteAs(_ context.Context, epoch int64, old, changed *generation.Entry) (*generation.Entry, error) {
+	return do(a, func() (*generation.Entry, error) { return a.replace(old, changed, epoch) })
+}
+
+func (a *actor) Write(_ context.Context, old, changed *generation.Entry) (*generation.Entry, error) {
+	return do(a, func() (*generation.Entry, error) { return a.replace(old, changed, 0) })
+}
+
+func (a *actor) Alive(context.Context) ([]generation.Registration, error) {
+	return do(a, func() ([]generation.Registration, error) {
+		var alive []generation.Registration
+		for _, name := range slices.Sorted(maps.Keys(a.pods)) {
+			if p := a.pods[name]; p.until.After(time.Now()) {
+				alive = append(alive, p.registered)
+			}
+		}
+		return alive, nil
+	})
+}
+
+func (a *actor) Ensure(_ context.Context, spec rebuild.JobSpec) error {
+	_, err := do(a, func() (bool, error) {
+		if _, ok := a.jobs[spec.ID]; !ok {
+			a.jobs[spec.ID], a.specs[spec.ID] = rebuild.JobState{}, spec
+		}
+		return true, nil
+	})
+	return err
+}
+
+func (a *actor) State(_ context.Context, id string) (rebuild.JobState, error) {
+	return do(a, func() (rebuild.JobState, error) {
+		state, ok := a.jobs[id]
+		if !ok {
+			a.fail("the entry names job %s, which was never created", id)
+		}
+		return state, nil
+	})
+}
+
+func (a *actor) Cancel(_ context.Context, id, reason string) error {
+	_, err := do(a, func() (bool, error) {
+		if state, ok := a.jobs[id]; ok && !state.Done {
+			a.jobs[id] = rebuild.JobState{Failed: true, Reason: reason}
+		}
+		return true, nil
+	})
+	return err
+}
+
+func (a *actor) Prepare(_ context.Context, shadow, _ string) (bson.Binary, error) {
+	return do(a, func() (bson.Binary, error) {
+		c := a.collections[shadow]
+		if c == nil {
+			c = a.create(shadow)
+			c.generation, _ = strconv.ParseInt(strings.TrimPrefix(shadow, "users.generation-"), 10, 64)
+		}
+		return c.uuid, nil
+	})
+}
+
+func (a *actor) Names(_ context.Context, prefix string) ([]string, error) {
+	return do(a, func() ([]string, error) {
+		var names []string
+		for name := range a.collections {
+			if strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return names, nil
+	})
+}
+
+func (a *actor) Rename(_ context.Context, from, to string, drop bool) error {
+	_, err := do(a, func() (bool, error) {
+		c := a.collections[from]
+		if c == nil || a.collections[to] != nil && !drop {
+			return true, nil
+		}
+		delete(a.collections, from)
+		a.collections[to] = c
+		a.see()
+		return true, nil
+	})
+	return err
+}
+
+func (a *actor) Where(_ context.Context, uuid bson.Binary) (string, error) {
+	return do(a, func() (string, error) {
+		for name, c := range a.collections {
+			if slices.Equal(c.uuid.Data, uuid.Data) {
+				return name, nil
+			}
+		}
+		return "", nil
+	})
+}
+
+func (a *actor) Drop(_ context.Context, name string) error {
+	_, err := do(a, func() (bool, error) {
+		if name == readers {
+			a.fail("the readers' collection was dropped")
+		}
+		delete(a.collections, name)
+		return true, nil
+	})
+	return err
+}
+
+func (a *actor) Remove(_ context.Context, projection string, number int64) (bool, error) {
+	return do(a, func() (bool, error) {
+		if e := a.entries[projection]; e.Live != nil && e.Live.Generation == number || e.Building != nil && e.Building.Generation == number {
+			a.fail("data of generation %d are removed, which is in use", number)
+		}
+		if projection == "users" {
+			a.removed[number] = true
+		}
+		return true, nil
+	})
+}
+
+func (a *actor) Parked(context.Context, string, int64) (int64, error) {
+	return do(a, func() (int64, error) { return a.parked, nil })
+}
