@@ -84,8 +84,9 @@ func ids(from, to int64) []int64 {
 
 func TestDrainsManySessionsInOrder(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		want := make(map[string]int64)
 		for i := range 40 {
 			key := fmt.Sprintf("user-%d", i)
@@ -106,8 +107,9 @@ func TestDrainsManySessionsInOrder(t *testing.T) {
 // given up before their first message is here.
 func TestDrainsOverALongWay(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(200*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
+		broker := newBroker(200*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots = 1 })
 		for i := range 4 {
 			key := fmt.Sprint("far-", i)
@@ -149,8 +151,9 @@ func TestConnectsToAFarBrokerWhenIdle(t *testing.T) {
 
 func TestStopsFastWhenIdle(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", 1)
 		s := start(t, broker, newModel(time.Millisecond), nil)
 		s.settled(t, time.Second)
@@ -165,8 +168,8 @@ func TestStopsFastWhenIdle(t *testing.T) {
 
 func TestFinishesWhatItHasReceived(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", ids(1, 50)...)
 		s := start(t, broker, newModel(time.Second), nil)
 		pause(t.Context(), 200*time.Millisecond)
@@ -182,8 +185,8 @@ func TestFinishesWhatItHasReceived(t *testing.T) {
 
 func TestDrainTimeout(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", 1)
 		m := newModel(time.Minute)
 		s := start(t, broker, m, func(o *drain.Options) { o.DrainTimeout = 3 * time.Second })
@@ -201,8 +204,8 @@ func TestDrainTimeout(t *testing.T) {
 
 func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots = 32 })
 		for i := range 32 {
 			key := fmt.Sprint("burst-", i)
@@ -230,8 +233,8 @@ func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 
 func TestIdleSessionsMakeRoom(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		for i := range 4 {
 			key := fmt.Sprint("first-", i)
 			broker.send(key, key, 1)
@@ -260,8 +263,8 @@ func TestIdleSessionsMakeRoom(t *testing.T) {
 
 func TestBusySessionsTakeTurns(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.SessionTenure = 1, 10*time.Second
 		})
@@ -284,8 +287,8 @@ func TestBusySessionsTakeTurns(t *testing.T) {
 
 func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		var down atomic.Bool
 		down.Store(true)
 		broker.acceptErr = func() error {
@@ -347,8 +350,8 @@ func TestOptionsAreChecked(t *testing.T) {
 
 func TestMetricsAreLinted(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", 1)
 		s := start(t, broker, newModel(time.Millisecond), nil)
 		s.settled(t, time.Second)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
@@ -17,6 +18,8 @@ import (
 // azservicebus v1.11: see the methods of fakeReceiver for what it does to its
 // callers.
 type fakeBroker struct {
+	// direct gives out receivers as package sessions does, instead of the SDK's.
+	direct  bool
 	rtt     time.Duration
 	lockFor time.Duration
 	// moment is the time that passes, unlike in a bubble, before a caller receives
@@ -267,7 +270,11 @@ func (c *fakeConnection) Accept(ctx context.Context, wait time.Duration) (drain.
 		b.mu.Unlock()
 	}()
 	until := time.Now().Add(wait)
-	pause(ctx, 15*b.rtt)
+	cost := 15 * b.rtt
+	if b.direct {
+		cost = b.rtt
+	}
+	pause(ctx, cost)
 	if fail != nil {
 		if err := fail(); err != nil {
 			return drain.Accepted{}, err
@@ -288,7 +295,12 @@ func (c *fakeConnection) Accept(ctx context.Context, wait time.Duration) (drain.
 				b.order = append(slices.DeleteFunc(b.order, func(o string) bool { return o == id }), id)
 				lockedUntil := link.lockedUntil
 				b.mu.Unlock()
-				return drain.Accepted{Receiver: link, SessionID: id, LockedUntil: lockedUntil}, nil
+				accepted := drain.Accepted{Receiver: link, SessionID: id, LockedUntil: lockedUntil}
+				if b.direct {
+					accepted.Receiver = &directReceiver{link, make(map[*azservicebus.ReceivedMessage]struct{})}
+					accepted.InOrder = true
+				}
+				return accepted, nil
 			}
 		}
 		b.mu.Unlock()

@@ -3,7 +3,6 @@ package drain_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
@@ -13,8 +12,8 @@ import (
 // another event than the one that ended the tenure before.
 func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		broker.send("bucket", "a", 3)
 		broker.send("bucket", "a", 2)
@@ -32,9 +31,9 @@ func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
 // than the process remembers the failure of a store.
 func TestGapTimeGoesOnWhileOtherSessionsHaveTheirTurn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		const sessions, tenure, parkAfter = 8, 2 * time.Second, time.Second
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		for i := range sessions {
 			broker.send(fmt.Sprint("bucket-", i), fmt.Sprint("aggregate-", i), 2)

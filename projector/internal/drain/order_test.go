@@ -33,7 +33,9 @@ type chaos struct {
 	// beginning.
 	trickle, moment, again time.Duration
 	deaf, increasing       bool
-	poison                 bool
+	// direct is whether the receivers are those of package sessions.
+	direct bool
+	poison bool
 }
 
 func drawChaos(t *rapid.T) chaos {
@@ -65,6 +67,7 @@ func drawChaos(t *rapid.T) chaos {
 		deaf:       rapid.Bool().Draw(t, "deaf"),
 		increasing: rapid.Bool().Draw(t, "increasing"),
 		poison:     rapid.Bool().Draw(t, "poison"),
+		direct:     rapid.Bool().Draw(t, "direct"),
 	}
 }
 
@@ -75,7 +78,7 @@ func (c chaos) run(t *testing.T) error {
 	random := rand.New(rand.NewPCG(c.seed, 1))
 	percent := func(n int) bool { return random.IntN(100) < n }
 	broker := newFakeBroker(c.rtt, c.lock)
-	broker.moment, broker.again = c.moment, c.again
+	broker.moment, broker.again, broker.direct = c.moment, c.again, c.direct
 	m := newModel(c.latency)
 	m.deaf, m.increasing = c.deaf, c.increasing
 	if c.increasing {
@@ -235,9 +238,9 @@ func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attem
 // notice.
 func TestNothingOvertakesWhatWasForgotten(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		const held, events = 4, 20
-		broker := newFakeBroker(2*time.Millisecond, 30*time.Second)
+		broker := newBroker(2*time.Millisecond, 30*time.Second)
 		m := newModel(time.Millisecond)
 		m.increasing = true
 		h := &withholding{model: m}

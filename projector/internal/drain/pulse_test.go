@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
@@ -13,8 +12,8 @@ import (
 // A slot shows life only where its handler's calls return.
 func TestPulse(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, 10*time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, 10*time.Minute)
 		pulse := &pulse{}
 		h := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
 		s := start(t, broker, newModel(0), func(o *drain.Options) {

@@ -17,8 +17,8 @@ import (
 
 func TestRenewsTheLock(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, 30*time.Second)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, 30*time.Second)
 		var renewals atomic.Int64
 		broker.renewErr = func() error {
 			// Two of three fail.
@@ -102,8 +102,8 @@ func (h *blocked) Handle(ctx context.Context, batch []*drain.Delivery, _ drain.A
 
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.sendBody("bucket", "no event", []byte("{}"))
 		broker.send("bucket", "a", ids(1, 6)...)
 		broker.send("bucket", "b", ids(1, 6)...)
@@ -124,8 +124,8 @@ func TestDeadLetters(t *testing.T) {
 
 func TestGapIsRepaired(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		m.store["a"] = 9
 		broker.send("bucket", "a", 4, 5, 9)
@@ -144,8 +144,8 @@ func TestGapIsRepaired(t *testing.T) {
 
 func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		// More than a session holds, before and after what can be applied.
 		broker.send("bucket", "stuck", ids(2, 1500)...)
@@ -178,8 +178,8 @@ func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
 
 func TestSlowSettlingIsBounded(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.settleDelay = time.Minute
 		broker.send("a", "a", ids(1, 20)...)
 		s := start(t, broker, newModel(time.Millisecond), nil)
@@ -197,8 +197,8 @@ func TestSlowSettlingIsBounded(t *testing.T) {
 
 func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		for range 3 {
 			broker.send("a", "a", ids(1, 20)...)
 		}
@@ -217,8 +217,8 @@ func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
 // has no room for, over and over.
 func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Second), func(o *drain.Options) { o.BatchSize = 8 })
 		broker.send("a", "a", ids(1, 400)...)
 		s.settled(t, time.Minute)
@@ -234,9 +234,13 @@ func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {
 
 func TestBuffersAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
-		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) { o.Slots, o.BufferBytes = 1, 1<<20 })
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
+		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) {
+			o.Slots, o.BufferBytes = 1, 1<<20
+			// The forecast of sizes is the session's, so it must last.
+			o.SessionIdle = 30 * time.Millisecond
+		})
 		send := func(from, to int64, size int) {
 			for id := from; id <= to; id++ {
 				body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, size)}})
@@ -318,8 +322,8 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 // A gap whose successors are large leaves room for the other aggregates.
 func TestGapOfLargeEventsHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		for id := int64(2); id <= 300; id++ {
 			body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: "stuck"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, 1<<16)}})
@@ -359,8 +363,8 @@ func (j *judge) Bad(string, error) bool {
 
 func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.sendBody("other", "no event", []byte("{}"))
 		broker.send("other", "a", ids(1, 6)...)
 		m := newModel(time.Millisecond)
@@ -382,8 +386,8 @@ func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
 
 func TestSuspectMessagesGoBackAtTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.sendBody("other", "no event", []byte("{}"))
 		s := start(t, broker, newModel(0), func(o *drain.Options) { o.Judge = &judge{until: time.Now().Add(time.Hour)} })
 		pause(t.Context(), time.Second)

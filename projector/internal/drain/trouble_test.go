@@ -108,8 +108,8 @@ func TestFailingAggregateDelaysNoNeighbour(t *testing.T) {
 // messages unsettled, so that another session has its slot.
 func TestRetryingSessionEndsWithItsTenure(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		m.fail("bad", true)
 		broker.send("bucket", "bad", ids(1, 2000)...)
@@ -190,8 +190,8 @@ func (conflicting) Handle(_ context.Context, batch []*drain.Delivery, attempt dr
 // nothing else is written: the refusal shows that the store works.
 func TestLoneConflictIsGivenUp(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("bucket", "bad", 1)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) {
 			o.Handler, o.ParkAfter = conflicting{}, time.Minute
@@ -242,8 +242,8 @@ func TestManyFailingAggregatesParkNone(t *testing.T) {
 // Stopping waits for no lane that is tried again: its messages stay with the broker.
 func TestStopsWhileAggregatesFail(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		m.fail("bad", true)
 		broker.send("bucket", "bad", ids(1, 5)...)
@@ -285,8 +285,8 @@ func (h hanging) Handle(ctx context.Context, batch []*drain.Delivery, attempt dr
 // ends, and no others.
 func TestHangingCallDelaysOnlyItsAggregates(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.Handler = 1, hanging{m, "bad"} })
 		want := map[string]int64{"bad": 0}
@@ -332,8 +332,8 @@ func (h deferring) Handle(ctx context.Context, batch []*drain.Delivery, attempt 
 // What a call had no room for comes again at once.
 func TestDeferredEventsDoNotWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		broker := newFakeBroker(2*time.Millisecond, time.Minute)
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		broker.send("bucket", "a", ids(1, 20)...)
 		broker.send("bucket", "b", ids(1, 20)...)

@@ -1,0 +1,177 @@
+package drain_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+
+	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
+)
+
+// brokerMaker is newFakeBroker, with one of the receivers.
+type brokerMaker func(rtt, lockFor time.Duration) *fakeBroker
+
+// withEachReceiver runs a test in a bubble with a broker behind each of the two receivers.
+// Tests of failing stores and of memory use the receiver of the SDK alone: they take long,
+// and the receiver makes no difference to them.
+func withEachReceiver(t *testing.T, test func(t *testing.T, newBroker brokerMaker)) {
+	t.Helper()
+	for _, receiver := range []string{"amqp", "sdk"} {
+		t.Run(receiver, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				test(t, func(rtt, lockFor time.Duration) *fakeBroker {
+					b := newFakeBroker(rtt, lockFor)
+					b.direct = receiver == "amqp"
+					return b
+				})
+			})
+		})
+	}
+}
+
+// directReceiver behaves as that of package sessions, without the hazards of the SDK's.
+// integration/sbemu shows that the real one does.
+type directReceiver struct {
+	*fakeReceiver
+	// sent are the messages for which a settlement was sent.
+	sent map[*azservicebus.ReceivedMessage]struct{}
+}
+
+var errDetached = &amqp.LinkError{RemoteErr: &amqp.Error{Condition: "com.microsoft:session-lock-lost"}}
+
+// ReceiveMessages returns what is here, and leaves what comes later for the next call.
+func (r *directReceiver) ReceiveMessages(ctx context.Context, most int, _ *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
+	b := r.broker
+	b.mu.Lock()
+	switch {
+	case r.receiving:
+		b.problems = append(b.problems, "ReceiveMessages called concurrently")
+	case r.closed:
+		b.problems = append(b.problems, "ReceiveMessages called after Close")
+	case r.told:
+		b.problems = append(b.problems, "ReceiveMessages called on a dead link")
+	}
+	r.receiving = true
+	b.asks++
+	b.asked += most
+	more := most - len(r.arrived) - r.credit
+	b.mu.Unlock()
+	defer func() { b.mu.Lock(); r.receiving = false; b.mu.Unlock() }()
+	if more >= most/2 && more > 0 {
+		pause(ctx, b.rtt)
+		b.mu.Lock()
+		if r.attached {
+			r.credit += more
+			r.deliver()
+		}
+		b.mu.Unlock()
+	}
+	m, alive := r.next(ctx)
+	switch {
+	case !alive:
+		b.mu.Lock()
+		r.told = true
+		b.mu.Unlock()
+		return nil, errDetached
+	case m == nil:
+		return nil, ctx.Err()
+	}
+	messages := []*azservicebus.ReceivedMessage{r.received(m)}
+	b.mu.Lock()
+	here := r.arrived[:min(len(r.arrived), most-1)]
+	r.arrived = r.arrived[len(here):]
+	here = slices.Clone(here)
+	b.mu.Unlock()
+	for _, m := range here {
+		messages = append(messages, r.received(m))
+	}
+	return messages, nil
+}
+
+// settle sends a settlement once, and gives the broker's answer.
+func (r *directReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessage, then func(*fakeMessage)) error {
+	b := r.broker
+	b.mu.Lock()
+	if _, bounded := ctx.Deadline(); !bounded {
+		b.problems = append(b.problems, "settled without a deadline")
+	}
+	_, again := r.sent[m]
+	r.sent[m] = struct{}{}
+	b.mu.Unlock()
+	if again {
+		return sessions.ErrSettled
+	}
+	pause(ctx, b.rtt+b.settleDelay)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if b.settleErr != nil {
+		if err := b.settleErr(); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !r.attached {
+		return errDetached
+	}
+	have := b.sessions[r.id].byToken[m.LockToken]
+	if have == nil || have.token != m.LockToken || have.link != r.fakeReceiver || have.settled {
+		return &amqp.Error{Condition: "com.microsoft:message-lock-lost"}
+	}
+	have.settled, have.link = true, nil
+	r.held--
+	b.out -= len(have.body)
+	b.sessions[r.id].left--
+	then(have)
+	return nil
+}
+
+func (r *directReceiver) CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, _ *azservicebus.CompleteMessageOptions) error {
+	return r.settle(ctx, m, func(*fakeMessage) {})
+}
+
+func (r *directReceiver) DeadLetterMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.DeadLetterOptions) error {
+	return r.settle(ctx, m, func(m *fakeMessage) { r.broker.dead[m.id] = *o.Reason })
+}
+
+func (r *directReceiver) RenewSessionLock(ctx context.Context, _ *azservicebus.RenewSessionLockOptions) error {
+	b := r.broker
+	pause(ctx, b.rtt)
+	if b.renewErr != nil {
+		if err := b.renewErr(); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !r.attached {
+		return &sessions.StatusError{Code: 410, Description: "The session lock has expired."}
+	}
+	r.session.expiry.Reset(b.lockFor)
+	return nil
+}
+
+// Close takes one round trip.
+func (r *directReceiver) Close(ctx context.Context) error {
+	b := r.broker
+	b.mu.Lock()
+	if r.receiving {
+		b.problems = append(b.problems, "closed while receiving")
+	}
+	b.mu.Unlock()
+	pause(ctx, b.rtt)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.closed = true
+	if r.attached {
+		b.detach(r.session)
+	}
+	return nil
+}
