@@ -68,7 +68,7 @@ func inGo(t *testing.T, name string) *app.Projection {
 func TestEveryProblemOfTheProjectionsIsListedBesideThoseOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	env := environment(t, strings.Replace(declared, "payload.name", "nobody", 1)+"      Other:\n        foo: 1\n")
-	env["PENSTOCK_SESSIONS"] = "0"
+	env["PENSTOCK_SESSIONS"] = "-1"
 	_, problems, err := parse(env)
 	if !errors.Is(err, cli.ErrUsage) {
 		t.Fatalf("error %v", err)

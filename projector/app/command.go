@@ -160,6 +160,7 @@ func parseLine(args []string, environ func(string) (string, bool), stdout, stder
 // it is given, until the command is done or a signal ends it. It gives the exit code.
 func Main(inCode ...*Projection) int {
 	return cli.Main("projector", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
+		relaxCollector(environ)
 		l, err := parseLine(args, environ, stdout, stderr, inCode)
 		if err != nil {
 			return cli.Program{}, err

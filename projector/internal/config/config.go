@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
@@ -33,23 +34,35 @@ type ServiceBus struct {
 // ReceiverSDK is the value of [ServiceBus.Receiver] for the receiver of the Azure SDK.
 const ReceiverSDK = "sdk"
 
-// Defaults of [ServiceBus.Connections].
-const (
-	connectionsAMQP = 4
-	connectionsSDK  = 16
+// defaults are the defaults that depend on the receiver. An accept costs the receiver of the
+// SDK many round trips and much memory, so it needs more connections and keeps sessions
+// longer.
+type defaults struct {
+	connections, slots int
+	idle               time.Duration
+}
+
+var (
+	defaultsAMQP = defaults{connections: 4, slots: 128, idle: 10 * time.Millisecond}
+	defaultsSDK  = defaults{connections: 16, slots: 64, idle: 30 * time.Millisecond}
 )
 
-// Spread is over how many connections the sessions spread.
-func (s ServiceBus) Spread() int {
-	switch {
-	case s.Connections != 0:
-		return s.Connections
-	case s.Receiver == ReceiverSDK:
-		return connectionsSDK
-	default:
-		return connectionsAMQP
+func (c *Config) defaults() defaults {
+	if c.ServiceBus.Receiver == ReceiverSDK {
+		return defaultsSDK
 	}
+	return defaultsAMQP
 }
+
+// Connections is over how many connections the sessions spread.
+func (c *Config) Connections() int { return cmp.Or(c.ServiceBus.Connections, c.defaults().connections) }
+
+// Slots is how many sessions are drained at the same time.
+func (c *Config) Slots() int { return cmp.Or(c.Sessions.Slots, c.defaults().slots) }
+
+// SessionIdle is how long a session may have no message if another one waits: about as
+// long as it takes to accept a session again.
+func (c *Config) SessionIdle() time.Duration { return cmp.Or(c.Sessions.Idle, c.defaults().idle) }
 
 // NewAccept is the value of [Projections.New] that lets a projection start in the middle
 // of the events.
@@ -75,8 +88,8 @@ type Projections struct {
 
 // Sessions says how sessions are drained.
 type Sessions struct {
-	Slots       int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"64" help:"Sessions that this process drains at the same time."`
-	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"30ms" help:"How long a session may have no message before its slot takes another session that waits; at least three round trips to the broker. If no session waits, the slot keeps its session for --session-hold."`
+	Slots       int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"0" help:"Sessions that this process drains at the same time; 0 means 128 with the receiver amqp and 64 with the receiver sdk."`
+	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"0" help:"How long a session may have no message before its slot takes another session that waits; at least three round trips to the broker. 0 means 10ms with the receiver amqp and 30ms with the receiver sdk. If no session waits, the slot keeps its session for --session-hold."`
 	Hold        time.Duration `name:"session-hold" env:"PENSTOCK_SESSION_HOLD" default:"1m" help:"How long a session without messages is kept at most. Accepting it again takes a round trip, or about 15 with the receiver sdk."`
 	Tenure      time.Duration `name:"session-tenure" env:"PENSTOCK_SESSION_TENURE" default:"2m" help:"How long a busy session is kept at most, so that others have a turn and new pods get their share."`
 	GapHold     time.Duration `name:"gap-hold" env:"PENSTOCK_GAP_HOLD" default:"250ms" help:"How long an event waits for its predecessor before the missing events are read from the event store."`

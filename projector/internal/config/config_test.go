@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
@@ -36,7 +37,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, problems)
 	}
-	if c.Sessions.Slots != 64 || c.ServiceBus.Spread() != 4 || c.MongoDB.ReadModels().Database != "penstock" || c.Fields.Payload != "payload" {
+	if c.Slots() != 128 || c.Connections() != 4 || c.MongoDB.ReadModels().Database != "penstock" || c.Fields.Payload != "payload" {
 		t.Errorf("config is %+v", c)
 	}
 }
@@ -44,7 +45,7 @@ func TestDefaultsAreValid(t *testing.T) {
 func TestEveryProblemAtOnce(t *testing.T) {
 	t.Parallel()
 	_, problems, err := parse(map[string]string{
-		"PENSTOCK_SESSIONS":          "0",
+		"PENSTOCK_SESSIONS":          "-1",
 		"PENSTOCK_CONNECTIONS":       "many",
 		"PENSTOCK_SESSION_IDLE":      "2m",
 		"PENSTOCK_RECEIVER":          "jms",
@@ -84,21 +85,30 @@ func TestEveryProblemAtOnce(t *testing.T) {
 	}
 }
 
-func TestConnectionsFollowTheReceiver(t *testing.T) {
+func TestDefaultsFollowTheReceiver(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		receiver, connections string
-		want                  int
-	}{{"", "", 4}, {"amqp", "0", 4}, {"sdk", "", 16}, {"sdk", "3", 3}, {"amqp", "64", 64}} {
+		receiver, connections, sessions, idle string
+		wantConnections, wantSessions         int
+		wantIdle                              time.Duration
+	}{
+		{"", "", "", "", 4, 128, 10 * time.Millisecond},
+		{"amqp", "0", "0", "0", 4, 128, 10 * time.Millisecond},
+		{"sdk", "", "", "", 16, 64, 30 * time.Millisecond},
+		{"sdk", "3", "5", "1s", 3, 5, time.Second},
+		{"amqp", "64", "4096", "1ms", 64, 4096, time.Millisecond},
+	} {
 		env := minimal()
-		for name, value := range map[string]string{"PENSTOCK_RECEIVER": test.receiver, "PENSTOCK_CONNECTIONS": test.connections} {
+		for name, value := range map[string]string{
+			"PENSTOCK_RECEIVER": test.receiver, "PENSTOCK_CONNECTIONS": test.connections, "PENSTOCK_SESSION_IDLE": test.idle, "PENSTOCK_SESSIONS": test.sessions,
+		} {
 			if value != "" {
 				env[name] = value
 			}
 		}
 		c, problems, err := parse(env)
-		if err != nil || c.ServiceBus.Spread() != test.want {
-			t.Errorf("%+v: %d connections (%v, %s)", test, c.ServiceBus.Spread(), err, problems)
+		if err != nil || c.Connections() != test.wantConnections || c.Slots() != test.wantSessions || c.SessionIdle() != test.wantIdle {
+			t.Errorf("%+v: %d connections, %d sessions, idle %s (%v, %s)", test, c.Connections(), c.Slots(), c.SessionIdle(), err, problems)
 		}
 	}
 }

@@ -71,8 +71,8 @@ func CheckSample(setting string, events int) error {
 
 func (s Sessions) validate() error {
 	var p problems
-	p.require(s.Slots >= 1 && s.Slots <= maxSessions, "PENSTOCK_SESSIONS is %d: use 1 to %d", s.Slots, maxSessions)
-	p.require(s.Idle > 0, "PENSTOCK_SESSION_IDLE is %v: use a positive duration", s.Idle)
+	p.require(s.Slots >= 0 && s.Slots <= maxSessions, "PENSTOCK_SESSIONS is %d: use 1 to %d, or 0 for the receiver's default", s.Slots, maxSessions)
+	p.require(s.Idle >= 0, "PENSTOCK_SESSION_IDLE is %v: use a positive duration, or 0 for the receiver's default", s.Idle)
 	p.require(s.Hold >= s.Idle, "PENSTOCK_SESSION_HOLD is %v, less than PENSTOCK_SESSION_IDLE (%v): use at least as much", s.Hold, s.Idle)
 	p.require(s.Tenure >= time.Second, "PENSTOCK_SESSION_TENURE is %v: use at least 1s", s.Tenure)
 	p.require(s.GapHold > 0, "PENSTOCK_GAP_HOLD is %v: use a positive duration", s.GapHold)

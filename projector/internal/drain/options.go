@@ -27,7 +27,7 @@ type Options struct {
 	// nothing may reach it before its predecessor. A receiver that does not keep the order
 	// is asked for one message at a time, a round trip each.
 	Sequence event.Sequence
-	// Slots is how many sessions are drained at the same time; 64 by default.
+	// Slots is how many sessions are drained at the same time; 128 by default.
 	Slots int
 	// Connections is over how many AMQP connections the slots spread; 4 by default. The SDK
 	// accepts one session after the other on a connection, in about ten round trips each,
@@ -49,7 +49,7 @@ type Options struct {
 	// default.
 	BufferBytes int
 	// SessionIdle is how long a session has no message before its slot goes on to
-	// another session, where some wait; 30 ms by default, and at least three round
+	// another session, where some wait; 10 ms by default, and at least three round
 	// trips. If no session waits, the session is kept up to SessionHold, because the slot
 	// has nothing better to do.
 	SessionIdle time.Duration
@@ -128,11 +128,11 @@ const (
 
 func (o Options) withDefaults() Options {
 	o.Sequence = cmp.Or(o.Sequence, event.SequenceStrict)
-	o.Slots = cmp.Or(o.Slots, 64)
+	o.Slots = cmp.Or(o.Slots, 128)
 	o.Connections = min(cmp.Or(o.Connections, 4), o.Slots)
 	o.BatchSize = cmp.Or(o.BatchSize, 256)
 	o.BufferBytes = cmp.Or(o.BufferBytes, 64<<20)
-	o.SessionIdle = cmp.Or(o.SessionIdle, 30*time.Millisecond)
+	o.SessionIdle = cmp.Or(o.SessionIdle, 10*time.Millisecond)
 	o.SessionHold = cmp.Or(o.SessionHold, time.Minute)
 	o.SessionTenure = cmp.Or(o.SessionTenure, 2*time.Minute)
 	o.Hold = cmp.Or(o.Hold, 250*time.Millisecond)
