@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
@@ -556,6 +557,60 @@ func TestSessionsHideTheirSignatures(t *testing.T) {
 		_, err = e.connection(func(o *sessions.Options) { o.Namespace = namespace }).Accept(e.ctx, time.Second)
 		if sbus.Classify(err) != sbus.ClassFatal || strings.Contains(err.Error(), "another") || strings.Contains(err.Error(), "sig=") || !strings.Contains(err.Error(), "/events/Subscriptions/projector") {
 			t.Fatalf("error is %v", err)
+		}
+	})
+}
+
+// TestDrainRevokesCredit: go-amqp drains with a flow of no credit, and the service answers
+// it (go-amqp #90; azure-amqp #219 says so of Service Bus).
+func TestDrainRevokesCredit(t *testing.T) {
+	virtual(t, sbemu.Config{Queues: []sbemu.Queue{{Name: "q"}}}, func(e *env) {
+		t := e.t
+		raw, err := e.dial(e.ctx)
+		must(t, err)
+
+		conn, err := amqp.NewConn(e.ctx, raw, &amqp.ConnOptions{SASLType: amqp.SASLTypeAnonymous(), HostName: "sbemu"})
+		must(t, err)
+
+		defer conn.Close()
+
+		namespace, err := sbus.Open(sbus.Config{ConnectionString: e.ConnectionString()})
+		must(t, err)
+
+		token, err := namespace.Token(e.ctx, "amqp://sbemu/q")
+		must(t, err)
+
+		channel, err := conn.NewSession(e.ctx, nil)
+		must(t, err)
+
+		replies, err := channel.NewReceiver(e.ctx, "$cbs", &amqp.ReceiverOptions{TargetAddress: "here"})
+		must(t, err)
+
+		requests, err := channel.NewSender(e.ctx, "$cbs", nil)
+		must(t, err)
+		must(t, requests.Send(e.ctx, &amqp.Message{
+			Properties:            &amqp.MessageProperties{MessageID: "1", ReplyTo: pointer("here")},
+			ApplicationProperties: map[string]any{"operation": "put-token", "type": token.Type, "name": "amqp://sbemu/q"},
+			Value:                 token.Value,
+		}, nil))
+
+		_, err = replies.Receive(e.ctx, nil)
+		must(t, err)
+
+		r, err := channel.NewReceiver(e.ctx, "q", &amqp.ReceiverOptions{Credit: -1, SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
+		must(t, err)
+		must(t, r.IssueCredit(10))
+		wait(time.Second)
+
+		ctx, cancel := context.WithTimeout(e.ctx, time.Second)
+		defer cancel()
+
+		must(t, r.DrainCredit(ctx, nil))
+		e.send(e.sender(e.client(), "q"), "", "late")
+		wait(time.Second)
+
+		if m := r.Prefetched(); m != nil {
+			t.Fatalf("received %v without credit", m.Properties.MessageID)
 		}
 	})
 }

@@ -326,7 +326,9 @@ func (l *outgoing) flow(p *wire.Flow) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	if !l.endDrain() && p.Echo {
+	// A drain without credit is answered, too: go-amqp revokes credit in this way and
+	// waits for the answer.
+	if !l.endDrain() && (p.Echo || p.Drain && l.credit == 0) {
 		l.tellFlow()
 	}
 }
