@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
@@ -85,16 +86,30 @@ func (r *release) pods(component string) []corev1.Pod {
 	return pods
 }
 
-// restarts counts the restarts of the containers of the release's pods that there are.
-func (r *release) restarts() int {
+// restartCounts are the restarts of the containers of the release's pods, by pod.
+func (r *release) restartCounts() map[types.UID]int32 {
 	r.t.Helper()
-	count := 0
+	counts := make(map[types.UID]int32)
 	for _, pod := range r.pods("") {
 		for _, status := range pod.Status.ContainerStatuses {
-			count += int(status.RestartCount)
+			counts[pod.UID] += status.RestartCount
 		}
 	}
-	return count
+	return counts
+}
+
+// restarts counts the restarts of the pods that there are.
+func (r *release) restarts() int { return r.restartsSince(nil) }
+
+// restartsSince counts the restarts since restartCounts gave before, in the pods that
+// there are now.
+func (r *release) restartsSince(before map[types.UID]int32) int {
+	r.t.Helper()
+	sum := 0
+	for uid, count := range r.restartCounts() {
+		sum += int(count - before[uid])
+	}
+	return sum
 }
 
 // readyPods are the release's ready pods of a component.

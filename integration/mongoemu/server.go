@@ -69,12 +69,31 @@ func (s *Server) Start() error {
 	s.stop = stop
 	s.group, s.ctx = errgroup.WithContext(ctx)
 	s.group.Go(s.accept)
+	s.group.Go(s.endWithJournal)
 	s.every(s.config.TTLInterval, func() error { return s.store.Expire(s.ctx) })
 	s.every(reapInterval, func() error { s.sessions.Reap(); return nil })
 	s.every(cursorInterval, func() error { s.engine.ExpireCursors(); return nil })
 	s.every(s.config.NoopInterval, s.noopWhenIdle())
 	return nil
 }
+
+// ErrJournal says that the server ended because its journal could not be written, as
+// mongod ends then.
+var ErrJournal = errors.New("journal not written: the disk under the data directory may be full")
+
+// endWithJournal ends the server when its journal fails.
+func (s *Server) endWithJournal() error {
+	select {
+	case <-s.store.Failed():
+		return ErrJournal
+	case <-s.ctx.Done():
+		return nil
+	}
+}
+
+// Done is closed when the server has ended by itself or was closed. [Server.Close] says
+// why. The server must have been started.
+func (s *Server) Done() <-chan struct{} { return s.ctx.Done() }
 
 func (s *Server) openStore(log *oplog.Log) (*store.Store, error) {
 	if s.config.DataDir == "" {

@@ -25,6 +25,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	return standin.Server{
-		Start: s.Start, Close: s.Close, Connect: s.URI, AddressFlags: "--address", Control: s.Handler(),
+		Start: s.Start, Close: s.Close, Connect: s.URI, AddressFlags: "--address", Control: s.Handler(), Done: s.Done,
 	}.Serve(ctx, o.ControlAddress, stdout)
 }

@@ -41,10 +41,14 @@ type Server struct {
 	AddressFlags string
 	// Control serves its control API.
 	Control http.Handler
+	// Done gives what is closed when the server ends by itself, once it has started; nil
+	// if it never does. Close says why it ended.
+	Done func() <-chan struct{}
 }
 
 // Serve starts the server, and its control API where it has an address, prints
-// how to reach them, and closes both when ctx ends.
+// how to reach them, and closes both when ctx or the server
+// ends.
 func (s Server) Serve(ctx context.Context, controlAddress string, stdout io.Writer) (err error) {
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.Start(); err != nil {
@@ -60,7 +64,14 @@ func (s Server) Serve(ctx context.Context, controlAddress string, stdout io.Writ
 	}
 	// Last, so that who waits for this line finds all that was promised.
 	fmt.Fprintln(stdout, s.Connect())
-	<-ctx.Done()
+	var ended <-chan struct{}
+	if s.Done != nil {
+		ended = s.Done()
+	}
+	select {
+	case <-ctx.Done():
+	case <-ended:
+	}
 	return nil
 }
 

@@ -64,12 +64,21 @@ func (s *Store) Close() error {
 	return s.journal.Close()
 }
 
+// Failed is closed when the journal could not be written, for example because the disk
+// is full. Memory is ahead of the disk then, so the process must end.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
 // flush ends a write before the lock is given up: what was published is handed to
 // the journal's file and only then shown in the log, so that no change stream
 // tells of what the end of the process could take back.
 func (s *Store) flush() error {
 	if s.journal != nil {
 		if err := s.journal.Flush(); err != nil {
+			select {
+			case <-s.failed:
+			default:
+				close(s.failed)
+			}
 			return err
 		}
 	}

@@ -249,3 +249,30 @@ func newDir(t *rapid.T, base string) string {
 	}
 	return dir
 }
+
+// A journal that cannot be written is reported, so that the process can end.
+func TestFailedJournalIsReported(t *testing.T) {
+	t.Parallel()
+	s, err := store.Open(oplog.New(oplog.Limits{}), time.Now, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.Failed():
+		t.Fatal("the journal has failed before anything was written")
+	default:
+	}
+	if err := s.Close(); err != nil { // the file takes nothing any more
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Noop("too late"); err == nil {
+			t.Error("a write without a journal succeeded")
+		}
+		select {
+		case <-s.Failed():
+		default:
+			t.Error("the failure is not reported")
+		}
+	}
+}

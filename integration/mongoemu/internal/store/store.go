@@ -28,6 +28,7 @@ type Store struct {
 	nextRecord  uint64
 	journal     *journal.Journal // nil for a store in memory only
 	published   []*oplog.Entry   // not yet in the log, see flush
+	failed      chan struct{}    // closed when the journal has failed
 }
 
 // New makes an empty store, in memory only, that writes to log and reads time from
@@ -51,6 +52,7 @@ func empty(log *oplog.Log, now func() time.Time) *Store {
 		reserved:    map[string]*Tx{},
 		open:        map[*Tx]struct{}{},
 		ended:       make(chan struct{}),
+		failed:      make(chan struct{}),
 	}
 }
 
