@@ -102,8 +102,13 @@ test-kube: kube-tools chart-lint chart-test ## Test the chart, and leadership, o
 	@CGO_ENABLED=0 go test -run '^$$' $(KUBE) >/dev/null
 	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools go test -count 1 -p 1 -parallel 4 -timeout 25m -v $(KUBE)
 
+.PHONY: cluster-needs
+cluster-needs:
+	@[ "$$(uname)" = Linux ] && [ "$$(id -u)" = 0 ] && command -v nft ip curl >/dev/null || { \
+		echo "make test-cluster runs a Kubernetes node, which needs Linux, root, nftables, iproute2 and curl (Debian: apt-get install nftables iproute2 curl)"; exit 1; }
+
 .PHONY: test-cluster
-test-cluster: kube-tools node-tools images ## Test the chart and its pods on a real Kubernetes node, while things fail (needs Linux and root)
+test-cluster: cluster-needs kube-tools node-tools images ## Test the chart and its pods on a real Kubernetes node, while things fail (needs Linux and root)
 	@CGO_ENABLED=0 go test -run '^$$' ./integration/node ./integration/cluster >/dev/null
 	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools PENSTOCK_NODE_TOOLS=$(CURDIR)/.cache/node-tools PENSTOCK_IMAGES=$(CURDIR)/dist \
 		go test -count 1 -p 1 -timeout 40m -v ./integration/node ./integration/cluster

@@ -22,7 +22,7 @@ func TestAutoscaling(t *testing.T) {
 		"projector.autoscaling.mode=hpa,projector.autoscaling.minReplicas=1,projector.autoscaling.maxReplicas=4",
 		"projector.resources.requests.cpu=20m,projector.resources.requests.memory=64Mi",
 		// The chart's ten minutes are too long for a test.
-		"projector.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=45",
+		"projector.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=30",
 		"projector.autoscaling.behavior.scaleDown.policies[0].type=Pods,projector.autoscaling.behavior.scaleDown.policies[0].value=1,projector.autoscaling.behavior.scaleDown.policies[0].periodSeconds=10",
 	)
 	r.upgrade()
@@ -42,7 +42,7 @@ func TestAutoscaling(t *testing.T) {
 	await(t, "more projectors under load", func() (bool, string) { return note() > 1, fmt.Sprint(seen) })
 	up := time.Since(begun)
 	// The load lasts longer than the window in which the autoscaler may change its mind.
-	hold := time.After(time.Minute)
+	hold := time.After(40 * time.Second)
 	poll := time.NewTicker(500 * time.Millisecond)
 	defer poll.Stop()
 	for held := false; !held; {

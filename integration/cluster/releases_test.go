@@ -3,6 +3,7 @@
 package cluster_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -43,7 +44,10 @@ func TestUpgradeFromEarlierChart(t *testing.T) {
 	r.chart = earlierChart
 	r.upgrade()
 	p.resume(faultRate)
-	p.recovered(time.Now())
+	await(t, "data of the earlier chart", func() (bool, string) {
+		n, err := p.readModels().Collection("orderReadModels").CountDocuments(t.Context(), bson.D{})
+		return err == nil && n > 50, fmt.Sprintf("%d orders (%v)", n, err)
+	})
 	p.verify()
 	p.resume(faultRate)
 	r.chart = chart
