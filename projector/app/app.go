@@ -170,15 +170,15 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		return nil, err
 	}
 	engine, err := project.NewEngine(project.Options{
-		Projections: p.projections,
-		Store:       readModels{loader, writer},
-		Parking:     parked,
-		Repairer:    events,
-		Reachable:   s.pingReadModels,
-		Judge:       handlerJudge{g},
-		Sequence:    event.Sequence(c.Projections.Sequence),
-		Registerer:  p.registry,
-		Log:         p.logger,
+		Targets:    project.Live(p.projections),
+		Store:      readModels{loader, writer},
+		Parking:    parked,
+		Repairer:   events,
+		Reachable:  s.pingReadModels,
+		Judge:      handlerJudge{g},
+		Sequence:   event.Sequence(c.Projections.Sequence),
+		Registerer: p.registry,
+		Log:        p.logger,
 	})
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ var _ resume.Replayer = replayer{}
 
 func (r replayer) Replay(ctx context.Context, m resume.Marker, head int64, final bool) (resume.Progress, error) {
 	resumed, err := r.engine.Resume(ctx, project.Suspended{
-		Projection: m.Projection, AggregateID: m.AggregateID, RawAggregateID: m.RawAggregateID,
+		Projection: m.Projection, Generation: m.Generation, AggregateID: m.AggregateID, RawAggregateID: m.RawAggregateID,
 		Head: head, Final: final, Failed: m.Failed,
 	})
 	if err != nil {

@@ -276,7 +276,7 @@ func (w *world) pod(ctx context.Context, r run, pods *sync.WaitGroup) error {
 	if r.increasing {
 		sequence = event.SequenceIncreasing
 	}
-	engine, err := project.NewEngine(project.Options{Projections: []*project.Projection{p}, Store: w, Parking: list, Repairer: w, Sequence: sequence})
+	engine, err := project.NewEngine(project.Options{Targets: project.Live([]*project.Projection{p}), Store: w, Parking: list, Repairer: w, Sequence: sequence})
 	if err != nil {
 		return err
 	}
@@ -372,7 +372,7 @@ func (w *world) compare(r run) error {
 			n++
 			fmt.Fprint(&want, ev.EventID, ",")
 		}
-		d := w.documents[model.Unit{Projection: "tally", Collection: "tally", AggregateID: id}]
+		d := w.documents[model.Unit{Projection: "tally", Generation: 1, Collection: "tally", AggregateID: id}]
 		got := ""
 		if d.content != nil {
 			got = d.content.Lookup("ids").StringValue()

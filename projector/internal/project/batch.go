@@ -1,6 +1,8 @@
 package project
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +16,9 @@ import (
 // batch is one call of [Engine.Process].
 type batch struct {
 	*Engine
-	gaps       Gaps
+	gaps Gaps
+	// targets are those of the moment at which the call began.
+	targets    snapshot
 	aggregates []*aggregate
 	units      []*unit
 	// places say for each event of the call where it went.
@@ -55,13 +59,18 @@ const (
 	settledParked
 	// settledPoison has parked the unit.
 	settledPoison
+	// settledDeferred is left to the job that builds the generation.
+	settledDeferred
 )
+
+// settlements counts them.
+const settlements = settledDeferred + 1
 
 // unit is one aggregate in one projection, and how far it has come.
 type unit struct {
 	model.Unit
-	projection *Projection
-	aggregate  *aggregate
+	target    *Target
+	aggregate *aggregate
 
 	// settled are the aggregate's events that are done with, in order.
 	settled []settlement
@@ -73,6 +82,9 @@ type unit struct {
 	foreign *model.Foreign
 	// missing are events that were read from the event store, still to be folded.
 	missing []*eventView
+	// read is the last event up to which the event store was read for a unit whose
+	// watermark does not tell what it lacks.
+	read int64
 	// run is what is being folded, and fold what came of it.
 	run  []*eventView
 	fold Fold
@@ -105,7 +117,7 @@ type unit struct {
 func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
 
 func (e *Engine) newBatch(events []*event.Event, gaps Gaps) *batch {
-	b := &batch{Engine: e, gaps: gaps, places: make([]eventPlace, len(events))}
+	b := &batch{Engine: e, gaps: gaps, targets: e.snapshot(), places: make([]eventPlace, len(events))}
 	byID := make(map[string]*aggregate)
 	for _, ev := range events {
 		a := byID[ev.AggregateID]
@@ -118,16 +130,11 @@ func (e *Engine) newBatch(events []*event.Event, gaps Gaps) *batch {
 	}
 	b.place(events, byID)
 	for _, a := range b.aggregates {
-		for _, p := range e.projections {
-			if !slices.ContainsFunc(a.events, func(ev *eventView) bool { return p.Concerns(ev.Event) }) {
+		for _, t := range b.targets {
+			if !slices.ContainsFunc(a.events, func(ev *eventView) bool { return t.Projection.Concerns(ev.Event) }) {
 				continue
 			}
-			u := &unit{
-				Unit:       model.Unit{Projection: p.name, Collection: p.collection, AggregateID: a.id, Deletes: p.deletes},
-				projection: p,
-				aggregate:  a,
-				settled:    make([]settlement, 0, len(a.events)),
-			}
+			u := &unit{Unit: t.unit(a.id), target: t, aggregate: a, settled: make([]settlement, 0, len(a.events))}
 			a.units = append(a.units, u)
 			b.units = append(b.units, u)
 		}
@@ -166,7 +173,26 @@ func (b *batch) results() []Result {
 	return results
 }
 
-// result is the least that any projection is done with the event.
+// trustedResults gives the results, of which none is final if other processes no longer
+// count on this one.
+func (b *batch) trustedResults(err error) ([]Result, error) {
+	results := b.results()
+	if b.trusted == nil {
+		return results, err
+	}
+	untrusted := b.trusted()
+	if untrusted == nil {
+		return results, err
+	}
+	for i := range results {
+		if r := &results[i]; r.Verdict == Done || r.Verdict == Poison {
+			r.Verdict, r.Causes = Pending, nil
+		}
+	}
+	return results, errors.Join(err, fmt.Errorf("nothing is acknowledged: %w", untrusted))
+}
+
+// result is the least that any target is done with the event.
 func (a *aggregate) result(i int) Result {
 	r := Result{Verdict: Done}
 	for _, u := range a.units {
@@ -215,13 +241,20 @@ func (b *batch) count() {
 	for _, a := range b.aggregates {
 		applied := make([]bool, len(a.events))
 		for _, u := range a.units {
-			var counts [settledPoison + 1]int
+			var counts [settlements]int
 			for i, s := range u.settled {
 				counts[s]++
+				if u.target.Building {
+					continue
+				}
 				applied[i] = applied[i] || s == settledApplied
-				if b.judge != nil && (s == settledApplied || s == settledIgnored) && u.projection.handles(a.events[i].Event) {
+				if b.judge != nil && (s == settledApplied || s == settledIgnored) && u.target.Projection.handles(a.events[i].Event) {
 					b.judge.Good(u.Projection, a.events[i].EventType)
 				}
+			}
+			b.add(u.Projection, countDeferred, counts[settledDeferred])
+			if u.target.Building {
+				continue
 			}
 			b.add(u.Projection, countApplied, counts[settledApplied])
 			b.add(u.Projection, countIgnored, counts[settledIgnored])

@@ -88,6 +88,33 @@
 // is stale, because someone else was faster, is folded again from the new state;
 // since a fold is deterministic, both come to the same end.
 //
+// # Targets
+//
+// The engine folds into targets: generations of projections, each with its collection.
+// [Engine.Set] replaces them while batches are under way. A batch works for the targets of
+// the moment at which it began, and its events are done when all of them are.
+//
+//	              start                  catch up                 promote
+//	live g ─────────────▶ live g        ─────────────▶ live g     ─────────────▶ live g+1
+//	                      building g+1,                building g+1
+//	                      defers
+//
+// Each arrow is a Set. The last one is between [Engine.Pause] and [Engine.Continue], and
+// after the rename of the collection.
+//
+// A generation that is being built gets every event from the moment at which it is a
+// target, beside the job that folds the older ones. While it defers, an event that does
+// not follow its watermark is left to that job, unless one page of the event store closes
+// the gap. When it no longer defers, its events are done only when it has them. A sweep
+// that starts after that, and finds no aggregate behind its head, therefore completes it:
+// a batch that still defers has only events that the event store had before.
+//
+// A track is one target's part of a batch. It holds its projection's gate open from before
+// it loads until its writes are answered. Pause closes the gate and waits for
+// those inside; other projections go on. A track that enters and finds its target replaced
+// leaves its units pending ([model.ErrSuperseded]), and so does one that waits at the gate
+// for longer than a second ([ErrPaused]). Neither parks an aggregate.
+//
 // # Failure
 //
 // A call makes one attempt and waits for nothing. A unit, which is one aggregate in one

@@ -33,7 +33,7 @@ projections:
 `
 
 func unitOf(projection, aggregate string) model.Unit {
-	return model.Unit{Projection: projection, Collection: projection, AggregateID: aggregate, Deletes: projection == "counts"}
+	return model.Unit{Projection: projection, Generation: 1, Collection: projection, AggregateID: aggregate, Deletes: projection == "counts"}
 }
 
 // events makes events of one aggregate from "1 Add" and the like.
@@ -106,10 +106,12 @@ func TestProcess(t *testing.T) {
 	b.expect(t, "counts", "one", 5, "nil")
 	b.expect(t, "things", "one", 5, `{"last":4}`)
 	const want = `
-		# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired.
+		# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired in the generation that readers see; deferred in one that is being built (left to its job).
 		# TYPE penstock_projector_events_total counter
 		penstock_projector_events_total{outcome="applied",projection="counts"} 5
 		penstock_projector_events_total{outcome="applied",projection="things"} 4
+penstock_projector_events_total{outcome="deferred",projection="counts"} 0
+penstock_projector_events_total{outcome="deferred",projection="things"} 0
 		penstock_projector_events_total{outcome="duplicate",projection="counts"} 3
 		penstock_projector_events_total{outcome="duplicate",projection="things"} 3
 		penstock_projector_events_total{outcome="ignored",projection="counts"} 1
@@ -175,10 +177,12 @@ func TestGapRepaired(t *testing.T) {
 		t.Errorf("the event store was asked %d times", b.history.asked)
 	}
 	const want = `
-		# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired.
+		# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired in the generation that readers see; deferred in one that is being built (left to its job).
 		# TYPE penstock_projector_events_total counter
 		penstock_projector_events_total{outcome="applied",projection="counts"} 1
 		penstock_projector_events_total{outcome="applied",projection="things"} 1
+penstock_projector_events_total{outcome="deferred",projection="counts"} 0
+penstock_projector_events_total{outcome="deferred",projection="things"} 0
 		penstock_projector_events_total{outcome="duplicate",projection="counts"} 0
 		penstock_projector_events_total{outcome="duplicate",projection="things"} 0
 		penstock_projector_events_total{outcome="ignored",projection="counts"} 0
@@ -419,9 +423,10 @@ func TestUnheardSuccessCounts(t *testing.T) {
 		}
 		b.process(t, events(t, "one", "1 Add", "2 Add"), project.Hold, "done/done")
 		const want = `
-			# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired.
+			# HELP penstock_projector_events_total Events by projection and outcome: applied, duplicate, ignored, parked, repaired in the generation that readers see; deferred in one that is being built (left to its job).
 			# TYPE penstock_projector_events_total counter
 			penstock_projector_events_total{outcome="applied",projection="p"} 2
+			penstock_projector_events_total{outcome="deferred",projection="p"} 0
 			penstock_projector_events_total{outcome="duplicate",projection="p"} 0
 			penstock_projector_events_total{outcome="ignored",projection="p"} 0
 			penstock_projector_events_total{outcome="parked",projection="p"} 0
@@ -440,12 +445,18 @@ func TestNewEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	second := project.Target{Projection: p, Generation: 2}
+	shadow := project.Target{Projection: p, Generation: 2, Collection: "shadow", Building: true}
+	deferring := project.Target{Projection: p, Generation: 2, Collection: "shadow", Defers: true}
 	for name, o := range map[string]project.Options{
-		"none":       {Store: newMemory(), Parking: newLot()},
-		"twice":      {Projections: []*project.Projection{p, p}, Store: newMemory(), Parking: newLot()},
-		"collection": {Projections: []*project.Projection{p, q}, Store: newMemory(), Parking: newLot()},
-		"store":      {Projections: []*project.Projection{p}, Parking: newLot()},
-		"sequence":   {Projections: []*project.Projection{p}, Store: newMemory(), Parking: newLot(), Sequence: "odd"},
+		"twice":      {Targets: project.Live([]*project.Projection{p, p}), Store: newMemory(), Parking: newLot()},
+		"collection": {Targets: project.Live([]*project.Projection{p, q}), Store: newMemory(), Parking: newLot()},
+		"two live":   {Targets: []project.Target{{Projection: p, Collection: "first"}, second}, Store: newMemory(), Parking: newLot()},
+		"generation": {Targets: []project.Target{second, shadow}, Store: newMemory(), Parking: newLot()},
+		"deferring":  {Targets: []project.Target{deferring}, Store: newMemory(), Parking: newLot()},
+		"projection": {Targets: []project.Target{{}}, Store: newMemory(), Parking: newLot()},
+		"store":      {Targets: project.Live([]*project.Projection{p}), Parking: newLot()},
+		"sequence":   {Targets: project.Live([]*project.Projection{p}), Store: newMemory(), Parking: newLot(), Sequence: "odd"},
 	} {
 		if _, err := project.NewEngine(o); err == nil {
 			t.Errorf("%s: taken", name)

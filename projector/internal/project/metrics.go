@@ -20,6 +20,7 @@ const (
 	countIgnored   = "ignored"
 	countParked    = "parked"
 	countRepaired  = "repaired"
+	countDeferred  = "deferred"
 )
 
 // What was done about a gap, as the label of a metric.
@@ -32,12 +33,12 @@ const (
 // newMetrics registers the metrics; with nil they are counted nowhere. Every counter
 // begins at 0: one that appears with its first event hides that event from rate()
 // and increase().
-func newMetrics(r prometheus.Registerer, projections []*Projection) *metrics {
+func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
 		events: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_events_total",
-			Help: "Events by projection and outcome: applied, duplicate, ignored, parked, repaired.",
+			Help: "Events by projection and outcome: applied, duplicate, ignored, parked, repaired in the generation that readers see; deferred in one that is being built (left to its job).",
 		}, []string{"projection", "outcome"}),
 		gaps: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_projector_gaps_total",
@@ -49,13 +50,15 @@ func newMetrics(r prometheus.Registerer, projections []*Projection) *metrics {
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400},
 		}),
 	}
-	for _, p := range projections {
-		for _, outcome := range []string{countApplied, countDuplicate, countIgnored, countParked, countRepaired} {
-			m.events.WithLabelValues(p.Name(), outcome)
-		}
-	}
 	for _, result := range []string{gapHeld, gapRepaired, gapMissing} {
 		m.gaps.WithLabelValues(result)
 	}
 	return m
+}
+
+// declare makes the counters of a projection.
+func (m *metrics) declare(projection string) {
+	for _, outcome := range []string{countApplied, countDuplicate, countIgnored, countParked, countRepaired, countDeferred} {
+		m.events.WithLabelValues(projection, outcome)
+	}
 }

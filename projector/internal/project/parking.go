@@ -84,13 +84,17 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		if u.cause.Reason.Resumes() {
 			level = zerolog.WarnLevel
 		}
-		b.log.WithLevel(level).Err(u.cause.Err).Str("projection", u.Projection).Str("aggregateId", u.AggregateID).
+		b.log.WithLevel(level).Err(u.cause.Err).Str("projection", u.Projection).Int64("generation", u.Generation).Str("aggregateId", u.AggregateID).
 			Int64("eventId", u.cause.EventID).Str("eventType", u.cause.EventType).Str("reason", string(u.cause.Reason)).
 			Bool("resumes", u.cause.Reason.Resumes()).Msg("parked an aggregate; its later events wait in the event store")
 		// The event that failed, in all its copies, unless it was only read from the event
 		// store.
 		for !u.cause.Reason.Resumes() && !u.finished() && u.aggregate.events[len(u.settled)].EventID == u.cause.EventID {
-			u.settled = append(u.settled, settledPoison)
+			s := settledPoison
+			if u.target.Building {
+				s = settledParked
+			}
+			u.settled = append(u.settled, s)
 		}
 		u.settleRest(settledParked)
 	}
@@ -100,14 +104,16 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 var errHeldBack = errors.New("the aggregate is not parked: most recent events of this kind fail, so the projection may be wrong")
 
 // judged leaves units in trouble that the judge does not let be parked, and gives the
-// others. It does not ask about a unit that was parked for its event before.
+// others. It does not ask about a unit that was parked for its event before. The judge
+// guards the read models that readers see: a definition that is wrong for every event must
+// not stop them while it is being built.
 func (b *batch) judged(units []*unit) []*unit {
 	if b.judge == nil {
 		return units
 	}
 	var parkable []*unit
 	for _, u := range units {
-		if u.cause.Reason.Resumes() || u.cause.EventID <= u.parkedFor || b.judge.Bad(u.cause) {
+		if u.target.Building || u.cause.Reason.Resumes() || u.cause.EventID <= u.parkedFor || b.judge.Bad(u.cause) {
 			parkable = append(parkable, u)
 			continue
 		}
@@ -160,10 +166,14 @@ func (b *batch) parkRest(ctx context.Context) {
 // error means that they could not be parked.
 func (e *Engine) Park(ctx context.Context, events []*event.Event, reason Reason, err error) ([]Result, error) {
 	b := e.newBatch(events, Park)
+	if b.targets == nil {
+		return make([]Result, len(events)), errNoTargets
+	}
 	for _, u := range b.units {
 		u.cause = u.failure(u.firstOpen(), reason, err)
 	}
 	b.park(ctx, b.units)
+	b.deferRest()
 	b.count()
-	return b.results(), b.trouble()
+	return b.trustedResults(b.trouble())
 }

@@ -93,7 +93,7 @@ func TestParkUnavailableEventStore(t *testing.T) {
 func TestResumedInBetween(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}}}]`)
-	u := model.Unit{Projection: "counts", Collection: "counts", AggregateID: "one"}
+	u := model.Unit{Projection: "counts", Generation: 1, Collection: "counts", AggregateID: "one"}
 	b.lot.parked[u] = &project.Error{EventID: 1, Reason: project.ReasonMissing}
 	b.lot.onAdvance = func() error {
 		delete(b.lot.parked, u)

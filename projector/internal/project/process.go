@@ -32,6 +32,7 @@ func (b *batch) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	b.deferRest()
 	if b.gaps == Park {
 		b.parkRest(ctx)
 	}
@@ -39,16 +40,16 @@ func (b *batch) run(ctx context.Context) error {
 }
 
 // project takes units on until each is finished, parked, in trouble, or at a gap, and
-// returns the last. The projections work beside each other: one whose collection is
-// slow or cannot be read does not keep the others from writing.
+// returns the last. The targets work beside each other: one whose collection is slow or
+// cannot be read does not keep the others from writing.
 func (b *batch) project(ctx context.Context, units []*unit) (gapped []*unit) {
 	var tracks []*track
-	byProjection := make(map[*Projection]*track, len(b.projections))
+	byTarget := make(map[*Target]*track, len(b.targets))
 	for _, u := range units {
-		t := byProjection[u.projection]
+		t := byTarget[u.target]
 		if t == nil {
-			t = &track{batch: b}
-			byProjection[u.projection] = t
+			t = &track{batch: b, target: u.target}
+			byTarget[u.target] = t
 			tracks = append(tracks, t)
 		}
 		t.active = append(t.active, u)
@@ -182,7 +183,7 @@ func (u *unit) plan(strict bool) {
 			switch {
 			case ev.EventID <= v:
 				continue
-			case strict && ev.EventID != v+1, u.single && len(u.run) == 1:
+			case strict && ev.EventID != v+1, u.single && len(u.run) == 1, u.blind(strict) && ev.EventID > u.read:
 				return
 			}
 			u.run = append(u.run, ev)

@@ -33,26 +33,27 @@ type pageKey struct {
 	from, to  int64
 }
 
-// missing gives the events after the unit's watermark, as far as they follow it
-// without a hole and as many as a page has. It is errPortionFull where they were to
-// be read and enough has been.
-func (p *portion) missing(ctx context.Context, r Repairer, u *unit) ([]*eventView, error) {
-	first := u.aggregate.events[len(u.settled)]
-	key := pageKey{u.aggregate, u.watermark + 1, first.EventID - 1}
+// missing gives a page of the events of the unit's aggregate that have these ids: in a
+// strict sequence as far as they follow each other without a hole. It is errPortionFull if
+// they would have to be read and enough has been.
+func (p *portion) missing(ctx context.Context, b *batch, u *unit, from, to int64) ([]*eventView, error) {
+	key := pageKey{u.aggregate, from, to}
 	if page, ok := p.pages[key]; ok {
 		return page, nil
 	}
 	if p.bytes >= repairPortion {
 		return nil, errPortionFull
 	}
-	events, err := r.Missing(ctx, first.Event, key.from, key.to, repairPage)
+	attempt, cancel := b.oneAttempt(ctx)
+	defer cancel()
+	events, err := b.repairer.Missing(attempt, u.aggregate.events[0].Event, from, to, repairPage)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read missing events of %s: %w", u.AggregateID, err)
 	}
 	for _, ev := range events {
 		p.bytes += len(ev.Document)
 	}
-	page := viewInOrder(events, key.from)
+	page := b.viewPage(events, from)
 	if p.pages == nil {
 		p.pages = make(map[pageKey][]*eventView)
 	}
@@ -66,29 +67,52 @@ func (p *portion) missing(ctx context.Context, r Repairer, u *unit) ([]*eventVie
 func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 	var read portion
 	for _, u := range b.skipParked(ctx, units) {
-		if b.gaps == Hold || b.repairer == nil {
-			u.held = true
-			b.metrics.gaps.WithLabelValues(gapHeld).Inc()
-			continue
+		fill := b.fillGap
+		if u.target.Building || u.unread(b.strict) {
+			fill = b.fillBuilding
 		}
-		attempt, cancel := b.oneAttempt(ctx)
-		events, err := read.missing(attempt, b.repairer, u)
-		cancel()
-		switch {
-		case errors.Is(err, errPortionFull):
+		if fill(ctx, &read, u) {
 			again = append(again, u)
-		case err != nil:
-			u.trouble = fmt.Errorf("read missing events of %s: %w", u.AggregateID, err)
-		case len(events) == 0:
-			u.held = true
-			b.metrics.gaps.WithLabelValues(gapMissing).Inc()
-		default:
-			u.missing = events
-			again = append(again, u)
-			b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
 		}
 	}
 	return again
+}
+
+// fillGap reads the events between the unit's watermark and its next event, and reports
+// whether the unit can go on.
+func (b *batch) fillGap(ctx context.Context, read *portion, u *unit) bool {
+	if b.gaps == Hold || b.repairer == nil {
+		u.held = true
+		b.metrics.gaps.WithLabelValues(gapHeld).Inc()
+		return false
+	}
+	events, err := read.missing(ctx, b, u, u.watermark+1, u.aggregate.events[len(u.settled)].EventID-1)
+	switch {
+	case errors.Is(err, errPortionFull):
+	case err != nil:
+		u.trouble = err
+		return false
+	case len(events) == 0:
+		u.held = true
+		b.metrics.gaps.WithLabelValues(gapMissing).Inc()
+		return false
+	default:
+		u.missing = events
+		b.metrics.gaps.WithLabelValues(gapRepaired).Inc()
+	}
+	return true
+}
+
+// viewPage takes the events of a page: in a strict sequence those that count from one up.
+func (b *batch) viewPage(events []*event.Event, from int64) []*eventView {
+	if b.strict {
+		return viewInOrder(events, from)
+	}
+	views := make([]*eventView, len(events))
+	for i, ev := range events {
+		views[i] = viewEvent(ev)
+	}
+	return views
 }
 
 // viewInOrder takes the events that count from one up.

@@ -14,6 +14,8 @@ import (
 // Suspended is a parked unit that is to go on.
 type Suspended struct {
 	Projection, AggregateID string
+	// Generation is the generation of the projection; 0 means the first one.
+	Generation int64
 	// RawAggregateID is the aggregate's id with its type in the event store.
 	RawAggregateID bson.RawValue
 	// Head is the last event that was acknowledged for the unit: it is caught up when it
@@ -49,21 +51,13 @@ var errNotStored = errors.New("the event store does not have the event")
 //
 // The error is ctx's cause if ctx ended; then the result counts for nothing.
 func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
-	var p *Projection
-	for _, known := range e.projections {
-		if known.name == s.Projection {
-			p = known
-		}
+	targets := e.snapshot()
+	t := targets.find(s.Projection, s.Generation)
+	if t == nil {
+		return Resumed{}, fmt.Errorf("resume %s in %s: %w", s.AggregateID, s.Projection, model.ErrSuperseded)
 	}
-	if p == nil {
-		return Resumed{}, fmt.Errorf("resume %s: there is no projection %s", s.AggregateID, s.Projection)
-	}
-	b := &batch{Engine: e, gaps: Hold}
-	u := &unit{
-		Unit:       model.Unit{Projection: p.name, Collection: p.collection, AggregateID: s.AggregateID, Deletes: p.deletes},
-		projection: p,
-		parkedFor:  s.Failed,
-	}
+	b := &batch{Engine: e, gaps: Hold, targets: targets}
+	u := &unit{Unit: t.unit(s.AggregateID), target: t, parkedFor: s.Failed}
 	resumed := b.resume(ctx, u, s)
 	if ctx.Err() != nil {
 		return Resumed{}, context.Cause(ctx)
@@ -101,20 +95,14 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	if err != nil {
 		return unavailable(err)
 	}
-	views := make([]*eventView, 0, len(events))
-	if b.strict {
-		views = viewInOrder(events, u.watermark+1)
-	} else {
-		for _, ev := range events {
-			views = append(views, viewEvent(ev))
-		}
-	}
+	views := b.viewPage(events, u.watermark+1)
 	if len(views) == 0 {
 		return Resumed{Watermark: u.watermark, Cause: &Error{
 			Projection: s.Projection, AggregateID: s.AggregateID, EventID: u.watermark + 1, Reason: ReasonMissing, Err: errNotStored,
 		}}
 	}
 	u.aggregate = &aggregate{id: s.AggregateID, events: views, units: []*unit{u}}
+	u.read = u.aggregate.last()
 	b.aggregates, b.units = []*aggregate{u.aggregate}, []*unit{u}
 	b.project(ctx, b.units)
 	if u.conflict != nil && u.trouble != nil && s.Final && ctx.Err() == nil {

@@ -33,6 +33,8 @@ type memory struct {
 	unreleased int
 	// room bounds the documents of one load; 0 for any number.
 	room int
+	// slow runs before each write, outside of any lock.
+	slow func(model.Unit)
 	// foreign is in every state.
 	foreign *model.Foreign
 	// down are the collections that cannot be loaded.
@@ -78,6 +80,9 @@ func (m *memory) Release([]model.State) {
 }
 
 func (m *memory) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
+	if m.slow != nil {
+		m.slow(writes[0].Unit)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writes = append(m.writes, slices.Clone(writes))
@@ -221,7 +226,7 @@ func newBench(tb testing.TB, yaml string, change ...func(*project.Options)) *ben
 		tb.Fatal(err)
 	}
 	b := &bench{memory: newMemory(), lot: newLot(), history: &history{}}
-	o := project.Options{Projections: projections, Store: b.memory, Parking: b.lot, Repairer: b.history}
+	o := project.Options{Targets: project.Live(projections), Store: b.memory, Parking: b.lot, Repairer: b.history}
 	for _, c := range change {
 		c(&o)
 	}

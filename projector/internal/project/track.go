@@ -8,10 +8,11 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// track is one projection's part of a batch. It works in rounds: load, fold, write what
+// track is one target's part of a batch. It works in rounds: load, fold, write what
 // can be written, and again for the units that have more to do.
 type track struct {
 	*batch
+	target *Target
 	// active are the units that need another round.
 	active []*unit
 	// gapped lack the event after their watermark.
@@ -40,8 +41,19 @@ func (t *track) run(ctx context.Context) {
 	}
 }
 
-// round takes each unit one step further, as far as memory has room for its document.
+// round takes each unit one step further, as far as memory has room for its document. It
+// is inside the projection's gate from before its load until its writes are answered.
 func (t *track) round(ctx context.Context, units []*unit) {
+	gate := t.gates.of(t.target.Projection.name)
+	if err := gate.enter(ctx); err != nil {
+		t.unparkable(units, fmt.Errorf("write %s: %w", t.target.Projection.name, err))
+		return
+	}
+	defer gate.leave()
+	if !t.serves(t.target) {
+		t.unparkable(units, fmt.Errorf("write %s: %w", t.target, model.ErrSuperseded))
+		return
+	}
 	loaded := t.load(ctx, units)
 	if loaded == nil {
 		return
@@ -80,9 +92,14 @@ func (t *track) foldAll(units []*unit, loaded []model.State) (writing []*unit) {
 			u.document, u.watermark, u.foreign = state.Document, state.Watermark, state.Foreign
 		}
 		u.settleUpToWatermark()
+		if u.unread(t.strict) && !u.finished() {
+			t.gapped = append(t.gapped, u)
+			u.document = nil
+			continue
+		}
 		u.plan(t.strict)
 		if !u.finished() && len(u.run) > 0 {
-			if u.fold = u.projection.fold(u.document, u.run); u.fold.Folded > 0 {
+			if u.fold = u.target.Projection.fold(u.document, u.run); u.fold.Folded > 0 {
 				writing = append(writing, u)
 				continue
 			}
@@ -102,6 +119,11 @@ func (t *track) written(u *unit, result model.Written) {
 	case model.Applied:
 		failed := u.fold.Err
 		u.settleRun()
+		if u.read > 0 {
+			// What was read from the event store are the events of the batch, too.
+			u.attempted = max(u.attempted, u.watermark)
+			u.settleUpToWatermark()
+		}
 		u.stale, t.progress = 0, true
 		switch {
 		case failed != nil:

@@ -160,7 +160,7 @@ func foldTotals(history []*event.Event) expected {
 var folds = map[string]func([]*event.Event) expected{"orders": foldOrders, "journal": foldJournal, "totals": foldTotals}
 
 func unitOf(name, aggregate string) model.Unit {
-	return model.Unit{Projection: name, Collection: name, AggregateID: aggregate, Deletes: name != "journal"}
+	return model.Unit{Projection: name, Generation: 1, Collection: name, AggregateID: aggregate, Deletes: name != "journal"}
 }
 
 // compare holds every read model and watermark against the expected.

@@ -338,7 +338,7 @@ func (s *scenario) pod(db database, lot *parkingLot, queue *topic) error {
 	defer loops.Wait()
 	defer crash(nil)
 	engine, err := project.NewEngine(project.Options{
-		Projections: projections, Store: stand{w, l}, Parking: lot, Repairer: s, Sequence: s.sequence,
+		Targets: project.Live(projections), Store: stand{w, l}, Parking: lot, Repairer: s, Sequence: s.sequence,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,74 @@
+package project
+
+import (
+	"context"
+	"errors"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// maxDeferringReads bounds the reads of the event store in one round for units that may
+// be deferred: the job that builds their generation reads the same events anyway.
+const maxDeferringReads = 16
+
+// blind reports whether the unit's watermark does not tell what it lacks: event ids only
+// increase, and its generation is being built or a stale writer has been at it. In a
+// strict sequence a gap shows what is missing.
+func (u *unit) blind(strict bool) bool {
+	return !strict && (u.target.Building || u.foreign != nil)
+}
+
+// unread reports whether the event store has to be read for a blind unit before its events
+// are folded.
+func (u *unit) unread(strict bool) bool {
+	return u.blind(strict) && len(u.missing) == 0 && u.read < u.aggregate.last()
+}
+
+// fillBuilding reads the events that a unit of a building generation lacks, and reports
+// whether the unit can go on. A unit that may be deferred is read for only if one page
+// completes it. The events of such a generation are never waited for: the topic has
+// brought them before there was the generation.
+func (b *batch) fillBuilding(ctx context.Context, read *portion, u *unit) bool {
+	from, to := u.watermark+1, u.aggregate.last()
+	if b.strict {
+		to = u.aggregate.events[len(u.settled)].EventID - 1
+	}
+	tooMany := b.strict && to-from >= repairPage || len(read.pages) >= maxDeferringReads
+	if b.repairer == nil || u.target.Defers && tooMany {
+		u.held = true
+		return false
+	}
+	events, err := read.missing(ctx, b, u, from, to)
+	complete := b.strict && int64(len(events)) == to-from+1 || !b.strict && len(events) < repairPage
+	switch {
+	case err != nil && !errors.Is(err, errPortionFull):
+		u.trouble = err
+		return false
+	case u.target.Defers && !complete, err == nil && b.strict && len(events) == 0:
+		u.held = true
+		return false
+	case err != nil:
+		return true
+	}
+	u.missing = events
+	if !b.strict {
+		u.read = to
+		if !complete {
+			u.read = events[len(events)-1].EventID
+		}
+	}
+	return true
+}
+
+// deferRest leaves what is not finished to the jobs of the generations that are being
+// built. A unit whose target was replaced is not deferred: its events are offered again
+// under the new targets.
+func (b *batch) deferRest() {
+	for _, u := range b.units {
+		if !u.target.Defers || u.finished() || errors.Is(u.trouble, model.ErrSuperseded) {
+			continue
+		}
+		u.trouble, u.held, u.conflict = nil, false, nil
+		u.settleRest(settledDeferred)
+	}
+}

@@ -1,0 +1,164 @@
+package project
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// Target is one generation of a projection that the engine folds events into.
+type Target struct {
+	// Projection is the definition of the generation.
+	Projection *Projection
+	// Generation counts the definitions of the projection, from 1; 0 means the first one.
+	Generation int64
+	// Collection holds the documents; empty means the projection's own.
+	Collection string
+	// Building is whether the generation is not the one that readers see. An event that
+	// can never be applied to it parks the aggregate in this generation alone, and the
+	// event's message is not dead-lettered for that. Where event ids only increase,
+	// nobody can tell from its watermark what it lacks, so its events are read from the
+	// event store.
+	Building bool
+	// Defers is whether events that cannot be applied at once may be left to the job that
+	// builds the generation; only with Building. Such an event is Done for the target. So
+	// an event that the store has when the last target that defers is replaced must be
+	// found by a later sweep.
+	Defers bool
+}
+
+// Live gives each projection as its own first generation, the one that readers see.
+func Live(projections []*Projection) []Target {
+	targets := make([]Target, len(projections))
+	for i, p := range projections {
+		targets[i].Projection = p
+	}
+	return targets
+}
+
+// String names the target in errors.
+func (t *Target) String() string {
+	return fmt.Sprintf("generation %d of %s", t.Generation, t.Projection.name)
+}
+
+// unit is an aggregate in the target.
+func (t *Target) unit(aggregateID string) model.Unit {
+	return model.Unit{
+		Projection: t.Projection.name, Generation: t.Generation, Collection: t.Collection,
+		AggregateID: aggregateID, Deletes: t.Projection.deletes,
+	}
+}
+
+// complete fills in what the zero values mean.
+func (t Target) complete() *Target {
+	t.Generation = max(t.Generation, model.FirstGeneration)
+	if t.Collection == "" && t.Projection != nil {
+		t.Collection = t.Projection.collection
+	}
+	return &t
+}
+
+// same is whether a batch that has begun with one of two targets may go on with the other.
+func (t *Target) same(o *Target) bool {
+	return t.Projection.name == o.Projection.name && t.Generation == o.Generation &&
+		t.Collection == o.Collection && t.Building == o.Building && t.Defers == o.Defers
+}
+
+// snapshot is a set of targets. It never changes.
+type snapshot []*Target
+
+func newSnapshot(targets []Target) (snapshot, error) {
+	var problems []error
+	type key struct {
+		name       string
+		generation int64
+	}
+	s := make(snapshot, len(targets))
+	taken, live, collections := map[key]bool{}, map[string]bool{}, map[string]string{}
+	for i, target := range targets {
+		t := target.complete()
+		s[i] = t
+		if t.Projection == nil {
+			problems = append(problems, fmt.Errorf("target %d has no projection", i))
+			continue
+		}
+		if k := (key{t.Projection.name, t.Generation}); taken[k] {
+			problems = append(problems, fmt.Errorf("%s is there twice", t))
+		} else {
+			taken[k] = true
+		}
+		if other, ok := collections[t.Collection]; ok {
+			problems = append(problems, fmt.Errorf("%s and %s share the collection %s", other, t, t.Collection))
+		}
+		collections[t.Collection] = t.String()
+		switch {
+		case t.Defers && !t.Building:
+			problems = append(problems, fmt.Errorf("%s is live, so it must not defer events", t))
+		case !t.Building && live[t.Projection.name]:
+			problems = append(problems, fmt.Errorf("%s is not the only one that is live", t))
+		case !t.Building:
+			live[t.Projection.name] = true
+		}
+	}
+	return s, errors.Join(problems...)
+}
+
+// find gives the target of a generation of a projection; nil if it is not in the set.
+func (s snapshot) find(name string, generation int64) *Target {
+	for _, t := range s {
+		if t.Projection.name == name && t.Generation == max(generation, model.FirstGeneration) {
+			return t
+		}
+	}
+	return nil
+}
+
+// Set replaces the targets. Batches that have begun go on with those that stay. Their
+// units in the others end with [model.ErrSuperseded], so that their events are offered
+// again under the new set. Set opens no gate: see [Engine.Continue].
+func (e *Engine) Set(targets []Target) error {
+	next, err := newSnapshot(targets)
+	if err != nil {
+		return fmt.Errorf("set the targets of the projection engine: %w", err)
+	}
+	e.setting.Lock()
+	defer e.setting.Unlock()
+	if before := e.targets.Load(); before != nil {
+		for i, t := range next {
+			if kept := before.find(t.Projection.name, t.Generation); kept != nil && kept.same(t) {
+				next[i] = kept
+			}
+		}
+	}
+	for _, t := range next {
+		e.metrics.declare(t.Projection.name)
+	}
+	e.targets.Store(&next)
+	return nil
+}
+
+// Targets gives the present targets, in the order in which they were set.
+func (e *Engine) Targets() []Target {
+	now := e.snapshot()
+	targets := make([]Target, len(now))
+	for i, t := range now {
+		targets[i] = *t
+	}
+	return targets
+}
+
+// snapshot gives the present targets; nil if none were ever set.
+func (e *Engine) snapshot() snapshot {
+	if s := e.targets.Load(); s != nil {
+		return *s
+	}
+	return nil
+}
+
+// serves reports whether a target is one of the present ones.
+func (e *Engine) serves(t *Target) bool { return slices.Contains(e.snapshot(), t) }
+
+// errNoTargets says that the engine does not know yet what to fold events into.
+var errNoTargets = errors.New("the projections to write are not known yet")

@@ -1,0 +1,410 @@
+package project_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// declared compiles one projection that folds into counts.
+func declared(tb testing.TB, handlers string) *project.Projection {
+	tb.Helper()
+	projections, err := project.Parse("test.yaml", []byte("projections: [{name: counts, collection: counts, on: {"+handlers+"}}]"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return projections[0]
+}
+
+const shadow = "counts.generation-2"
+
+// rebuild gives the targets while the second generation is being built.
+func rebuild(tb testing.TB, defers bool) []project.Target {
+	tb.Helper()
+	return []project.Target{
+		{Projection: declared(tb, `Add: {inc: {n: 1}}, Bad: {inc: {n: 1}}`)},
+		{Projection: declared(tb, `Add: {push: {ids: eventId}}, Bad: {set: {x: payload.missing}}`), Generation: 2, Collection: shadow, Building: true, Defers: defers},
+	}
+}
+
+func newRebuild(tb testing.TB, defers bool, change ...func(*project.Options)) *bench {
+	tb.Helper()
+	return newBench(tb, twoProjections, append([]func(*project.Options){func(o *project.Options) { o.Targets = rebuild(tb, defers) }}, change...)...)
+}
+
+var (
+	live     = model.Unit{Projection: "counts", Generation: 1, Collection: "counts", AggregateID: "one"}
+	building = model.Unit{Projection: "counts", Generation: 2, Collection: shadow, AggregateID: "one"}
+)
+
+// expectMarks holds the watermarks of both generations.
+func (b *bench) expectMarks(t *testing.T, first, second int64) {
+	t.Helper()
+	if b.marks[live] != first || b.marks[building] != second {
+		t.Errorf("watermarks %d and %d, want %d and %d", b.marks[live], b.marks[building], first, second)
+	}
+}
+
+func TestNothingIsAcknowledgedBeforeTheTargetsAreKnown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, twoProjections, func(o *project.Options) { o.Targets = nil })
+	evs := events(t, "one", "1 Add")
+	if results, err := b.Process(t.Context(), evs, project.Park); err == nil || verdicts(results) != "pending" {
+		t.Errorf("%s, %v", verdicts(results), err)
+	}
+	if results, err := b.Park(t.Context(), evs, project.ReasonMissing, errTrouble); err == nil || verdicts(results) != "pending" {
+		t.Errorf("parked: %s, %v", verdicts(results), err)
+	}
+	if err := b.Set(rebuild(t, true)); err != nil {
+		t.Fatal(err)
+	}
+	b.process(t, evs, project.Hold, "done")
+	b.expectMarks(t, 1, 1)
+	// No projection at all, known for sure.
+	if err := b.Set(nil); err != nil || len(b.Targets()) > 0 {
+		t.Fatal(err)
+	}
+	b.process(t, events(t, "one", "2 Add"), project.Hold, "done")
+	b.expectMarks(t, 1, 1)
+}
+
+// TestBothGenerationsAreWritten holds that an event is done when both have it.
+func TestBothGenerationsAreWritten(t *testing.T) {
+	t.Parallel()
+	for _, defers := range []bool{true, false} {
+		b := newRebuild(t, defers)
+		b.process(t, events(t, "one", "1 Add", "2 Other", "3 Add"), project.Hold, "done/done/done")
+		b.expectMarks(t, 3, 3)
+		if got := jsonOf(t, b.documents[building]); got != `{"ids":[1,3]}` {
+			t.Errorf("built %s", got)
+		}
+	}
+}
+
+// TestAGapInABuildingGeneration holds when the events that a building generation lacks
+// are read, and when they are left to the job that builds it.
+func TestAGapInABuildingGeneration(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		first, stored int
+		defers, fails bool
+		verdict       string
+		mark          int64
+		deferred      int
+	}{
+		"one page":                  {first: 501, stored: 501, defers: true, verdict: "done", mark: 501},
+		"more than a page":          {first: 502, stored: 502, defers: true, verdict: "done", deferred: 1},
+		"more pages, not deferring": {first: 1700, stored: 1700, verdict: "done", mark: 1700},
+		"the store lacks one":       {first: 9, stored: 5, defers: true, verdict: "done", deferred: 1},
+		"lacks one, not deferring":  {first: 9, stored: 5, verdict: "held6", mark: 5},
+		"the store fails":           {first: 3, stored: 3, defers: true, fails: true, verdict: "done", deferred: 1},
+		"fails, not deferring":      {first: 3, stored: 3, fails: true, verdict: "pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry := prometheus.NewRegistry()
+			b := newRebuild(t, test.defers, func(o *project.Options) { o.Registerer = registry })
+			for i := range test.stored {
+				b.history.events = append(b.history.events, events(t, "one", fmt.Sprint(i+1, " Add"))...)
+			}
+			b.marks[live], b.documents[live] = int64(test.first-1), rawOf(t, `{"n":1}`)
+			if test.fails {
+				b.history.fail = errTrouble
+			}
+			// The live generation has no gap, so nothing is waited for.
+			results, err := b.Process(t.Context(), events(t, "one", fmt.Sprint(test.first, " Add")), project.Hold)
+			if verdicts(results) != test.verdict || (err != nil) != (test.verdict == "pending") {
+				t.Errorf("%s, %v", verdicts(results), err)
+			}
+			b.expectMarks(t, int64(test.first), test.mark)
+			if n := outcomes(t, registry, "deferred"); n != test.deferred {
+				t.Errorf("%d events were deferred, want %d", n, test.deferred)
+			}
+		})
+	}
+}
+
+// outcomes gives how many events of counts had an outcome.
+func outcomes(t *testing.T, registry *prometheus.Registry, outcome string) int {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if f.GetName() == "penstock_projector_events_total" && labels["outcome"] == outcome && labels["projection"] == "counts" {
+				return int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return -1
+}
+
+// TestABuildingGenerationDoesNotHoldUpTheLiveOne holds that a shadow collection that cannot
+// be read or written is the job's concern while it builds, and everybody's afterwards.
+func TestABuildingGenerationDoesNotHoldUpTheLiveOne(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{"load", "write", "conflict", "list"} {
+		for _, defers := range []bool{true, false} {
+			b := newRebuild(t, defers)
+			kinds := "1 Add"
+			switch broken {
+			case "load":
+				b.down = map[string]error{shadow: errTrouble}
+			case "list":
+				b.lot.fail, kinds = errTrouble, "1 Bad"
+			default:
+				status := map[string]model.Status{"write": model.Unknown, "conflict": model.Conflict}[broken]
+				b.onWrite = func(_ int, w model.Write) *model.Written {
+					if w.Generation == 2 {
+						return &model.Written{Status: status, Err: errTrouble}
+					}
+					return nil
+				}
+			}
+			results, err := b.Process(t.Context(), events(t, "one", kinds), project.Hold)
+			if defers && (verdicts(results) != "done" || err != nil) || !defers && (verdicts(results) != "pending" || err == nil) {
+				t.Errorf("%s, defers %v: %s, %v", broken, defers, verdicts(results), err)
+			}
+			b.expectMarks(t, 1, 0)
+			if len(b.lot.parked) > 0 {
+				t.Errorf("%s: parked %v", broken, b.lot.parked)
+			}
+		}
+	}
+}
+
+// TestPoisonInABuildingGenerationParksThereAlone holds that no message is dead-lettered,
+// and no judge asked, for a definition that readers do not see yet.
+func TestPoisonInABuildingGenerationParksThereAlone(t *testing.T) {
+	t.Parallel()
+	j := &judge{good: map[string]int{}}
+	b := newRebuild(t, true, func(o *project.Options) { o.Judge = j })
+	b.process(t, events(t, "one", "1 Add", "2 Bad", "3 Add"), project.Hold, "done/done/done")
+	b.expectMarks(t, 3, 1)
+	if c := b.lot.parked[building]; c == nil || c.EventID != 2 || c.Reason != project.ReasonExpression || b.lot.heads[building] != 3 || len(b.lot.parked) != 1 {
+		t.Errorf("parked %v", b.lot.parked)
+	}
+	if len(j.bad) > 0 || j.good["counts Add"] != 2 || j.good["counts Bad"] != 1 {
+		t.Errorf("the judge was told of the failures %v and the successes %v", j.bad, j.good)
+	}
+	// Later events move the head, and nothing else.
+	b.process(t, events(t, "one", "4 Add"), project.Hold, "done")
+	b.expectMarks(t, 4, 1)
+	if b.lot.heads[building] != 4 {
+		t.Errorf("the head is %d", b.lot.heads[building])
+	}
+}
+
+// TestABuildingGenerationOfIncreasingIDsReadsTheStore holds that a building generation,
+// and a unit that a stale writer has been at, get what their watermark does not show to
+// be missing.
+func TestABuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
+	t.Parallel()
+	increasing := func(o *project.Options) { o.Sequence = event.SequenceIncreasing }
+	stored := []string{"3 Add", "8 Add", "12 Other", "20 Add"}
+	t.Run("building", func(t *testing.T) {
+		t.Parallel()
+		b := newRebuild(t, false, increasing)
+		b.history.events = events(t, "one", stored...)
+		b.marks[live], b.documents[live] = 12, rawOf(t, `{"n":2}`)
+		b.process(t, events(t, "one", "12 Other", "20 Add"), project.Hold, "done/done")
+		b.expectMarks(t, 20, 20)
+		if got := jsonOf(t, b.documents[building]); got != `{"ids":[3,8,20]}` {
+			t.Errorf("built %s", got)
+		}
+	})
+	t.Run("many pages", func(t *testing.T) {
+		t.Parallel()
+		for _, defers := range []bool{true, false} {
+			b := newRebuild(t, defers, increasing)
+			for i := range 1200 {
+				b.history.events = append(b.history.events, events(t, "one", fmt.Sprint(3*i+3, " Add"))...)
+			}
+			b.marks[live], b.documents[live] = 3597, rawOf(t, `{"n":2}`)
+			b.process(t, events(t, "one", "3600 Add"), project.Hold, "done")
+			want, length := int64(3600), 1200
+			if defers {
+				want, length = 0, 0
+			}
+			b.expectMarks(t, 3600, want)
+			if ids, _ := b.documents[building].Lookup("ids").ArrayOK(); len(elementsOf(t, ids)) != length {
+				t.Errorf("built %d elements, want %d", len(elementsOf(t, ids)), length)
+			}
+		}
+	})
+	t.Run("after a stale writer", func(t *testing.T) {
+		t.Parallel()
+		b := newRebuild(t, false, increasing, func(o *project.Options) { o.Targets = o.Targets[:1] })
+		b.history.events = events(t, "one", stored...)
+		b.foreign = &model.Foreign{Generation: 1, Watermark: 12}
+		b.process(t, events(t, "one", "20 Add"), project.Hold, "done")
+		if got := jsonOf(t, b.documents[live]); got != `{"n":3}` {
+			t.Errorf("folded %s", got)
+		}
+	})
+}
+
+func elementsOf(t *testing.T, array bson.RawArray) []bson.RawValue {
+	t.Helper()
+	if array == nil {
+		return nil
+	}
+	values, err := array.Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// TestAPauseWaitsForWhatIsUnderWay holds that Pause returns when no write is under way,
+// and that nothing of the projection is loaded or written until Continue, while other
+// projections go on.
+func TestAPauseWaitsForWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, twoProjections)
+		writing, answer := make(chan bool), make(chan bool)
+		b.slow = func(u model.Unit) {
+			if u.Projection == "counts" {
+				writing <- true
+				<-answer
+			}
+		}
+		thing := func(id string) []*event.Event {
+			evs := events(t, "one", id+" Add")
+			evs[0].AggregateType = "Thing"
+			return evs
+		}
+		done := make(chan string)
+		process := func(id string) {
+			results, err := b.Process(t.Context(), thing(id), project.Park)
+			done <- fmt.Sprint(verdicts(results), " ", errors.Is(err, project.ErrPaused))
+		}
+		go process("1")
+		<-writing
+		paused := make(chan error)
+		go func() { paused <- b.Pause(t.Context(), "counts") }()
+		synctest.Wait()
+		select {
+		case err := <-paused:
+			t.Fatalf("paused in the middle of a write, %v", err)
+		default:
+		}
+		answer <- true
+		if err := <-paused; err != nil {
+			t.Fatal(err)
+		}
+		if got := <-done; got != "done false" {
+			t.Errorf("the event before the pause is %s", got)
+		}
+		loads := len(b.loads)
+		go process("2")
+		if got := <-done; got != "pending true" {
+			t.Errorf("an event during the pause is %s", got)
+		}
+		if b.marks[unitOf("counts", "one")] != 1 || b.marks[unitOf("things", "one")] != 2 || len(b.loads) != loads+1 || len(b.lot.parked) > 0 {
+			t.Errorf("watermarks %v, %d loads, parked %v", b.marks, len(b.loads)-loads, b.lot.parked)
+		}
+		// One that waits at the gate goes on.
+		b.slow = nil
+		go process("2")
+		<-time.After(time.Millisecond)
+		b.Continue("counts")
+		if got := <-done; got != "done false" {
+			t.Errorf("the event after the pause is %s", got)
+		}
+		b.Continue("counts")
+
+		b.slow = func(model.Unit) { <-answer }
+		go process("3")
+		synctest.Wait()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errTrouble)
+		if err := b.Pause(ctx, "counts"); !errors.Is(err, errTrouble) {
+			t.Errorf("paused: %v", err)
+		}
+		close(answer)
+		if got := <-done; got != "done false" {
+			t.Errorf("the event before the second pause is %s", got)
+		}
+	})
+}
+
+// TestAUnitOfAReplacedTargetIsNotWritten holds that a batch that has begun with a target
+// does not write it after it was replaced, and that a target which stays goes on.
+func TestAUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		next          []project.Target
+		verdict       string
+		first, second int64
+	}{
+		"the same":       {rebuild(t, true), "done", 1, 1},
+		"no longer both": {rebuild(t, true)[:1], "pending", 1, 0},
+		"promoted":       {[]project.Target{{Projection: rebuild(t, true)[1].Projection, Generation: 2}}, "pending", 0, 0},
+		"caught up":      {rebuild(t, false), "pending", 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newRebuild(t, true)
+				if err := b.Pause(t.Context(), "counts"); err != nil {
+					t.Fatal(err)
+				}
+				done := make(chan string)
+				go func() {
+					results, err := b.Process(t.Context(), events(t, "one", "1 Add"), project.Park)
+					done <- fmt.Sprint(verdicts(results), " ", errors.Is(err, model.ErrSuperseded))
+				}()
+				synctest.Wait()
+				if err := b.Set(test.next); err != nil {
+					t.Fatal(err)
+				}
+				b.Continue("counts")
+				if got, want := <-done, fmt.Sprint(test.verdict, " ", test.verdict == "pending"); got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+				b.expectMarks(t, test.first, test.second)
+				if len(b.lot.parked) > 0 {
+					t.Errorf("parked %v", b.lot.parked)
+				}
+			})
+		})
+	}
+}
+
+// TestAnUntrustedProcessAcknowledgesNothing holds that nothing is done, whatever was
+// written, if other processes no longer wait for this one.
+func TestAnUntrustedProcessAcknowledgesNothing(t *testing.T) {
+	t.Parallel()
+	var untrusted error
+	b := newBench(t, twoProjections, func(o *project.Options) { o.Trusted = func() error { return untrusted } })
+	b.process(t, events(t, "one", "1 Add"), project.Hold, "done")
+	untrusted = errTrouble
+	evs := events(t, "one", "2 Add", "3 Bad", "4 Add")
+	results, err := b.Process(t.Context(), evs, project.Hold)
+	if verdicts(results) != "pending/pending/pending" || !errors.Is(err, errTrouble) || results[1].Causes != nil || b.marks[unitOf("counts", "one")] != 2 {
+		t.Errorf("%+v, %v, %v", results, err, b.marks)
+	}
+	if results, err := b.Park(t.Context(), evs, project.ReasonMissing, errTrouble); verdicts(results) != "pending/pending/pending" || !errors.Is(err, errTrouble) {
+		t.Errorf("parked: %s, %v", verdicts(results), err)
+	}
+	untrusted = nil
+	b.process(t, evs, project.Hold, "done/poison/done")
+}
