@@ -247,6 +247,10 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		}
 		group.Go(func() error { return deadLetters.Run(ctx) })
 	}
+	source := &applied{live: func() []liveProjection { return liveProjections(p.projections) }, stores: s, parked: parked, events: events}
+	if err := p.serveApplied(ctx, group, source); err != nil {
+		return nil, err
+	}
 	group.Go(func() error { return loader.Run(ctx) })
 	group.Go(func() error { return writer.Run(ctx) })
 	group.Go(func() error { return parked.Run(ctx) })

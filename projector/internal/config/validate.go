@@ -93,6 +93,11 @@ func (s Process) validate() error {
 	var p problems
 	_, port, err := net.SplitHostPort(s.AdminAddress)
 	p.require(err == nil && port != "", "PENSTOCK_ADMIN_ADDRESS is %q: use [HOST]:PORT, such as :8080", s.AdminAddress)
+	if s.QueryAddress != "" {
+		_, port, err := net.SplitHostPort(s.QueryAddress)
+		p.require(err == nil && port != "", "PENSTOCK_QUERY_ADDRESS is %q: use [HOST]:PORT, such as :8081, or unset it", s.QueryAddress)
+		p.require(s.QueryAddress != s.AdminAddress, "PENSTOCK_QUERY_ADDRESS is %q, as PENSTOCK_ADMIN_ADDRESS is: use another port", s.QueryAddress)
+	}
 	p.require(s.DrainTimeout >= time.Second, "PENSTOCK_DRAIN_TIMEOUT is %v: use at least 1s", s.DrainTimeout)
 	return errors.Join(p...)
 }

@@ -279,3 +279,18 @@ func TestDiscardTakesTheClaim(t *testing.T) {
 		t.Error("the claim is still held")
 	}
 }
+
+func TestStandingsSayWhy(t *testing.T) {
+	t.Parallel()
+	s := park.NewStore(parktest.NewCollection(), park.Options{})
+	parkOne(t, s, permanent)
+	eight := seven
+	eight.AggregateID = "8"
+	parkOne(t, s, model.Marker{Unit: eight, RawAggregateID: rawSeven, Reason: "missing", EventID: 2, Head: 4, Resumes: true})
+	later := seven
+	later.Generation = 2
+	got, err := s.Standings(t.Context(), []model.Unit{later, eight, seven})
+	if err != nil || len(got) != 3 || got[0] != (park.Standing{}) || got[1].Reason != "missing" || !got[1].Resumes || got[2].Reason != "expression" || got[2].EventID != 3 || got[2].Resumes {
+		t.Errorf("standings %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,132 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/examples/applied"
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/proc"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// appliedProjections count, and delete what is closed.
+const appliedProjections = countsProjection + `      Closed: {delete: true}
+`
+
+// TestReadYourWrites holds that a program which asks for an event of its own finds it in
+// the read model after the answer, and learns at once that it will not.
+func TestReadYourWrites(t *testing.T) {
+	inParallel(t)
+	address, err := proc.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(appliedProjections), Collections: []string{"counts"}},
+		harness.TopicOptions{}, "PENSTOCK_QUERY_ADDRESS="+address, "PENSTOCK_FAILURE_LIMIT=1")
+	s.start(1, 1)
+	client := applied.Client{BaseURL: "http://" + address}
+	event := func(aggregate string, id int64) applied.Event {
+		return applied.Event{Projection: "counts", AggregateID: aggregate, EventID: id}
+	}
+	one := bson.D{{Key: "n", Value: int64(1)}}
+
+	// Many wait before the events are there.
+	const aggregates = 200
+	var waiting sync.WaitGroup
+	for i := range aggregates {
+		waiting.Go(func() {
+			id := fmt.Sprint("a-", i)
+			if err := client.Await(t.Context(), time.Minute, event(id, 2)); err != nil {
+				t.Errorf("%s: %v", id, err)
+				return
+			}
+			if got := s.count(id); got != "n=2 after event 2" {
+				t.Errorf("%s: applied, but the read model has %s", id, got)
+			}
+		})
+	}
+	s.await("all are waiting", func() bool {
+		metrics, err := s.Running()[0].Metrics(t.Context())
+		return err == nil && metrics.Sum("penstock_projector_applied_waiting_pairs") == aggregates
+	})
+	var events []workload.Event
+	for id := range int64(2) {
+		for i := range aggregates {
+			events = append(events, counted(fmt.Sprint("a-", i), id+1, one))
+		}
+	}
+	s.insert(events...)
+	waiting.Wait()
+
+	// A deleted document counts by its side watermark.
+	closed := counted("a-0", 3, bson.D{})
+	closed.EventType = "Closed"
+	s.insert(closed, counted("a-1", 3, one))
+	if err := client.Await(t.Context(), time.Minute, event("a-0", 3), event("a-1", 3)); err != nil {
+		t.Error(err)
+	}
+	if got := s.count("a-0") + ", " + s.count("a-1"); got != "mongo: no documents in result, n=3 after event 3" {
+		t.Errorf("applied, but the read models have %s", got)
+	}
+
+	// An event that cannot be applied is told as soon as that is known.
+	s.insert(counted("a-2", 3, bson.D{}))
+	if err := client.Await(t.Context(), time.Minute, event("a-1", 3), event("a-2", 3)); !errors.Is(err, applied.ErrParked) || !strings.HasSuffix(err.Error(), ": a-2 in counts at event 3 (expression)") {
+		t.Errorf("parked: %v", err)
+	}
+
+	// What is not there in time is told with watermark and head.
+	var answer struct {
+		Result string
+		Pairs  []struct {
+			Result          string
+			Watermark, Head int64
+		}
+	}
+	s.get(address, "/applied?projection=counts&aggregateId=a-4&eventId=9&timeout=300ms", http.StatusOK, &answer)
+	if answer.Result != "timeout" || answer.Pairs[0].Result != "timeout" || answer.Pairs[0].Watermark != 2 || answer.Pairs[0].Head != 2 {
+		t.Errorf("not there: %+v", answer)
+	}
+	s.get(address, "/applied?projection=counts&aggregateId=nobody&eventId=1&timeout=0s", http.StatusOK, &answer)
+	if answer.Result != "timeout" || answer.Pairs[0].Watermark != 0 || answer.Pairs[0].Head != 0 {
+		t.Errorf("unknown aggregate: %+v", answer)
+	}
+	var refusal struct{ Error string }
+	s.get(address, "/applied?projection=users&aggregateId=a-3&eventId=9", http.StatusNotFound, &refusal)
+	if refusal.Error != `there is no projection "users": ask for one of counts` {
+		t.Errorf("unknown projection: %s", refusal.Error)
+	}
+	s.get(address, "/applied?projection=counts&aggregateId=a-3&eventId=first", http.StatusBadRequest, &refusal)
+	if refusal.Error != `eventId is "first": give a whole number from 1` {
+		t.Errorf("wrong request: %s", refusal.Error)
+	}
+}
+
+// get reads a JSON answer.
+func (s *scenario) get(address, target string, status int, into any) {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+address+target, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != status {
+		s.t.Fatalf("%s: %s, want %d", target, response.Status, status)
+	}
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		s.t.Fatalf("%s: %v", target, err)
+	}
+}

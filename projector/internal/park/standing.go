@@ -1,0 +1,53 @@
+package park
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// Standing is where a unit is parked, and why. The zero value is a unit that is not
+// parked.
+type Standing struct {
+	model.Position
+	Reason string
+}
+
+// Standings gives the standing of each unit, in the order given.
+func (s *Store) Standings(ctx context.Context, units []model.Unit) ([]Standing, error) {
+	found := make(map[key]Standing)
+	for part := range slices.Chunk(units, maxKeys) {
+		keys := make([]key, len(part))
+		for i := range part {
+			keys[i] = keyOf(&part[i])
+		}
+		cursor, err := s.collection.Find(ctx, bson.D{{Key: fieldID, Value: bson.D{{Key: "$in", Value: keys}}}},
+			options.Find().SetBatchSize(maxKeys).SetProjection(bson.D{{Key: fieldEventID, Value: 1}, {Key: fieldRetryAt, Value: 1}, {Key: fieldReason, Value: 1}}))
+		var markers []struct {
+			ID      key        `bson:"_id"`
+			EventID int64      `bson:"eventId"`
+			Reason  string     `bson:"reason"`
+			RetryAt *time.Time `bson:"retryAt"`
+		}
+		if err == nil {
+			err = cursor.All(ctx, &markers)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look up why aggregates are parked: %w", err)
+		}
+		for _, m := range markers {
+			found[m.ID] = Standing{Position: model.Position{EventID: m.EventID, Resumes: m.RetryAt != nil}, Reason: m.Reason}
+		}
+	}
+	standings := make([]Standing, len(units))
+	for i := range units {
+		standings[i] = found[keyOf(&units[i])]
+	}
+	return standings, nil
+}

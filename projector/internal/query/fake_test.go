@@ -1,0 +1,137 @@
+package query_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/penstock-cdc/penstock/projector/internal/query"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// source is what the poller looks up, in memory.
+type source struct {
+	mu        sync.Mutex
+	names     []string
+	standings map[query.Key]query.Standing
+	heads     map[string]int64
+	err       error
+	// looks are how many keys each look asked for.
+	looks []int
+	// duplicates counts keys that were asked for twice in one look.
+	duplicates int
+}
+
+func newSource() *source {
+	return &source{names: []string{"orders", "users"}, standings: make(map[query.Key]query.Standing), heads: make(map[string]int64)}
+}
+
+func (s *source) Projections() []string { return s.names }
+
+func (s *source) Look(_ context.Context, keys []query.Key) ([]query.Standing, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks = append(s.looks, len(keys))
+	if s.err != nil {
+		return nil, s.err
+	}
+	seen := make(map[query.Key]bool)
+	standings := make([]query.Standing, len(keys))
+	for i, key := range keys {
+		if seen[key] {
+			s.duplicates++
+		}
+		seen[key] = true
+		standings[i] = s.standings[key]
+	}
+	return standings, nil
+}
+
+func (s *source) Head(_ context.Context, aggregateID string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heads[aggregateID], s.err
+}
+
+// set changes what is known of an aggregate in users.
+func (s *source) set(aggregateID string, standing query.Standing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.standings[query.Key{Projection: "users", AggregateID: aggregateID}] = standing
+}
+
+func (s *source) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// looked takes the looks so far.
+func (s *source) looked() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	looks := s.looks
+	s.looks = nil
+	return looks
+}
+
+// service is a handler over a poller that runs until the test ends.
+type service struct {
+	*source
+	handler  http.Handler
+	poller   *query.Poller
+	registry *prometheus.Registry
+	// stop ends the poller.
+	stop func()
+}
+
+func newService(t *testing.T, o query.PollerOptions) *service {
+	t.Helper()
+	s := &service{source: newSource(), registry: prometheus.NewPedanticRegistry()}
+	o.Source = s.source
+	s.poller = query.NewPoller(o)
+	s.handler = query.NewHandler(s.poller, s.registry)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.poller.Run(ctx) }()
+	var once sync.Once
+	s.stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// get asks and gives the status, the answer and the error.
+func (s *service) get(ctx context.Context, t *testing.T, target string) (int, query.Answer, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil).WithContext(ctx))
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		query.Answer
+		Error string `json:"error"`
+	}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &answer); err != nil {
+			t.Fatalf("%v: %s", err, body)
+		}
+	}
+	return w.Code, answer.Answer, answer.Error
+}

@@ -1,0 +1,172 @@
+package query
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+const (
+	// headTimeout bounds the look for the head of one aggregate, which a timeout reports.
+	headTimeout = time.Second
+	// maxHeads bounds the looks for heads under way.
+	maxHeads = 16
+)
+
+// Answer is the body of a response with status 200.
+type Answer struct {
+	// Result is [Applied] if all pairs are applied, [ParkedResult] if one of them is
+	// parked, and otherwise [Timeout].
+	Result Result       `json:"result"`
+	Pairs  []PairAnswer `json:"pairs"`
+}
+
+// PairAnswer is the answer for one pair.
+type PairAnswer struct {
+	Projection  string `json:"projection"`
+	AggregateID string `json:"aggregateId"`
+	EventID     int64  `json:"eventId"`
+	Result      Result `json:"result"`
+	// Watermark is the last event in the read model.
+	Watermark int64 `json:"watermark"`
+	// Head is the last event of the aggregate in the event store. It is there after a
+	// timeout, if the event store answered.
+	Head *int64 `json:"head,omitempty"`
+	// Building says that the first generation of the projection is being built.
+	Building bool    `json:"building,omitempty"`
+	Parked   *Parked `json:"parked,omitempty"`
+}
+
+// failureAnswer is the body of every other response.
+type failureAnswer struct {
+	Error string `json:"error"`
+}
+
+// Handler answers requests. Make it with [NewHandler].
+type Handler struct {
+	poller *Poller
+	source Source
+	// heads has a token for each look for a head under way.
+	heads    chan struct{}
+	requests *prometheus.CounterVec
+}
+
+// The results of requests that have no [Answer], as the label of a metric.
+const (
+	resultRefused     = "refused"
+	resultUnavailable = "unavailable"
+)
+
+// NewHandler makes a handler of GET /applied on a poller that runs. registerer may be nil.
+func NewHandler(p *Poller, registerer prometheus.Registerer) http.Handler {
+	h := &Handler{
+		poller: p, source: p.options.Source, heads: make(chan struct{}, maxHeads),
+		requests: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_projector_applied_requests_total",
+			Help: "Requests whether read models have an event, by result: applied, parked, timeout, refused (the request is wrong), unavailable (too many requests wait, MongoDB does not answer, or the process stops).",
+		}, []string{"result"}),
+	}
+	promauto.With(registerer).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "penstock_projector_applied_waiting_pairs",
+		Help: "Events of aggregates in read models that requests wait for now.",
+	}, func() float64 { return float64(p.Waiting()) })
+	for _, result := range []string{string(Applied), string(ParkedResult), string(Timeout), resultRefused, resultUnavailable} {
+		h.requests.WithLabelValues(result)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /applied", h.applied)
+	return mux
+}
+
+func (h *Handler) applied(w http.ResponseWriter, r *http.Request) {
+	asked, err := parseRequest(r.URL.RawQuery)
+	if err != nil {
+		h.refuse(w, http.StatusBadRequest, resultRefused, err)
+		return
+	}
+	names := h.source.Projections()
+	for _, pair := range asked.pairs {
+		if !slices.Contains(names, pair.Projection) {
+			h.refuse(w, http.StatusNotFound, resultRefused, fmt.Errorf("there is no projection %q: ask for one of %s", pair.Projection, strings.Join(names, ", ")))
+			return
+		}
+	}
+	standings, err := h.poller.Await(r.Context(), asked.pairs, asked.timeout)
+	if r.Context().Err() != nil {
+		return // Nobody reads the answer.
+	}
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		if !errors.Is(err, ErrBusy) && !errors.Is(err, ErrStopping) {
+			err = fmt.Errorf("the read models cannot be read: %w", err)
+		}
+		h.refuse(w, http.StatusServiceUnavailable, resultUnavailable, err)
+		return
+	}
+	answer := h.answer(r.Context(), asked.pairs, standings)
+	h.requests.WithLabelValues(string(answer.Result)).Inc()
+	reply(w, http.StatusOK, answer)
+}
+
+// answer makes the answer of what is known.
+func (h *Handler) answer(ctx context.Context, pairs []Pair, standings []Standing) Answer {
+	a := Answer{Result: result(pairs, standings), Pairs: make([]PairAnswer, len(pairs))}
+	over := a.Result == Pending
+	if over {
+		a.Result = Timeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, headTimeout)
+	defer cancel()
+	for i, pair := range pairs {
+		s := standings[i]
+		one := PairAnswer{
+			Projection: pair.Projection, AggregateID: pair.AggregateID, EventID: pair.EventID,
+			Result: s.holds(pair.EventID), Watermark: s.Watermark, Building: s.Building,
+		}
+		switch {
+		case one.Result == ParkedResult:
+			one.Parked = s.Parked
+		case one.Result == Pending && over:
+			one.Result = Timeout
+			one.Head = h.head(ctx, pair.AggregateID)
+		}
+		a.Pairs[i] = one
+	}
+	return a
+}
+
+// head looks for the last event of an aggregate; nil if that cannot be had now.
+func (h *Handler) head(ctx context.Context, aggregateID string) *int64 {
+	select {
+	case h.heads <- struct{}{}:
+	case <-ctx.Done():
+		return nil
+	}
+	defer func() { <-h.heads }()
+	head, err := h.source.Head(ctx, aggregateID)
+	if err != nil {
+		return nil
+	}
+	return &head
+}
+
+func (h *Handler) refuse(w http.ResponseWriter, status int, result string, err error) {
+	h.requests.WithLabelValues(result).Inc()
+	reply(w, status, failureAnswer{Error: err.Error()})
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // A client that has gone away needs no answer.
+}

@@ -1,0 +1,285 @@
+package query_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/penstock-cdc/penstock/projector/internal/query"
+)
+
+// after changes what is known of an aggregate after a while, in a bubble of synctest.
+func (s *service) after(t *testing.T, d time.Duration, change func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		<-time.After(d)
+		change()
+	}()
+	t.Cleanup(func() { <-done })
+}
+
+func TestAppliedAsSoonAsTheWatermarkReachesTheEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, query.PollerOptions{})
+		s.set("u-1", query.Standing{Watermark: 2})
+		s.after(t, 300*time.Millisecond, func() { s.set("u-1", query.Standing{Watermark: 3}) })
+		start := time.Now()
+		code, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&eventId=3&timeout=2s")
+		if code != http.StatusOK || a.Result != query.Applied || len(a.Pairs) != 1 || a.Pairs[0].Watermark != 3 || a.Pairs[0].Head != nil {
+			t.Errorf("%d: %+v", code, a)
+		}
+		if took := time.Since(start); took < 300*time.Millisecond || took > 400*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestTimeoutGivesWatermarkAndHead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, query.PollerOptions{})
+		s.set("u-1", query.Standing{Watermark: 2})
+		s.heads["u-1"] = 4
+		for timeout, want := range map[string]time.Duration{"&timeout=500ms": 500 * time.Millisecond, "": 2 * time.Second, "&timeout=0s": 0} {
+			start := time.Now()
+			code, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&eventId=3"+timeout)
+			if code != http.StatusOK || a.Result != query.Timeout || a.Pairs[0].Result != query.Timeout || a.Pairs[0].Watermark != 2 || a.Pairs[0].Head == nil || *a.Pairs[0].Head != 4 {
+				t.Errorf("%d: %+v", code, a)
+			}
+			if took := time.Since(start); took < want || took > want+100*time.Millisecond {
+				t.Errorf("timeout %v took %v", want, took)
+			}
+		}
+	})
+}
+
+func TestParkedIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, query.PollerOptions{})
+		s.set("behind", query.Standing{Watermark: 1})
+		for name, test := range map[string]struct {
+			standing query.Standing
+			want     query.Result
+		}{
+			"at the event":      {query.Standing{Watermark: 2, Parked: &query.Parked{EventID: 3, Reason: "expression"}}, query.ParkedResult},
+			"before the event":  {query.Standing{Watermark: 1, Parked: &query.Parked{EventID: 2, Reason: "expression"}}, query.ParkedResult},
+			"after the event":   {query.Standing{Watermark: 3, Parked: &query.Parked{EventID: 4, Reason: "expression"}}, query.Applied},
+			"passed since":      {query.Standing{Watermark: 2, Parked: &query.Parked{EventID: 1, Reason: "expression"}}, query.Timeout},
+			"resumes by itself": {query.Standing{Watermark: 0, Parked: &query.Parked{EventID: 9, Reason: "unavailable", Resumes: true}}, query.ParkedResult},
+		} {
+			s.set("u-1", test.standing)
+			start := time.Now()
+			_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&eventId=3&timeout=1s")
+			if a.Result != test.want || (a.Pairs[0].Parked != nil) != (test.want == query.ParkedResult) {
+				t.Errorf("%s: %+v", name, a)
+			}
+			if took := time.Since(start); test.want != query.Timeout && took > 25*time.Millisecond {
+				t.Errorf("%s took %v", name, took)
+			}
+		}
+		// One parked pair of several answers for all.
+		s.set("u-1", query.Standing{Watermark: 2, Parked: &query.Parked{EventID: 3, Reason: "expression"}})
+		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&aggregateId=behind&eventId=3&timeout=1s")
+		if a.Result != query.ParkedResult || a.Pairs[0].Parked.Reason != "expression" || a.Pairs[1].Result != query.Pending || a.Pairs[1].Head != nil {
+			t.Errorf("several pairs: %+v", a)
+		}
+	})
+}
+
+// A projection without a live generation never has an event, whatever is written to the
+// generation that is being built.
+func TestBuildingProjectionIsNeverApplied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, query.PollerOptions{})
+		s.set("u-1", query.Standing{Watermark: 9, Building: true})
+		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&eventId=3&timeout=1s")
+		if a.Result != query.Timeout || !a.Pairs[0].Building {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+func TestSeveralPairsAreAppliedTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, query.PollerOptions{})
+		s.set("a", query.Standing{Watermark: 5})
+		s.after(t, time.Second, func() { s.set("b", query.Standing{Watermark: 7}) })
+		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=a&eventId=5&aggregateId=b&eventId=7&timeout=3s")
+		if a.Result != query.Applied || len(a.Pairs) != 2 || a.Pairs[0].EventID != 5 || a.Pairs[1].AggregateID != "b" || a.Pairs[1].Watermark != 7 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+func TestWrongRequestsAreRefusedWithOneSentence(t *testing.T) {
+	t.Parallel()
+	s := newService(t, query.PollerOptions{})
+	for target, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"/applied": {400, "projection is missing: ask as in /applied?projection=users&aggregateId=u-1&eventId=3"},
+		"/applied?projection=users&aggregateId=1":                                     {400, "eventId is missing"},
+		"/applied?projection=users&aggregateId=1&eventId=0":                           {400, `eventId is "0": give a whole number from 1`},
+		"/applied?projection=users&aggregateId=1&eventId=x":                           {400, `eventId is "x": give a whole number from 1`},
+		"/applied?projection=users&aggregateId=&eventId=1":                            {400, "aggregateId has 0 bytes: give 1 to 1024"},
+		"/applied?projection=users&aggregateId=1&eventId=1&timeout=2":                 {400, `timeout is "2": give one duration from 0s to 1m0s, such as 2s`},
+		"/applied?projection=users&aggregateId=1&eventId=1&timeout=1h":                {400, `timeout is "1h"`},
+		"/applied?projection=users&aggregateId=1&eventId=1&wait=1s":                   {400, `the parameter "wait" is unknown`},
+		"/applied?projection=users&aggregateId=1&aggregateId=2&eventId=1" + three():   {400, "aggregateId is given 2 times and another parameter 3 times"},
+		"/applied?projection=users&eventId=1" + strings.Repeat("&aggregateId=1", 101): {400, "there are 101 pairs: ask for at most 100 at once"},
+		"/applied?projection=%zz":                                                     {400, "the query cannot be read"},
+		"/applied?projection=items&aggregateId=1&eventId=1":                           {404, `there is no projection "items": ask for one of orders, users`},
+	} {
+		code, _, says := s.get(t.Context(), t, target)
+		if code != want.code || !strings.HasPrefix(says, want.says) || strings.Contains(says, "\n") {
+			t.Errorf("%s: %d %q", target, code, says)
+		}
+	}
+}
+
+func three() string { return strings.Repeat("&eventId=1", 2) }
+
+func TestStoreThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, query.PollerOptions{})
+		s.fail(errors.New("no primary"))
+		code, _, says := s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1s")
+		if code != http.StatusServiceUnavailable || says != "the read models cannot be read: no primary" {
+			t.Errorf("%d %q", code, says)
+		}
+		// An outage that ends within the time is not noticed.
+		s.set("1", query.Standing{Watermark: 1})
+		s.after(t, 500*time.Millisecond, func() { s.fail(nil) })
+		if code, a, says := s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1s"); a.Result != query.Applied {
+			t.Errorf("%d %+v %q", code, a, says)
+		}
+	})
+}
+
+func TestStopAnswersThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, query.PollerOptions{})
+		s.after(t, time.Second, s.stop)
+		start := time.Now()
+		s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1m")
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("the answer took %v", took)
+		}
+		if code, _, says := s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1m"); code != http.StatusServiceUnavailable || !strings.Contains(says, "stopping") {
+			t.Errorf("%d %q", code, says)
+		}
+	})
+}
+
+func TestClientThatGoesAwayIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, query.PollerOptions{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s.get(ctx, t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1m")
+		if n := s.poller.Waiting(); n != 0 {
+			t.Errorf("%d pairs are still waited for", n)
+		}
+		<-time.After(time.Second)
+		s.looked()
+		<-time.After(time.Minute)
+		if looks := s.looked(); len(looks) > 0 {
+			t.Errorf("%d looks although nobody waits", len(looks))
+		}
+	})
+}
+
+// TestThousandWaitsShareOneLook counts: the looks depend on the time, not on the number of
+// those who wait, and what waits is bounded.
+func TestThousandWaitsShareOneLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const waits, interval, period = 1000, 50 * time.Millisecond, 10 * time.Second
+		s := newService(t, query.PollerOptions{Interval: interval, MaxPairs: waits})
+		var group sync.WaitGroup
+		for i := range waits {
+			group.Go(func() {
+				// Half of them wait for the same aggregates as the others.
+				code, a, says := s.get(t.Context(), t, fmt.Sprintf("/applied?projection=users&aggregateId=%d&eventId=1&timeout=1m", i%(waits/2)))
+				if code != http.StatusOK || a.Result != query.Applied {
+					t.Errorf("%d %+v %s", code, a, says)
+				}
+			})
+		}
+		<-time.After(time.Second)
+		s.looked()
+		if n := s.poller.Waiting(); n != waits {
+			t.Errorf("%d pairs are waited for, want %d", n, waits)
+		}
+		if code, _, says := s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1"); code != http.StatusServiceUnavailable || !strings.Contains(says, "too many requests wait") {
+			t.Errorf("beyond the bound: %d %q", code, says)
+		}
+		<-time.After(period)
+		looks := s.looked()
+		if most := int(period/interval) + 1; len(looks) > most || len(looks) == 0 {
+			t.Errorf("%d looks in %v, want at most %d", len(looks), period, most)
+		}
+		for _, keys := range looks {
+			if keys != waits/2 {
+				t.Fatalf("a look asked for %d keys, want %d", keys, waits/2)
+			}
+		}
+		if s.duplicates > 0 {
+			t.Errorf("%d keys were asked for twice in one look", s.duplicates)
+		}
+		if err := testutil.GatherAndCompare(s.registry, strings.NewReader(
+			"# HELP penstock_projector_applied_waiting_pairs Events of aggregates in read models that requests wait for now.\n"+
+				"# TYPE penstock_projector_applied_waiting_pairs gauge\n"+
+				"penstock_projector_applied_waiting_pairs 1000\n"), "penstock_projector_applied_waiting_pairs"); err != nil {
+			t.Error(err)
+		}
+		for i := range waits / 2 {
+			s.set(fmt.Sprint(i), query.Standing{Watermark: 1})
+		}
+		group.Wait()
+		if n := s.poller.Waiting(); n != 0 {
+			t.Errorf("%d pairs are still waited for", n)
+		}
+	})
+}
+
+// A look is bounded, whatever waits.
+func TestLooksAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, query.PollerOptions{})
+		var group sync.WaitGroup
+		for i := range 25 {
+			var target strings.Builder
+			target.WriteString("/applied?projection=users&eventId=1&timeout=1s")
+			for j := range 100 {
+				fmt.Fprintf(&target, "&aggregateId=%d-%d", i, j)
+			}
+			group.Go(func() { s.get(t.Context(), t, target.String()) })
+		}
+		group.Wait()
+		for _, keys := range s.looked() {
+			if keys > 1000 {
+				t.Errorf("a look asked for %d keys", keys)
+			}
+		}
+	})
+}

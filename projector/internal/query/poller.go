@@ -1,0 +1,275 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// maxLook bounds the keys of one look.
+const maxLook = 1000
+
+// ErrBusy says that more pairs are waited for than the process allows.
+var ErrBusy = errors.New("too many requests wait; retry later")
+
+// ErrStopping says that the process ends.
+var ErrStopping = errors.New("the process is stopping; ask another one")
+
+// PollerOptions make a [Poller].
+type PollerOptions struct {
+	Source Source
+	// Interval is between two looks while anyone waits; default 25 ms.
+	Interval time.Duration
+	// MaxPairs bounds the pairs that are waited for at a time; default 20,000.
+	MaxPairs int
+	// Logger is silent by default.
+	Logger zerolog.Logger
+}
+
+// Poller looks up what requests wait for, for all of them together. Make it with
+// [NewPoller].
+type Poller struct {
+	options PollerOptions
+	// wake tells Run that somebody waits.
+	wake chan struct{}
+
+	mu      sync.Mutex
+	waits   map[*wait]struct{}
+	pairs   int
+	stopped bool
+}
+
+// Pair is an event of an aggregate in a projection.
+type Pair struct {
+	Key
+	EventID int64
+}
+
+// wait is a request that waits.
+type wait struct {
+	pairs []Pair
+	// looked is the last standing of each pair; nil before the first look.
+	looked []Standing
+	// err is the error of the last look, nil if it succeeded.
+	err error
+	// decided is closed when the answer is known, or the process stops.
+	decided chan struct{}
+	// last says that the time is over, so that the next look ends the wait.
+	last bool
+}
+
+// NewPoller makes a poller; [Poller.Run] must run for it to answer.
+func NewPoller(o PollerOptions) *Poller {
+	o.Interval, o.MaxPairs = cmp.Or(o.Interval, 25*time.Millisecond), cmp.Or(o.MaxPairs, 20_000)
+	return &Poller{options: o, wake: make(chan struct{}, 1), waits: make(map[*wait]struct{})}
+}
+
+// Run looks until ctx ends. Then every request that waits is answered with [ErrStopping].
+func (p *Poller) Run(ctx context.Context) error {
+	defer p.stop()
+	for {
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+			return nil
+		}
+		for p.look(ctx) {
+			select {
+			case <-time.After(p.options.Interval):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+// Await waits until the pairs are applied or one of them is parked, for at most timeout
+// but at least for one look, and gives the standing of each pair as of the last look. The
+// error is [ErrBusy], [ErrStopping], ctx's cause, or that of the looks if none has
+// succeeded. That the time is over is no error.
+func (p *Poller) Await(ctx context.Context, pairs []Pair, timeout time.Duration) ([]Standing, error) {
+	w := &wait{pairs: pairs, decided: make(chan struct{})}
+	if err := p.add(w); err != nil {
+		return nil, err
+	}
+	defer p.remove(w)
+	over := time.NewTimer(timeout)
+	defer over.Stop()
+	for {
+		select {
+		case <-w.decided:
+			return p.known(w)
+		case <-over.C:
+			if p.endAtNextLook(w) {
+				return p.known(w)
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// endAtNextLook reports whether a wait has had a look. Otherwise the first one ends it.
+func (p *Poller) endAtNextLook(w *wait) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.last = true
+	return w.looked != nil || w.err != nil
+}
+
+// known is what is known of a wait that has ended.
+func (p *Poller) known(w *wait) ([]Standing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case w.looked != nil:
+		return w.looked, nil
+	case w.err != nil:
+		return nil, w.err
+	}
+	return nil, ErrStopping
+}
+
+func (p *Poller) add(w *wait) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.stopped:
+		return ErrStopping
+	case p.pairs+len(w.pairs) > p.options.MaxPairs:
+		return ErrBusy
+	}
+	p.waits[w] = struct{}{}
+	p.pairs += len(w.pairs)
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// remove ends a wait, if it has not ended.
+func (p *Poller) remove(w *wait) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.waits[w]; ok {
+		delete(p.waits, w)
+		p.pairs -= len(w.pairs)
+	}
+}
+
+// Waiting is how many pairs are waited for.
+func (p *Poller) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pairs
+}
+
+// look looks up what is waited for and reports whether anyone still waits.
+func (p *Poller) look(ctx context.Context) bool {
+	waits, keys := p.wanted()
+	if len(waits) == 0 {
+		return false
+	}
+	found := make(map[Key]Standing, len(keys))
+	var failure error
+	for len(keys) > 0 {
+		part := keys[:min(len(keys), maxLook)]
+		keys = keys[len(part):]
+		standings, err := p.options.Source.Look(ctx, part)
+		if err != nil {
+			failure = err
+			continue
+		}
+		for i, key := range part {
+			found[key] = standings[i]
+		}
+	}
+	if failure != nil && ctx.Err() == nil {
+		p.options.Logger.Warn().Err(failure).Msg("read models not looked up for those who wait for an event; retrying")
+	}
+	return p.decide(waits, found, failure)
+}
+
+// wanted gives the waits, and each key that one of them is about once.
+func (p *Poller) wanted() (waits []*wait, keys []Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := make(map[Key]struct{})
+	for w := range p.waits {
+		waits = append(waits, w)
+		for _, pair := range w.pairs {
+			if _, ok := seen[pair.Key]; !ok {
+				seen[pair.Key] = struct{}{}
+				keys = append(keys, pair.Key)
+			}
+		}
+	}
+	return waits, keys
+}
+
+// decide answers the waits whose result is known.
+func (p *Poller) decide(waits []*wait, found map[Key]Standing, failure error) (more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range waits {
+		if _, ok := p.waits[w]; !ok {
+			continue
+		}
+		if looked, complete := standingsOf(w.pairs, found); complete {
+			w.looked, w.err = looked, nil
+		} else {
+			w.err = failure
+		}
+		if w.last || w.looked != nil && result(w.pairs, w.looked) != Pending {
+			delete(p.waits, w)
+			p.pairs -= len(w.pairs)
+			close(w.decided)
+		}
+	}
+	return len(p.waits) > 0
+}
+
+// standingsOf gives the standing of each pair, if all were found.
+func standingsOf(pairs []Pair, found map[Key]Standing) (standings []Standing, complete bool) {
+	standings = make([]Standing, len(pairs))
+	for i, pair := range pairs {
+		standing, ok := found[pair.Key]
+		if !ok {
+			return nil, false
+		}
+		standings[i] = standing
+	}
+	return standings, true
+}
+
+// result is the answer for several pairs: applied if all are, parked if one is, otherwise
+// pending.
+func result(pairs []Pair, standings []Standing) Result {
+	together := Applied
+	for i := range pairs {
+		switch standings[i].holds(pairs[i].EventID) {
+		case ParkedResult:
+			return ParkedResult
+		case Pending:
+			together = Pending
+		}
+	}
+	return together
+}
+
+// stop answers everyone who still waits.
+func (p *Poller) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	for w := range p.waits {
+		close(w.decided)
+	}
+	clear(p.waits)
+	p.pairs = 0
+}

@@ -1,0 +1,76 @@
+package query
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// maxRequestPairs bounds the pairs of a request.
+	maxRequestPairs = 100
+	// defaultTimeout is how long a request waits that does not say it, and maxTimeout
+	// bounds what it may say.
+	defaultTimeout, maxTimeout = 2 * time.Second, time.Minute
+	// maxIDBytes bounds an aggregate id: a larger one is no key of an index.
+	maxIDBytes = 1024
+)
+
+// request is what a client asks.
+type request struct {
+	pairs   []Pair
+	timeout time.Duration
+}
+
+// parseRequest reads the query of a URL. Each of projection, aggregateId and eventId is
+// given once for all pairs, or once for each pair. The error is a sentence for the client.
+func parseRequest(query string) (request, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return request{}, fmt.Errorf("the query cannot be read: %w", err)
+	}
+	known := []string{"projection", "aggregateId", "eventId", "timeout"}
+	for name := range values {
+		if !slices.Contains(known, name) {
+			return request{}, fmt.Errorf("the parameter %q is unknown: use %s", name, strings.Join(known, ", "))
+		}
+	}
+	r := request{timeout: defaultTimeout}
+	if given := values["timeout"]; len(given) > 0 {
+		r.timeout, err = time.ParseDuration(given[0])
+		if len(given) > 1 || err != nil || r.timeout < 0 || r.timeout > maxTimeout {
+			return request{}, fmt.Errorf("timeout is %q: give one duration from 0s to %v, such as 2s", strings.Join(given, ", "), maxTimeout)
+		}
+	}
+	n := 0
+	for _, name := range known[:3] {
+		if len(values[name]) == 0 {
+			return request{}, fmt.Errorf("%s is missing: ask as in /applied?projection=users&aggregateId=u-1&eventId=3", name)
+		}
+		n = max(n, len(values[name]))
+	}
+	if n > maxRequestPairs {
+		return request{}, fmt.Errorf("there are %d pairs: ask for at most %d at once", n, maxRequestPairs)
+	}
+	for _, name := range known[:3] {
+		if got := len(values[name]); got != 1 && got != n {
+			return request{}, fmt.Errorf("%s is given %d times and another parameter %d times: give each once, or once for each pair", name, got, n)
+		}
+	}
+	at := func(name string, i int) string { return values[name][min(i, len(values[name])-1)] }
+	for i := range n {
+		id, event := at("aggregateId", i), at("eventId", i)
+		eventID, err := strconv.ParseInt(event, 10, 64)
+		switch {
+		case err != nil || eventID < 1:
+			return request{}, fmt.Errorf("eventId is %q: give a whole number from 1", event)
+		case id == "" || len(id) > maxIDBytes:
+			return request{}, fmt.Errorf("aggregateId has %d bytes: give 1 to %d", len(id), maxIDBytes)
+		}
+		r.pairs = append(r.pairs, Pair{Key: Key{Projection: at("projection", i), AggregateID: id}, EventID: eventID})
+	}
+	return r, nil
+}
