@@ -169,6 +169,7 @@ func TestStopsFastWhenIdle(t *testing.T) {
 func TestFinishesWhatItHasReceived(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", ids(1, 50)...)
 		s := start(t, broker, newModel(time.Second), nil)
@@ -186,6 +187,7 @@ func TestFinishesWhatItHasReceived(t *testing.T) {
 func TestDrainTimeout(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", 1)
 		m := newModel(time.Minute)
@@ -205,6 +207,7 @@ func TestDrainTimeout(t *testing.T) {
 func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.Slots = 32 })
 		for i := range 32 {
@@ -234,6 +237,7 @@ func TestFewAcceptsWaitWhenIdle(t *testing.T) {
 func TestIdleSessionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		for i := range 4 {
 			key := fmt.Sprint("first-", i)
@@ -264,6 +268,7 @@ func TestIdleSessionsMakeRoom(t *testing.T) {
 func TestBusySessionsTakeTurns(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.SessionTenure = 1, 10*time.Second
@@ -288,6 +293,7 @@ func TestBusySessionsTakeTurns(t *testing.T) {
 func TestConnectionThatFailsIsReplacedOnce(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		var down atomic.Bool
 		down.Store(true)
@@ -351,6 +357,7 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestMetricsAreLinted(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("a", "a", 1)
 		s := start(t, broker, newModel(time.Millisecond), nil)

@@ -13,6 +13,7 @@ import (
 func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		broker.send("bucket", "a", 3)
@@ -32,6 +33,7 @@ func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
 func TestGapTimeGoesOnWhileOtherSessionsHaveTheirTurn(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		const sessions, tenure, parkAfter = 8, 2 * time.Second, time.Second
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)

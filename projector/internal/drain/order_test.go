@@ -239,6 +239,7 @@ func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attem
 func TestNothingOvertakesWhatWasForgotten(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		const held, events = 4, 20
 		broker := newBroker(2*time.Millisecond, 30*time.Second)
 		m := newModel(time.Millisecond)

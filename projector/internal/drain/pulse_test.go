@@ -13,6 +13,7 @@ import (
 func TestPulse(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, 10*time.Minute)
 		pulse := &pulse{}
 		h := &stuck{begun: make(chan struct{}), release: make(chan struct{})}

@@ -18,6 +18,7 @@ import (
 func TestRenewsTheLock(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, 30*time.Second)
 		var renewals atomic.Int64
 		broker.renewErr = func() error {
@@ -103,6 +104,7 @@ func (h *blocked) Handle(ctx context.Context, batch []*drain.Delivery, _ drain.A
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.sendBody("bucket", "no event", []byte("{}"))
 		broker.send("bucket", "a", ids(1, 6)...)
@@ -125,6 +127,7 @@ func TestDeadLetters(t *testing.T) {
 func TestGapIsRepaired(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		m.store["a"] = 9
@@ -145,6 +148,7 @@ func TestGapIsRepaired(t *testing.T) {
 func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		// More than a session holds, before and after what can be applied.
@@ -179,6 +183,7 @@ func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
 func TestSlowSettlingIsBounded(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.settleDelay = time.Minute
 		broker.send("a", "a", ids(1, 20)...)
@@ -198,6 +203,7 @@ func TestSlowSettlingIsBounded(t *testing.T) {
 func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		for range 3 {
 			broker.send("a", "a", ids(1, 20)...)
@@ -218,6 +224,7 @@ func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
 func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(time.Second), func(o *drain.Options) { o.BatchSize = 8 })
 		broker.send("a", "a", ids(1, 400)...)
@@ -235,6 +242,7 @@ func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {
 func TestBuffersAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.BufferBytes = 1, 1<<20
@@ -323,6 +331,7 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 func TestGapOfLargeEventsHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		for id := int64(2); id <= 300; id++ {
@@ -364,6 +373,7 @@ func (j *judge) Bad(string, error) bool {
 func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.sendBody("other", "no event", []byte("{}"))
 		broker.send("other", "a", ids(1, 6)...)
@@ -387,6 +397,7 @@ func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
 func TestSuspectMessagesGoBackAtTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.sendBody("other", "no event", []byte("{}"))
 		s := start(t, broker, newModel(0), func(o *drain.Options) { o.Judge = &judge{until: time.Now().Add(time.Hour)} })

@@ -109,6 +109,7 @@ func TestFailingAggregateDelaysNoNeighbour(t *testing.T) {
 func TestRetryingSessionEndsWithItsTenure(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		m.fail("bad", true)
@@ -191,6 +192,7 @@ func (conflicting) Handle(_ context.Context, batch []*drain.Delivery, attempt dr
 func TestLoneConflictIsGivenUp(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		broker.send("bucket", "bad", 1)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) {
@@ -243,6 +245,7 @@ func TestManyFailingAggregatesParkNone(t *testing.T) {
 func TestStopsWhileAggregatesFail(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		m.fail("bad", true)
@@ -286,6 +289,7 @@ func (h hanging) Handle(ctx context.Context, batch []*drain.Delivery, attempt dr
 func TestHangingCallDelaysOnlyItsAggregates(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.Handler = 1, hanging{m, "bad"} })
@@ -333,6 +337,7 @@ func (h deferring) Handle(ctx context.Context, batch []*drain.Delivery, attempt 
 func TestDeferredEventsDoNotWait(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
 		broker.send("bucket", "a", ids(1, 20)...)
