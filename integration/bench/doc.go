@@ -3,4 +3,6 @@
 // wait, save the token; receive one message, update one document, complete it.
 // Both run in the same measurement, over the same broker with the same added
 // latency, so that what counts is the ratio. Run it with `make bench`.
+//
+// BenchmarkSessions measures the two session receivers alone, without a database.
 package bench
