@@ -2,9 +2,15 @@ package sbemu_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"strings"
 	"sync"
@@ -613,4 +619,62 @@ func TestDrainRevokesCredit(t *testing.T) {
 			t.Fatalf("received %v without credit", m.Properties.MessageID)
 		}
 	})
+}
+
+// certificate makes a certificate of 127.0.0.1 that signs itself, and who trusts it.
+func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+
+	parsed, err := x509.ParseCertificate(der)
+	must(t, err)
+
+	trust := x509.NewCertPool()
+	trust.AddCert(parsed)
+
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, trust
+}
+
+// TestSessionsSpeakTLS: over a socket, with the port of the connection string, and not to
+// a server that nobody vouches for.
+func TestSessionsSpeakTLS(t *testing.T) {
+	t.Parallel()
+
+	own, trust := certificate(t)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12})
+	must(t, err)
+
+	cfg := sbemu.Default()
+	cfg.Listener = listener
+	e := socket(t, cfg)
+
+	namespace, err := sbus.Open(sbus.Config{
+		ConnectionString: strings.Replace(e.ConnectionString(), "UseDevelopmentEmulator=true", "", 1), Topic: "events",
+	})
+	must(t, err)
+
+	c := e.connection(func(o *sessions.Options) {
+		o.Namespace, o.TLS = namespace, &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}
+	})
+	for range 2 {
+		if _, err := c.Accept(e.ctx, 10*time.Millisecond); !errors.Is(err, sessions.ErrNoSession) {
+			t.Fatal(err)
+		}
+	}
+
+	stranger := e.connection(func(o *sessions.Options) { o.Namespace = namespace })
+
+	var unknown *tls.CertificateVerificationError
+	if _, err := stranger.Accept(e.ctx, time.Second); !errors.As(err, &unknown) {
+		t.Fatalf("error is %v", err)
+	}
 }

@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -38,6 +39,9 @@ type Options struct {
 	Namespace Namespace
 	// Topic and Subscription are names. The subscription must require sessions.
 	Topic, Subscription string
+	// TLS is used unless the namespace is plain; nil trusts the system's certificates.
+	// ServerName is set to the namespace's host.
+	TLS *tls.Config
 	// Dial opens the connection below AMQP; nil means TCP, with TLS unless the namespace
 	// is plain.
 	Dial func(ctx context.Context) (net.Conn, error)

@@ -52,7 +52,7 @@ func openLine(ctx context.Context, o *Options, path string) (*line, error) {
 	if o.Dial != nil {
 		socket, err = o.Dial(ctx)
 	} else {
-		socket, err = dial(ctx, host, o.Namespace.Plain())
+		socket, err = dial(ctx, host, o.Namespace.Plain(), o.TLS)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", host, err)

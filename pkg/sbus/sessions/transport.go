@@ -20,7 +20,7 @@ const (
 
 // dial opens a connection to the namespace: TLS on port 5671, or plain TCP on port 5672
 // for the emulator. A port in the host name wins.
-func dial(ctx context.Context, host string, plain bool) (net.Conn, error) {
+func dial(ctx context.Context, host string, plain bool, trust *tls.Config) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil {
 		name, port = host, "5671"
@@ -31,7 +31,12 @@ func dial(ctx context.Context, host string, plain bool) (net.Conn, error) {
 	if plain {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(name, port))
 	}
-	dialer := tls.Dialer{Config: &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if trust != nil {
+		config = trust.Clone()
+	}
+	config.ServerName = name
+	dialer := tls.Dialer{Config: config}
 	return dialer.DialContext(ctx, "tcp", net.JoinHostPort(name, port))
 }
 
