@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,12 +67,22 @@ type Registration struct {
 // is safe for concurrent use.
 type Registry struct {
 	collection Collection
+	// sending is held while a renewal is under way: they are carried out in order.
+	sending sync.Mutex
 
 	mu sync.Mutex
+	// beat counts the renewals.
+	beat int64
 	// own is what this pod registers.
 	own Registration
 	// trusted is until when this pod may rely on its registration.
 	trusted time.Time
+	// registered is when the present registration began: others may have gone on without
+	// this pod before that. confirmed says that this pod has read the catalog since.
+	registered time.Time
+	confirmed  bool
+	// untold says that own was set since the last heartbeat that succeeded began.
+	untold bool
 }
 
 // NewRegistry makes the registry of a pod: own has its name, pipeline, host, start and
@@ -81,37 +92,77 @@ func NewRegistry(c Collection, own Registration) *Registry {
 	return &Registry{collection: c, own: own}
 }
 
-// Set changes what the next heartbeat registers.
-func (r *Registry) Set(serves []Serving, paused []Pausing) {
+// Set changes what the next heartbeat registers, and reports whether that is news.
+func (r *Registry) Set(serves []Serving, paused []Pausing) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if slices.Equal(serves, r.own.Serves) && slices.Equal(paused, r.own.Paused) && !r.untold {
+		return false
+	}
 	r.own.Serves, r.own.Paused = append([]Serving{}, serves...), append([]Pausing{}, paused...)
+	r.untold = true
+	return true
 }
 
-// Register renews the registration for [Lease], with what was set last.
+// Register renews the registration for [Lease], with what was set last. If the
+// registration may have expired, the pod registers anew: as one that serves nothing, until
+// it has read the catalog ([Registry.Confirm]) and has set again what it serves.
 func (r *Registry) Register(ctx context.Context) error {
+	r.sending.Lock()
+	defer r.sending.Unlock()
 	begun := time.Now()
 	r.mu.Lock()
+	anew := !begun.Before(r.trusted)
+	if anew {
+		r.confirmed = false
+		r.own.Serves, r.own.Paused = []Serving{}, []Pausing{}
+	}
 	own := r.own
+	r.beat++
+	beat := r.beat
+	untold := r.untold
+	r.untold = false
 	r.mu.Unlock()
 	literal := func(v any) bson.D { return bson.D{{Key: "$literal", Value: v}} }
 	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: own.Pod}},
-		mongo.Pipeline{{{Key: "$set", Value: bson.D{
-			{Key: "pipeline", Value: literal(own.Pipeline)},
-			{Key: "host", Value: literal(own.Host)},
-			{Key: "startedAt", Value: literal(own.StartedAt)},
-			{Key: "declares", Value: literal(own.Declares)},
-			{Key: "serves", Value: literal(own.Serves)},
-			{Key: "paused", Value: literal(own.Paused)},
-			{Key: "until", Value: bson.D{{Key: "$add", Value: bson.A{"$$NOW", Lease.Milliseconds()}}}},
-		}}}}, options.UpdateOne().SetUpsert(true))
-	if err != nil {
-		return fmt.Errorf("register this pod: %w", err)
-	}
+		mongo.Pipeline{{{Key: "$replaceWith", Value: bson.D{{Key: "$cond", Value: bson.A{
+			// A renewal that was given up may be carried out after a later one.
+			bson.D{{Key: "$gt", Value: bson.A{"$beat", beat}}},
+			"$$ROOT",
+			bson.D{
+				{Key: "_id", Value: literal(own.Pod)},
+				{Key: "pipeline", Value: literal(own.Pipeline)},
+				{Key: "host", Value: literal(own.Host)},
+				{Key: "startedAt", Value: literal(own.StartedAt)},
+				{Key: "declares", Value: literal(own.Declares)},
+				{Key: "serves", Value: literal(own.Serves)},
+				{Key: "paused", Value: literal(own.Paused)},
+				{Key: "beat", Value: beat},
+				{Key: "until", Value: bson.D{{Key: "$add", Value: bson.A{"$$NOW", Lease.Milliseconds()}}}},
+			},
+		}}}}}}, options.UpdateOne().SetUpsert(true))
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err != nil {
+		r.untold = r.untold || untold
+		return fmt.Errorf("register this pod: %w", err)
+	}
 	r.trusted = begun.Add(Lease - trustMargin)
+	if anew {
+		r.registered = time.Now()
+	}
 	return nil
+}
+
+// Confirm says that this pod acts by a catalog that it began to read at that time. It
+// gives false if the pod has registered anew since: then it must read the catalog again.
+func (r *Registry) Confirm(read time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Now().Before(r.trusted) && !read.Before(r.registered) {
+		r.confirmed = true
+	}
+	return r.confirmed
 }
 
 // Trusted is nil as long as no other pod can have counted this one out, and
@@ -119,7 +170,7 @@ func (r *Registry) Register(ctx context.Context) error {
 func (r *Registry) Trusted() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Now().Before(r.trusted) {
+	if r.confirmed && time.Now().Before(r.trusted) {
 		return nil
 	}
 	return ErrUntrusted
@@ -128,7 +179,7 @@ func (r *Registry) Trusted() error {
 // Leave removes the registration. The pod must not settle anything after that.
 func (r *Registry) Leave(ctx context.Context) error {
 	r.mu.Lock()
-	r.trusted = time.Time{}
+	r.trusted, r.confirmed = time.Time{}, false
 	pod := r.own.Pod
 	r.mu.Unlock()
 	if _, err := r.collection.DeleteOne(ctx, bson.D{{Key: "_id", Value: pod}}); err != nil {

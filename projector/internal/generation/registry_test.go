@@ -30,6 +30,7 @@ func TestPodsSeeEachOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	two.Confirm(time.Now())
 	two.Set([]generation.Serving{{Projection: "users", Generation: 2, Defers: true}}, []generation.Pausing{{Projection: "users", Token: "$t"}})
 	if err := two.Register(t.Context()); err != nil {
 		t.Fatal(err)
@@ -46,6 +47,17 @@ func TestPodsSeeEachOther(t *testing.T) {
 	}
 	if lease := time.Until(alive[0].Until); lease < generation.Lease-10*time.Second || lease > generation.Lease {
 		t.Errorf("the lease is %v", lease)
+	}
+	// A renewal that was under way for long changes nothing after a later one.
+	if _, err := db.Collection(generation.RegistryName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "two"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "beat", Value: 100}}}}); err != nil {
+		t.Fatal(err)
+	}
+	two.Set(nil, nil)
+	if err := two.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if alive, err := one.Alive(t.Context()); err != nil || len(alive) != 2 || len(alive[1].Serves) != 1 {
+		t.Errorf("a late renewal has changed the registration to %+v: %v", alive, err)
 	}
 	if err := two.Leave(t.Context()); err != nil {
 		t.Fatal(err)
@@ -118,6 +130,11 @@ func TestTrustEndsBeforeTheRegistration(t *testing.T) {
 		if err := r.Register(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		trusts(false) // it has not read the catalog yet
+		if r.Confirm(time.Now().Add(-time.Second)) {
+			t.Error("a catalog that was read before the registration counts")
+		}
+		r.Confirm(time.Now())
 		trusts(true)
 		<-time.After(generation.Lease - 5*time.Second - slow - time.Millisecond)
 		trusts(true)
@@ -132,6 +149,8 @@ func TestTrustEndsBeforeTheRegistration(t *testing.T) {
 		if err := r.Register(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		trusts(false)
+		r.Confirm(time.Now())
 		trusts(true)
 	})
 }

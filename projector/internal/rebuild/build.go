@@ -74,8 +74,21 @@ func (s *step) prepare(ctx context.Context) error {
 	return nil
 }
 
-// fold has every aggregate folded from the event store.
+// fold has every aggregate folded from the event store. The pods have a while to begin
+// with live writes before, so that less is left to the sweep.
 func (s *step) fold(ctx context.Context) error {
+	if s.entry.Building.Jobs.Build == "" {
+		behind, err := s.notServing(ctx, true)
+		if err != nil {
+			return err
+		}
+		if s.hold.prepared.IsZero() {
+			s.hold.prepared = time.Now()
+		}
+		if len(behind) > 0 && time.Since(s.hold.prepared) < headStart {
+			return nil
+		}
+	}
 	done, err := s.run(ctx, s.entry.Building.Jobs.Build, JobSpec{ID: s.jobID(JobBuild, 0), Kind: JobBuild},
 		func(b *generation.Build, id string) { b.Jobs.Build = id })
 	if err != nil || done == nil {
@@ -90,7 +103,7 @@ func (s *step) fold(ctx context.Context) error {
 func (s *step) catchUp(ctx context.Context) error {
 	b := s.entry.Building
 	if b.Jobs.Sweep == "" {
-		behind, err := s.notServing(ctx)
+		behind, err := s.notServing(ctx, false)
 		if err != nil {
 			return err
 		}
@@ -112,18 +125,21 @@ func nextRound(b *generation.Build) {
 	b.Jobs.Sweep, b.Jobs.Verify = "", ""
 }
 
-// notServing names the alive pods that settle events without the generation.
-func (s *step) notServing(ctx context.Context) ([]string, error) {
+// notServing names the alive pods that settle events without the generation: all of them,
+// or only some if the pods may defer events.
+func (s *step) notServing(ctx context.Context, deferring bool) ([]string, error) {
 	alive, err := s.Pods.Alive(ctx)
 	if err != nil {
 		return nil, err
 	}
-	want := generation.Serving{Projection: s.entry.Name, Generation: s.entry.Building.Generation}
+	serves := func(serving generation.Serving) bool {
+		return serving.Projection == s.entry.Name && serving.Generation == s.entry.Building.Generation && (deferring || !serving.Defers)
+	}
 	var behind []string
 	own := false
 	for _, r := range alive {
 		own = own || r.Pod == s.Pod
-		if !slices.Contains(r.Serves, want) {
+		if !slices.ContainsFunc(r.Serves, serves) {
 			behind = append(behind, r.Pod)
 		}
 	}
@@ -180,7 +196,7 @@ func (s *step) proven(ctx context.Context) error {
 			})
 		}
 	}
-	behind, err := s.notServing(ctx)
+	behind, err := s.notServing(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,8 @@ const (
 	// and pauseRetry is when it is tried again. The projection stands still meanwhile.
 	pauseTimeout = 3 * time.Second
 	pauseRetry   = 10 * time.Second
+	// headStart is how long the pods have to serve a new generation before it is built.
+	headStart = 10 * time.Second
 	// lost is how long the collection that was built may be nowhere before the build fails.
 	lost = 10 * time.Second
 	// linger is how long garbage and unknown shadow collections are kept in view.
@@ -154,6 +156,8 @@ type hold struct {
 	paused  time.Time
 	// retry is when the next promotion may begin.
 	retry time.Time
+	// prepared is since when pods may serve the generation.
+	prepared time.Time
 	// gone is since when the collection that was built cannot be found.
 	gone time.Time
 	// ended is the failed generation whose jobs are cancelled.

@@ -139,7 +139,7 @@ func TestFindingsAreRepairedOnceAndThenFailTheBuild(t *testing.T) {
 func TestFailedJobFailsTheBuild(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(r *run) {
-		r.pass(3 * time.Second)
+		r.pass(15 * time.Second)
 		r.jobs["users.2.build-0"] = rebuild.JobState{Failed: true, Reason: "cancelled by an operator"}
 		r.pass(2 * time.Second)
 		if b := r.entry().Building; b.State != generation.Failed || !strings.Contains(b.Reason, "cancelled by an operator") {

@@ -1,0 +1,398 @@
+package generation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+const (
+	// poll is how often a pod reads the catalog, and fastPoll while a generation is
+	// verified or promoted: readers' writes stand still until every pod has seen it.
+	poll     = 2 * time.Second
+	fastPoll = 100 * time.Millisecond
+	// decideEvery is how often a pod compares its declarations with the catalog.
+	decideEvery = poll
+	// pauseAttempt bounds the wait for the writes of a projection to pause; the next poll
+	// tries again.
+	pauseAttempt = time.Second
+	// leaveTimeout bounds the end of the registration when the pod stops.
+	leaveTimeout = 2 * time.Second
+)
+
+// ErrRefused says that this pod's declarations change a projection, and that changes are
+// to be confirmed by a command.
+var ErrRefused = errors.New("PENSTOCK_ON_CHANGE=refuse: a projection has changed")
+
+// Engine folds events into generations.
+type Engine interface {
+	// Set replaces the targets. It returns when no event that was folded into earlier
+	// targets is still to be settled.
+	Set(ctx context.Context, targets []Target) error
+	// Pause stops the writes of a projection, and returns when none is under way.
+	Pause(ctx context.Context, projection string) error
+	// Continue ends the pause.
+	Continue(projection string)
+}
+
+// Entries is the part of [Catalog] that a follower uses.
+type Entries interface {
+	List(ctx context.Context) (map[string]*Entry, error)
+	Write(ctx context.Context, old, changed *Entry) (*Entry, error)
+	Adopt(ctx context.Context, names []string) error
+}
+
+// Members is the part of [Registry] that a follower uses.
+type Members interface {
+	Register(ctx context.Context) error
+	Confirm(read time.Time) bool
+	Set(serves []Serving, paused []Pausing) bool
+	Alive(ctx context.Context) ([]Registration, error)
+	Clean(ctx context.Context) error
+	Leave(ctx context.Context) error
+}
+
+// FollowerOptions make a [Follower].
+type FollowerOptions struct {
+	Pod, Pipeline string
+	Catalog       Entries
+	Registry      Members
+	Engine        Engine
+	// Declares are this pod's projections.
+	Declares []Declared
+	// Able says why this pod cannot fold events into a target; nil if it can.
+	Able func(Target) error
+	// Empty says whether the event store has no event; Known whether a projection without
+	// an entry has a read model from before there was a catalog.
+	Empty func(ctx context.Context) (bool, error)
+	Known func(ctx context.Context, d Declared) (bool, error)
+	// Refuse makes [Follower.Start] fail with [ErrRefused] instead of rebuilding a changed
+	// projection. Difference lists what has changed.
+	Refuse     bool
+	Difference func(before, after string) []string
+	// Registerer may be nil.
+	Registerer prometheus.Registerer
+	Logger     zerolog.Logger
+}
+
+// Follower keeps what a pod folds events into in step with the catalog.
+type Follower struct {
+	FollowerOptions
+	metrics *metrics
+
+	// set are the targets of the engine, and paused the tokens of paused projections.
+	set    []Target
+	known  bool
+	paused map[string]string
+	// unable are targets that were reported as such.
+	unable map[Serving]bool
+	// undeclared is since when no alive pod declares a projection.
+	undeclared map[string]time.Time
+	decided    time.Time
+	// refused are the definitions that were reported as such.
+	refused map[string]string
+
+	mu     sync.Mutex
+	served []Target
+}
+
+// NewFollower makes a follower.
+func NewFollower(o FollowerOptions) *Follower {
+	return &Follower{
+		FollowerOptions: o, metrics: newMetrics(o.Registerer),
+		paused: map[string]string{}, unable: map[Serving]bool{}, undeclared: map[string]time.Time{}, refused: map[string]string{},
+	}
+}
+
+// Start registers the pod, compares its declarations with the catalog, and sets the
+// engine's targets for the first time. The error is [ErrRefused], or transient.
+func (f *Follower) Start(ctx context.Context) error {
+	if err := f.Registry.Register(ctx); err != nil {
+		return err
+	}
+	if err := f.Registry.Clean(ctx); err != nil {
+		return err
+	}
+	var names []string
+	for _, d := range f.Declares {
+		names = append(names, d.Name)
+	}
+	if err := f.Catalog.Adopt(ctx, names); err != nil {
+		return err
+	}
+	for {
+		_, err := f.follow(ctx, true)
+		if !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+}
+
+// Run follows the catalog and renews the registration until ctx ends. Then the pod
+// leaves the registry; it must have settled its last event before.
+func (f *Follower) Run(ctx context.Context) error {
+	var beating sync.WaitGroup
+	beating.Go(func() { f.beat(ctx) })
+	for {
+		pause, err := f.follow(ctx, false)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrConflict) {
+			f.Logger.Warn().Err(err).Msg("catalog of projections not followed; retrying")
+		}
+		select {
+		case <-time.After(pause):
+			continue
+		case <-ctx.Done():
+		}
+		beating.Wait()
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer cancel()
+		if err := f.Registry.Leave(leaving); err != nil {
+			f.Logger.Debug().Err(err).Msg("registration not removed; it expires")
+		}
+		return nil
+	}
+}
+
+// beat renews the registration, also while following waits for something.
+func (f *Follower) beat(ctx context.Context) {
+	tick := time.NewTicker(Heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := f.Registry.Register(ctx); err != nil && ctx.Err() == nil {
+			f.Logger.Warn().Err(err).Msg("registration not renewed; retrying")
+		}
+	}
+}
+
+// Targets are what the pod folds events into.
+func (f *Follower) Targets() []Target {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.served)
+}
+
+// follow reads the catalog once and does what it asks for. The result is when to do that
+// again.
+func (f *Follower) follow(ctx context.Context, first bool) (time.Duration, error) {
+	read := time.Now()
+	entries, err := f.Catalog.List(ctx)
+	if err != nil {
+		return poll, err
+	}
+	if first || time.Since(f.decided) >= decideEvery {
+		if entries, err = f.decide(ctx, entries, first); err != nil {
+			return fastPoll, err
+		}
+		f.decided = time.Now()
+	}
+	f.metrics.show(entries)
+	// The pause comes before the targets: a pod that starts during a promotion must not
+	// write.
+	promoting := map[string]string{}
+	for name, e := range entries {
+		if b := e.Building; b != nil && b.State == Promoting {
+			promoting[name] = b.Pause
+		}
+	}
+	for name, token := range promoting {
+		if err := f.pause(ctx, name, token); err != nil {
+			return fastPoll, err
+		}
+	}
+	if err := f.retarget(ctx, entries); err != nil {
+		return fastPoll, err
+	}
+	for name := range f.paused {
+		if _, still := promoting[name]; !still {
+			f.Engine.Continue(name)
+			delete(f.paused, name)
+			f.Logger.Info().Str("projection", name).Msg("writes go on after a promotion")
+		}
+	}
+	if !f.Registry.Confirm(read) {
+		return fastPoll, nil
+	}
+	return interval(entries), f.tell(ctx)
+}
+
+// interval is when the catalog must be read again.
+func interval(entries map[string]*Entry) time.Duration {
+	for _, e := range entries {
+		if b := e.Building; b != nil && (b.State == Verifying || b.State == Promoting) {
+			return fastPoll
+		}
+	}
+	return poll
+}
+
+// pause pauses the writes of a projection that is being promoted.
+func (f *Follower) pause(ctx context.Context, name, token string) error {
+	if paused, ok := f.paused[name]; ok && paused == token {
+		return nil
+	}
+	attempt, cancel := context.WithTimeout(ctx, pauseAttempt)
+	defer cancel()
+	if err := f.Engine.Pause(attempt, name); err != nil {
+		return err
+	}
+	f.paused[name] = token
+	f.Logger.Info().Str("projection", name).Str("token", token).Msg("writes paused for a promotion")
+	return nil
+}
+
+// retarget gives the engine the targets of the catalog that this pod can serve, if they
+// have changed.
+func (f *Follower) retarget(ctx context.Context, entries map[string]*Entry) error {
+	var able []Target
+	for _, t := range Targets(entries) {
+		serving := Serving{Projection: t.Projection, Generation: t.Generation}
+		if err := f.Able(t); err != nil {
+			if !f.unable[serving] {
+				f.Logger.Warn().Err(err).Str("projection", t.Projection).Int64("generation", t.Generation).
+					Msg("this pod cannot fold events into a generation; others, or a later sweep, must")
+			}
+			f.unable[serving] = true
+			continue
+		}
+		able = append(able, t)
+	}
+	if f.known && slices.Equal(able, f.set) {
+		return nil
+	}
+	if err := f.Engine.Set(ctx, able); err != nil {
+		return err
+	}
+	f.set, f.known = able, true
+	f.mu.Lock()
+	f.served = able
+	f.mu.Unlock()
+	for _, t := range able {
+		f.Logger.Info().Str("projection", t.Projection).Int64("generation", t.Generation).Str("hash", t.Hash).
+			Str("collection", t.Collection).Bool("building", t.Building).Bool("defers", t.Defers).Msg("generation served")
+	}
+	return nil
+}
+
+// tell registers what this pod serves and has paused, if that has changed.
+func (f *Follower) tell(ctx context.Context) error {
+	serves := make([]Serving, len(f.set))
+	for i, t := range f.set {
+		serves[i] = Serving{Projection: t.Projection, Generation: t.Generation, Defers: t.Defers}
+	}
+	var paused []Pausing
+	for _, name := range slices.Sorted(maps.Keys(f.paused)) {
+		paused = append(paused, Pausing{Projection: name, Token: f.paused[name]})
+	}
+	if !f.Registry.Set(serves, paused) {
+		return nil
+	}
+	return f.Registry.Register(ctx)
+}
+
+// decide compares the declarations of this pod, and what the others declare, with the
+// catalog, and stores the changes that follow.
+func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first bool) (map[string]*Entry, error) {
+	alive, err := f.Registry.Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	view := View{Pipeline: f.Pipeline, Entries: entries, Declares: f.Declares, Alive: alive, Known: map[string]bool{}}
+	for _, d := range f.Declares {
+		if entries[d.Name] != nil {
+			continue
+		}
+		if view.Known[d.Name], err = f.Known(ctx, d); err != nil {
+			return nil, err
+		}
+		if view.Empty, err = f.Empty(ctx); err != nil {
+			return nil, err
+		}
+	}
+	by := Author{Who: f.Pod, At: time.Now()}
+	for _, c := range Decide(view, by) {
+		if c.Changed && f.Refuse {
+			if err := f.refuse(c, first); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := f.write(ctx, entries, c.Old, c.New); err != nil {
+			return nil, err
+		}
+	}
+	return entries, f.retire(ctx, entries, alive, by)
+}
+
+// refuse reports a change that has to be confirmed: as an error when the pod starts, and
+// once in the log afterwards.
+func (f *Follower) refuse(c Change, first bool) error {
+	err := fmt.Errorf("%w: %w", ErrRefused, c.Refusal(f.Difference(cmp.Or(c.Old.present(), "{}"), c.Declared.Text)))
+	if first {
+		return err
+	}
+	if f.refused[c.Declared.Name] != c.Declared.Hash {
+		f.Logger.Error().Err(err).Msg("projection not rebuilt")
+	}
+	f.refused[c.Declared.Name] = c.Declared.Hash
+	return nil
+}
+
+// present is the text of the definition that is, or is to become, live.
+func (e *Entry) present() string {
+	switch {
+	case e.Building != nil:
+		return e.Building.Text
+	case e.Live != nil:
+		return e.Live.Text
+	}
+	return ""
+}
+
+// write stores a change and keeps the result in entries.
+func (f *Follower) write(ctx context.Context, entries map[string]*Entry, old, changed *Entry) error {
+	stored, err := f.Catalog.Write(ctx, old, changed)
+	if err != nil {
+		return err
+	}
+	entries[stored.Name] = stored
+	if n := len(stored.History); n > 0 {
+		last := stored.History[n-1]
+		f.Logger.Info().Str("projection", stored.Name).Int64("generation", last.Generation).Str("hash", last.Hash).Str("what", last.What).Msg("catalog of projections changed")
+	}
+	return nil
+}
+
+// retire retires the projections that no alive pod has declared for as long as a
+// registration may be late.
+func (f *Follower) retire(ctx context.Context, entries map[string]*Entry, alive []Registration, by Author) error {
+	since := map[string]time.Time{}
+	for _, name := range Undeclared(entries, alive) {
+		since[name] = cmp.Or(f.undeclared[name], by.At)
+		if by.At.Sub(since[name]) < Lease {
+			continue
+		}
+		changed, err := Retire(entries[name], by)
+		if err != nil {
+			continue // its promotion comes first
+		}
+		if err := f.write(ctx, entries, entries[name], changed); err != nil {
+			return err
+		}
+		delete(since, name)
+	}
+	f.undeclared = since
+	return nil
+}

@@ -1,0 +1,304 @@
+package generation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+)
+
+// shared is a catalog and a registry in memory, and log is what the engines were told.
+type shared struct {
+	mu      sync.Mutex
+	entries map[string]*generation.Entry
+	pods    map[string]generation.Registration
+	log     []string
+	// broken fails every request.
+	broken error
+}
+
+func (s *shared) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, fmt.Sprintf(format, args...))
+}
+
+// told is what the engines were told since the last look.
+func (s *shared) told() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said := strings.Join(s.log, "; ")
+	s.log = nil
+	return said
+}
+
+// put changes the catalog as another process does.
+func (s *shared) put(e *generation.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := *e
+	if before := s.entries[e.Name]; before != nil {
+		next.Revision = before.Revision + 1
+	}
+	s.entries[e.Name] = &next
+}
+
+func (s *shared) get() *generation.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entries["users"]
+}
+
+func (s *shared) List(context.Context) (map[string]*generation.Entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.entries), s.broken
+}
+
+func (s *shared) Write(_ context.Context, old, changed *generation.Entry) (*generation.Entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stored := s.entries[changed.Name]
+	if (old == nil) != (stored == nil) || old != nil && old.Revision != stored.Revision {
+		return nil, generation.ErrConflict
+	}
+	next := *changed
+	next.Revision++
+	s.entries[changed.Name] = &next
+	return &next, s.broken
+}
+
+func (s *shared) Adopt(context.Context, []string) error { return s.broken }
+
+// member is one pod: its registration and its engine.
+type member struct {
+	*shared
+	*generation.Registry
+	name string
+	// slow is how long the engine takes to pause.
+	slow time.Duration
+}
+
+func (m *member) Alive(context.Context) ([]generation.Registration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var alive []generation.Registration
+	for _, r := range m.pods {
+		if r.Until.After(time.Now()) {
+			alive = append(alive, r)
+		}
+	}
+	return alive, m.broken
+}
+
+func (m *member) Clean(context.Context) error { return nil }
+
+func (m *member) Leave(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pods, m.name)
+	return nil
+}
+
+// engine is the engine of a member.
+type engine struct{ *member }
+
+func (e engine) Set(_ context.Context, targets []generation.Target) error {
+	var names []string
+	for _, t := range targets {
+		names = append(names, fmt.Sprint(t.Projection, " ", t.Generation, " in ", t.Collection))
+	}
+	e.say("%s sets %s", e.name, strings.Join(names, " and "))
+	return nil
+}
+
+func (e engine) Pause(ctx context.Context, name string) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(e.slow):
+	}
+	e.say("%s pauses %s", e.name, name)
+	return nil
+}
+
+func (e engine) Continue(name string) { e.say("%s continues %s", e.name, name) }
+
+// newMember makes a pod that declares users with a definition.
+func (s *shared) newMember(name, hash string, refuse bool, registerer prometheus.Registerer) (*member, *generation.Follower) {
+	m := &member{shared: s, name: name}
+	declares := []generation.Declared{users(hash)}
+	m.Registry = generation.NewRegistry(&fakeRegistry{update: func(context.Context) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.broken == nil {
+			s.pods[name] = generation.Registration{Pod: name, Until: time.Now().Add(generation.Lease), Declares: pod(hash).Declares}
+		}
+		return s.broken
+	}}, generation.Registration{Pod: name})
+	return m, generation.NewFollower(generation.FollowerOptions{
+		Pod: name, Catalog: s, Registry: m, Engine: engine{m}, Declares: declares,
+		Able:       func(generation.Target) error { return nil },
+		Empty:      func(context.Context) (bool, error) { return true, nil },
+		Known:      func(context.Context, generation.Declared) (bool, error) { return false, nil },
+		Refuse:     refuse,
+		Difference: func(before, after string) []string { return []string{"- " + before, "+ " + after} },
+		Registerer: registerer, Logger: zerolog.Nop(),
+	})
+}
+
+// follow runs a test with a pod that follows.
+func follow(t *testing.T, test func(s *shared, m *member)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &shared{entries: map[string]*generation.Entry{}, pods: map[string]generation.Registration{}}
+		m, f := s.newMember("one", "a", false, nil)
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- f.Run(ctx) }()
+		test(s, m)
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if _, still := s.pods["one"]; still {
+			t.Error("the pod has not left the registry")
+		}
+	})
+}
+
+func prepared(e *generation.Entry) *generation.Entry {
+	next := in(e, e.Building.State)
+	next.Building.UUID = bson.Binary{Subtype: 4, Data: []byte("0123456789abcdef")}
+	return next
+}
+
+func TestFollowerFollowsARebuild(t *testing.T) {
+	t.Parallel()
+	follow(t, func(s *shared, m *member) {
+		expect := func(want string) {
+			t.Helper()
+			<-time.After(3 * time.Second)
+			if told := s.told(); told != want {
+				t.Errorf("the engine was told %q, want %q", told, want)
+			}
+		}
+		if told := s.told(); told != "one sets users 1 in userReadModels" || m.Trusted() != nil {
+			t.Errorf("at the start the engine was told %q; trusted: %v", told, m.Trusted())
+		}
+		s.pods["two"] = generation.Registration{Pod: "two", Until: time.Now().Add(time.Hour), Declares: pod("b").Declares}
+		building := prepared(start(t, s.get(), "b"))
+		s.put(building)
+		expect("one sets users 1 in userReadModels and users 2 in users.generation-2")
+		promoting := in(building, generation.Promoting)
+		promoting.Building.Pause = "token"
+		s.put(promoting)
+		// The targets change too, because nothing is deferred any more.
+		expect("one pauses users; one sets users 1 in userReadModels and users 2 in users.generation-2")
+		s.put(generation.Promote(promoting, by))
+		expect("one sets users 2 in userReadModels; one continues users")
+	})
+}
+
+func TestPodThatCannotPauseInTimeTriesAgain(t *testing.T) {
+	t.Parallel()
+	follow(t, func(s *shared, m *member) {
+		m.slow = 1500 * time.Millisecond
+		s.pods["two"] = generation.Registration{Pod: "two", Until: time.Now().Add(time.Hour), Declares: pod("b").Declares}
+		s.put(in(prepared(start(t, s.get(), "b")), generation.Promoting))
+		<-time.After(5 * time.Second)
+		if told := s.told(); strings.Contains(told, "pauses") || m.Trusted() != nil || strings.Contains(told, "generation-2") {
+			t.Errorf("the engine was told %q before it had paused", told)
+		}
+		m.slow = 0
+		<-time.After(2 * time.Second)
+		if told := s.told(); !strings.Contains(told, "one pauses users") {
+			t.Errorf("the engine was told %q", told)
+		}
+	})
+}
+
+// A pod whose registration has lapsed was counted out: it is trusted again only after it
+// has read the catalog.
+func TestLapsedPodReadsTheCatalogBeforeItIsTrusted(t *testing.T) {
+	t.Parallel()
+	follow(t, func(s *shared, m *member) {
+		s.mu.Lock()
+		s.broken = errors.New("no primary")
+		s.mu.Unlock()
+		<-time.After(generation.Lease)
+		if m.Trusted() == nil {
+			t.Error("the pod trusts itself")
+		}
+		s.mu.Lock()
+		s.broken = nil
+		s.mu.Unlock()
+		s.put(generation.Promote(start(t, s.get(), "b"), by))
+		s.pods["two"] = generation.Registration{Pod: "two", Until: time.Now().Add(time.Hour), Declares: pod("b").Declares}
+		s.told()
+		<-time.After(10 * time.Second)
+		if told := s.told(); told != "one sets users 2 in userReadModels" || m.Trusted() != nil {
+			t.Errorf("the engine was told %q; trusted: %v", told, m.Trusted())
+		}
+	})
+}
+
+func TestProjectionIsRetiredAfterALease(t *testing.T) {
+	t.Parallel()
+	follow(t, func(s *shared, _ *member) {
+		s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, false, by))
+		<-time.After(generation.Lease - time.Second)
+		if s.entries["old"].RetiredAt != nil {
+			t.Error("retired early")
+		}
+		<-time.After(5 * time.Second)
+		if s.entries["old"].RetiredAt == nil || s.entries["old"].Live == nil {
+			t.Errorf("not retired: %+v", s.entries["old"])
+		}
+		if told := s.told(); !strings.HasSuffix(told, "one sets users 1 in userReadModels") {
+			t.Errorf("the engine was told %q", told)
+		}
+	})
+}
+
+func TestChangedProjectionIsRefused(t *testing.T) {
+	t.Parallel()
+	s := &shared{entries: map[string]*generation.Entry{}, pods: map[string]generation.Registration{}}
+	s.put(live("a"))
+	registry := prometheus.NewRegistry()
+	_, f := s.newMember("one", "b", true, registry)
+	err := f.Start(t.Context())
+	if !errors.Is(err, generation.ErrRefused) || !strings.Contains(err.Error(), "- text of a\n  + text of b") || s.get().Building != nil {
+		t.Errorf("started with %v: %s", err, say(s.get()))
+	}
+	s.put(start(t, s.get(), "b"))
+	if err := f.Start(t.Context()); err != nil {
+		t.Errorf("after the command: %v", err)
+	}
+	want := `
+# HELP penstock_projector_generation_building Number of the generation of a projection that is in the state (building, catching up, verifying, promoting, failed); absent if none is built. All processes report the same.
+# TYPE penstock_projector_generation_building gauge
+penstock_projector_generation_building{projection="users",state="building"} 2
+# HELP penstock_projector_generation_live Number of the live generation of a projection, 0 before the first one is live. All processes report the same.
+# TYPE penstock_projector_generation_live gauge
+penstock_projector_generation_live{projection="users"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,126 @@
+package shadow_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/projector/internal/mongotest"
+	"github.com/penstock-cdc/penstock/projector/internal/shadow"
+)
+
+// server is the MongoDB stand-in of this package's tests.
+var server mongotest.Server
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
+
+// live makes a collection with an index, a validator and a document.
+func live(t *testing.T) *mongo.Database {
+	t.Helper()
+	db := server.Database(t)
+	if err := db.CreateCollection(t.Context(), "users", options.CreateCollection().SetValidator(bson.D{{Key: "name", Value: bson.D{{Key: "$type", Value: "string"}}}})); err != nil {
+		t.Fatal(err)
+	}
+	_, err := db.Collection("users").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "email", Value: 1}, {Key: "name", Value: -1}}, Options: options.Index().SetUnique(true).SetSparse(true).SetName("contact")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("users").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "old"}, {Key: "name", Value: "Ada"}}); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func TestShadowIsLikeTheLiveCollection(t *testing.T) {
+	t.Parallel()
+	db := live(t)
+	s := shadow.NewStore(db)
+	first, err := s.Prepare(t.Context(), "users.generation-2", "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.Prepare(t.Context(), "users.generation-2", "users")
+	if err != nil || !slices.Equal(again.Data, first.Data) {
+		t.Errorf("repeated: %v, %v and %v", err, first, again)
+	}
+	specifications, err := db.Collection("users.generation-2").Indexes().ListSpecifications(t.Context())
+	if err != nil || len(specifications) != 2 || specifications[1].Name != "contact" || !*specifications[1].Unique || !*specifications[1].Sparse {
+		t.Errorf("indexes are %+v: %v", specifications, err)
+	}
+	if _, err := db.Collection("users.generation-2").InsertOne(t.Context(), bson.D{{Key: "name", Value: 1}}); err == nil {
+		t.Error("the validator was not copied")
+	}
+	if n, err := db.Collection("users.generation-2").CountDocuments(t.Context(), bson.D{}); err != nil || n != 0 {
+		t.Errorf("%d documents were copied: %v", n, err)
+	}
+}
+
+func TestShadowOfNothing(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	if uuid, err := shadow.NewStore(db).Prepare(t.Context(), "users.generation-1", "users"); err != nil || len(uuid.Data) != 16 {
+		t.Errorf("UUID %v: %v", uuid, err)
+	}
+}
+
+// Through both renames the collection keeps its UUID, and a rename that is repeated
+// changes nothing.
+func TestPromotionIsFoundAgainAtEachStep(t *testing.T) {
+	t.Parallel()
+	db := live(t)
+	s := shadow.NewStore(db)
+	uuid, err := s.Prepare(t.Context(), "users.generation-2", "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("users.generation-2").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "new"}, {Key: "name", Value: "Ada"}}); err != nil {
+		t.Fatal(err)
+	}
+	at := func(want string) {
+		t.Helper()
+		if name, err := s.Where(t.Context(), uuid); err != nil || name != want {
+			t.Errorf("the collection is at %q, want %q: %v", name, want, err)
+		}
+	}
+	at("users.generation-2")
+	const own = "users.generation-2.promotion-1"
+	for range 2 {
+		if err := s.Rename(t.Context(), "users.generation-2", own, false); err != nil {
+			t.Fatal(err)
+		}
+		at(own)
+	}
+	// A stopped pod makes a namesake, and a late coordinator renames that.
+	if _, err := db.Collection("users.generation-2").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "late"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Rename(t.Context(), "users.generation-2", own, false); err != nil {
+		t.Fatal(err)
+	}
+	at(own)
+	names, err := s.Names(t.Context(), "users.generation-2")
+	if err != nil || !slices.Equal(names, []string{"users.generation-2", own}) {
+		t.Errorf("names are %v: %v", names, err)
+	}
+	for range 2 {
+		if err := s.Rename(t.Context(), own, "users", true); err != nil {
+			t.Fatal(err)
+		}
+		at("users")
+	}
+	if n, err := db.Collection("users").CountDocuments(t.Context(), bson.D{{Key: "_id", Value: "new"}}); err != nil || n != 1 {
+		t.Errorf("the readers' collection is not the new one: %v", err)
+	}
+	for range 2 {
+		if err := s.Drop(t.Context(), "users.generation-2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if name, err := s.Where(t.Context(), bson.Binary{Subtype: 4, Data: make([]byte, 16)}); err != nil || name != "" {
+		t.Errorf("an unknown UUID is at %q: %v", name, err)
+	}
+}
