@@ -15,6 +15,9 @@ const (
 	// history is a group by itself.
 	groupHistories = 1000
 	groupBytes     = 4 << 20
+	// liveShare divides both while live events flow, so that no live write waits behind a
+	// large one.
+	liveShare = 16
 	// following is how many aggregates of a group go on from their watermark at once.
 	following = 8
 )
@@ -63,7 +66,11 @@ func countsOf(m map[string]int64) counts {
 
 // full reports whether the group is to be written.
 func (w *Workers) full(g *group) bool {
-	return len(g.histories) >= w.groupHistories || g.bytes >= w.groupBytes
+	share := 1
+	if w.Pace.Yielding() {
+		share = liveShare
+	}
+	return len(g.histories) >= max(w.groupHistories/share, 1) || g.bytes >= w.groupBytes/share
 }
 
 func (g *group) add(h *history) {

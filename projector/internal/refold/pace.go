@@ -81,7 +81,7 @@ func (p *Pace) Begin(ctx context.Context, events int) (end func(), err error) {
 	}
 	limited := time.Now()
 	p.waited.WithLabelValues(waitedRate).Add(limited.Sub(start).Seconds())
-	if p.live == nil || !p.live.Active() {
+	if !p.Yielding() {
 		return func() {}, nil
 	}
 	select {
@@ -106,6 +106,9 @@ func (p *Pace) Begin(ctx context.Context, events int) (end func(), err error) {
 		<-p.turn
 	}), nil
 }
+
+// Yielding reports whether live events flow, so that the workers make small steps.
+func (p *Pace) Yielding() bool { return p.live != nil && p.live.Active() }
 
 // activeFor is how long after the last live event the stream counts as active.
 const activeFor = time.Second
