@@ -24,9 +24,11 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/guard"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
@@ -183,6 +185,30 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, err
 	}
+	handler := &handler{engine: engine, events: events, log: p.logger}
+	jobs := job.NewStore(s.state(), job.Options{Registerer: p.registry, Logger: p.logger})
+	workers, err := refoldWorkers(refold.Options{
+		Source:   events,
+		Targets:  refoldTargets{engine.Targets},
+		Store:    readModels{loader, writer},
+		Parking:  parked,
+		Follower: follower{engine},
+		Pace: refold.NewPace(refold.PaceOptions{
+			Rate: float64(c.History.RefoldRate), Live: &handler.live, Registerer: p.registry,
+		}),
+		Sequence:     event.Sequence(c.Projections.Sequence),
+		FailureLimit: c.Projections.FailureLimit,
+		Registerer:   p.registry,
+		Logger:       p.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	holder, err := holderName()
+	if err != nil {
+		return nil, err
+	}
+	runner := job.NewRunner(job.RunnerOptions{Jobs: jobs, Workers: workers, Holder: holder, Logger: p.logger})
 	resumer := resume.New(resume.Options{Claims: claims{parked}, Replayer: replayer{engine}, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {
@@ -199,7 +225,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	acceptor, err := drain.New(drain.Options{
 		Dial:          dial,
-		Handler:       &handler{engine: engine, events: events, log: p.logger},
+		Handler:       handler,
 		Judge:         messageJudge{g, c},
 		Reader:        reader,
 		Sequence:      event.Sequence(c.Projections.Sequence),
@@ -255,5 +281,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	group.Go(func() error { return writer.Run(ctx) })
 	group.Go(func() error { return parked.Run(ctx) })
 	group.Go(func() error { return resumer.Run(ctx) })
+	group.Go(func() error { return jobs.Run(ctx) })
+	group.Go(func() error { return runner.Run(ctx) })
 	return acceptor, nil
 }

@@ -6,6 +6,9 @@
 //	                                 │  │
 //	                     park.Store ◀┘  └▶ eventstore.Reader
 //	                     parked list        gaps, claim checks
+//	                                              ▲
+//	job.Store ──▶ job.Runner ──▶ refold.Workers ──┘──▶ readmodel.Writer
+//	jobs, ranges                 build, sweep
 //
 // A program of one's own can bring projections written in Go, beside those in YAML
 // or instead of them:

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
 
 // engine is the part of [project.Engine] that handling uses.
@@ -30,6 +31,8 @@ type handler struct {
 	engine engine
 	events wholeReader
 	log    zerolog.Logger
+	// live tells the jobs of the process that live events flow.
+	live refold.Activity
 }
 
 var _ drain.Handler = (*handler)(nil)
@@ -62,6 +65,7 @@ type unread struct {
 // whose claim check cannot be redeemed keeps the later events of its aggregate back:
 // they must not be projected as if it did not exist.
 func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+	h.live.Note()
 	ctx, cancel := mongox.Undated(ctx)
 	defer cancel()
 	verdicts := make([]drain.Verdict, len(batch))

@@ -1,9 +1,13 @@
-package app_test
+package app
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/penstock-cdc/penstock/projector/internal/mongotest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// server is for the tests that need what the server does.
+var server mongotest.Server
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
@@ -35,6 +36,7 @@ func (p *Projector) prepare(ctx context.Context, s *stores) error {
 		}},
 		{"compare the projections with those that have run before", p.config.MongoDB.ReadModels(), func(ctx context.Context) error { return p.checkNew(ctx, s) }},
 		{"make the indexes of the parking list", p.config.MongoDB.State(), func(ctx context.Context) error { return park.Prepare(ctx, s.parked.Indexes()) }},
+		{"make the indexes of the jobs", p.config.MongoDB.State(), func(ctx context.Context) error { return job.NewStore(s.state(), job.Options{}).Prepare(ctx) }},
 	} {
 		if err := p.repeat(ctx, step.what, step.where, step.do); err != nil {
 			return err

@@ -19,6 +19,7 @@ type Config struct {
 	Fields      event.Fields            `embed:"" group:"Event documents"`
 	Sessions    Sessions                `embed:"" group:"Sessions"`
 	Backlog     Backlog                 `embed:"" group:"Backlog"`
+	History     History                 `embed:"" group:"History"`
 	Process     Process                 `embed:"" group:"Process"`
 }
 
@@ -102,6 +103,11 @@ type Sessions struct {
 type Backlog struct {
 	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the dead letters of the subscription and its sessions that have messages, for the metrics penstock_projector_backlog_sessions and penstock_projector_dead_letters; 0 means never."`
 	Limit    int           `name:"backlog-limit" env:"PENSTOCK_BACKLOG_LIMIT" default:"5000" help:"Largest number of sessions that is counted. A hundred sessions take one request of about ten round trips."`
+}
+
+// History says how read models are folded from the event store.
+type History struct {
+	RefoldRate int `name:"refold-rate" env:"PENSTOCK_REFOLD_RATE" default:"2000" help:"Events per second that this process reads from the event store at most, in all jobs together that build, sweep or verify read models; 0 means no limit. While live events flow, the jobs yield to them at any rate."`
 }
 
 // Process says how the process behaves as one.

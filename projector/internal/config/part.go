@@ -16,6 +16,8 @@ const (
 	PartFields
 	PartSessions
 	PartBacklog
+	// PartHistory is how read models are folded from the event store.
+	PartHistory
 	PartProcess
 
 	// PartAll is the configuration of the service.
@@ -36,6 +38,7 @@ func (c *Config) ValidateParts(parts Part) error {
 		{PartFields, c.Fields.Validate},
 		{PartSessions, c.Sessions.validate},
 		{PartBacklog, c.Backlog.validate},
+		{PartHistory, c.History.validate},
 		{PartProcess, c.Process.validate},
 	} {
 		if parts&part.part != 0 {

@@ -1,0 +1,239 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/refold"
+)
+
+// jobHost is what a projector runs for jobs, without sessions: two processes' worth of
+// runners on the same database.
+type jobHost struct {
+	database *mongo.Database
+	jobs     *job.Store
+	engine   *project.Engine
+}
+
+const visitsYAML = `
+projections:
+  - name: visits
+    collection: visits
+    on:
+      Came:
+        inc: {count: "1"}
+        set: {last: payload.at, strict: payload.n / payload.n}
+`
+
+func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
+	t.Helper()
+	h := &jobHost{database: server.Database(t)}
+	events := h.database.Collection("events")
+	if _, err := events.Indexes().CreateOne(t.Context(), mongo.IndexModel{
+		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	projections, err := project.Parse("visits.yaml", []byte(visitsYAML))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := readmodel.Prepare(t.Context(), h.database, []string{"visits", "visits.generation-2"}); err != nil {
+		t.Fatal(err)
+	}
+	h.jobs = job.NewStore(h.database, job.Options{})
+	parked := park.NewStore(h.database.Collection(park.CollectionName), park.Options{Served: []park.Served{{Projection: "visits", Generation: 2}}, Reasons: reasons()})
+	if err := errors.Join(h.jobs.Prepare(t.Context()), park.Prepare(t.Context(), h.database.Collection(park.CollectionName).Indexes())); err != nil {
+		t.Fatal(err)
+	}
+	loader, writer := readmodel.NewLoader(h.database, readmodel.LoaderOptions{}), readmodel.NewWriter(h.database, readmodel.WriterOptions{})
+	h.engine, err = project.NewEngine(project.Options{
+		Targets: []project.Target{
+			{Projection: projections[0]},
+			{Projection: projections[0], Generation: 2, Collection: "visits.generation-2", Building: true},
+		},
+		Store: readModels{loader, writer}, Parking: parked, Repairer: reader,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refolding := refold.Options{
+		Source: reader, Targets: refoldTargets{h.engine.Targets}, Store: readModels{loader, writer}, Parking: parked,
+		Follower: follower{h.engine}, SaveEvery: time.Millisecond,
+	}
+	for _, change := range set {
+		change(&refolding)
+	}
+	workers, err := refoldWorkers(refolding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	runs := []func(context.Context) error{loader.Run, writer.Run, parked.Run}
+	for _, holder := range []string{"one", "two"} {
+		runs = append(runs, job.NewRunner(job.RunnerOptions{
+			Jobs: h.jobs, Workers: workers, Holder: holder, Poll: 10 * time.Millisecond, Logger: zerolog.Nop(),
+		}).Run)
+	}
+	for _, run := range runs {
+		running.Go(func() { _ = run(ctx) })
+	}
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	return h
+}
+
+func (h *jobHost) insert(t *testing.T, documents ...any) {
+	t.Helper()
+	if _, err := h.database.Collection("events").InsertMany(t.Context(), documents); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// came is an event; n is 0 for one whose expression fails.
+func came(aggregate any, id, n int64) bson.D {
+	return bson.D{
+		{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Came"},
+		{Key: "payload", Value: bson.D{{Key: "at", Value: id}, {Key: "n", Value: n}}},
+	}
+}
+
+// run runs a job to its end.
+func (h *jobHost) run(t *testing.T, j job.Job) job.Job {
+	t.Helper()
+	created, err := h.jobs.Create(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, err := h.jobs.Await(t.Context(), created.ID, 5*time.Millisecond, func(job.Job) {})
+	if err != nil || ended.State != job.Done {
+		t.Fatalf("job %s ended as %s: %s, %v", j.ID, ended.State, ended.Reason, err)
+	}
+	return ended
+}
+
+// TestJobsBuildAndSweepAGeneration runs a build and sweeps through the job store, with the
+// engine, over the wire protocol.
+func TestJobsBuildAndSweepAGeneration(t *testing.T) {
+	t.Parallel()
+	h := newJobHost(t)
+	const aggregates = 300
+	var documents []any
+	id := func(i int) any {
+		if i%3 == 0 {
+			return int64(i)
+		}
+		return fmt.Sprintf("a-%03d", i)
+	}
+	for i := range aggregates {
+		for n := range int64(i%6 + 1) {
+			documents = append(documents, came(id(i), n+1, 1))
+		}
+	}
+	documents = append(documents, came("poisoned", 1, 1), came("poisoned", 2, 0), came("poisoned", 3, 1), came("late", 4, 1))
+	h.insert(t, documents...)
+	built := h.run(t, job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2})
+	if built.Counts[refold.CountEvents] != int64(len(documents)) || built.Counts[refold.CountParked] != 2 || built.Counts[refold.CountWritten] != aggregates+1 || built.Ranges < 8 {
+		t.Errorf("the build has %d ranges and counts %v of %d events", built.Ranges, built.Counts, len(documents))
+	}
+	for name, want := range map[string]model.Marker{"poisoned": {Reason: "expression", EventID: 2, Head: 3}, "late": {Reason: "history", EventID: 1, Head: 4}} {
+		var marker struct {
+			Reason  string
+			EventID int64 `bson:"eventId"`
+			Head    int64
+		}
+		err := h.database.Collection(park.CollectionName).FindOne(t.Context(), bson.D{{Key: "_id.aggregateId", Value: name}, {Key: "_id.generation", Value: 2}}).Decode(&marker)
+		if err != nil || marker.Reason != want.Reason || marker.EventID != want.EventID || marker.Head != want.Head {
+			t.Errorf("%s is parked as %+v, want %+v: %v", name, marker, want, err)
+		}
+	}
+	if n, err := h.database.Collection("visits").CountDocuments(t.Context(), bson.D{}); n != 0 || err != nil {
+		t.Errorf("the live generation has %d documents: %v", n, err)
+	}
+
+	// The stream brings none of these: one more event each for two, and a new aggregate.
+	h.insert(t, came(id(1), 3, 1), came(id(6), 2, 1), came("new", 1, 1), came("new", 2, 1))
+	sweep := job.Job{Kind: job.Sweep, Projection: "visits", Generation: 2}
+	for number, behind := range []int64{3, 0} {
+		sweep.ID = fmt.Sprintf("visits.2.sweep-%d", number)
+		if swept := h.run(t, sweep); swept.Counts[refold.CountBehind] != behind || swept.Counts[refold.CountParked] != 2 {
+			t.Errorf("sweep %d counts %v, want %d behind", number, swept.Counts, behind)
+		}
+	}
+	for i := range aggregates {
+		want := int64(i%6 + 1)
+		if i == 1 || i == 6 {
+			want++
+		}
+		var found struct {
+			Count, Last int64
+			LastEventID int64 `bson:"lastEventId"`
+		}
+		err := h.database.Collection("visits.generation-2").FindOne(t.Context(), bson.D{{Key: "_id", Value: fmt.Sprint(id(i))}}).Decode(&found)
+		if err != nil || found.Count != want || found.Last != want || found.LastEventID != want {
+			t.Errorf("%v is %+v, want %d events: %v", id(i), found, want, err)
+		}
+	}
+}
+
+// TestJobOfAnUnknownGenerationIsLeftToOthers: this process must not fail a job that
+// another one can do.
+func TestJobOfAnUnknownGenerationIsLeftToOthers(t *testing.T) {
+	t.Parallel()
+	h := newJobHost(t)
+	h.insert(t, came("a", 1, 1))
+	created, err := h.jobs.Create(t.Context(), job.Job{ID: "visits.3.build", Kind: job.Build, Projection: "visits", Generation: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A job of a generation that is served ends meanwhile.
+	h.run(t, job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2})
+	j, err := h.jobs.Get(t.Context(), created.ID)
+	if err != nil || j.State != job.Planning || j.Attempts != 0 || j.Reason != "" {
+		t.Errorf("job %s is %s: %s, %v", j.ID, j.State, j.Reason, err)
+	}
+}
+
+// TestJobFailsIfTheDefinitionIsWrong: no retry cures it, and parking every aggregate would
+// help nobody.
+func TestJobFailsIfTheDefinitionIsWrong(t *testing.T) {
+	t.Parallel()
+	h := newJobHost(t, func(o *refold.Options) { o.Ranges = 1 })
+	var documents []any
+	for i := range 3000 {
+		documents = append(documents, came(fmt.Sprintf("a-%04d", i), 1, 0))
+	}
+	h.insert(t, documents...)
+	created, err := h.jobs.Create(t.Context(), job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, err := h.jobs.Await(t.Context(), created.ID, 5*time.Millisecond, func(job.Job) {})
+	if err != nil || ended.State != job.Failed || !strings.Contains(ended.Reason, "correct the definition") {
+		t.Errorf("the job ended as %s: %s, %v", ended.State, ended.Reason, err)
+	}
+}
