@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/journal"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
 )
 
@@ -68,6 +69,17 @@ func (s *Store) Close() error {
 // is full. Memory is ahead of the disk then, so the process must end.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
+// intact fails when the journal has failed. Nobody may read what memory has and the disk
+// may not have: a reader who finds a write done would not do it again after the restart.
+func (s *Store) intact() error {
+	select {
+	case <-s.failed:
+		return mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at shutdown: the journal cannot be written")
+	default:
+		return nil
+	}
+}
+
 // flush ends a write before the lock is given up: what was published is handed to
 // the journal's file and only then shown in the log, so that no change stream
 // tells of what the end of the process could take back.
@@ -79,7 +91,7 @@ func (s *Store) flush() error {
 			default:
 				close(s.failed)
 			}
-			return err
+			return mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at shutdown: %v", err)
 		}
 	}
 	if len(s.published) > 0 {

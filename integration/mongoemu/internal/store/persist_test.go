@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -265,14 +266,20 @@ func TestFailedJournalIsReported(t *testing.T) {
 	if err := s.Close(); err != nil { // the file takes nothing any more
 		t.Fatal(err)
 	}
-	for range 2 {
-		if err := s.Noop("too late"); err == nil {
-			t.Error("a write without a journal succeeded")
+	insert := func() error {
+		return s.Do(t.Context(), nil, func(w *store.Writer) error { return w.Insert(ns, bsonraw.MustMarshal(bson.D{{Key: "_id", Value: 1}})) })
+	}
+	for range 2 { // the second one must not find the document of the first
+		if err := insert(); err == nil || !strings.Contains(err.Error(), "interrupted at shutdown") {
+			t.Errorf("a write without a journal ends with %v", err)
 		}
 		select {
 		case <-s.Failed():
 		default:
 			t.Error("the failure is not reported")
+		}
+		if err := s.View(nil, func(*store.Viewer) error { return nil }); err == nil {
+			t.Error("what may not be on the disk can be read")
 		}
 	}
 }

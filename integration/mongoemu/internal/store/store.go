@@ -105,7 +105,7 @@ type Viewer struct {
 func (s *Store) View(tx *Tx, fn func(*Viewer) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if err := tx.usable(); err != nil {
+	if err := errors.Join(s.intact(), tx.usable()); err != nil {
 		return err
 	}
 	return fn(&Viewer{store: s, tx: tx})
@@ -170,7 +170,7 @@ func (s *Store) Do(ctx context.Context, tx *Tx, fn func(*Writer) error) error {
 			s.mu.Unlock()
 			return Interrupted(ctx)
 		}
-		if err := tx.usable(); err != nil {
+		if err := errors.Join(s.intact(), tx.usable()); err != nil {
 			s.mu.Unlock()
 			return err
 		}
@@ -178,8 +178,11 @@ func (s *Store) Do(ctx context.Context, tx *Tx, fn func(*Writer) error) error {
 		flushed := s.flush()
 		ended := s.ended
 		s.mu.Unlock()
+		if flushed != nil {
+			return flushed
+		}
 		if !errors.Is(err, errBlocked) {
-			return errors.Join(err, flushed)
+			return err
 		}
 		select {
 		case <-ended:

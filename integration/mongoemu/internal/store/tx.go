@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
@@ -147,7 +148,7 @@ func (tx *Tx) Commit(by *oplog.Transaction) error {
 	s := tx.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := tx.usable(); err != nil {
+	if err := errors.Join(s.intact(), tx.usable()); err != nil {
 		return err
 	}
 	for ns, c := range tx.created {
