@@ -114,6 +114,12 @@ test-cluster: cluster-needs kube-tools node-tools images ## Test the chart and i
 	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools PENSTOCK_NODE_TOOLS=$(CURDIR)/.cache/node-tools PENSTOCK_IMAGES=$(CURDIR)/dist \
 		go test -count 1 -p 1 -timeout 40m -v ./integration/node ./integration/cluster
 
+.PHONY: test-keda
+test-keda: cluster-needs kube-tools node-tools images ## Test autoscaling by KEDA's operator on that node (its first build takes long)
+	@hack/tools/keda/build.sh .cache/keda-tools
+	CGO_ENABLED=0 PENSTOCK_KUBE_TOOLS=$(CURDIR)/.cache/kube-tools PENSTOCK_NODE_TOOLS=$(CURDIR)/.cache/node-tools PENSTOCK_IMAGES=$(CURDIR)/dist \
+		PENSTOCK_KEDA_TOOLS=$(CURDIR)/.cache/keda-tools go test -count 1 -timeout 20m -v -run TestKEDA ./integration/cluster
+
 ##@ Release
 
 # The images' version is the one that the chart asks for, and every time in them is
@@ -138,7 +144,7 @@ fmt: $(BIN)/golangci-lint ## Format the code
 
 .PHONY: tidy
 tidy: ## Tidy every module
-	@for module in $(MODULES) hack/tools hack/tools/helm hack/tools/helm-unittest hack/tools/etcd hack/tools/kube hack/tools/kwok hack/tools/containerd hack/tools/cni hack/tools/runc hack/tools/coredns hack/tools/metrics-server hack/tools/images; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
+	@for module in $(MODULES) hack/tools hack/tools/helm hack/tools/helm-unittest hack/tools/etcd hack/tools/kube hack/tools/kwok hack/tools/containerd hack/tools/cni hack/tools/runc hack/tools/coredns hack/tools/metrics-server hack/tools/keda hack/tools/images; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
 
 $(BIN)/golangci-lint: hack/tools/go.mod
 	@mkdir -p $(BIN)
