@@ -1,0 +1,59 @@
+package eventstore
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Known finds out which aggregates have events: of the canonical ids, those that are in
+// the result do. Its values are the ids with their types in the store. ids are at most
+// some thousands. It reads the index keys of one event for each aggregate.
+//
+// A canonical id does not tell its type, so each is looked for as a string and as
+// whatever else has that canonical form.
+func (r *Reader) Known(ctx context.Context, ids []string) (map[string]bson.RawValue, error) {
+	var candidates bson.A
+	for _, id := range ids {
+		candidates = appendForms(candidates, id)
+	}
+	var values []bson.RawValue
+	err := r.events.Distinct(ctx, r.fields.AggregateID, bson.D{{Key: r.fields.AggregateID, Value: bson.D{{Key: "$in", Value: candidates}}}}).Decode(&values)
+	if err != nil {
+		return nil, fmt.Errorf("look for the events of %d aggregates in %s: %w", len(ids), r.name(), err)
+	}
+	known := make(map[string]bson.RawValue, len(values))
+	for _, v := range values {
+		key, err := bson.Marshal(bson.D{{Key: r.fields.AggregateID, Value: v}, {Key: r.fields.EventID, Value: 1}})
+		if err != nil {
+			return nil, fmt.Errorf("read an aggregate's id: %w", err)
+		}
+		if ev, err := r.reader.ReadPosition(key); err == nil {
+			known[ev.AggregateID] = v
+		}
+	}
+	return known, nil
+}
+
+// appendForms appends every value whose canonical form is id.
+func appendForms(forms bson.A, id string) bson.A {
+	forms = append(forms, id)
+	if oid, err := bson.ObjectIDFromHex(id); err == nil && oid.Hex() == id {
+		forms = append(forms, oid)
+	}
+	// The server compares integers of both widths, so one form stands for both.
+	if n, err := strconv.ParseInt(id, 10, 64); err == nil && strconv.FormatInt(n, 10) == id {
+		forms = append(forms, n)
+	}
+	const uuidText = 36
+	if digits := strings.ReplaceAll(id, "-", ""); len(id) == uuidText && len(digits) == 32 {
+		if uuid, err := hex.DecodeString(digits); err == nil {
+			forms = append(forms, bson.Binary{Subtype: bson.TypeBinaryUUID, Data: uuid})
+		}
+	}
+	return forms
+}

@@ -1,0 +1,32 @@
+package eventstore_test
+
+import (
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+func TestKnownAsksForEveryTypeThatAnIDCanHave(t *testing.T) {
+	t.Parallel()
+	oid, _ := bson.ObjectIDFromHex("0123456789abcdef01234567")
+	s, events := newServer(t, bson.D{{Key: "ok", Value: 1}, {Key: "values", Value: bson.A{
+		"b", oid, int32(7), bson.Binary{Subtype: 4, Data: make([]byte, 16)}, 1.5,
+	}}})
+	known, err := newReader(t, events).Known(t.Context(), []string{"b", "0123456789abcdef01234567", "7", "00000000-0000-0000-0000-000000000000", "07", "nobody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"distinct":"events","key":"aggregateId","query":{"aggregateId":{"$in":["b","0123456789abcdef01234567",{"$oid":"0123456789abcdef01234567"},"7",7,` +
+		`"00000000-0000-0000-0000-000000000000",{"$binary":{"base64":"AAAAAAAAAAAAAAAAAAAAAA==","subType":"04"}},"07","nobody"]}},"readConcern":{"level":"majority"}}`
+	if got := s.Command(t, 0); got != want {
+		t.Errorf("asked by %s, want %s", got, want)
+	}
+	for _, id := range []string{"b", "0123456789abcdef01234567", "7", "00000000-0000-0000-0000-000000000000"} {
+		if _, ok := known[id]; !ok {
+			t.Errorf("%s is not known", id)
+		}
+	}
+	if len(known) != 4 {
+		t.Errorf("known are %v", known)
+	}
+}
