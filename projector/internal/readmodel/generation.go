@@ -24,7 +24,7 @@ func generationOf(document bson.Raw) (int64, bool) {
 		return model.FirstGeneration, true
 	}
 	n, ok := v.AsInt64OK()
-	return n, ok && n >= model.FirstGeneration
+	return n, ok && n >= setAside
 }
 
 // forgetPage bounds the watermarks that are deleted at once.
@@ -67,7 +67,7 @@ func (w *Writer) removeForeign(ctx context.Context, collection string, operation
 	for i, at := range indexes {
 		o := &operations[at]
 		part[i] = o
-		filters[i] = guard(&model.Unit{AggregateID: o.AggregateID, Generation: o.Foreign.Generation}, o.Foreign.Watermark)
+		filters[i] = foreignGuard(o.AggregateID, *o.Foreign)
 	}
 	deleted, err := w.db.remove(ctx, collection, filters)
 	left := make(map[int]model.Written)

@@ -1,0 +1,77 @@
+package readmodel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// setAside is the generation of a document that a repair has set aside. It is older than
+// every generation, so the document is foreign to each.
+const setAside int64 = 0
+
+// A Repairer replaces documents that are wrong.
+//
+// A replacement may leave the watermark as it is. A writer that loaded the wrong document
+// just before would still match it, and write what follows from the wrong document. So a
+// document is set aside first: no guard of a writer matches it any more, and no writer
+// folds on from it. After that the caller reads the aggregate's last event. Every event
+// that a writer of the wrong document had is in the event store by then, so the
+// replacement has a higher watermark than that writer's guard, or no such writer is there.
+//
+// A repair that dies in between leaves a document that is foreign: the next event of the
+// aggregate, or the next repair, replaces it.
+type Repairer struct{ db mongoDatabase }
+
+// NewRepairer makes a repairer of that database, whose concerns it sets itself.
+func NewRepairer(db *mongo.Database) *Repairer { return &Repairer{onMongo(db)} }
+
+// SetAside sets the document of a unit aside if it has exactly that watermark and the
+// unit's generation. It reports whether it did.
+func (r *Repairer) SetAside(ctx context.Context, u model.Unit, watermark int64) (bool, error) {
+	matched, err := r.db.update(ctx, u.Collection, []update{{
+		filter: guard(&u, watermark),
+		change: build(48).document("$set").int(fieldLastGeneration, setAside).end().raw(),
+	}})
+	if err != nil {
+		return false, fmt.Errorf("set the document of %s in %s aside: %w", u.AggregateID, u.Projection, err)
+	}
+	return matched == 1, nil
+}
+
+// Replace puts the own fields of a document in the place of one that is foreign to the
+// unit, with the watermark to, in one operation. nil means that there is to be no
+// document: the watermark of the unit is raised, and the foreign document deleted. Replace
+// reports whether the foreign document still was as it was found.
+func (r *Repairer) Replace(ctx context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error) {
+	w := &model.Write{Unit: u, To: to, Document: document}
+	guard := foreignGuard(u.AggregateID, foreign)
+	if document == nil {
+		if _, err := r.db.update(ctx, watermarksCollection, []update{sideUpdate(w, time.Now())}); err != nil {
+			return false, fmt.Errorf("raise the watermark of %s in %s: %w", u.AggregateID, u.Projection, err)
+		}
+		deleted, err := r.db.remove(ctx, u.Collection, []bson.Raw{guard})
+		if err != nil {
+			return false, fmt.Errorf("delete the document of %s in %s, which events have deleted: %w", u.AggregateID, u.Projection, err)
+		}
+		return deleted == 1, nil
+	}
+	result, err := r.db.db.Collection(u.Collection).ReplaceOne(ctx, guard, newDocument(w, time.Now()))
+	if err != nil {
+		return false, fmt.Errorf("replace the document of %s in %s: %w", u.AggregateID, u.Projection, err)
+	}
+	return result.MatchedCount == 1, nil
+}
+
+// foreignGuard matches exactly that foreign document.
+func foreignGuard(aggregateID string, f model.Foreign) bson.Raw {
+	if f.Generation == setAside {
+		return build(len(aggregateID)+80).string(fieldID, aggregateID).int(fieldLastEventID, f.Watermark).int(fieldLastGeneration, setAside).raw()
+	}
+	return guard(&model.Unit{AggregateID: aggregateID, Generation: f.Generation}, f.Watermark)
+}
