@@ -1,0 +1,155 @@
+package verify
+
+import (
+	"bytes"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Difference is a field in which a document differs from the fold.
+type Difference struct {
+	// Path leads to the field, with dots and with the indexes of arrays.
+	Path string `bson:"path" json:"path"`
+	// Want is the value of the fold and Have that of the document, as Extended JSON with
+	// types; empty if there is none. Long ones are cut.
+	Want string `bson:"want,omitempty" json:"want,omitempty"`
+	Have string `bson:"have,omitempty" json:"have,omitempty"`
+	// TypeOnly says that both are numbers of the same value.
+	TypeOnly bool `bson:"typeOnly,omitempty" json:"typeOnly,omitempty"`
+}
+
+const (
+	// maxDifferences bounds the differences of a finding.
+	maxDifferences = 20
+	// maxValue bounds a value in one.
+	maxValue = 512
+)
+
+// engineFields are not a projection's.
+var engineFields = []string{"_id", "lastEventId", "lastUpdatedAt", "lastGeneration"}
+
+// comparison collects differences.
+type comparison struct {
+	found []Difference
+	// more counts those beyond maxDifferences, and others is whether one of all is more
+	// than a type.
+	more   int
+	others bool
+}
+
+// compare holds the own fields of a document against those of the fold.
+func compare(want, have bson.Raw) *comparison {
+	c := &comparison{}
+	c.documents("", want, have, engineFields)
+	return c
+}
+
+// equal reports whether there is no difference.
+func (c *comparison) equal() bool { return len(c.found) == 0 }
+
+// documents compares two documents whatever the order of their fields.
+func (c *comparison) documents(path string, want, have bson.Raw, except []string) {
+	if bytes.Equal(want, have) {
+		return
+	}
+	wanted, _ := want.Elements()
+	had, _ := have.Elements()
+	values := make(map[string]bson.RawValue, len(had))
+	for _, e := range had {
+		if !slices.Contains(except, e.Key()) {
+			values[e.Key()] = e.Value()
+		}
+	}
+	for _, e := range wanted {
+		if slices.Contains(except, e.Key()) {
+			continue
+		}
+		value, ok := values[e.Key()]
+		delete(values, e.Key())
+		if !ok {
+			c.add(Difference{Path: join(path, e.Key()), Want: show(e.Value())}, false)
+			continue
+		}
+		c.values(join(path, e.Key()), e.Value(), value)
+	}
+	for _, e := range had {
+		if value, extra := values[e.Key()]; extra {
+			c.add(Difference{Path: join(path, e.Key()), Have: show(value)}, false)
+		}
+	}
+}
+
+func (c *comparison) values(path string, want, have bson.RawValue) {
+	if want.Type == have.Type {
+		switch want.Type {
+		case bson.TypeEmbeddedDocument, bson.TypeArray:
+			// The keys of an array are its indexes.
+			c.documents(path, want.Value, have.Value, nil)
+			return
+		}
+		if bytes.Equal(want.Value, have.Value) {
+			return
+		}
+	}
+	typeOnly := want.Type != have.Type && sameNumber(want, have)
+	c.add(Difference{Path: path, Want: show(want), Have: show(have), TypeOnly: typeOnly}, typeOnly)
+}
+
+func (c *comparison) add(d Difference, typeOnly bool) {
+	c.others = c.others || !typeOnly
+	if len(c.found) == maxDifferences {
+		c.more++
+		return
+	}
+	c.found = append(c.found, d)
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// show gives a value as Extended JSON that keeps its type, cut to what people read.
+func show(v bson.RawValue) string {
+	text := v.String()
+	if len(text) > maxValue {
+		text = strings.ToValidUTF8(text[:maxValue], "") + "…"
+	}
+	return text
+}
+
+// sameNumber reports whether two values are numbers of equal value.
+func sameNumber(a, b bson.RawValue) bool {
+	x, isNumber := number(a)
+	y, alsoNumber := number(b)
+	return isNumber && alsoNumber && x.Cmp(y) == 0
+}
+
+// number gives the exact value of a finite number.
+func number(v bson.RawValue) (*big.Rat, bool) {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64:
+		return new(big.Rat).SetInt64(v.AsInt64()), true
+	case bson.TypeDouble:
+		return new(big.Rat).SetString(strconv.FormatFloat(v.Double(), 'g', -1, 64))
+	case bson.TypeDecimal128:
+		text := v.Decimal128().String()
+		if len(text) > 64 || strings.ContainsAny(text, "In") {
+			return nil, false
+		}
+		// An exponent of thousands would make a number of thousands of digits.
+		if at := strings.IndexByte(text, 'E'); at >= 0 {
+			if e, err := strconv.Atoi(text[at+1:]); err != nil || e > 400 || e < -400 {
+				return nil, false
+			}
+		}
+		return new(big.Rat).SetString(text)
+	}
+	return nil, false
+}

@@ -1,0 +1,213 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+const (
+	// batchEvents and batchBytes bound the events that are looked at together, except for
+	// one page.
+	batchEvents = 4096
+	batchBytes  = 8 << 20
+)
+
+// history is the events of one aggregate, or the first of them.
+type history struct {
+	aggregate
+	events []*event.Event
+	// cut says that there are more events.
+	cut bool
+}
+
+// scan reads histories from the event store.
+type scan struct {
+	events  Events
+	until   eventstore.Position
+	cursor  eventstore.Cursor
+	pending []*event.Event
+	bytes   int
+	ended   bool
+}
+
+// open begins to read at a position.
+func (s *scan) open(ctx context.Context, from eventstore.Position) (err error) {
+	s.pending, s.bytes = nil, 0
+	s.cursor, err = s.events.Open(ctx, from, s.until, bson.Timestamp{})
+	s.ended = s.cursor == nil
+	return err
+}
+
+func (s *scan) close(ctx context.Context) {
+	if s.cursor != nil {
+		_ = s.cursor.Close(context.WithoutCancel(ctx))
+		s.cursor = nil
+	}
+}
+
+// next gives the next histories, and from where to read on after them; none after the
+// last. Only a single one can be cut.
+func (s *scan) next(ctx context.Context) (histories []history, after eventstore.Position, read int, err error) {
+	for !s.ended && len(s.pending) < batchEvents && s.bytes < batchBytes {
+		page, err := s.cursor.Next(ctx)
+		if errors.Is(err, eventstore.ErrEnd) {
+			s.ended = true
+			break
+		}
+		if err != nil {
+			return nil, after, 0, err
+		}
+		for _, document := range page {
+			ev, err := s.events.Read(document)
+			if err != nil {
+				// It cannot be projected, so it counts as missing.
+				continue
+			}
+			s.pending = append(s.pending, &ev)
+			s.bytes += len(document)
+		}
+	}
+	if len(s.pending) == 0 {
+		return nil, after, 0, nil
+	}
+	n := len(s.pending)
+	if !s.ended {
+		last := s.pending[n-1].AggregateID
+		for n > 0 && s.pending[n-1].AggregateID == last {
+			n--
+		}
+	}
+	cut := n == 0
+	if cut {
+		n = len(s.pending)
+	}
+	for _, ev := range s.pending[:n] {
+		if len(histories) == 0 || histories[len(histories)-1].id != ev.AggregateID {
+			histories = append(histories, history{aggregate: aggregate{ev.AggregateID, ev.RawAggregateID}, cut: cut})
+		}
+		h := &histories[len(histories)-1]
+		h.events = append(h.events, ev)
+	}
+	after = eventstore.After(histories[len(histories)-1].raw)
+	s.pending = append([]*event.Event(nil), s.pending[n:]...)
+	s.bytes = 0
+	for _, ev := range s.pending {
+		s.bytes += len(ev.Document)
+	}
+	if cut {
+		s.close(ctx)
+		err = s.open(ctx, after)
+	}
+	return histories, after, n, err
+}
+
+// events looks at every aggregate of the event store between two positions.
+func (p *pass) events(ctx context.Context, from, until eventstore.Position) error {
+	s := &scan{events: p.options.Events, until: until}
+	defer func() { s.close(ctx) }()
+	if err := s.open(ctx, from); err != nil {
+		return err
+	}
+	for {
+		histories, after, read, err := s.next(ctx)
+		if err != nil {
+			return err
+		}
+		if len(histories) == 0 {
+			return p.finish(ctx)
+		}
+		if p.options.Wait != nil {
+			if err := p.options.Wait(ctx, read); err != nil {
+				return err
+			}
+		}
+		part := p.begin()
+		part.end = position{Events: after}
+		part.counts[CountEvents] += int64(read)
+		if err := p.histories(ctx, histories, part); err != nil {
+			return err
+		}
+		if err := p.advance(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// histories looks at the aggregates of a batch.
+func (p *pass) histories(ctx context.Context, histories []history, part *part) error {
+	chosen := histories[:0]
+	for _, h := range histories {
+		if p.params.sampled(h.id) {
+			chosen = append(chosen, h)
+		}
+	}
+	part.counts[CountAggregates] += int64(len(chosen))
+	for len(chosen) > 0 {
+		units := make([]model.Unit, len(chosen))
+		for i, h := range chosen {
+			units[i] = p.subject.unit(h.id)
+		}
+		states, err := p.options.Store.Load(ctx, units)
+		if err != nil {
+			return fmt.Errorf("load %d read models: %w", len(units), err)
+		}
+		found, deferred, err := p.judgeAll(ctx, chosen, states, part)
+		p.options.Store.Release(states)
+		if err != nil {
+			return err
+		}
+		// A repair loads by itself: memory must have room for that.
+		for _, f := range found {
+			if err := p.settle(ctx, f.aggregate, f.Finding, part); err != nil {
+				return err
+			}
+		}
+		chosen = deferred
+	}
+	return nil
+}
+
+// found is a finding and the aggregate that it is about.
+type found struct {
+	aggregate
+	*Finding
+}
+
+// judgeAll judges what was loaded, and gives the rest back.
+func (p *pass) judgeAll(ctx context.Context, histories []history, states []model.State, part *part) (all []found, deferred []history, err error) {
+	for i, h := range histories {
+		state := states[i]
+		if state.Deferred {
+			deferred = append(deferred, h)
+			continue
+		}
+		if err := unavailable(&state); err != nil {
+			return nil, nil, fmt.Errorf("load %s: %w", h.id, err)
+		}
+		j := newJudge(p.subject, h.id, p.options.Strict, state)
+		j.add(h.events)
+		// The read model may have gone on since the events were read.
+		to := state.Watermark
+		if h.cut {
+			to = math.MaxInt64
+		}
+		if err := p.readFrom(ctx, &h.aggregate, j.last+1, to, j.add); err != nil {
+			return nil, nil, err
+		}
+		finding, late := j.verdict()
+		if finding != nil {
+			all = append(all, found{h.aggregate, finding})
+		} else if late != nil {
+			p.later(h.aggregate, late.Head, part)
+		}
+	}
+	return all, deferred, nil
+}

@@ -1,0 +1,151 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// aggregate identifies an aggregate in the read models and in the event store.
+type aggregate struct {
+	id  string
+	raw bson.RawValue
+}
+
+// readFrom gives the events of the aggregate from one id to another, in parts. An event
+// that breaks the contract is left out: nobody can project it.
+func (w *Worker) readFrom(ctx context.Context, a *aggregate, from, to int64, each func([]*event.Event)) error {
+	if a.raw.Type == 0 || from > to {
+		return nil
+	}
+	t, id, err := bson.MarshalValue(from)
+	if err != nil {
+		return fmt.Errorf("encode an event id: %w", err)
+	}
+	first := eventstore.Position{AggregateID: a.raw, EventID: bson.RawValue{Type: t, Value: id}}
+	cursor, err := w.options.Events.Open(ctx, first, eventstore.After(a.raw), bson.Timestamp{})
+	if err != nil {
+		return fmt.Errorf("read the events of %s: %w", a.id, err)
+	}
+	if cursor == nil {
+		return nil
+	}
+	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+	for {
+		page, err := cursor.Next(ctx)
+		if errors.Is(err, eventstore.ErrEnd) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the events of %s: %w", a.id, err)
+		}
+		events := make([]*event.Event, 0, len(page))
+		for _, document := range page {
+			ev, err := w.options.Events.Read(document)
+			if err != nil {
+				continue
+			}
+			if ev.EventID > to {
+				each(events)
+				return nil
+			}
+			events = append(events, &ev)
+		}
+		each(events)
+	}
+}
+
+// load loads the state of one unit. The caller releases it.
+func (w *Worker) load(ctx context.Context, u model.Unit) (model.State, error) {
+	for {
+		states, err := w.options.Store.Load(ctx, []model.Unit{u})
+		if err != nil {
+			return model.State{}, fmt.Errorf("load %s: %w", u.AggregateID, err)
+		}
+		state := states[0]
+		if state.Deferred {
+			// Load waits until there is room for one.
+			w.options.Store.Release(states)
+			continue
+		}
+		if err := unavailable(&state); err != nil {
+			w.options.Store.Release(states)
+			return model.State{}, fmt.Errorf("load %s: %w", u.AggregateID, err)
+		}
+		return state, nil
+	}
+}
+
+// unavailable is the error of a state that could not be loaded. A document of a newer
+// generation is a state.
+func unavailable(s *model.State) error {
+	if errors.Is(s.Unavailable, model.ErrSuperseded) {
+		return nil
+	}
+	return s.Unavailable
+}
+
+// maxLooks bounds how often an aggregate is looked at in one call because it has moved
+// meanwhile.
+const maxLooks = 5
+
+// look looks at one aggregate. Of the results, finding stands, late counts only if it
+// lasts, and both nil means that all is right. A late result with the kind Parked says that
+// the aggregate is parked.
+func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, late *Finding, err error) {
+	u := s.unit(a.id)
+	for range maxLooks {
+		before, err := w.parked(ctx, u)
+		if err != nil {
+			return nil, nil, err
+		}
+		state, err := w.load(ctx, u)
+		if err != nil {
+			return nil, nil, err
+		}
+		j := newJudge(s, a.id, w.options.Strict, state)
+		err = w.readFrom(ctx, a, 1, math.MaxInt64, j.add)
+		if err == nil {
+			finding, late = j.verdict()
+		}
+		w.options.Store.Release([]model.State{state})
+		if err != nil || finding != nil || late == nil {
+			return finding, nil, err
+		}
+		after, err := w.parked(ctx, u)
+		if err != nil {
+			return nil, nil, err
+		}
+		if (before || after) && late.Kind != OldGeneration {
+			late.Kind, late.Detail = Parked, ""
+			return nil, late, nil
+		}
+		// It may have been parked, and resumed, between the two answers: it counts only if
+		// it has not moved.
+		again, err := w.load(ctx, u)
+		if err != nil {
+			return nil, nil, err
+		}
+		w.options.Store.Release([]model.State{again})
+		if again.Watermark == late.Watermark && (again.Document == nil) == (state.Document == nil) {
+			return nil, late, nil
+		}
+	}
+	return nil, late, nil
+}
+
+// parked reports whether a unit is parked.
+func (w *Worker) parked(ctx context.Context, u model.Unit) (bool, error) {
+	positions, err := w.options.Parking.Parked(ctx, []model.Unit{u})
+	if err != nil {
+		return false, fmt.Errorf("look up whether %s is parked: %w", u.AggregateID, err)
+	}
+	return positions[0] != model.Position{}, nil
+}

@@ -1,0 +1,158 @@
+package verify_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+func insert(t *testing.T, c *mongo.Collection, documents ...any) {
+	t.Helper()
+	if _, err := c.InsertMany(t.Context(), documents); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListingGivesEveryAggregateOnce(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	things := []any{bson.D{{Key: "_id", Value: 7}}, bson.D{{Key: "_id", Value: bson.D{{Key: "a", Value: 1}}}}}
+	sides := []any{bson.D{{Key: "_id", Value: bson.D{{Key: "projection", Value: "p"}, {Key: "aggregateId", Value: ""}}}}}
+	var want []string
+	for i := range 25 {
+		id := fmt.Sprintf("%02d", i)
+		want = append(want, id)
+		things = append(things, bson.D{{Key: "_id", Value: id}})
+		for _, projection := range []string{"o", "p", "q"} {
+			key := bson.D{{Key: "projection", Value: projection}, {Key: "aggregateId", Value: id}}
+			sides = append(sides, bson.D{{Key: "_id", Value: key}})
+			if i%2 == 0 {
+				sides = append(sides, bson.D{{Key: "_id", Value: append(key, bson.E{Key: "generation", Value: int64(2)})}})
+			}
+		}
+	}
+	insert(t, db.Collection("things"), things...)
+	insert(t, db.Collection("watermarks"), sides...)
+	l := verify.NewDatabase(db)
+	all := func(list func(after string) ([]string, error)) (ids []string) {
+		after := ""
+		for {
+			page, err := list(after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ids = append(ids, page...); len(page) < 4 {
+				return ids
+			}
+			after = page[len(page)-1]
+		}
+	}
+	u := model.Unit{Projection: "p", Collection: "things"}
+	if got := all(func(after string) ([]string, error) { return l.Documents(t.Context(), u, after, 4) }); !slices.Equal(got, want) {
+		t.Errorf("documents %v", got)
+	}
+	if got := all(func(after string) ([]string, error) { return l.Watermarks(t.Context(), u, after, 4) }); !slices.Equal(got, want) {
+		t.Errorf("watermarks of the first generation %v", got)
+	}
+	u.Generation = 2
+	if got := all(func(after string) ([]string, error) { return l.Watermarks(t.Context(), u, after, 4) }); len(got) != 13 || got[12] != "24" {
+		t.Errorf("watermarks of generation 2 %v", got)
+	}
+	if odd, err := l.Odd(t.Context(), u, 10); err != nil || len(odd) != 2 {
+		t.Errorf("odd %v, %v", odd, err)
+	}
+}
+
+func TestFindingsAreBoundedInNumber(t *testing.T) {
+	t.Parallel()
+	s := verify.NewFindingStore(server.Database(t))
+	if err := s.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1010 {
+		for _, j := range []string{"a", "b"}[:1+i/1009] {
+			f := verify.Finding{ID: fmt.Sprintf("%s/%04d", j, i), Job: j, AggregateID: fmt.Sprint(i), Kind: verify.Different, Differences: []verify.Difference{{Path: "n"}}}
+			if err := s.Put(t.Context(), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	found, err := s.List(t.Context(), "a", 2000)
+	if err != nil || len(found) != 1000 || found[3].Kind != verify.Different || found[3].Differences[0].Path != "n" {
+		t.Errorf("%d findings, %v", len(found), err)
+	}
+	if err := s.Delete(t.Context(), []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	for j, want := range map[string]int{"a": 0, "b": 1} {
+		if found, err := s.List(t.Context(), j, 10); err != nil || len(found) != want {
+			t.Errorf("%d findings of %s, %v", len(found), j, err)
+		}
+	}
+}
+
+// TestDocumentThatIsSetAsideMatchesNoWriter checks the repair's own writes on a server.
+func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
+	t.Parallel()
+	for _, generation := range []int64{0, 3} {
+		db := server.Database(t)
+		things := db.Collection("things")
+		u := model.Unit{Projection: "p", Collection: "things", AggregateID: "a", Generation: generation}
+		document := bson.D{{Key: "_id", Value: "a"}, {Key: "lastEventId", Value: int64(5)}, {Key: "n", Value: 1}, {Key: "by hand", Value: true}}
+		if generation > 1 {
+			document = append(document, bson.E{Key: "lastGeneration", Value: generation})
+		}
+		insert(t, things, document)
+		r := readmodel.NewRepairer(db)
+		if ok, err := r.SetAside(t.Context(), u, 4); ok || err != nil {
+			t.Errorf("set aside at another watermark: %v, %v", ok, err)
+		}
+		if ok, err := r.SetAside(t.Context(), u, 5); !ok || err != nil {
+			t.Errorf("set aside: %v, %v", ok, err)
+		}
+		if ok, err := r.SetAside(t.Context(), u, 5); ok || err != nil {
+			t.Errorf("set aside twice: %v, %v", ok, err)
+		}
+		want, err := bson.Marshal(bson.D{{Key: "n", Value: 2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		aside := model.Foreign{Generation: 0, Watermark: 5}
+		for _, other := range []model.Foreign{{Generation: 1, Watermark: 5}, {Generation: 0, Watermark: 4}} {
+			if ok, err := r.Replace(t.Context(), u, other, want, 6); ok || err != nil {
+				t.Errorf("replaced %+v: %v, %v", other, ok, err)
+			}
+		}
+		if ok, err := r.Replace(t.Context(), u, aside, want, 6); !ok || err != nil {
+			t.Errorf("replaced: %v, %v", ok, err)
+		}
+		var got bson.Raw
+		if err := things.FindOne(t.Context(), bson.D{}).Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Lookup("n").AsInt64() != 2 || got.Lookup("lastEventId").AsInt64() != 6 || got.Lookup("by hand").Type != 0 || int64Of(got, "lastGeneration", 0) != generation {
+			t.Errorf("the document is %s", got)
+		}
+		// Its events have deleted it.
+		if ok, err := r.SetAside(t.Context(), u, 6); !ok || err != nil {
+			t.Errorf("set aside: %v, %v", ok, err)
+		}
+		if ok, err := r.Replace(t.Context(), u, model.Foreign{Watermark: 6}, nil, 7); !ok || err != nil {
+			t.Errorf("deleted: %v, %v", ok, err)
+		}
+		n, err := things.CountDocuments(t.Context(), bson.D{})
+		if err != nil || n != 0 {
+			t.Errorf("%d documents, %v", n, err)
+		}
+		if err := db.Collection("watermarks").FindOne(t.Context(), bson.D{{Key: "_id.aggregateId", Value: "a"}, {Key: "lastEventId", Value: 7}}).Err(); err != nil {
+			t.Errorf("the watermark: %v", err)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+const (
+	// maxLate bounds the aggregates that wait for their next look.
+	maxLate = 10_000
+	// firstLook is after what time a late aggregate is looked at for the first time: most
+	// have caught up by then.
+	firstLook = time.Second
+)
+
+// pass is the work on one range.
+type pass struct {
+	*Worker
+	job      Job
+	subject  *Subject
+	params   Params
+	progress Progress
+	// counts are those of the parts that are settled, position where they end.
+	counts   map[string]int64
+	position position
+	// parts are those that have been looked at, in order, from the first that still has
+	// aggregates to be looked at again.
+	parts []*part
+	late  []*lateLook
+	saved time.Time
+}
+
+// part is a part of a range: what is saved together.
+type part struct {
+	end    position
+	counts map[string]int64
+	// open is how many of its aggregates are to be looked at again.
+	open int
+}
+
+// lateLook is an aggregate that is to be looked at again.
+type lateLook struct {
+	aggregate aggregate
+	part      *part
+	// head is the last event when it was first seen to be late. Once the watermark has
+	// reached that, the aggregate was not behind for the grace period, even if it is
+	// late again.
+	head      int64
+	next, end time.Time
+}
+
+func newPass(w *Worker, j Job, s *Subject, params Params, at position, counts map[string]int64, progress Progress) *pass {
+	p := &pass{Worker: w, job: j, subject: s, params: params, progress: progress, position: at, counts: make(map[string]int64), saved: w.now()}
+	maps.Copy(p.counts, counts)
+	return p
+}
+
+// begin begins the next part.
+func (p *pass) begin() *part {
+	part := &part{counts: make(map[string]int64)}
+	p.parts = append(p.parts, part)
+	return part
+}
+
+// advance looks again at what is due, and saves what is settled.
+func (p *pass) advance(ctx context.Context) error {
+	if err := p.lookAgain(ctx); err != nil {
+		return err
+	}
+	for len(p.late) > maxLate {
+		if err := p.waitForLook(ctx); err != nil {
+			return err
+		}
+	}
+	return p.save(ctx, false)
+}
+
+// finish waits until everything is settled, and saves it.
+func (p *pass) finish(ctx context.Context) error {
+	for len(p.late) > 0 {
+		if err := p.waitForLook(ctx); err != nil {
+			return err
+		}
+		if err := p.save(ctx, false); err != nil {
+			return err
+		}
+	}
+	return p.save(ctx, true)
+}
+
+// save stores the settled parts, if that is due.
+func (p *pass) save(ctx context.Context, now bool) error {
+	for len(p.parts) > 0 && p.parts[0].open == 0 {
+		for name, n := range p.parts[0].counts {
+			p.counts[name] += n
+		}
+		p.position = p.parts[0].end
+		p.parts = p.parts[1:]
+	}
+	if !now && p.now().Sub(p.saved) < p.options.Save {
+		return nil
+	}
+	p.saved = p.now()
+	raw, err := bson.Marshal(p.position)
+	if err != nil {
+		return fmt.Errorf("encode the position of job %s: %w", p.job.ID, err)
+	}
+	return p.progress.Save(ctx, raw, maps.Clone(p.counts))
+}
+
+// later has an aggregate looked at again.
+func (p *pass) later(a aggregate, head int64, part *part) {
+	now := p.now()
+	end := now.Add(time.Duration(p.params.GraceMillis) * time.Millisecond)
+	next := now.Add(firstLook)
+	if next.After(end) {
+		next = end
+	}
+	part.open++
+	p.late = append(p.late, &lateLook{aggregate: a, part: part, head: head, next: next, end: end})
+}
+
+// waitForLook waits until an aggregate is due, and looks at those that are.
+func (p *pass) waitForLook(ctx context.Context) error {
+	next := p.late[0].next
+	for _, l := range p.late {
+		if l.next.Before(next) {
+			next = l.next
+		}
+	}
+	// A lease is kept meanwhile by its holder.
+	if err := p.wait(ctx, max(0, next.Sub(p.now()))); err != nil {
+		return err
+	}
+	return p.lookAgain(ctx)
+}
+
+// lookAgain looks at the late aggregates that are due.
+func (p *pass) lookAgain(ctx context.Context) error {
+	now := p.now()
+	left := p.late[:0]
+	for i, l := range p.late {
+		if l.next.After(now) {
+			left = append(left, l)
+			continue
+		}
+		finding, late, err := p.look(ctx, p.subject, &l.aggregate)
+		if err != nil {
+			p.late = append(left, p.late[i:]...)
+			return err
+		}
+		if late != nil && (late.Kind == Behind || late.Kind == Missing) && late.Watermark >= l.head {
+			late = nil
+		}
+		if finding == nil && late != nil && late.Kind != Parked && now.Before(l.end) {
+			l.next = l.end
+			left = append(left, l)
+			continue
+		}
+		l.part.open--
+		if finding == nil {
+			finding = late
+		}
+		if finding == nil {
+			continue
+		}
+		if err := p.settle(ctx, l.aggregate, finding, l.part); err != nil {
+			p.late = append(left, p.late[i+1:]...)
+			l.part.open++ // The part must not count without the finding.
+			return err
+		}
+	}
+	clear(p.late[len(left):])
+	p.late = left
+	return nil
+}
+
+// settle counts and keeps a finding, and repairs it if the job says so.
+func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) error {
+	f.Job, f.At = p.job.ID, p.now().UTC()
+	f.ID = f.Job + "/" + f.AggregateID
+	part.counts[string(f.Kind)]++
+	if p.params.Repair && f.Kind != Parked {
+		err := p.repair(ctx, p.subject, &a)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			f.Repaired = true
+			part.counts[CountRepaired]++
+		default:
+			f.RepairError = err.Error()
+		}
+	}
+	if f.Kind != Parked {
+		p.options.Logger.Warn().Str("job", f.Job).Str("projection", f.Projection).Int64("generation", f.Generation).
+			Str("aggregateId", f.AggregateID).Str("kind", string(f.Kind)).Int64("watermark", f.Watermark).Int64("head", f.Head).
+			Str("detail", f.Detail).Int("differences", len(f.Differences)+f.More).Bool("repaired", f.Repaired).Str("repairError", f.RepairError).
+			Msg("read model is wrong")
+	}
+	return p.options.Findings.Put(ctx, *f)
+}

@@ -1,0 +1,135 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// maxRepairs bounds how often a repair is tried because other writers were faster.
+const maxRepairs = 10
+
+// errContended says that other writers kept changing a read model during its repair.
+var errContended = errors.New("other writers kept changing the read model; verify again")
+
+// repair puts an aggregate's read model right, and reports why it could not.
+func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
+	for range maxRepairs {
+		finding, late, err := w.look(ctx, s, a)
+		switch {
+		case err != nil:
+			return err
+		case finding == nil && (late == nil || late.Kind == Parked):
+			return nil
+		case finding == nil:
+			finding = late
+		}
+		if finding.Kind == Extra {
+			return errors.New("nothing is deleted because the event store lacks it")
+		}
+		if err := w.repairOnce(ctx, s, a, finding); err != nil {
+			return err
+		}
+	}
+	return errContended
+}
+
+// repairOnce makes one attempt. It has no error if another writer was faster.
+func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Finding) error {
+	u := s.unit(a.id)
+	if f.wrongContent && f.Kind != Missing {
+		if ok, err := w.options.Repairer.SetAside(ctx, u, f.Watermark); err != nil || !ok {
+			return err
+		}
+	}
+	// Only what is read from here on is used: see readmodel.Repairer.
+	state, err := w.load(ctx, u)
+	if err != nil {
+		return err
+	}
+	defer w.options.Store.Release([]model.State{state})
+	switch {
+	case state.Err != nil:
+		return fmt.Errorf("the document cannot be loaded, so it cannot be guarded: %w; delete it by hand, and verify again", state.Err)
+	case state.Unavailable != nil:
+		return state.Unavailable
+	case state.Foreign != nil:
+		return w.replace(ctx, s, a, state)
+	}
+	stored := state.Document
+	from := state.Watermark + 1
+	if f.wrongContent {
+		from = 1 // The watermark without a document is wrong: fold from nothing.
+	}
+	fold, err := w.foldFrom(ctx, s, a, stored, from)
+	if err != nil {
+		return err
+	}
+	write, ok := fold.Write(u, state)
+	if !ok {
+		return nil
+	}
+	return w.write(ctx, write)
+}
+
+// replace puts the fold of all events in the place of a foreign document.
+func (w *Worker) replace(ctx context.Context, s *Subject, a *aggregate, state model.State) error {
+	fold, err := w.foldFrom(ctx, s, a, nil, 1)
+	if err != nil {
+		return err
+	}
+	if fold.Last() == 0 {
+		return nil
+	}
+	_, err = w.options.Repairer.Replace(ctx, s.unit(a.id), *state.Foreign, fold.State(), fold.Last())
+	return err
+}
+
+// foldFrom folds the events of an aggregate from one on into a stored document. If one
+// of them cannot be folded, that is an error, unless events before it were.
+func (w *Worker) foldFrom(ctx context.Context, s *Subject, a *aggregate, stored []byte, from int64) (Fold, error) {
+	fold := s.Begin(stored, 0)
+	next := from
+	var failed error
+	err := w.readFrom(ctx, a, from, math.MaxInt64, func(events []*event.Event) {
+		if failed != nil {
+			return
+		}
+		for i, ev := range events {
+			if w.options.Strict && ev.EventID != next {
+				failed = fmt.Errorf("the event store lacks event %d", next)
+				events = events[:i]
+				break
+			}
+			next = ev.EventID + 1
+		}
+		if err := fold.Add(events); failed == nil {
+			failed = err
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if failed != nil && fold.Last() == 0 {
+		return nil, failed
+	}
+	return fold, nil
+}
+
+// write writes under the guards of every writer.
+func (w *Worker) write(ctx context.Context, write model.Write) error {
+	written, err := w.options.Store.Write(ctx, []model.Write{write})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", write.AggregateID, err)
+	}
+	switch written[0].Status {
+	case model.Rejected, model.Conflict:
+		return fmt.Errorf("write %s: %w", write.AggregateID, written[0].Err)
+	}
+	// Applied, or another writer was faster, or nobody knows: the next look tells.
+	return nil
+}

@@ -1,0 +1,118 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// reversePage is how many ids are looked up in the event store at once.
+const reversePage = 500
+
+// maxOdd bounds the documents that are reported because their _id is no string.
+const maxOdd = 100
+
+// documents looks for documents of aggregates that the event store does not have.
+func (p *pass) documents(ctx context.Context, after string) error {
+	if after == "" {
+		odd, err := p.options.Listing.Odd(ctx, p.subject.Unit, maxOdd)
+		if err != nil {
+			return err
+		}
+		part := p.begin()
+		for _, id := range odd {
+			f := p.extra(id, "the document's _id is no string: it is no read model of Penstock's")
+			if err := p.settle(ctx, aggregate{id: id}, f, part); err != nil {
+				return err
+			}
+		}
+	}
+	return p.reverse(ctx, after, p.options.Listing.Documents)
+}
+
+// watermarks looks for side watermarks of aggregates that the event store does not have.
+func (p *pass) watermarks(ctx context.Context, after string) error {
+	return p.reverse(ctx, after, p.options.Listing.Watermarks)
+}
+
+// reverse looks the listed aggregates up in the event store.
+func (p *pass) reverse(ctx context.Context, after string, list func(context.Context, model.Unit, string, int) ([]string, error)) error {
+	for {
+		ids, err := list(ctx, p.subject.Unit, after, reversePage)
+		if err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			return p.finish(ctx)
+		}
+		after = ids[len(ids)-1]
+		part := p.begin()
+		part.end = position{After: after}
+		known, err := p.options.Events.Known(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if _, ok := known[id]; ok || !p.params.sampled(id) {
+				continue
+			}
+			a := aggregate{id: id}
+			// What is stored may have changed, and the watermark is to be in the finding.
+			finding, late, err := p.look(ctx, p.subject, &a)
+			if err != nil {
+				return err
+			}
+			if finding == nil && late != nil && late.Kind == OldGeneration {
+				finding = late
+			}
+			if finding == nil {
+				continue
+			}
+			finding.Kind, finding.Detail = Extra, "the event store has no event of the aggregate"
+			if err := p.settle(ctx, a, finding, part); err != nil {
+				return err
+			}
+		}
+		if err := p.advance(ctx); err != nil {
+			return err
+		}
+		if len(ids) < reversePage {
+			return p.finish(ctx)
+		}
+	}
+}
+
+// single looks at one aggregate.
+func (p *pass) single(ctx context.Context, id string) error {
+	known, err := p.options.Events.Known(ctx, []string{id})
+	if err != nil {
+		return err
+	}
+	a := aggregate{id: id, raw: known[id]}
+	part := p.begin()
+	part.counts[CountAggregates]++
+	finding, late, err := p.look(ctx, p.subject, &a)
+	switch {
+	case err != nil:
+		return err
+	case finding != nil:
+		if err := p.settle(ctx, a, finding, part); err != nil {
+			return err
+		}
+	case late != nil:
+		p.later(a, late.Head, part)
+	}
+	return p.finish(ctx)
+}
+
+// extra is a finding about something that the event store knows nothing of.
+func (p *pass) extra(id, detail string) *Finding {
+	return &Finding{
+		Projection: p.subject.Unit.Projection, Generation: max(p.subject.Unit.Generation, model.FirstGeneration),
+		AggregateID: id, Kind: Extra, Detail: detail,
+	}
+}
+
+// listed gives the ids of a page, for errors.
+func listed(what string, err error) error { return fmt.Errorf("list the %s: %w", what, err) }

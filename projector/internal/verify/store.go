@@ -1,0 +1,76 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// CollectionName is the collection of findings in the state database.
+const CollectionName = "findings"
+
+// maxFindings bounds the findings that are kept of one job. The job's counts count all.
+const maxFindings = 1000
+
+// FindingStore keeps findings in MongoDB.
+type FindingStore struct{ collection *mongo.Collection }
+
+var _ Findings = (*FindingStore)(nil)
+
+// NewFindingStore makes a store in the database of the state, whose concerns it sets
+// itself.
+func NewFindingStore(db *mongo.Database) *FindingStore {
+	return &FindingStore{db.Collection(CollectionName, options.Collection().SetReadConcern(readconcern.Majority()).
+		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority()))}
+}
+
+// Prepare creates the index. It changes nothing if that is there.
+func (s *FindingStore) Prepare(ctx context.Context) error {
+	if _, err := s.collection.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "job", Value: 1}, {Key: "_id", Value: 1}}}); err != nil {
+		return fmt.Errorf("create the index on job of collection %s: %w", CollectionName, err)
+	}
+	return nil
+}
+
+// Put keeps a finding, unless there are 1,000 of the job already. A finding about the
+// same aggregate takes the place of an earlier one.
+func (s *FindingStore) Put(ctx context.Context, f Finding) error {
+	kept, err := s.collection.CountDocuments(ctx, bson.D{{Key: "job", Value: f.Job}}, options.Count().SetLimit(maxFindings))
+	if err != nil {
+		return fmt.Errorf("count the findings of job %s: %w", f.Job, err)
+	}
+	if kept >= maxFindings {
+		return nil
+	}
+	if _, err := s.collection.ReplaceOne(ctx, bson.D{{Key: "_id", Value: f.ID}}, f, options.Replace().SetUpsert(true)); err != nil {
+		return fmt.Errorf("keep the finding about %s: %w", f.AggregateID, err)
+	}
+	return nil
+}
+
+// List gives the findings of a job by aggregate, at most limit.
+func (s *FindingStore) List(ctx context.Context, job string, limit int) ([]Finding, error) {
+	cursor, err := s.collection.Find(ctx, bson.D{{Key: "job", Value: job}}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit)))
+	if err != nil {
+		return nil, fmt.Errorf("list the findings of job %s: %w", job, err)
+	}
+	var found []Finding
+	if err := cursor.All(ctx, &found); err != nil {
+		return nil, fmt.Errorf("list the findings of job %s: %w", job, err)
+	}
+	return found, nil
+}
+
+// Delete deletes the findings of jobs.
+func (s *FindingStore) Delete(ctx context.Context, jobs []string) error {
+	if _, err := s.collection.DeleteMany(ctx, bson.D{{Key: "job", Value: bson.D{{Key: "$in", Value: jobs}}}}); err != nil {
+		return fmt.Errorf("delete the findings of %d jobs: %w", len(jobs), err)
+	}
+	return nil
+}

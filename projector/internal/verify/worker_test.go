@@ -1,0 +1,574 @@
+package verify_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// definitions are projections of every sort that verification has to tell apart.
+var definitions = map[string]string{
+	"that keeps its documents": `
+projections:
+  - name: p
+    collection: things
+    on:
+      Set: {set: {n: payload.n, "deep.text": payload.text}}
+      Add: {inc: {n: payload.n}, push: {all: payload.n}}
+`,
+	"that deletes": `
+projections:
+  - name: p
+    collection: things
+    on:
+      Set: {set: {n: payload.n}}
+      Add: {inc: {n: payload.n}, push: {all: payload.n}}
+      Delete: {delete: true}
+`,
+	"of one aggregate type": `
+projections:
+  - name: p
+    collection: things
+    aggregateType: A
+    on:
+      Set: {set: {n: payload.n}}
+      Delete: {delete: true}
+`,
+}
+
+var kinds = []string{"Set", "Add", "Delete", "Nothing"}
+
+// live makes random things happen in the world: events are stored, live writers load,
+// fold, and write later, aggregates are parked and go on.
+func (w *world) live(rt *rapid.T, falsified map[string]bool) func() {
+	return func() {
+		for range rapid.IntRange(0, 2).Draw(rt, "things") {
+			id := fmt.Sprint(rapid.IntRange(0, 7).Draw(rt, "id"))
+			switch rapid.IntRange(0, 9).Draw(rt, "what") {
+			case 0, 1, 2:
+				gap := int64(0)
+				if !w.strict {
+					gap = int64(rapid.IntRange(0, 2).Draw(rt, "gap"))
+				}
+				w.append(id, rapid.SampledFrom(kinds).Draw(rt, "kind"), rapid.SampledFrom([]string{"A", "A", "B"}).Draw(rt, "type"), rapid.IntRange(0, 3).Draw(rt, "n"), gap)
+			case 3, 4, 5:
+				if write, ok := w.beginLive(id, rapid.IntRange(1, 3).Draw(rt, "most")); ok {
+					w.writing = append(w.writing, write)
+				}
+			case 6, 7, 8:
+				if len(w.writing) > 0 {
+					i := rapid.IntRange(0, len(w.writing)-1).Draw(rt, "writer")
+					write := w.writing[i]
+					w.writing = slices.Delete(w.writing, i, i+1)
+					write()
+				}
+			case 9:
+				if falsified == nil && len(w.store[id]) > 0 {
+					if w.parked[id] == (model.Position{}) {
+						w.parked[id] = model.Position{EventID: 1, Resumes: true}
+					} else {
+						w.catchUp(id)
+						delete(w.parked, id)
+					}
+				}
+			}
+		}
+	}
+}
+
+// catchUp brings one aggregate up to date, as resuming it does before it is no longer
+// parked.
+func (w *world) catchUp(id string) {
+	position := w.parked[id]
+	delete(w.parked, id)
+	for range 1000 {
+		write, behind := w.beginLive(id, 100)
+		if !behind {
+			break
+		}
+		write()
+	}
+	w.parked[id] = position
+}
+
+func eachDefinition(t *testing.T, test func(t *testing.T, definition string, strict bool)) {
+	t.Helper()
+	for name, definition := range definitions {
+		for _, strict := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, strict=%t", name, strict), func(t *testing.T) {
+				t.Parallel()
+				test(t, definition, strict)
+			})
+		}
+	}
+}
+
+// TestNothingIsFoundWhileAllIsRight lets live writers work between every two steps of a
+// verification. Whatever their order, nothing is found but what is parked.
+func TestNothingIsFoundWhileAllIsRight(t *testing.T) {
+	t.Parallel()
+	eachDefinition(t, func(t *testing.T, definition string, strict bool) {
+		t.Helper()
+		rapid.Check(t, func(rt *rapid.T) {
+			w := newWorld(t, definition, strict)
+			live := w.live(rt, nil)
+			for range rapid.IntRange(0, 30).Draw(rt, "before") {
+				live()
+			}
+			w.happens = live
+			repair := rapid.Bool().Draw(rt, "repair")
+			found, counts := w.verify(verify.Params{Repair: repair, GraceMillis: 1000})
+			for id, f := range found {
+				if f.Kind != verify.Parked {
+					rt.Errorf("found %s of %s: %+v", f.Kind, id, f)
+				}
+			}
+			if verify.Wrong(counts) > 0 {
+				rt.Errorf("counts are %v", counts)
+			}
+		})
+	})
+}
+
+// falsifications change what is stored for an aggregate by hand, and say what is to be
+// found; "" if the change does not apply to it.
+var falsifications = map[string]func(w *world, id string) verify.Kind{
+	"a value": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D { return set(d, "n", int64(999)) }, verify.Different)
+	},
+	"the type of a number": func(w *world, id string) verify.Kind {
+		kind := verify.Kind("")
+		return cmpKind(w.change(id, func(d bson.D) bson.D {
+			for i, e := range d {
+				if n, ok := e.Value.(int64); ok && e.Key == "n" {
+					d[i].Value, kind = int32(n), verify.TypeOnly
+				}
+			}
+			return d
+		}, verify.TypeOnly), kind)
+	},
+	"a field too many": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "more", Value: nil}) }, verify.Different)
+	},
+	"a field too few": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D {
+			return slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "n" })
+		}, verify.Different)
+	},
+	"no watermark": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D {
+			return slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "lastEventId" })
+		}, verify.Different)
+	},
+	"a watermark beyond the head": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D { return set(d, "lastEventId", int64(1000)) }, verify.Extra)
+	},
+	"another generation": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(2)}) }, verify.OldGeneration)
+	},
+	"a document that was set aside": func(w *world, id string) verify.Kind {
+		if w.of(id).side > 0 {
+			return "" // The side watermark is that of no document, so the document is missing.
+		}
+		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(0)}) }, verify.OldGeneration)
+	},
+	"no document": func(w *world, id string) verify.Kind {
+		s := w.of(id)
+		if s.document == nil {
+			return ""
+		}
+		s.document = nil
+		return verify.Missing
+	},
+	"a document that events have deleted": func(w *world, id string) verify.Kind {
+		s := w.of(id)
+		if s.document != nil || s.side == 0 {
+			return ""
+		}
+		s.document = documentOf(id, s.side, 1, bson.Raw{5, 0, 0, 0, 0})
+		return verify.Different
+	},
+	"a document of no aggregate": func(w *world, id string) verify.Kind {
+		if len(w.store[id]) > 0 {
+			return ""
+		}
+		w.of(id).document = documentOf(id, 3, 1, bson.Raw{5, 0, 0, 0, 0})
+		return verify.Extra
+	},
+	"a watermark of no aggregate": func(w *world, id string) verify.Kind {
+		if len(w.store[id]) > 0 {
+			return ""
+		}
+		w.of(id).side, w.of(id).hasSide = 3, true
+		return verify.Extra
+	},
+	"a side watermark that is too high": func(w *world, id string) verify.Kind {
+		s := w.of(id)
+		if s.document != nil || s.side == 0 {
+			return ""
+		}
+		s.side = 1000
+		return verify.Extra
+	},
+	"an event that is not in the store any more": func(w *world, id string) verify.Kind {
+		if !w.strict || len(w.store[id]) < 2 || w.of(id).document == nil {
+			return ""
+		}
+		w.store[id] = w.store[id][1:]
+		return verify.Extra
+	},
+	"an event that nobody has projected": func(w *world, id string) verify.Kind {
+		if len(w.store[id]) == 0 || w.of(id).document == nil {
+			return ""
+		}
+		w.append(id, "Set", "A", 4, 0)
+		return verify.Behind
+	},
+}
+
+// change changes the document of an aggregate, if it has one with the field n.
+func (w *world) change(id string, do func(bson.D) bson.D, found verify.Kind) verify.Kind {
+	s := w.of(id)
+	if s.document == nil {
+		return ""
+	}
+	var d bson.D
+	if err := bson.Unmarshal(s.document, &d); err != nil {
+		w.tb.Fatal(err)
+	}
+	if !slices.ContainsFunc(d, func(e bson.E) bool { return e.Key == "n" }) {
+		return ""
+	}
+	raw, err := bson.Marshal(do(d))
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	s.document = raw
+	return found
+}
+
+func set(d bson.D, field string, value any) bson.D {
+	for i := range d {
+		if d[i].Key == field {
+			d[i].Value = value
+			return d
+		}
+	}
+	return append(d, bson.E{Key: field, Value: value})
+}
+
+// cmpKind is the second kind unless the first is none.
+func cmpKind(first, second verify.Kind) verify.Kind {
+	if first == "" {
+		return ""
+	}
+	return second
+}
+
+// falsify falsifies some aggregates at random and gives what is to be found.
+func (w *world) falsify(rt *rapid.T, names []string) map[string]verify.Kind {
+	want := map[string]verify.Kind{}
+	for range rapid.IntRange(0, 4).Draw(rt, "falsified") {
+		id := fmt.Sprint(rapid.IntRange(0, 9).Draw(rt, "victim"))
+		if _, ok := want[id]; ok {
+			continue
+		}
+		if kind := falsifications[rapid.SampledFrom(names).Draw(rt, "falsification")](w, id); kind != "" {
+			want[id] = kind
+		}
+	}
+	return want
+}
+
+// TestExactlyWhatIsWrongIsFound falsifies read models by hand in every way.
+func TestExactlyWhatIsWrongIsFound(t *testing.T) {
+	t.Parallel()
+	names := slices.Sorted(maps.Keys(falsifications))
+	eachDefinition(t, func(t *testing.T, definition string, strict bool) {
+		t.Helper()
+		rapid.Check(t, func(rt *rapid.T) {
+			w := newWorld(t, definition, strict)
+			live := w.live(rt, map[string]bool{})
+			for range rapid.IntRange(0, 60).Draw(rt, "before") {
+				live()
+			}
+			w.settle()
+			want := w.falsify(rt, names)
+			// Nothing is brought up to date any more.
+			w.happens = func() {}
+			for id := range want {
+				w.parked[id] = model.Position{}
+			}
+			found, counts := w.verifyStill()
+			got := map[string]verify.Kind{}
+			for id, f := range found {
+				got[id] = f.Kind
+			}
+			if !maps.Equal(got, want) || verify.Wrong(counts) != int64(len(want)) {
+				rt.Fatalf("found %v, want %v; counts %v", got, want, counts)
+			}
+		})
+	})
+}
+
+// verifyStill verifies while no live writer works.
+func (w *world) verifyStill() (map[string]verify.Finding, map[string]int64) {
+	w.tb.Helper()
+	w.still = true
+	defer func() { w.still = false }()
+	return w.verify(verify.Params{GraceMillis: 1000})
+}
+
+// TestRepairPutsEverythingRightWhileWritersWork repairs falsified read models while live
+// writers load them, fold on and write. At the end every read model equals the fold.
+func TestRepairPutsEverythingRightWhileWritersWork(t *testing.T) {
+	t.Parallel()
+	all := []string{"a value", "the type of a number", "a field too many", "a field too few", "a document that was set aside", "a document that events have deleted", "no document"}
+	eachDefinition(t, func(t *testing.T, definition string, strict bool) {
+		t.Helper()
+		names := all
+		if !strict {
+			// Live writers of increasing ids cannot tell a deleted document from a new
+			// aggregate.
+			names = all[:4]
+		}
+		rapid.Check(t, func(rt *rapid.T) {
+			w := newWorld(t, definition, strict)
+			live := w.live(rt, map[string]bool{})
+			for range rapid.IntRange(0, 60).Draw(rt, "before") {
+				live()
+			}
+			w.settle()
+			want := w.falsify(rt, names)
+			w.happens = live
+			found, _ := w.verify(verify.Params{Repair: true, GraceMillis: 1000})
+			for id, f := range found {
+				if !f.Repaired {
+					rt.Errorf("%s is not repaired: %+v", id, f)
+				}
+				if want[id] == "" {
+					rt.Errorf("found %s of %s, which was right: %+v", f.Kind, id, f)
+				}
+			}
+			w.happens = func() {}
+			w.settle()
+			if found, counts := w.verifyStill(); len(found) > 0 {
+				rt.Errorf("after the repair: %v, %v", found, counts)
+			}
+		})
+	})
+}
+
+func history(t *testing.T, n int) *world {
+	t.Helper()
+	w := newWorld(t, definitions["that keeps its documents"], true)
+	for i := range n {
+		for range 3 {
+			w.append(fmt.Sprintf("%03d", i), "Add", "A", i, 0)
+		}
+	}
+	w.settle()
+	return w
+}
+
+func TestDifferencesNameFieldsAndTypes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, definitions["that keeps its documents"], true)
+	w.append("a", "Set", "A", 1, 0)
+	w.append("a", "Add", "A", 2, 0)
+	w.settle()
+	w.change("a", func(d bson.D) bson.D {
+		d = set(d, "deep", bson.D{{Key: "text", Value: "2"}, {Key: "more", Value: true}})
+		d = set(d, "all", bson.A{int32(2), "x"})
+		return slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "n" })
+	}, "")
+	found, _ := w.verifyStill()
+	f := found["a"]
+	slices.SortFunc(f.Differences, func(a, b verify.Difference) int { return strings.Compare(a.Path, b.Path) })
+	want := []verify.Difference{
+		{Path: "all.0", Want: `{"$numberLong":"2"}`, Have: `{"$numberInt":"2"}`, TypeOnly: true},
+		{Path: "all.1", Have: `"x"`},
+		{Path: "deep.more", Have: `true`},
+		{Path: "deep.text", Want: `"1"`, Have: `"2"`},
+		{Path: "n", Want: `{"$numberLong":"3"}`},
+	}
+	if f.Kind != verify.Different || !slices.Equal(f.Differences, want) || f.Watermark != 2 || f.Head != 2 {
+		t.Errorf("found %+v", f)
+	}
+}
+
+func TestOrderOfFieldsDoesNotCount(t *testing.T) {
+	t.Parallel()
+	w := history(t, 1)
+	w.change("000", func(d bson.D) bson.D { slices.Reverse(d); return d }, "")
+	if found, _ := w.verifyStill(); len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
+}
+
+func TestFindingsAreBoundedInSize(t *testing.T) {
+	t.Parallel()
+	w := history(t, 1)
+	w.change("000", func(d bson.D) bson.D {
+		for i := range 100 {
+			d = append(d, bson.E{Key: fmt.Sprint("field", i), Value: strings.Repeat("x", 10_000)})
+		}
+		return d
+	}, "")
+	found, _ := w.verifyStill()
+	f := found["000"]
+	if len(f.Differences) != 20 || f.More != 80 {
+		t.Errorf("%d differences and %d more", len(f.Differences), f.More)
+	}
+	if raw, err := bson.Marshal(f); err != nil || len(raw) > 16<<10 {
+		t.Errorf("the finding has %d bytes, %v", len(raw), err)
+	}
+}
+
+func TestSampleIsTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	w := history(t, 400)
+	var first []string
+	for i := range w.models {
+		w.change(i, func(d bson.D) bson.D { return set(d, "n", "wrong") }, "")
+	}
+	for range 2 {
+		found, counts := w.sampled(0.1)
+		ids := slices.Sorted(maps.Keys(found))
+		if len(ids) < 20 || len(ids) > 60 || counts[verify.CountAggregates] != int64(len(ids)) {
+			t.Errorf("%d of 400 aggregates are in a sample of a tenth; counts %v", len(ids), counts)
+		}
+		if first != nil && !slices.Equal(first, ids) {
+			t.Error("the sample has changed")
+		}
+		first = ids
+	}
+}
+
+func (w *world) sampled(share float64) (map[string]verify.Finding, map[string]int64) {
+	w.tb.Helper()
+	w.still = true
+	return w.verify(verify.Params{Sample: share})
+}
+
+func TestOneAggregateIsVerifiedAlone(t *testing.T) {
+	t.Parallel()
+	w := history(t, 50)
+	for _, id := range []string{"007", "008"} {
+		w.change(id, func(d bson.D) bson.D { return set(d, "n", int64(1)) }, "")
+	}
+	w.calls, w.still = 0, true
+	found, counts := w.verify(verify.Params{Aggregate: "007"})
+	if len(found) != 1 || found["007"].Kind != verify.Different || counts[verify.CountAggregates] != 1 || w.calls > 20 {
+		t.Errorf("found %v, counts %v, in %d calls", found, counts, w.calls)
+	}
+	if found, _ := w.verify(verify.Params{Aggregate: "nobody"}); len(found) != 0 {
+		t.Errorf("found %v of an aggregate that there is not", found)
+	}
+	w.of("nobody").document = documentOf("nobody", 1, 1, bson.Raw{5, 0, 0, 0, 0})
+	if found, _ := w.verify(verify.Params{Aggregate: "nobody"}); found["nobody"].Kind != verify.Extra {
+		t.Errorf("found %v of a document without an aggregate", found)
+	}
+}
+
+// TestParkedAggregateIsInformation checks that the document of a parked aggregate must
+// equal the fold up to its watermark all the same.
+func TestParkedAggregateIsInformation(t *testing.T) {
+	t.Parallel()
+	w := history(t, 2)
+	for _, id := range []string{"000", "001"} {
+		w.append(id, "Set", "A", 4, 0)
+		w.parked[id] = model.Position{EventID: 4}
+	}
+	w.change("001", func(d bson.D) bson.D { return set(d, "n", int64(-1)) }, "")
+	found, counts := w.verifyStill()
+	if found["000"].Kind != verify.Parked || found["001"].Kind != verify.Different || verify.Wrong(counts) != 1 || counts[string(verify.Parked)] != 1 {
+		t.Errorf("found %v, counts %v", found, counts)
+	}
+}
+
+// TestLateAggregateHasUntilTheGraceIsOver checks both ends of the grace period.
+func TestLateAggregateHasUntilTheGraceIsOver(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[time.Duration]int{9 * time.Second: 0, 11 * time.Second: 1} {
+		w := history(t, 3)
+		w.append("001", "Set", "A", 4, 0)
+		w.still = true
+		start := w.time
+		w.happens = func() {
+			if w.time.Sub(start) >= after {
+				w.settle()
+			}
+		}
+		found, _ := w.verify(verify.Params{GraceMillis: 10_000})
+		if len(found) != want || want > 0 && found["001"].Kind != verify.Behind {
+			t.Errorf("caught up after %v: found %v", after, found)
+		}
+	}
+}
+
+// TestWorkGoesOnFromTheSavedPosition stops at every save, and checks that the counts and
+// findings of all parts are those of one uninterrupted pass.
+func TestWorkGoesOnFromTheSavedPosition(t *testing.T) {
+	t.Parallel()
+	w := history(t, 200)
+	for i := range 20 {
+		w.change(fmt.Sprintf("%03d", i*9), func(d bson.D) bson.D { return set(d, "n", "wrong") }, "")
+	}
+	w.of("zzz").document = documentOf("zzz", 1, 1, bson.Raw{5, 0, 0, 0, 0})
+	_, want := w.verifyStill()
+	w.still = true
+	// Every save is due.
+	w.happens = func() { w.time = w.time.Add(time.Second) }
+	worker := w.worker()
+	j := verify.Job{ID: "j"}
+	ranges, total, err := worker.Plan(t.Context(), j)
+	if err != nil || total != 600 {
+		t.Fatalf("planned %d events, %v", total, err)
+	}
+	got, stops := map[string]int64{}, 0
+	for _, bounds := range ranges {
+		r := verify.Range{Bounds: bounds}
+		for attempt := range 4 {
+			s := &stopping{last: attempt == 3}
+			err := worker.Work(t.Context(), j, r, s)
+			if err == nil {
+				r.Counts = s.counts
+				break
+			}
+			stops++
+			r.Position, r.Counts = s.position, s.counts
+		}
+		for name, n := range r.Counts {
+			got[name] += n
+		}
+	}
+	if !maps.Equal(got, want) || want["different"] != 20 || want["extra"] != 1 || want["events"] != 600 {
+		t.Errorf("counts %v after %d stops, want %v", got, stops, want)
+	}
+}
+
+// stopping stops the work at each save, until the last attempt.
+type stopping struct {
+	saved
+	last bool
+}
+
+func (s *stopping) Save(ctx context.Context, position bson.Raw, counts map[string]int64) error {
+	_ = s.saved.Save(ctx, position, counts)
+	if !s.last {
+		return errors.New("stopped")
+	}
+	return nil
+}

@@ -1,0 +1,567 @@
+package verify_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// world is an event store, read models and live writers in memory. Before each answer it
+// lets something happen.
+type world struct {
+	tb         testing.TB
+	reader     *event.Reader
+	projection *project.Projection
+	strict     bool
+	// happens runs before each answer.
+	happens func()
+	// store are the events of each aggregate, models what is stored for each.
+	store  map[string][]*event.Event
+	models map[string]*stored
+	// odd is not among the models: a document whose _id is no string.
+	odd    []string
+	parked map[string]model.Position
+	// writing are writes of live writers that have loaded and not written yet.
+	writing []func()
+	time    time.Time
+	put     []verify.Finding
+	calls   int
+	// still says that waiting does not let the live writers finish.
+	still bool
+}
+
+// stored is what is stored for an aggregate.
+type stored struct {
+	document bson.Raw
+	side     int64
+	hasSide  bool
+}
+
+func newWorld(tb testing.TB, definition string, strict bool) *world {
+	tb.Helper()
+	projections, err := project.Parse("test.yaml", []byte(definition))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	reader, err := event.NewReader(event.DefaultFields())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &world{
+		tb: tb, reader: reader, projection: projections[0], strict: strict, happens: func() {},
+		store: map[string][]*event.Event{}, models: map[string]*stored{}, parked: map[string]model.Position{}, time: time.Unix(1e9, 0),
+	}
+}
+
+func (w *world) step() {
+	w.calls++
+	w.happens()
+}
+
+// append adds an event to the store.
+func (w *world) append(id, kind, aggregateType string, n int, gap int64) {
+	last := int64(0)
+	if events := w.store[id]; len(events) > 0 {
+		last = events[len(events)-1].EventID
+	}
+	document, err := bson.Marshal(bson.D{
+		{Key: "aggregateId", Value: id}, {Key: "eventId", Value: last + 1 + gap}, {Key: "eventType", Value: kind}, {Key: "aggregateType", Value: aggregateType},
+		{Key: "payload", Value: bson.D{{Key: "n", Value: n}, {Key: "text", Value: fmt.Sprint(n)}}},
+	})
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	ev, err := w.Read(document)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	w.store[id] = append(w.store[id], &ev)
+}
+
+func (w *world) of(id string) *stored {
+	s := w.models[id]
+	if s == nil {
+		s = &stored{}
+		w.models[id] = s
+	}
+	return s
+}
+
+func (w *world) unit(id string) model.Unit {
+	return model.Unit{Projection: w.projection.Name(), Collection: w.projection.Collection(), AggregateID: id, Deletes: w.projection.Deletes()}
+}
+
+// documentOf makes a document as the engine stores it.
+func documentOf(id string, watermark, generation int64, own bson.Raw) bson.Raw {
+	document := bson.D{{Key: "_id", Value: id}, {Key: "lastEventId", Value: watermark}, {Key: "lastUpdatedAt", Value: time.Unix(watermark, 0)}}
+	if generation != 1 {
+		document = append(document, bson.E{Key: "lastGeneration", Value: generation})
+	}
+	elements, _ := own.Elements()
+	for _, e := range elements {
+		document = append(document, bson.E{Key: e.Key(), Value: e.Value()})
+	}
+	raw, err := bson.Marshal(document)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func int64Of(document bson.Raw, field string, missing int64) int64 {
+	if v, err := document.LookupErr(field); err == nil {
+		if n, ok := v.AsInt64OK(); ok {
+			return n
+		}
+	}
+	return missing
+}
+
+// state is what a loader gives at this moment.
+func (w *world) state(id string) model.State {
+	s := w.of(id)
+	if s.document != nil {
+		if _, err := s.document.LookupErr("lastEventId"); err != nil {
+			return model.State{Err: fmt.Errorf("the document has no lastEventId")}
+		}
+		watermark := int64Of(s.document, "lastEventId", 0)
+		switch generation := int64Of(s.document, "lastGeneration", 1); {
+		case generation > 1:
+			return model.State{Unavailable: model.ErrSuperseded}
+		case generation < 1:
+			return model.State{Watermark: s.side, Foreign: &model.Foreign{Generation: generation, Watermark: watermark}}
+		}
+		return model.State{Document: bytes.Clone(s.document), Watermark: watermark}
+	}
+	return model.State{Watermark: s.side}
+}
+
+// beginLive has a live writer load an aggregate and fold some of its next events. The
+// result writes under the guard.
+func (w *world) beginLive(id string, most int) (write func(), behind bool) {
+	if w.parked[id] != (model.Position{}) {
+		return nil, false
+	}
+	state := w.state(id)
+	if state.Err != nil || state.Unavailable != nil {
+		return nil, false
+	}
+	acc := w.projection.Begin(state.Document, 0)
+	var next []*event.Event
+	concerned := int64(0)
+	for _, ev := range w.store[id] {
+		if w.projection.Concerns(ev) {
+			concerned = ev.EventID
+		}
+	}
+	for _, ev := range w.store[id] {
+		if ev.EventID > state.Watermark && ev.EventID <= concerned && len(next) < most {
+			next = append(next, ev)
+		}
+	}
+	if len(next) == 0 {
+		return nil, false
+	}
+	if err := acc.Add(next); err != nil {
+		w.tb.Fatal(err)
+	}
+	change, ok := acc.Write(w.unit(id), state)
+	if !ok {
+		return nil, false
+	}
+	own := acc.State()
+	return func() { w.carryOut(change, own) }, true
+}
+
+// carryOut does what the writer of read models does, under the same guards. own is the
+// whole document after the write.
+func (w *world) carryOut(change model.Write, own bson.Raw) model.Written {
+	id := change.AggregateID
+	s := w.of(id)
+	now := w.state(id)
+	if change.Foreign != nil {
+		if now.Foreign == nil || *now.Foreign != *change.Foreign {
+			return model.Written{Status: model.Stale}
+		}
+		s.document = nil
+	} else if now.Foreign != nil && change.Kind != model.MoveWatermark && change.Kind != model.Delete && change.Kind != model.Erase {
+		return model.Written{Status: model.Stale}
+	}
+	matches := s.document != nil && now.Document != nil && now.Watermark == change.From
+	switch change.Kind {
+	case model.MoveWatermark, model.Erase:
+		s.side, s.hasSide = max(s.side, change.To), true
+	case model.Create:
+		if s.document != nil || change.Deletes && s.side != change.From {
+			return model.Written{Status: model.Stale}
+		}
+		s.document = documentOf(id, change.To, 1, own)
+	case model.Update:
+		if !matches {
+			return model.Written{Status: model.Stale}
+		}
+		s.document = documentOf(id, change.To, 1, w.updated(s.document, change.Update))
+	case model.Delete:
+		s.side, s.hasSide = max(s.side, change.To), true
+		if !matches {
+			return model.Written{Status: model.Stale}
+		}
+		s.document = nil
+	}
+	return model.Written{Status: model.Applied}
+}
+
+// updated carries an update of top-level fields out.
+func (w *world) updated(document, update bson.Raw) bson.Raw {
+	fields := map[string]any{}
+	elements, _ := document.Elements()
+	for _, e := range elements {
+		if !slices.Contains([]string{"_id", "lastEventId", "lastUpdatedAt", "lastGeneration"}, e.Key()) {
+			fields[e.Key()] = e.Value()
+		}
+	}
+	operators, _ := update.Elements()
+	for _, operator := range operators {
+		changes, _ := operator.Value().Document().Elements()
+		for _, change := range changes {
+			switch operator.Key() {
+			case "$set":
+				fields[change.Key()] = change.Value()
+			case "$unset":
+				delete(fields, change.Key())
+			case "$push":
+				var all bson.A
+				if old, ok := fields[change.Key()].(bson.RawValue); ok {
+					values, _ := old.Array().Values()
+					for _, v := range values {
+						all = append(all, v)
+					}
+				}
+				values, _ := change.Value().Document().Lookup("$each").Array().Values()
+				for _, v := range values {
+					all = append(all, v)
+				}
+				t, data, err := bson.MarshalValue(all)
+				if err != nil {
+					w.tb.Fatal(err)
+				}
+				fields[change.Key()] = bson.RawValue{Type: t, Value: data}
+			default:
+				w.tb.Fatalf("update has %s", operator.Key())
+			}
+		}
+	}
+	own := bson.D{}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		own = append(own, bson.E{Key: name, Value: fields[name]})
+	}
+	raw, err := bson.Marshal(own)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return raw
+}
+
+// settle lets every live writer finish, and brings every read model up to date.
+func (w *world) settle() {
+	for _, write := range w.writing {
+		write()
+	}
+	w.writing = nil
+	for _, id := range w.ids() {
+		for range 1000 {
+			write, behind := w.beginLive(id, 100)
+			if !behind {
+				break
+			}
+			write()
+		}
+	}
+}
+
+func (w *world) ids() []string { return slices.Sorted(maps.Keys(w.store)) }
+
+// The event store.
+
+func (w *world) all(from, until eventstore.Position) []*event.Event {
+	var all []*event.Event
+	for _, id := range w.ids() {
+		for _, ev := range w.store[id] {
+			if (from.IsZero() || !before(ev, from)) && (until.IsZero() || before(ev, until)) {
+				all = append(all, ev)
+			}
+		}
+	}
+	return all
+}
+
+// before reports whether an event stands before a position.
+func before(ev *event.Event, p eventstore.Position) bool {
+	at := p.AggregateID.StringValue()
+	if ev.AggregateID != at {
+		return ev.AggregateID < at
+	}
+	n, isNumber := p.EventID.AsInt64OK()
+	return p.EventID.Type == bson.TypeMaxKey || isNumber && ev.EventID < n
+}
+
+// memoryCursor reads pages of a few events, each as of the moment.
+type memoryCursor struct {
+	w           *world
+	from, until eventstore.Position
+	last        *event.Event
+}
+
+func (c *memoryCursor) Next(context.Context) ([]bson.Raw, error) {
+	c.w.step()
+	const page = 3
+	var found []bson.Raw
+	for _, ev := range c.w.all(c.from, c.until) {
+		if c.last != nil && (ev.AggregateID < c.last.AggregateID || ev.AggregateID == c.last.AggregateID && ev.EventID <= c.last.EventID) {
+			continue
+		}
+		if len(found) == page {
+			break
+		}
+		found, c.last = append(found, ev.Document), ev
+	}
+	if len(found) == 0 {
+		return nil, eventstore.ErrEnd
+	}
+	return found, nil
+}
+
+func (c *memoryCursor) Close(context.Context) error { return nil }
+
+func (w *world) Open(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.Cursor, error) {
+	w.step()
+	if len(w.store) == 0 {
+		return nil, nil
+	}
+	return &memoryCursor{w: w, from: from, until: until}, nil
+}
+
+func (w *world) Split(_ context.Context, n int) ([]eventstore.Position, error) {
+	var split []eventstore.Position
+	ids := w.ids()
+	for i := 1; i < n && i < len(ids); i++ {
+		_, data, err := bson.MarshalValue(ids[i*len(ids)/n])
+		if err != nil {
+			return nil, err
+		}
+		p := eventstore.Before(bson.RawValue{Type: bson.TypeString, Value: data})
+		if len(split) == 0 || !split[len(split)-1].Equal(p) {
+			split = append(split, p)
+		}
+	}
+	return split, nil
+}
+
+func (w *world) Count(context.Context) (int64, error) {
+	return int64(len(w.all(eventstore.Position{}, eventstore.Position{}))), nil
+}
+
+func (w *world) Read(document bson.Raw) (event.Event, error) {
+	canonical, err := event.Canonical(document)
+	if err != nil {
+		return event.Event{}, err
+	}
+	return w.reader.Read(canonical)
+}
+
+func (w *world) Known(_ context.Context, ids []string) (map[string]bson.RawValue, error) {
+	w.step()
+	known := map[string]bson.RawValue{}
+	for _, id := range ids {
+		if events := w.store[id]; len(events) > 0 {
+			known[id] = events[0].RawAggregateID
+		}
+	}
+	return known, nil
+}
+
+// The read models.
+
+func (w *world) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
+	w.step()
+	states := make([]model.State, len(units))
+	for i, u := range units {
+		states[i] = w.state(u.AggregateID)
+		if states[i].Document != nil || states[i].Foreign != nil || states[i].Err != nil || states[i].Unavailable != nil {
+			continue
+		}
+		// The document was looked for; the side watermark is read later.
+		w.step()
+		states[i] = model.State{Watermark: w.of(u.AggregateID).side}
+		if u.Deletes && states[i].Watermark > 0 {
+			w.step()
+			states[i] = w.state(u.AggregateID)
+		}
+	}
+	return states, nil
+}
+
+func (w *world) Release([]model.State) {}
+
+func (w *world) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
+	w.step()
+	written := make([]model.Written, len(writes))
+	for i, change := range writes {
+		written[i] = w.carryOut(change, change.Document)
+	}
+	return written, nil
+}
+
+func (w *world) SetAside(_ context.Context, u model.Unit, watermark int64) (bool, error) {
+	w.step()
+	s, now := w.of(u.AggregateID), w.state(u.AggregateID)
+	if now.Document == nil || now.Watermark != watermark {
+		return false, nil
+	}
+	s.document = documentOf(u.AggregateID, watermark, 0, w.updated(s.document, nil))
+	return true, nil
+}
+
+func (w *world) Replace(_ context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error) {
+	w.step()
+	s, now := w.of(u.AggregateID), w.state(u.AggregateID)
+	if document == nil {
+		s.side, s.hasSide = max(s.side, to), true
+		w.step()
+		now = w.state(u.AggregateID)
+	}
+	if now.Foreign == nil || *now.Foreign != foreign {
+		return false, nil
+	}
+	s.document = nil
+	if document != nil {
+		s.document = documentOf(u.AggregateID, to, 1, document)
+	}
+	return true, nil
+}
+
+func (w *world) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
+	w.step()
+	positions := make([]model.Position, len(units))
+	for i, u := range units {
+		positions[i] = w.parked[u.AggregateID]
+	}
+	return positions, nil
+}
+
+func (w *world) list(after string, limit int, has func(*stored) bool) []string {
+	w.step()
+	var ids []string
+	for id, s := range w.models {
+		if id > after && has(s) {
+			ids = append(ids, id)
+		}
+	}
+	sort.Strings(ids)
+	return ids[:min(len(ids), limit)]
+}
+
+func (w *world) Documents(_ context.Context, _ model.Unit, after string, limit int) ([]string, error) {
+	return w.list(after, limit, func(s *stored) bool { return s.document != nil }), nil
+}
+
+func (w *world) Odd(context.Context, model.Unit, int) ([]string, error) { return w.odd, nil }
+
+func (w *world) Watermarks(_ context.Context, _ model.Unit, after string, limit int) ([]string, error) {
+	return w.list(after, limit, func(s *stored) bool { return s.hasSide }), nil
+}
+
+func (w *world) Put(_ context.Context, f verify.Finding) error {
+	w.put = append(w.put, f)
+	return nil
+}
+
+// fold is an accumulator as the worker knows it.
+type fold struct{ *project.Accumulator }
+
+func (f fold) Add(events []*event.Event) error {
+	if err := f.Accumulator.Add(events); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (f fold) State() bson.Raw { return f.Accumulator.State() }
+
+// worker is one that verifies the world. While it waits, live writers finish.
+func (w *world) worker() *verify.Worker {
+	worker := verify.NewWorker(verify.Options{
+		Events: w, Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Ranges: 3,
+		Subject: func(context.Context, string, int64) (verify.Subject, error) {
+			return verify.Subject{
+				Unit:     w.unit(""),
+				Begin:    func(stored bson.Raw, until int64) verify.Fold { return fold{w.projection.Begin(stored, until)} },
+				Concerns: w.projection.Concerns,
+			}, nil
+		},
+	})
+	worker.SetClock(func() time.Time { return w.time }, func(_ context.Context, d time.Duration) error {
+		w.time = w.time.Add(d)
+		if !w.still {
+			w.settle()
+		}
+		w.step()
+		return nil
+	})
+	return worker
+}
+
+// saved is where a range has come to.
+type saved struct {
+	position bson.Raw
+	counts   map[string]int64
+}
+
+func (s *saved) Save(_ context.Context, position bson.Raw, counts map[string]int64) error {
+	s.position, s.counts = position, counts
+	return nil
+}
+
+// verify runs a job, and gives the findings by aggregate and the counts.
+func (w *world) verify(p verify.Params) (map[string]verify.Finding, map[string]int64) {
+	w.tb.Helper()
+	w.put = nil
+	params, err := bson.Marshal(p)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	j := verify.Job{ID: "j", Projection: w.projection.Name(), Generation: 1, Params: params}
+	worker := w.worker()
+	ranges, _, err := worker.Plan(context.Background(), j)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	counts := map[string]int64{}
+	for _, bounds := range ranges {
+		var s saved
+		if err := worker.Work(context.Background(), j, verify.Range{Bounds: bounds}, &s); err != nil {
+			w.tb.Fatal(err)
+		}
+		for name, n := range s.counts {
+			counts[name] += n
+		}
+	}
+	found := map[string]verify.Finding{}
+	for _, f := range w.put {
+		found[f.AggregateID] = f
+	}
+	return found, counts
+}
