@@ -25,6 +25,7 @@ type commands struct {
 	Infer  inferCommand   `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
 	Parked parkedCommands `cmd:"" help:"List, retry and discard parked aggregates."`
 	Jobs   jobsCommands   `cmd:"" help:"List, pause, resume and cancel the jobs of rebuilds and verifications."`
+	Verify verifyCommand  `cmd:"" help:"Compare every read model with the fold of its events, while events flow. Exits with status 1 if one is wrong."`
 	Audit  auditCommand   `cmd:"" help:"List who changed what by a command, when and why."`
 }
 

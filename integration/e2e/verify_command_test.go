@@ -1,0 +1,177 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// ledgersProjection can delete, so that aggregates without a document are verified too.
+const ledgersProjection = `
+projections:
+  - name: ledgers
+    collection: ledgers
+    on:
+      Counted: {inc: {n: payload.n}, push: {all: payload.n}}
+      Closed: {delete: true}
+`
+
+// verified is what the command prints of a projection.
+type verified struct {
+	Projection, Job, State string
+	Counts                 map[string]int64
+	Findings               []struct {
+		AggregateID, Kind, Detail string
+		Repaired                  bool
+		Differences               []struct{ Path, Want, Have string }
+	}
+}
+
+// verify runs the command and gives what it found, by aggregate.
+func (s *scenario) verify(code int, args ...string) (map[string]string, verified) {
+	s.t.Helper()
+	path := filepath.Join(s.t.TempDir(), "projections.yaml")
+	if err := os.WriteFile(path, s.workload.Projections, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	stdout, stderr := s.projectorCommand(code, append([]string{"--projections=" + path, "verify", "--json", "--grace=5s"}, args...)...)
+	var results []verified
+	if err := json.Unmarshal([]byte(stdout), &results); err != nil || len(results) != 1 {
+		s.t.Fatalf("%v\n%s%s", err, stdout, stderr)
+	}
+	found := make(map[string]string)
+	for _, f := range results[0].Findings {
+		found[f.AggregateID] = f.Kind
+		if f.Repaired {
+			found[f.AggregateID] += ", repaired"
+		}
+	}
+	return found, results[0]
+}
+
+// TestVerifyFindsAndRepairsWhatIsWrong holds that under live load exactly those read
+// models are found that were falsified by hand, that a repair puts them right, and that
+// the next verification finds nothing: with projectors running, and without.
+func TestVerifyFindsAndRepairsWhatIsWrong(t *testing.T) {
+	inParallel(t)
+	s := newScenarioOn(t, &workload.Workload{Name: "ledgers", Projections: []byte(ledgersProjection), Collections: []string{"ledgers"}}, harness.TopicOptions{})
+	s.start(1, 2)
+	one := bson.D{{Key: "n", Value: int64(1)}}
+	for i := range 60 {
+		id := fmt.Sprintf("still-%02d", i)
+		s.insert(counted(id, 1, one), counted(id, 2, one), counted(id, 3, one))
+		if i%3 == 0 {
+			closed := counted(id, 4, one)
+			closed.EventType = "Closed"
+			s.insert(closed)
+		}
+	}
+	ledgers := s.models.Collection("ledgers")
+	s.await("40 of 60 ledgers open, 20 closed", func() bool {
+		open, err := ledgers.CountDocuments(t.Context(), bson.D{{Key: "lastEventId", Value: 3}, {Key: "_id", Value: bson.D{{Key: "$regex", Value: "^still-"}}}})
+		closed, e := s.models.Collection("watermarks").CountDocuments(t.Context(), bson.D{{Key: "lastEventId", Value: 4}})
+		return err == nil && e == nil && open == 40 && closed == 20
+	})
+
+	// Events of a few aggregates keep coming from here on.
+	ctx, stop := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	load.Go(func() {
+		for id := int64(1); ctx.Err() == nil; id++ {
+			for i := range 4 {
+				_, _ = s.events.InsertOne(context.WithoutCancel(ctx), counted(fmt.Sprintf("busy-%d", i), id, one))
+			}
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	stopLoad := sync.OnceFunc(func() { stop(); load.Wait() })
+	t.Cleanup(stopLoad)
+	s.await("the busy ledgers", func() bool {
+		n, err := ledgers.CountDocuments(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "$regex", Value: "^busy-"}}}, {Key: "lastEventId", Value: bson.D{{Key: "$gt", Value: 5}}}})
+		return err == nil && n == 4
+	})
+	if found, v := s.verify(0); len(found) > 0 || v.State != "done" || v.Counts["aggregates"] < 64 {
+		t.Fatalf("found %v although nothing is wrong: %+v", found, v)
+	}
+
+	set := func(id string, change bson.D) {
+		t.Helper()
+		result, err := ledgers.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$set", Value: change}})
+		if err != nil || result.MatchedCount != 1 {
+			t.Fatalf("falsify %s: %+v, %v", id, result, err)
+		}
+	}
+	set("still-01", bson.D{{Key: "n", Value: int64(300)}})
+	set("still-02", bson.D{{Key: "n", Value: int32(3)}})
+	set("busy-1", bson.D{{Key: "by hand", Value: true}})
+	if _, err := ledgers.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "still-04"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ledgers.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "still-03"}, {Key: "lastEventId", Value: int64(4)}, {Key: "n", Value: int64(3)}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ledgers.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "nobody"}, {Key: "lastEventId", Value: int64(4)}, {Key: "n", Value: int64(3)}}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"still-01": "different", "still-02": "type only", "still-03": "different", "still-04": "missing", "busy-1": "different", "nobody": "extra",
+	}
+	found, v := s.verify(1)
+	if !maps.Equal(found, want) {
+		t.Fatalf("found %v, want %v", found, want)
+	}
+	for _, f := range v.Findings {
+		if f.AggregateID == "still-01" && (len(f.Differences) != 1 || f.Differences[0].Path != "n" || f.Differences[0].Have != `{"$numberLong":"300"}` || f.Differences[0].Want != `{"$numberLong":"3"}`) {
+			t.Errorf("differences of still-01: %+v", f.Differences)
+		}
+	}
+	if found, _ := s.verify(1, "--aggregate=still-01"); !maps.Equal(found, map[string]string{"still-01": "different"}) {
+		t.Errorf("found %v for one aggregate", found)
+	}
+	if stdout, _ := s.projectorCommand(0, "jobs", "list", "--kind=verify"); strings.Count(stdout, " done ") != 3 {
+		t.Errorf("the jobs are\n%s", stdout)
+	}
+
+	for id := range want {
+		if id != "nobody" {
+			want[id] += ", repaired"
+		}
+	}
+	if found, _ := s.verify(1, "--repair", "--yes", "--why=falsified by hand"); !maps.Equal(found, want) {
+		t.Fatalf("repaired %v, want %v", found, want)
+	}
+	audit := s.projectorList("audit")
+	if !slices.ContainsFunc(audit, func(e map[string]any) bool { return e["command"] == "verify" && e["why"] == "falsified by hand" }) {
+		t.Errorf("the audit has %v", audit)
+	}
+	if _, err := ledgers.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: "nobody"}}); err != nil {
+		t.Fatal(err)
+	}
+	if found, v := s.verify(0); len(found) > 0 {
+		t.Errorf("after the repair: %v, %+v", found, v)
+	}
+	stopLoad()
+
+	// No projector is needed.
+	s.Kill()
+	set("still-05", bson.D{{Key: "n", Value: int64(0)}})
+	if found, _ := s.verify(1, "--repair", "--yes", "--aggregate=still-05"); !maps.Equal(found, map[string]string{"still-05": "different, repaired"}) {
+		t.Errorf("without a projector: %v", found)
+	}
+}

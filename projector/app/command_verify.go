@@ -1,0 +1,301 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// verifyCommand compares read models with the fold of their events.
+type verifyCommand struct {
+	cli.Output
+	cli.Change
+	Projection []string      `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all that have a live generation."`
+	Aggregate  string        `name:"aggregate" placeholder:"ID" help:"Only this aggregate."`
+	Sample     string        `name:"sample" default:"100%" placeholder:"SHARE" help:"Only a share of the aggregates, such as 1%. It is the same share each time."`
+	Repair     bool          `name:"repair" help:"Put right what is wrong. What the event store lacks is never deleted."`
+	Grace      time.Duration `name:"grace" default:"30s" help:"How long a read model may be behind the last event."`
+	Limit      int           `name:"limit" default:"100" help:"How many findings to print; 1000 of each projection are kept."`
+	AsJSON     bool          `name:"json" help:"The same as --output json."`
+}
+
+func (*verifyCommand) needs() config.Part {
+	return config.PartMongoDB | config.PartProjections | config.PartFields
+}
+
+// Validate implements [cli.Validator].
+func (c *verifyCommand) Validate() error {
+	var problems []error
+	if _, err := c.share(); err != nil {
+		problems = append(problems, err)
+	}
+	if c.Grace < time.Second || c.Grace > time.Hour {
+		problems = append(problems, fmt.Errorf("--grace is %v: use 1s to 1h", c.Grace))
+	}
+	if c.Limit < 1 {
+		problems = append(problems, fmt.Errorf("--limit is %d: use at least 1", c.Limit))
+	}
+	return errors.Join(problems...)
+}
+
+// share reads the sample: 1% or 0.01.
+func (c *verifyCommand) share() (float64, error) {
+	text, percent := strings.CutSuffix(c.Sample, "%")
+	share, err := strconv.ParseFloat(text, 64)
+	if percent {
+		share /= 100
+	}
+	if err != nil || !(share > 0 && share <= 1) {
+		return 0, fmt.Errorf("--sample is %q: use more than 0%% and at most 100%%, such as 1%%", c.Sample)
+	}
+	return share, nil
+}
+
+// verified is the result for one projection.
+type verified struct {
+	Projection string           `json:"projection"`
+	Generation int64            `json:"generation"`
+	Job        string           `json:"job"`
+	State      job.State        `json:"state"`
+	Reason     string           `json:"reason,omitempty"`
+	Counts     map[string]int64 `json:"counts"`
+	// Findings are the first of them.
+	Findings []verify.Finding `json:"findings"`
+}
+
+func (c *verifyCommand) run(ctx context.Context, e *environment) error {
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx, e.logger)
+	d := newDefinitions(s, e.projections)
+	names := c.Projection
+	if len(names) == 0 {
+		for _, p := range e.projections {
+			names = append(names, p.Name())
+		}
+	}
+	var results []verified
+	verifyAll := func(ctx context.Context) (map[string]int64, error) {
+		results, err = c.verify(ctx, e, s, d, names)
+		counts := map[string]int64{}
+		for _, r := range results {
+			counts["wrong"] += verify.Wrong(r.Counts)
+			counts[verify.CountRepaired] += r.Counts[verify.CountRepaired]
+		}
+		return counts, err
+	}
+	if c.Repair {
+		err = e.change(ctx, s, c.Change, fmt.Sprintf("verify %s and repair each read model that is wrong", strings.Join(names, ", ")), verifyAll)
+	} else {
+		_, err = verifyAll(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return c.print(e, results)
+}
+
+// commandParallel is how many ranges a command works on at once.
+const commandParallel = 4
+
+// verify runs one job for each projection, here and in every other process that works
+// on jobs of the kind.
+func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores, d *definitions, names []string) (results []verified, err error) {
+	findings := verify.NewFindingStore(s.state())
+	jobs := job.NewStore(s.state(), job.Options{Logger: e.logger, Pruned: findings.Delete})
+	if err := errors.Join(jobs.Prepare(ctx), findings.Prepare(ctx)); err != nil {
+		return nil, err
+	}
+	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: e.config.Projections.LoadBytes})
+	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: e.config.Projections.FlushInterval})
+	worker, err := newVerifier(e.config, s, d, readModels{loader, writer}, park.NewStore(s.parked, park.Options{Logger: e.logger}), nil, e.logger)
+	if err != nil {
+		return nil, err
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	group, background := errgroup.WithContext(background)
+	group.Go(func() error { return loader.Run(background) })
+	group.Go(func() error { return writer.Run(background) })
+	defer func() {
+		stop()
+		if e := group.Wait(); e != nil && !errors.Is(e, context.Canceled) {
+			err = errors.Join(err, e)
+		}
+	}()
+	for _, name := range names {
+		r, err := c.verifyOne(ctx, e, jobs, d, worker, name)
+		if errors.Is(err, errNotLive) && len(c.Projection) == 0 {
+			fmt.Fprintf(e.stderr, "%s: not verified: it has no live generation yet\n", name)
+			continue
+		}
+		if err != nil {
+			return results, err
+		}
+		if r.Findings, err = findings.List(ctx, r.Job, c.Limit); err != nil {
+			return results, err
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// cancelTimeout bounds the cancelling of a job by a command that was interrupted.
+const cancelTimeout = 2 * time.Second
+
+// verifyOne runs the job of one projection.
+func (c *verifyCommand) verifyOne(ctx context.Context, e *environment, jobs *job.Store, d *definitions, worker job.Worker, name string) (verified, error) {
+	number, err := d.live(ctx, name)
+	if err != nil {
+		return verified{}, err
+	}
+	share, err := c.share()
+	if err != nil {
+		return verified{}, err
+	}
+	params, err := bson.Marshal(verify.Params{Sample: share, Aggregate: c.Aggregate, Repair: c.Repair, GraceMillis: c.Grace.Milliseconds()})
+	if err != nil {
+		return verified{}, fmt.Errorf("encode the parameters of the job: %w", err)
+	}
+	created, err := jobs.Create(ctx, job.Job{Kind: job.Verify, Projection: name, Generation: number, Params: params, Who: c.Person(), Why: c.Why})
+	if err != nil {
+		return verified{}, err
+	}
+	working, stop := context.WithCancel(ctx)
+	var group errgroup.Group
+	group.Go(func() error {
+		return job.NewRunner(job.RunnerOptions{
+			Jobs: jobs, Workers: map[job.Kind]job.Worker{job.Verify: worker}, Holder: c.Person() + "/" + created.ID,
+			Parallel: commandParallel, Only: created.ID, Poll: commandPoll, Logger: e.logger,
+		}).Run(working)
+	})
+	bar := newProgress(e.stderr, name, verify.CountEvents)
+	ended, err := jobs.Await(ctx, created.ID, bar.every(), bar.show)
+	bar.end()
+	stop()
+	err = errors.Join(err, group.Wait())
+	if ctx.Err() != nil {
+		// Nobody waits for the result any more.
+		cancelling, cancel := mongox.Patient(context.WithoutCancel(ctx), cancelTimeout)
+		defer cancel()
+		if _, err := jobs.Cancel(cancelling, created.ID, "the command was interrupted"); err != nil {
+			e.logger.Warn().Err(err).Str("job", created.ID).Msg("job not cancelled; cancel it by the command jobs cancel")
+		}
+		return verified{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return verified{}, err
+	}
+	return verified{
+		Projection: name, Generation: number, Job: ended.ID, State: ended.State, Reason: ended.Reason, Counts: ended.Counts,
+		Findings: []verify.Finding{},
+	}, nil
+}
+
+// commandPoll is how often a command looks for a range, and for the end of its job.
+const commandPoll = 200 * time.Millisecond
+
+// print prints the results, and fails with [cli.ErrFindings] if a read model is, or was,
+// wrong, or if a job did not end.
+func (c *verifyCommand) print(e *environment, results []verified) error {
+	if c.AsJSON {
+		c.Output.Output = cli.OutputJSON
+	}
+	var wrong error
+	var findings []verify.Finding
+	for _, r := range results {
+		findings = append(findings, r.Findings...)
+		if verify.Wrong(r.Counts) > 0 || r.State != job.Done {
+			wrong = cli.ErrFindings
+		}
+	}
+	if c.JSON() {
+		return errors.Join(cli.PrintJSON(e.stdout, results), wrong)
+	}
+	err := cli.List(e.stdout, c.Output, findings,
+		cli.Column[verify.Finding]{Name: "projection", Text: func(f verify.Finding) string { return f.Projection }},
+		cli.Column[verify.Finding]{Name: "aggregate", Text: func(f verify.Finding) string { return f.AggregateID }},
+		cli.Column[verify.Finding]{Name: "finding", Text: func(f verify.Finding) string { return string(f.Kind) }},
+		cli.Column[verify.Finding]{Name: "watermark", Text: func(f verify.Finding) string { return fmt.Sprint(f.Watermark) }},
+		cli.Column[verify.Finding]{Name: "head", Text: func(f verify.Finding) string { return fmt.Sprint(f.Head) }},
+		cli.Column[verify.Finding]{Name: "repaired", Text: repaired},
+		cli.Column[verify.Finding]{Name: "detail", Text: detail},
+	)
+	for _, r := range results {
+		fmt.Fprintln(e.stdout, summary(r))
+	}
+	return errors.Join(err, wrong)
+}
+
+// repaired says what became of a finding.
+func repaired(f verify.Finding) string {
+	switch {
+	case f.Repaired:
+		return "yes"
+	case f.RepairError != "":
+		return "no: " + f.RepairError
+	}
+	return ""
+}
+
+// detail is the first difference, or what is said of the finding.
+func detail(f verify.Finding) string {
+	if len(f.Differences) == 0 {
+		return f.Detail
+	}
+	d := f.Differences[0]
+	text := fmt.Sprintf("%s is %s, must be %s", d.Path, orNothing(d.Have), orNothing(d.Want))
+	if more := len(f.Differences) - 1 + f.More; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+func orNothing(value string) string {
+	if value == "" {
+		return "absent"
+	}
+	return value
+}
+
+// summary is the last line for a projection.
+func summary(r verified) string {
+	if r.State != job.Done {
+		return fmt.Sprintf("%s, generation %d: the verification is %s: %s", r.Projection, r.Generation, r.State, r.Reason)
+	}
+	text := fmt.Sprintf("%s, generation %d: %d aggregates, %d events", r.Projection, r.Generation, r.Counts[verify.CountAggregates], r.Counts[verify.CountEvents])
+	if verify.Wrong(r.Counts) == 0 {
+		text += ": every read model equals the fold of its events"
+	}
+	for _, kind := range verify.Kinds() {
+		if n := r.Counts[string(kind)]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, kind)
+		}
+	}
+	if n := r.Counts[verify.CountRepaired]; n > 0 {
+		text += fmt.Sprintf(", %d of them repaired", n)
+	}
+	return text
+}
+
+// isTerminal reports whether a person watches w.
+func isTerminal(w any) bool {
+	file, ok := w.(*os.File)
+	return ok && cli.Terminal(file) != nil
+}

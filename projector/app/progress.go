@@ -1,0 +1,84 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+)
+
+// progress shows how far a job is: a bar on a terminal, and otherwise a line now and
+// then.
+type progress struct {
+	out      io.Writer
+	name     string
+	count    string
+	terminal bool
+	start    time.Time
+	// shown is when the last line was printed, if there is no terminal.
+	shown time.Time
+}
+
+// newProgress shows the job of that name. count is the job's count that its total is
+// measured by.
+func newProgress(out io.Writer, name, count string) *progress {
+	now := time.Now()
+	return &progress{out: out, name: name, count: count, terminal: isTerminal(out), start: now, shown: now}
+}
+
+// lineEvery is how often a line is printed if there is no terminal.
+const lineEvery = 10 * time.Second
+
+// every is how often the job should be looked at.
+func (p *progress) every() time.Duration { return commandPoll }
+
+// show shows a job.
+func (p *progress) show(j job.Job) {
+	now := time.Now()
+	if !p.terminal && now.Sub(p.shown) < lineEvery {
+		return
+	}
+	p.shown = now
+	line := progressLine(p.name, j, p.count, now.Sub(p.start))
+	if p.terminal {
+		// The line takes the place of the one before; what that had more is erased.
+		fmt.Fprintf(p.out, "\r%s\x1b[K", line)
+		return
+	}
+	fmt.Fprintln(p.out, line)
+}
+
+// end ends the bar.
+func (p *progress) end() {
+	if p.terminal {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}
+
+// barWidth is that of the bar, in characters.
+const barWidth = 24
+
+// progressLine is a job in one line: the bar, the amount, the rate and the time left.
+func progressLine(name string, j job.Job, count string, since time.Duration) string {
+	done := j.Counts[count]
+	share := 0.0
+	if j.Total > 0 {
+		share = min(1, float64(done)/float64(j.Total))
+	} else if j.Ranges > 0 {
+		share = float64(j.RangesDone) / float64(j.Ranges)
+	}
+	filled := int(share * barWidth)
+	line := fmt.Sprintf("%s [%s%s] %3.0f%%", name, strings.Repeat("#", filled), strings.Repeat("-", barWidth-filled), share*100)
+	if rate := float64(done) / since.Seconds(); done > 0 && since > 0 {
+		line += fmt.Sprintf("  %d %s, %.0f/s", done, count, rate)
+		if left := float64(j.Total-done) / rate; left > 0 {
+			line += fmt.Sprintf(", %v left", (time.Duration(left*float64(time.Second)) + time.Second).Truncate(time.Second))
+		}
+	}
+	if j.State == job.Paused || j.Reason != "" {
+		line += fmt.Sprintf("  %s %s", j.State, j.Reason)
+	}
+	return line
+}

@@ -1,0 +1,174 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// definitions finds the projections that jobs name: in the catalog, or, if that does
+// not have the projection, among those of this process.
+type definitions struct {
+	catalog  *mongo.Collection
+	declared []*Projection
+}
+
+func newDefinitions(s *stores, declared []*Projection) *definitions {
+	return &definitions{generation.Open(s.state(), generation.CatalogName), declared}
+}
+
+// entry reads the catalog entry of a projection; nil if there is none.
+func (d *definitions) entry(ctx context.Context, name string) (*generation.Entry, error) {
+	var e generation.Entry
+	err := d.catalog.FindOne(ctx, bson.D{{Key: "_id", Value: name}}).Decode(&e)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read projection %s in the catalog: %w", name, err)
+	}
+	return &e, nil
+}
+
+// errNotLive says that a projection has no live generation.
+var errNotLive = errors.New("the projection has no live generation yet")
+
+// live is the number of the generation that readers see.
+func (d *definitions) live(ctx context.Context, name string) (int64, error) {
+	e, err := d.entry(ctx, name)
+	switch {
+	case err != nil:
+		return 0, err
+	case e != nil && e.Live != nil:
+		return e.Live.Generation, nil
+	case e != nil:
+		return 0, fmt.Errorf("projection %s: %w", name, errNotLive)
+	case d.named(name) == nil:
+		return 0, fmt.Errorf("projection %s is neither in the catalog nor declared: check its name", name)
+	}
+	return generation.First, nil
+}
+
+func (d *definitions) named(name string) *Projection {
+	i := slices.IndexFunc(d.declared, func(p *Projection) bool { return p.Name() == name })
+	if i < 0 {
+		return nil
+	}
+	return d.declared[i]
+}
+
+// find gives the projection of a generation and the collection that holds it. The error
+// is [job.ErrNotHere] if only another process has its code, and permanent if the catalog
+// does not have the generation.
+func (d *definitions) find(ctx context.Context, name string, number int64) (*Projection, string, error) {
+	e, err := d.entry(ctx, name)
+	if err != nil {
+		return nil, "", err
+	}
+	var definition generation.Definition
+	var collection string
+	switch {
+	case e == nil && number == generation.First && d.named(name) != nil:
+		p := d.named(name)
+		return p, p.Collection(), nil
+	case e == nil && number == generation.First:
+		return nil, "", fmt.Errorf("projection %s is not declared here: %w", name, job.ErrNotHere)
+	case e != nil && e.Live != nil && e.Live.Generation == number:
+		definition, collection = e.Live.Definition, e.Live.Collection
+	case e != nil && e.Building != nil && e.Building.Generation == number:
+		definition, collection = e.Building.Definition, e.Building.Shadow
+	default:
+		return nil, "", job.Permanent(fmt.Errorf("projection %s has no generation %d any more", name, number))
+	}
+	if !definition.InCode {
+		p, err := project.Compile(definition.Text)
+		if err != nil {
+			return nil, "", job.Permanent(fmt.Errorf("compile generation %d of projection %s: %w", number, name, err))
+		}
+		return p, collection, nil
+	}
+	if p := d.named(name); p != nil && p.Hash() == definition.Hash {
+		return p, collection, nil
+	}
+	return nil, "", fmt.Errorf("the code of generation %d of projection %s is not in this process: %w", number, name, job.ErrNotHere)
+}
+
+// fold is an accumulator as verification knows it.
+type fold struct{ *project.Accumulator }
+
+func (f fold) Add(events []*event.Event) error {
+	// A nil *project.Error must not become an error.
+	if err := f.Accumulator.Add(events); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (f fold) State() bson.Raw { return f.Accumulator.State() }
+
+// verifier makes the verification a worker of jobs.
+type verifier struct{ worker *verify.Worker }
+
+var _ job.Worker = verifier{}
+
+// newVerifier makes the worker of the kind verify. wait limits the rate; nil for no limit.
+func newVerifier(c config.Config, s *stores, d *definitions, store verify.Store, parked *park.Store, wait func(context.Context, int) error, logger zerolog.Logger) (verifier, error) {
+	events, err := eventstore.NewReader(s.events, c.Fields, logger)
+	if err != nil {
+		return verifier{}, err
+	}
+	return verifier{verify.NewWorker(verify.Options{
+		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.readModels), Parking: parked,
+		Listing: verify.NewDatabase(s.readModels), Findings: verify.NewFindingStore(s.state()),
+		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
+		Wait:   wait, Logger: logger,
+		Subject: func(ctx context.Context, name string, number int64) (verify.Subject, error) {
+			p, collection, err := d.find(ctx, name, number)
+			if err != nil {
+				return verify.Subject{}, err
+			}
+			u := model.Unit{Projection: name, Collection: collection, Deletes: p.Deletes()}
+			if number > generation.First {
+				u.Generation = number
+			}
+			return verify.Subject{
+				Unit:     u,
+				Begin:    func(stored bson.Raw, until int64) verify.Fold { return fold{p.Begin(stored, until)} },
+				Concerns: p.Concerns,
+			}, nil
+		},
+	})}, nil
+}
+
+func verifyJob(j job.Job) verify.Job {
+	return verify.Job{ID: j.ID, Projection: j.Projection, Generation: j.Generation, Params: j.Params}
+}
+
+func (v verifier) Plan(ctx context.Context, j job.Job) ([]job.Bounds, int64, error) {
+	ranges, total, err := v.worker.Plan(ctx, verifyJob(j))
+	bounds := make([]job.Bounds, len(ranges))
+	for i, r := range ranges {
+		bounds[i] = job.Bounds(r)
+	}
+	return bounds, total, err
+}
+
+func (v verifier) Work(ctx context.Context, j job.Job, r job.Range, p job.Progress) error {
+	return v.worker.Work(ctx, verifyJob(j), verify.Range{Bounds: verify.Bounds(r.Bounds), Position: r.Position, Counts: r.Counts}, p)
+}
