@@ -116,8 +116,8 @@ type unit struct {
 // finished says whether all events are done with.
 func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
 
-func (e *Engine) newBatch(events []*event.Event, gaps Gaps) *batch {
-	b := &batch{Engine: e, gaps: gaps, targets: e.snapshot(), places: make([]eventPlace, len(events))}
+func (e *Engine) newBatch(targets snapshot, events []*event.Event, gaps Gaps) *batch {
+	b := &batch{Engine: e, gaps: gaps, targets: targets, places: make([]eventPlace, len(events))}
 	byID := make(map[string]*aggregate)
 	for _, ev := range events {
 		a := byID[ev.AggregateID]

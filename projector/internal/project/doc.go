@@ -133,4 +133,13 @@
 // refuses park a unit until an operator deletes its marker. Parking concerns one
 // projection alone. If most events of one type fail, the [Judge] withholds its consent:
 // the units stay pending, because the projection may be wrong.
+//
+// # One aggregate from the event store
+//
+// [Engine.Resume] takes a unit on without the topic: one that was parked, that a sweep has
+// found behind, or (afresh) whose document is wrong. It goes through the same gate and
+// writes under the same guard as a batch, so both can work on the same unit at the same
+// time. It never skips an event: a history that does not begin at event 1 parks the unit,
+// and nothing is deleted because the event store lacks it. [Accumulator] is the fold
+// alone, for those who read and write whole ranges of aggregates.
 package project

@@ -64,6 +64,7 @@ type Engine struct {
 	attempt   time.Duration
 
 	gates   gates
+	calls   calls
 	setting sync.Mutex
 	targets atomic.Pointer[snapshot]
 }
@@ -113,7 +114,9 @@ func NewEngine(o Options) (*Engine, error) {
 // Pending is durable. The events' bytes must stay untouched for good: a write may
 // still be under way when Process returns.
 func (e *Engine) Process(ctx context.Context, events []*event.Event, gaps Gaps) ([]Result, error) {
-	b := e.newBatch(events, gaps)
+	targets, end := e.begin()
+	defer end()
+	b := e.newBatch(targets, events, gaps)
 	if b.targets == nil {
 		return make([]Result, len(events)), errNoTargets
 	}

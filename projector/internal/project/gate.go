@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // ErrPaused says that the writes of a projection are paused. Offer the events again.
@@ -109,6 +111,20 @@ func (g *gate) open() {
 	defer g.mu.Unlock()
 	g.closed = false
 	g.notify()
+}
+
+// enter goes through the gate of a target's projection, and gives how to leave. It fails if
+// the target is no longer one of the present ones.
+func (e *Engine) enter(ctx context.Context, t *Target) (leave func(), err error) {
+	gate := e.gates.of(t.Projection.name)
+	if err := gate.enter(ctx); err != nil {
+		return nil, fmt.Errorf("write %s: %w", t, err)
+	}
+	if !e.serves(t) {
+		gate.leave()
+		return nil, fmt.Errorf("write %s: %w", t, model.ErrSuperseded)
+	}
+	return gate.leave, nil
 }
 
 // Pause stops the loads and writes of all generations of a projection, and returns when

@@ -113,7 +113,7 @@ func (b *batch) judged(units []*unit) []*unit {
 	}
 	var parkable []*unit
 	for _, u := range units {
-		if u.target.Building || u.cause.Reason.Resumes() || u.cause.EventID <= u.parkedFor || b.judge.Bad(u.cause) {
+		if u.target.Building || u.cause.Reason.Resumes() || u.cause.Reason == ReasonHistory || u.cause.EventID <= u.parkedFor || b.judge.Bad(u.cause) {
 			parkable = append(parkable, u)
 			continue
 		}
@@ -165,7 +165,9 @@ func (b *batch) parkRest(ctx context.Context) {
 // They are Done then: the units are resumed from the event store. Pending with an
 // error means that they could not be parked.
 func (e *Engine) Park(ctx context.Context, events []*event.Event, reason Reason, err error) ([]Result, error) {
-	b := e.newBatch(events, Park)
+	targets, end := e.begin()
+	defer end()
+	b := e.newBatch(targets, events, Park)
 	if b.targets == nil {
 		return make([]Result, len(events)), errNoTargets
 	}

@@ -47,7 +47,7 @@ func TestParkUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*bench){
 		"load":  func(b *bench) { b.down = map[string]error{"counts": errTrouble} },
-		"write": func(b *bench) { b.onWrite = failing("counts", model.Unknown) },
+		"write": func(b *bench) { b.onWrite = failing(model.Unknown) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,9 +71,9 @@ func TestParkUnavailable(t *testing.T) {
 }
 
 // failing is a write to a collection that gets this status.
-func failing(collection string, status model.Status) func(int, model.Write) *model.Written {
+func failing(status model.Status) func(int, model.Write) *model.Written {
 	return func(_ int, w model.Write) *model.Written {
-		if w.Collection == collection {
+		if w.Collection == "counts" {
 			return &model.Written{Status: status, Err: errTrouble}
 		}
 		return nil

@@ -61,9 +61,9 @@ func TestResumeReportsStoreErrors(t *testing.T) {
 	b.onLoad = nil
 	b.history.fail = errTrouble
 	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
-	b.onWrite = failing("counts", model.Unknown)
+	b.onWrite = failing(model.Unknown)
 	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
-	b.onWrite = failing("counts", model.Conflict)
+	b.onWrite = failing(model.Conflict)
 	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
 	if len(b.lot.parked) > 0 {
 		t.Errorf("parked %v", b.lot.parked)

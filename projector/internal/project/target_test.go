@@ -346,6 +346,57 @@ func TestAPauseWaitsForWhatIsUnderWay(t *testing.T) {
 	})
 }
 
+// TestDrainedWaitsForEarlierCalls holds that it waits for the calls that began before the
+// last change of the targets, and for no others.
+func TestDrainedWaitsForEarlierCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newRebuild(t, true)
+		answers := []chan bool{make(chan bool), make(chan bool)}
+		begun := make(chan chan bool, 2)
+		b.slow = func(u model.Unit) {
+			if u.Generation == 1 {
+				<-<-begun
+			}
+		}
+		done := make(chan string, 2)
+		process := func(aggregate string, answer chan bool) {
+			begun <- answer
+			go func() {
+				results, _ := b.Process(t.Context(), events(t, aggregate, "1 Add"), project.Hold)
+				done <- verdicts(results)
+			}()
+			synctest.Wait()
+		}
+		if err := b.Drained(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		process("one", answers[0])
+		if err := b.Drained(t.Context()); err != nil {
+			t.Errorf("waited for a call with the present targets: %v", err)
+		}
+		if err := b.Set(rebuild(t, false)[:1]); err != nil {
+			t.Fatal(err)
+		}
+		process("two", answers[1])
+		drained := make(chan error)
+		go func() { drained <- b.Drained(t.Context()) }()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errTrouble)
+		if err := b.Drained(ctx); !errors.Is(err, errTrouble) {
+			t.Errorf("did not wait for the earlier call: %v", err)
+		}
+		close(answers[0])
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+		close(answers[1])
+		if first, second := <-done, <-done; first != "done" || second != "done" {
+			t.Errorf("%s, %s", first, second)
+		}
+	})
+}
+
 // TestAUnitOfAReplacedTargetIsNotWritten holds that a batch that has begun with a target
 // does not write it after it was replaced, and that a target which stays goes on.
 func TestAUnitOfAReplacedTargetIsNotWritten(t *testing.T) {

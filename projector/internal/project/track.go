@@ -44,16 +44,12 @@ func (t *track) run(ctx context.Context) {
 // round takes each unit one step further, as far as memory has room for its document. It
 // is inside the projection's gate from before its load until its writes are answered.
 func (t *track) round(ctx context.Context, units []*unit) {
-	gate := t.gates.of(t.target.Projection.name)
-	if err := gate.enter(ctx); err != nil {
-		t.unparkable(units, fmt.Errorf("write %s: %w", t.target.Projection.name, err))
+	leave, err := t.enter(ctx, t.target)
+	if err != nil {
+		t.unparkable(units, err)
 		return
 	}
-	defer gate.leave()
-	if !t.serves(t.target) {
-		t.unparkable(units, fmt.Errorf("write %s: %w", t.target, model.ErrSuperseded))
-		return
-	}
+	defer leave()
 	loaded := t.load(ctx, units)
 	if loaded == nil {
 		return
