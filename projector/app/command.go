@@ -20,13 +20,14 @@ import (
 // arguments, in a file of its own, that implements command. A group of commands is a
 // struct whose fields are commands.
 type commands struct {
-	Run    runCommand     `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
-	Check  checkCommand   `cmd:"" help:"Check the configuration and the projections, and connect to nothing."`
-	Infer  inferCommand   `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
-	Parked parkedCommands `cmd:"" help:"List, retry and discard parked aggregates."`
-	Jobs   jobsCommands   `cmd:"" help:"List, pause, resume and cancel the jobs of rebuilds and verifications."`
-	Verify verifyCommand  `cmd:"" help:"Compare every read model with the fold of its events, while events flow. Exits with status 1 if one is wrong."`
-	Audit  auditCommand   `cmd:"" help:"List who changed what by a command, when and why."`
+	Run         runCommand          `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
+	Check       checkCommand        `cmd:"" help:"Check the configuration and the projections, and connect to nothing."`
+	Infer       inferCommand        `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
+	Projections projectionsCommands `cmd:"" help:"List projections with their generations, rebuild and drop them."`
+	Parked      parkedCommands      `cmd:"" help:"List, retry and discard parked aggregates."`
+	Jobs        jobsCommands        `cmd:"" help:"List, pause, resume and cancel the jobs of rebuilds and verifications."`
+	Verify      verifyCommand       `cmd:"" help:"Compare every read model with the fold of its events, while events flow. Exits with status 1 if one is wrong."`
+	Audit       auditCommand        `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
 // command is what the program does when its arguments name it.
@@ -46,6 +47,8 @@ type environment struct {
 	config config.Config
 	// projections are those of the configuration, if the command needs them.
 	projections []*Projection
+	// inCode are the projections in Go of the program.
+	inCode []*Projection
 	// stdin is nil if nobody can answer there.
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -115,9 +118,9 @@ func (p *program) ValidateFor(chosen any) error {
 func (p *program) instead(c command) command {
 	if _, ok := c.(*runCommand); ok {
 		switch {
-		case p.Projections.InferEvents != 0:
-			return &inferCommand{Events: p.Projections.InferEvents, setting: "--infer-events"}
-		case p.Projections.Check:
+		case p.Config.Projections.InferEvents != 0:
+			return &inferCommand{Events: p.Config.Projections.InferEvents, setting: "--infer-events"}
+		case p.Config.Projections.Check:
 			return &checkCommand{}
 		}
 	}
@@ -128,7 +131,7 @@ func (p *program) instead(c command) command {
 // and problems are printed.
 func parseLine(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, inCode []*Projection) (line, error) {
 	var p program
-	p.Projections.InCode = len(inCode) > 0
+	p.Config.Projections.InCode = len(inCode) > 0
 	info := cli.Info{Name: "projector", Description: description}
 	chosen, usage := cli.ParseCommand(&p, info, args, environ, stdout, stderr)
 	if usage != nil && !errors.Is(usage, cli.ErrUsage) {
@@ -178,7 +181,7 @@ func Main(inCode ...*Projection) int {
 			return cli.Program{}, err
 		}
 		e := &environment{
-			path: l.path, config: l.config, projections: l.projections, logger: logger,
+			path: l.path, config: l.config, projections: l.projections, inCode: inCode, logger: logger,
 			stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr,
 		}
 		return cli.Program{

@@ -55,12 +55,17 @@ type Catalog struct {
 	pipeline   string
 }
 
-// NewCatalog makes the catalog of a pipeline.
+// NewCatalog makes the catalog of a pipeline. An operator's command, which does not know
+// the pipeline, leaves it empty: then [Catalog.List] gives the entries of all pipelines.
 func NewCatalog(c Collection, pipeline string) *Catalog { return &Catalog{c, pipeline} }
 
 // List gives all entries of the pipeline, by name.
 func (c *Catalog) List(ctx context.Context) (map[string]*Entry, error) {
-	cursor, err := c.collection.Find(ctx, bson.D{{Key: "pipeline", Value: c.pipeline}})
+	filter := bson.D{}
+	if c.pipeline != "" {
+		filter = bson.D{{Key: "pipeline", Value: c.pipeline}}
+	}
+	cursor, err := c.collection.Find(ctx, filter)
 	if err != nil {
 		return nil, fmt.Errorf("read the catalog of projections: %w", err)
 	}

@@ -1,0 +1,320 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+)
+
+// author is who changes the catalog by a command.
+func author(c cli.Change) generation.Author {
+	return generation.Author{Who: c.Person(), Why: c.Why, At: time.Now()}
+}
+
+// catalogAttempts bounds how often a change is made again because a pod has changed the
+// entry in between.
+const catalogAttempts = 5
+
+// changeEntry makes a change of the projection's entry, again if a pod has changed it in
+// between.
+func (n projectionName) changeEntry(ctx context.Context, catalog *generation.Catalog, change func(*generation.Entry) (*generation.Entry, error)) (*generation.Entry, error) {
+	var conflict error
+	for range catalogAttempts {
+		old, err := n.entry(ctx, catalog)
+		if err != nil {
+			return nil, err
+		}
+		next, err := change(old)
+		if err != nil {
+			return nil, err
+		}
+		written, err := catalog.Write(ctx, old, next)
+		if !errors.Is(err, generation.ErrConflict) {
+			return written, err
+		}
+		conflict = err
+	}
+	return nil, fmt.Errorf("%w; try again", conflict)
+}
+
+type projectionsRebuildCommand struct {
+	projectionName
+	cli.Change
+	AllowParked int64 `name:"allow-parked" default:"0" help:"Let this many parked aggregates of the new generation not hold its promotion back. If a generation by the same definition is being built, that one goes on with the new number."`
+}
+
+// Validate implements [cli.Validator].
+func (c *projectionsRebuildCommand) Validate() error {
+	if c.AllowParked < 0 {
+		return fmt.Errorf("--allow-parked is %d: use 0 or more", c.AllowParked)
+	}
+	return nil
+}
+
+func (c *projectionsRebuildCommand) run(ctx context.Context, e *environment) error {
+	declared, err := c.declared(e)
+	if err != nil {
+		return err
+	}
+	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+		before, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		what, _, err := c.plan(before, declared, author(c.Change))
+		if err != nil {
+			return err
+		}
+		var after *generation.Entry
+		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			var err error
+			after, err = c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
+				_, next, err := c.plan(old, declared, author(c.Change))
+				return next, err
+			})
+			return nil, err
+		})
+		if err != nil {
+			return err
+		}
+		printBuild(e, after)
+		return nil
+	})
+}
+
+// printBuild says what is being built.
+func printBuild(e *environment, entry *generation.Entry) {
+	fmt.Fprintf(e.stdout, "generation %d of projection %s is %s; the projectors go on, and \"projector projections show %s\" shows how far they are\n",
+		entry.Building.Generation, entry.Name, entry.Building.State, entry.Name)
+}
+
+// declared is the definition of the configured projections, nil if there is none.
+func (c *projectionsRebuildCommand) declared(e *environment) (*generation.Definition, error) {
+	projections, err := load(e.config.Projections.Path, e.inCode)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range projections {
+		if p.Name() == c.Name {
+			return &generation.Definition{Hash: p.Hash(), Text: p.Definition(), Collection: p.Collection(), Deletes: p.Deletes(), InCode: p.InCode()}, nil
+		}
+	}
+	return nil, nil
+}
+
+// plan says what a rebuild does to an entry, and gives the changed one.
+func (c *projectionsRebuildCommand) plan(e *generation.Entry, declared *generation.Definition, by generation.Author) (what string, next *generation.Entry, err error) {
+	definition := declared
+	switch {
+	case definition != nil:
+	case e.Building != nil:
+		definition = &e.Building.Definition
+	case e.Live != nil:
+		definition = &e.Live.Definition
+	default:
+		return "", nil, fmt.Errorf("projection %s has no definition any more: set PENSTOCK_PROJECTIONS to a file that declares it", c.Name)
+	}
+	if b := e.Building; b != nil && b.Hash == definition.Hash && b.State != generation.Failed {
+		if b.AllowParked == c.AllowParked {
+			return "", nil, fmt.Errorf("generation %d of projection %s is being built by this definition already: it is %s", b.Generation, c.Name, b.State)
+		}
+		next, err = generation.Allow(e, c.AllowParked, by)
+		return fmt.Sprintf("allow %d parked aggregates in generation %d of projection %s", c.AllowParked, b.Generation, c.Name), next, err
+	}
+	next, err = generation.Start(e, e.Pipeline, generation.Declared{Name: c.Name, Definition: *definition}, by)
+	if err != nil {
+		return "", nil, err
+	}
+	next.Building.AllowParked = c.AllowParked
+	what = fmt.Sprintf("build generation %d of projection %s by definition %s", next.Building.Generation, c.Name, definition.Hash)
+	if e.Building != nil {
+		what += fmt.Sprintf(", instead of generation %d, which is %s", e.Building.Generation, e.Building.State)
+	}
+	return what, next, nil
+}
+
+type projectionsRetryCommand struct {
+	projectionName
+	cli.Change
+}
+
+func (c *projectionsRetryCommand) run(ctx context.Context, e *environment) error {
+	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+		retry := func(old *generation.Entry) (*generation.Entry, error) {
+			b := old.Building
+			if b == nil || b.State != generation.Failed {
+				return nil, fmt.Errorf("projection %s has no build that has failed: it is %s", c.Name, viewProjection(old, false).State)
+			}
+			next, err := generation.Start(old, old.Pipeline, generation.Declared{Name: c.Name, Definition: b.Definition}, author(c.Change))
+			if err == nil {
+				next.Building.AllowParked = b.AllowParked
+			}
+			return next, err
+		}
+		before, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		if _, err := retry(before); err != nil {
+			return err
+		}
+		var after *generation.Entry
+		what := fmt.Sprintf("build projection %s again, whose generation %d has failed: %s", c.Name, before.Building.Generation, before.Building.Reason)
+		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			var err error
+			after, err = c.changeEntry(ctx, catalog, retry)
+			return nil, err
+		})
+		if err != nil {
+			return err
+		}
+		printBuild(e, after)
+		return nil
+	})
+}
+
+type projectionsDropCommand struct {
+	projectionName
+	cli.Change
+}
+
+// Validate implements [cli.Validator].
+func (c *projectionsDropCommand) Validate() error {
+	if strings.TrimSpace(c.Why) == "" {
+		return errors.New("--why is not set: say why the data are deleted; the reason is kept in the audit")
+	}
+	return nil
+}
+
+func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error {
+	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+		found, err := entries(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		entry, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		collections := dropped(entry, found)
+		switch {
+		case entry.RetiredAt == nil && len(entry.Left) == 0:
+			return fmt.Errorf("projection %s is not retired and has left no collection behind: remove it from the projections of every pod first, and wait until \"projector projections list\" says retired", c.Name)
+		case entry.RetiredAt != nil && entry.Dropped() && len(collections) == 0:
+			return fmt.Errorf("projection %s is dropped already", c.Name)
+		}
+		documents, err := countDocuments(ctx, s, collections)
+		if err != nil {
+			return err
+		}
+		what := fmt.Sprintf("delete the collections %s of projection %s, with about %d documents", strings.Join(collections, ", "), c.Name, documents)
+		if entry.RetiredAt != nil {
+			what += ", and its watermarks and parked list"
+		}
+		return e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			counts, err := c.drop(ctx, s, entry, collections)
+			if err == nil {
+				_, err = catalog.Write(ctx, entry, droppedEntry(entry, author(c.Change)))
+			}
+			if errors.Is(err, generation.ErrConflict) {
+				err = fmt.Errorf("the data are deleted, and a pod has changed the entry in between: %w; look at it and repeat the command", err)
+			}
+			if err == nil {
+				fmt.Fprintf(e.stdout, "deleted %s\n", strings.Join(collections, ", "))
+			}
+			return counts, err
+		})
+	})
+}
+
+// droppedEntry is the entry after its data are gone.
+func droppedEntry(e *generation.Entry, by generation.Author) *generation.Entry {
+	if next, err := generation.Drop(e, by); err == nil {
+		return next
+	}
+	return generation.DropLeft(e, by)
+}
+
+// dropped are the collections that a drop deletes: those that no other projection uses.
+func dropped(e *generation.Entry, all map[string]*generation.Entry) []string {
+	mine := make(map[string]bool)
+	for _, l := range e.Left {
+		mine[l.Collection] = true
+	}
+	if e.RetiredAt != nil {
+		if e.Live != nil {
+			mine[e.Live.Collection] = true
+		}
+		if e.Building != nil {
+			mine[e.Building.Shadow] = true
+		}
+		for _, g := range e.Garbage {
+			if g.Shadow != "" {
+				mine[g.Shadow] = true
+			}
+		}
+	} else if e.Live != nil {
+		delete(mine, e.Live.Collection)
+	}
+	for name, other := range all {
+		if name == e.Name {
+			continue
+		}
+		for collection := range mine {
+			if other.Uses(collection) || other.Building != nil && other.Building.Collection == collection {
+				delete(mine, collection)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(mine))
+}
+
+func countDocuments(ctx context.Context, s *stores, collections []string) (int64, error) {
+	var sum int64
+	for _, collection := range collections {
+		n, err := s.readModels.Collection(collection).EstimatedDocumentCount(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("count the documents of %s: %w", collection, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// drop deletes collections and, of a retired projection, the side watermarks and markers
+// of all of its generations. It can be repeated.
+func (c *projectionsDropCommand) drop(ctx context.Context, s *stores, e *generation.Entry, collections []string) (map[string]int64, error) {
+	counts := map[string]int64{"collections": 0}
+	for _, collection := range collections {
+		if err := s.readModels.Collection(collection).Drop(ctx); err != nil {
+			return counts, fmt.Errorf("drop collection %s: %w", collection, err)
+		}
+		counts["collections"]++
+	}
+	if e.RetiredAt == nil {
+		return counts, nil
+	}
+	parked := park.NewStore(s.parked, park.Options{})
+	for number := range e.Generations {
+		watermarks, err := readmodel.Forget(ctx, s.readModels, c.Name, number+1)
+		counts["watermarks"] += int64(watermarks)
+		if err != nil {
+			return counts, fmt.Errorf("delete the watermarks of %s: %w", c.Name, err)
+		}
+		markers, err := parked.Forget(ctx, park.Served{Projection: c.Name, Generation: number + 1})
+		counts["parked"] += markers
+		if err != nil {
+			return counts, err
+		}
+	}
+	return counts, nil
+}
