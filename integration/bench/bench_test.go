@@ -192,6 +192,8 @@ func BenchmarkProjector(b *testing.B) {
 
 func measureProjector(b *testing.B, publisherEnv, projectorEnv []string) {
 	b.Helper()
+	// As in the chart, for a container of 512 MiB.
+	projectorEnv = append(projectorEnv, "GOMEMLIMIT=460MiB")
 	const events = 20_000
 	s := newSetup(b, events, publisherEnv, projectorEnv)
 	s.start(s.pipeline.StartPublisher, "publisher-0")
