@@ -67,6 +67,7 @@ func TestClassify(t *testing.T) {
 		"too large":          {fmt.Errorf("add: %w", azservicebus.ErrMessageTooLarge), sbus.ClassTooLarge, false},
 		"batch too large":    {condition(amqp.ErrCondMessageSizeExceeded), sbus.ClassTooLarge, false},
 		"busy":               {condition("com.microsoft:server-busy"), sbus.ClassBusy, false},
+		"refused link":       {fmt.Errorf("accept: %w", condition(amqp.ErrCondDetachForced)), sbus.ClassConnectionLost, true},
 		"busy detach":        {&amqp.LinkError{RemoteErr: condition("com.microsoft:server-busy")}, sbus.ClassBusy, true},
 		"full":               {condition(amqp.ErrCondResourceLimitExceeded), sbus.ClassBusy, false},
 		"timeout":            {condition("com.microsoft:timeout"), sbus.ClassTimeout, false},
