@@ -87,8 +87,14 @@ func (s *session) finish(work context.Context, c *call) {
 	if slices.ContainsFunc(c.verdicts, func(v Verdict) bool { return v.Answered }) {
 		s.lanes.failures.answered(s.active)
 	}
-	for _, done := range s.lanes.apply(c, s.active) {
-		s.settler.settle(work, done.Delivery, done.Verdict)
+	finished := s.lanes.apply(c, s.active)
+	if len(finished) == 0 {
+		return
+	}
+	round := s.settler.begin(work)
+	defer round.end()
+	for _, done := range finished {
+		round.settle(done.Delivery, done.Verdict)
 	}
 }
 

@@ -43,6 +43,8 @@ type session struct {
 	returned chan *call
 	handling sync.WaitGroup
 
+	// timer wakes process. It is reused, because process waits after each event.
+	timer   *time.Timer
 	started time.Time
 	// active is when something last came or was handled, ended when the session was
 	// told to end.
@@ -135,6 +137,8 @@ func (s *session) close(pumped, kept <-chan struct{}, closing func(func())) {
 func (s *session) process(work, stop context.Context, stopReceiving func(), pumped <-chan struct{}) ending {
 	defer s.handling.Wait()
 	defer s.cancelCalls()
+	s.timer = time.NewTimer(s.idle)
+	defer s.timer.Stop()
 	var end ending
 	for work.Err() == nil {
 		now := time.Now()
@@ -202,7 +206,9 @@ func (s *session) deadLetter(work context.Context, d *Delivery) bool {
 	}
 	s.metrics.invalid.Inc()
 	s.log.Warn().Err(d.invalid).Str("messageId", d.MessageID).Msg("message is not an event; dead-lettered")
-	s.settler.settle(work, d, Verdict{Outcome: Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
+	round := s.settler.begin(work)
+	defer round.end()
+	round.settle(d, Verdict{Outcome: Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})
 	return true
 }
 
@@ -271,13 +277,12 @@ func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now 
 	default:
 		stopping = nil
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	s.timer.Reset(wait)
 	select {
 	case <-s.inbox.filled:
 	case c := <-s.returned:
 		s.finish(work, c)
-	case <-timer.C:
+	case <-s.timer.C:
 	case <-pumped:
 	case <-stopping:
 	case <-work.Done():

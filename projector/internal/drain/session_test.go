@@ -219,6 +219,24 @@ func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
 	})
 }
 
+// More messages than may be settled at once, by a slow broker: the last ones have as much
+// time as the first.
+func TestSettlementsThatWaitHaveTheirTime(t *testing.T) {
+	t.Parallel()
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
+		broker := newBroker(2*time.Millisecond, time.Minute)
+		broker.settleDelay = 2 * time.Second
+		broker.send("a", "a", ids(1, 600)...)
+		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.BatchSize = 600 })
+		s.settled(t, 10*time.Second)
+		if held := broker.timesHeld("a"); held != 1 {
+			t.Errorf("the session was accepted %d times: settlements were given up", held)
+		}
+		s.end(t)
+	})
+}
+
 // A handler slower than the broker must not make the SDK release what the inbox
 // has no room for, over and over.
 func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -40,16 +41,43 @@ func newSettler(r Receiver, lost context.CancelCauseFunc, m *metrics, log zerolo
 	return &settler{receiver: r, slots: make(chan struct{}, settlesAtOnce), lost: lost, metrics: m, log: log}
 }
 
-// settle starts to settle a delivery and its duplicates. It waits while too many are
-// running, and does nothing once ctx has ended.
-func (s *settler) settle(ctx context.Context, d *Delivery, v Verdict) {
-	operation, call := operationComplete, s.complete
-	if v.Outcome == Poison {
-		operation, call = operationDeadLetter, s.deadLetter(v)
+// round settles deliveries whose events were finished at the same time. They share the
+// context of the first attempt: one for each message would cost as much as the rest of a
+// settlement.
+type round struct {
+	*settler
+	work, short context.Context //nolint:containedctx // of the settlements, and of their first attempts
+	cancel      context.CancelFunc
+	begun       time.Time
+	// users are the first attempts that have not ended, and the caller.
+	users atomic.Int64
+}
+
+// begin begins a round. The caller ends it with end after the last settle.
+func (s *settler) begin(work context.Context) *round {
+	r := &round{settler: s, work: work, begun: time.Now()}
+	r.short, r.cancel = context.WithTimeout(work, settleTimeout)
+	r.users.Add(1)
+	return r
+}
+
+// end ends a use of the round.
+func (r *round) end() {
+	if r.users.Add(-1) == 0 {
+		r.cancel()
 	}
-	s.start(ctx, operation, d, call)
+}
+
+// settle starts to settle a delivery and its duplicates. It waits while too many are
+// running, and does nothing once the work has ended.
+func (r *round) settle(d *Delivery, v Verdict) {
+	operation, call := operationComplete, r.complete
+	if v.Outcome == Poison {
+		operation, call = operationDeadLetter, r.deadLetter(v)
+	}
+	r.start(operation, d, call)
 	for _, duplicate := range d.duplicates {
-		s.start(ctx, operationComplete, duplicate, s.complete)
+		r.start(operationComplete, duplicate, r.complete)
 	}
 }
 
@@ -69,26 +97,30 @@ func (s *settler) deadLetter(v Verdict) settleCall {
 	}
 }
 
-func (s *settler) start(ctx context.Context, operation string, d *Delivery, call settleCall) {
+func (r *round) start(operation string, d *Delivery, call settleCall) {
 	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
+	case r.slots <- struct{}{}:
+	case <-r.work.Done():
 		return
 	}
-	s.running.Go(func() {
-		defer func() { <-s.slots }()
-		s.run(ctx, operation, d.message, call)
+	short, end := r.short, r.end
+	if time.Since(r.begun) > settleTimeout/4 {
+		// It waited for others, and has the same time as they had.
+		short, end = context.WithTimeout(r.work, settleTimeout)
+	} else {
+		r.users.Add(1)
+	}
+	r.running.Go(func() {
+		defer func() { <-r.slots }()
+		err := call(short, d.message)
+		end()
+		r.run(r.work, operation, d.message, call, err)
 	})
 }
 
-func (s *settler) run(ctx context.Context, operation string, m *azservicebus.ReceivedMessage, call settleCall) {
+// run judges the first attempt, and makes the others.
+func (s *settler) run(ctx context.Context, operation string, m *azservicebus.ReceivedMessage, call settleCall, err error) {
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		short, cancel := context.WithTimeout(ctx, settleTimeout)
-		err := call(short, m)
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
 		class := sbus.Classify(err)
 		s.metrics.settlements.WithLabelValues(operation, resultOf(class)).Inc()
 		var pause time.Duration
@@ -112,7 +144,11 @@ func (s *settler) run(ctx context.Context, operation string, m *azservicebus.Rec
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
+			return
 		}
+		short, cancel := context.WithTimeout(ctx, settleTimeout)
+		err = call(short, m)
+		cancel()
 	}
 }
 
