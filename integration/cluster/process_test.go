@@ -28,21 +28,27 @@ func signalPod(t *testing.T, pod *corev1.Pod, signal syscall.Signal) {
 // processes are those of a pod's first container, which must be running.
 func processes(t *testing.T, pod *corev1.Pod) []int {
 	t.Helper()
-	id := containerID(t, pod)
+	found := processesOf(t, containerID(t, pod))
+	if len(found) == 0 {
+		t.Fatalf("no process of pod %s is there", pod.Name)
+	}
+	return found
+}
+
+// processesOf are the processes of a container.
+func processesOf(t *testing.T, containerID string) []int {
+	t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	must(t, err)
 	var found []int
 	for _, entry := range entries {
 		groups, err := os.ReadFile(entry)
-		if err != nil || !strings.Contains(string(groups), id) {
+		if err != nil || !strings.Contains(string(groups), containerID) {
 			continue // it has ended, or is another's
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
 		must(t, err)
 		found = append(found, pid)
-	}
-	if len(found) == 0 {
-		t.Fatalf("no process of pod %s is there", pod.Name)
 	}
 	return found
 }
