@@ -141,6 +141,8 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_BUFFER_BYTES" $own.sessions.bufferBytes)
   (list "PENSTOCK_BACKLOG_INTERVAL" $own.backlog.interval)
   (list "PENSTOCK_BACKLOG_LIMIT" $own.backlog.limit)
+  (list "PENSTOCK_REFOLD_RATE" $own.history.refoldRate)
+  (list "PENSTOCK_QUERY_ADDRESS" (ternary (printf ":%d" (int64 $own.query.port)) "" $own.query.enabled))
 ) }}
 {{- end }}
 

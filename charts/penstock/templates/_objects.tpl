@@ -68,6 +68,15 @@ spec:
               {{- include "penstock.selectorLabels" (dict "root" $.root "component" "test") | nindent 14 }}
         {{- end }}
       {{- end }}
+    {{- if and (eq .component "projector") .root.Values.projector.query.enabled }}
+    {{- with .root.Values.projector.query.from }}
+    - ports:
+        - port: query
+          protocol: TCP
+      from:
+        {{- toYaml . | nindent 8 }}
+    {{- end }}
+    {{- end }}
     {{- with $policy.extraIngress }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

@@ -107,6 +107,11 @@ ports:
   - name: admin
     containerPort: {{ int64 $own.adminPort }}
     protocol: TCP
+  {{- if and (eq .component "projector") $own.query.enabled }}
+  - name: query
+    containerPort: {{ int64 $own.query.port }}
+    protocol: TCP
+  {{- end }}
 startupProbe:
   httpGet:
     path: /livez

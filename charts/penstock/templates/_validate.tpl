@@ -67,6 +67,9 @@ azure.workloadIdentity.enabled is false though there is a client id for the {{ $
 {{- if lt (include "penstock.gracePeriod" . | int64) $least }}
 {{ $component }}.terminationGracePeriodSeconds is less than a stop may take: use at least {{ $least }}, or null to have it computed
 {{ end }}
+{{- if and (eq $component "projector") $own.query.enabled (eq (int64 $own.query.port) (int64 $own.adminPort)) }}
+projector.query.port is projector.adminPort, {{ int64 $own.adminPort }}: use another port
+{{ end }}
 {{- $set := list }}
 {{- range include (printf "penstock.env.%s" $component) .root | fromYamlArray }}{{ $set = append $set .name }}{{ end }}
 {{- range include "penstock.env.extraNames" . | fromYamlArray }}
