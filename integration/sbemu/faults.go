@@ -47,6 +47,33 @@ func (s *Server) RefuseMessages(matches func(messageID string) bool, condition s
 	s.front.Faults.RefuseMessages(matches, ordered(condition))
 }
 
+// LoseMessages loses each message that a topic or queue accepts from now on and whose
+// id matches, until [Server.ClearFaults]: the sender gets its acknowledgement,
+// duplicates of the message are dropped, and no receiver ever gets it. matches is
+// called by many goroutines, one at a time.
+func (s *Server) LoseMessages(entity string, matches func(messageID string) bool) error {
+	return s.lose(entity, func(l *broker.Losses) { l.Lost = matches })
+}
+
+// ExpireMessages ends the time to live of each message that a topic or queue accepts
+// from now on and whose id matches, at the moment of its acceptance, until
+// [Server.ClearFaults]. No receiver gets it; it is dead-lettered where expired messages
+// are. matches is called by many goroutines, one at a time.
+func (s *Server) ExpireMessages(entity string, matches func(messageID string) bool) error {
+	return s.lose(entity, func(l *broker.Losses) { l.Expired = matches })
+}
+
+func (s *Server) lose(entity string, change func(l *broker.Losses)) error {
+	d := s.namespace.Destination(entity)
+	if d == nil {
+		return fmt.Errorf("%w: %q", ErrNotFound, entity)
+	}
+
+	d.Lose(change)
+
+	return nil
+}
+
 // RefuseLinks refuses new links and management requests for a while, with an error
 // condition such as "amqp:not-found". With [Server.DetachLinks] it is what a namespace
 // answers during a failover.
@@ -101,8 +128,14 @@ func (s *Server) DetachLinks(entity, condition string) error {
 	return nil
 }
 
-// ClearFaults ends latency, throttling and refusals of any kind.
-func (s *Server) ClearFaults() { s.front.Faults.Clear() }
+// ClearFaults ends latency, throttling, refusals of any kind and losses of messages.
+func (s *Server) ClearFaults() {
+	s.front.Faults.Clear()
+
+	for _, d := range s.namespace.Destinations() {
+		d.Lose(func(l *broker.Losses) { *l = broker.Losses{} })
+	}
+}
 
 // ordered returns the error for a fault that a test ordered.
 func ordered(condition string) *wire.Error {

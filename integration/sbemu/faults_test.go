@@ -138,6 +138,81 @@ func TestRefuseSends(t *testing.T) {
 	})
 }
 
+// TestLoseMessages holds that a lost message is acknowledged, detected as a duplicate
+// when it is sent again, and received by nobody, also by a receiver that waits.
+func TestLoseMessages(t *testing.T) {
+	virtual(t, sbemu.Default(), func(e *env) {
+		t := e.t
+
+		s := e.sender(e.client(), "events")
+		must(t, e.LoseMessages("events", func(id string) bool { return id == "2" }))
+
+		if err := e.LoseMessages("none", nil); !errors.Is(err, sbemu.ErrNotFound) {
+			t.Fatal(err)
+		}
+
+		e.send(s, "a", "1")
+		r := e.accept(e.client(), "a")
+		e.receive(r, 1)
+		e.send(s, "a", "2", "3", "2")
+		equal(t, "received", fmt.Sprint(ids(e.receive(r, 1))), "[3]")
+
+		totals, err := e.Totals("events")
+		must(t, err)
+		equal(t, "totals", totals, sbemu.Totals{Accepted: 3, Duplicates: 1})
+
+		e.ClearFaults()
+		must(t, e.LoseSessionLock(queue, "a"))
+		counts, err := e.Counts(queue)
+		must(t, err)
+		equal(t, "counts", counts, sbemu.Counts{Active: 2})
+	})
+}
+
+// TestExpireMessages holds that a message whose time to live is over at once is received
+// by nobody, also by a receiver that waits, and is dead-lettered where that is configured.
+func TestExpireMessages(t *testing.T) {
+	for _, deadLetters := range []bool{true, false} {
+		t.Run(fmt.Sprintf("dead-letters %t", deadLetters), func(t *testing.T) {
+			cfg := sbemu.Default()
+			cfg.Topics[0].Subscriptions[0].DeadLetterExpired = deadLetters
+
+			virtual(t, cfg, func(e *env) {
+				t := e.t
+
+				s := e.sender(e.client(), "events")
+				must(t, e.ExpireMessages("events", func(id string) bool { return id == "2" }))
+				e.send(s, "a", "1")
+				r := e.accept(e.client(), "a")
+				e.receive(r, 1)
+				e.send(s, "a", "2", "3")
+				equal(t, "received", fmt.Sprint(ids(e.receive(r, 1))), "[3]")
+
+				want := sbemu.Counts{Active: 2, Locked: 2}
+				if deadLetters {
+					want.DeadLettered = 1
+				}
+
+				counts, err := e.Counts(queue)
+				must(t, err)
+				equal(t, "counts", counts, want)
+
+				if !deadLetters {
+					return
+				}
+
+				dead, err := e.Messages(queue+"/$DeadLetterQueue", 0, 10)
+				must(t, err)
+				equal(t, "reason", dead[0].ApplicationProperties["DeadLetterReason"], any("TTLExpiredException"))
+
+				e.ClearFaults()
+				e.send(s, "a", "4")
+				equal(t, "received", fmt.Sprint(ids(e.receive(r, 1))), "[4]")
+			})
+		})
+	}
+}
+
 func TestRefuseMessages(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t

@@ -33,6 +33,25 @@ type Destination struct {
 	sequence sequence // of a topic
 	subs     []*Subscription
 	pending  *Queue // of a topic: scheduled messages
+	losses   Losses
+}
+
+// Losses select accepted messages that no receiver gets. A nil function selects none.
+type Losses struct {
+	Lost    func(messageID string) bool // are kept nowhere
+	Expired func(messageID string) bool // have no time to live left
+}
+
+func (l *Losses) lost(m *message.Message) bool { return l.Lost != nil && l.Lost(m.ID) }
+
+func (l *Losses) expired(m *message.Message) bool { return l.Expired != nil && l.Expired(m.ID) }
+
+// Lose changes which of the messages that are accepted from now on are lost.
+func (d *Destination) Lose(change func(l *Losses)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	change(&d.losses)
 }
 
 // Subscription is a queue of a topic, with rules that select its messages.
@@ -209,11 +228,25 @@ func (d *Destination) hold(m *message.Message) int64 {
 
 // publish enqueues a message where it belongs.
 func (d *Destination) publish(m *message.Message, now time.Time) int64 {
+	var expiresAt time.Time
+	if d.losses.expired(m) {
+		expiresAt = now
+	}
+
+	lost := d.losses.lost(m)
+
 	if d.direct != nil {
-		return d.direct.enqueue(m, 0, now)
+		if lost {
+			return 0
+		}
+
+		return d.direct.enqueue(m, 0, now, expiresAt)
 	}
 
 	seq := d.sequence.next(partitionKey(m))
+	if lost {
+		return seq
+	}
 
 	var view *message.View
 
@@ -223,12 +256,12 @@ func (d *Destination) publish(m *message.Message, now time.Time) int64 {
 				view = message.NewView(m)
 			}
 
-			s.selected(view, m, seq, now)
+			s.selected(view, m, seq, now, expiresAt)
 
 			continue
 		}
 
-		s.enqueue(m, seq, now)
+		s.enqueue(m, seq, now, expiresAt)
 	}
 
 	return seq
@@ -236,7 +269,7 @@ func (d *Destination) publish(m *message.Message, now time.Time) int64 {
 
 // selected enqueues what the subscription's rules select: one copy of the
 // message for all rules without an action, and one for each that has one.
-func (s *Subscription) selected(v *message.View, m *message.Message, seq int64, now time.Time) {
+func (s *Subscription) selected(v *message.View, m *message.Message, seq int64, now, expiresAt time.Time) {
 	plain := false
 
 	for _, r := range s.rules {
@@ -245,9 +278,9 @@ func (s *Subscription) selected(v *message.View, m *message.Message, seq int64, 
 		case r.Action == nil:
 			plain = true
 
-			s.enqueue(m, seq, now)
+			s.enqueue(m, seq, now, expiresAt)
 		default:
-			s.enqueue(r.Action.Apply(m), seq, now)
+			s.enqueue(r.Action.Apply(m), seq, now, expiresAt)
 		}
 	}
 }

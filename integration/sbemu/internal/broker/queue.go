@@ -199,9 +199,10 @@ func (q *Queue) update(cfg QueueConfig) {
 	q.cfg = cfg
 }
 
-// enqueue appends a message. Only the entity's intake calls it, one message
+// enqueue appends a message, which expires when its time to live is over, or at
+// expiresAt if that is not zero. Only the entity's intake calls it, one message
 // at a time, so that the queue keeps the order of acceptance.
-func (q *Queue) enqueue(msg *message.Message, enqueuedSeq int64, now time.Time) int64 {
+func (q *Queue) enqueue(msg *message.Message, enqueuedSeq int64, now, expiresAt time.Time) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
@@ -211,7 +212,7 @@ func (q *Queue) enqueue(msg *message.Message, enqueuedSeq int64, now time.Time) 
 
 	q.expireLocks(now)
 
-	it := &Item{msg: msg, enqueuedSeq: enqueuedSeq, dueIndex: -1}
+	it := &Item{msg: msg, enqueuedSeq: enqueuedSeq, expiresAt: expiresAt, dueIndex: -1}
 	q.accept(it, now)
 
 	return it.seq
@@ -238,8 +239,11 @@ func (q *Queue) accept(it *Item, now time.Time) {
 		return
 	}
 
-	if ttl := shortest(it.msg.TTL, q.cfg.DefaultTTL); ttl > 0 {
+	if ttl := shortest(it.msg.TTL, q.cfg.DefaultTTL); ttl > 0 && it.expiresAt.IsZero() {
 		it.expiresAt = now.Add(ttl)
+	}
+
+	if !it.expiresAt.IsZero() {
 		q.expiry.add(it)
 	}
 
