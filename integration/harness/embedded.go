@@ -54,7 +54,7 @@ func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 	}
 	for _, name := range append([]string{embeddedSubscription}, o.MoreSubscriptions...) {
 		topic.Subscriptions = append(topic.Subscriptions, sbemu.Subscription{
-			Name: name, RequiresSession: true, LockDuration: cmp.Or(o.LockDuration, 30*time.Second),
+			Name: name, RequiresSession: true, LockDuration: cmp.Or(o.LockDuration, 30*time.Second), DeadLetterExpired: true,
 		})
 	}
 	broker, err := sbemu.New(sbemu.Config{Topics: []sbemu.Topic{topic}})

@@ -32,10 +32,26 @@ func (e *Embedded) RefuseLinks(d time.Duration, condition string) error {
 // RefuseMessages refuses with that condition, for good, every send with an event that
 // matches.
 func (e *Embedded) RefuseMessages(matches func(aggregateID string, eventID int64) bool, condition string) {
-	e.Broker.RefuseMessages(func(messageID string) bool {
+	e.Broker.RefuseMessages(ofEvents(matches), condition)
+}
+
+// LoseEvents loses the messages of events that match, after the topic has accepted them.
+func (e *Embedded) LoseEvents(matches func(aggregateID string, eventID int64) bool) error {
+	return e.Broker.LoseMessages(embeddedTopic, ofEvents(matches))
+}
+
+// ExpireEvents ends the time to live of the messages of events that match, when the topic
+// has accepted them.
+func (e *Embedded) ExpireEvents(matches func(aggregateID string, eventID int64) bool) error {
+	return e.Broker.ExpireMessages(embeddedTopic, ofEvents(matches))
+}
+
+// ofEvents selects messages by their events.
+func ofEvents(matches func(aggregateID string, eventID int64) bool) func(messageID string) bool {
+	return func(messageID string) bool {
 		aggregateID, eventID, err := parseMessageID(messageID)
 		return err == nil && matches(aggregateID, eventID)
-	}, condition)
+	}
 }
 
 // LoseSessionLocks ends the lock of every session that is held, as if it had
@@ -94,6 +110,12 @@ func (e *Embedded) HoldUpdates(n int, d time.Duration) {
 
 // UpdatesToHold is how many calls of HoldUpdates have not met all their updates yet.
 func (e *Embedded) UpdatesToHold() int { return e.Mongo.PendingFaults() }
+
+// HoldRenames delays each of the next n renames of collections by projectors by d. They
+// are carried out then, whether or not their client is still there.
+func (e *Embedded) HoldRenames(n int, d time.Duration) {
+	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"renameCollection"}, AppName: projectorApp, Times: n, Block: d})
+}
 
 // LoseHistory drops all of the event store's oplog but its newest entry.
 func (e *Embedded) LoseHistory() { e.Mongo.TruncateOplog(1) }

@@ -68,15 +68,23 @@ func NewPipeline(backend Backend, opts PipelineOptions) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	projections := filepath.Join(opts.Dir, "projections.yaml")
-	if err := os.WriteFile(projections, opts.Projections, 0o600); err != nil {
-		return nil, fmt.Errorf("write the projections file: %w", err)
-	}
-	return &Pipeline{
-		backend: backend, opts: opts, projections: projections,
+	p := &Pipeline{
+		backend: backend, opts: opts, projections: filepath.Join(opts.Dir, "projections.yaml"),
 		publisherConnections: perPublisher, projectorConnections: perProjector,
 		processes: make(map[string]*Process), connections: make(map[string]int),
-	}, nil
+	}
+	if err := p.SetProjections(opts.Projections); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// SetProjections changes the projections file, which a projector reads when it starts.
+func (p *Pipeline) SetProjections(projections []byte) error {
+	if err := os.WriteFile(p.projections, projections, 0o600); err != nil {
+		return fmt.Errorf("write the projections file: %w", err)
+	}
+	return nil
 }
 
 // SetEnv sets variables of the processes that are started from now on, beyond those of
@@ -121,12 +129,17 @@ func (p *Pipeline) StartPublisher(name string) (*Process, error) {
 
 // StartProjector starts, or starts again, the projector of that name.
 func (p *Pipeline) StartProjector(name string) (*Process, error) {
+	return p.start(name, p.opts.Binaries.Projector, p.projectorConnections, p.projectorEnv())
+}
+
+// projectorEnv are the variables of the projectors.
+func (p *Pipeline) projectorEnv() []string {
 	env := append(p.common(),
 		"AZURE_SERVICEBUS_SUBSCRIPTION_NAME="+p.backend.Bus().Subscription,
 		"PENSTOCK_READMODELS_DATABASE="+p.backend.Databases().ReadModels,
 		"PENSTOCK_PROJECTIONS="+p.projections,
 	)
-	return p.start(name, p.opts.Binaries.Projector, p.projectorConnections, append(env, p.opts.ProjectorEnv...))
+	return append(env, p.opts.ProjectorEnv...)
 }
 
 // start starts a process. Where the backend bounds the connections, the process has

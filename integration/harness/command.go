@@ -1,0 +1,31 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// Output is what a command of the projector printed, and its exit status.
+type Output struct {
+	Status         int
+	Stdout, Stderr []byte
+}
+
+// Projector runs a command of the projector, such as "jobs", "list", with the settings of
+// the projectors, as `kubectl exec` does without a terminal. An exit status other than 0
+// is no error.
+func (p *Pipeline) Projector(ctx context.Context, args ...string) (Output, error) {
+	var stdout, stderr bytes.Buffer
+	command := exec.CommandContext(ctx, p.opts.Binaries.Projector, args...)
+	command.Env = append([]string{"HOME=" + p.opts.Dir}, p.projectorEnv()...)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	err := command.Run()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		return Output{}, fmt.Errorf("run projector %s: %w", strings.Join(args, " "), errors.Join(context.Cause(ctx), err))
+	}
+	return Output{Status: command.ProcessState.ExitCode(), Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}, nil
+}

@@ -1,0 +1,108 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ProjectionState is a projection as `projector projections list` shows it.
+type ProjectionState struct {
+	Name string `json:"name"`
+	// State is live, or that of the generation that is being built.
+	State string `json:"state"`
+	Live  *struct {
+		Generation int64 `json:"generation"`
+	} `json:"live"`
+	Building *struct {
+		Generation int64    `json:"generation"`
+		State      string   `json:"state"`
+		Reason     string   `json:"reason"`
+		Jobs       []string `json:"jobs"`
+	} `json:"building"`
+}
+
+// LiveGeneration is the number of the generation that readers see; 0 if there is none.
+func (p ProjectionState) LiveGeneration() int64 {
+	if p.Live == nil {
+		return 0
+	}
+	return p.Live.Generation
+}
+
+// JobState is a job as `projector jobs list` shows it.
+type JobState struct {
+	ID         string           `json:"id"`
+	Kind       string           `json:"kind"`
+	Projection string           `json:"projection"`
+	Generation int64            `json:"generation"`
+	State      string           `json:"state"`
+	Reason     string           `json:"reason"`
+	CreatedAt  time.Time        `json:"createdAt"`
+	FinishedAt *time.Time       `json:"finishedAt"`
+	Total      int64            `json:"total"`
+	Counts     map[string]int64 `json:"counts"`
+}
+
+// Verified is what `projector verify` found in one projection.
+type Verified struct {
+	Projection string    `json:"projection"`
+	Generation int64     `json:"generation"`
+	State      string    `json:"state"`
+	Reason     string    `json:"reason"`
+	Findings   []Finding `json:"findings"`
+}
+
+// Finding is one read model that is wrong, or parked.
+type Finding struct {
+	Projection  string `json:"projection"`
+	AggregateID string `json:"aggregateId"`
+	Kind        string `json:"kind"`
+	Detail      string `json:"detail"`
+	Repaired    bool   `json:"repaired"`
+	RepairError string `json:"repairError"`
+	Differences []struct {
+		Path string `json:"path"`
+	} `json:"differences"`
+}
+
+// String is the finding in short.
+func (f Finding) String() string {
+	text := fmt.Sprintf("%s %s: %s", f.Projection, f.AggregateID, f.Kind)
+	for _, d := range f.Differences {
+		text += " " + d.Path
+	}
+	return text
+}
+
+// Projections lists the projections by the projector's command.
+func (p *Pipeline) Projections(ctx context.Context) ([]ProjectionState, error) {
+	return list[ProjectionState](ctx, p, "projections", "list")
+}
+
+// Jobs lists the jobs by the projector's command, the newest first.
+func (p *Pipeline) Jobs(ctx context.Context, flags ...string) ([]JobState, error) {
+	return list[JobState](ctx, p, append([]string{"jobs", "list"}, flags...)...)
+}
+
+// Verify compares read models with the fold of their events by the projector's command.
+// Findings are no error.
+func (p *Pipeline) Verify(ctx context.Context, flags ...string) ([]Verified, error) {
+	return list[Verified](ctx, p, append([]string{"verify"}, flags...)...)
+}
+
+// list decodes the JSON that a command prints. The status 1 without a word is that of
+// findings.
+func list[T any](ctx context.Context, p *Pipeline, args ...string) ([]T, error) {
+	out, err := p.Projector(ctx, append(args, "--output=json")...)
+	if err != nil {
+		return nil, err
+	}
+	var records []T
+	if err := json.Unmarshal(out.Stdout, &records); err != nil || out.Status > 1 {
+		return nil, fmt.Errorf("run projector %s: status %d: %s", strings.Join(args, " "), out.Status, strings.TrimSpace(string(out.Stderr)))
+	}
+	return records, nil
+}
