@@ -42,9 +42,9 @@ test: ## Run every test: unit, property, race (with a C compiler), and end to en
 	$(GO_TEST) -count 1 -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,15m) ./integration/e2e ./integration/harness/containers
 
 .PHONY: bench
-bench: ## Measure both services against their plain loops, a refold against a copy, then the stand-ins
+bench: ## Measure both services against their plain loops, a refold against a copy and a verification against reading, then the stand-ins
 	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./integration/bench
-	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./projector/internal/refold
+	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./projector/internal/refold ./projector/internal/verify
 	go test -run '^$$' -bench . -timeout 20m ./integration/sbemu ./integration/mongoemu
 
 .PHONY: bench-hot

@@ -1,0 +1,217 @@
+package verify_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+const (
+	// benchAggregates have four events each.
+	benchAggregates = 50_000
+	// benchWorkers are ranges at once, as of several pods.
+	benchWorkers = 4
+)
+
+// benchStore is the loader and the writer of read models.
+type benchStore struct {
+	*readmodel.Loader
+	*readmodel.Writer
+}
+
+// notParked is a parked list that is empty.
+type notParked struct{}
+
+func (notParked) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
+	return make([]model.Position, len(units)), nil
+}
+
+// BenchmarkVerify compares 50,000 read models with the fold of their 200,000 events,
+// through the wire protocol and the stand-in for MongoDB. raw-events/s is the limit of
+// the same data: a loop that reads the same events and the same documents in the same
+// groups, and compares nothing.
+func BenchmarkVerify(b *testing.B) {
+	const events = 4 * benchAggregates
+	projections, err := project.Parse("bench.yaml", []byte(definitions["that keeps its documents"]))
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := projections[0]
+	db := server.Database(b)
+	load(b, db, p)
+	reader, err := eventstore.NewReader(db.Collection("events"), event.DefaultFields(), zerolog.Nop())
+	if err != nil {
+		b.Fatal(err)
+	}
+	store := benchStore{readmodel.NewLoader(db, readmodel.LoaderOptions{}), readmodel.NewWriter(db, readmodel.WriterOptions{})}
+	ctx, stop := context.WithCancel(b.Context())
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = store.Loader.Run(ctx) })
+	loops.Go(func() { _ = store.Writer.Run(ctx) })
+	defer loops.Wait()
+	defer stop()
+	u := model.Unit{Projection: "p", Collection: "things"}
+	worker := verify.NewWorker(verify.Options{
+		Events: reader, Store: store, Repairer: readmodel.NewRepairer(db), Parking: notParked{},
+		Listing: verify.NewDatabase(db), Findings: verify.NewFindingStore(db), Strict: true,
+		Subject: func(context.Context, string, int64) (verify.Subject, error) {
+			return verify.Subject{Unit: u, Concerns: p.Concerns, Begin: func(stored bson.Raw, until int64) verify.Fold { return fold{p.Begin(stored, until)} }}, nil
+		},
+	})
+	j := verify.Job{ID: "bench", Projection: "p", Generation: 1}
+	ranges, _, err := worker.Plan(b.Context(), j)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		raw := eachRange(b, ranges, func(ctx context.Context, r verify.Bounds) error { return readRange(ctx, reader, store, u, r) })
+		var mu sync.Mutex
+		counts := map[string]int64{}
+		took := eachRange(b, ranges, func(ctx context.Context, r verify.Bounds) error {
+			var s saved
+			if err := worker.Work(ctx, j, verify.Range{Bounds: r}, &s); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for name, n := range s.counts {
+				counts[name] += n
+			}
+			return nil
+		})
+		if counts[verify.CountEvents] != events || counts[verify.CountAggregates] != benchAggregates || verify.Wrong(counts) != 0 {
+			b.Fatalf("counts are %v", counts)
+		}
+		b.ReportMetric(events/raw.Seconds(), "raw-events/s")
+		b.ReportMetric(events/took.Seconds(), "events/s")
+		b.ReportMetric(raw.Seconds()/took.Seconds(), "of-raw")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// load stores the events and the read models.
+func load(b *testing.B, db *mongo.Database, p *project.Projection) {
+	b.Helper()
+	reader, err := event.NewReader(event.DefaultFields())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := db.Collection("events").Indexes().CreateOne(b.Context(), mongo.IndexModel{
+		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
+	}); err != nil {
+		b.Fatal(err)
+	}
+	var events, models []any
+	for i := range benchAggregates {
+		id := fmt.Sprintf("aggregate-%06d", i)
+		acc := p.Begin(nil, 0)
+		for n := range 4 {
+			document, err := bson.Marshal(bson.D{
+				{Key: "aggregateId", Value: id}, {Key: "eventId", Value: int64(n + 1)}, {Key: "eventType", Value: []string{"Set", "Add", "Add", "Nothing"}[n]},
+				{Key: "payload", Value: bson.D{{Key: "n", Value: int64(i)}, {Key: "text", Value: fmt.Sprintf("%0200d", i)}}},
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ev, err := reader.Read(document)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := acc.Add([]*event.Event{&ev}); err != nil {
+				b.Fatal(err)
+			}
+			events = append(events, bson.Raw(document))
+		}
+		models = append(models, documentOf(id, 4, 1, acc.State()))
+	}
+	for collection, documents := range map[string][]any{"events": events, "things": models} {
+		if _, err := db.Collection(collection).InsertMany(b.Context(), documents, options.InsertMany().SetOrdered(false)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// eachRange works on ranges, some at once.
+func eachRange(b *testing.B, ranges []verify.Bounds, work func(ctx context.Context, r verify.Bounds) error) time.Duration {
+	b.Helper()
+	start := time.Now()
+	queue := make(chan verify.Bounds)
+	errs := make([]error, benchWorkers)
+	var working sync.WaitGroup
+	for i := range benchWorkers {
+		working.Go(func() {
+			for r := range queue {
+				errs[i] = errors.Join(errs[i], work(b.Context(), r))
+			}
+		})
+	}
+	for _, r := range ranges {
+		queue <- r
+	}
+	close(queue)
+	working.Wait()
+	if err := errors.Join(errs...); err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+// readRange reads the events of a range and the documents of their aggregates.
+func readRange(ctx context.Context, reader *eventstore.Reader, store benchStore, u model.Unit, r verify.Bounds) error {
+	var bounds struct {
+		Direction   string
+		From, Until eventstore.Position
+	}
+	if err := bson.Unmarshal(r.From, &bounds); err != nil || bounds.Direction != "events" {
+		return err
+	}
+	cursor, err := reader.Open(ctx, bounds.From, bounds.Until, bson.Timestamp{})
+	if err != nil || cursor == nil {
+		return err
+	}
+	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+	var units []model.Unit
+	load := func() error {
+		states, err := store.Load(ctx, units)
+		if err == nil {
+			store.Release(states)
+		}
+		units = nil
+		return err
+	}
+	for {
+		page, err := cursor.Next(ctx)
+		if errors.Is(err, eventstore.ErrEnd) {
+			return load()
+		}
+		if err != nil {
+			return err
+		}
+		for _, document := range page {
+			if document.Lookup("eventId").AsInt64() == 4 {
+				u.AggregateID = document.Lookup("aggregateId").StringValue()
+				units = append(units, u)
+			}
+		}
+		if len(units) >= 1024 {
+			if err := load(); err != nil {
+				return err
+			}
+		}
+	}
+}
