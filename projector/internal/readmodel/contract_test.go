@@ -332,6 +332,17 @@ func testContract(t *testing.T, db database) {
 	})
 }
 
+// TestContractOnServer holds that the commands mean to a server what they mean to the
+// fake database, on which the property tests rest.
+func TestContractOnServer(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	if err := Prepare(t.Context(), db, []string{"things"}); err != nil {
+		t.Fatal(err)
+	}
+	testContract(t, onMongo(db))
+}
+
 func TestContractOnFake(t *testing.T) {
 	t.Parallel()
 	db := newFakeDatabase(1)

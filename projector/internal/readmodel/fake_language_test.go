@@ -8,15 +8,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// matches understands equality, also with null for what is absent, $in and $lte, and the
-// one range that there is.
+// matches understands equality, also with null for what is absent, $in and $lte.
 func matches(filter, document bson.Raw) bool {
 	elements, err := filter.Elements()
 	if err != nil {
 		panic(err)
 	}
 	for _, e := range elements {
-		value, err := document.LookupErr(strings.Split(e.Key(), ".")...)
+		value, err := document.LookupErr(e.Key())
 		if err != nil && e.Value().Type == bson.TypeNull {
 			continue
 		}
@@ -33,12 +32,7 @@ func matchesValue(want, got bson.RawValue) bool {
 		if err != nil {
 			panic(err)
 		}
-		if len(elements) == 2 && elements[0].Key() == "$gt" {
-			// A range of the watermarks of one projection: all but its record.
-			return got.Document().Lookup(fieldProjection).Equal(elements[0].Value().Document().Lookup(fieldProjection)) &&
-				(got.Document().Lookup(fieldAggregateID).StringValue() != "" || got.Document().Lookup(fieldGeneration).Type != 0)
-		}
-		if len(elements) > 0 && strings.HasPrefix(elements[0].Key(), "$") {
+		if strings.HasPrefix(elements[0].Key(), "$") {
 			operand := elements[0].Value()
 			switch elements[0].Key() {
 			case "$in":

@@ -124,34 +124,35 @@ func testGenerations(t *testing.T, db database) {
 func TestForgetDeletesOneGeneration(t *testing.T) {
 	t.Parallel()
 	for _, forgotten := range []int64{1, 2} {
-		db := newFakeDatabase(1)
-		s := newStand(t, db)
-		var writes []model.Write
-		for i := range 2500 {
+		db := server.Database(t)
+		s := newStand(t, onMongo(db))
+		other := keyOf("0")
+		other.Projection = "p2"
+		writes := []model.Write{{Unit: other, Kind: model.MoveWatermark, To: 7}}
+		for i := range 1500 {
 			for _, generation := range []int64{0, 2, 3} {
 				u := keyOf(fmt.Sprint(i))
 				u.Generation = generation
 				writes = append(writes, model.Write{Unit: u, Kind: model.MoveWatermark, To: 7})
 			}
 		}
-		other := keyOf("0")
-		other.Projection = "p2"
-		s.apply(t, model.Applied, append(writes, model.Write{Unit: other, Kind: model.MoveWatermark, To: 7})...)
-		if err := db.insert(t.Context(), watermarksCollection, []bson.Raw{rawOf(t, `{"_id":{"projection":"p","aggregateId":""}}`)}); err != nil {
+		s.apply(t, model.Applied, writes...)
+		if err := Record(t.Context(), db, "p"); err != nil {
 			t.Fatal(err)
 		}
-		removed, err := forget(t.Context(), db, "p", forgotten)
-		if err != nil || removed != 2500 {
+		removed, err := Forget(t.Context(), db, "p", forgotten)
+		if err != nil || removed != 1500 {
 			t.Errorf("removed %d, %v", removed, err)
 		}
-		left := db.documents(watermarksCollection)
-		if len(left) != 5002 {
-			t.Errorf("%d watermarks are left", len(left))
+		if n, err := db.Collection(watermarksCollection).CountDocuments(t.Context(), bson.D{}); n != 3002 || err != nil {
+			t.Errorf("%d watermarks are left, %v", n, err)
 		}
-		for generation, name := range map[int64]string{1: "p/5", 2: "p/5/2", 3: "p/5/3"} {
-			if (left[name] == nil) != (generation == forgotten) {
-				t.Errorf("after generation %d was forgotten, %s is %s", forgotten, name, left[name])
+		for _, w := range writes[:31] {
+			want := int64(7)
+			if w.Projection == "p" && generation(&w.Unit) == forgotten {
+				want = 0
 			}
+			s.expect(t, w.Unit, want, "")
 		}
 	}
 }
