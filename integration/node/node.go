@@ -127,7 +127,7 @@ func (n *Node) configure() error {
 	for name, text := range map[string]string{
 		"containerd.toml": containerdConfig, "cni/10-penstock.conflist": cniConfig, "kubelet.yaml": kubeletConfig,
 		"kube-proxy.yaml": kubeProxyConfig, "Corefile": coreDNSConfig,
-		// Nothing outside is to be asked.
+		// There is no name server outside that answers.
 		"resolv.conf": "nameserver 127.0.0.1\n",
 	} {
 		if err := n.layout.write(name, text); err != nil {
