@@ -190,7 +190,7 @@ type Indexes interface {
 }
 
 // Prepare creates the index by which markers that are due are found. Markers that stay
-// until an operator deletes them are not in it.
+// until an operator has them retried are not in it.
 func Prepare(ctx context.Context, indexes Indexes) error {
 	model := mongo.IndexModel{
 		Keys:    bson.D{{Key: fieldRetryAt, Value: 1}},

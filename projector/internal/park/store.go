@@ -49,8 +49,8 @@ const (
 	fieldMessageID      = "messageId"
 	fieldHead           = "head"
 	fieldParkedAt       = "parkedAt"
-	// fieldRetryAt is when the aggregate is resumed next. Markers that stay until an
-	// operator deletes them do not have it.
+	// fieldRetryAt is when the aggregate is resumed next. Markers that stay until
+	// an operator has them retried do not have it.
 	fieldRetryAt = "retryAt"
 	// fieldAttempts counts the attempts to resume the aggregate without progress.
 	fieldAttempts = "attempts"

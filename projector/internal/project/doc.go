@@ -130,7 +130,7 @@
 // [Park] ends the waiting of the middle two: a held unit is parked as missing, a
 // pending one as unavailable. Both are resumed by themselves from the event store.
 // An expression that fails, an operator that does not fit and a document that MongoDB
-// refuses park a unit until an operator deletes its marker. Parking concerns one
+// refuses park a unit until an operator has it retried. Parking concerns one
 // projection alone. If most events of one type fail, the [Judge] withholds its consent:
 // the units stay pending, because the projection may be wrong.
 //
