@@ -7,7 +7,7 @@
 //	event store ────────▶ fold ─────────────────────▶ write ───────────────▶ save position
 //	 read ahead           │ from nothing, one write   │ two groups at once
 //	                      │ for each aggregate        ▼
-//	                      │                     not applied: load
+//	                      │                     not applied: watermarks
 //	                      ▼                           │ the watermark has the last event: done
 //	            failed, has a hole, begins            ▼
 //	            later than 1 ──────────────▶ follow: from the watermark, page by page

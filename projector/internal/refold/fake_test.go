@@ -272,7 +272,7 @@ func (p *poison) Marker(unit model.Unit, raw bson.RawValue, head int64) model.Ma
 	return model.Marker{Unit: unit, RawAggregateID: raw, Reason: "expression", Error: "poison", EventID: p.id, Head: head}
 }
 
-func (w *world) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
+func (w *world) Watermarks(_ context.Context, units []model.Unit) ([]model.State, error) {
 	if err := w.hook(); err != nil {
 		return nil, err
 	}
@@ -281,14 +281,10 @@ func (w *world) Load(_ context.Context, units []model.Unit) ([]model.State, erro
 	w.requests++
 	states := make([]model.State, len(units))
 	for i, u := range units {
-		states[i] = model.State{Document: bson.Raw(w.models[u.AggregateID]), Watermark: w.watermarks[u.AggregateID]}
-		// Every second unit has to be asked for again.
-		states[i].Deferred = i%2 == 1
+		states[i] = model.State{Watermark: w.watermarks[u.AggregateID]}
 	}
 	return states, nil
 }
-
-func (w *world) Release([]model.State) {}
 
 func (w *world) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
 	if err := w.hook(); err != nil {

@@ -167,37 +167,31 @@ func (w *Workers) loadWatermarks(ctx context.Context, histories []*history) erro
 	for i, h := range histories {
 		units[i] = h.unit
 	}
-	return w.watermarks(ctx, units, func(i int, watermark int64) { histories[i].watermark = watermark })
+	watermarks, err := w.watermarks(ctx, units)
+	for i, watermark := range watermarks {
+		histories[i].watermark = watermark
+	}
+	return err
 }
 
-// watermarks calls set for each unit. A unit that can never be loaded has the watermark 0:
-// following it finds out why.
-func (w *Workers) watermarks(ctx context.Context, units []model.Unit, set func(i int, watermark int64)) error {
-	at := make([]int, len(units))
-	for i := range units {
-		at[i] = i
+// watermarks gives the watermark of each unit. One that can never be loaded has the
+// watermark 0: following it finds out why.
+func (w *Workers) watermarks(ctx context.Context, units []model.Unit) ([]int64, error) {
+	if len(units) == 0 {
+		return nil, nil
 	}
-	for len(units) > 0 {
-		states, err := w.Store.Load(ctx, units)
-		if err != nil {
-			return fmt.Errorf("load watermarks: %w", err)
-		}
-		w.Store.Release(states)
-		var deferred []model.Unit
-		var deferredAt []int
-		for i := range states {
-			switch s := &states[i]; {
-			case s.Deferred:
-				deferred, deferredAt = append(deferred, units[i]), append(deferredAt, at[i])
-			case s.Unavailable != nil:
-				return fmt.Errorf("load the watermark of %s: %w", units[i].AggregateID, s.Unavailable)
-			default:
-				set(at[i], s.Watermark)
-			}
-		}
-		units, at = deferred, deferredAt
+	states, err := w.Store.Watermarks(ctx, units)
+	if err != nil {
+		return nil, fmt.Errorf("load watermarks: %w", err)
 	}
-	return nil
+	watermarks := make([]int64, len(units))
+	for i := range states {
+		if err := states[i].Unavailable; err != nil {
+			return nil, fmt.Errorf("load the watermark of %s: %w", units[i].AggregateID, err)
+		}
+		watermarks[i] = states[i].Watermark
+	}
+	return watermarks, nil
 }
 
 // followAll takes histories on from their watermarks, some at once.

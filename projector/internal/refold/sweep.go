@@ -114,11 +114,10 @@ func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 		page.counts.events += heads[i].Events
 	}
 	page.counts.aggregates = int64(len(heads))
-	watermarks := make([]int64, len(units))
-	if err := s.watermarks(ctx, units, func(i int, watermark int64) { watermarks[i] = watermark }); err != nil {
+	watermarks, err := s.watermarks(ctx, units)
+	if err != nil {
 		return err
 	}
-	// In the order of the index: they are read in ranges.
 	for i := range heads {
 		if head := &heads[i]; watermarks[i] < head.Last {
 			page.behind = append(page.behind, &history{

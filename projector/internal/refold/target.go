@@ -45,13 +45,11 @@ type Failure interface {
 	Marker(unit model.Unit, rawAggregateID bson.RawValue, head int64) model.Marker
 }
 
-// Store loads and writes read models; see [model.Write]. An error of a whole call is
-// transient.
+// Store reads watermarks and writes read models; see [model.Write]. An error of a whole
+// call is transient.
 type Store interface {
-	// Load may defer units, but not all of them.
-	Load(ctx context.Context, units []model.Unit) ([]model.State, error)
-	// Release says that the documents of a Load are no longer used.
-	Release(states []model.State)
+	// Watermarks gives the state of each unit without its document.
+	Watermarks(ctx context.Context, units []model.Unit) ([]model.State, error)
 	Write(ctx context.Context, writes []model.Write) ([]model.Written, error)
 }
 

@@ -1,0 +1,55 @@
+package readmodel
+
+import (
+	"context"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// watermarkPage is how many units one query asks for.
+const watermarkPage = 1000
+
+// Watermarks gives the state of each unit without its document, in the order given. It
+// reads only the watermarks and generations of documents, so it is the way to compare
+// many units with the event store. Unlike [Loader.Load] it shares no queries with other
+// callers, never defers a unit, and leaves nothing to release. Run need not be running. A
+// collection that cannot be read makes its own units unavailable. The error is the
+// context's cause.
+func (l *Loader) Watermarks(ctx context.Context, units []model.Unit) ([]model.State, error) {
+	// What is read is small: pages bound it, and it is in memory only for a moment.
+	small := &Loader{db: watermarksOnly{l.db}, budget: newBudget(math.MaxInt)}
+	byCollection := make(map[string][]int)
+	for i := range units {
+		byCollection[units[i].Collection] = append(byCollection[units[i].Collection], i)
+	}
+	states := make([]model.State, len(units))
+	for collection, indexes := range byCollection {
+		for len(indexes) > 0 {
+			page := indexes[:min(watermarkPage, len(indexes))]
+			indexes = indexes[len(page):]
+			asked := make([]model.Unit, len(page))
+			for j, i := range page {
+				asked[j] = units[i]
+			}
+			for j, state := range small.load(ctx, collection, asked) {
+				state.Document = nil
+				states[page[j]] = state
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+	return states, nil
+}
+
+// watermarksOnly reads documents without their own fields.
+type watermarksOnly struct{ database }
+
+func (d watermarksOnly) page(ctx context.Context, collection string, filter bson.Raw, limit, _ int) ([]bson.Raw, bool, error) {
+	found, err := d.find(ctx, collection, filter, watermarkOnly, limit)
+	return found, true, err
+}
