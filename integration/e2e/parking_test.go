@@ -208,24 +208,3 @@ func TestEventStoreThatMayNotBeReadEndsTheProjector(t *testing.T) {
 	s.load(0)
 	s.invariants()
 }
-
-// TestNewProjectionOnARunningSystemIsRefused holds that where event ids only increase,
-// a projection does not start in the middle of the events unless it is told to, and
-// that it is known from then on.
-func TestNewProjectionOnARunningSystemIsRefused(t *testing.T) {
-	inParallel(t)
-	s := newScenario(t, shop.New(400, 54))
-	s.load(0)
-	s.finishLoad()
-	s.SetEnv("PENSTOCK_SEQUENCE=increasing")
-	s.refused(s.startProjector(0), "projection users", "projection orders", "projection items", "PENSTOCK_NEW_PROJECTIONS=accept")
-	s.SetEnv("PENSTOCK_SEQUENCE=increasing", "PENSTOCK_NEW_PROJECTIONS=accept")
-	s.startPublisher(0)
-	projector := s.startProjector(0)
-	s.ready()
-	s.invariants()
-	s.stopped(projector)
-	s.SetEnv("PENSTOCK_SEQUENCE=increasing")
-	s.startProjector(0)
-	s.ready()
-}

@@ -28,7 +28,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
-	"github.com/penstock-cdc/penstock/projector/internal/refold"
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
@@ -94,7 +93,10 @@ func (p *Projector) run(ctx context.Context, h *health.Health) error {
 		}
 		return err
 	}
-	p.startup.done()
+	pod, err := podName()
+	if err != nil {
+		return err
+	}
 
 	// What serves draining ends after it.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -104,10 +106,22 @@ func (p *Projector) run(ctx context.Context, h *health.Health) error {
 	defer end(nil)
 	g := p.guard(end)
 	h.Ready("breaker", func(context.Context) error { return g.Err() })
-	acceptor, err := p.compose(background, group, s, h, g, func() { connected.Store(true) })
+	acceptor, past, err := p.compose(background, group, s, h, g, pod, func() { connected.Store(true) })
 	if err != nil {
 		return err
 	}
+	if err := p.startHistory(ctx, past); err != nil {
+		stop()
+		err = errors.Join(err, group.Wait())
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	p.startup.done()
+	group.Go(func() error { return past.follower.Run(background) })
+	group.Go(func() error { return past.runner.Run(background) })
+	group.Go(func() error { return past.coordinator.Run(background) })
 	context.AfterFunc(background, func() { end(errBackgroundEnded) })
 	err = p.explain(acceptor.Run(draining))
 	if g.Err() != nil {
@@ -158,65 +172,40 @@ func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
 }
 
 // compose makes the parts and starts those that run beside draining in group.
-func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, g *guard.Guard, connected func()) (*drain.Acceptor, error) {
+func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, g *guard.Guard, pod string, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
-	served := make([]park.Served, len(p.projections))
-	for i, projection := range p.projections {
-		served[i].Projection = projection.Name()
-	}
 	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry})
-	parked := park.NewStore(s.parked, park.Options{Served: served, Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
+	parked := park.NewStore(s.parked, park.Options{Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.events, c.Fields, p.logger)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	registry := p.newRegistry(s, pod)
 	engine, err := project.NewEngine(project.Options{
-		Targets:    project.Live(p.projections),
 		Store:      readModels{loader, writer},
 		Parking:    parked,
 		Repairer:   events,
 		Reachable:  s.pingReadModels,
 		Judge:      handlerJudge{g},
+		Trusted:    registry.Trusted,
 		Sequence:   event.Sequence(c.Projections.Sequence),
 		Registerer: p.registry,
 		Log:        p.logger,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	handler := &handler{engine: engine, events: events, log: p.logger}
-	jobs := job.NewStore(s.state(), job.Options{Registerer: p.registry, Logger: p.logger})
-	workers, err := refoldWorkers(refold.Options{
-		Source:   events,
-		Targets:  refoldTargets{engine.Targets},
-		Store:    readModels{loader, writer},
-		Parking:  parked,
-		Follower: follower{engine},
-		Pace: refold.NewPace(refold.PaceOptions{
-			Rate: float64(c.History.RefoldRate), Live: &handler.live, Registerer: p.registry,
-		}),
-		Sequence:     event.Sequence(c.Projections.Sequence),
-		FailureLimit: c.Projections.FailureLimit,
-		Registerer:   p.registry,
-		Logger:       p.logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	holder, err := holderName()
-	if err != nil {
-		return nil, err
-	}
-	runner := job.NewRunner(job.RunnerOptions{Jobs: jobs, Workers: workers, Holder: holder, Logger: p.logger})
+	past := p.newHistory(s, pod, registry, newTargets(engine, parked, s.readModels, p.projections))
 	resumer := resume.New(resume.Options{Claims: claims{parked}, Replayer: replayer{engine}, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	namespace, err := sbus.Open(c.ServiceBus.Config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	subscription := drain.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient}
 	dial := drain.DialAMQP(sessions.Options{Namespace: namespace, Topic: subscription.Topic, Subscription: subscription.Name, Logger: p.logger})
@@ -248,7 +237,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		Connected: connected,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if c.Backlog.Interval > 0 {
 		counter, err := backlog.New(backlog.Options{
@@ -259,7 +248,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 			Logger:     p.logger,
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		group.Go(func() error { return counter.Run(ctx) })
 		deadLetters, err := deadletter.New(deadletter.Options{
@@ -269,19 +258,24 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 			Logger:     p.logger,
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		group.Go(func() error { return deadLetters.Run(ctx) })
 	}
-	source := &applied{live: func() []liveProjection { return liveProjections(p.projections) }, stores: s, parked: parked, events: events}
+	source := &applied{live: func() []liveProjection { return liveProjections(past.follower.Projections()) }, stores: s, parked: parked, events: events}
 	if err := p.serveApplied(ctx, group, source); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	workers, err := p.workers(s, engine, readModels{loader, writer}, parked, events, &handler.live)
+	if err != nil {
+		return nil, nil, err
+	}
+	past.runner = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: workers, Holder: pod, Away: away, Logger: p.logger})
+	past.coordinator = p.coordinator(s, past, parked)
+	group.Go(func() error { return past.jobs.Run(ctx) })
 	group.Go(func() error { return loader.Run(ctx) })
 	group.Go(func() error { return writer.Run(ctx) })
 	group.Go(func() error { return parked.Run(ctx) })
 	group.Go(func() error { return resumer.Run(ctx) })
-	group.Go(func() error { return jobs.Run(ctx) })
-	group.Go(func() error { return runner.Run(ctx) })
-	return acceptor, nil
+	return acceptor, past, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/query"
@@ -27,12 +28,17 @@ type liveProjection struct {
 	building bool
 }
 
-// liveProjections are those of a process whose projections are all live, in their first
-// generation.
-func liveProjections(projections []*Projection) []liveProjection {
-	live := make([]liveProjection, len(projections))
-	for i, p := range projections {
-		live[i] = liveProjection{name: p.Name(), unit: model.Unit{Projection: p.Name(), Collection: p.Collection()}}
+// liveProjections are those of the catalog.
+func liveProjections(entries map[string]*generation.Entry) []liveProjection {
+	var live []liveProjection
+	for name, e := range entries {
+		switch {
+		case e.RetiredAt != nil:
+		case e.Live == nil:
+			live = append(live, liveProjection{name: name, building: true})
+		default:
+			live = append(live, liveProjection{name: name, unit: model.Unit{Projection: name, Generation: e.Live.Generation, Collection: e.Live.Collection}})
+		}
 	}
 	return live
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 )
 
@@ -35,20 +36,13 @@ func (p *Projector) own(ctx context.Context, s *stores) error {
 // state. Two pipelines that drain one subscription would each get some of its events: the
 // subscription belongs to one database of read models.
 func (p *Projector) places(s *stores, cluster mongox.Cluster) []ownership.Place {
-	bus, events := p.config.ServiceBus, p.config.MongoDB.Events()
-	host, topic, subscription := strings.ToLower(bus.Host()), strings.ToLower(bus.Topic), strings.ToLower(bus.Subscription)
-	pipeline := []ownership.Field{
-		{Name: "Service Bus namespace", Value: host},
-		{Name: "topic", Value: topic},
-		{Name: "subscription", Value: subscription},
-		{Name: "event store", Value: events.Database + "." + events.Collection},
-	}
+	pipeline := pipelineOf(p.config)
 	var projections, collections []ownership.Name
 	for _, projection := range p.projections {
 		projections = append(projections, ownership.Name{Kind: "projection", Name: projection.Name(), Owner: pipeline})
 		collections = append(collections, ownership.Name{Kind: "read model", Name: projection.Collection(), Owner: pipeline})
 	}
-	drained := ownership.Name{Kind: "subscription", Name: host + "/" + topic + "/" + subscription, Owner: []ownership.Field{
+	drained := ownership.Name{Kind: "subscription", Name: pipeline[0].Value + "/" + pipeline[1].Value + "/" + pipeline[2].Value, Owner: []ownership.Field{
 		{Name: "read models' cluster", Value: cluster.Name},
 		{Name: "read models' database", Value: p.config.MongoDB.ReadModels().Database},
 	}}
@@ -59,6 +53,26 @@ func (p *Projector) places(s *stores, cluster mongox.Cluster) []ownership.Place 
 		{Owners: ownership.Owners(s.readModels), Names: slices.Concat(collections, projections)},
 		{Owners: ownership.Owners(s.parked.Database()), Names: slices.Concat(projections, []ownership.Name{drained})},
 	}
+}
+
+// pipelineOf is what a pipeline is known by.
+func pipelineOf(c config.Config) []ownership.Field {
+	bus, events := c.ServiceBus, c.MongoDB.Events()
+	return []ownership.Field{
+		{Name: "Service Bus namespace", Value: strings.ToLower(bus.Host())},
+		{Name: "topic", Value: strings.ToLower(bus.Topic)},
+		{Name: "subscription", Value: strings.ToLower(bus.Subscription)},
+		{Name: "event store", Value: events.Database + "." + events.Collection},
+	}
+}
+
+// pipelineID is the pipeline in one text, for the catalog and the registry.
+func pipelineID(c config.Config) string {
+	var values []string
+	for _, f := range pipelineOf(c) {
+		values = append(values, f.Value)
+	}
+	return strings.Join(values, "/")
 }
 
 // explainOwner adds the remedies.

@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -17,16 +15,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
-
-// holderName names this process in the leases of jobs: its host, and a random part, so that
-// no two processes share it.
-func holderName() (string, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("name this process: %w", err)
-	}
-	return host + "_" + rand.Text()[:8], nil
-}
 
 // refoldParams are the parameters of a sweep.
 type refoldParams struct {

@@ -65,17 +65,12 @@ func (c *Config) Slots() int { return cmp.Or(c.Sessions.Slots, c.defaults().slot
 // long as it takes to accept a session again.
 func (c *Config) SessionIdle() time.Duration { return cmp.Or(c.Sessions.Idle, c.defaults().idle) }
 
-// NewAccept is the value of [Projections.New] that lets a projection start in the middle
-// of the events.
-const NewAccept = "accept"
-
 // Projections says which read models are built, and how.
 type Projections struct {
 	Path          string        `name:"projections" env:"PENSTOCK_PROJECTIONS" placeholder:"PATH" help:"The projections: a YAML file, or a folder whose *.yaml and *.yml files are all read."`
 	Check         bool          `name:"check-projections" help:"Check the configuration and the projections, connect to nothing, and exit: with status 0 if everything is valid, otherwise with status 2 and a list of every problem."`
 	InferEvents   int           `name:"infer-events" placeholder:"N" help:"Read the N oldest and the N newest events of the event store, print the section events of a projections file with the fields and types of their payloads, and exit. It connects to the event store only, so it needs only the settings of the event store and its documents."`
 	Sequence      string        `name:"sequence" env:"PENSTOCK_SEQUENCE" enum:"strict,increasing" default:"strict" help:"What the event store promises about the event ids of an aggregate: they are 1, 2, 3 and so on, so that a missing id is a gap (strict), or they only increase (increasing). With increasing a lost message cannot be detected, so with the receiver sdk the messages of a session are received one by one, with one round trip each."`
-	New           string        `name:"new-projections" env:"PENSTOCK_NEW_PROJECTIONS" enum:"refuse,accept" default:"refuse" help:"With --sequence=increasing: whether a projection that has no read model yet may start although the event store has events (accept) or not (refuse). Events that such a projection has missed cannot be detected. Accept it only while the topic still brings every event, for example when Penstock starts for the first time."`
 	BatchSize     int           `name:"batch-size" env:"PENSTOCK_BATCH_SIZE" default:"256" help:"Events of a session that are projected together. A session holds up to a few times as many in memory."`
 	LoadBytes     int           `name:"load-bytes" env:"PENSTOCK_LOAD_BYTES" default:"67108864" help:"About how many bytes of read models this process holds in memory while it applies events to them. Applying can take up to twice as much in addition. A read model that is larger than this is loaded alone."`
 	FailureLimit  float64       `name:"failure-limit" env:"PENSTOCK_FAILURE_LIMIT" default:"0.2" help:"Share of the recent events of a rule that may fail permanently, above 0 and at most 1. A rule is a projection's handler of an event type, or the reading of messages. If more fail, the projector stops, is not ready and reports which rule fails, instead of parking and dead-lettering its whole input. 1 switches the check off."`
@@ -103,11 +98,6 @@ type Sessions struct {
 type Backlog struct {
 	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the dead letters of the subscription and its sessions that have messages, for the metrics penstock_projector_backlog_sessions and penstock_projector_dead_letters; 0 means never."`
 	Limit    int           `name:"backlog-limit" env:"PENSTOCK_BACKLOG_LIMIT" default:"5000" help:"Largest number of sessions that is counted. A hundred sessions take one request of about ten round trips."`
-}
-
-// History says how read models are folded from the event store.
-type History struct {
-	RefoldRate int `name:"refold-rate" env:"PENSTOCK_REFOLD_RATE" default:"2000" help:"Events per second that this process reads from the event store at most, in all jobs together that build, sweep or verify read models; 0 means no limit. While live events flow, the jobs yield to them at any rate."`
 }
 
 // Process says how the process behaves as one.

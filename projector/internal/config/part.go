@@ -16,7 +16,7 @@ const (
 	PartFields
 	PartSessions
 	PartBacklog
-	// PartHistory is how read models are folded from the event store.
+	// PartHistory is what happens when a projection changes, and how read models are built.
 	PartHistory
 	PartProcess
 

@@ -89,12 +89,6 @@ func (b Backlog) validate() error {
 	return errors.Join(p...)
 }
 
-func (h History) validate() error {
-	var p problems
-	p.require(h.RefoldRate >= 0, "PENSTOCK_REFOLD_RATE is %d: use a positive number of events per second, or 0 for no limit", h.RefoldRate)
-	return errors.Join(p...)
-}
-
 func (s Process) validate() error {
 	var p problems
 	_, port, err := net.SplitHostPort(s.AdminAddress)

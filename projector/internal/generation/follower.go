@@ -100,8 +100,9 @@ type Follower struct {
 	// refused are the definitions that were reported as such.
 	refused map[string]string
 
-	mu     sync.Mutex
-	served []Target
+	mu sync.Mutex
+	// entries are the catalog's as they were read last.
+	entries map[string]*Entry
 }
 
 // NewFollower makes a follower.
@@ -177,11 +178,11 @@ func (f *Follower) beat(ctx context.Context) {
 	}
 }
 
-// Targets are what the pod folds events into.
-func (f *Follower) Targets() []Target {
+// Projections are the catalog's entries as this pod has read them last, by name.
+func (f *Follower) Projections() map[string]*Entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.served)
+	return maps.Clone(f.entries)
 }
 
 // follow reads the catalog once and does what it asks for. The result is when to do that
@@ -199,6 +200,9 @@ func (f *Follower) follow(ctx context.Context, first bool) (time.Duration, error
 		f.decided = time.Now()
 	}
 	f.metrics.show(entries)
+	f.mu.Lock()
+	f.entries = maps.Clone(entries)
+	f.mu.Unlock()
 	// The pause comes before the targets: a pod that starts during a promotion must not
 	// write.
 	promoting := map[string]string{}
@@ -276,9 +280,6 @@ func (f *Follower) retarget(ctx context.Context, entries map[string]*Entry) erro
 		return err
 	}
 	f.set, f.known = able, true
-	f.mu.Lock()
-	f.served = able
-	f.mu.Unlock()
 	for _, t := range able {
 		f.Logger.Info().Str("projection", t.Projection).Int64("generation", t.Generation).Str("hash", t.Hash).
 			Str("collection", t.Collection).Bool("building", t.Building).Bool("defers", t.Defers).Msg("generation served")

@@ -172,7 +172,7 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 	return fmt.Errorf("%w: %w", errUncertain, err)
 }
 
-// Prepare creates the collections that are not there yet: those of the projections
+// Prepare creates the collections that are not there yet: those given
 // and the one of the watermarks, so that no transaction has to. It creates no
 // index, since the engine finds everything by _id. In particular the watermarks
 // have no TTL: a watermark that expired would let a late event start its aggregate

@@ -137,7 +137,8 @@ func TestForgetDeletesOneGeneration(t *testing.T) {
 			}
 		}
 		s.apply(t, model.Applied, writes...)
-		if err := Record(t.Context(), db, "p"); err != nil {
+		// An earlier version has recorded the projection.
+		if _, err := db.Collection(watermarksCollection).InsertOne(t.Context(), bson.D{{Key: "_id", Value: recordID("p")}}); err != nil {
 			t.Fatal(err)
 		}
 		removed, err := Forget(t.Context(), db, "p", forgotten)

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
+	"github.com/penstock-cdc/penstock/projector/internal/shadow"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// podName is this process among the projectors. A process that is started again is
+// another one.
+func podName() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("read the host name: %w", err)
+	}
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return host + "_" + hex.EncodeToString(random[:]), nil
+}
+
+// history keeps this process in step with the catalog of definitions, and has what the
+// coordinator of rebuilds needs.
+type history struct {
+	pod      string
+	follower *generation.Follower
+	registry *generation.Registry
+	catalog  *generation.Catalog
+	jobs     *job.Store
+	findings *verify.FindingStore
+	// runner and coordinator begin when the targets are known.
+	runner      *job.Runner
+	coordinator *rebuild.Coordinator
+}
+
+// away is how long a job is left alone that this process has no target for. A generation
+// that has just begun reaches this process soon.
+const away = 5 * time.Second
+
+// declarations are the projections as the catalog knows them.
+func declarations(projections []*Projection) []generation.Declared {
+	all := make([]generation.Declared, len(projections))
+	for i, p := range projections {
+		all[i] = generation.Declared{Name: p.Name(), Definition: definitionOf(p)}
+	}
+	return all
+}
+
+func definitionOf(p *Projection) generation.Definition {
+	return generation.Definition{Hash: p.Hash(), Text: p.Definition(), Collection: p.Collection(), Deletes: p.Deletes(), InCode: p.InCode()}
+}
+
+// newRegistry makes this process's registration.
+func (p *Projector) newRegistry(s *stores, pod string) *generation.Registry {
+	own := generation.Registration{Pod: pod, Pipeline: pipelineID(p.config), Host: p.config.Process.AdminAddress, StartedAt: time.Now()}
+	for _, d := range declarations(p.projections) {
+		own.Declares = append(own.Declares, generation.Declaration{Projection: d.Name, Hash: d.Hash})
+	}
+	if host, err := os.Hostname(); err == nil {
+		own.Host = host
+	}
+	return generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), own)
+}
+
+// newHistory makes what follows the catalog.
+func (p *Projector) newHistory(s *stores, pod string, registry *generation.Registry, t *targets) *history {
+	h := &history{
+		pod: pod, registry: registry,
+		catalog:  generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), pipelineID(p.config)),
+		findings: verify.NewFindingStore(s.state()),
+	}
+	h.jobs = job.NewStore(s.state(), job.Options{Pruned: h.findings.Delete, Registerer: p.registry, Logger: p.logger})
+	h.follower = generation.NewFollower(generation.FollowerOptions{
+		Pod: pod, Pipeline: pipelineID(p.config),
+		Catalog: h.catalog, Registry: registry, Engine: t,
+		Declares: declarations(p.projections), Able: t.Able,
+		Empty: s.noEvents,
+		Known: func(ctx context.Context, d generation.Declared) (bool, error) {
+			return readmodel.Known(ctx, s.readModels, d.Name, d.Collection)
+		},
+		Refuse:     p.config.History.OnChange == config.OnChangeRefuse,
+		Difference: project.Difference,
+		Registerer: p.registry, Logger: p.logger,
+	})
+	return h
+}
+
+// startHistory registers this process and sets the engine's targets. Trouble that passes
+// is waited for.
+func (p *Projector) startHistory(ctx context.Context, h *history) error {
+	const what = "compare the projections with the catalog"
+	defer p.startup.begin(what, p.logger)()
+	for {
+		attempt, cancel := context.WithCancel(ctx)
+		err := errors.Join(h.jobs.Prepare(attempt), h.findings.Prepare(attempt))
+		if err == nil {
+			err = h.follower.Start(attempt)
+		}
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, generation.ErrRefused):
+			return errors.Join(err, h.registry.Leave(ctx))
+		case !mongox.Transient(err) && mongox.HasCode(err, codeUnauthorized):
+			return fmt.Errorf("%s at %s: %w; the user needs the role readWrite on that database", what, p.config.MongoDB.State(), err)
+		}
+		p.startup.retry(what, err)
+		p.logger.Warn().Err(err).Msg("catalog of projections not ready; retrying")
+		if err := backoff.Wait(ctx, attemptPause); err != nil {
+			return err
+		}
+	}
+}
+
+// coordinator makes the coordinator of rebuilds.
+func (p *Projector) coordinator(s *stores, h *history, parked *park.Store) *rebuild.Coordinator {
+	return rebuild.New(rebuild.Options{
+		Pod: h.pod, Catalog: h.catalog, Pods: h.registry,
+		Jobs:        rebuildJobs{h.jobs, p.config.History.VerifySample},
+		Collections: shadow.NewStore(s.readModels),
+		Data:        rebuildData{s.readModels, parked},
+		Logger:      p.logger,
+	})
+}

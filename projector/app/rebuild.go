@@ -1,0 +1,122 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// verifyGrace is how long a read model may be behind the event store before that is a
+// finding: the topic takes its time.
+const verifyGrace = 30 * time.Second
+
+// rebuildJobs makes the jobs the coordinator's.
+type rebuildJobs struct {
+	store  *job.Store
+	sample float64
+}
+
+var _ rebuild.Jobs = rebuildJobs{}
+
+var jobKinds = map[rebuild.JobKind]job.Kind{rebuild.JobBuild: job.Build, rebuild.JobSweep: job.Sweep, rebuild.JobVerify: job.Verify}
+
+// Ensure creates a job; one that has the id stays as it is.
+func (j rebuildJobs) Ensure(ctx context.Context, spec rebuild.JobSpec) error {
+	created := job.Job{ID: spec.ID, Kind: jobKinds[spec.Kind], Projection: spec.Projection, Generation: spec.Generation, Who: spec.Who, Why: spec.Why}
+	if spec.Kind == rebuild.JobVerify {
+		params, err := bson.Marshal(verify.Params{Sample: j.sample, Repair: spec.Repair, GraceMillis: verifyGrace.Milliseconds()})
+		if err != nil {
+			return fmt.Errorf("encode the parameters of job %s: %w", spec.ID, err)
+		}
+		created.Params = params
+	}
+	_, err := j.store.Create(ctx, created)
+	if errors.Is(err, job.ErrExists) {
+		return nil
+	}
+	return err
+}
+
+// State says where a job stands.
+func (j rebuildJobs) State(ctx context.Context, id string) (rebuild.JobState, error) {
+	found, err := j.store.Get(ctx, id)
+	switch {
+	case errors.Is(err, job.ErrNotFound):
+		return rebuild.JobState{Failed: true, Reason: "the job is gone"}, nil
+	case err != nil:
+		return rebuild.JobState{}, err
+	}
+	state := rebuild.JobState{
+		Done: found.State == job.Done, Failed: found.State == job.Failed || found.State == job.Cancelled,
+		Reason: found.Reason, Findings: verify.Wrong(found.Counts),
+	}
+	if found.State == job.Paused {
+		state.Reason = fmt.Sprintf("job %s is paused: resume it with projector jobs resume %s", id, id)
+	}
+	return state, nil
+}
+
+// Cancel ends a job, if it has not ended.
+func (j rebuildJobs) Cancel(ctx context.Context, id, reason string) error {
+	_, err := j.store.Cancel(ctx, id, reason)
+	if errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrState) {
+		return nil
+	}
+	return err
+}
+
+// removeTimeout bounds one part of the removal of a generation's data: the coordinator
+// has to renew its lease in between.
+const removeTimeout = 2 * time.Second
+
+// rebuildData are the side watermarks and the markers.
+type rebuildData struct {
+	readModels *mongo.Database
+	parked     *park.Store
+}
+
+var _ rebuild.Data = rebuildData{}
+
+// Remove removes data of a generation for a while, and reports whether none is left.
+func (d rebuildData) Remove(ctx context.Context, projection string, generation int64) (bool, error) {
+	attempt, cancel := mongox.Patient(ctx, removeTimeout)
+	defer cancel()
+	_, err := readmodel.Forget(attempt, d.readModels, projection, generation)
+	if err == nil {
+		_, err = d.parked.Forget(attempt, park.Served{Projection: projection, Generation: generation})
+	}
+	if err != nil && ctx.Err() == nil && attempt.Err() != nil {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Parked counts the parked aggregates of a generation.
+func (d rebuildData) Parked(ctx context.Context, projection string, generation int64) (int64, error) {
+	counts, err := d.parked.Count(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var parked int64
+	for group, n := range counts {
+		if group.Projection == projection && max(group.Generation, first) == generation && !group.Discarded {
+			parked += n
+		}
+	}
+	return parked, nil
+}
+
+// first is the generation that data do not name.
+const first = model.FirstGeneration

@@ -1,0 +1,114 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+)
+
+// targets makes the engine, with all that has to know its targets, the follower's.
+type targets struct {
+	engine     *project.Engine
+	parked     *park.Store
+	readModels *mongo.Database
+	declared   []*Projection
+
+	mu sync.Mutex
+	// compiled are the projections of definitions, by hash.
+	compiled map[string]*Projection
+	// prepared are the collections of live generations that exist.
+	prepared map[string]bool
+}
+
+var _ generation.Engine = (*targets)(nil)
+
+func newTargets(engine *project.Engine, parked *park.Store, db *mongo.Database, declared []*Projection) *targets {
+	return &targets{engine: engine, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}}
+}
+
+// errNoCode says that only other pods can fold by a definition.
+var errNoCode = errors.New("this process does not have the code of that definition")
+
+// projection is the projection of a definition. A declared one is compiled from the text
+// of the catalog also if this process has the same declaration, so that all pods run the
+// same.
+func (t *targets) projection(d generation.Definition) (*Projection, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.compiled[d.Hash]; p != nil {
+		return p, nil
+	}
+	var p *Projection
+	if d.InCode {
+		i := slices.IndexFunc(t.declared, func(p *Projection) bool { return p.Hash() == d.Hash })
+		if i < 0 {
+			return nil, fmt.Errorf("definition %s: %w", d.Hash, errNoCode)
+		}
+		p = t.declared[i]
+	} else {
+		var err error
+		if p, err = project.Compile(d.Text); err != nil {
+			return nil, err
+		}
+	}
+	t.compiled[d.Hash] = p
+	return p, nil
+}
+
+// Able says why this process cannot fold events into a target.
+func (t *targets) Able(target generation.Target) error {
+	_, err := t.projection(target.Definition)
+	return err
+}
+
+// Set gives the engine its targets, and waits until no call goes on with earlier ones.
+func (t *targets) Set(ctx context.Context, all []generation.Target) error {
+	next := make([]project.Target, len(all))
+	served := make([]park.Served, len(all))
+	var live []string
+	for i, target := range all {
+		p, err := t.projection(target.Definition)
+		if err != nil {
+			return err
+		}
+		next[i] = project.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers}
+		served[i] = park.Served{Projection: target.Projection, Generation: target.Generation}
+		if !target.Building && !t.prepared[target.Collection] {
+			live = append(live, target.Collection)
+		}
+	}
+	if len(live) > 0 {
+		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
+		err := mongox.Explain(attempt, readmodel.Prepare(attempt, t.readModels, live))
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, collection := range live {
+			t.prepared[collection] = true
+		}
+	}
+	if err := t.engine.Set(next); err != nil {
+		return err
+	}
+	t.parked.Serve(served)
+	return t.engine.Drained(ctx)
+}
+
+// Pause stops the writes of a projection.
+func (t *targets) Pause(ctx context.Context, projection string) error {
+	return t.engine.Pause(ctx, projection)
+}
+
+// Continue ends a pause.
+func (t *targets) Continue(projection string) { t.engine.Continue(projection) }

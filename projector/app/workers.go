@@ -1,0 +1,52 @@
+package app
+
+import (
+	"context"
+	"maps"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/refold"
+)
+
+// workers are the workers of all kinds of jobs. They share one rate, and yield to the live
+// events that the handler notes.
+func (p *Projector) workers(s *stores, engine *project.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
+	c := p.config
+	pace := refold.NewPace(refold.PaceOptions{Rate: float64(c.History.RefoldRate), Live: live, Registerer: p.registry})
+	workers, err := refoldWorkers(refold.Options{
+		Source:       events,
+		Targets:      refoldTargets{engine.Targets},
+		Store:        store,
+		Parking:      parked,
+		Follower:     follower{engine},
+		Pace:         pace,
+		Sequence:     event.Sequence(c.Projections.Sequence),
+		FailureLimit: c.Projections.FailureLimit,
+		Registerer:   p.registry,
+		Logger:       p.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	verifier, err := newVerifier(c, s, newDefinitions(s, p.projections), store, parked, waiting(pace), p.logger)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(workers, map[job.Kind]job.Worker{job.Verify: verifier})
+	return workers, nil
+}
+
+// waiting gives the rate to work that is done page by page.
+func waiting(pace *refold.Pace) func(ctx context.Context, events int) error {
+	return func(ctx context.Context, events int) error {
+		end, err := pace.Begin(ctx, events)
+		if err == nil {
+			end()
+		}
+		return err
+	}
+}
