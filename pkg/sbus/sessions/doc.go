@@ -1,7 +1,8 @@
 // Package sessions accepts the sessions of a subscription and receives, settles, renews
 // and releases them, over github.com/Azure/go-amqp without azservicebus between. It is
 // for consumers that accept many sessions: the SDK needs about 15 round trips for an
-// accept, ten of them one after the other on a connection, and this package needs one.
+// accept, ten of them one after the other on a connection. This package needs one, or two
+// if it has to begin an AMQP session first.
 //
 //	Connection ── Accept ──▶ Session ── ReceiveMessages, CompleteMessage, …, Close
 //
