@@ -329,3 +329,30 @@ func (s *checkedSaver) Save(_ context.Context, position eventstore.Position, _ m
 	}
 	return nil
 }
+
+// alwaysLive is a stream that never rests.
+type alwaysLive struct{}
+
+func (alwaysLive) Active() bool { return true }
+
+// TestBuildWritesLittleAtOnceBesideLiveEvents: a live write must not wait behind a large
+// group.
+func TestBuildWritesLittleAtOnceBesideLiveEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	for i := range 96 {
+		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 1)...)
+	}
+	w.page = 100
+	workers := newWorkers(t, w, func(o *Options) { o.Pace = NewPace(PaceOptions{Live: alwaysLive{}, Rest: 0.001}) })
+	workers.groupHistories = 96
+	if err := workers.Build(t.Context(), testJob, Range{}, &saver{saves: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if w.requests != liveShare {
+		t.Errorf("%d writes, want %d", w.requests, liveShare)
+	}
+	if err := w.check(); err != nil {
+		t.Error(err)
+	}
+}
