@@ -11,12 +11,13 @@ import (
 )
 
 // Known finds out which aggregates have events: of the canonical ids, those that are in
-// the result do. Its values are the ids with their types in the store. ids are at most
-// some thousands. It reads the index keys of one event for each aggregate.
+// the result do. Its values are the ids with their types in the store: more than one if
+// the store has ids that differ in their type alone. ids are at most some thousands. It
+// reads the index keys of one event for each aggregate.
 //
 // A canonical id does not tell its type, so each is looked for as a string and as
 // whatever else has that canonical form.
-func (r *Reader) Known(ctx context.Context, ids []string) (map[string]bson.RawValue, error) {
+func (r *Reader) Known(ctx context.Context, ids []string) (map[string][]bson.RawValue, error) {
 	var candidates bson.A
 	for _, id := range ids {
 		candidates = appendForms(candidates, id)
@@ -26,14 +27,14 @@ func (r *Reader) Known(ctx context.Context, ids []string) (map[string]bson.RawVa
 	if err != nil {
 		return nil, fmt.Errorf("look for the events of %d aggregates in %s: %w", len(ids), r.name(), err)
 	}
-	known := make(map[string]bson.RawValue, len(values))
+	known := make(map[string][]bson.RawValue, len(values))
 	for _, v := range values {
 		key, err := bson.Marshal(bson.D{{Key: r.fields.AggregateID, Value: v}, {Key: r.fields.EventID, Value: 1}})
 		if err != nil {
 			return nil, fmt.Errorf("read an aggregate's id: %w", err)
 		}
 		if ev, err := r.reader.ReadPosition(key); err == nil {
-			known[ev.AggregateID] = v
+			known[ev.AggregateID] = append(known[ev.AggregateID], v)
 		}
 	}
 	return known, nil

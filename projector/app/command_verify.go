@@ -25,7 +25,7 @@ import (
 type verifyCommand struct {
 	cli.Output
 	cli.Change
-	Projection []string      `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all that have a live generation."`
+	Projection []string      `name:"projection" placeholder:"NAME" help:"Only these projections; the default is all that are declared."`
 	Aggregate  string        `name:"aggregate" placeholder:"ID" help:"Only this aggregate."`
 	Sample     string        `name:"sample" default:"100%" placeholder:"SHARE" help:"Only a share of the aggregates, such as 1%. It is the same share each time."`
 	Repair     bool          `name:"repair" help:"Put right what is wrong. What the event store lacks is never deleted."`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -91,12 +90,12 @@ func (s *scan) next(ctx context.Context) (histories []history, after eventstore.
 	}
 	for _, ev := range s.pending[:n] {
 		if len(histories) == 0 || histories[len(histories)-1].id != ev.AggregateID {
-			histories = append(histories, history{aggregate: aggregate{ev.AggregateID, ev.RawAggregateID}, cut: cut})
+			histories = append(histories, history{aggregate: aggregate{ev.AggregateID, []bson.RawValue{ev.RawAggregateID}}, cut: cut})
 		}
 		h := &histories[len(histories)-1]
 		h.events = append(h.events, ev)
 	}
-	after = eventstore.After(histories[len(histories)-1].raw)
+	after = eventstore.After(histories[len(histories)-1].raw[0])
 	s.pending = append([]*event.Event(nil), s.pending[n:]...)
 	s.bytes = 0
 	for _, ev := range s.pending {
@@ -145,11 +144,19 @@ func (p *pass) events(ctx context.Context, from, until eventstore.Position) erro
 func (p *pass) histories(ctx context.Context, histories []history, part *part) error {
 	chosen := histories[:0]
 	for _, h := range histories {
-		if p.params.sampled(h.id) {
-			chosen = append(chosen, h)
+		if !p.params.sampled(h.id) {
+			continue
 		}
+		part.counts[CountAggregates]++
+		if h.cut {
+			// It is read page by page from its beginning.
+			if err := p.confirm(ctx, h.aggregate, part); err != nil {
+				return err
+			}
+			continue
+		}
+		chosen = append(chosen, h)
 	}
-	part.counts[CountAggregates] += int64(len(chosen))
 	for len(chosen) > 0 {
 		units := make([]model.Unit, len(chosen))
 		for i, h := range chosen {
@@ -159,14 +166,13 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 		if err != nil {
 			return fmt.Errorf("load %d read models: %w", len(units), err)
 		}
-		found, deferred, err := p.judgeAll(ctx, chosen, states, part)
+		found, deferred, err := p.judgeAll(chosen, states, part)
 		p.options.Store.Release(states)
 		if err != nil {
 			return err
 		}
-		// A repair loads by itself: memory must have room for that.
-		for _, f := range found {
-			if err := p.settle(ctx, f.aggregate, f.Finding, part); err != nil {
+		for _, a := range found {
+			if err := p.confirm(ctx, a, part); err != nil {
 				return err
 			}
 		}
@@ -175,14 +181,24 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 	return nil
 }
 
-// found is a finding and the aggregate that it is about.
-type found struct {
-	aggregate
-	*Finding
+// confirm looks at one aggregate by itself: with all forms of its id, and after its batch
+// has been released, because a repair loads too.
+func (p *pass) confirm(ctx context.Context, a aggregate, part *part) error {
+	finding, late, err := p.look(ctx, p.subject, &a)
+	switch {
+	case err != nil:
+		return err
+	case finding != nil:
+		return p.settle(ctx, a, finding, part)
+	case late != nil:
+		p.later(a, late.Head, part)
+	}
+	return nil
 }
 
-// judgeAll judges what was loaded, and gives the rest back.
-func (p *pass) judgeAll(ctx context.Context, histories []history, states []model.State, part *part) (all []found, deferred []history, err error) {
+// judgeAll judges what was loaded. It gives the aggregates that something was found of, and
+// those that were not loaded.
+func (p *pass) judgeAll(histories []history, states []model.State, part *part) (found []aggregate, deferred []history, err error) {
 	for i, h := range histories {
 		state := states[i]
 		if state.Deferred {
@@ -194,20 +210,14 @@ func (p *pass) judgeAll(ctx context.Context, histories []history, states []model
 		}
 		j := newJudge(p.subject, h.id, p.options.Strict, state)
 		j.add(h.events)
-		// The read model may have gone on since the events were read.
-		to := state.Watermark
-		if h.cut {
-			to = math.MaxInt64
-		}
-		if err := p.readFrom(ctx, &h.aggregate, j.last+1, to, j.add); err != nil {
-			return nil, nil, err
-		}
+		// If the read model has gone on since the events were read, it has a later
+		// watermark than the last of them. That, too, looks like a finding here.
 		finding, late := j.verdict()
 		if finding != nil {
-			all = append(all, found{h.aggregate, finding})
+			found = append(found, h.aggregate)
 		} else if late != nil {
 			p.later(h.aggregate, late.Head, part)
 		}
 	}
-	return all, deferred, nil
+	return found, deferred, nil
 }

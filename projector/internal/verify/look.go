@@ -8,58 +8,15 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/penstock-cdc/penstock/pkg/event"
-	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // aggregate identifies an aggregate in the read models and in the event store.
 type aggregate struct {
-	id  string
-	raw bson.RawValue
-}
-
-// readFrom gives the events of the aggregate from one id to another, in parts. An event
-// that breaks the contract is left out: nobody can project it.
-func (w *Worker) readFrom(ctx context.Context, a *aggregate, from, to int64, each func([]*event.Event)) error {
-	if a.raw.Type == 0 || from > to {
-		return nil
-	}
-	t, id, err := bson.MarshalValue(from)
-	if err != nil {
-		return fmt.Errorf("encode an event id: %w", err)
-	}
-	first := eventstore.Position{AggregateID: a.raw, EventID: bson.RawValue{Type: t, Value: id}}
-	cursor, err := w.options.Events.Open(ctx, first, eventstore.After(a.raw), bson.Timestamp{})
-	if err != nil {
-		return fmt.Errorf("read the events of %s: %w", a.id, err)
-	}
-	if cursor == nil {
-		return nil
-	}
-	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
-	for {
-		page, err := cursor.Next(ctx)
-		if errors.Is(err, eventstore.ErrEnd) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read the events of %s: %w", a.id, err)
-		}
-		events := make([]*event.Event, 0, len(page))
-		for _, document := range page {
-			ev, err := w.options.Events.Read(document)
-			if err != nil {
-				continue
-			}
-			if ev.EventID > to {
-				each(events)
-				return nil
-			}
-			events = append(events, &ev)
-		}
-		each(events)
-	}
+	id string
+	// raw are the forms of the id in the event store: mostly one, and none if the store
+	// does not have the aggregate.
+	raw []bson.RawValue
 }
 
 // load loads the state of one unit. The caller releases it.
@@ -98,8 +55,13 @@ const maxLooks = 5
 
 // look looks at one aggregate. Of the results, finding stands, late counts only if it
 // lasts, and both nil means that all is right. A late result with the kind Parked says that
-// the aggregate is parked.
+// the aggregate is parked. look finds out the forms of the aggregate's id.
 func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, late *Finding, err error) {
+	known, err := w.options.Events.Known(ctx, []string{a.id})
+	if err != nil {
+		return nil, nil, err
+	}
+	a.raw = known[a.id]
 	u := s.unit(a.id)
 	for range maxLooks {
 		before, err := w.parked(ctx, u)

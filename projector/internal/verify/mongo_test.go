@@ -5,9 +5,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
@@ -153,6 +156,48 @@ func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 		}
 		if err := db.Collection("watermarks").FindOne(t.Context(), bson.D{{Key: "_id.aggregateId", Value: "a"}, {Key: "lastEventId", Value: 7}}).Err(); err != nil {
 			t.Errorf("the watermark: %v", err)
+		}
+	}
+}
+
+// TestIDsThatDifferInTypeAloneAreOneAggregate checks that the events of the number 7 and
+// of the string "7" are the history of one read model.
+func TestIDsThatDifferInTypeAloneAreOneAggregate(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{true, false} {
+		db := server.Database(t)
+		events := db.Collection("events")
+		if _, err := events.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}}); err != nil {
+			t.Fatal(err)
+		}
+		for n := range int64(6) {
+			id := any(7)
+			if n%4 > 1 {
+				id = "7"
+			}
+			insert(t, events, bson.D{{Key: "aggregateId", Value: id}, {Key: "eventId", Value: n + 1}, {Key: "eventType", Value: "Add"}, {Key: "payload", Value: bson.D{{Key: "n", Value: n}}}})
+		}
+		w := newWorld(t, definitions["that keeps its documents"], strict)
+		reader, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.from = reader
+		w.still = true
+		own, err := bson.Marshal(bson.D{{Key: "n", Value: int64(15)}, {Key: "all", Value: bson.A{int64(0), int64(1), int64(2), int64(3), int64(4), int64(5)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.of("7").document = documentOf("7", 6, 1, own)
+		if found, counts := w.verify(verify.Params{}); len(found) > 0 {
+			t.Errorf("strict=%t: found %v, %v", strict, found, counts)
+		}
+		w.change("7", func(d bson.D) bson.D { return set(d, "n", int64(1)) }, "")
+		if found, _ := w.verify(verify.Params{Repair: true}); found["7"].Kind != verify.Different || !found["7"].Repaired {
+			t.Errorf("strict=%t: found %v", strict, found)
+		}
+		if n := w.of("7").document.Lookup("n").AsInt64(); n != 15 {
+			t.Errorf("strict=%t: repaired to %d", strict, n)
 		}
 	}
 }

@@ -85,23 +85,10 @@ func (p *pass) reverse(ctx context.Context, after string, list func(context.Cont
 
 // single looks at one aggregate.
 func (p *pass) single(ctx context.Context, id string) error {
-	known, err := p.options.Events.Known(ctx, []string{id})
-	if err != nil {
-		return err
-	}
-	a := aggregate{id: id, raw: known[id]}
 	part := p.begin()
 	part.counts[CountAggregates]++
-	finding, late, err := p.look(ctx, p.subject, &a)
-	switch {
-	case err != nil:
+	if err := p.confirm(ctx, aggregate{id: id}, part); err != nil {
 		return err
-	case finding != nil:
-		if err := p.settle(ctx, a, finding, part); err != nil {
-			return err
-		}
-	case late != nil:
-		p.later(a, late.Head, part)
 	}
 	return p.finish(ctx)
 }

@@ -572,3 +572,27 @@ func (s *stopping) Save(ctx context.Context, position bson.Raw, counts map[strin
 	}
 	return nil
 }
+
+// TestLongHistoryIsReadPageByPage verifies an aggregate whose events do not fit into a
+// batch, between two others.
+func TestLongHistoryIsReadPageByPage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, definitions["that keeps its documents"], true)
+	w.page = 512
+	for id, events := range map[string]int{"a": 3, "b": 4200, "c": 3} {
+		for range events {
+			w.append(id, "Set", "A", events, 0)
+		}
+	}
+	w.settle()
+	found, counts := w.verifyStill()
+	if len(found) > 0 || counts[verify.CountAggregates] != 3 {
+		t.Errorf("found %v, counts %v", found, counts)
+	}
+	w.change("b", func(d bson.D) bson.D { return set(d, "n", int64(1)) }, "")
+	w.change("c", func(d bson.D) bson.D { return set(d, "n", int64(1)) }, "")
+	found, _ = w.verifyStill()
+	if len(found) != 2 || found["b"].Kind != verify.Different || found["b"].Head != 4200 || found["c"].Kind != verify.Different {
+		t.Errorf("found %v", found)
+	}
+}

@@ -39,6 +39,10 @@ type world struct {
 	time    time.Time
 	put     []verify.Finding
 	calls   int
+	// page is how many events a page has; 3 if it is less.
+	page int
+	// from is the event store, if that is not the world's own.
+	from verify.Events
 	// still says that waiting does not let the live writers finish.
 	still bool
 }
@@ -327,7 +331,7 @@ type memoryCursor struct {
 
 func (c *memoryCursor) Next(context.Context) ([]bson.Raw, error) {
 	c.w.step()
-	const page = 3
+	page := max(3, c.w.page)
 	var found []bson.Raw
 	for _, ev := range c.w.all(c.from, c.until) {
 		if c.last != nil && (ev.AggregateID < c.last.AggregateID || ev.AggregateID == c.last.AggregateID && ev.EventID <= c.last.EventID) {
@@ -382,12 +386,12 @@ func (w *world) Read(document bson.Raw) (event.Event, error) {
 	return w.reader.Read(canonical)
 }
 
-func (w *world) Known(_ context.Context, ids []string) (map[string]bson.RawValue, error) {
+func (w *world) Known(_ context.Context, ids []string) (map[string][]bson.RawValue, error) {
 	w.step()
-	known := map[string]bson.RawValue{}
+	known := map[string][]bson.RawValue{}
 	for _, id := range ids {
 		if events := w.store[id]; len(events) > 0 {
-			known[id] = events[0].RawAggregateID
+			known[id] = []bson.RawValue{events[0].RawAggregateID}
 		}
 	}
 	return known, nil
@@ -501,10 +505,18 @@ func (f fold) Add(events []*event.Event) error {
 
 func (f fold) State() bson.Raw { return f.Accumulator.State() }
 
+// cmpEvents is the first event store unless that is nil.
+func cmpEvents(first, second verify.Events) verify.Events {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
 // worker is one that verifies the world. While it waits, live writers finish.
 func (w *world) worker() *verify.Worker {
 	worker := verify.NewWorker(verify.Options{
-		Events: w, Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Ranges: 3,
+		Events: cmpEvents(w.from, w), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Ranges: 3,
 		Subject: func(context.Context, string, int64) (verify.Subject, error) {
 			return verify.Subject{
 				Unit:     w.unit(""),

@@ -1,0 +1,110 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+)
+
+// mergePage is how many events of several histories are given at once.
+const mergePage = 500
+
+// readFrom gives the events of the aggregate from one id to another, in parts. An event
+// that breaks the contract is left out: nobody can project it. Histories of ids that
+// differ in their type alone are one history.
+func (w *Worker) readFrom(ctx context.Context, a *aggregate, from, to int64, each func([]*event.Event)) error {
+	if from > to {
+		return nil
+	}
+	var all []*reading
+	defer func() {
+		for _, r := range all {
+			r.close(ctx)
+		}
+	}()
+	for _, raw := range a.raw {
+		r, err := w.read(ctx, raw, from)
+		if err != nil {
+			return fmt.Errorf("read the events of %s: %w", a.id, err)
+		}
+		all = append(all, r)
+	}
+	var page []*event.Event
+	for {
+		var first *reading
+		for _, r := range all {
+			ev, err := r.peek(ctx)
+			if err != nil {
+				return fmt.Errorf("read the events of %s: %w", a.id, err)
+			}
+			if ev != nil && ev.EventID <= to && (first == nil || ev.EventID < first.page[0].EventID) {
+				first = r
+			}
+		}
+		if first == nil || len(page) == mergePage {
+			if len(page) > 0 {
+				each(page)
+			}
+			page = nil
+		}
+		if first == nil {
+			return nil
+		}
+		page = append(page, first.page[0])
+		first.page = first.page[1:]
+	}
+}
+
+// reading reads one history.
+type reading struct {
+	events Events
+	// cursor is nil after the end.
+	cursor eventstore.Cursor
+	page   []*event.Event
+}
+
+// read begins to read a history at an event id.
+func (w *Worker) read(ctx context.Context, raw bson.RawValue, from int64) (*reading, error) {
+	t, id, err := bson.MarshalValue(from)
+	if err != nil {
+		return nil, fmt.Errorf("encode an event id: %w", err)
+	}
+	first := eventstore.Position{AggregateID: raw, EventID: bson.RawValue{Type: t, Value: id}}
+	cursor, err := w.options.Events.Open(ctx, first, eventstore.After(raw), bson.Timestamp{})
+	return &reading{events: w.options.Events, cursor: cursor}, err
+}
+
+// peek gives the next event without taking it; nil after the last.
+func (r *reading) peek(ctx context.Context) (*event.Event, error) {
+	for len(r.page) == 0 {
+		if r.cursor == nil {
+			return nil, nil
+		}
+		documents, err := r.cursor.Next(ctx)
+		if errors.Is(err, eventstore.ErrEnd) {
+			r.close(ctx)
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, document := range documents {
+			if ev, err := r.events.Read(document); err == nil {
+				r.page = append(r.page, &ev)
+			}
+		}
+	}
+	return r.page[0], nil
+}
+
+func (r *reading) close(ctx context.Context) {
+	if r.cursor != nil {
+		_ = r.cursor.Close(context.WithoutCancel(ctx))
+		r.cursor = nil
+	}
+}
