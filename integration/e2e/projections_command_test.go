@@ -107,6 +107,9 @@ func TestProjectionsAreListedRebuiltAndDropped(t *testing.T) {
 		t.Errorf("with another definition: %s", got)
 	}
 
+	if _, stderr := s.projectorCommand(1, "projections", "rebuild", "old", "--yes"); !strings.Contains(stderr, "projection old is retired") {
+		t.Errorf("a rebuild of a retired projection: %s", stderr)
+	}
 	s.projectorCommand(2, "projections", "drop", "old", "--yes")
 	if _, stderr := s.projectorCommand(1, "projections", "drop", "users", "--yes", "--why=x"); !strings.Contains(stderr, "projection users is not retired") {
 		t.Errorf("a drop of a projection in use: %s", stderr)

@@ -113,6 +113,9 @@ func (c *projectionsRebuildCommand) declared(e *environment) (*generation.Defini
 
 // plan says what a rebuild does to an entry, and gives the changed one.
 func (c *projectionsRebuildCommand) plan(e *generation.Entry, declared *generation.Definition, by generation.Author) (what string, next *generation.Entry, err error) {
+	if e.RetiredAt != nil {
+		return "", nil, fmt.Errorf("projection %s is retired: it is built again as soon as a pod declares it", c.Name)
+	}
 	definition := declared
 	switch {
 	case definition != nil:

@@ -19,6 +19,13 @@
 //		os.Exit(app.Main(users))
 //	}
 //
+// # Commands
+//
+// Main runs the service, or the command that the arguments name. Each command is a struct
+// in a file of its own, command_NAME.go, and a field of commands. It says which parts of
+// the configuration it needs, and only those are validated. Commands change what is
+// stored, and the pods act on that; no command talks to a pod.
+//
 // # How it ends
 //
 // When the context of Run ends, nothing more is accepted; what has been received is
