@@ -106,15 +106,21 @@ func (r *release) notes(notes string) {
 	}
 	for _, command := range commands {
 		args := strings.Fields(command[1])
-		verb := slices.IndexFunc(args, func(arg string) bool { return arg == "get" || arg == "logs" })
+		verb := slices.IndexFunc(args, func(arg string) bool {
+			return arg == "get" || arg == "logs" || arg == "exec" && args[len(args)-1] == "list"
+		})
 		if verb < 0 {
 			r.t.Errorf("the notes ask for something else than to look: kubectl %s", command[1])
 			continue
 		}
-		if args[verb] == "logs" {
-			// Whose logs they are.
+		// These pods run nothing: only whose logs are read, and where commands run, is
+		// looked up. Package cluster runs the commands.
+		switch args[verb] {
+		case "logs":
 			selector := slices.Index(args, "-l")
 			args = append(args[:verb:verb], "get", "pods", "-l", args[selector+1])
+		case "exec":
+			args = append(args[:verb:verb], "get", args[verb+1])
 		}
 		if answer := kubectl(r.t, append(args, "--output", "name")...); strings.TrimSpace(answer) == "" {
 			r.t.Errorf("kubectl %s finds nothing", command[1])
