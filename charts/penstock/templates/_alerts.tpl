@@ -225,6 +225,20 @@ cluster: {{ . | quote }}
   annotations:
     summary: A job makes no progress.
     description: {{ `A job of kind {{ $labels.kind }} has made no progress for {{ $value | humanizeDuration }}.` | quote }}
+- alert: PenstockProjectorRebuildFailed
+  expr: max by (projection) (penstock_projector_generation_building{ {{- $pods }}, state="failed"}) > 0
+  for: 1m
+  labels: {severity: warning}
+  annotations:
+    summary: The rebuild of a projection has failed.
+    description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} could not be built. The read models before it stay in use.` | quote }}
+- alert: PenstockProjectorRebuildWaits
+  expr: max by (projection) (penstock_projector_generation_building{ {{- $pods }}, state="verifying"}) > 0
+  for: 1h
+  labels: {severity: warning}
+  annotations:
+    summary: A rebuilt projection does not go live.
+    description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} has been verified for an hour. The read models before it stay in use.` | quote }}
 - alert: PenstockProjectorEventsLost
   expr: sum by (projection) (increase(penstock_projector_reconciled_aggregates_total{ {{- $pods -}} }[15m])) > 0
   labels: {severity: warning}
