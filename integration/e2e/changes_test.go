@@ -1,0 +1,310 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// tally declares a projection that counts its aggregates' events times a factor, and says
+// the factor. Documents of two definitions are told apart by it.
+func tally(name, collection string, factor int) string {
+	return fmt.Sprintf("  - {name: %s, collection: %s, on: {Counted: {inc: {n: payload.n * %d}, set: {factor: \"%d\"}}}}\n", name, collection, factor, factor)
+}
+
+// tallies is a scenario whose projections change.
+type tallies struct {
+	*scenario
+	// next is the last event of each of the aggregates.
+	next int64
+}
+
+const tallied = 60
+
+func newTallies(t *testing.T, declared string, env ...string) *tallies {
+	t.Helper()
+	return &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "tallies", Projections: []byte("projections:\n" + declared)}, harness.TopicOptions{}, env...)}
+}
+
+// declare lets the processes that are started from now on have these projections, and
+// gives their file.
+func (s *tallies) declare(declared string, env ...string) (path string) {
+	s.t.Helper()
+	path = filepath.Join(s.t.TempDir(), "projections.yaml")
+	if err := os.WriteFile(path, []byte("projections:\n"+declared), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.SetEnv(append(env, "PENSTOCK_PROJECTIONS="+path)...)
+	return path
+}
+
+// store stores the next event of every aggregate, so many times.
+func (s *tallies) store(times int) {
+	s.t.Helper()
+	for range times {
+		s.next++
+		var events []workload.Event
+		for i := range tallied {
+			events = append(events, counted(fmt.Sprint("a-", i), s.next, bson.D{{Key: "n", Value: int64(1)}}))
+		}
+		s.insert(events...)
+	}
+}
+
+// document is a read model of a tally.
+type document struct {
+	N, Factor, LastEventID int64
+	LastGeneration         int64
+}
+
+// read reads a collection at one moment.
+func (s *tallies) read(ctx context.Context, collection string) ([]document, error) {
+	cursor, err := s.models.Collection(collection).Find(ctx, bson.D{}, options.Find().SetBatchSize(10*tallied))
+	if err != nil {
+		return nil, err
+	}
+	var all []document
+	return all, cursor.All(ctx, &all)
+}
+
+// complete waits until a collection has every aggregate at its last event.
+func (s *tallies) complete(collection string, factor int64) {
+	s.t.Helper()
+	s.await(fmt.Sprintf("collection %s complete with factor %d at event %d", collection, factor, s.next), func() bool {
+		all, err := s.read(s.t.Context(), collection)
+		for _, d := range all {
+			if d.Factor != factor || d.LastEventID != s.next || d.N != factor*s.next {
+				return false
+			}
+		}
+		return err == nil && len(all) == tallied
+	})
+}
+
+// entry is what the catalog has of a projection.
+type entry struct {
+	Live *struct {
+		Generation int64
+		Collection string
+	}
+	Building *struct {
+		Generation int64
+		State      string
+		Reason     string
+		Shadow     string
+	}
+	RetiredAt *time.Time
+	Garbage   []struct{ Removed *time.Time }
+}
+
+func (s *tallies) entry(name string) entry {
+	s.t.Helper()
+	var e entry
+	_ = s.state.Collection("projections").FindOne(s.t.Context(), bson.D{{Key: "_id", Value: name}}).Decode(&e)
+	return e
+}
+
+// live waits until a generation is live and nothing else is built.
+func (s *tallies) live(name string, generation int64) {
+	s.t.Helper()
+	s.await(fmt.Sprintf("generation %d of %s live", generation, name), func() bool {
+		e := s.entry(name)
+		return e.Live != nil && e.Live.Generation == generation && e.Building == nil
+	})
+}
+
+// reaches waits until the building generation of tallies is in a state, or has gone
+// through it.
+func (s *tallies) reaches(state string) {
+	s.t.Helper()
+	s.await("tallies is "+state, func() bool {
+		e := s.entry("tallies")
+		return e.Building != nil && e.Building.State == state || e.Building == nil && e.Live != nil
+	})
+}
+
+// watch reads a collection again and again until the result is called: readers always see
+// every aggregate, with documents of one definition alone, each of which is the fold of
+// its events.
+func (s *tallies) watch(collection string) (end func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var watching sync.WaitGroup
+	reads := 0
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			all, err := s.read(ctx, collection)
+			if err != nil {
+				continue // the collection was renamed in between, or ctx has ended
+			}
+			reads++
+			if len(all) != tallied {
+				s.t.Errorf("a reader saw %d of %d documents", len(all), tallied)
+				return
+			}
+			for _, d := range all {
+				if d.Factor != all[0].Factor || d.N != d.Factor*d.LastEventID {
+					s.t.Errorf("a reader saw %+v beside %+v", d, all[0])
+					return
+				}
+			}
+		}
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+		s.t.Logf("readers looked %d times", reads)
+	}
+}
+
+// TestProjectionChangesInARollingUpdateUnderLoad holds that a changed projection is built
+// while old and new pods project live events, that readers see the old documents or the
+// new ones and never a mixture, and that pods may be killed in every state of it.
+func TestProjectionChangesInARollingUpdateUnderLoad(t *testing.T) {
+	inParallel(t)
+	s := newTallies(t, tally("tallies", "tallies", 1), "PENSTOCK_REFOLD_RATE=400")
+	s.start(1, 2)
+	s.store(3)
+	s.complete("tallies", 1)
+	end := s.watch("tallies")
+
+	s.declare(tally("tallies", "tallies", 2), "PENSTOCK_REFOLD_RATE=400")
+	fresh := []*harness.Process{s.startProjector(2), s.startProjector(3)}
+	s.reaches("building")
+	s.store(1)
+	fresh[0].Kill()
+	s.reaches("verifying")
+	s.store(1)
+	s.reaches("promoting")
+	for _, process := range s.Running() {
+		if strings.HasPrefix(process.Name, "projector") {
+			process.Kill() // the coordinator among them
+		}
+	}
+	s.startProjector(4)
+	s.startProjector(5)
+	s.store(1)
+	s.live("tallies", 2)
+	s.store(1)
+	s.complete("tallies", 2)
+	end()
+	s.await("the data of the first generation removed", func() bool {
+		e := s.entry("tallies")
+		return len(e.Garbage) == 1 && e.Garbage[0].Removed != nil
+	})
+	if sum := s.metric("projector-4", "penstock_projector_generation_live", "projection", "tallies"); sum != 2 {
+		t.Errorf("the metric shows generation %v", sum)
+	}
+}
+
+// TestProjectionsAreAddedRenamedAndRetired holds that a new projection gets its history,
+// that nobody sees it before it is whole, and that a renamed one takes its predecessor's
+// collection over when no pod declares that any more.
+func TestProjectionsAreAddedRenamedAndRetired(t *testing.T) {
+	inParallel(t)
+	first, added := tally("tallies", "tallies", 1), tally("totals", "totals", 3)
+	s := newTallies(t, first)
+	s.start(1, 1)
+	s.store(3)
+	s.complete("tallies", 1)
+	if e := s.entry("tallies"); e.Live == nil || e.Live.Generation != 1 || e.Building != nil {
+		t.Errorf("over an empty event store the first generation was not live at once: %+v", e)
+	}
+
+	s.declare(first + added)
+	old, second := s.Running(), s.startProjector(1)
+	s.await("totals visible", func() bool {
+		all, err := s.read(t.Context(), "totals")
+		if err == nil && len(all) > 0 && len(all) != tallied {
+			t.Fatalf("readers see %d documents of a new projection", len(all))
+		}
+		return len(all) == tallied
+	})
+	s.live("totals", 1)
+	s.store(1)
+	s.complete("totals", 3)
+	s.complete("tallies", 1)
+
+	s.declare(first + tally("sums", "totals", 5))
+	s.startProjector(2)
+	for _, process := range append(old, second) {
+		if strings.HasPrefix(process.Name, "projector") {
+			s.stopped(process)
+		}
+	}
+	end := s.watch("totals")
+	s.live("sums", 1)
+	end()
+	s.store(1)
+	s.complete("totals", 5)
+	if e := s.entry("totals"); e.RetiredAt == nil || e.Live != nil {
+		t.Errorf("the predecessor is %+v", e)
+	}
+}
+
+// TestDefinitionChangesAgainAndRollsBack holds that a definition which changes while it is
+// built supersedes the build, and that a rollback builds the first definition again.
+func TestDefinitionChangesAgainAndRollsBack(t *testing.T) {
+	inParallel(t)
+	s := newTallies(t, tally("tallies", "tallies", 1))
+	s.start(1, 1)
+	s.store(5)
+	s.complete("tallies", 1)
+	end := s.watch("tallies")
+
+	s.declare(tally("tallies", "tallies", 2), "PENSTOCK_REFOLD_RATE=5")
+	slow := s.startProjector(1)
+	s.reaches("building")
+	s.declare(tally("tallies", "tallies", 3))
+	third := s.startProjector(2)
+	s.await("the second definition superseded", func() bool {
+		e := s.entry("tallies")
+		return e.Building != nil && e.Building.Generation == 3 || e.Live.Generation == 3
+	})
+	s.stopped(slow)
+	s.live("tallies", 3)
+	s.store(1)
+	s.complete("tallies", 3)
+
+	// The pod with the first file still runs: now it is a rollback.
+	s.stopped(third)
+	s.live("tallies", 4)
+	s.store(1)
+	s.complete("tallies", 1)
+	end()
+	s.await("the shadow of the superseded build dropped", func() bool {
+		names, err := s.models.ListCollectionNames(t.Context(), bson.D{{Key: "name", Value: bson.Regex{Pattern: "generation"}}})
+		return err == nil && len(names) == 0
+	})
+}
+
+// TestChangedProjectionIsRefusedUntilTheCommand holds that with PENSTOCK_ON_CHANGE=refuse
+// a changed projection ends the projector with the difference, and that the command that
+// it names starts the rebuild.
+func TestChangedProjectionIsRefusedUntilTheCommand(t *testing.T) {
+	inParallel(t)
+	s := newTallies(t, tally("tallies", "tallies", 1))
+	s.start(1, 1)
+	s.store(2)
+	s.complete("tallies", 1)
+	file := s.declare(tally("tallies", "tallies", 2), "PENSTOCK_ON_CHANGE=refuse")
+	s.refused(s.startProjector(1), "PENSTOCK_ON_CHANGE=refuse", "- on Counted inc n: payload.n*1", "+ on Counted inc n: payload.n*2", "projector projections rebuild tallies")
+	if e := s.entry("tallies"); e.Building != nil {
+		t.Fatalf("the refused projector has begun a rebuild: %+v", e.Building)
+	}
+	s.projectorCommand(0, "projections", "rebuild", "tallies", "--yes", "--why=tested", "--projections="+file)
+	s.startProjector(2)
+	s.live("tallies", 2)
+	s.store(1)
+	s.complete("tallies", 2)
+}
