@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding"
 	"fmt"
 	"reflect"
 	"slices"
@@ -148,7 +149,7 @@ func try(flag *kong.Flag, text string) string {
 	err := flag.Parse(kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text}), scratch)
 	flag.Set = set
 	if err != nil {
-		return mismatch(flag, err)
+		return mismatch(flag, text, err)
 	}
 	if flag.Enum == "" {
 		return ""
@@ -167,8 +168,14 @@ func try(flag *kong.Flag, text string) string {
 }
 
 // mismatch says in an operator's words why a value is not of the flag's type.
-func mismatch(flag *kong.Flag, err error) string {
+func mismatch(flag *kong.Flag, value string, err error) string {
 	t := flag.Target.Type()
+	if reader, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler); ok {
+		// It knows best what it reads.
+		if err := reader.UnmarshalText([]byte(value)); err != nil {
+			return err.Error()
+		}
+	}
 	if t == reflect.TypeFor[time.Duration]() {
 		return "not a duration: write a number with its unit, such as 500ms, 15s or 2m"
 	}

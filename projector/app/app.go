@@ -21,7 +21,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
-	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/guard"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -251,12 +250,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 			return nil, nil, err
 		}
 		group.Go(func() error { return counter.Run(ctx) })
-		deadLetters, err := deadletter.New(deadletter.Options{
-			Dial:       deadletter.Subscription(subscription).Dial,
-			Interval:   c.Backlog.Interval,
-			Registerer: p.registry,
-			Logger:     p.logger,
-		})
+		deadLetters, err := p.deadLetters(subscription)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -272,6 +266,13 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	past.runner = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: workers, Holder: pod, Away: away, Logger: p.logger})
 	past.coordinator = p.coordinator(s, past, parked)
+	if c.History.Reconcile > 0 {
+		reconciler, err := p.reconciler(s, past, engine, parked, reader, subscription)
+		if err != nil {
+			return nil, nil, err
+		}
+		group.Go(func() error { return reconciler.Run(ctx) })
+	}
 	group.Go(func() error { return past.jobs.Run(ctx) })
 	group.Go(func() error { return loader.Run(ctx) })
 	group.Go(func() error { return writer.Run(ctx) })

@@ -63,6 +63,7 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		"PENSTOCK_BACKLOG_LIMIT":     "0",
 		"PENSTOCK_REFOLD_RATE":       "-1",
 		"PENSTOCK_VERIFY_SAMPLE":     "1.5",
+		"PENSTOCK_RECONCILE":         "9s",
 		"PENSTOCK_ADMIN_ADDRESS":     "nowhere",
 		"PENSTOCK_QUERY_ADDRESS":     "8081",
 		"PENSTOCK_DRAIN_TIMEOUT":     "1ms",
@@ -77,7 +78,7 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		"MONGODB_URI", "AZURE_SERVICEBUS_NAMESPACE", "AZURE_SERVICEBUS_TOPIC_NAME", "AZURE_SERVICEBUS_SUBSCRIPTION_NAME",
 		"PENSTOCK_PROJECTIONS", "PENSTOCK_SESSIONS", "PENSTOCK_CONNECTIONS", "PENSTOCK_SESSION_HOLD", "PENSTOCK_RECEIVER", "PENSTOCK_SEQUENCE",
 		"PENSTOCK_BATCH_SIZE", "PENSTOCK_ADOPT_READ_MODELS", "PENSTOCK_LOAD_BYTES", "PENSTOCK_FLUSH_INTERVAL", "PENSTOCK_FAILURE_LIMIT", "PENSTOCK_GAP_PATIENCE", "PENSTOCK_PARK_AFTER", "PENSTOCK_BUFFER_BYTES",
-		"PENSTOCK_SESSION_TENURE", "PENSTOCK_BACKLOG_INTERVAL", "PENSTOCK_BACKLOG_LIMIT", "PENSTOCK_REFOLD_RATE", "PENSTOCK_VERIFY_SAMPLE", "PENSTOCK_ADMIN_ADDRESS", "PENSTOCK_QUERY_ADDRESS", "PENSTOCK_DRAIN_TIMEOUT", "PENSTOCK_FIELD_EVENT_ID", "PENSTOCK_STATE_DATABASE",
+		"PENSTOCK_SESSION_TENURE", "PENSTOCK_BACKLOG_INTERVAL", "PENSTOCK_BACKLOG_LIMIT", "PENSTOCK_REFOLD_RATE", "PENSTOCK_VERIFY_SAMPLE", "PENSTOCK_RECONCILE", "PENSTOCK_ADMIN_ADDRESS", "PENSTOCK_QUERY_ADDRESS", "PENSTOCK_DRAIN_TIMEOUT", "PENSTOCK_FIELD_EVENT_ID", "PENSTOCK_STATE_DATABASE",
 	} {
 		if !strings.Contains(problems, "- "+variable+" ") {
 			t.Errorf("%s is not among the problems", variable)
@@ -154,6 +155,24 @@ func TestInferringEventsNeedsTheEventStoreAlone(t *testing.T) {
 		err := cli.Parse(&c, cli.Info{Name: "projector"}, []string{"--infer-events=" + arg}, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, io.Discard, &problems)
 		if (err == nil) != (want == "") || !strings.Contains(problems.String(), want) {
 			t.Errorf("--infer-events %s: %v, %s", arg, err, problems.String())
+		}
+	}
+}
+
+func TestReconcileIsAnIntervalOrOff(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]config.Interval{"": config.Interval(time.Hour), "off": 0, "90s": config.Interval(90 * time.Second)} {
+		env := minimal()
+		env["PENSTOCK_RECONCILE"] = value
+		if c, problems, err := parse(env); err != nil || c.History.Reconcile != want {
+			t.Errorf("%q: %v, %v, %s", value, c.History.Reconcile, err, problems)
+		}
+	}
+	for _, value := range []string{"0", "0s", "-1h", "hourly", "60"} {
+		env := minimal()
+		env["PENSTOCK_RECONCILE"] = value
+		if _, problems, err := parse(env); err == nil || !strings.Contains(problems, "not an interval: use off") {
+			t.Errorf("%q: %v, %s", value, err, problems)
 		}
 	}
 }

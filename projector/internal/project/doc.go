@@ -109,7 +109,7 @@
 // that starts after that, and finds no aggregate behind its head, therefore completes it:
 // a batch that still defers has only events that the event store had before.
 //
-// A track is one target's part of a batch. It holds its projection's gate open from before
+// A track is one target's part of a batch. It is inside its projection's gate from before
 // it loads until its writes are answered. Pause closes the gate and waits for
 // those inside; other projections go on. A track that enters and finds its target replaced
 // leaves its units pending ([model.ErrSuperseded]), and so does one that waits at the gate

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// The broker's reasons for dead letters:
+// https://learn.microsoft.com/azure/service-bus-messaging/service-bus-dead-letter-queues
+const (
+	deadDeliveries = "MaxDeliveryCountExceeded"
+	deadExpired    = "TTLExpiredException"
+)
+
+// healable are the reasons of dead letters whose events the event store has: those of the
+// broker, and those of parked aggregates.
+func healable() []string { return append(reasons(), deadDeliveries, deadExpired) }
+
+// deadReasons are all that services and broker dead-letter a message for.
+func deadReasons() []string { return append(healable(), drain.ReasonInvalidMessageFormat) }
+
+// deadLetters makes the counter of dead letters.
+func (p *Projector) deadLetters(subscription drain.Subscription) (*deadletter.Counter, error) {
+	return deadletter.New(deadletter.Options{
+		Dial:       deadletter.Subscription(subscription).Dial,
+		Interval:   p.config.Backlog.Interval,
+		Reasons:    deadReasons(),
+		Registerer: p.registry,
+		Logger:     p.logger,
+	})
+}
+
+// applier brings the aggregates of dead letters up to date.
+type applier struct {
+	targets func() []project.Target
+	resume  func(ctx context.Context, s project.Suspended) (project.Resumed, error)
+	parked  interface {
+		Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
+	}
+}
+
+var _ deadletter.Applier = applier{}
+
+// Apply folds the aggregate from the event store in every target that it concerns. What
+// is parked stays so: the parked list decides when it is tried again. What the event
+// store does not have stays in the queue, and so does an event that its sequence does not
+// lead to.
+func (a applier) Apply(ctx context.Context, of deadletter.Aggregate, eventID int64) (bool, error) {
+	var concerned []project.Target
+	var units []model.Unit
+	for _, t := range a.targets() {
+		if kind := t.Projection.AggregateType(); kind == "" || kind == of.Type {
+			concerned = append(concerned, t)
+			units = append(units, model.Unit{Projection: t.Projection.Name(), Generation: t.Generation, Collection: t.Collection, AggregateID: of.ID})
+		}
+	}
+	positions, err := a.parked.Parked(ctx, units)
+	if err != nil {
+		return false, err
+	}
+	for i, t := range concerned {
+		if positions[i] != (model.Position{}) {
+			return false, nil
+		}
+		has, err := a.fold(ctx, t, of, eventID)
+		if !has || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// fold takes one target up to the event.
+func (a applier) fold(ctx context.Context, t project.Target, of deadletter.Aggregate, eventID int64) (bool, error) {
+	for last := int64(-1); ; {
+		resumed, err := a.resume(ctx, project.Suspended{
+			Projection: t.Projection.Name(), Generation: t.Generation,
+			AggregateID: of.ID, RawAggregateID: of.Raw, Head: eventID,
+		})
+		if err != nil || resumed.Watermark >= eventID {
+			return err == nil, err
+		}
+		stuck := resumed.Watermark <= last
+		if cause := resumed.Cause; cause != nil {
+			if cause.Reason == project.ReasonUnavailable {
+				return false, cause
+			}
+			stuck = true
+		}
+		if stuck {
+			return false, nil
+		}
+		last = resumed.Watermark
+	}
+}

@@ -1,0 +1,111 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
+	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// sweepGrace is how long an aggregate may be behind the event store before a sweep folds
+// it: the topic takes its time. A shorter interval has a shorter grace.
+const sweepGrace = 30 * time.Second
+
+// reconciler makes what lets the read models converge whatever the broker does.
+func (p *Projector) reconciler(s *stores, h *history, engine *project.Engine, parked *park.Store, reader *event.Reader, subscription drain.Subscription) (*reconcile.Reconciler, error) {
+	healer, err := deadletter.NewHealer(deadletter.HealerOptions{
+		Dial:       deadletter.Subscription(subscription).Dial,
+		Applier:    applier{engine.Targets, engine.Resume, parked},
+		Reader:     reader,
+		Reasons:    healable(),
+		Registerer: p.registry,
+		Logger:     p.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	interval := time.Duration(p.config.History.Reconcile)
+	return reconcile.New(reconcile.Options{
+		Interval: interval,
+		Records:  reconcile.NewStore(s.state(), pipelineID(p.config), h.pod),
+		Sweeps: sweeps{
+			jobs: h.jobs, who: "reconciler on " + h.pod, grace: min(sweepGrace, interval),
+			sequence: event.Sequence(p.config.Projections.Sequence),
+			live:     func() []liveProjection { return liveProjections(h.follower.Projections()) },
+		},
+		DeadLetters: healer,
+		Registerer:  p.registry,
+		Logger:      p.logger,
+	})
+}
+
+// sweeps makes jobs the reconciler's sweeps.
+type sweeps struct {
+	jobs *job.Store
+	// live gives the projections as the catalog has them.
+	live func() []liveProjection
+	// who is this process, for those who list jobs.
+	who string
+	// grace is how long an aggregate may be behind.
+	grace time.Duration
+	// sequence is what the event store promises. If ids have no holes, the watermark tells
+	// which events a read model has, and a job of kind sweep compares it with the last event.
+	// If they only increase, an event may have been skipped below the watermark. Only its
+	// effect is missing, so the read models are verified, and repaired.
+	sequence event.Sequence
+}
+
+var _ reconcile.Sweeps = sweeps{}
+
+// Live leaves out the projections that are only being built.
+func (s sweeps) Live(context.Context) ([]reconcile.Projection, error) {
+	var live []reconcile.Projection
+	for _, p := range s.live() {
+		if !p.building {
+			live = append(live, reconcile.Projection{Name: p.name, Generation: max(p.unit.Generation, first)})
+		}
+	}
+	return live, nil
+}
+
+func (s sweeps) Start(ctx context.Context, id string, p reconcile.Projection) error {
+	kind, params := job.Sweep, any(refoldParams{GraceMillis: s.grace.Milliseconds()})
+	if s.sequence == event.SequenceIncreasing {
+		kind, params = job.Verify, verify.Params{Repair: true, GraceMillis: s.grace.Milliseconds()}
+	}
+	raw, err := bson.Marshal(params)
+	if err != nil {
+		return fmt.Errorf("encode the parameters of job %s: %w", id, err)
+	}
+	_, err = s.jobs.Create(ctx, job.Job{
+		ID: id, Kind: kind, Projection: p.Name, Generation: p.Generation, Params: raw,
+		Who: s.who, Why: "PENSTOCK_RECONCILE",
+	})
+	return err
+}
+
+func (s sweeps) Progress(ctx context.Context, id string) (reconcile.Progress, error) {
+	j, err := s.jobs.Get(ctx, id)
+	if errors.Is(err, job.ErrNotFound) {
+		return reconcile.Progress{Unknown: true}, nil
+	}
+	if err != nil {
+		return reconcile.Progress{}, fmt.Errorf("read job %s: %w", id, err)
+	}
+	return reconcile.Progress{
+		Ended: j.State.Ended(), Failed: j.State != job.Done, Reason: j.Reason,
+		Folded: j.Counts[refold.CountBehind] + j.Counts[verify.CountRepaired],
+	}, nil
+}
