@@ -308,3 +308,20 @@ func TestChangedProjectionIsRefusedUntilTheCommand(t *testing.T) {
 	s.store(1)
 	s.complete("tallies", 2)
 }
+
+// TestTwoRebuildsAtOnceOverAnEmptyEventStore holds that rebuilds end that have nothing to
+// build, two of them beside each other, and that both projections then follow live events.
+func TestTwoRebuildsAtOnceOverAnEmptyEventStore(t *testing.T) {
+	inParallel(t)
+	s := newTallies(t, tally("tallies", "tallies", 1)+tally("totals", "totals", 1))
+	s.start(1, 1)
+	s.live("tallies", 1)
+	s.live("totals", 1)
+	s.declare(tally("tallies", "tallies", 2) + tally("totals", "totals", 3))
+	s.startProjector(1)
+	s.live("tallies", 2)
+	s.live("totals", 2)
+	s.store(2)
+	s.complete("tallies", 2)
+	s.complete("totals", 3)
+}
