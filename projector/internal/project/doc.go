@@ -34,6 +34,13 @@
 // A document comes into being with the first value that an operator stores in it,
 // and goes with delete; it may come again.
 //
+// # Definitions
+//
+// [Projection.Definition] is the canonical text of a declaration, and its hash tells
+// whether two declarations fold the same events alike. The text is enough to compile a
+// declared projection ([Compile]). A schema of the section events is part of it only where
+// it makes CEL choose another operator than it would without the schema.
+//
 // # Expressions
 //
 // Right-hand sides are CEL. The variables:
