@@ -239,6 +239,15 @@ cluster: {{ . | quote }}
   annotations:
     summary: A rebuilt projection does not go live.
     description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} has been verified for an hour. The read models before it stay in use.` | quote }}
+{{- if ne (default "" .root.Values.projector.history.reconcile) "off" }}
+- alert: PenstockProjectorNotVerified
+  expr: time() - max by (projection) (penstock_projector_verified_through_timestamp_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.verifiedAgeSeconds }}
+  for: 5m
+  labels: {severity: warning}
+  annotations:
+    summary: Read models are not compared with the event store.
+    description: {{ `The last complete comparison of projection {{ $labels.projection }} with the event store began {{ $value | humanizeDuration }} ago.` | quote }}
+{{- end }}
 - alert: PenstockProjectorEventsLost
   expr: sum by (projection) (increase(penstock_projector_reconciled_aggregates_total{ {{- $pods -}} }[15m])) > 0
   labels: {severity: warning}

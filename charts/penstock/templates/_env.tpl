@@ -125,6 +125,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_ADOPT_READ_MODELS" $own.projections.adopt)
   (list "PENSTOCK_SEQUENCE" .Values.events.sequence)
   (list "PENSTOCK_ON_CHANGE" $own.projections.onChange)
+  (list "PENSTOCK_RECONCILE" $own.history.reconcile)
   (list "PENSTOCK_VERIFY_SAMPLE" $own.history.verifySample)
   (list "PENSTOCK_FAILURE_LIMIT" $own.projections.failureLimit)
   (list "PENSTOCK_BATCH_SIZE" $own.batchSize)
