@@ -84,7 +84,7 @@ func (c *verifyCommand) run(ctx context.Context, e *environment) error {
 		return err
 	}
 	defer s.close(ctx, e.logger)
-	d := newDefinitions(s, e.projections)
+	d := newCommandDefinitions(s, e.config, e.projections)
 	names := c.Projection
 	if len(names) == 0 {
 		for _, p := range e.projections {

@@ -57,13 +57,19 @@ func (p *Projector) places(s *stores, cluster mongox.Cluster) []ownership.Place 
 
 // pipelineOf is what a pipeline is known by.
 func pipelineOf(c config.Config) []ownership.Field {
-	bus, events := c.ServiceBus, c.MongoDB.Events()
+	bus := c.ServiceBus
 	return []ownership.Field{
 		{Name: "Service Bus namespace", Value: strings.ToLower(bus.Host())},
 		{Name: "topic", Value: strings.ToLower(bus.Topic)},
 		{Name: "subscription", Value: strings.ToLower(bus.Subscription)},
-		{Name: "event store", Value: events.Database + "." + events.Collection},
+		{Name: "event store", Value: eventStoreName(c)},
 	}
+}
+
+// eventStoreName is the event store's part of a pipeline's name.
+func eventStoreName(c config.Config) string {
+	events := c.MongoDB.Events()
+	return events.Database + "." + events.Collection
 }
 
 // pipelineID is the pipeline in one text, for the catalog and the registry.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -27,11 +28,26 @@ import (
 type definitions struct {
 	catalog  *mongo.Collection
 	declared []*Projection
+	// mine reports whether a projection of that pipeline has the event store of this
+	// process. Two pipelines can share the catalog, and each has its own events.
+	mine func(pipeline string) bool
 }
 
-func newDefinitions(s *stores, declared []*Projection) *definitions {
-	return &definitions{generation.Open(s.state(), generation.CatalogName), declared}
+// newDefinitions makes the definitions of a pod, which works for its own pipeline only.
+func newDefinitions(s *stores, c config.Config, declared []*Projection) *definitions {
+	own := pipelineID(c)
+	return &definitions{generation.Open(s.state(), generation.CatalogName), declared, func(pipeline string) bool { return pipeline == own }}
 }
+
+// newCommandDefinitions makes the definitions of a command. Its configuration names the
+// event store of the pipeline, but not always the subscription.
+func newCommandDefinitions(s *stores, c config.Config, declared []*Projection) *definitions {
+	suffix := "/" + eventStoreName(c)
+	return &definitions{generation.Open(s.state(), generation.CatalogName), declared, func(pipeline string) bool { return strings.HasSuffix(pipeline, suffix) }}
+}
+
+// errOtherPipeline says that another pipeline owns a projection.
+var errOtherPipeline = errors.New("its events are in another event store than the configured one: set PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION to that of its pipeline")
 
 // entry reads the catalog entry of a projection; nil if there is none.
 func (d *definitions) entry(ctx context.Context, name string) (*generation.Entry, error) {
@@ -55,6 +71,8 @@ func (d *definitions) live(ctx context.Context, name string) (int64, error) {
 	switch {
 	case err != nil:
 		return 0, err
+	case e != nil && !d.mine(e.Pipeline):
+		return 0, fmt.Errorf("projection %s belongs to the pipeline %s: %w", name, e.Pipeline, errOtherPipeline)
 	case e != nil && e.Live != nil:
 		return e.Live.Generation, nil
 	case e != nil:
@@ -74,8 +92,8 @@ func (d *definitions) named(name string) *Projection {
 }
 
 // find gives the projection of a generation and the collection that holds it. The error
-// is [job.ErrNotHere] if only another process has its code, and permanent if the catalog
-// does not have the generation.
+// is [job.ErrNotHere] if only another process has its code, or if it belongs to another
+// pipeline, and permanent if the catalog does not have the generation.
 func (d *definitions) find(ctx context.Context, name string, number int64) (*Projection, string, error) {
 	e, err := d.entry(ctx, name)
 	if err != nil {
@@ -89,6 +107,8 @@ func (d *definitions) find(ctx context.Context, name string, number int64) (*Pro
 		return p, p.Collection(), nil
 	case e == nil && number == generation.First:
 		return nil, "", fmt.Errorf("projection %s is not declared here: %w", name, job.ErrNotHere)
+	case e != nil && !d.mine(e.Pipeline):
+		return nil, "", fmt.Errorf("projection %s belongs to the pipeline %s: %w", name, e.Pipeline, job.ErrNotHere)
 	case e != nil && e.Live != nil && e.Live.Generation == number:
 		definition, collection = e.Live.Definition, e.Live.Collection
 	case e != nil && e.Building != nil && e.Building.Generation == number:

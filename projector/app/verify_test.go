@@ -1,11 +1,72 @@
 package app
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
+
+// TestVerificationIsLeftToThePipelineOfTheProjection: two pipelines can share the state
+// database. A pod of one must not compare, or even repair, the read models of the other
+// with its own events.
+func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	s := &stores{readModels: db, parked: db.Collection(park.CollectionName), events: db.Collection("orders")}
+	pipeline := func(collection string) config.Config {
+		var c config.Config
+		c.Fields = event.DefaultFields()
+		c.MongoDB.EventsDatabase, c.MongoDB.EventsCollection = "shop", collection
+		return c
+	}
+	orders, invoices := pipeline("orders"), pipeline("invoices")
+	projections, err := project.Parse("visits.yaml", []byte(visitsYAML))
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog := generation.NewCatalog(generation.Open(db, generation.CatalogName), pipelineID(invoices))
+	entry := generation.Create(pipelineID(invoices), generation.Declared{Name: "visits", Definition: definitionOf(projections[0])}, false, generation.Author{At: time.Now()})
+	if _, err := catalog.Write(t.Context(), nil, entry); err != nil {
+		t.Fatal(err)
+	}
+	loader, writer := readmodel.NewLoader(db, readmodel.LoaderOptions{}), readmodel.NewWriter(db, readmodel.WriterOptions{})
+	verifying := job.Job{ID: "visits", Kind: job.Verify, Projection: "visits", Generation: generation.First}
+	for _, test := range []struct {
+		name string
+		d    *definitions
+		mine bool
+	}{
+		{"a pod of the pipeline", newDefinitions(s, invoices, projections), true},
+		{"a pod of another pipeline", newDefinitions(s, orders, projections), false},
+		{"a command of the pipeline", newCommandDefinitions(s, invoices, projections), true},
+		{"a command of another pipeline", newCommandDefinitions(s, orders, projections), false},
+	} {
+		worker, err := newVerifier(orders, s, test.d, readModels{loader, writer}, park.NewStore(s.parked, park.Options{}), nil, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := worker.Plan(t.Context(), verifying); errors.Is(err, job.ErrNotHere) == test.mine {
+			t.Errorf("%s plans the job: %v", test.name, err)
+		}
+		if _, _, err := test.d.find(t.Context(), "visits", generation.First); errors.Is(err, job.ErrNotHere) == test.mine {
+			t.Errorf("%s finds the projection: %v", test.name, err)
+		}
+		if _, err := test.d.live(t.Context(), "visits"); errors.Is(err, errOtherPipeline) == test.mine || err != nil && !strings.Contains(err.Error(), "shop.invoices") {
+			t.Errorf("%s finds the live generation: %v", test.name, err)
+		}
+	}
+}
 
 func TestSampleIsAShare(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ func (p *Projector) workers(s *stores, engine *project.Engine, store readModels,
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := newVerifier(c, s, newDefinitions(s, p.projections), store, parked, waiting(pace), p.logger)
+	verifier, err := newVerifier(c, s, newDefinitions(s, c, p.projections), store, parked, waiting(pace), p.logger)
 	if err != nil {
 		return nil, err
 	}

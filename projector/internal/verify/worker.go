@@ -164,6 +164,10 @@ func (w *Worker) Plan(ctx context.Context, j Job) (ranges []Bounds, total int64,
 	if err != nil {
 		return nil, 0, err
 	}
+	// The events of a projection that this process cannot fold may be in another store.
+	if _, err := w.options.Subject(ctx, j.Projection, j.Generation); err != nil {
+		return nil, 0, err
+	}
 	if params.Aggregate != "" {
 		b, err := marshalBounds(bounds{Direction: single})
 		return []Bounds{b}, 0, err
