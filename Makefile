@@ -57,7 +57,7 @@ conformance: ## Run the Go SDK's live tests, and scenarios through the JavaScrip
 	go run ./integration/sbemu/conformance
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint ## Check style, import rules, and that the modules are tidy
+lint: $(BIN)/golangci-lint workflow-lint ## Check style, import rules, that the modules are tidy, and the workflows
 	@for module in $(MODULES); do \
 		echo "lint $$module"; \
 		(cd $$module && $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
@@ -67,6 +67,11 @@ lint: $(BIN)/golangci-lint ## Check style, import rules, and that the modules ar
 	@for module in $(MODULES) hack/tools/images; do \
 		(cd $$module && GOWORK=off go mod tidy -diff) || { echo "$$module: run make tidy"; exit 1; }; \
 	done
+
+.PHONY: workflow-lint
+workflow-lint: $(BIN)/actionlint ## Check the workflows of .github (their scripts too, if shellcheck is installed)
+	@echo "lint .github/workflows"
+	@$(BIN)/actionlint .github/workflows/*.yaml
 
 .PHONY: verify
 verify: ## Build every module by itself, without the workspace
@@ -132,6 +137,10 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 images: $(BIN)/images ## Build the container images, for amd64 and arm64, as OCI archives in dist/
 	@$(BIN)/images -output dist -version "$(VERSION)" -revision "$(REVISION)" -epoch "$(SOURCE_DATE_EPOCH)"
 
+.PHONY: release-chart
+release-chart: $(BIN)/helm ## Package the chart into dist/ with the images' digests in it (DIGESTS=file, as make images prints them)
+	@hack/release/chart.sh $(BIN)/helm "$(VERSION)" "$(DIGESTS)" dist
+
 .PHONY: test-images
 test-images: images ## Test the images: what they hold, that a second build equals them, their programs in an empty root
 	PENSTOCK_IMAGES=$(CURDIR)/dist go test -count 1 -timeout 10m -v ./integration/images
@@ -144,12 +153,17 @@ fmt: $(BIN)/golangci-lint ## Format the code
 
 .PHONY: tidy
 tidy: ## Tidy every module
-	@for module in $(MODULES) hack/tools hack/tools/helm hack/tools/helm-unittest hack/tools/etcd hack/tools/kube hack/tools/kwok hack/tools/containerd hack/tools/cni hack/tools/runc hack/tools/coredns hack/tools/metrics-server hack/tools/keda hack/tools/images; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
+	@for module in $(MODULES) hack/tools hack/tools/actionlint hack/tools/helm hack/tools/helm-unittest hack/tools/etcd hack/tools/kube hack/tools/kwok hack/tools/containerd hack/tools/cni hack/tools/runc hack/tools/coredns hack/tools/metrics-server hack/tools/keda hack/tools/images; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
 
 $(BIN)/golangci-lint: hack/tools/go.mod
 	@mkdir -p $(BIN)
 	@echo "build golangci-lint (once)"
 	@cd hack/tools && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(BIN)/actionlint: hack/tools/actionlint/go.mod
+	@mkdir -p $(BIN)
+	@echo "build actionlint (once)"
+	@cd hack/tools/actionlint && GOWORK=off go build -o $@ github.com/rhysd/actionlint/cmd/actionlint
 
 $(BIN)/images: $(wildcard hack/tools/images/*)
 	@mkdir -p $(BIN)
