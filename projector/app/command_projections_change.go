@@ -214,6 +214,8 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 			return fmt.Errorf("projection %s is not retired and has left no collection behind: remove it from the projections of every pod first, and wait until \"projector projections list\" says retired", c.Name)
 		case entry.RetiredAt != nil && entry.Dropped() && len(collections) == 0:
 			return fmt.Errorf("projection %s is dropped already", c.Name)
+		case entry.RetiredAt == nil && len(collections) == 0:
+			return fmt.Errorf("other generations use the collections that projection %s has left behind: nothing is deleted", c.Name)
 		}
 		documents, err := countDocuments(ctx, s, collections)
 		if err != nil {
@@ -224,13 +226,7 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 			what += ", and its watermarks and parked list"
 		}
 		return e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-			counts, err := c.drop(ctx, s, entry, collections)
-			if err == nil {
-				_, err = catalog.Write(ctx, entry, droppedEntry(entry, author(c.Change)))
-			}
-			if errors.Is(err, generation.ErrConflict) {
-				err = fmt.Errorf("the data are deleted, and a pod has changed the entry in between: %w; look at it and repeat the command", err)
-			}
+			counts, err := c.carryOut(ctx, s, catalog, entry, collections)
 			if err == nil {
 				fmt.Fprintf(e.stdout, "deleted %s\n", strings.Join(collections, ", "))
 			}
@@ -239,12 +235,25 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 	})
 }
 
-// droppedEntry is the entry after its data are gone.
-func droppedEntry(e *generation.Entry, by generation.Author) *generation.Entry {
-	if next, err := generation.Drop(e, by); err == nil {
-		return next
+// carryOut deletes the data of an entry, unless the entry has changed since it was read:
+// a person may take long to answer, and the projection may be live again under the same
+// collection. A build that begins after the first write takes longer than the deletion.
+func (c *projectionsDropCommand) carryOut(ctx context.Context, s *stores, catalog *generation.Catalog, entry *generation.Entry, collections []string) (map[string]int64, error) {
+	_, err := catalog.Write(ctx, entry, generation.BeginDrop(entry, collections, author(c.Change)))
+	if errors.Is(err, generation.ErrConflict) {
+		return nil, fmt.Errorf("%w since the command looked at it: nothing is deleted; look at projection %s and repeat the command", err, c.Name)
 	}
-	return generation.DropLeft(e, by)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := c.drop(ctx, s, entry, collections)
+	if err != nil {
+		return counts, fmt.Errorf("%w; repeat the command", err)
+	}
+	_, err = c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
+		return generation.EndDrop(old, collections), nil
+	})
+	return counts, err
 }
 
 // dropped are the collections that a drop deletes: those that no other projection uses.
@@ -265,8 +274,14 @@ func dropped(e *generation.Entry, all map[string]*generation.Entry) []string {
 				mine[g.Shadow] = true
 			}
 		}
-	} else if e.Live != nil {
-		delete(mine, e.Live.Collection)
+	} else {
+		if e.Live != nil {
+			delete(mine, e.Live.Collection)
+		}
+		if e.Building != nil {
+			// A promotion may have given it to the new generation a moment ago.
+			delete(mine, e.Building.Collection)
+		}
 	}
 	for name, other := range all {
 		if name == e.Name {

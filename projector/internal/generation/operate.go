@@ -2,6 +2,7 @@ package generation
 
 import (
 	"fmt"
+	"slices"
 )
 
 // WhatDropped and WhatAllowed are what operators do, beside what pods do.
@@ -22,24 +23,27 @@ func Allow(e *Entry, parked int64, by Author) (*Entry, error) {
 	return next, nil
 }
 
-// Drop is the entry of a retired projection whose data are gone. The entry stays for the
-// numbers that it has given: the projection can be declared again, and is built anew then.
-// It is an error if the projection is not retired.
-func Drop(e *Entry, by Author) (*Entry, error) {
-	if e.RetiredAt == nil {
-		return nil, fmt.Errorf("projection %s is not retired: pods declare it, or have until a moment ago", e.Name)
-	}
+// BeginDrop is the entry of a projection whose collections are about to be deleted. They
+// are those that a projection has left behind, and those of a retired one. A retired
+// projection keeps only the numbers that it has given: declared again, it is built anew.
+// The collections stay in the entry until [EndDrop], so that a drop that was interrupted
+// can be repeated.
+func BeginDrop(e *Entry, collections []string, by Author) *Entry {
 	next := e.copy()
-	next.Live, next.Building, next.Left, next.Garbage = nil, nil, nil, nil
+	if e.RetiredAt != nil {
+		next.Live, next.Building, next.Left, next.Garbage = nil, nil, nil, nil
+		for _, collection := range collections {
+			next.Left = append(next.Left, Left{Collection: collection, Generation: e.Generations, Since: by.At})
+		}
+	}
 	next.record(e.Generations, e.Wanted(), WhatDropped, by)
-	return next, nil
+	return next
 }
 
-// DropLeft is the entry of a projection whose collections left behind are gone.
-func DropLeft(e *Entry, by Author) *Entry {
+// EndDrop is the entry after the collections are gone.
+func EndDrop(e *Entry, collections []string) *Entry {
 	next := e.copy()
-	next.Left = nil
-	next.record(e.Generations, e.Wanted(), WhatDropped, by)
+	next.Left = slices.DeleteFunc(next.Left, func(l Left) bool { return slices.Contains(collections, l.Collection) })
 	return next
 }
 

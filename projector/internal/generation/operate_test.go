@@ -1,7 +1,6 @@
 package generation_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
@@ -9,19 +8,17 @@ import (
 
 func TestDropLeavesTheNumbersAndNothingElse(t *testing.T) {
 	t.Parallel()
-	e := generation.Promote(start(t, live("a"), "b"), by)
-	if _, err := generation.Drop(e, by); err == nil {
-		t.Error("a projection that pods declare was dropped")
+	retired := retired(t, generation.Promote(start(t, live("a"), "b"), by))
+	collections := []string{"userReadModels"}
+	begun := generation.BeginDrop(retired, collections, by)
+	if !begun.Dropped() || len(begun.Garbage) > 0 || len(begun.Left) != 1 || begun.Left[0].Collection != "userReadModels" || begun.History[len(begun.History)-1].What != generation.WhatDropped {
+		t.Errorf("begun: %+v", begun)
 	}
-	retired, err := generation.Retire(e, by)
-	if err != nil {
-		t.Fatal(err)
+	dropped := generation.EndDrop(begun, collections)
+	if !dropped.Dropped() || dropped.Generations != 2 || dropped.RetiredAt == nil || len(dropped.Garbage)+len(dropped.Left) > 0 {
+		t.Errorf("ended: %+v", dropped)
 	}
-	dropped, err := generation.Drop(retired, by)
-	if err != nil || !dropped.Dropped() || dropped.Generations != 2 || dropped.RetiredAt == nil || len(dropped.Garbage)+len(dropped.Left) > 0 || dropped.History[len(dropped.History)-1].What != generation.WhatDropped {
-		t.Errorf("%+v, %v", dropped, err)
-	}
-	if retired.Live == nil {
+	if retired.Live == nil || len(begun.Left) != 1 {
 		t.Error("the entry that was given has changed")
 	}
 	// Declared again, it is built from the event store under a new number.
@@ -43,12 +40,12 @@ func TestAllowConcernsABuildOnly(t *testing.T) {
 	}
 }
 
-func TestDropLeftKeepsTheLiveGeneration(t *testing.T) {
+func TestDropOfWhatIsLeftKeepsTheLiveGeneration(t *testing.T) {
 	t.Parallel()
 	e := live("a")
-	e.Left = []generation.Left{{Collection: "old", Generation: 1}}
-	dropped := generation.DropLeft(e, by)
-	if dropped.Live == nil || len(dropped.Left) > 0 || len(e.Left) != 1 || !slices.Contains([]string{generation.WhatDropped}, dropped.History[len(dropped.History)-1].What) {
+	e.Left = []generation.Left{{Collection: "old", Generation: 1}, {Collection: "used", Generation: 1}}
+	dropped := generation.EndDrop(generation.BeginDrop(e, []string{"old"}, by), []string{"old"})
+	if dropped.Live == nil || len(dropped.Left) != 1 || dropped.Left[0].Collection != "used" || len(e.Left) != 2 || dropped.History[len(dropped.History)-1].What != generation.WhatDropped {
 		t.Errorf("%+v", dropped)
 	}
 }
