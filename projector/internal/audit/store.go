@@ -10,9 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -78,10 +75,7 @@ var _ Collection = (*mongo.Collection)(nil)
 // In returns the collection of a database of the state. A majority has each write, and
 // reads ask the primary.
 func In(db *mongo.Database) *mongo.Collection {
-	return db.Collection(CollectionName, options.Collection().
-		SetWriteConcern(writeconcern.Majority()).
-		SetReadConcern(readconcern.Majority()).
-		SetReadPreference(readpref.Primary()))
+	return mongox.Durable(db, CollectionName)
 }
 
 // Store is the audit. It is safe for concurrent use.

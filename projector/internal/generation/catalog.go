@@ -9,9 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // The collections in the state database.
@@ -42,10 +41,7 @@ var _ Collection = (*mongo.Collection)(nil)
 // Open returns a collection of db as this package uses it: a majority knows of each
 // write, and reads ask the primary.
 func Open(db *mongo.Database, name string) *mongo.Collection {
-	return db.Collection(name, options.Collection().
-		SetWriteConcern(writeconcern.Majority()).
-		SetReadConcern(readconcern.Majority()).
-		SetReadPreference(readpref.Primary()))
+	return mongox.Durable(db, name)
 }
 
 // Catalog is the stored catalog of one pipeline's projections. It is safe for concurrent
@@ -186,12 +182,12 @@ func (c *Catalog) Coordinate(ctx context.Context, name, pod string, lease time.D
 	var e Entry
 	err := c.collection.FindOneAndUpdate(ctx,
 		bson.D{{Key: "_id", Value: name}, {Key: "$expr", Value: bson.D{{Key: "$not", Value: bson.A{
-			bson.D{{Key: "$gt", Value: bson.A{"$coordinator.until", "$$NOW"}}},
+			bson.D{{Key: "$gt", Value: bson.A{"$coordinator.until", mongox.Now}}},
 		}}}}},
 		mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "coordinator", Value: bson.D{
 			{Key: "pod", Value: bson.D{{Key: "$literal", Value: pod}}},
 			{Key: "epoch", Value: bson.D{{Key: "$add", Value: bson.A{bson.D{{Key: "$ifNull", Value: bson.A{"$coordinator.epoch", int64(0)}}}, int64(1)}}}},
-			{Key: "until", Value: bson.D{{Key: "$add", Value: bson.A{"$$NOW", lease.Milliseconds()}}}},
+			{Key: "until", Value: mongox.FromNow(lease)},
 		}}}}}},
 		options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&e)
 	switch {
@@ -217,7 +213,7 @@ func (c *Catalog) Release(ctx context.Context, name string, epoch int64) error {
 func (c *Catalog) extend(ctx context.Context, name string, epoch int64, lease time.Duration, what string) error {
 	result, err := c.collection.UpdateOne(ctx,
 		bson.D{{Key: "_id", Value: name}, {Key: "coordinator.epoch", Value: epoch}},
-		mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "coordinator.until", Value: bson.D{{Key: "$add", Value: bson.A{"$$NOW", lease.Milliseconds()}}}}}}}})
+		mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "coordinator.until", Value: mongox.FromNow(lease)}}}}})
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s %s: %w", what, name, err)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,13 +83,27 @@ func (s *shared) Write(_ context.Context, old, changed *generation.Entry) (*gene
 
 func (s *shared) Adopt(context.Context, []string) error { return s.broken }
 
+// join registers another pod.
+func (s *shared) join(name, hash string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods[name] = generation.Registration{Pod: name, Until: time.Now().Add(time.Hour), Declares: pod(hash).Declares}
+}
+
+// of is the entry of a projection.
+func (s *shared) of(projection string) *generation.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entries[projection]
+}
+
 // member is one pod: its registration and its engine.
 type member struct {
 	*shared
 	*generation.Registry
 	name string
-	// slow is how long the engine takes to pause.
-	slow time.Duration
+	// slow is how long the engine takes to pause, a duration.
+	slow atomic.Int64
 }
 
 func (m *member) Alive(context.Context) ([]generation.Registration, error) {
@@ -128,7 +143,7 @@ func (e engine) Pause(ctx context.Context, name string) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(e.slow):
+	case <-time.After(time.Duration(e.slow.Load())):
 	}
 	e.say("%s pauses %s", e.name, name)
 	return nil
@@ -201,7 +216,7 @@ func TestFollowerFollowsARebuild(t *testing.T) {
 		if told := s.told(); told != "one sets users 1 in userReadModels" || m.Trusted() != nil {
 			t.Errorf("at the start the engine was told %q; trusted: %v", told, m.Trusted())
 		}
-		s.pods["two"] = generation.Registration{Pod: "two", Until: time.Now().Add(time.Hour), Declares: pod("b").Declares}
+		s.join("two", "b")
 		building := prepared(start(t, s.get(), "b"))
 		s.put(building)
 		expect("one sets users 1 in userReadModels and users 2 in users.generation-2")
@@ -218,14 +233,14 @@ func TestFollowerFollowsARebuild(t *testing.T) {
 func TestPodThatCannotPauseInTimeTriesAgain(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, m *member) {
-		m.slow = 1500 * time.Millisecond
-		s.pods["two"] = generation.Registration{Pod: "two", Until: time.Now().Add(time.Hour), Declares: pod("b").Declares}
+		m.slow.Store(int64(1500 * time.Millisecond))
+		s.join("two", "b")
 		s.put(in(prepared(start(t, s.get(), "b")), generation.Promoting))
 		<-time.After(5 * time.Second)
 		if told := s.told(); strings.Contains(told, "pauses") || m.Trusted() != nil || strings.Contains(told, "generation-2") {
 			t.Errorf("the engine was told %q before it had paused", told)
 		}
-		m.slow = 0
+		m.slow.Store(0)
 		<-time.After(2 * time.Second)
 		if told := s.told(); !strings.Contains(told, "one pauses users") {
 			t.Errorf("the engine was told %q", told)
@@ -249,7 +264,7 @@ func TestLapsedPodReadsTheCatalogBeforeItIsTrusted(t *testing.T) {
 		s.broken = nil
 		s.mu.Unlock()
 		s.put(generation.Promote(start(t, s.get(), "b"), by))
-		s.pods["two"] = generation.Registration{Pod: "two", Until: time.Now().Add(time.Hour), Declares: pod("b").Declares}
+		s.join("two", "b")
 		s.told()
 		<-time.After(10 * time.Second)
 		if told := s.told(); told != "one sets users 2 in userReadModels" || m.Trusted() != nil {
@@ -263,12 +278,12 @@ func TestProjectionIsRetiredAfterALease(t *testing.T) {
 	follow(t, func(s *shared, _ *member) {
 		s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, false, by))
 		<-time.After(generation.Lease - time.Second)
-		if s.entries["old"].RetiredAt != nil {
+		if s.of("old").RetiredAt != nil {
 			t.Error("retired early")
 		}
 		<-time.After(5 * time.Second)
-		if s.entries["old"].RetiredAt == nil || s.entries["old"].Live == nil {
-			t.Errorf("not retired: %+v", s.entries["old"])
+		if s.of("old").RetiredAt == nil || s.of("old").Live == nil {
+			t.Errorf("not retired: %+v", s.of("old"))
 		}
 		if told := s.told(); !strings.HasSuffix(told, "one sets users 1 in userReadModels") {
 			t.Errorf("the engine was told %q", told)

@@ -11,6 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 const (
@@ -138,7 +140,7 @@ func (r *Registry) Register(ctx context.Context) error {
 				{Key: "serves", Value: literal(own.Serves)},
 				{Key: "paused", Value: literal(own.Paused)},
 				{Key: "beat", Value: beat},
-				{Key: "until", Value: bson.D{{Key: "$add", Value: bson.A{"$$NOW", Lease.Milliseconds()}}}},
+				{Key: "until", Value: mongox.FromNow(Lease)},
 			},
 		}}}}}}, options.UpdateOne().SetUpsert(true))
 	r.mu.Lock()
@@ -192,7 +194,7 @@ func (r *Registry) Leave(ctx context.Context) error {
 func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
 	cursor, err := r.collection.Find(ctx, bson.D{
 		{Key: "pipeline", Value: r.own.Pipeline},
-		{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$until", "$$NOW"}}}},
+		{Key: "$expr", Value: bson.D{{Key: "$gt", Value: bson.A{"$until", mongox.Now}}}},
 	}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
 	if err != nil {
 		return nil, fmt.Errorf("read the registered pods: %w", err)
@@ -208,7 +210,7 @@ func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
 func (r *Registry) Clean(ctx context.Context) error {
 	_, err := r.collection.DeleteMany(ctx, bson.D{
 		{Key: "pipeline", Value: r.own.Pipeline},
-		{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{bson.D{{Key: "$add", Value: bson.A{"$until", forget.Milliseconds()}}}, "$$NOW"}}}},
+		{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{bson.D{{Key: "$add", Value: bson.A{"$until", forget.Milliseconds()}}}, mongox.Now}}}},
 	})
 	if err != nil {
 		return fmt.Errorf("remove expired registrations: %w", err)

@@ -9,6 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Query says which active jobs are meant.
@@ -58,9 +60,9 @@ func (s *Store) Claim(ctx context.Context, j Job, holder string, lease time.Dura
 		return s.ranges.FindOneAndUpdate(ctx,
 			bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}, expired},
 			pipeline(bson.D{
-				{Key: "holder", Value: literal(holder)},
+				{Key: "holder", Value: mongox.Literal(holder)},
 				{Key: "epoch", Value: next("epoch")},
-				{Key: "leaseUntil", Value: fromNow(lease)},
+				{Key: "leaseUntil", Value: mongox.FromNow(lease)},
 			}),
 			options.FindOneAndUpdate().SetSort(bson.D{{Key: "index", Value: 1}}).SetReturnDocument(options.After)).Decode(&r)
 	})
@@ -90,9 +92,9 @@ func (s *Store) claimPlanning(ctx context.Context, j Job, holder string, lease t
 		return s.jobs.FindOneAndUpdate(ctx,
 			bson.D{{Key: "_id", Value: j.ID}, {Key: "state", Value: Planning}, expired},
 			pipeline(bson.D{
-				{Key: "holder", Value: literal(holder)},
+				{Key: "holder", Value: mongox.Literal(holder)},
 				{Key: "epoch", Value: next("epoch")},
-				{Key: "leaseUntil", Value: fromNow(lease)},
+				{Key: "leaseUntil", Value: mongox.FromNow(lease)},
 			}),
 			options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&claimed)
 	})
@@ -165,7 +167,7 @@ func (s *Store) change(ctx context.Context, c Claim, update bson.A) error {
 
 // Keep extends the lease. Its errors are those of [Store.Save].
 func (s *Store) Keep(ctx context.Context, c Claim, lease time.Duration) error {
-	return s.change(ctx, c, pipeline(bson.D{{Key: "leaseUntil", Value: fromNow(lease)}}))
+	return s.change(ctx, c, pipeline(bson.D{{Key: "leaseUntil", Value: mongox.FromNow(lease)}}))
 }
 
 // Save stores how far the work on a range has come, and extends the lease. counts are
@@ -173,7 +175,7 @@ func (s *Store) Keep(ctx context.Context, c Claim, lease time.Duration) error {
 // holder: nothing is stored then. It is [ErrPaused] or [ErrCancelled] if the work must
 // stop: what was saved counts if the job is resumed.
 func (s *Store) Save(ctx context.Context, c Claim, position bson.Raw, counts map[string]int64, lease time.Duration) error {
-	set := bson.D{{Key: "leaseUntil", Value: fromNow(lease)}}
+	set := bson.D{{Key: "leaseUntil", Value: mongox.FromNow(lease)}}
 	return s.change(ctx, c, saved(set, position, counts))
 }
 
@@ -181,14 +183,14 @@ func (s *Store) Save(ctx context.Context, c Claim, position bson.Raw, counts map
 // which may be nil, is why: it shows in the job until the next save.
 func (s *Store) Return(ctx context.Context, c Claim, delay time.Duration, failure error) error {
 	set := bson.D{
-		{Key: "holder", Value: literal("")},
+		{Key: "holder", Value: mongox.Literal("")},
 		// A request of this claim that is still under way must not count any more.
 		{Key: "epoch", Value: next("epoch")},
 		// A lease has ended if its end is before now.
-		{Key: "leaseUntil", Value: fromNow(delay - time.Millisecond)},
+		{Key: "leaseUntil", Value: mongox.FromNow(delay - time.Millisecond)},
 	}
 	if failure != nil {
-		set = append(set, bson.E{Key: "attempts", Value: next("attempts")}, bson.E{Key: "reason", Value: literal(clip(failure.Error()))})
+		set = append(set, bson.E{Key: "attempts", Value: next("attempts")}, bson.E{Key: "reason", Value: mongox.Literal(clip(failure.Error()))})
 	}
 	err := s.change(ctx, c, pipeline(set))
 	if c.Planning && errors.Is(err, ErrLost) {
@@ -201,11 +203,11 @@ func (s *Store) Return(ctx context.Context, c Claim, delay time.Duration, failur
 // saved adds what a range has reached to an update.
 func saved(set bson.D, position bson.Raw, counts map[string]int64) bson.A {
 	set = append(set,
-		bson.E{Key: "counts", Value: literal(counts)},
-		bson.E{Key: "savedAt", Value: now},
-		bson.E{Key: "attempts", Value: literal(0)})
+		bson.E{Key: "counts", Value: mongox.Literal(counts)},
+		bson.E{Key: "savedAt", Value: mongox.Now},
+		bson.E{Key: "attempts", Value: mongox.Literal(0)})
 	if position != nil {
-		set = append(set, bson.E{Key: "position", Value: literal(position)})
+		set = append(set, bson.E{Key: "position", Value: mongox.Literal(position)})
 	}
 	return pipeline(set, "reason")
 }

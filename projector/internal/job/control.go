@@ -7,6 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Get returns a job with the counts of its ranges. The error is [ErrNotFound] if there
@@ -83,7 +85,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Job, error) {
 // Pause lets nobody work on a job until it is resumed. Work that is under way stops at
 // its next save or heartbeat, and what it has saved counts. Pausing twice changes nothing.
 func (s *Store) Pause(ctx context.Context, id, reason string) (Job, error) {
-	set := bson.D{{Key: "state", Value: literal(Paused)}, {Key: "reason", Value: literal(clip(reason))}, {Key: "progressedAt", Value: now}}
+	set := bson.D{{Key: "state", Value: mongox.Literal(Paused)}, {Key: "reason", Value: mongox.Literal(clip(reason))}, {Key: "progressedAt", Value: mongox.Now}}
 	return s.moved("pause", Paused)(s.move(ctx, id, bson.E{}, pipeline(set), Planning, Running))
 }
 
@@ -91,8 +93,8 @@ func (s *Store) Pause(ctx context.Context, id, reason string) (Job, error) {
 // job that goes on changes nothing.
 func (s *Store) Resume(ctx context.Context, id string) (Job, error) {
 	set := bson.D{
-		{Key: "state", Value: bson.D{{Key: "$cond", Value: bson.A{"$planned", literal(Running), literal(Planning)}}}},
-		{Key: "progressedAt", Value: now}, {Key: "attempts", Value: literal(0)},
+		{Key: "state", Value: bson.D{{Key: "$cond", Value: bson.A{"$planned", mongox.Literal(Running), mongox.Literal(Planning)}}}},
+		{Key: "progressedAt", Value: mongox.Now}, {Key: "attempts", Value: mongox.Literal(0)},
 	}
 	return s.moved("resume", Planning, Running)(s.move(ctx, id, bson.E{}, pipeline(set, "reason", "finishedAt"), Paused, Failed))
 }

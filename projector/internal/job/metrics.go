@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // metrics are of all processes together: each of them reports the same numbers.
@@ -98,7 +100,7 @@ func (s *Store) ages(ctx context.Context) (map[Kind]time.Duration, error) {
 		Age int64 `bson:"age"`
 	}
 	age := func(field string) bson.D {
-		return bson.D{{Key: "$subtract", Value: bson.A{now, field}}}
+		return bson.D{{Key: "$subtract", Value: bson.A{mongox.Now, field}}}
 	}
 	var jobs, saves []active
 	if err := s.aggregate(ctx, CollectionName, &jobs,

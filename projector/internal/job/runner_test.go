@@ -88,6 +88,12 @@ func pause(d time.Duration) func(context.Context, job.Job, job.Range, int64) err
 	}
 }
 
+// pass lets time pass until all goroutines wait.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 // run runs a runner until the test's end or until stop is called, which waits for it.
 func run(t *testing.T, o job.RunnerOptions) (stop func()) {
 	t.Helper()
@@ -126,7 +132,7 @@ func TestTwoRunnersShareAJob(t *testing.T) {
 		first, second := &counter{ranges: 8, steps: 5, step: pause(time.Second)}, &counter{ranges: 8, steps: 5, step: pause(time.Second)}
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(first), Holder: "1", Parallel: 2})()
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(second), Holder: "2", Parallel: 3})()
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		wantDone(t, m, "a", 40)
 		if first.most != 2 || second.most != 3 {
 			t.Errorf("worked on %d and %d ranges at a time, want 2 and 3", first.most, second.most)
@@ -143,7 +149,7 @@ func TestNoJobBlocksAnother(t *testing.T) {
 		newJob(t, m, "d-small", job.Verify)
 		w := &counter{ranges: 40, steps: 1, step: pause(time.Second)}
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Parallel: 1})()
-		<-time.After(40 * time.Second)
+		pass(40 * time.Second)
 		seen := map[string]int{}
 		for _, step := range w.steppedBy() {
 			seen[step[:1]]++
@@ -151,7 +157,7 @@ func TestNoJobBlocksAnother(t *testing.T) {
 		if seen["a"] < 15 || seen["d"] < 15 || seen["b"] > 0 {
 			t.Errorf("steps of each job: %v", seen)
 		}
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		wantDone(t, m, "a-large", 40)
 		wantDone(t, m, "d-small", 40)
 		if j, _ := m.Get(t.Context(), "b-of-another-kind"); j.State != job.Planning || j.Epoch != 0 {
@@ -169,7 +175,7 @@ func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
 		}
 		w := &counter{ranges: 1, steps: 1}
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Parallel: 2})()
-		<-time.After(10 * time.Minute)
+		pass(10 * time.Minute)
 		for i := range 350 {
 			wantDone(t, m, fmt.Sprintf("%03d", i), 1)
 		}
@@ -183,7 +189,7 @@ func TestRestrictedRunnerWorksOnItsJobOnly(t *testing.T) {
 		newJob(t, m, "a", job.Verify)
 		newJob(t, m, "b", job.Verify)
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{ranges: 3, steps: 1}), Holder: "1", Only: "b"})()
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		wantDone(t, m, "b", 3)
 		if j, _ := m.Get(t.Context(), "a"); j.State != job.Planning {
 			t.Errorf("the other job is %+v", j)
@@ -198,11 +204,11 @@ func TestCleanStopGivesRangesBackAtOnce(t *testing.T) {
 		newJob(t, m, "a", job.Verify)
 		slow := &counter{ranges: 2, steps: 10, step: pause(10 * time.Second)}
 		stop := run(t, job.RunnerOptions{Jobs: m, Workers: verifying(slow), Holder: "1"})
-		<-time.After(35 * time.Second)
+		pass(35 * time.Second)
 		stop()
 		fast := &counter{ranges: 2, steps: 10}
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(fast), Holder: "2"})()
-		<-time.After(3 * time.Second)
+		pass(3 * time.Second)
 		wantDone(t, m, "a", 20)
 		if n := len(fast.steppedBy()); n != 14 {
 			t.Errorf("the successor made %d steps, want only the 14 that were not saved", n)
@@ -218,28 +224,28 @@ func TestPauseStopsWorkUnderWay(t *testing.T) {
 		// A step takes longer than a heartbeat.
 		w := &counter{ranges: 1, steps: 3, step: pause(25 * time.Second)}
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1"})()
-		<-time.After(30 * time.Second)
+		pass(30 * time.Second)
 		if _, err := m.Pause(t.Context(), "a", ""); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(11 * time.Second)
+		pass(11 * time.Second)
 		if w.busy != 0 {
 			t.Error("the work goes on although the job is paused")
 		}
-		<-time.After(time.Hour)
+		pass(time.Hour)
 		if _, err := m.Resume(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		wantDone(t, m, "a", 3)
 		if _, err := m.Create(t.Context(), job.Job{ID: "b", Kind: job.Verify}); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(10 * time.Second)
+		pass(10 * time.Second)
 		if _, err := m.Cancel(t.Context(), "b", ""); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(11 * time.Second)
+		pass(11 * time.Second)
 		if w.busy != 0 {
 			t.Error("the work goes on although the job is cancelled")
 		}
@@ -260,14 +266,14 @@ func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 			return nil
 		}
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1", Parallel: 1})()
-		<-time.After(30 * time.Second)
+		pass(30 * time.Second)
 		if tries < 3 || tries > 7 {
 			t.Errorf("%d tries in 30 s", tries)
 		}
 		if j, _ := m.Get(t.Context(), "a"); j.State != job.Running || j.Reason != "no primary" {
 			t.Errorf("job is %+v", j)
 		}
-		<-time.After(10 * time.Minute)
+		pass(10 * time.Minute)
 		wantDone(t, m, "a", 2)
 	})
 }
@@ -286,7 +292,7 @@ func TestPermanentErrorFailsTheJobAndStopsItsOtherRanges(t *testing.T) {
 			return context.Cause(ctx)
 		}
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(w), Holder: "1"})()
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if j, _ := m.Get(t.Context(), "a"); j.State != job.Failed || j.Reason != "the collection is gone" {
 			t.Errorf("job is %+v", j)
 		}
@@ -307,12 +313,12 @@ func TestJobThatCannotBeWorkedOnHereIsLeftToOthers(t *testing.T) {
 			return fmt.Errorf("no definition: %w", job.ErrNotHere)
 		}}
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(cannot), Holder: "1"})()
-		<-time.After(10 * time.Minute)
+		pass(10 * time.Minute)
 		if tries < 8 || tries > 11 {
 			t.Errorf("tried %d times in ten minutes, want about once a minute", tries)
 		}
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{ranges: 1, steps: 1}), Holder: "2"})()
-		<-time.After(10 * time.Second)
+		pass(10 * time.Second)
 		wantDone(t, m, "a", 1)
 	})
 }
@@ -357,7 +363,7 @@ func TestJobOnAnEmptyStoreIsDoneAtOnce(t *testing.T) {
 		m := newMemory()
 		newJob(t, m, "a", job.Verify)
 		defer run(t, job.RunnerOptions{Jobs: m, Workers: verifying(&counter{}), Holder: "1"})()
-		<-time.After(2 * time.Second)
+		pass(2 * time.Second)
 		wantDone(t, m, "a", 0)
 	})
 }
@@ -462,7 +468,7 @@ func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 				case "resume":
 					_, _ = m.Resume(t.Context(), fmt.Sprint(a.who))
 				}
-				<-time.After(a.wait)
+				pass(a.wait)
 			}
 			for _, thaw := range thaws {
 				thaw()
@@ -470,7 +476,7 @@ func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 			for i := range jobs {
 				_, _ = m.Resume(t.Context(), fmt.Sprint(i))
 			}
-			<-time.After(time.Hour)
+			pass(time.Hour)
 			for _, stop := range stops {
 				stop()
 			}

@@ -11,6 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // rangeID is the _id of a range.
@@ -49,9 +51,9 @@ func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64)
 		}
 	}
 	set := bson.D{
-		{Key: "state", Value: literal(Running)}, {Key: "planned", Value: true},
-		{Key: "total", Value: literal(total)}, {Key: "ranges", Value: literal(len(bounds))},
-		{Key: "startedAt", Value: now}, {Key: "progressedAt", Value: now}, {Key: "attempts", Value: literal(0)},
+		{Key: "state", Value: mongox.Literal(Running)}, {Key: "planned", Value: true},
+		{Key: "total", Value: mongox.Literal(total)}, {Key: "ranges", Value: mongox.Literal(len(bounds))},
+		{Key: "startedAt", Value: mongox.Now}, {Key: "progressedAt", Value: mongox.Now}, {Key: "attempts", Value: mongox.Literal(0)},
 	}
 	if err := s.change(ctx, c, pipeline(set, "holder", "reason")); err != nil {
 		// They belong to a plan that nobody follows.
@@ -76,7 +78,7 @@ func orNull(raw bson.Raw) any {
 // Finish stores that a range is finished, with its counts. The last range completes the
 // job. The error is as in [Store.Save].
 func (s *Store) Finish(ctx context.Context, c Claim, counts map[string]int64) error {
-	if err := s.change(ctx, c, saved(bson.D{{Key: "done", Value: true}, {Key: "holder", Value: literal("")}}, nil, counts)); err != nil {
+	if err := s.change(ctx, c, saved(bson.D{{Key: "done", Value: true}, {Key: "holder", Value: mongox.Literal("")}}, nil, counts)); err != nil {
 		return err
 	}
 	return s.completeIfFinished(ctx, c.Job)
@@ -105,7 +107,7 @@ func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 // Fail ends the claim's job with a reason. The error is as in [Store.Save].
 func (s *Store) Fail(ctx context.Context, c Claim, reason error) error {
 	// The claim must still hold: a process that has lost its range fails nothing.
-	if err := s.change(ctx, c, pipeline(bson.D{{Key: "reason", Value: literal(clip(reason.Error()))}})); err != nil {
+	if err := s.change(ctx, c, pipeline(bson.D{{Key: "reason", Value: mongox.Literal(clip(reason.Error()))}})); err != nil {
 		return err
 	}
 	_, err := s.end(ctx, c.Job, Failed, reason.Error(), Planning, Running)
@@ -120,14 +122,14 @@ func (s *Store) end(ctx context.Context, j Job, state State, reason string, from
 		return Job{}, err
 	}
 	set := bson.D{
-		{Key: "state", Value: literal(state)}, {Key: "finishedAt", Value: now}, {Key: "progressedAt", Value: now},
-		{Key: "counts", Value: literal(counts)}, {Key: "rangesDone", Value: literal(finished)},
+		{Key: "state", Value: mongox.Literal(state)}, {Key: "finishedAt", Value: mongox.Now}, {Key: "progressedAt", Value: mongox.Now},
+		{Key: "counts", Value: mongox.Literal(counts)}, {Key: "rangesDone", Value: mongox.Literal(finished)},
 	}
 	unset := []string{"holder"}
 	if reason == "" {
 		unset = append(unset, "reason")
 	} else {
-		set = append(set, bson.E{Key: "reason", Value: literal(clip(reason))})
+		set = append(set, bson.E{Key: "reason", Value: mongox.Literal(clip(reason))})
 	}
 	ended, err := s.move(ctx, j.ID, bson.E{Key: "epoch", Value: j.Epoch}, pipeline(set, unset...), from...)
 	if err != nil {

@@ -14,9 +14,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -61,11 +58,9 @@ type Store struct {
 // NewStore makes a store in the database of the state, whose concerns it sets itself.
 func NewStore(db *mongo.Database, o Options) *Store {
 	o.Keep, o.Refresh = cmp.Or(o.Keep, 20), cmp.Or(o.Refresh, 15*time.Second)
-	majority := options.Collection().SetReadConcern(readconcern.Majority()).
-		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())
 	return &Store{
-		jobs:   db.Collection(CollectionName, majority),
-		ranges: db.Collection(RangesCollectionName, majority), options: o, metrics: newMetrics(o.Registerer),
+		jobs:   mongox.Durable(db, CollectionName),
+		ranges: mongox.Durable(db, RangesCollectionName), options: o, metrics: newMetrics(o.Registerer),
 	}
 }
 
@@ -164,18 +159,8 @@ func pipeline(set bson.D, unset ...string) bson.A {
 	return p
 }
 
-// literal keeps a value from being read as an expression.
-func literal(v any) bson.D { return bson.D{{Key: "$literal", Value: v}} }
-
-// now is the server's time, and fromNow a time after it.
-const now = "$$NOW"
-
-func fromNow(d time.Duration) bson.D {
-	return bson.D{{Key: "$add", Value: bson.A{now, d.Milliseconds()}}}
-}
-
 // expired matches documents whose lease has ended.
-var expired = bson.E{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{"$leaseUntil", now}}}}
+var expired = bson.E{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{"$leaseUntil", mongox.Now}}}}
 
 // next is the number after that of a field.
 func next(field string) bson.D {

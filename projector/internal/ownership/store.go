@@ -10,9 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // CollectionName is the collection of the owners.
@@ -30,10 +29,7 @@ var _ Collection = (*mongo.Collection)(nil)
 // Owners returns the collection pipeline_owners of db. A majority knows of each write, and
 // reads ask the primary.
 func Owners(db *mongo.Database) *mongo.Collection {
-	return db.Collection(CollectionName, options.Collection().
-		SetWriteConcern(writeconcern.Majority()).
-		SetReadConcern(readconcern.Majority()).
-		SetReadPreference(readpref.Primary()))
+	return mongox.Durable(db, CollectionName)
 }
 
 // Place is some names in the database in which they could collide.

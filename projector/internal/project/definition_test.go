@@ -167,7 +167,7 @@ projections:
 	}
 }
 
-func TestCompiledDefinitionFoldsAlike(t *testing.T) {
+func TestCompiledDefinitionHasTheSameText(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProjection(t)

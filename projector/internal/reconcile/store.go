@@ -10,9 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
@@ -38,10 +35,9 @@ var _ Records = (*Store)(nil)
 // pipeline names what is reconciled, holder this process: both are unique.
 func NewStore(db *mongo.Database, pipeline, holder string) *Store {
 	return &Store{
-		collection: db.Collection(CollectionName, options.Collection().SetReadConcern(readconcern.Majority()).
-			SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority())),
-		pipeline: pipeline,
-		holder:   holder,
+		collection: mongox.Durable(db, CollectionName),
+		pipeline:   pipeline,
+		holder:     holder,
 	}
 }
 
@@ -51,15 +47,6 @@ func (s *Store) leaseID() bson.D { return bson.D{{Key: "pipeline", Value: s.pipe
 func (s *Store) recordID(projection string) bson.D {
 	return bson.D{{Key: "pipeline", Value: s.pipeline}, {Key: "projection", Value: projection}}
 }
-
-// now is the server's time, and literal keeps a value from being read as an expression.
-const now = "$$NOW"
-
-func fromNow(d time.Duration) bson.D {
-	return bson.D{{Key: "$add", Value: bson.A{now, d.Milliseconds()}}}
-}
-
-func literal(v any) bson.D { return bson.D{{Key: "$literal", Value: v}} }
 
 // longAgo is when a lease ends that nobody has.
 var longAgo = time.Unix(0, 0)
@@ -89,11 +76,11 @@ func (s *Store) Hold(ctx context.Context, lease time.Duration) (bool, error) {
 		bson.D{
 			{Key: "_id", Value: s.leaseID()},
 			{Key: "$expr", Value: bson.D{{Key: "$or", Value: bson.A{
-				bson.D{{Key: "$eq", Value: bson.A{"$holder", literal(s.holder)}}},
-				bson.D{{Key: "$lt", Value: bson.A{"$until", now}}},
+				bson.D{{Key: "$eq", Value: bson.A{"$holder", mongox.Literal(s.holder)}}},
+				bson.D{{Key: "$lt", Value: bson.A{"$until", mongox.Now}}},
 			}}}},
 		},
-		bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "holder", Value: literal(s.holder)}, {Key: "until", Value: fromNow(lease)}}}}})
+		bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "holder", Value: mongox.Literal(s.holder)}, {Key: "until", Value: mongox.FromNow(lease)}}}}})
 	if err != nil {
 		return false, mongox.Explain(ctx, err)
 	}
@@ -130,7 +117,7 @@ func (s *Store) Read(ctx context.Context) ([]Record, error) {
 	defer cancel()
 	cursor, err := s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: bson.D{{Key: "_id.pipeline", Value: s.pipeline}, {Key: "_id.projection", Value: bson.D{{Key: "$exists", Value: true}}}}}},
-		bson.D{{Key: "$addFields", Value: bson.D{{Key: "due", Value: bson.D{{Key: "$lte", Value: bson.A{"$dueAt", now}}}}}}},
+		bson.D{{Key: "$addFields", Value: bson.D{{Key: "due", Value: bson.D{{Key: "$lte", Value: bson.A{"$dueAt", mongox.Now}}}}}}},
 	})
 	var stored []record
 	if err == nil {
@@ -154,10 +141,10 @@ func (s *Store) Begin(ctx context.Context, p Projection, id string, read Record)
 		return false, fmt.Errorf("create the record: %w", mongox.Explain(ctx, err))
 	}
 	set := bson.D{
-		{Key: "generation", Value: literal(p.Generation)},
-		{Key: "sweep", Value: literal(id)},
-		{Key: "beganAt", Value: now},
-		{Key: "dueAt", Value: now},
+		{Key: "generation", Value: mongox.Literal(p.Generation)},
+		{Key: "sweep", Value: mongox.Literal(id)},
+		{Key: "beganAt", Value: mongox.Now},
+		{Key: "dueAt", Value: mongox.Now},
 	}
 	update := bson.A{bson.D{{Key: "$set", Value: set}}}
 	if read.Through.IsZero() {
@@ -179,7 +166,7 @@ var errNotUnderWay = errors.New("another sweep is under way")
 func (s *Store) End(ctx context.Context, p Projection, id string, verified bool, wait time.Duration) error {
 	ctx, cancel := mongox.Patient(ctx, requestTimeout)
 	defer cancel()
-	set := bson.D{{Key: "sweep", Value: literal("")}, {Key: "dueAt", Value: fromNow(wait)}}
+	set := bson.D{{Key: "sweep", Value: mongox.Literal("")}, {Key: "dueAt", Value: mongox.FromNow(wait)}}
 	if verified {
 		set = append(set, bson.E{Key: "through", Value: "$beganAt"})
 	}

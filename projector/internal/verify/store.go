@@ -7,9 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // CollectionName is the collection of findings in the state database.
@@ -26,8 +25,7 @@ var _ Findings = (*FindingStore)(nil)
 // NewFindingStore makes a store in the database of the state, whose concerns it sets
 // itself.
 func NewFindingStore(db *mongo.Database) *FindingStore {
-	return &FindingStore{db.Collection(CollectionName, options.Collection().SetReadConcern(readconcern.Majority()).
-		SetReadPreference(readpref.Primary()).SetWriteConcern(writeconcern.Majority()))}
+	return &FindingStore{mongox.Durable(db, CollectionName)}
 }
 
 // Prepare creates the index. It changes nothing if that is there.

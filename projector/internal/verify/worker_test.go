@@ -353,16 +353,22 @@ func TestRepairPutsEverythingRightWhileWritersWork(t *testing.T) {
 			want := w.falsify(rt, names)
 			w.happens = live
 			found, _ := w.verify(verify.Params{Repair: true, GraceMillis: 1000})
+			contended := false
 			for id, f := range found {
-				if !f.Repaired {
+				if !f.Repaired && !strings.Contains(f.RepairError, "other writers kept changing") {
 					rt.Errorf("%s is not repaired: %+v", id, f)
 				}
+				contended = contended || !f.Repaired
 				if want[id] == "" {
 					rt.Errorf("found %s of %s, which was right: %+v", f.Kind, id, f)
 				}
 			}
 			w.happens = func() {}
 			w.settle()
+			if contended {
+				// The finding asks for it: writers were faster ten times in a row.
+				w.verify(verify.Params{Repair: true, GraceMillis: 1000})
+			}
 			if found, counts := w.verifyStill(); len(found) > 0 {
 				rt.Errorf("after the repair: %v, %v", found, counts)
 			}

@@ -9,9 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,10 +36,7 @@ var _ LeaseCollection = (*mongo.Collection)(nil)
 // needs: a majority knows of each write, so that no failover takes one back, and
 // reads ask the primary.
 func Leases(db *mongo.Database) *mongo.Collection {
-	return db.Collection(leasesName, options.Collection().
-		SetWriteConcern(writeconcern.Majority()).
-		SetReadConcern(readconcern.Majority()).
-		SetReadPreference(readpref.Primary()))
+	return mongox.Durable(db, leasesName)
 }
 
 // lease is the lock's document. What decides is version and record.holderIdentity;

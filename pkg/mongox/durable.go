@@ -1,0 +1,18 @@
+package mongox
+
+import (
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// Durable is a collection of which a majority knows every write that was answered, and
+// whose reads ask the primary for what a majority has, whatever the client's settings are.
+func Durable(db *mongo.Database, name string) *mongo.Collection {
+	return db.Collection(name, options.Collection().
+		SetWriteConcern(writeconcern.Majority()).
+		SetReadConcern(readconcern.Majority()).
+		SetReadPreference(readpref.Primary()))
+}
