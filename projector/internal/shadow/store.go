@@ -57,10 +57,13 @@ func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, 
 		return bson.Binary{}, fmt.Errorf("create collection %s: %w", shadow, err)
 	}
 	if model != nil {
-		if err := s.copyShardKey(ctx, shadow, like); err != nil {
+		// The indexes come first: sharding makes one for the shard key under a name of its
+		// own, if there is none.
+		collated := collation(model)
+		if err := s.copyIndexes(ctx, shadow, like, collated); err != nil {
 			return bson.Binary{}, err
 		}
-		if err := s.copyIndexes(ctx, shadow, like); err != nil {
+		if err := s.copyShardKey(ctx, shadow, like, collated); err != nil {
 			return bson.Binary{}, err
 		}
 	}
@@ -86,8 +89,18 @@ func (s *Store) specification(ctx context.Context, name string) (*mongo.Collecti
 	return &found[0], nil
 }
 
+// collation reports whether a collection has a default collation. Its indexes and its
+// shard key have that one, unless they name another.
+func collation(of *mongo.CollectionSpecification) bool {
+	_, err := of.Options.LookupErr("collation")
+	return err == nil
+}
+
+// simple is the collation that compares bytes, which the server does not list for an index.
+var simple = bson.E{Key: "collation", Value: bson.D{{Key: "locale", Value: "simple"}}}
+
 // copyIndexes creates the indexes of a collection on its shadow.
-func (s *Store) copyIndexes(ctx context.Context, shadow, like string) error {
+func (s *Store) copyIndexes(ctx context.Context, shadow, like string, collated bool) error {
 	cursor, err := s.db.Collection(like).Indexes().List(ctx)
 	if err != nil {
 		return fmt.Errorf("list the indexes of collection %s: %w", like, err)
@@ -98,11 +111,16 @@ func (s *Store) copyIndexes(ctx context.Context, shadow, like string) error {
 	}
 	var indexes bson.A
 	for _, index := range found {
-		if slices.Contains(index, bson.E{Key: "name", Value: "_id_"}) {
+		// A clustered index is an option of the collection, and may have any name.
+		if slices.Contains(index, bson.E{Key: "name", Value: "_id_"}) || slices.Contains(index, bson.E{Key: "clustered", Value: true}) {
 			continue
 		}
 		// Old servers show the namespace, which createIndexes does not take.
-		indexes = append(indexes, slices.DeleteFunc(index, func(e bson.E) bool { return e.Key == "ns" }))
+		index = slices.DeleteFunc(index, func(e bson.E) bool { return e.Key == "ns" })
+		if collated && !slices.ContainsFunc(index, func(e bson.E) bool { return e.Key == simple.Key }) {
+			index = append(index, simple)
+		}
+		indexes = append(indexes, index)
 	}
 	if len(indexes) == 0 {
 		return nil
@@ -114,7 +132,7 @@ func (s *Store) copyIndexes(ctx context.Context, shadow, like string) error {
 }
 
 // copyShardKey shards the shadow as the collection is, in a sharded cluster.
-func (s *Store) copyShardKey(ctx context.Context, shadow, like string) error {
+func (s *Store) copyShardKey(ctx context.Context, shadow, like string, collated bool) error {
 	admin := s.db.Client().Database("admin")
 	hello, err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Raw()
 	if err != nil {
@@ -135,7 +153,11 @@ func (s *Store) copyShardKey(ctx context.Context, shadow, like string) error {
 	case err != nil:
 		return fmt.Errorf("read the shard key of collection %s, so that the collection of its next generation can have it: %w; give the user the role clusterMonitor", like, err)
 	}
-	if err := admin.RunCommand(ctx, bson.D{{Key: "shardCollection", Value: s.db.Name() + "." + shadow}, {Key: "key", Value: entry.Key}}).Err(); err != nil {
+	shard := bson.D{{Key: "shardCollection", Value: s.db.Name() + "." + shadow}, {Key: "key", Value: entry.Key}}
+	if collated {
+		shard = append(shard, simple) // the server takes no other
+	}
+	if err := admin.RunCommand(ctx, shard).Err(); err != nil {
 		return fmt.Errorf("shard collection %s as %s is: %w; give the user the right enableSharding on the database", shadow, like, err)
 	}
 	return nil

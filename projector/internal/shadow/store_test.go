@@ -124,3 +124,32 @@ func TestPromotionIsFoundAgainAtEachStep(t *testing.T) {
 		t.Errorf("an unknown UUID is at %q: %v", name, err)
 	}
 }
+
+// The server does not list the simple collation of an index. In the shadow, such an index
+// must not get the default collation of the collection.
+func TestIndexesKeepTheirCollations(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	if err := db.CreateCollection(t.Context(), "users", options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 2})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Collection("users").Indexes().CreateMany(t.Context(), []mongo.IndexModel{
+		{Keys: bson.D{{Key: "exact", Value: 1}}, Options: options.Index().SetUnique(true).SetCollation(&options.Collation{Locale: "simple"})},
+		{Keys: bson.D{{Key: "folded", Value: 1}}, Options: options.Index().SetUnique(true)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shadow.NewStore(db).Prepare(t.Context(), "users.generation-2", "users"); err != nil {
+		t.Fatal(err)
+	}
+	made := db.Collection("users.generation-2")
+	if _, err := made.InsertMany(t.Context(), []any{
+		bson.D{{Key: "exact", Value: "a"}, {Key: "folded", Value: "a"}},
+		bson.D{{Key: "exact", Value: "A"}, {Key: "folded", Value: "b"}},
+	}); err != nil {
+		t.Errorf("the index without a collation has got one: %v", err)
+	}
+	if _, err := made.InsertOne(t.Context(), bson.D{{Key: "exact", Value: "b"}, {Key: "folded", Value: "A"}}); !mongo.IsDuplicateKeyError(err) {
+		t.Errorf("the index with the collation of the collection has lost it: %v", err)
+	}
+}
