@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
@@ -242,7 +243,7 @@ func (c *Coordinator) drive(ctx context.Context, name string, entries map[string
 	s := &step{Coordinator: c, hold: c.held[name], entries: all, entry: e}
 	if e.Building != nil {
 		if err := s.build(ctx); err != nil {
-			return tick, err
+			return tick, s.show(ctx, err)
 		}
 	}
 	more, err := s.collect(ctx)
@@ -353,6 +354,15 @@ func (s *step) wait(ctx context.Context, reason string) error {
 	}
 	s.log().Info().Str("state", string(s.entry.Building.State)).Str("reason", reason).Msg("rebuild waits")
 	return nil
+}
+
+// show puts an error that a retry alone does not cure into the catalog, such as a right
+// that the user of MongoDB lacks: nobody looks for it in the log of every pod.
+func (s *step) show(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, generation.ErrConflict) || errors.Is(err, generation.ErrNotCoordinator) || mongox.Transient(err) {
+		return err
+	}
+	return errors.Join(err, s.wait(ctx, "a step fails and is retried: "+err.Error()))
 }
 
 // fail ends the build.

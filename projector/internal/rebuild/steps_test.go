@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 )
@@ -51,6 +53,28 @@ func (r *run) state() generation.State {
 		return ""
 	}
 	return r.entry().Building.State
+}
+
+// A user of MongoDB without the rights that a rebuild needs: the reason is where an
+// operator looks, and the rebuild goes on as soon as the user has them.
+func TestErrorOfAStepIsInTheCatalog(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(r *run) {
+		r.refusal = mongo.CommandError{Code: 13, Message: "not authorized on readmodels"}
+		r.pass(5 * time.Second)
+		if b := r.entry().Building; b == nil || b.State != generation.Building || !strings.Contains(b.Reason, "not authorized on readmodels") {
+			t.Errorf("the generation is %+v", b)
+		}
+		r.refusal = nil
+		r.settle(generation.CatchingUp)
+		if reason := r.entry().Building.Reason; strings.Contains(reason, "not authorized") {
+			t.Errorf("the reason stays: %s", reason)
+		}
+		r.settle("")
+		if r.entry().Live.Generation != 2 {
+			t.Error("the rebuild did not go on")
+		}
+	})
 }
 
 func TestPromotionWaitsForEveryAlivePod(t *testing.T) {

@@ -43,6 +43,8 @@ type world struct {
 	last            int
 	// parked is how many aggregates are.
 	parked int64
+	// refusal is the answer to making a collection, if set.
+	refusal error
 	// broken is the first thing that must not happen.
 	broken error
 	// reader is the collection under the readers' name when it was last seen.
@@ -347,6 +349,9 @@ func (a *actor) Cancel(_ context.Context, id, reason string) error {
 
 func (a *actor) Prepare(_ context.Context, shadow, _ string) (bson.Binary, error) {
 	return do(a, func() (bson.Binary, error) {
+		if a.refusal != nil {
+			return bson.Binary{}, a.refusal
+		}
 		c := a.collections[shadow]
 		if c == nil {
 			c = a.create(shadow)
