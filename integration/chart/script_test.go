@@ -40,7 +40,11 @@ func TestHelmTestScript(t *testing.T) {
 		"two lead":              {map[string]pod{first: leads, second: leads, projectors: stands}, false, "2 publishers lead, not 1\n"},
 		"a publisher not ready": {map[string]pod{first: leads, second: unready, projectors: stands}, false, second + " is not ready: no primary\n"},
 		"a publisher missing":   {map[string]pod{first: leads, projectors: stands}, false, second + " is not ready: curl: no such host\n"},
-		"no projector ready":    {map[string]pod{first: leads, second: stands, projectors: unready}, false, projectors + " is not ready: no primary\n"},
+		"a projection is rebuilt": {map[string]pod{first: stands, second: leads, projectors: {ready: true, rebuild: "verifying"}}, true,
+			"penstock_projector_generation_building{projection=\"users\",state=\"verifying\"} 2\n"},
+		"a rebuild has failed": {map[string]pod{first: stands, second: leads, projectors: {ready: true, rebuild: "failed"}}, false,
+			"the rebuild of a projection has failed: /projector projections list has the reason\n"},
+		"no projector ready": {map[string]pod{first: leads, second: stands, projectors: unready}, false, projectors + " is not ready: no primary\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +85,11 @@ func testScript(t *testing.T, pods map[string]pod, timeout time.Duration) *exec.
 }
 
 // pod is what a pod says on its admin port.
-type pod struct{ ready, leads bool }
+type pod struct {
+	ready, leads bool
+	// rebuild is the state of a rebuild; empty for none.
+	rebuild string
+}
 
 func (p pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
@@ -91,6 +99,9 @@ func (p pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			leads = 1
 		}
 		_, _ = fmt.Fprintf(w, "# TYPE penstock_publisher_leader gauge\npenstock_publisher_leader %d\n", leads)
+		if p.rebuild != "" {
+			_, _ = fmt.Fprintf(w, "penstock_projector_generation_building{projection=\"users\",state=%q} 2\n", p.rebuild)
+		}
 	case "/readyz":
 		if !p.ready {
 			http.Error(w, "no primary", http.StatusServiceUnavailable)
