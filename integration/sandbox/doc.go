@@ -1,9 +1,15 @@
-// Package sandbox runs a workload through the whole pipeline, kills the leading
-// publisher halfway, and then compares every read model with an independent fold
-// of the event store. It is what `make demo` shows.
+// Package sandbox runs a workload through the whole pipeline in two acts, and then
+// compares every read model with an independent fold of the event store. It is what
+// `make demo` shows.
 //
-// A run goes through these phases:
+// In the first act the leading publisher is killed halfway. In the second act, while
+// events keep coming, the projections file changes and the projectors are replaced one by
+// one: the changed projection is rebuilt beside the live one, and a reader of its
+// collection counts what it sees. Then a document is falsified by hand, and the command
+// `projector verify` finds and repairs it. The screen shows the rebuild as the projector's
+// commands show it to an operator.
 //
-//	starting ──▶ running ──▶ failover ──▶ running ──▶ verifying ──▶ done
+//	            first act                        second act
+//	starting ──▶ running ──▶ failover ──▶ running ──▶ rebuilding ──▶ verifying ──▶ running ──▶ comparing ──▶ done
 //	                          (at half)
 package sandbox

@@ -17,33 +17,52 @@ const loadTick = 20 * time.Millisecond
 // maxInsert bounds one insertMany.
 const maxInsert = 1000
 
-// loader stores a workload's events in their order, spread evenly over a time. The
-// last tenth, at least one, waits for release to be closed, so that a leader who
-// comes then has something to publish.
+// loader stores a workload's events in their order.
 type loader struct {
 	events   *mongo.Collection
-	over     time.Duration // 0: as fast as the store takes them
 	inserted func(batch []workload.Event, at time.Time)
-	release  chan struct{}
 	stored   atomic.Int64
 }
 
+// portion is a part of a workload's events, spread evenly over a time. The last tenth,
+// at least one, waits for release to be closed, so that a leader who comes then has
+// something to publish.
+type portion struct {
+	events  []workload.Event
+	over    time.Duration // 0: as fast as the store takes them
+	release chan struct{} // nil: nothing waits
+	hurry   chan struct{} // once it is closed, the rest is stored at once; nil: never
+}
+
+// due is how many of the events are to be stored after a time.
+func (p *portion) due(elapsed time.Duration) int {
+	due := len(p.events)
+	if elapsed < p.over && !closed(p.hurry) {
+		due = int(int64(due) * int64(elapsed) / int64(p.over))
+	}
+	if p.release != nil && !closed(p.release) {
+		due = min(due, len(p.events)-max(1, len(p.events)/10))
+	}
+	return due
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // run returns when all events are stored.
-func (l *loader) run(ctx context.Context, events []workload.Event) error {
+func (l *loader) run(ctx context.Context, p portion) error {
 	start := time.Now()
-	held := len(events) - max(1, len(events)/10)
+	events := p.events
 	tick := time.NewTicker(loadTick)
 	defer tick.Stop()
 	for next := 0; next < len(events); {
-		due := len(events)
-		if elapsed := time.Since(start); elapsed < l.over {
-			due = int(int64(len(events)) * int64(elapsed) / int64(l.over))
-		}
-		select {
-		case <-l.release:
-		default:
-			due = min(due, held)
-		}
+		due := p.due(time.Since(start))
 		for next < due {
 			batch := events[next:min(due, next+maxInsert)]
 			// Counted from before the insert: a latency includes the store's own.
@@ -52,7 +71,7 @@ func (l *loader) run(ctx context.Context, events []workload.Event) error {
 				return fmt.Errorf("store the events: %w", err)
 			}
 			next += len(batch)
-			l.stored.Store(int64(next))
+			l.stored.Add(int64(len(batch)))
 		}
 		if next == len(events) {
 			break

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -17,26 +16,44 @@ func TestLoaderLeavesEventsForTheSuccessor(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 
+	events := client.Database("shop").Collection("events")
 	for n, before := range map[int]int{1: 0, 2: 1, 9: 8, 50: 45} {
-		l := &loader{
-			events:   client.Database("shop").Collection("events"),
-			inserted: func([]workload.Event, time.Time) {}, release: make(chan struct{}),
-		}
-		ctx, cancel := context.WithCancel(t.Context())
+		l := &loader{events: events, inserted: func([]workload.Event, time.Time) {}}
+		p := portion{events: shop.New(n, 1).Events, release: make(chan struct{})}
 		ended := make(chan error, 1)
-		go func() { ended <- l.run(ctx, shop.New(n, 1).Events) }()
-		poll := time.NewTicker(time.Millisecond)
-		for int(l.stored.Load()) < before {
-			<-poll.C
+		go func() { ended <- l.run(t.Context(), p) }()
+		await(func() bool { return int(l.stored.Load()) == before })
+		if due := p.due(time.Hour); due != before {
+			t.Errorf("%d of %d events are due before the leader is killed, not %d", due, n, before)
 		}
-		poll.Stop()
-		cancel()
-		if err := <-ended; err == nil || int(l.stored.Load()) != before {
-			t.Errorf("%d of %d events are stored before the leader is killed, not %d (%v)", l.stored.Load(), n, before, err)
-		}
-		close(l.release)
-		if err := l.run(t.Context(), shop.New(n, 1).Events); err != nil || int(l.stored.Load()) != n {
+		close(p.release)
+		if err := <-ended; err != nil || int(l.stored.Load()) != n {
 			t.Errorf("%d of %d events are stored in the end (%v)", l.stored.Load(), n, err)
 		}
+	}
+}
+
+// Events that come slowly come at once when nobody waits for their pace any more.
+func TestLoaderHurries(t *testing.T) {
+	t.Parallel()
+	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
+	l := &loader{events: client.Database("shop").Collection("events"), inserted: func([]workload.Event, time.Time) {}}
+	p := portion{events: shop.New(100, 1).Events, over: time.Hour, hurry: make(chan struct{})}
+	if due := p.due(30 * time.Minute); due != 50 {
+		t.Errorf("%d of 100 events are due after half of the time", due)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- l.run(t.Context(), p) }()
+	close(p.hurry)
+	if err := <-ended; err != nil || l.stored.Load() != 100 {
+		t.Errorf("%d of 100 events are stored (%v)", l.stored.Load(), err)
+	}
+}
+
+func await(holds func() bool) {
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for !holds() {
+		<-poll.C
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
 // sampleEvery is how often the services are scraped and the view is refreshed.
@@ -32,6 +33,9 @@ type monitor struct {
 	// process's count is not forgotten.
 	sessions, duplicates map[string]int
 	history              []sample
+	// rebuild is what was looked up last; reader is nil before the second act.
+	rebuild RebuildStatus
+	reader  *verify.Reader
 }
 
 // sample is how many events were projected at a time.
@@ -51,6 +55,18 @@ func (m *monitor) setPhase(p Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.phase = p
+}
+
+func (m *monitor) setReader(r *verify.Reader) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reader = r
+}
+
+func (m *monitor) setRebuild(s RebuildStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rebuild = s
 }
 
 // run shows a status every so often until ctx ends.
@@ -110,6 +126,11 @@ func (m *monitor) status() Status {
 		Total: m.total, Stored: int(m.loader.stored.Load()), Published: broker.Accepted,
 		Projected: projected, ProjectedRate: projected - m.history[0].projected,
 		DuplicatesDropped: broker.DuplicatesDropped,
+	}
+	if m.reader != nil {
+		rebuild := m.rebuild
+		rebuild.Reads = m.reader.Reads()
+		s.Rebuild = &rebuild
 	}
 	for _, n := range m.sessions {
 		s.Sessions += n

@@ -10,7 +10,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -68,30 +67,33 @@ func (o *observer) projectedEvents() int {
 	return o.total
 }
 
-// percentile is the latency that a share of the events did not exceed.
-func (o *observer) percentile(share float64) time.Duration {
+// percentiles are the latencies that half of the events, and 99 % of them, did not
+// exceed: of the events that are shown since the last call.
+func (o *observer) percentiles() (p50, p99 time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.latencies) == 0 {
-		return 0
+	l := o.latencies
+	o.latencies = nil
+	if len(l) == 0 {
+		return 0, 0
 	}
-	slices.Sort(o.latencies)
-	return o.latencies[int(share*float64(len(o.latencies)-1))]
+	slices.Sort(l)
+	return l[(len(l)-1)/2], l[(len(l)-1)*99/100]
 }
 
-// run watches until ctx ends. opened is called once every stream is open: what
-// happens after it is seen.
+// run watches until ctx ends. opened is called once the stream is open: what happens
+// after it is seen. It is a stream of the database, because a collection that takes the
+// name of another one ends the streams of that.
 func (o *observer) run(ctx context.Context, opened func()) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, name := range append([]string{"watermarks"}, o.collections...) {
-		stream, err := o.models.Collection(name).Watch(ctx, mongo.Pipeline{})
-		if err != nil {
-			return fmt.Errorf("watch the read models: %w", err)
-		}
-		group.Go(func() error { return o.watch(ctx, stream) })
+	stream, err := o.models.Watch(ctx, mongo.Pipeline{{{Key: "$match", Value: bson.D{
+		{Key: "ns.coll", Value: bson.D{{Key: "$in", Value: append([]string{"watermarks"}, o.collections...)}}},
+		{Key: "operationType", Value: bson.D{{Key: "$in", Value: bson.A{"insert", "update", "replace"}}}},
+	}}}})
+	if err != nil {
+		return fmt.Errorf("watch the read models: %w", err)
 	}
 	opened()
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+	if err := o.watch(ctx, stream); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil

@@ -26,7 +26,8 @@ type Options struct {
 	// Publishers and Projectors count the processes; at least two publishers, or
 	// nobody succeeds the leader that is killed.
 	Publishers, Projectors int
-	// LoadTime spreads the storing of the events; 0 stores them as fast as can be.
+	// LoadTime spreads the storing of the first act's events; 0 stores them as fast as can
+	// be. Those of the second act come more slowly.
 	LoadTime time.Duration
 	// Stall is how long a run may go on without progress before it is given up.
 	Stall time.Duration
@@ -40,9 +41,14 @@ type Result struct {
 	Report   *verify.Report
 	Status   Status
 	Failover time.Duration
-	// Took is the time from the first event stored to the last one projected.
-	Took     time.Duration
-	P50, P99 time.Duration
+	// Took is the time from the first event stored to the last one projected, in the first
+	// act, and Projected is how many events that were. P50 and P99 are the times from
+	// insert to read model in it.
+	Took      time.Duration
+	Projected int
+	P50, P99  time.Duration
+	// Rebuild is what the second act showed; nil if the workload has none.
+	Rebuild *RebuildResult
 }
 
 // errStalled ends a run that makes no progress.
@@ -70,7 +76,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 
 	r := &run{opts: opts, pipeline: pipeline, events: events, models: client.Database(harness.ReadModelsDatabase)}
 	r.observer = newObserver(r.models, opts.Workload.Collections)
-	r.loader = &loader{events: events, over: opts.LoadTime, inserted: r.observer.stored, release: make(chan struct{})}
+	r.loader = &loader{events: events, inserted: r.observer.stored}
 	r.monitor = &monitor{
 		pipeline: pipeline, broker: opts.Broker, observer: r.observer, loader: r.loader,
 		total: len(opts.Workload.Events), start: time.Now(), phase: PhaseStarting,
@@ -127,30 +133,26 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	return result, nil
 }
 
+// firstAct is the share of the events that the first act has, and slowly how much more
+// slowly the others come.
+const (
+	firstAct = 0.8
+	slowly   = 10
+)
+
 func (r *run) scenario(ctx context.Context, result *Result) error {
 	if err := r.startServices(ctx); err != nil {
 		return err
 	}
-	r.monitor.setPhase(PhaseRunning)
-	first := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return r.loader.run(ctx, r.opts.Workload.Events) })
-	group.Go(func() error {
-		half := len(r.opts.Workload.Events) / 2
-		if err := r.awaitProjected(ctx, half); err != nil {
-			return err
-		}
-		r.monitor.setPhase(PhaseFailover)
-		took, err := killLeader(ctx, r.pipeline, r.opts.View, r.opts.Stall, func() { close(r.loader.release) })
-		if err != nil {
-			return err
-		}
-		result.Failover = took
-		r.monitor.setPhase(PhaseRunning)
-		return r.awaitProjected(ctx, len(r.opts.Workload.Events))
-	})
-	err := group.Wait()
-	result.Took = time.Since(first)
+	events := r.opts.Workload.Events
+	first := len(events)
+	if r.opts.Workload.Change != nil {
+		first = max(1, int(firstAct*float64(first)))
+	}
+	err := r.failover(ctx, events[:first], result)
+	if err == nil && r.opts.Workload.Change != nil {
+		err = r.change(ctx, events[first:], result)
+	}
 	if err != nil && !errors.Is(err, errStalled) {
 		return err
 	}
@@ -160,20 +162,71 @@ func (r *run) scenario(ctx context.Context, result *Result) error {
 	return r.finish(context.WithoutCancel(ctx), result)
 }
 
+// failover is the first act: events come, and the leader is killed after half of them.
+func (r *run) failover(ctx context.Context, events []workload.Event, result *Result) error {
+	r.monitor.setPhase(PhaseRunning)
+	begun, release := time.Now(), make(chan struct{})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return r.loader.run(ctx, portion{events: events, over: r.opts.LoadTime, release: release})
+	})
+	group.Go(func() error {
+		if err := r.awaitProjected(ctx, len(events)/2); err != nil {
+			return err
+		}
+		r.monitor.setPhase(PhaseFailover)
+		took, err := killLeader(ctx, r.pipeline, r.opts.View, r.opts.Stall, func() { close(release) })
+		if err != nil {
+			return err
+		}
+		result.Failover = took
+		r.monitor.setPhase(PhaseRunning)
+		return r.awaitProjected(ctx, len(events))
+	})
+	err := group.Wait()
+	result.Took, result.Projected = time.Since(begun), r.observer.projectedEvents()
+	result.P50, result.P99 = r.observer.percentiles()
+	return err
+}
+
+// change is the second act: a projection is rebuilt and verified while the other events
+// come slowly. What is left of them when it is over comes at once.
+func (r *run) change(ctx context.Context, events []workload.Event, result *Result) error {
+	perEvent := slowly * r.opts.LoadTime / time.Duration(result.Projected)
+	hurry := make(chan struct{})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return r.loader.run(ctx, portion{events: events, over: perEvent * time.Duration(len(events)), hurry: hurry})
+	})
+	group.Go(func() (err error) {
+		if result.Rebuild, err = r.rebuild(ctx); err != nil {
+			return err
+		}
+		result.Rebuild.P50, result.Rebuild.P99 = r.observer.percentiles()
+		r.monitor.setPhase(PhaseRunning)
+		close(hurry)
+		return r.awaitProjected(ctx, len(r.opts.Workload.Events))
+	})
+	return group.Wait()
+}
+
 // finish stops the services cleanly and compares what they left behind.
 func (r *run) finish(ctx context.Context, result *Result) error {
-	r.monitor.setPhase(PhaseVerifying)
+	r.monitor.setPhase(PhaseComparing)
 	r.monitor.scrape(ctx)
 	if err := r.pipeline.Stop(ctx); err != nil {
 		return err
 	}
-	report, err := verify.ReadModels(ctx, r.events, r.models, r.opts.Workload.Fold, verify.Options{})
+	fold := r.opts.Workload.Fold
+	if result.Rebuild != nil {
+		fold = r.opts.Workload.Change.Fold
+	}
+	report, err := verify.ReadModels(ctx, r.events, r.models, fold, verify.Options{})
 	if err != nil {
 		return err
 	}
 	r.monitor.setPhase(PhaseDone)
 	result.Report, result.Status = report, r.monitor.status()
-	result.P50, result.P99 = r.observer.percentile(0.50), r.observer.percentile(0.99)
 	r.opts.View.Show(result.Status)
 	return nil
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,7 +12,7 @@ import (
 )
 
 // maxNotes bounds the notes that stay on the screen.
-const maxNotes = 6
+const maxNotes = 10
 
 // barWidth is the length of a progress bar, in cells.
 const barWidth = 40
@@ -104,10 +105,24 @@ func (m screenModel) View() tea.View {
 	fmt.Fprintf(&b, "  lag         %-22s rate        %d/s\n", fmt.Sprintf("%d events", s.Lag()), s.ProjectedRate)
 	fmt.Fprintf(&b, "  sessions    %-22d duplicates  %d dropped by the broker, %d met by projectors\n\n",
 		s.Sessions, s.DuplicatesDropped, s.DuplicatesMet)
+	if s.Rebuild != nil {
+		b.WriteString(s.Rebuild.view())
+	}
 	for _, n := range m.notes {
 		fmt.Fprintf(&b, "  %s\n", faint.Render(n))
 	}
 	return tea.NewView(b.String())
+}
+
+// view draws the rebuild.
+func (r *RebuildStatus) view() string {
+	var b strings.Builder
+	if r.Projection != "" {
+		fmt.Fprintf(&b, "  %-10s %s %s\n", cmp.Or(r.Job, "rebuild"), bar(int(r.Done), int(r.Total)), r.State)
+		fmt.Fprintf(&b, "  projection  %-22s generation  %d\n", r.Projection, max(r.Live, r.Building))
+	}
+	fmt.Fprintf(&b, "  reads       %-22d of them      %d empty, %d mixed\n\n", r.Reads.Total, r.Reads.Empty, r.Reads.Mixed)
+	return b.String()
 }
 
 func bar(count, total int) string {

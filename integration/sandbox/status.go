@@ -1,17 +1,23 @@
 package sandbox
 
-import "time"
+import (
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/verify"
+)
 
 // Phase is where a run stands.
 type Phase string
 
 // The phases, in the order of a run.
 const (
-	PhaseStarting  Phase = "starting"
-	PhaseRunning   Phase = "running"
-	PhaseFailover  Phase = "failover"
-	PhaseVerifying Phase = "verifying"
-	PhaseDone      Phase = "done"
+	PhaseStarting   Phase = "starting"
+	PhaseRunning    Phase = "running"
+	PhaseFailover   Phase = "failover"
+	PhaseRebuilding Phase = "rebuilding"
+	PhaseVerifying  Phase = "verifying"
+	PhaseComparing  Phase = "comparing"
+	PhaseDone       Phase = "done"
 )
 
 // Status is what a view shows of a run at one moment.
@@ -34,6 +40,23 @@ type Status struct {
 	DuplicatesDropped, DuplicatesMet int
 	// Processes counts the running services.
 	Publishers, Projectors int
+	// Rebuild is nil before the second act.
+	Rebuild *RebuildStatus
+}
+
+// RebuildStatus is what the projector's commands say of a rebuild, and what a reader of
+// the collection has seen so far.
+type RebuildStatus struct {
+	Projection string
+	// Live and Building are the numbers of the generations; 0 for none.
+	Live, Building int64
+	// State is live, or that of the building generation, and Reason what it waits for.
+	State, Reason string
+	// Job is the kind of the newest job of the new generation, empty for none. Done counts
+	// its events so far, Total all of them, about.
+	Job         string
+	Done, Total int64
+	Reads       verify.Reads
 }
 
 // Lag counts the events that are stored and not yet projected.

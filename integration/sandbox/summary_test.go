@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"testing"
 
+	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/sandbox"
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
@@ -24,6 +25,36 @@ func TestResultOK(t *testing.T) {
 		}
 		if result.OK() != test.ok {
 			t.Errorf("%s: OK is %t", name, result.OK())
+		}
+	}
+}
+
+// The second act went well if readers saw whole collections only, and if exactly the
+// falsified document was found.
+func TestRebuildResultOK(t *testing.T) {
+	t.Parallel()
+	reads := verify.Reads{Total: 9, Changed: 3}
+	found := harness.Finding{AggregateID: "order-1", Kind: "different"}
+	for name, test := range map[string]struct {
+		change func(*sandbox.RebuildResult)
+		ok     bool
+	}{
+		"all of it":                {func(*sandbox.RebuildResult) {}, true},
+		"an empty collection":      {func(r *sandbox.RebuildResult) { r.Reads.Empty = 1 }, false},
+		"two definitions":          {func(r *sandbox.RebuildResult) { r.Reads.Mixed = 1 }, false},
+		"nothing new":              {func(r *sandbox.RebuildResult) { r.Reads.Changed = 0 }, false},
+		"nothing found":            {func(r *sandbox.RebuildResult) { r.Found = nil }, false},
+		"another document found":   {func(r *sandbox.RebuildResult) { r.Found[0].AggregateID = "order-2" }, false},
+		"two documents found":      {func(r *sandbox.RebuildResult) { r.Found = append(r.Found, found) }, false},
+		"another finding":          {func(r *sandbox.RebuildResult) { r.Found[0].Kind = "missing" }, false},
+		"not repaired":             {func(r *sandbox.RebuildResult) { r.Left = r.Found }, false},
+		"nothing to falsify":       {func(r *sandbox.RebuildResult) { r.Falsified, r.Found = "", nil }, true},
+		"nothing falsified, found": {func(r *sandbox.RebuildResult) { r.Falsified = "" }, false},
+	} {
+		r := sandbox.RebuildResult{Reads: reads, Falsified: "order-1", Found: []harness.Finding{found}}
+		test.change(&r)
+		if r.OK() != test.ok {
+			t.Errorf("%s: OK is %t", name, r.OK())
 		}
 	}
 }

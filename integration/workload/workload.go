@@ -30,6 +30,24 @@ type Workload struct {
 	// Fold folds one aggregate, whose events come in eventId order and are at
 	// least one.
 	Fold Fold
+	// Change is a second version of the projections; nil if there is none.
+	Change *Change
+}
+
+// Change is a version of a workload's projections in which one of them has another
+// definition, under the same name and for the same collection. The new definition needs
+// events that were projected long before.
+type Change struct {
+	// Projections is the whole projections file, in YAML, and Fold the oracle of all of
+	// its projections.
+	Projections []byte
+	Fold        Fold
+	// Projection is the changed one, and Collection is where its read models are.
+	Projection, Collection string
+	// Field is in each read model of the new definition, and in none of the old one.
+	Field string
+	// Falsify is an update after which a read model of the new definition is wrong.
+	Falsify bson.D
 }
 
 // Fold computes what the read models must show of one aggregate. It returns the

@@ -19,7 +19,7 @@ type config struct {
 	Events     string        `help:"File of events to run, one JSON object a line, gzipped if it ends in .gz: aggregateId, aggregateType, eventId, eventType, timestamp, payload. Without it a small shop is made up." env:"EVENTS" placeholder:"FILE"`
 	Count      int           `help:"How many events the made-up shop has." default:"20000" placeholder:"N"`
 	Seed       uint64        `help:"Seed of the made-up shop: the same seed makes the same events." default:"1" placeholder:"N"`
-	LoadTime   time.Duration `help:"Spread the storing of the events over this time; 0 stores them as fast as can be." default:"20s"`
+	LoadTime   time.Duration `help:"Spread the storing of the first four fifths of the events over this time; 0 stores them as fast as can be. The others come ten times more slowly, during the rebuild." default:"16s"`
 	Stall      time.Duration `help:"Give up after this long without progress." default:"60s"`
 	Publishers int           `help:"Publisher processes; one leads, the others stand by." default:"2" placeholder:"N"`
 	Projectors int           `help:"Projector processes." default:"2" placeholder:"N"`

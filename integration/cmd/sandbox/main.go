@@ -1,6 +1,6 @@
 // Command sandbox runs events through the whole pipeline on this machine, with
-// stand-ins for MongoDB and Service Bus, kills the leading publisher halfway, and
-// checks every read model. Run it with `make demo`.
+// stand-ins for MongoDB and Service Bus, kills the leading publisher, changes a
+// projection while events come, and checks every read model. Run it with `make demo`.
 package main
 
 import (
@@ -22,7 +22,7 @@ func run() int {
 	var c config
 	info := cli.Info{
 		Name:        "sandbox",
-		Description: "Run events through the whole pipeline on this machine, kill the leader halfway, and check every read model.",
+		Description: "Run events through the whole pipeline on this machine, kill the leader, change a projection while events come, and check every read model.",
 	}
 	switch err := cli.Parse(&c, info, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr); {
 	case errors.Is(err, cli.ErrHelp):

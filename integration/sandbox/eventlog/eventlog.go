@@ -66,13 +66,21 @@ func Open(path string) (*workload.Workload, error) {
 	}
 	interleave(events)
 
-	yaml, err := projectionsFor(events)
+	yaml, err := projectionsFor(events, false)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := projectionsFor(events, true)
 	if err != nil {
 		return nil, err
 	}
 	name, _, _ := strings.Cut(filepath.Base(path), ".")
 	return &workload.Workload{
 		Name: name, Events: events, Projections: yaml, Fold: fold, Collections: []string{cases},
+		Change: &workload.Change{
+			Projections: changed, Fold: foldChanged, Projection: "cases", Collection: cases, Field: "types",
+			Falsify: bson.D{{Key: "$inc", Value: bson.D{{Key: "events", Value: int64(1)}}}},
+		},
 	}, nil
 }
 
@@ -137,7 +145,9 @@ func interleave(events []workload.Event) {
 	}
 }
 
-func projectionsFor(events []workload.Event) ([]byte, error) {
+// projectionsFor writes the projections file for the event types of the events: the first
+// version, or the changed one, which also shows the set of the types and the last time.
+func projectionsFor(events []workload.Event, changed bool) ([]byte, error) {
 	eventTypes := make(map[string]struct{})
 	for i := range events {
 		eventTypes[events[i].EventType] = struct{}{}
@@ -147,7 +157,7 @@ func projectionsFor(events []workload.Event) ([]byte, error) {
 		return nil, fmt.Errorf("parse the projections' template: %w", err)
 	}
 	var out bytes.Buffer
-	if err := parsed.Execute(&out, slices.Sorted(maps.Keys(eventTypes))); err != nil {
+	if err := parsed.Execute(&out, map[string]any{"EventTypes": slices.Sorted(maps.Keys(eventTypes)), "Changed": changed}); err != nil {
 		return nil, fmt.Errorf("write the projections: %w", err)
 	}
 	return out.Bytes(), nil

@@ -58,6 +58,16 @@ func TestOpenInterleavesByTimeAndKeepsEachAggregatesOrder(t *testing.T) {
 	if history := document["history"].(bson.A); len(history) != 2 {
 		t.Errorf("the history has %d entries", len(history))
 	}
+	_, changed := w.Change.Fold(w.Events[1:])
+	if types, _ := changed[w.Change.Field].(bson.A); document[w.Change.Field] != nil || len(types) != 2 {
+		t.Errorf("the types are %v, and %v after the change", document[w.Change.Field], types)
+	}
+	if at := changed["lastAt"]; at != time.Date(2020, 1, 1, 0, 0, 5, 0, time.UTC) {
+		t.Errorf("the last time is %v", at)
+	}
+	if strings.Contains(string(w.Projections), "types:") || strings.Count(string(w.Change.Projections), "types:") != 2 {
+		t.Errorf("the change is\n%s", w.Change.Projections)
+	}
 }
 
 func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -29,4 +30,21 @@ func fold(events []workload.Event) (string, bson.M) {
 		"lastPayload": last.Payload,
 		"firstAt":     first,
 	}
+}
+
+// foldChanged is the oracle of the changed projections.
+func foldChanged(events []workload.Event) (string, bson.M) {
+	collection, document := fold(events)
+	var types bson.A
+	last := events[0].Timestamp
+	for _, ev := range events {
+		if !slices.Contains(types, any(ev.EventType)) {
+			types = append(types, ev.EventType)
+		}
+		if ev.Timestamp.After(last) {
+			last = ev.Timestamp
+		}
+	}
+	document["types"], document["lastAt"] = types, last
+	return collection, document
 }

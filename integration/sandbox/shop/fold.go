@@ -28,6 +28,31 @@ func fold(events []workload.Event) (string, bson.M) {
 	}
 }
 
+// foldChanged is the oracle of projections.changed.yaml.
+func foldChanged(events []workload.Event) (string, bson.M) {
+	collection, document := fold(events)
+	if collection == orders {
+		changeOrder(document, events)
+	}
+	return collection, document
+}
+
+// changeOrder adds what the changed definition shows of an order.
+func changeOrder(order bson.M, events []workload.Event) {
+	for _, ev := range events {
+		switch p := fieldsOf(ev.Payload); ev.EventType {
+		case "OrderPlacedEvent":
+			order["removals"] = int64(0)
+		case "ItemAddedToOrderEvent":
+			if highest, ok := order["highestCents"].(int64); !ok || p["priceCents"].(int64) > highest {
+				order["highestCents"] = p["priceCents"]
+			}
+		case "ItemRemovedFromOrderEvent":
+			add(order, "removals", 1)
+		}
+	}
+}
+
 func foldUser(events []workload.Event) bson.M {
 	var user bson.M
 	for _, ev := range events {

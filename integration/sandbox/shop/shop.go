@@ -11,8 +11,12 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-//go:embed projections.yaml
-var projections []byte
+var (
+	//go:embed projections.yaml
+	projections []byte
+	//go:embed projections.changed.yaml
+	changed []byte
+)
 
 // New makes a shop's history of n events, the same for the same seed. Events of
 // many aggregates are interleaved as they would be in a live store.
@@ -27,6 +31,10 @@ func New(n int, seed uint64) *workload.Workload {
 	return &workload.Workload{
 		Name: "shop", Events: g.events[:n], Projections: projections, Fold: fold,
 		Collections: []string{users, orders, items},
+		Change: &workload.Change{
+			Projections: changed, Fold: foldChanged, Projection: "orders", Collection: orders, Field: "removals",
+			Falsify: bson.D{{Key: "$inc", Value: bson.D{{Key: "totalCents", Value: int64(1)}}}},
+		},
 	}
 }
 

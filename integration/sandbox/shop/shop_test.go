@@ -83,3 +83,38 @@ func TestFoldNoticesAnEventLostTwiceOrSwapped(t *testing.T) {
 		t.Errorf("of %d faults only these were tried: %v", faults, tried)
 	}
 }
+
+// A reader can tell the two definitions apart by each document of the changed one, and what
+// the change shows of most orders is in events that come before the last ones.
+func TestChangeShowsInEveryDocumentAndNeedsHistory(t *testing.T) {
+	t.Parallel()
+	w := shop.New(4000, 1)
+	byAggregate := make(map[string][]workload.Event)
+	for _, ev := range w.Events {
+		byAggregate[ev.AggregateID] = append(byAggregate[ev.AggregateID], ev)
+	}
+	documents, late := 0, 0
+	for id, history := range byAggregate {
+		collection, before := w.Fold(history)
+		changed, after := w.Change.Fold(history)
+		if collection != changed {
+			t.Fatalf("%s is in %s, and after the change in %s", id, collection, changed)
+		}
+		if collection != w.Change.Collection {
+			if !reflect.DeepEqual(before, after) {
+				t.Errorf("%s changes, and is in %s", id, collection)
+			}
+			continue
+		}
+		documents++
+		if before[w.Change.Field] != nil || after[w.Change.Field] == nil {
+			t.Errorf("%s has %s %v before the change and %v after it", id, w.Change.Field, before[w.Change.Field], after[w.Change.Field])
+		}
+		if _, missed := w.Change.Fold(history[len(history)-1:]); !reflect.DeepEqual(missed["highestCents"], after["highestCents"]) {
+			late++
+		}
+	}
+	if documents == 0 || late < documents/2 {
+		t.Errorf("%d of %d orders need their history", late, documents)
+	}
+}

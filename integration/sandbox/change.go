@@ -1,0 +1,257 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/verify"
+)
+
+// operatorPoll is how often the commands that list are run.
+const operatorPoll = 500 * time.Millisecond
+
+// RebuildResult is what the second act showed.
+type RebuildResult struct {
+	Projection string
+	Generation int64
+	// Took is the time from the new projections file to the live generation.
+	Took time.Duration
+	// Reads are those of a reader of the changed collection in this time.
+	Reads verify.Reads
+	// P50 and P99 are the times from insert to read model in the second act.
+	P50, P99 time.Duration
+	// Falsified is the aggregate whose document was falsified; empty if the collection has
+	// none that is complete. Found are the findings before the repair, Left those after it.
+	Falsified   string
+	Found, Left []harness.Finding
+}
+
+// exact reports whether the falsified document was found, and nothing else.
+func (r *RebuildResult) exact() bool {
+	if r.Falsified == "" {
+		return len(r.Found) == 0
+	}
+	return len(r.Found) == 1 && r.Found[0].AggregateID == r.Falsified && r.Found[0].Kind == "different"
+}
+
+// OK says that readers saw whole collections of one definition only, and that exactly the
+// falsified document was found and repaired.
+func (r *RebuildResult) OK() bool {
+	return r.Reads.OK() && r.Reads.Changed > 0 && r.exact() && len(r.Left) == 0
+}
+
+// rebuild is the second act: the projections change, and then a document is falsified.
+func (r *run) rebuild(ctx context.Context) (*RebuildResult, error) {
+	change := r.opts.Workload.Change
+	result := &RebuildResult{Projection: change.Projection}
+	r.monitor.setPhase(PhaseRebuilding)
+	collection := r.models.Collection(change.Collection)
+	reader := verify.NewReader(collection, change.Field)
+	r.monitor.setReader(reader)
+
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	group, reading := errgroup.WithContext(reading)
+	group.Go(func() error { return reader.Run(reading) })
+	group.Go(func() error {
+		defer stop()
+		return r.promote(reading, result)
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	result.Reads = reader.Reads()
+	r.opts.View.Note(fmt.Sprintf("generation %d of %s is live, %s after the new file", result.Generation, result.Projection, result.Took.Round(100*time.Millisecond)))
+
+	r.monitor.setPhase(PhaseVerifying)
+	if err := r.falsify(ctx, collection, result); err != nil {
+		return nil, err
+	}
+	return result, r.verify(ctx, result)
+}
+
+// promote replaces the projectors by ones that have the new projections file, one by one,
+// and waits until the new generation is live.
+func (r *run) promote(ctx context.Context, result *RebuildResult) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.Stall, fmt.Errorf("not within %s", r.opts.Stall))
+	defer cancel()
+	begun := time.Now()
+	if err := r.pipeline.SetProjections(r.opts.Workload.Change.Projections); err != nil {
+		return err
+	}
+	r.opts.View.Note(fmt.Sprintf("the projections file has another definition of %s", result.Projection))
+	for _, process := range r.pipeline.Running() {
+		if strings.HasPrefix(process.Name, publisherPrefix) {
+			continue
+		}
+		if err := r.replace(ctx, process); err != nil {
+			return err
+		}
+		r.opts.View.Note("replaced " + process.Name)
+	}
+	poll := time.NewTicker(operatorPoll)
+	defer poll.Stop()
+	for {
+		state, err := r.look(ctx, result.Projection)
+		if err != nil {
+			return err
+		}
+		if state.State == "failed" {
+			return fmt.Errorf("rebuild %s: it failed: %s", result.Projection, state.Reason)
+		}
+		if state.Live > generationBefore && state.Building == 0 {
+			result.Generation, result.Took = state.Live, time.Since(begun)
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return fmt.Errorf("await the new generation of %s, which is %s: %w", result.Projection, state.State, context.Cause(ctx))
+		}
+	}
+}
+
+// generationBefore is the generation of a projection that has never changed.
+const generationBefore = 1
+
+// replace stops a projector cleanly and starts it again.
+func (r *run) replace(ctx context.Context, process *harness.Process) error {
+	if err := process.Stop(ctx); err != nil {
+		return err
+	}
+	started, err := r.pipeline.StartProjector(process.Name)
+	if err != nil {
+		return err
+	}
+	return started.AwaitReady(ctx)
+}
+
+// look asks the projector's commands how far the rebuild is, and shows it.
+func (r *run) look(ctx context.Context, projection string) (RebuildStatus, error) {
+	projections, err := r.pipeline.Projections(ctx)
+	if err != nil {
+		return RebuildStatus{}, err
+	}
+	jobs, err := r.pipeline.Jobs(ctx, "--projection="+projection)
+	if err != nil {
+		return RebuildStatus{}, err
+	}
+	status := rebuildStatus(projection, projections, jobs)
+	r.monitor.setRebuild(status)
+	return status, nil
+}
+
+// rebuildStatus is what the commands say of a projection.
+func rebuildStatus(projection string, projections []harness.ProjectionState, jobs []harness.JobState) RebuildStatus {
+	status := RebuildStatus{Projection: projection}
+	for _, p := range projections {
+		if p.Name != projection {
+			continue
+		}
+		status.State, status.Live = p.State, p.LiveGeneration()
+		if b := p.Building; b != nil {
+			status.Building, status.Reason = b.Generation, b.Reason
+		}
+	}
+	for _, j := range jobs {
+		if j.Generation > generationBefore && j.Generation == max(status.Live, status.Building) {
+			// The newest one: it is the one that is under way.
+			status.Job, status.Done, status.Total = j.Kind, j.Counts["events"], j.Total
+			break
+		}
+	}
+	return status
+}
+
+// falsify makes one read model wrong whose aggregate has no more events, so that nothing
+// but a repair changes it.
+func (r *run) falsify(ctx context.Context, collection *mongo.Collection, result *RebuildResult) error {
+	last := make(map[string]int64)
+	for i := range r.opts.Workload.Events {
+		last[r.opts.Workload.Events[i].AggregateID] = r.opts.Workload.Events[i].EventID
+	}
+	cursor, err := collection.Find(ctx, bson.D{}, options.Find().SetProjection(bson.D{{Key: "lastEventId", Value: 1}}).SetSort(bson.D{{Key: "_id", Value: 1}}))
+	if err != nil {
+		return fmt.Errorf("find a document to falsify: %w", err)
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	for cursor.Next(ctx) {
+		id, _ := cursor.Current.Lookup("_id").StringValueOK()
+		if shown, _ := cursor.Current.Lookup("lastEventId").AsInt64OK(); id == "" || shown != last[id] {
+			continue
+		}
+		if _, err := collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, r.opts.Workload.Change.Falsify); err != nil {
+			return fmt.Errorf("falsify %s: %w", id, err)
+		}
+		result.Falsified = id
+		r.opts.View.Note("falsified the document of " + id + " by hand")
+		return nil
+	}
+	if err := cursor.Err(); err != nil {
+		return fmt.Errorf("find a document to falsify: %w", err)
+	}
+	r.opts.View.Note("no document is complete, so none is falsified")
+	return nil
+}
+
+// verify has the projector's command find what is wrong, repair it, and find nothing.
+func (r *run) verify(ctx context.Context, result *RebuildResult) (err error) {
+	only := "--projection=" + result.Projection
+	if result.Found, err = r.find(ctx, only); err != nil {
+		return err
+	}
+	r.opts.View.Note("projector verify: " + findings(result.Found))
+	repaired, err := r.find(ctx, only, "--repair", "--yes", "--why=the document was falsified")
+	if err != nil {
+		return err
+	}
+	for _, f := range repaired {
+		if f.RepairError != "" {
+			r.opts.View.Note(fmt.Sprintf("projector verify --repair: %s not repaired: %s", f.AggregateID, f.RepairError))
+		}
+	}
+	if result.Left, err = r.find(ctx, only); err != nil {
+		return err
+	}
+	r.opts.View.Note("projector verify after --repair: " + findings(result.Left))
+	return nil
+}
+
+func (r *run) find(ctx context.Context, flags ...string) ([]harness.Finding, error) {
+	verified, err := r.pipeline.Verify(ctx, flags...)
+	if err != nil {
+		return nil, err
+	}
+	var found []harness.Finding
+	for _, v := range verified {
+		if v.State != "done" {
+			return nil, fmt.Errorf("verify %s: the verification is %s: %s", v.Projection, v.State, v.Reason)
+		}
+		found = append(found, v.Findings...)
+	}
+	return found, nil
+}
+
+// findings says in one line what was found.
+func findings(found []harness.Finding) string {
+	if len(found) == 0 {
+		return "every read model equals the fold of its events"
+	}
+	const most = 3
+	var texts []string
+	for _, f := range found[:min(most, len(found))] {
+		texts = append(texts, f.String())
+	}
+	if len(found) > most {
+		texts = append(texts, fmt.Sprintf("and %d more", len(found)-most))
+	}
+	return strings.Join(texts, "; ")
+}
