@@ -50,6 +50,17 @@ type (
 		ForbidReading()
 		HealStore()
 	}
+	// renameHolder is a store of read models that renames collections late when it is told
+	// to, also for clients that have gone.
+	renameHolder interface {
+		HoldRenames(n int, d time.Duration)
+		RenamesToHold() int
+	}
+	// eventLoser is a broker that loses and expires certain events when it is told to.
+	eventLoser interface {
+		LoseEvents(matches func(aggregateID string, eventID int64) bool) error
+		ExpireEvents(matches func(aggregateID string, eventID int64) bool) error
+	}
 	// historyLoser is an event store that drops its oplog when it is told to.
 	historyLoser interface{ LoseHistory() }
 )

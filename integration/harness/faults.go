@@ -117,6 +117,9 @@ func (e *Embedded) HoldRenames(n int, d time.Duration) {
 	e.Mongo.FailCommands(mongoemu.CommandFault{Commands: []string{"renameCollection"}, AppName: projectorApp, Times: n, Block: d})
 }
 
+// RenamesToHold is how many calls of HoldRenames have not met all their renames yet.
+func (e *Embedded) RenamesToHold() int { return e.Mongo.PendingFaults() }
+
 // LoseHistory drops all of the event store's oplog but its newest entry.
 func (e *Embedded) LoseHistory() { e.Mongo.TruncateOplog(1) }
 

@@ -1,0 +1,191 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// tails are the last events of some aggregates: what happens to their messages shows
+// nobody that something is missing, because no later event follows.
+type tails map[string]int64
+
+func (t tails) match(aggregateID string, eventID int64) bool {
+	from, chosen := t[aggregateID]
+	return chosen && eventID >= from
+}
+
+// chooseTails takes the last one to three events of orders and items, until so many events
+// are chosen. Aggregates that others have are left out.
+func chooseTails(events []workload.Event, n int, others ...tails) tails {
+	last := make(map[string]int64)
+	var order []string
+	for i := range events {
+		ev := &events[i]
+		if ev.AggregateType == "User" {
+			continue // it may have no read model
+		}
+		if last[ev.AggregateID] == 0 {
+			order = append(order, ev.AggregateID)
+		}
+		last[ev.AggregateID] = ev.EventID
+	}
+	chosen := make(tails)
+	for i, id := range order {
+		taken := last[id] < 2
+		for _, other := range others {
+			_, has := other[id]
+			taken = taken || has
+		}
+		if taken {
+			continue
+		}
+		from := max(1, last[id]-int64(i%3))
+		chosen[id] = from
+		if n -= int(last[id]-from) + 1; n <= 0 {
+			break
+		}
+	}
+	return chosen
+}
+
+// exhaust receives the messages of sessions and gives them back until the broker has had
+// enough, as a receiver does that dies at each of them.
+func (s *scenario) exhaust(sessions tails) {
+	s.t.Helper()
+	bus := s.backend.Bus()
+	client, err := azservicebus.NewClientFromConnectionString(bus.ConnectionString, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close(context.WithoutCancel(s.t.Context()))
+	for id := range sessions {
+		session, err := client.AcceptSessionForSubscription(s.t.Context(), bus.Topic, bus.Subscription, id, nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for s.abandon(session) {
+		}
+		if err := session.Close(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// abandon gives a message of the session back, and reports whether there was one.
+func (s *scenario) abandon(session *azservicebus.SessionReceiver) bool {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 200*time.Millisecond)
+	defer cancel()
+	messages, err := session.ReceiveMessages(ctx, 1, nil)
+	if ctx.Err() != nil && len(messages) == 0 {
+		return false
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, m := range messages {
+		if err := session.AbandonMessage(s.t.Context(), m, nil); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return true
+}
+
+// sweeps counts, for each projection, the finished sweeps that began after a time.
+func (s *scenario) sweeps(after time.Time) map[string]int {
+	s.t.Helper()
+	jobs, err := s.Jobs(s.t.Context(), "--kind=sweep")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	finished := make(map[string]int)
+	for _, j := range jobs {
+		if strings.HasPrefix(j.ID, "reconcile-") && j.State == "done" && j.CreatedAt.After(after) {
+			finished[j.Projection]++
+		}
+	}
+	return finished
+}
+
+// TestReadModelsConvergeWhateverTheBrokerLoses holds that the last events of aggregates
+// whose messages the broker loses, expires or has delivered too often are in the read
+// models after two sweeps at most, and that the dead letters are gone, whatever the event
+// store promises about ids.
+func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
+	for _, sequence := range []string{"strict", "increasing"} {
+		t.Run(sequence, func(t *testing.T) {
+			inParallel(t)
+			w := shop.New(6000, 61)
+			lost := chooseTails(w.Events, len(w.Events)/100)
+			expired := chooseTails(w.Events, 20, lost)
+			undelivered := chooseTails(w.Events, 10, lost, expired)
+			all := w.Events
+			var first, late []workload.Event
+			deadLetters := 0
+			for _, ev := range all {
+				switch {
+				case undelivered.match(ev.AggregateID, ev.EventID):
+					late = append(late, ev)
+					deadLetters++
+					continue
+				case expired.match(ev.AggregateID, ev.EventID):
+					deadLetters++
+				}
+				first = append(first, ev)
+			}
+			w.Events = first
+			s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_RECONCILE=off")
+			broker := capability[eventLoser](s, "lose and expire events")
+			if err := broker.LoseEvents(lost.match); err != nil {
+				t.Fatal(err)
+			}
+			if err := broker.ExpireEvents(expired.match); err != nil {
+				t.Fatal(err)
+			}
+			s.start(1, 2)
+			s.load(3 * time.Second)
+			s.finishLoad()
+			s.awaitPublished(1)
+			wrong := len(lost) + len(expired)
+			s.await(fmt.Sprintf("%d read models behind, and no others", wrong), func() bool {
+				backlog, err := s.backend.Backlog()
+				return err == nil && backlog.Active == 0 && s.compare().Wrong() == wrong
+			})
+
+			// Nobody receives the last messages until the broker gives them up.
+			for _, process := range s.projectors() {
+				s.stopped(process)
+			}
+			s.insert(late...)
+			w.Events = all
+			s.awaitPublished(1)
+			s.exhaust(undelivered)
+			if backlog, err := s.backend.Backlog(); err != nil || backlog != (harness.Backlog{DeadLettered: deadLetters}) {
+				t.Fatalf("the broker has %+v (%v), and should have %d dead letters", backlog, err, deadLetters)
+			}
+
+			s.SetEnv("PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_RECONCILE=2s")
+			begun := time.Now()
+			s.startProjector(0)
+			s.startProjector(1)
+			s.ready()
+			s.await("two sweeps of each projection", func() bool {
+				finished := s.sweeps(begun)
+				return finished["users"] >= 2 && finished["orders"] >= 2 && finished["items"] >= 2
+			})
+			if report := s.compare(); !report.OK() {
+				t.Errorf("%d read models are wrong after two sweeps:\n%s", report.Wrong(), strings.Join(report.Findings, "\n"))
+			}
+			s.invariants()
+		})
+	}
+}
