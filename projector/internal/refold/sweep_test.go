@@ -49,6 +49,34 @@ func TestSweepFoldsWhatIsBehind(t *testing.T) {
 	}
 }
 
+// TestSweepWithGraceWaitsFewTimes: aggregates that are behind all over the store cost a
+// process with one worker the grace a few times, and not once for each of many ranges.
+func TestSweepWithGraceWaitsFewTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 1000 {
+			w.events = append(w.events, historyOf(fmt.Sprintf("a-%03d", i), 1)...)
+		}
+		j := testJob
+		j.Grace = 30 * time.Second
+		workers := newWorkers(t, w)
+		ranges, _, err := workers.Plan(t.Context(), j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for _, r := range ranges {
+			if err := workers.Sweep(t.Context(), j, r, &saver{saves: -1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begun); took > 5*j.Grace || len(w.models) != 1000 {
+			t.Errorf("%d of 1000 aggregates are folded after %s, in %d ranges", len(w.models), took, len(ranges))
+		}
+	})
+}
+
 // TestSweepLeavesTimeToTheStream: an event that arrives within the grace is no work of the
 // sweep.
 func TestSweepLeavesTimeToTheStream(t *testing.T) {

@@ -19,6 +19,10 @@ const (
 	// defaultRanges is how many ranges a plan has. Many more than processes work at a
 	// time, so that they end at about the same time, and a lost one costs little.
 	defaultRanges = 64
+	// graceRanges is how many ranges the plan of a job with a grace has. Each of them waits
+	// out the grace once if any of its aggregates is behind, and holds a worker meanwhile.
+	// So few of them are much faster than many.
+	graceRanges = 4
 	// defaultSaveEvery is how often the position of a range is saved.
 	defaultSaveEvery = time.Second
 	// defaultFailureLimit is the one of the live stream.
@@ -81,7 +85,8 @@ func New(o Options) (*Workers, error) {
 }
 
 // Plan divides the event store into ranges, and gives about how many events it has. An
-// empty store has no ranges. A build and a sweep are planned alike.
+// empty store has no ranges. A build and a sweep are planned alike, but for the number of
+// ranges if the job has a grace.
 func (w *Workers) Plan(ctx context.Context, j Job) (ranges []Range, total int64, err error) {
 	if _, err := w.Targets.Target(j.Projection, j.Generation); err != nil {
 		return nil, 0, err
@@ -93,7 +98,11 @@ func (w *Workers) Plan(ctx context.Context, j Job) (ranges []Range, total int64,
 	if total, err = w.Source.Count(ctx); err != nil {
 		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
 	}
-	boundaries, err := w.Source.Split(ctx, w.Ranges)
+	most := w.Ranges
+	if j.Grace > 0 {
+		most = min(most, graceRanges)
+	}
+	boundaries, err := w.Source.Split(ctx, most)
 	if err != nil {
 		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
 	}
