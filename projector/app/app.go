@@ -96,6 +96,8 @@ func (p *Projector) run(ctx context.Context, h *health.Health) error {
 	if err != nil {
 		return err
 	}
+	// The catalog, the jobs and other pods call this process so.
+	p.logger.Info().Str("pod", pod).Msg("pod name chosen")
 
 	// What serves draining ends after it.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
