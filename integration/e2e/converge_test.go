@@ -57,6 +57,27 @@ func chooseTails(events []workload.Event, n int, others ...tails) tails {
 	return chosen
 }
 
+// chooseSkipped takes the second event of some orders, which each have later events. It
+// adds an item, so without it the read model is wrong.
+func chooseSkipped(events []workload.Event, n int, others ...tails) tails {
+	chosen := make(tails)
+	for i := range events {
+		ev := &events[i]
+		if ev.EventID != 4 || ev.AggregateType != "Order" || len(chosen) == n {
+			continue
+		}
+		taken := false
+		for _, other := range others {
+			_, has := other[ev.AggregateID]
+			taken = taken || has
+		}
+		if !taken {
+			chosen[ev.AggregateID] = 2
+		}
+	}
+	return chosen
+}
+
 // exhaust receives the messages of sessions and gives them back until the broker has had
 // enough, as a receiver does that dies at each of them.
 func (s *scenario) exhaust(sessions tails) {
@@ -103,13 +124,13 @@ func (s *scenario) abandon(session *azservicebus.SessionReceiver) bool {
 // sweeps counts, for each projection, the finished sweeps that began after a time.
 func (s *scenario) sweeps(after time.Time) map[string]int {
 	s.t.Helper()
-	jobs, err := s.Jobs(s.t.Context(), "--kind=sweep")
+	jobs, err := s.Jobs(s.t.Context(), "--state=done")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	finished := make(map[string]int)
 	for _, j := range jobs {
-		if strings.HasPrefix(j.ID, "reconcile-") && j.State == "done" && j.CreatedAt.After(after) {
+		if strings.HasPrefix(j.ID, "reconcile-") && j.CreatedAt.After(after) {
 			finished[j.Projection]++
 		}
 	}
@@ -119,7 +140,8 @@ func (s *scenario) sweeps(after time.Time) map[string]int {
 // TestReadModelsConvergeWhateverTheBrokerLoses holds that the last events of aggregates
 // whose messages the broker loses, expires or has delivered too often are in the read
 // models after two sweeps at most, and that the dead letters are gone, whatever the event
-// store promises about ids.
+// store promises about ids. If ids only increase, that holds for lost events that have
+// successors too: nothing else finds them.
 func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
 	for _, sequence := range []string{"strict", "increasing"} {
 		t.Run(sequence, func(t *testing.T) {
@@ -128,6 +150,7 @@ func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
 			lost := chooseTails(w.Events, len(w.Events)/100)
 			expired := chooseTails(w.Events, 20, lost)
 			undelivered := chooseTails(w.Events, 10, lost, expired)
+			skipped := chooseSkipped(w.Events, 10, lost, expired, undelivered)
 			all := w.Events
 			var first, late []workload.Event
 			deadLetters := 0
@@ -145,7 +168,9 @@ func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
 			w.Events = first
 			s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_RECONCILE=off")
 			broker := capability[eventLoser](s, "lose and expire events")
-			if err := broker.LoseEvents(lost.match); err != nil {
+			if err := broker.LoseEvents(func(aggregateID string, eventID int64) bool {
+				return lost.match(aggregateID, eventID) || skipped[aggregateID] == eventID
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if err := broker.ExpireEvents(expired.match); err != nil {
@@ -156,6 +181,9 @@ func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
 			s.finishLoad()
 			s.awaitPublished(1)
 			wrong := len(lost) + len(expired)
+			if sequence == "increasing" {
+				wrong += len(skipped)
+			}
 			s.await(fmt.Sprintf("%d read models behind, and no others", wrong), func() bool {
 				backlog, err := s.backend.Backlog()
 				return err == nil && backlog.Active == 0 && s.compare().Wrong() == wrong
@@ -173,7 +201,7 @@ func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
 				t.Fatalf("the broker has %+v (%v), and should have %d dead letters", backlog, err, deadLetters)
 			}
 
-			s.SetEnv("PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_RECONCILE=2s")
+			s.SetEnv("PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_RECONCILE=10s")
 			begun := time.Now()
 			s.startProjector(0)
 			s.startProjector(1)

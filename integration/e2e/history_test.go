@@ -261,7 +261,8 @@ func (s *scenario) killPod(pod string) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if !strings.HasPrefix(process.Name, "projector-") || !strings.Contains(string(log), pod) {
+		// A process says once who it is.
+		if !strings.HasPrefix(process.Name, "projector-") || !strings.Contains(string(log), fmt.Sprintf("\"pod\":%q", pod)) {
 			continue
 		}
 		s.killed(process)
@@ -355,7 +356,7 @@ func TestProjectionsChangeWhileEventsCome(t *testing.T) {
 	w := incidents(t)
 	w.Projections = projectionsOf(casesBefore, impactsBefore)
 	const projectors = 3
-	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_RECONCILE=5s")
+	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_RECONCILE=10s")
 	s.start(2, projectors)
 	s.load(45 * time.Second)
 

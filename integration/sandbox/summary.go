@@ -43,9 +43,12 @@ func (r *Result) Print(out io.Writer) {
 
 // rows are the lines of the second act.
 func (r *RebuildResult) rows() [][]string {
-	found := findings(r.Found)
+	found := fmt.Sprintf("%d findings", len(r.Found))
+	if len(r.Found) == 1 {
+		found = "1 finding, " + r.Found[0].AggregateID + " " + r.Found[0].Kind
+	}
 	if r.Falsified != "" {
-		found += "; after --repair: " + findings(r.Left)
+		found += fmt.Sprintf(", after %s was falsified; %d after --repair", r.Falsified, len(r.Left))
 	}
 	return [][]string{
 		{"rebuild of " + r.Projection, fmt.Sprintf("%s from the new file to generation %d live", r.Took.Round(100*time.Millisecond), r.Generation)},
