@@ -122,6 +122,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health) error {
 	p.startup.done()
 	group.Go(func() error { return past.follower.Run(background) })
 	group.Go(func() error { return past.runner.Run(background) })
+	group.Go(func() error { return past.reconciling.Run(background) })
 	group.Go(func() error { return past.coordinator.Run(background) })
 	context.AfterFunc(background, func() { end(errBackgroundEnded) })
 	err = p.explain(acceptor.Run(draining))
@@ -266,7 +267,10 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, nil, err
 	}
+	reconcile := map[job.Kind]job.Worker{job.Reconcile: workers[job.Reconcile]}
+	delete(workers, job.Reconcile)
 	past.runner = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: workers, Holder: pod, Away: away, Logger: p.logger})
+	past.reconciling = job.NewRunner(job.RunnerOptions{Jobs: past.jobs, Workers: reconcile, Holder: pod, Away: away, Logger: p.logger})
 	past.coordinator = p.coordinator(s, past, parked)
 	if c.History.Reconcile > 0 {
 		reconciler, err := p.reconciler(s, past, engine, parked, reader, subscription)

@@ -70,7 +70,7 @@ func (e *environment) withJobs(ctx context.Context, do func(s *stores, jobs *job
 type jobsListCommand struct {
 	cli.Output
 	Projection string `name:"projection" placeholder:"NAME" help:"Only jobs of this projection."`
-	Kind       string `name:"kind" placeholder:"KIND" help:"Only jobs of this kind: build, sweep or verify."`
+	Kind       string `name:"kind" placeholder:"KIND" help:"Only jobs of this kind: build, sweep, verify or reconcile."`
 	State      string `name:"state" placeholder:"STATE" help:"Only jobs in this state: planning, running, paused, done, failed or cancelled."`
 }
 

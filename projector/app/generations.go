@@ -44,7 +44,10 @@ type history struct {
 	jobs     *job.Store
 	findings *verify.FindingStore
 	// runner and coordinator begin when the targets are known.
-	runner      *job.Runner
+	runner *job.Runner
+	// reconciling has the reconciler's jobs apart: they wait for the stream, and a build must
+	// not wait for them.
+	reconciling *job.Runner
 	coordinator *rebuild.Coordinator
 }
 

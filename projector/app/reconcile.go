@@ -61,9 +61,10 @@ type sweeps struct {
 	// grace is how long an aggregate may be behind.
 	grace time.Duration
 	// sequence is what the event store promises. If ids have no holes, the watermark tells
-	// which events a read model has, and a job of kind sweep compares it with the last event.
-	// If they only increase, an event may have been skipped below the watermark. Only its
-	// effect is missing, so the read models are verified, and repaired.
+	// which events a read model has, and the worker of sweeps compares it with the last
+	// event. If they only increase, an event may have been skipped below the watermark. Only
+	// its effect is missing, so the worker of verifications compares the read models, and
+	// repairs them.
 	sequence event.Sequence
 }
 
@@ -81,16 +82,20 @@ func (s sweeps) Live(context.Context) ([]reconcile.Projection, error) {
 }
 
 func (s sweeps) Start(ctx context.Context, id string, p reconcile.Projection) error {
-	kind, params := job.Sweep, any(refoldParams{GraceMillis: s.grace.Milliseconds()})
+	params := any(refoldParams{GraceMillis: s.grace.Milliseconds()})
 	if s.sequence == event.SequenceIncreasing {
-		kind, params = job.Verify, verify.Params{Repair: true, GraceMillis: s.grace.Milliseconds()}
+		params = verify.Params{Repair: true, GraceMillis: s.grace.Milliseconds()}
 	}
 	raw, err := bson.Marshal(params)
 	if err != nil {
 		return fmt.Errorf("encode the parameters of job %s: %w", id, err)
 	}
+	// One of a generation that is live no longer would never end.
+	if _, err := s.jobs.Supersede(ctx, p.Name, []job.Kind{job.Reconcile}, id, "another sweep of the projection has begun"); err != nil {
+		return err
+	}
 	_, err = s.jobs.Create(ctx, job.Job{
-		ID: id, Kind: kind, Projection: p.Name, Generation: p.Generation, Params: raw,
+		ID: id, Kind: job.Reconcile, Projection: p.Name, Generation: p.Generation, Params: raw,
 		Who: s.who, Why: "PENSTOCK_RECONCILE",
 	})
 	return err

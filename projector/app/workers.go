@@ -36,7 +36,10 @@ func (p *Projector) workers(s *stores, engine *project.Engine, store readModels,
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(workers, map[job.Kind]job.Worker{job.Verify: verifier})
+	maps.Copy(workers, map[job.Kind]job.Worker{job.Verify: verifier, job.Reconcile: workers[job.Sweep]})
+	if event.Sequence(c.Projections.Sequence) == event.SequenceIncreasing {
+		workers[job.Reconcile] = verifier
+	}
 	return workers, nil
 }
 

@@ -19,10 +19,13 @@ const (
 	Sweep Kind = "sweep"
 	// Verify compares read models with the fold of their events.
 	Verify Kind = "verify"
+	// Reconcile finds and folds what the topic has not brought. Its work waits more than it
+	// reads, so it has workers of its own.
+	Reconcile Kind = "reconcile"
 )
 
 // Kinds are all kinds.
-func Kinds() []Kind { return []Kind{Build, Sweep, Verify} }
+func Kinds() []Kind { return []Kind{Build, Sweep, Verify, Reconcile} }
 
 // State is where a job stands.
 type State string
