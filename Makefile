@@ -23,7 +23,7 @@ help: ## Show this list
 ##@ Run
 
 .PHONY: demo
-demo: build ## Run events through the whole pipeline and kill its leader halfway (EVENTS=file.ndjson[.gz] for your own)
+demo: build ## Run events through the whole pipeline, kill its leader, change a projection (EVENTS=file.ndjson[.gz] for your own)
 	@$(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector $(if $(EVENTS),--events $(EVENTS))
 
 .PHONY: build

@@ -43,12 +43,9 @@ func (r *Result) Print(out io.Writer) {
 
 // rows are the lines of the second act.
 func (r *RebuildResult) rows() [][]string {
-	found := fmt.Sprintf("%d findings", len(r.Found))
-	if len(r.Found) == 1 {
-		found = "1 finding, " + r.Found[0].AggregateID + " " + r.Found[0].Kind
-	}
-	if r.Falsified != "" {
-		found += fmt.Sprintf(", after %s was falsified; %d after --repair", r.Falsified, len(r.Left))
+	found := fmt.Sprintf("%d findings, %d after --repair", len(r.Found), len(r.Left))
+	if r.Falsified != "" && r.exact() {
+		found = fmt.Sprintf("found %s, which was falsified, and nothing else; %d findings after --repair", r.Falsified, len(r.Left))
 	}
 	return [][]string{
 		{"rebuild of " + r.Projection, fmt.Sprintf("%s from the new file to generation %d live", r.Took.Round(100*time.Millisecond), r.Generation)},
