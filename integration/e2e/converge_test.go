@@ -124,13 +124,13 @@ func (s *scenario) abandon(session *azservicebus.SessionReceiver) bool {
 // sweeps counts, for each projection, the finished sweeps that began after a time.
 func (s *scenario) sweeps(after time.Time) map[string]int {
 	s.t.Helper()
-	jobs, err := s.Jobs(s.t.Context(), "--state=done")
+	jobs, err := s.Jobs(s.t.Context(), "--kind=reconcile", "--state=done")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	finished := make(map[string]int)
 	for _, j := range jobs {
-		if strings.HasPrefix(j.ID, "reconcile-") && j.CreatedAt.After(after) {
+		if j.CreatedAt.After(after) {
 			finished[j.Projection]++
 		}
 	}

@@ -356,7 +356,7 @@ func TestProjectionsChangeWhileEventsCome(t *testing.T) {
 	w := incidents(t)
 	w.Projections = projectionsOf(casesBefore, impactsBefore)
 	const projectors = 3
-	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_RECONCILE=10s")
+	s := newScenarioOn(t, w, harness.TopicOptions{})
 	s.start(2, projectors)
 	s.load(45 * time.Second)
 
@@ -398,7 +398,19 @@ func TestProjectionsChangeWhileEventsCome(t *testing.T) {
 		}
 	}
 
-	// By hand.
+	// By hand. The reconciler has looked at the new generations before, and looks again in
+	// an hour: otherwise it may repair the deleted document first.
+	s.await("the new generations reconciled", func() bool {
+		jobs, err := s.Jobs(t.Context(), "--kind=reconcile", "--state=done")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(map[string]bool)
+		for _, j := range jobs {
+			done[fmt.Sprint(j.Projection, j.Generation)] = true
+		}
+		return done["cases2"] && done["impacts2"] && done["places1"]
+	})
 	falsified, deleted := s.complete(casesAfter, 1)[0], s.complete(places, 2)[1]
 	if _, err := s.models.Collection(casesAfter.collection).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: falsified}},
 		bson.D{{Key: "$inc", Value: bson.D{{Key: "events", Value: int64(1)}}}}); err != nil {
