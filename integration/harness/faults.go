@@ -111,6 +111,18 @@ func (e *Embedded) HoldUpdates(n int, d time.Duration) {
 // UpdatesToHold is how many calls of HoldUpdates have not met all their updates yet.
 func (e *Embedded) UpdatesToHold() int { return e.Mongo.PendingFaults() }
 
+// HoldWrites holds the next n commands of that name of projectors to a collection until
+// [Embedded.HealStore]. They are carried out then, whether or not their client is still
+// there.
+func (e *Embedded) HoldWrites(command, collection string, n int) {
+	e.Mongo.FailCommands(mongoemu.CommandFault{
+		Commands: []string{command}, Collection: collection, AppName: projectorApp, Times: n, Hold: true,
+	})
+}
+
+// WritesToHold is how many calls of HoldWrites have not met all their commands yet.
+func (e *Embedded) WritesToHold() int { return e.Mongo.PendingFaults() }
+
 // HoldRenames delays each of the next n renames of collections by projectors by d. They
 // are carried out then, whether or not their client is still there.
 func (e *Embedded) HoldRenames(n int, d time.Duration) {

@@ -1,7 +1,9 @@
 package mongoemu_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -157,5 +159,58 @@ func TestInterruptWakesAWaitingStream(t *testing.T) {
 	}
 	if r := c.run("db", d("getMore", id, "collection", "c")); get(r, "code") != int32(43) {
 		t.Errorf("%v", r)
+	}
+}
+
+// TestHeldCommandIsCarriedOutAfterClear holds that a fault can hold the commands to one
+// collection, that a held command is carried out although its client has gone, and that
+// other commands pass meanwhile.
+func TestHeldCommandIsCarriedOutAfterClear(t *testing.T) {
+	t.Parallel()
+	s, client := start(t, mongoemu.Config{})
+	db := client.Database("held")
+	s.FailCommands(mongoemu.CommandFault{Commands: []string{"insert"}, Collection: "a", Hold: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	inserted := make(chan error)
+	go func() {
+		_, err := db.Collection("a").InsertOne(ctx, bson.D{{Key: "_id", Value: 1}})
+		inserted <- err
+	}()
+	if _, err := db.Collection("b").InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return s.PendingFaults() == 0 })
+	cancel()
+	if err := <-inserted; !errors.Is(err, context.Canceled) {
+		t.Errorf("the held insert ended with %v", err)
+	}
+	if _, err := db.Collection("a").InsertOne(t.Context(), bson.D{{Key: "_id", Value: 2}}); err != nil {
+		t.Error(err)
+	}
+	count := func() int64 {
+		n, err := db.Collection("a").CountDocuments(t.Context(), bson.D{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count(); n != 1 {
+		t.Errorf("%d documents while the insert is held", n)
+	}
+	s.ClearFaults()
+	eventually(t, func() bool { return count() == 2 })
+}
+
+// eventually waits until the condition holds, or the test's deadline ends it.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/fault"
@@ -90,13 +91,24 @@ func (e *Engine) answer(ctx context.Context, r *Request, m *wire.Message) Reply 
 	defer r.note(e)
 	var f *fault.Command
 	if r.Name != "configureFailPoint" { // otherwise no client could end a fault
-		f = e.Faults.Take(r.Name, r.conn.AppName)
+		collection := ""
+		if r.value.Type == bsoncore.TypeString {
+			collection = string(bsonraw.Text(r.value))
+		}
+		f = e.Faults.Take(r.Name, collection, r.conn.AppName)
 	}
 	if f == nil {
 		f = &fault.Command{}
 	}
 	if err := e.delay(ctx, f.Block); err != nil {
 		return Reply{Close: true}
+	}
+	if f.Hold {
+		select {
+		case <-f.Cleared():
+		case <-ctx.Done():
+			return Reply{Close: true}
+		}
 	}
 	if !f.AfterExecution {
 		if reply, failed := e.inject(r, f); failed {

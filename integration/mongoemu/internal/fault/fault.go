@@ -32,12 +32,23 @@ type Command struct {
 	WriteConcernCode int32 `json:"writeConcernCode,omitempty"`
 	// Block delays the command before it is run.
 	Block time.Duration `json:"block,omitempty"`
+	// Hold delays the command before it is run until [Set.Clear]: it is carried out then,
+	// whether or not its client is still there.
+	Hold bool `json:"hold,omitempty"`
+	// Collection limits the fault to commands on one collection, in any database; empty for
+	// all.
+	Collection string `json:"collection,omitempty"`
 	// AppName limits the fault to connections of one application name; empty for
 	// all.
 	AppName string `json:"appName,omitempty"`
 	// failPoint marks the fault of configureFailPoint, of which there is one.
 	failPoint bool
+	// cleared is closed by the Clear after the fault was taken.
+	cleared chan struct{}
 }
+
+// Cleared is closed when the faults in force at the time of Take have been cleared.
+func (c *Command) Cleared() <-chan struct{} { return c.cleared }
 
 // Set is the faults in force. The zero Set has none.
 type Set struct {
@@ -45,6 +56,8 @@ type Set struct {
 	commands  []*Command
 	documents []Document
 	latency   time.Duration
+	// cleared is what Clear closes; nil if no fault was taken since.
+	cleared chan struct{}
 }
 
 // Add puts a fault in force.
@@ -70,10 +83,14 @@ func (s *Set) SetFailPoint(c *Command) {
 	}
 }
 
-// Clear removes all faults and the latency.
+// Clear removes all faults and the latency, and lets the commands that are held go on.
 func (s *Set) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.cleared != nil {
+		close(s.cleared)
+		s.cleared = nil
+	}
 	s.commands, s.documents, s.latency = nil, nil, 0
 }
 
@@ -92,17 +109,22 @@ func (s *Set) Latency() time.Duration {
 }
 
 // Take gives the fault that a command meets, nil for none, and counts it.
-func (s *Set) Take(command, appName string) *Command {
+// collection is the one that the command names, if it does.
+func (s *Set) Take(command, collection, appName string) *Command {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range s.commands {
-		if !c.matches(command, appName) {
+		if !c.matches(command, collection, appName) {
 			continue
 		}
 		if c.Skip > 0 {
 			c.Skip--
 			continue
 		}
+		if s.cleared == nil {
+			s.cleared = make(chan struct{})
+		}
+		c.cleared = s.cleared
 		taken := *c
 		if c.Times > 0 {
 			if c.Times--; c.Times == 0 {
@@ -121,8 +143,8 @@ func (s *Set) Pending() int {
 	return len(s.commands)
 }
 
-func (c *Command) matches(command, appName string) bool {
-	if c.AppName != "" && c.AppName != appName {
+func (c *Command) matches(command, collection, appName string) bool {
+	if c.AppName != "" && c.AppName != appName || c.Collection != "" && c.Collection != collection {
 		return false
 	}
 	if len(c.Commands) == 0 {
