@@ -79,7 +79,8 @@ func newJobHost(t *testing.T, set ...func(*refold.Options)) *jobHost {
 		t.Fatal(err)
 	}
 	refolding := refold.Options{
-		Source: reader, Targets: refoldTargets{h.engine.Targets}, Store: readModels{loader, writer}, Parking: parked,
+		Source: reader, Targets: refoldTargets{h.engine.Targets}, Parking: parked,
+		Store:    refoldStore{readModels{loader, writer}, readmodel.NewRepairer(h.database)},
 		Follower: follower{h.engine}, SaveEvery: time.Millisecond,
 	}
 	for _, change := range set {

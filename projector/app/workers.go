@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
 
@@ -20,7 +21,7 @@ func (p *Projector) workers(s *stores, engine *project.Engine, store readModels,
 	workers, err := refoldWorkers(refold.Options{
 		Source:       events,
 		Targets:      refoldTargets{engine.Targets},
-		Store:        store,
+		Store:        refoldStore{store, readmodel.NewRepairer(s.readModels)},
 		Parking:      parked,
 		Follower:     follower{engine},
 		Pace:         pace,
@@ -41,6 +42,12 @@ func (p *Projector) workers(s *stores, engine *project.Engine, store readModels,
 		workers[job.Reconcile] = verifier
 	}
 	return workers, nil
+}
+
+// refoldStore is the refold's store of read models.
+type refoldStore struct {
+	readModels
+	*readmodel.Repairer
 }
 
 // waiting gives the rate to work that is done page by page.

@@ -57,10 +57,13 @@
 // A document of an older generation is therefore absent for the unit that loads it
 // (State.Foreign), and the unit goes on from its side watermark. Its next write first
 // removes exactly that document, guarded by the document's own generation and watermark.
-// Nothing is lost if the process ends in between. A document of a newer generation means
-// that the unit's own one is out of force: it loads as [model.ErrSuperseded], and nothing
-// removes the document. Both rest on numbers that only rise: no generation's number is
-// ever used again, not even that of a build that was given up.
+// Nothing is lost if the process ends in between. A unit without a next write keeps the
+// document until a sweep removes it ([Repairer.RemoveForeign]).
+//
+// A document of a newer generation means that the unit's own one is out of force: it loads
+// as [model.ErrSuperseded], and nothing removes the document. Both rest on numbers that only
+// rise: no generation's number is ever used again, not even that of a build that was given
+// up.
 //
 // # What a reply tells
 //

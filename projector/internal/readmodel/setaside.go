@@ -68,6 +68,17 @@ func (r *Repairer) Replace(ctx context.Context, u model.Unit, foreign model.Fore
 	return result.MatchedCount == 1, nil
 }
 
+// RemoveForeign deletes exactly the document of an older generation that was found under a
+// unit's aggregate id, and reports whether it was still there. It is for a unit that is to
+// have no document as of its watermark. The watermark stays.
+func (r *Repairer) RemoveForeign(ctx context.Context, u model.Unit, foreign model.Foreign) (bool, error) {
+	deleted, err := r.db.remove(ctx, u.Collection, []bson.Raw{foreignGuard(u.AggregateID, foreign)})
+	if err != nil {
+		return false, fmt.Errorf("remove the document of generation %d of %s in %s: %w", foreign.Generation, u.AggregateID, u.Projection, err)
+	}
+	return deleted == 1, nil
+}
+
 // foreignGuard matches exactly that foreign document.
 func foreignGuard(aggregateID string, f model.Foreign) bson.Raw {
 	if f.Generation == setAside {

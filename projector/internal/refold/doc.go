@@ -1,7 +1,8 @@
 // Package refold folds read models from the event store, beside the live stream: the
 // workers of the job kinds build and sweep. A build folds every aggregate of a range of
 // the event store into one generation of a projection. A sweep compares the last event
-// of each aggregate with its watermark, and folds what is behind.
+// of each aggregate with its watermark, and folds what is behind. It also removes documents
+// of older generations.
 //
 //	              pages            whole histories          answers, in order
 //	event store ────────▶ fold ─────────────────────▶ write ───────────────▶ save position
@@ -21,6 +22,15 @@
 // a live write, or another worker, was first, the insert is stale. The aggregate then
 // goes on from the watermark that is stored. So nothing is skipped and nothing applied
 // twice, whoever comes first, and any part of a range can be done again.
+//
+// # Documents of older generations
+//
+// A projector that was stopped in the middle of an insert can create a document of its old
+// generation after the promotion of a new one, if the new one has no document of the
+// aggregate. Readers see that document. The next write of the aggregate removes it, but an
+// aggregate without a later event has none: its events have deleted it, or are not of the
+// projection, or have parked it. So a sweep looks at the generation of each document as
+// well as at the watermark, and removes exactly that document after the grace.
 //
 // # What is never done
 //

@@ -60,10 +60,12 @@ type world struct {
 	// last event. A watermark without a model is a side watermark.
 	models     map[string]string
 	watermarks map[string]int64
-	parked     map[string]model.Marker
-	page       int
-	hook       func() error
-	reader     *event.Reader
+	// foreign are documents of older generations under an aggregate's id.
+	foreign map[string]model.Foreign
+	parked  map[string]model.Marker
+	page    int
+	hook    func() error
+	reader  *event.Reader
 	// requests counts loads and writes.
 	requests int
 	// unknown, if set, makes the next writes happen without an answer.
@@ -79,7 +81,7 @@ func newWorld(events ...stored) *world {
 		panic(err)
 	}
 	return &world{
-		events: events, models: map[string]string{}, watermarks: map[string]int64{}, parked: map[string]model.Marker{},
+		events: events, models: map[string]string{}, watermarks: map[string]int64{}, parked: map[string]model.Marker{}, foreign: map[string]model.Foreign{},
 		page: 3, reader: reader, rejected: map[string]bool{}, strict: true, hook: func() error { return nil },
 	}
 }
@@ -282,8 +284,24 @@ func (w *world) Watermarks(_ context.Context, units []model.Unit) ([]model.State
 	states := make([]model.State, len(units))
 	for i, u := range units {
 		states[i] = model.State{Watermark: w.watermarks[u.AggregateID]}
+		if foreign, ok := w.foreign[u.AggregateID]; ok {
+			states[i].Foreign = &foreign
+		}
 	}
 	return states, nil
+}
+
+func (w *world) RemoveForeign(_ context.Context, unit model.Unit, foreign model.Foreign) (bool, error) {
+	if err := w.hook(); err != nil {
+		return false, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	there := w.foreign[unit.AggregateID] == foreign
+	if there {
+		delete(w.foreign, unit.AggregateID)
+	}
+	return there, nil
 }
 
 func (w *world) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
@@ -298,7 +316,7 @@ func (w *world) Write(_ context.Context, writes []model.Write) ([]model.Written,
 		switch {
 		case w.rejected[write.AggregateID]:
 			results[i] = model.Written{Status: model.Rejected, Err: errors.New("validation")}
-		case w.watermarks[write.AggregateID] != write.From:
+		case w.watermarks[write.AggregateID] != write.From || w.foreign[write.AggregateID] != (model.Foreign{}):
 			results[i].Status = model.Stale
 		default:
 			w.models[write.AggregateID] += string(write.Document)
@@ -349,6 +367,11 @@ func (w *world) Follow(_ context.Context, unit model.Unit, raw bson.RawValue, he
 	if v >= head {
 		return Followed{Watermark: v}, nil
 	}
+	defer func() {
+		if w.watermarks[unit.AggregateID] > v {
+			delete(w.foreign, unit.AggregateID)
+		}
+	}()
 	for _, e := range w.sorted() {
 		if e.aggregate != unit.AggregateID || e.id <= v {
 			continue

@@ -161,22 +161,22 @@ func (w *Workers) park(ctx context.Context, histories []*history) error {
 	return nil
 }
 
-// loadWatermarks reads the watermarks of histories.
+// loadWatermarks reads the watermarks of histories, and whether they have a foreign document.
 func (w *Workers) loadWatermarks(ctx context.Context, histories []*history) error {
 	units := make([]model.Unit, len(histories))
 	for i, h := range histories {
 		units[i] = h.unit
 	}
-	watermarks, err := w.watermarks(ctx, units)
-	for i, watermark := range watermarks {
-		histories[i].watermark = watermark
+	states, err := w.states(ctx, units)
+	for i := range states {
+		histories[i].watermark, histories[i].foreign = states[i].Watermark, states[i].Foreign
 	}
 	return err
 }
 
-// watermarks gives the watermark of each unit. One that can never be loaded has the
-// watermark 0: following it finds out why.
-func (w *Workers) watermarks(ctx context.Context, units []model.Unit) ([]int64, error) {
+// states gives the state of each unit. One that can never be loaded has the watermark 0:
+// following it finds out why.
+func (w *Workers) states(ctx context.Context, units []model.Unit) ([]model.State, error) {
 	if len(units) == 0 {
 		return nil, nil
 	}
@@ -184,14 +184,12 @@ func (w *Workers) watermarks(ctx context.Context, units []model.Unit) ([]int64, 
 	if err != nil {
 		return nil, fmt.Errorf("load watermarks: %w", err)
 	}
-	watermarks := make([]int64, len(units))
 	for i := range states {
 		if err := states[i].Unavailable; err != nil {
 			return nil, fmt.Errorf("load the watermark of %s: %w", units[i].AggregateID, err)
 		}
-		watermarks[i] = states[i].Watermark
 	}
-	return watermarks, nil
+	return states, nil
 }
 
 // followAll takes histories on from their watermarks, some at once.

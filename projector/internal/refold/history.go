@@ -27,8 +27,9 @@ type history struct {
 	// failure is why the event after the folded ones cannot be folded.
 	failure   Failure
 	concerned bool
-	// watermark is what a load has found.
+	// watermark and foreign are what a load has found.
 	watermark int64
+	foreign   *model.Foreign
 }
 
 func newHistory(target Target, ev *event.Event) *history {

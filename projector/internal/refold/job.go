@@ -54,7 +54,7 @@ const (
 	// CountUnreadable is how many documents break the event contract.
 	CountUnreadable = "unreadable"
 	// CountBehind is how many aggregates a sweep found behind the event store, and
-	// folded. A sweep that counts none has found every aggregate at its head, or parked.
+	// folded, or found with a document of an older generation, which it removed. A sweep that counts none has found every aggregate at its head, or parked.
 	CountBehind = "behind"
 )
 

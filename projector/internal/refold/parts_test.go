@@ -27,6 +27,7 @@ type parts struct {
 	projection *project.Projection
 	*readmodel.Loader
 	*readmodel.Writer
+	*readmodel.Repairer
 	generation int64
 }
 
@@ -49,7 +50,7 @@ projections:
 func newParts(tb testing.TB, generation int64) *parts {
 	tb.Helper()
 	database := server.Database(tb)
-	p := &parts{database: database, events: database.Collection("events"), generation: generation}
+	p := &parts{database: database, events: database.Collection("events"), generation: generation, Repairer: readmodel.NewRepairer(database)}
 	if _, err := p.events.Indexes().CreateOne(tb.Context(), mongo.IndexModel{
 		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
 	}); err != nil {

@@ -1,10 +1,13 @@
 package refold
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
@@ -89,5 +92,55 @@ func TestBuildWithTheRealPartsEqualsTheFold(t *testing.T) {
 		if counts := (&saver{saves: -1}); workers.Sweep(t.Context(), testJob, Range{}, counts) != nil || counts.r.Counts[CountBehind] != 0 || counts.r.Counts[CountAggregates] != aggregates {
 			t.Errorf("a sweep counts %v", counts.r.Counts)
 		}
+	}
+}
+
+// TestSweepRemovesADocumentOfAnOlderGenerationFromTheServer holds that a document which a
+// writer of an older generation made of an aggregate that the target's events have deleted
+// goes, that a document of the target's own stays, and that the watermarks stay.
+func TestSweepRemovesADocumentOfAnOlderGenerationFromTheServer(t *testing.T) {
+	t.Parallel()
+	p := newParts(t, 2)
+	p.load(t, 2)
+	workers, err := New(Options{Source: p.reader, Targets: p, Store: p, Parking: p, Follower: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := workers.Build(t.Context(), testJob, Range{}, &saver{saves: -1}); err != nil {
+		t.Fatal(err)
+	}
+	models := p.database.Collection("orders.generation-2")
+	own, err := models.FindOne(t.Context(), bson.D{}, options.FindOne().SetSort(bson.D{{Key: "_id", Value: 1}})).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted, err := models.FindOneAndDelete(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: own.Lookup("_id")}}}}).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	side := bson.D{
+		{Key: "_id", Value: bson.D{{Key: "projection", Value: "orders"}, {Key: "aggregateId", Value: deleted.Lookup("_id")}, {Key: "generation", Value: int64(2)}}},
+		{Key: "lastEventId", Value: deleted.Lookup("lastEventId")},
+	}
+	if _, err := p.database.Collection("watermarks").InsertOne(t.Context(), side); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := models.InsertOne(t.Context(), bson.D{{Key: "_id", Value: deleted.Lookup("_id")}, {Key: "lastEventId", Value: int64(1)}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, behind := range []int64{1, 0} {
+		s := &saver{saves: -1}
+		if err := workers.Sweep(t.Context(), testJob, Range{}, s); err != nil {
+			t.Fatal(err)
+		}
+		wantCounts(t, s.r.Counts, map[string]int64{CountAggregates: 2, CountBehind: behind})
+	}
+	left, err := models.Find(t.Context(), bson.D{})
+	var documents []bson.Raw
+	if err := errors.Join(err, left.All(t.Context(), &documents)); err != nil || len(documents) != 1 || !bytes.Equal(documents[0], own) {
+		t.Errorf("left %v, %v", documents, err)
+	}
+	if n, err := p.database.Collection("watermarks").CountDocuments(t.Context(), side); n != 1 || err != nil {
+		t.Errorf("%d watermarks, %v", n, err)
 	}
 }

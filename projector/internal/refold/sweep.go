@@ -24,7 +24,7 @@ const (
 
 // Sweep compares the head of every aggregate of the range with its watermark, and folds
 // what is behind. It returns nil when every aggregate has the events that were in the
-// store at Range.Since, or is parked.
+// store at Range.Since, or is parked, and none has a document of an older generation.
 func (w *Workers) Sweep(ctx context.Context, j Job, r Range, p Progress) error {
 	target, err := w.Targets.Target(j.Projection, j.Generation)
 	if err != nil {
@@ -59,7 +59,8 @@ type sweep struct {
 type sweptPage struct {
 	end    eventstore.Position
 	counts counts
-	// behind were behind when the page was read, and are looked at again when it is due.
+	// behind were behind, or had a foreign document, when the page was read, and are looked
+	// at again when it is due.
 	behind []*history
 	due    time.Time
 }
@@ -100,7 +101,8 @@ func (s *sweep) run(ctx context.Context, r Range) error {
 	return s.save(ctx)
 }
 
-// look finds the aggregates of a page that are behind.
+// look finds the aggregates of a page that are behind, or have a foreign document. A
+// foreign document counts although the watermark is at the head: readers see it.
 func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 	end, err := s.Pace.Begin(ctx, len(heads))
 	if err != nil {
@@ -114,14 +116,14 @@ func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 		page.counts.events += heads[i].Events
 	}
 	page.counts.aggregates = int64(len(heads))
-	watermarks, err := s.watermarks(ctx, units)
+	states, err := s.states(ctx, units)
 	if err != nil {
 		return err
 	}
 	for i := range heads {
-		if head := &heads[i]; watermarks[i] < head.Last {
+		if head, state := &heads[i], &states[i]; state.Watermark < head.Last || state.Foreign != nil {
 			page.behind = append(page.behind, &history{
-				unit: units[i], raw: head.RawAggregateID, watermark: watermarks[i],
+				unit: units[i], raw: head.RawAggregateID, watermark: state.Watermark, foreign: state.Foreign,
 				first: head.First, last: head.Last, events: head.Events,
 			})
 		}
@@ -165,13 +167,50 @@ func (s *sweep) settle(ctx context.Context, all bool) error {
 	return nil
 }
 
-// heal folds the candidates of a page that are still behind and not parked.
+// heal folds the candidates of a page that are still behind and not parked, and removes the
+// foreign documents that are left after that.
 func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 	if s.job.Grace > 0 {
 		if err := s.loadWatermarks(ctx, page.behind); err != nil {
 			return err
 		}
 	}
+	if err := s.fold(ctx, page); err != nil {
+		return err
+	}
+	return s.removeForeign(ctx, page)
+}
+
+// removeForeign removes the foreign documents of candidates that had nothing to be written:
+// their events have deleted the read model, or are not of the projection, or have parked
+// the aggregate. Such an aggregate counts as behind.
+func (s *sweep) removeForeign(ctx context.Context, page *sweptPage) error {
+	var suspects []*history
+	for _, h := range page.behind {
+		if h.foreign != nil {
+			suspects = append(suspects, h)
+		}
+	}
+	if err := s.loadWatermarks(ctx, suspects); err != nil {
+		return err
+	}
+	for _, h := range suspects {
+		if h.foreign == nil {
+			continue
+		}
+		removed, err := s.Store.RemoveForeign(ctx, h.unit, *h.foreign)
+		if err != nil {
+			return err
+		}
+		if removed {
+			page.counts.behind++
+		}
+	}
+	return nil
+}
+
+// fold folds the candidates of a page that are behind and not parked.
+func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	var units []model.Unit
 	var behind []*history
 	for _, h := range page.behind {

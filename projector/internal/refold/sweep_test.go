@@ -77,6 +77,39 @@ func TestSweepWithGraceWaitsFewTimes(t *testing.T) {
 	})
 }
 
+// TestSweepRemovesForeignDocuments holds that a sweep sees a document of an older generation
+// also where the watermark is at the head, where the events are none of the projection's,
+// and where the aggregate is parked, and that nothing else is touched.
+func TestSweepRemovesForeignDocuments(t *testing.T) {
+	t.Parallel()
+	customer := historyOf("customer", 2)
+	for i := range customer {
+		customer[i].aggregateType = "Customer"
+	}
+	w := newWorld()
+	for _, events := range [][]stored{historyOf("absent", 3), customer, historyOf("current", 4), historyOf("deleted", 2), historyOf("lagging", 5), historyOf("parked", 6)} {
+		w.events = append(w.events, events...)
+	}
+	w.models["current"], w.watermarks["current"] = "1,2,3,4,", 4
+	w.watermarks["deleted"], w.watermarks["lagging"] = 2, 2
+	w.parked["parked"] = model.Marker{EventID: 1, Reason: "expression"}
+	for _, aggregate := range []string{"absent", "customer", "deleted", "lagging", "parked"} {
+		w.foreign[aggregate] = model.Foreign{Generation: 1, Watermark: 1}
+	}
+	for _, want := range []map[string]int64{
+		{CountAggregates: 6, CountBehind: 5, CountParked: 1},
+		{CountAggregates: 6, CountBehind: 0, CountParked: 1},
+	} {
+		wantCounts(t, sweepAll(t, w, testJob), want)
+		if len(w.foreign) > 0 {
+			t.Errorf("left %v", w.foreign)
+		}
+		if w.models["absent"] != "1,2,3," || w.models["lagging"] != "3,4,5," || w.models["deleted"] != "" || w.models["parked"] != "" || w.watermarks["customer"] != 0 || w.watermarks["parked"] != 0 {
+			t.Errorf("models %v, watermarks %v", w.models, w.watermarks)
+		}
+	}
+}
+
 // TestSweepLeavesTimeToTheStream: an event that arrives within the grace is no work of the
 // sweep.
 func TestSweepLeavesTimeToTheStream(t *testing.T) {

@@ -51,6 +51,9 @@ type Store interface {
 	// Watermarks gives the state of each unit without its document.
 	Watermarks(ctx context.Context, units []model.Unit) ([]model.State, error)
 	Write(ctx context.Context, writes []model.Write) ([]model.Written, error)
+	// RemoveForeign deletes exactly the document of an older generation that was found under
+	// the unit's aggregate id, and reports whether it was still there.
+	RemoveForeign(ctx context.Context, unit model.Unit, foreign model.Foreign) (bool, error)
 }
 
 // Parking is the list of parked units.
