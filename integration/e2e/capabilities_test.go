@@ -37,6 +37,13 @@ type (
 		HoldUpdates(n int, d time.Duration)
 		UpdatesToHold() int
 	}
+	// writeHolder is a store that holds projectors' writes to a collection until it is
+	// told to carry them out.
+	writeHolder interface {
+		HoldWrites(command, collection string, n int)
+		WritesToHold() int
+		HealStore()
+	}
 	// storeFailer is an event store that fails or ignores the services' commands when
 	// it is told to, and counts them.
 	storeFailer interface {
