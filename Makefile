@@ -39,7 +39,7 @@ test: ## Run every test: unit, property, race (with a C compiler), and end to en
 	$(GO_TEST) $(RACE) -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|bench|containers)$$')
 	$(GO_TEST) -timeout 10m -run Election -v ./publisher/internal/leader
 	@# Scenarios wait more than they work: four at a time, on two cores too.
-	$(GO_TEST) -count 1 -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,15m) ./integration/e2e ./integration/harness/containers
+	$(GO_TEST) -count 1 -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
 
 .PHONY: bench
 bench: ## Measure both services against their plain loops, a refold against a copy and a verification against reading, then the stand-ins

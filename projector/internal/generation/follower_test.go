@@ -90,11 +90,11 @@ func (s *shared) join(name, hash string) {
 	s.pods[name] = generation.Registration{Pod: name, Until: time.Now().Add(time.Hour), Declares: pod(hash).Declares}
 }
 
-// of is the entry of a projection.
-func (s *shared) of(projection string) *generation.Entry {
+// old is the entry of the projection old.
+func (s *shared) old() *generation.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entries[projection]
+	return s.entries["old"]
 }
 
 // member is one pod: its registration and its engine.
@@ -278,12 +278,12 @@ func TestProjectionIsRetiredAfterALease(t *testing.T) {
 	follow(t, func(s *shared, _ *member) {
 		s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, false, by))
 		<-time.After(generation.Lease - time.Second)
-		if s.of("old").RetiredAt != nil {
+		if s.old().RetiredAt != nil {
 			t.Error("retired early")
 		}
 		<-time.After(5 * time.Second)
-		if s.of("old").RetiredAt == nil || s.of("old").Live == nil {
-			t.Errorf("not retired: %+v", s.of("old"))
+		if s.old().RetiredAt == nil || s.old().Live == nil {
+			t.Errorf("not retired: %+v", s.old())
 		}
 		if told := s.told(); !strings.HasSuffix(told, "one sets users 1 in userReadModels") {
 			t.Errorf("the engine was told %q", told)
