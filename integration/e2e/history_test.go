@@ -356,7 +356,7 @@ func TestProjectionsChangeWhileEventsCome(t *testing.T) {
 	w := incidents(t)
 	w.Projections = projectionsOf(casesBefore, impactsBefore)
 	const projectors = 3
-	s := newScenarioOn(t, w, harness.TopicOptions{})
+	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_REFOLD_RATE=0")
 	s.start(2, projectors)
 	s.load(45 * time.Second)
 
