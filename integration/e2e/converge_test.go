@@ -124,11 +124,12 @@ func (s *scenario) abandon(session *azservicebus.SessionReceiver) bool {
 // sweeps counts, for each projection, the finished sweeps that began after a time.
 func (s *scenario) sweeps(after time.Time) map[string]int {
 	s.t.Helper()
+	finished := make(map[string]int)
 	jobs, err := s.Jobs(s.t.Context(), "--kind=reconcile", "--state=done")
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Log(err) // the caller asks again
+		return finished
 	}
-	finished := make(map[string]int)
 	for _, j := range jobs {
 		if j.CreatedAt.After(after) {
 			finished[j.Projection]++

@@ -103,6 +103,10 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 // errHeldBack says that an aggregate is not parked yet.
 var errHeldBack = errors.New("the aggregate is not parked: most recent events of this kind fail, so the projection may be wrong")
 
+// errReplaced says that a live generation need not apply an event: its successor is being
+// built, and the failure may be what the successor corrects.
+var errReplaced = errors.New("the aggregate is not parked: another definition of the projection is being built")
+
 // judged leaves units in trouble that the judge does not let be parked, and gives the
 // others. It does not ask about a unit that was parked for its event before. The judge
 // guards the read models that readers see: a definition that is wrong for every event must
@@ -113,6 +117,10 @@ func (b *batch) judged(units []*unit) []*unit {
 	}
 	var parkable []*unit
 	for _, u := range units {
+		if !u.target.Building && !u.cause.Reason.Resumes() && b.targets.replaces(u.Projection) {
+			u.trouble, u.unparkable = fmt.Errorf("%w: %w", errReplaced, u.cause), true
+			continue
+		}
 		if u.target.Building || u.cause.Reason.Resumes() || u.cause.Reason == ReasonHistory || u.cause.EventID <= u.parkedFor || b.judge.Bad(u.cause) {
 			parkable = append(parkable, u)
 			continue

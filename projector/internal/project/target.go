@@ -163,3 +163,9 @@ func (e *Engine) serves(t *Target) bool { return slices.Contains(e.snapshot(), t
 
 // errNoTargets says that the engine does not know yet what to fold events into.
 var errNoTargets = errors.New("the projections to write are not known yet")
+
+// replaces reports whether a generation of the projection is being built. The live one may
+// be wrong then, and its failures say nothing about what the process was started with.
+func (s snapshot) replaces(projection string) bool {
+	return slices.ContainsFunc(s, func(t *Target) bool { return t.Building && t.Projection.name == projection })
+}
