@@ -81,7 +81,7 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 		if err != nil {
 			return err
 		}
-		next[i] = project.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers}
+		next[i] = project.Target{Projection: p, Generation: target.Generation, Collection: target.Collection, Building: target.Building, Defers: target.Defers, Replaced: t.replaced(target, all)}
 		served[i] = park.Served{Projection: target.Projection, Generation: target.Generation}
 		if !target.Building && !t.prepared[target.Collection] {
 			live = append(live, target.Collection)
@@ -103,6 +103,16 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 	}
 	t.parked.Serve(served)
 	return t.engine.Drained(ctx)
+}
+
+// replaced reports whether another definition is to take the place of a live one: this
+// process declares another, or another is being built.
+func (t *targets) replaced(live generation.Target, all []generation.Target) bool {
+	if live.Building {
+		return false
+	}
+	return slices.ContainsFunc(t.declared, func(p *Projection) bool { return p.Name() == live.Projection && p.Hash() != live.Hash }) ||
+		slices.ContainsFunc(all, func(o generation.Target) bool { return o.Building && o.Projection == live.Projection })
 }
 
 // Pause stops the writes of a projection.

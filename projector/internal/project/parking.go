@@ -103,9 +103,8 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 // errHeldBack says that an aggregate is not parked yet.
 var errHeldBack = errors.New("the aggregate is not parked: most recent events of this kind fail, so the projection may be wrong")
 
-// errReplaced says that a live generation need not apply an event: its successor is being
-// built, and the failure may be what the successor corrects.
-var errReplaced = errors.New("the aggregate is not parked: another definition of the projection is being built")
+// errReplaced says that the failure may be what another definition corrects.
+var errReplaced = errors.New("the aggregate is not parked: another definition of the projection is to take the place of this one")
 
 // judged leaves units in trouble that the judge does not let be parked, and gives the
 // others. It does not ask about a unit that was parked for its event before. The judge
@@ -117,7 +116,7 @@ func (b *batch) judged(units []*unit) []*unit {
 	}
 	var parkable []*unit
 	for _, u := range units {
-		if !u.target.Building && !u.cause.Reason.Resumes() && b.targets.replaces(u.Projection) {
+		if u.target.Replaced && !u.cause.Reason.Resumes() {
 			u.trouble, u.unparkable = fmt.Errorf("%w: %w", errReplaced, u.cause), true
 			continue
 		}

@@ -22,6 +22,10 @@ type Target struct {
 	// nobody can tell from its watermark what it lacks, so its events are read from the
 	// event store.
 	Building bool
+	// Replaced is whether another definition is to take the place of this one, which may be
+	// what that corrects. The [Judge] is not asked about its failures, and its aggregates
+	// are not parked for them: their events stay [Pending] until the other one is live.
+	Replaced bool
 	// Defers is whether events that cannot be applied at once may be left to the job that
 	// builds the generation; only with Building. Such an event is Done for the target. So
 	// an event that the store has when the last target that defers is replaced must be
@@ -63,7 +67,7 @@ func (t Target) complete() *Target {
 // same is whether a batch that has begun with one of two targets may go on with the other.
 func (t *Target) same(o *Target) bool {
 	return t.Projection.name == o.Projection.name && t.Generation == o.Generation &&
-		t.Collection == o.Collection && t.Building == o.Building && t.Defers == o.Defers
+		t.Collection == o.Collection && t.Building == o.Building && t.Defers == o.Defers && t.Replaced == o.Replaced
 }
 
 // snapshot is a set of targets. It never changes.
@@ -163,9 +167,3 @@ func (e *Engine) serves(t *Target) bool { return slices.Contains(e.snapshot(), t
 
 // errNoTargets says that the engine does not know yet what to fold events into.
 var errNoTargets = errors.New("the projections to write are not known yet")
-
-// replaces reports whether a generation of the projection is being built. The live one may
-// be wrong then, and its failures say nothing about what the process was started with.
-func (s snapshot) replaces(projection string) bool {
-	return slices.ContainsFunc(s, func(t *Target) bool { return t.Building && t.Projection.name == projection })
-}
