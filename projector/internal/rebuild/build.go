@@ -128,18 +128,23 @@ func nextRound(b *generation.Build) {
 // notServing names the alive pods that settle events without the generation: all of them,
 // or only some if the pods may defer events.
 func (s *step) notServing(ctx context.Context, deferring bool) ([]string, error) {
+	serves := func(serving generation.Serving) bool {
+		return serving.Projection == s.entry.Name && serving.Generation == s.entry.Building.Generation && (deferring || !serving.Defers)
+	}
+	return s.lacking(ctx, func(r generation.Registration) bool { return slices.ContainsFunc(r.Serves, serves) })
+}
+
+// lacking names the alive pods that do not do what is asked for.
+func (s *step) lacking(ctx context.Context, does func(generation.Registration) bool) ([]string, error) {
 	alive, err := s.Pods.Alive(ctx)
 	if err != nil {
 		return nil, err
-	}
-	serves := func(serving generation.Serving) bool {
-		return serving.Projection == s.entry.Name && serving.Generation == s.entry.Building.Generation && (deferring || !serving.Defers)
 	}
 	var behind []string
 	own := false
 	for _, r := range alive {
 		own = own || r.Pod == s.Pod
-		if !slices.ContainsFunc(r.Serves, serves) {
+		if !does(r) {
 			behind = append(behind, r.Pod)
 		}
 	}

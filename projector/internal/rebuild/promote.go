@@ -36,23 +36,8 @@ func (s *step) promote(ctx context.Context) error {
 
 // notPaused names the alive pods that may still write the projection.
 func (s *step) notPaused(ctx context.Context) ([]string, error) {
-	alive, err := s.Pods.Alive(ctx)
-	if err != nil {
-		return nil, err
-	}
 	want := generation.Pausing{Projection: s.entry.Name, Token: s.entry.Building.Pause}
-	var running []string
-	own := false
-	for _, r := range alive {
-		own = own || r.Pod == s.Pod
-		if !slices.Contains(r.Paused, want) {
-			running = append(running, r.Pod)
-		}
-	}
-	if !own {
-		running = append(running, s.Pod)
-	}
-	return running, nil
+	return s.lacking(ctx, func(r generation.Registration) bool { return slices.Contains(r.Paused, want) })
 }
 
 // awaitPause calls the promotion off if pods take too long to pause, so that the
