@@ -124,13 +124,13 @@ func (s *tallies) live(name string, generation int64) {
 	})
 }
 
-// reaches waits until a generation of tallies is in a state while it is built, or has gone
+// reaches waits until generation 2 of tallies is in a state while it is built, or has gone
 // through it.
-func (s *tallies) reaches(generation int64, state string) {
+func (s *tallies) reaches(state string) {
 	s.t.Helper()
-	s.await(fmt.Sprintf("generation %d of tallies is %s", generation, state), func() bool {
+	s.await("generation 2 of tallies is "+state, func() bool {
 		e := s.entry("tallies")
-		return e.Building != nil && e.Building.Generation == generation && e.Building.State == state || e.Live.Generation >= generation
+		return e.Building != nil && e.Building.Generation == 2 && e.Building.State == state || e.Live.Generation >= 2
 	})
 }
 
@@ -180,12 +180,12 @@ func TestProjectionChangesInARollingUpdateUnderLoad(t *testing.T) {
 
 	s.declare(tally("tallies", "tallies", 2), "PENSTOCK_REFOLD_RATE=400")
 	fresh := []*harness.Process{s.startProjector(2), s.startProjector(3)}
-	s.reaches(2, "building")
+	s.reaches("building")
 	s.store(1)
 	fresh[0].Kill()
-	s.reaches(2, "verifying")
+	s.reaches("verifying")
 	s.store(1)
-	s.reaches(2, "promoting")
+	s.reaches("promoting")
 	for _, process := range s.Running() {
 		if strings.HasPrefix(process.Name, "projector") {
 			process.Kill() // the coordinator among them
@@ -264,7 +264,7 @@ func TestDefinitionChangesAgainAndRollsBack(t *testing.T) {
 
 	s.declare(tally("tallies", "tallies", 2), "PENSTOCK_REFOLD_RATE=5")
 	slow := s.startProjector(1)
-	s.reaches(2, "building")
+	s.reaches("building")
 	s.declare(tally("tallies", "tallies", 3))
 	third := s.startProjector(2)
 	s.await("the second definition superseded", func() bool {
