@@ -20,6 +20,7 @@ type projectionsCommands struct {
 	Show    projectionsShowCommand    `cmd:"" help:"Show all that is known of one projection: definitions, build, history, and the pods that write it."`
 	Rebuild projectionsRebuildCommand `cmd:"" help:"Build a new generation of a projection from the event store, beside the live one. It takes the definition of PENSTOCK_PROJECTIONS if that is set and differs, otherwise the present one."`
 	Retry   projectionsRetryCommand   `cmd:"" help:"Build a projection again whose build has failed, by the same definition."`
+	Cancel  projectionsCancelCommand  `cmd:"" help:"Give up the generation of a projection that is being built, or whose build has failed. The live one stays, and the declared definition is not built again until projections rebuild asks for it, or another one is declared."`
 	Drop    projectionsDropCommand    `cmd:"" help:"Delete the read model of a retired projection, or the collections that a projection has left behind."`
 }
 
@@ -31,6 +32,7 @@ type projectionView struct {
 	State     string       `json:"state"`
 	Live      *liveView    `json:"live,omitempty"`
 	Building  *buildView   `json:"building,omitempty"`
+	GivenUp   *givenUpView `json:"givenUp,omitempty"`
 	RetiredAt *time.Time   `json:"retiredAt,omitempty"`
 	Left      []string     `json:"leftBehind,omitempty"`
 	History   []recordView `json:"history,omitempty"`
@@ -59,6 +61,26 @@ type buildView struct {
 	StartedAt   time.Time        `json:"startedAt"`
 	Who         string           `json:"who,omitempty"`
 	Why         string           `json:"why,omitempty"`
+}
+
+// givenUpView is a declared definition whose build was cancelled.
+type givenUpView struct {
+	Hash string    `json:"hash"`
+	At   time.Time `json:"at"`
+	Who  string    `json:"who,omitempty"`
+	Why  string    `json:"why,omitempty"`
+}
+
+// String is the view as one line.
+func (g givenUpView) String() string {
+	text := "the build of definition " + g.Hash + " was cancelled"
+	if g.Who != "" {
+		text += " by " + g.Who
+	}
+	if g.Why != "" {
+		text += ": " + g.Why
+	}
+	return text
 }
 
 // recordView is a line of a projection's history.
@@ -96,6 +118,10 @@ func viewProjection(e *generation.Entry, full bool) projectionView {
 				v.Building.Jobs = append(v.Building.Jobs, id)
 			}
 		}
+	}
+	if g := e.GivenUp; g != nil {
+		view := givenUpView(*g)
+		v.GivenUp = &view
 	}
 	switch {
 	case e.RetiredAt != nil && e.Dropped():
@@ -176,12 +202,7 @@ func (c *projectionsListCommand) run(ctx context.Context, e *environment) error 
 			}},
 			cli.Column[projectionView]{Name: "collection", Text: collectionOf},
 			cli.Column[projectionView]{Name: "left behind", Text: func(p projectionView) string { return strings.Join(p.Left, ", ") }},
-			cli.Column[projectionView]{Name: "reason", Text: func(p projectionView) string {
-				if p.Building == nil {
-					return ""
-				}
-				return p.Building.Reason
-			}},
+			cli.Column[projectionView]{Name: "reason", Text: reasonOf},
 		)
 	})
 }
@@ -193,6 +214,17 @@ func collectionOf(p projectionView) string {
 		return p.Live.Collection
 	case p.Building != nil:
 		return p.Building.Collection
+	}
+	return ""
+}
+
+// reasonOf says why a declared definition is not live.
+func reasonOf(p projectionView) string {
+	switch {
+	case p.Building != nil:
+		return p.Building.Reason
+	case p.GivenUp != nil:
+		return p.GivenUp.String()
 	}
 	return ""
 }
@@ -277,6 +309,9 @@ func projectionFields(view projectionView) []cli.Column[projectionView] {
 		add("reason", b.Reason)
 		add("parked aggregates", fmt.Sprintf("%d, of which %d are allowed", b.Parked, b.AllowParked))
 		add("jobs", strings.Join(b.Jobs, ", "))
+	}
+	if g := view.GivenUp; g != nil {
+		add("not built", g.String())
 	}
 	add("collections left behind", strings.Join(view.Left, ", "))
 	for _, p := range view.Pods {

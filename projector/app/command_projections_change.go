@@ -185,6 +185,43 @@ func (c *projectionsRetryCommand) run(ctx context.Context, e *environment) error
 	})
 }
 
+type projectionsCancelCommand struct {
+	projectionName
+	cli.Change
+}
+
+func (c *projectionsCancelCommand) run(ctx context.Context, e *environment) error {
+	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+		before, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		if _, err := generation.GiveUp(before, author(c.Change)); err != nil {
+			return err
+		}
+		number := before.Building.Generation
+		what := fmt.Sprintf("give up generation %d of projection %s, which is %s", number, c.Name, before.Building.State)
+		err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+			_, err := c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
+				if b := old.Building; b != nil && b.Generation != number {
+					return nil, fmt.Errorf("generation %d of projection %s is being built by now: look at it and repeat the command", b.Generation, c.Name)
+				}
+				return generation.GiveUp(old, author(c.Change))
+			})
+			return nil, err
+		})
+		if err != nil {
+			return err
+		}
+		live := "readers see no collection of it"
+		if before.Live != nil {
+			live = fmt.Sprintf("generation %d stays live", before.Live.Generation)
+		}
+		fmt.Fprintf(e.stdout, "generation %d of projection %s is given up and %s; \"projector projections rebuild %s\", with the projections file, builds its definition again\n", number, c.Name, live, c.Name)
+		return nil
+	})
+}
+
 type projectionsDropCommand struct {
 	projectionName
 	cli.Change

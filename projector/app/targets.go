@@ -106,12 +106,14 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 }
 
 // replaced reports whether another definition is to take the place of a live one: this
-// process declares another, or another is being built.
+// process declares another that nobody has given up, or another is being built.
 func (t *targets) replaced(live generation.Target, all []generation.Target) bool {
 	if live.Building {
 		return false
 	}
-	return slices.ContainsFunc(t.declared, func(p *Projection) bool { return p.Name() == live.Projection && p.Hash() != live.Hash }) ||
+	return slices.ContainsFunc(t.declared, func(p *Projection) bool {
+		return p.Name() == live.Projection && p.Hash() != live.Hash && p.Hash() != live.GivenUp
+	}) ||
 		slices.ContainsFunc(all, func(o generation.Target) bool { return o.Building && o.Projection == live.Projection })
 }
 

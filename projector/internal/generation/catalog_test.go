@@ -41,6 +41,7 @@ func TestCatalogKeepsEveryField(t *testing.T) {
 	full.Building.Reason, full.Building.Pause, full.Building.Round, full.Building.AllowParked, full.Building.Parked = "because", "token", 2, 3, 4
 	at := by.At
 	full.RetiredAt, full.Garbage[0].Removed = &at, &at
+	full.GivenUp = &generation.GivenUp{Hash: "d", At: at, Who: "ada", Why: "wrong"}
 	full.Left = []generation.Left{{Collection: "left", Generation: 1, Since: at}}
 	written, err := c.Write(t.Context(), e, full)
 	if err != nil {
@@ -52,7 +53,7 @@ func TestCatalogKeepsEveryField(t *testing.T) {
 	if _, err := c.Write(t.Context(), written, e); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, c); got.Building != nil || got.RetiredAt != nil || got.Left != nil || got.Garbage != nil {
+	if got := read(t, c); got.Building != nil || got.RetiredAt != nil || got.GivenUp != nil || got.Left != nil || got.Garbage != nil {
 		t.Errorf("fields that the change removed are there: %+v", got)
 	}
 }

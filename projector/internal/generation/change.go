@@ -65,6 +65,7 @@ func Start(e *Entry, pipeline string, d Declared, by Author) (*Entry, error) {
 		next.record(next.Generations, d.Hash, WhatReturned, by)
 	}
 	next.Generations++
+	next.GivenUp = nil
 	next.Building = &Build{
 		Generation: next.Generations, Definition: d.Definition, Shadow: ShadowName(e.Name, next.Generations),
 		State: Building, StartedAt: by.At, Who: by.Who, Why: by.Why,
@@ -73,8 +74,8 @@ func Start(e *Entry, pipeline string, d Declared, by Author) (*Entry, error) {
 	return next, nil
 }
 
-// Cancel gives up the generation that is being built. It is an error if there is none,
-// or if it is being promoted.
+// Cancel gives up the generation that is being built, because the live definition is
+// declared again. It is an error if there is none, or if it is being promoted.
 func Cancel(e *Entry, by Author) (*Entry, error) {
 	if e.Building == nil {
 		return nil, fmt.Errorf("projection %s builds no generation", e.Name)
@@ -109,7 +110,7 @@ func Retire(e *Entry, by Author) (*Entry, error) {
 		return nil, err
 	}
 	at := by.At
-	next.RetiredAt = &at
+	next.RetiredAt, next.GivenUp = &at, nil
 	next.record(next.Generations, next.Wanted(), WhatRetired, by)
 	return next, nil
 }

@@ -45,6 +45,8 @@ func Decide(v View, by Author) []Change {
 			c.New = Create(v.Pipeline, d, true, by)
 		case old == nil && v.Empty && !v.used(d):
 			c.New = Create(v.Pipeline, d, false, by)
+		case old != nil && old.HasGivenUp(d.Hash):
+			// An operator has cancelled its build: the pod follows the catalog.
 		case old == nil || old.RetiredAt != nil || old.Live == nil && old.Building == nil:
 			c.New, _ = Start(old, v.Pipeline, d, by)
 			c.Changed = old != nil && old.Live != nil && old.Live.Hash != d.Hash
@@ -109,6 +111,9 @@ type Target struct {
 	Collection string
 	// Building says that nobody reads it yet, so it never keeps an event back.
 	Building bool
+	// GivenUp is the hash of the definition that was to take the place of this live one, and
+	// was given up by an operator; empty for none.
+	GivenUp string
 	// Defers says that an event is settled without this generation if the generation lacks
 	// earlier ones: its aggregate will be folded by a job that has not begun yet.
 	Defers bool
@@ -123,7 +128,11 @@ func Targets(entries map[string]*Entry) []Target {
 			continue
 		}
 		if live := e.Live; live != nil && !live.Frozen {
-			targets = append(targets, Target{Projection: name, Generation: live.Generation, Definition: live.Definition, Collection: live.Collection})
+			target := Target{Projection: name, Generation: live.Generation, Definition: live.Definition, Collection: live.Collection}
+			if e.GivenUp != nil {
+				target.GivenUp = e.GivenUp.Hash
+			}
+			targets = append(targets, target)
 		}
 		if b := e.Building; b != nil && b.Ongoing() {
 			targets = append(targets, Target{Projection: name, Generation: b.Generation, Definition: b.Definition, Collection: b.Shadow, Building: true, Defers: b.State == Building})

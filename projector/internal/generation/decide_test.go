@@ -55,6 +55,15 @@ func in(e *generation.Entry, state generation.State) *generation.Entry {
 	return &next
 }
 
+// givenUp is an entry whose build an operator has cancelled.
+func givenUp(t interface{ Fatal(...any) }, e *generation.Entry) *generation.Entry {
+	next, err := generation.GiveUp(e, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
 func retired(t *testing.T, e *generation.Entry) *generation.Entry {
 	t.Helper()
 	next, err := generation.Retire(e, by)
@@ -115,6 +124,12 @@ func TestDecisions(t *testing.T) {
 		"but not during the promotion":                                          {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "c"},
 		"no rollback during the promotion":                                      {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "a"},
 		"a failed build is not repeated":                                        {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "b"},
+		"a cancelled build is not repeated":                                     {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b"},
+		"nor by a pod that starts alone":                                        {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b", alive: []generation.Registration{pod("b")}},
+		"nor is a cancelled first build":                                        {entries: entriesOf(givenUp(t, start(t, nil, "a"))), declares: "a"},
+		"a cancelled build and the live definition":                             {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "a"},
+		"a cancelled build and another definition":                              {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"a cancelled build, retired, and declared again":                        {entries: entriesOf(retired(t, givenUp(t, start(t, live("a"), "b")))), declares: "b", want: "live 1 a frozen building 3 b garbage 2", changed: true},
 		"a failed build is superseded":                                          {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
 		"a failed build and a rollback":                                         {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
 		"an old pod after the promotion":                                        {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
@@ -185,9 +200,10 @@ func TestUndeclaredProjections(t *testing.T) {
 	}
 }
 
-// Pods with various files start and stop in any order, and builds end well or badly.
-// Whatever happened, the catalog comes to rest as soon as the pods do; and if they all
-// declare the same then, that is what the projection has or gets.
+// Pods with various files start and stop in any order, and builds end well or badly, or
+// are cancelled by an operator. Whatever happened, the catalog comes to rest as soon as the
+// pods do; and if they all declare the same then, that is what the projection has or gets,
+// unless an operator has given that up.
 func TestDecisionsComeToRest(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -223,7 +239,7 @@ func TestDecisionsComeToRest(t *testing.T) {
 		}
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
 			hash := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "hash")
-			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			switch rapid.IntRange(0, 6).Draw(t, "step") {
 			case 0, 1:
 				alive[hash] = pod(hash)
 				decide(hash)
@@ -243,6 +259,10 @@ func TestDecisionsComeToRest(t *testing.T) {
 				}
 			case 5:
 				decideAll()
+			case 6:
+				if entry != nil && entry.Building != nil && entry.Building.State != generation.Promoting {
+					entry = givenUp(t, entry)
+				}
 			}
 		}
 		if entry != nil && entry.Building != nil && entry.Building.State == generation.Promoting {
@@ -255,7 +275,7 @@ func TestDecisionsComeToRest(t *testing.T) {
 		}
 		if len(alive) == 1 {
 			for hash := range alive {
-				if entry.Wanted() != hash {
+				if entry.Wanted() != hash && !entry.HasGivenUp(hash) {
 					t.Fatalf("all pods declare %s, and the catalog wants %s", hash, say(entry))
 				}
 			}

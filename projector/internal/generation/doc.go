@@ -32,6 +32,9 @@
 // pod with an old file that restarts during a rollout changes nothing, and a rollback
 // rebuilds back as soon as the last new pod is gone.
 //
+// A build that an operator has cancelled ([GiveUp]) is not repeated by the pods that declare
+// its definition. The entry names the definition until any definition is built.
+//
 // # Registry and trust
 //
 // A pod registers before it reads the catalog, and renews its registration every few

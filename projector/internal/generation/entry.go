@@ -104,6 +104,14 @@ func (b *Build) Prepared() bool { return len(b.UUID.Data) > 0 }
 // Ongoing reports whether the build has neither failed nor waits for its collection.
 func (b *Build) Ongoing() bool { return b.Prepared() && b.State != Failed }
 
+// GivenUp is a definition whose build an operator has cancelled.
+type GivenUp struct {
+	Hash string    `bson:"hash"`
+	At   time.Time `bson:"at"`
+	Who  string    `bson:"who,omitempty"`
+	Why  string    `bson:"why,omitempty"`
+}
+
 // Left is a collection that a projection has left, for example because it was declared
 // with another one. It stays until the projection is dropped.
 type Left struct {
@@ -159,6 +167,9 @@ type Entry struct {
 	Generations int64  `bson:"generations"`
 	Live        *Live  `bson:"live,omitempty"`
 	Building    *Build `bson:"building,omitempty"`
+	// GivenUp is the declared definition that an operator has given up; nil for none. No pod
+	// builds it by itself. It ends when any definition is built.
+	GivenUp *GivenUp `bson:"givenUp,omitempty"`
 	// RetiredAt is set while no pod declares the projection.
 	RetiredAt   *time.Time  `bson:"retiredAt,omitempty"`
 	Left        []Left      `bson:"left,omitempty"`
@@ -184,6 +195,12 @@ func (e *Entry) Seen(hash string) bool {
 		slices.ContainsFunc(e.History, func(r Record) bool { return r.Hash == hash })
 }
 
+// HasGivenUp reports whether an operator has given a definition up, so that pods that
+// declare it follow the live generation.
+func (e *Entry) HasGivenUp(hash string) bool {
+	return e.GivenUp != nil && e.GivenUp.Hash == hash && e.RetiredAt == nil
+}
+
 // Uses reports whether a collection is the live one of the projection, or was left by it.
 func (e *Entry) Uses(collection string) bool {
 	return e.Live != nil && e.Live.Collection == collection ||
@@ -200,6 +217,10 @@ func (e *Entry) copy() *Entry {
 	if e.Building != nil {
 		building := *e.Building
 		c.Building = &building
+	}
+	if e.GivenUp != nil {
+		givenUp := *e.GivenUp
+		c.GivenUp = &givenUp
 	}
 	c.Left, c.Garbage, c.History = slices.Clone(e.Left), slices.Clone(e.Garbage), slices.Clone(e.History)
 	return &c

@@ -97,8 +97,8 @@ type Follower struct {
 	// undeclared is since when no alive pod declares a projection.
 	undeclared map[string]time.Time
 	decided    time.Time
-	// refused are the definitions that were reported as such.
-	refused map[string]string
+	// refused and givenUp are the definitions that were reported as such.
+	refused, givenUp map[string]string
 
 	mu sync.Mutex
 	// entries are the catalog's as they were read last.
@@ -109,7 +109,7 @@ type Follower struct {
 func NewFollower(o FollowerOptions) *Follower {
 	return &Follower{
 		FollowerOptions: o, metrics: newMetrics(o.Registerer),
-		paused: map[string]string{}, unable: map[Serving]bool{}, undeclared: map[string]time.Time{}, refused: map[string]string{},
+		paused: map[string]string{}, unable: map[Serving]bool{}, undeclared: map[string]time.Time{}, refused: map[string]string{}, givenUp: map[string]string{},
 	}
 }
 
@@ -312,7 +312,8 @@ func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first 
 	}
 	view := View{Pipeline: f.Pipeline, Entries: entries, Declares: f.Declares, Alive: alive, Known: map[string]bool{}}
 	for _, d := range f.Declares {
-		if entries[d.Name] != nil {
+		if e := entries[d.Name]; e != nil {
+			f.reportGivenUp(e, d)
 			continue
 		}
 		if view.Known[d.Name], err = f.Known(ctx, d); err != nil {
@@ -349,6 +350,19 @@ func (f *Follower) refuse(c Change, first bool) error {
 	}
 	f.refused[c.Declared.Name] = c.Declared.Hash
 	return nil
+}
+
+// reportGivenUp logs once that this pod's definition is not built, although nothing fails.
+func (f *Follower) reportGivenUp(e *Entry, d Declared) {
+	if !e.HasGivenUp(d.Hash) {
+		delete(f.givenUp, d.Name)
+		return
+	}
+	if f.givenUp[d.Name] != d.Hash {
+		f.Logger.Warn().Str("projection", d.Name).Str("hash", d.Hash).Str("who", e.GivenUp.Who).Str("why", e.GivenUp.Why).
+			Msg("declared definition not built, because its build was cancelled; projector projections rebuild builds it")
+	}
+	f.givenUp[d.Name] = d.Hash
 }
 
 // present is the text of the definition that is, or is to become, live.

@@ -1,6 +1,7 @@
 package generation_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -227,6 +228,34 @@ func TestFollowerFollowsARebuild(t *testing.T) {
 		expect("one pauses users; one sets users 1 in userReadModels and users 2 in users.generation-2")
 		s.put(generation.Promote(promoting, by))
 		expect("one sets users 2 in userReadModels; one continues users")
+	})
+}
+
+// A pod whose declared definition was cancelled serves the live one, and says so once. The
+// catalog stays as it is.
+func TestGivenUpDefinitionIsNotBuiltByItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &shared{entries: map[string]*generation.Entry{}, pods: map[string]generation.Registration{}}
+		s.put(givenUp(t, start(t, live("a"), "b")))
+		var log bytes.Buffer
+		// It does not even have to be confirmed by a command.
+		_, f := s.newMember("one", "b", true, nil)
+		f.Logger = zerolog.New(&log)
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if err := f.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if told := s.told(); told != "one sets users 1 in userReadModels" || say(s.get()) != "live 1 a garbage 2" {
+			t.Errorf("the engine was told %q, and the catalog has %s", told, say(s.get()))
+		}
+		if n := strings.Count(log.String(), "declared definition not built"); n != 1 {
+			t.Errorf("%d lines say so:\n%s", n, log.String())
+		}
 	})
 }
 

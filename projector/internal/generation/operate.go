@@ -23,6 +23,20 @@ func Allow(e *Entry, parked int64, by Author) (*Entry, error) {
 	return next, nil
 }
 
+// GiveUp cancels the generation that is being built, or whose build has failed, although
+// pods declare its definition. They follow the live generation until any definition is
+// built. It is an error if nothing is being built, or if it is being promoted.
+func GiveUp(e *Entry, by Author) (*Entry, error) {
+	next, err := Cancel(e, by)
+	if err != nil {
+		return nil, err
+	}
+	if e.Live == nil || e.Live.Hash != e.Building.Hash {
+		next.GivenUp = &GivenUp{Hash: e.Building.Hash, At: by.At, Who: by.Who, Why: by.Why}
+	}
+	return next, nil
+}
+
 // BeginDrop is the entry of a projection whose collections are about to be deleted. They
 // are those that a projection has left behind, and those of a retired one. A retired
 // projection keeps only the numbers that it has given: declared again, it is built anew.
@@ -31,7 +45,7 @@ func Allow(e *Entry, parked int64, by Author) (*Entry, error) {
 func BeginDrop(e *Entry, collections []string, by Author) *Entry {
 	next := e.copy()
 	if e.RetiredAt != nil {
-		next.Live, next.Building, next.Left, next.Garbage = nil, nil, nil, nil
+		next.Live, next.Building, next.GivenUp, next.Left, next.Garbage = nil, nil, nil, nil, nil
 		for _, collection := range collections {
 			next.Left = append(next.Left, Left{Collection: collection, Generation: e.Generations, Since: by.At})
 		}

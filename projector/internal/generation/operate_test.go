@@ -40,6 +40,35 @@ func TestAllowConcernsABuildOnly(t *testing.T) {
 	}
 }
 
+func TestGivenUpDefinitionLeavesTheLiveOne(t *testing.T) {
+	t.Parallel()
+	building := start(t, live("a"), "b")
+	why := generation.Author{Who: "ada", Why: "wrong", At: by.At}
+	e, err := generation.GiveUp(building, why)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := e.History[len(e.History)-1]
+	if say(e) != "live 1 a garbage 2" || !e.HasGivenUp("b") || e.HasGivenUp("a") || last.What != generation.WhatCancelled || last.Who != "ada" || last.Why != "wrong" {
+		t.Errorf("%s: %+v, %+v", say(e), e.GivenUp, last)
+	}
+	if building.Building == nil || building.GivenUp != nil {
+		t.Error("the entry that was given has changed")
+	}
+	if again := start(t, e, "b"); again.GivenUp != nil || again.Building.Generation != 3 {
+		t.Errorf("built again: %+v", again)
+	}
+	// A second build by the live definition leaves nothing to give up.
+	if same := givenUp(t, start(t, live("a"), "a")); same.GivenUp != nil {
+		t.Errorf("a build by the live definition: %+v", same.GivenUp)
+	}
+	for name, e := range map[string]*generation.Entry{"nothing is built": live("a"), "promoting": in(building, generation.Promoting)} {
+		if _, err := generation.GiveUp(e, by); err == nil {
+			t.Errorf("%s: given up", name)
+		}
+	}
+}
+
 func TestDropOfWhatIsLeftKeepsTheLiveGeneration(t *testing.T) {
 	t.Parallel()
 	e := live("a")

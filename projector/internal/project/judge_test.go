@@ -53,3 +53,42 @@ func TestNothingIsParkedWithoutTheJudge(t *testing.T) {
 	b.process(t, evs, project.Hold, "done/poison/done/done/done")
 	b.expectParked(t, "counts", "one", project.ReasonExpression, 2, 3)
 }
+
+// TestFailureOfAReplacedDefinitionWaitsForTheOther holds that an aggregate is not parked
+// by a definition that another one is to replace: its events stay on the topic, the judge
+// is not asked, and the other definition applies them. If the other one is given up, the
+// aggregate is parked as usual.
+func TestFailureOfAReplacedDefinitionWaitsForTheOther(t *testing.T) {
+	t.Parallel()
+	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add"), events(t, "two", "1 Add")...)
+	for name, corrected := range map[string]bool{"another is live": true, "the other is given up": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := &judge{good: map[string]int{}, lenient: true}
+			wrong := project.Target{Projection: declared(t, `Add: {inc: {n: 1}}, Bad: {set: {x: payload.missing}}`), Replaced: true}
+			b := newBench(t, twoProjections, func(o *project.Options) { o.Judge, o.Targets = j, []project.Target{wrong} })
+			for range 2 {
+				results, err := b.Process(t.Context(), evs, project.Park)
+				if failure := (*project.Error)(nil); !errors.As(err, &failure) || failure.EventID != 2 || verdicts(results) != "done/pending/pending/done" {
+					t.Errorf("%s, %v", verdicts(results), err)
+				}
+			}
+			if len(b.lot.parked) != 0 || len(j.bad) != 0 {
+				t.Errorf("parked %v, judged %v", b.lot.parked, j.bad)
+			}
+			next, want := wrong, "done/poison/done/done"
+			next.Replaced = false
+			if corrected {
+				next = project.Target{Projection: declared(t, `Add: {inc: {n: 1}}, Bad: {inc: {n: 1}}`)}
+				want = "done/done/done/done"
+			}
+			if err := b.Set([]project.Target{next}); err != nil {
+				t.Fatal(err)
+			}
+			b.process(t, evs, project.Park, want)
+			if (len(b.lot.parked) == 0) != corrected {
+				t.Errorf("parked %v", b.lot.parked)
+			}
+		})
+	}
+}

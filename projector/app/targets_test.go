@@ -1,0 +1,70 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+)
+
+// version is a projection in Go whose definition is that version.
+func version(t *testing.T, name, version string) *Projection {
+	t.Helper()
+	p, err := NewProjection(Declaration{
+		Name: name, Collection: name, Version: version,
+		Apply: func(state State, _ *event.Event) (State, error) { return state, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A live definition is replaced while this process declares another, or another is being
+// built. Its failures wait for that one then. One that an operator has given up never
+// comes, so nothing waits for it.
+func TestLiveDefinitionIsReplacedWhileAnotherIsToCome(t *testing.T) {
+	t.Parallel()
+	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")
+	live := generation.Target{Projection: "accounts", Generation: 1, Definition: definitionOf(first), Collection: "accounts"}
+	building := generation.Target{Projection: "accounts", Generation: 2, Definition: definitionOf(second), Collection: "accounts.generation-2", Building: true}
+	givenUp := live
+	givenUp.GivenUp = second.Hash()
+	other := building
+	other.Projection = "items"
+	for name, test := range map[string]struct {
+		declares []*Projection
+		live     generation.Target
+		beside   []generation.Target
+		want     bool
+	}{
+		"the same is declared":                      {declares: []*Projection{first}, live: live},
+		"another is declared":                       {declares: []*Projection{second}, live: live, want: true},
+		"another is built by other processes":       {declares: []*Projection{first}, live: live, beside: []generation.Target{building}, want: true},
+		"another is built for another projection":   {declares: []*Projection{first}, live: live, beside: []generation.Target{other}},
+		"another projection is declared":            {declares: []*Projection{version(t, "items", "2")}, live: live},
+		"another is declared, and was given up":     {declares: []*Projection{second}, live: givenUp},
+		"a third is declared, another was given up": {declares: []*Projection{version(t, "accounts", "3")}, live: givenUp, want: true},
+		"the one that is built":                     {declares: []*Projection{first}, live: building, beside: []generation.Target{live}},
+	} {
+		if got := (&targets{declared: test.declares}).replaced(test.live, append(test.beside, test.live)); got != test.want {
+			t.Errorf("%s: replaced is %t", name, got)
+		}
+	}
+}
+
+// A process serves what its code has, and leaves the other versions to others.
+func TestProcessServesTheVersionsThatItHasTheCodeOf(t *testing.T) {
+	t.Parallel()
+	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")
+	old := newTargets(nil, nil, nil, []*Projection{first})
+	if p, err := old.projection(definitionOf(first)); p != first || err != nil {
+		t.Errorf("its own: %v, %v", p, err)
+	}
+	if err := old.Able(generation.Target{Projection: "accounts", Generation: 2, Definition: definitionOf(second)}); err == nil {
+		t.Error("it folds by code that it does not have")
+	}
+	if first.Hash() == second.Hash() || version(t, "accounts", "1").Hash() != first.Hash() {
+		t.Error("the version does not tell definitions apart")
+	}
+}
