@@ -21,6 +21,8 @@ type Accumulator struct {
 	last       int64
 	concerned  bool
 	failed     *Error
+	// trace is set while Explain folds an event.
+	trace *trace
 }
 
 // Begin starts a fold. stored is the document that the events are folded into, as it is
@@ -72,7 +74,7 @@ func (a *Accumulator) Add(events []*event.Event) *Error {
 			return a.failed
 		}
 	}
-	f := a.projection.foldInto(a.document, views)
+	f := a.projection.foldInto(a.document, views, a.trace)
 	if f.Folded > 0 {
 		a.last = views[f.Folded-1].EventID
 	}

@@ -45,7 +45,7 @@ func (p *Projection) Fold(loaded bson.Raw, events []*event.Event) Fold {
 
 // fold is Fold with views that several projections share.
 func (p *Projection) fold(loaded bson.Raw, events []*eventView) Fold {
-	f := p.foldInto(newDocument(loaded), events)
+	f := p.foldInto(newDocument(loaded), events, nil)
 	if f.Folded > 0 {
 		f.conclude()
 	}
@@ -53,15 +53,16 @@ func (p *Projection) fold(loaded bson.Raw, events []*eventView) Fold {
 }
 
 // foldInto folds into a document that may have been folded into before. The result says
-// nothing yet about what is to be written.
-func (p *Projection) foldInto(d *document, events []*eventView) Fold {
+// nothing yet about what is to be written. t records the evaluations of handlers, unless
+// it is nil.
+func (p *Projection) foldInto(d *document, events []*eventView, t *trace) Fold {
 	f := Fold{document: d, Applied: make([]bool, 0, len(events))}
 	var reason Reason
 	var err error
 	if p.apply != nil {
 		reason, err = p.foldFunc(&f, events)
 	} else {
-		reason, err = p.foldHandlers(&f, events)
+		reason, err = p.foldHandlers(&f, events, t)
 	}
 	f.Folded = len(f.Applied)
 	if err != nil {
@@ -88,8 +89,8 @@ func (f *Fold) conclude() {
 	}
 }
 
-func (p *Projection) foldHandlers(f *Fold, events []*eventView) (Reason, error) {
-	s := &scope{}
+func (p *Projection) foldHandlers(f *Fold, events []*eventView, t *trace) (Reason, error) {
+	s := &scope{trace: t}
 	s.state.f = f.document
 	for _, ev := range events {
 		if !p.Concerns(ev.Event) {

@@ -64,6 +64,9 @@ func (hs handlers) apply(s *scope, d *document) (outcome, Reason, error) {
 
 func (h *handler) holds(s *scope) (bool, error) {
 	v, _, err := h.when.eval(s)
+	if s.trace != nil {
+		s.trace.note(wordWhen, h.when, s, v, err)
+	}
 	if err != nil {
 		return false, fmt.Errorf("when: %s: %w", h.when.source, err)
 	}
@@ -88,6 +91,9 @@ func (h *handler) evaluate(s *scope) ([]bson.RawValue, error) {
 		v, ok, err := o.value.eval(s)
 		if err == nil && ok {
 			values[i], err = encodeValue(v)
+		}
+		if s.trace != nil {
+			s.trace.note(o.String(), o.value, s, v, err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", o, o.value.source, err)

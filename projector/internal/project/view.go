@@ -119,6 +119,8 @@ type stateView struct {
 type scope struct {
 	event *eventView
 	state stateView
+	// trace is nil unless somebody asked for an explanation.
+	trace *trace
 }
 
 var _ cel.Activation = (*scope)(nil)

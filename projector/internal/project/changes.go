@@ -1,0 +1,100 @@
+package project
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// FieldChange is a field whose value differs between two documents.
+type FieldChange struct {
+	// Path leads to the field, with dots, and with the indexes of arrays in brackets.
+	Path string `json:"path"`
+	// Before and After are Extended JSON; empty if the field is absent. Long values are cut.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// maxChanges bounds the changes that [Changes] lists.
+const maxChanges = 50
+
+// Changes lists the fields that differ between two documents, and how many more there are
+// than it lists. The order of fields does not count, nor do the engine's fields. nil is no
+// document. An array whose elements do not all stay in their places is one change.
+func Changes(before, after State) (listed []FieldChange, more int) {
+	c := changes{}
+	c.documents("", before, after)
+	return c.listed, c.more
+}
+
+type changes struct {
+	listed []FieldChange
+	more   int
+}
+
+func (c *changes) add(path string, before, after bson.RawValue) {
+	if len(c.listed) == maxChanges {
+		c.more++
+		return
+	}
+	c.listed = append(c.listed, FieldChange{Path: path, Before: show(before), After: show(after)})
+}
+
+func (c *changes) documents(path string, before, after []byte) {
+	for r := readFields(before); ; {
+		name, old, ok := r.next()
+		if !ok {
+			break
+		}
+		if path == "" && engineOwned(string(name)) {
+			continue
+		}
+		next, _ := lookup(after, string(name))
+		c.values(joinPath(path, string(name)), old, next)
+	}
+	for r := readFields(after); ; {
+		name, next, ok := r.next()
+		if !ok {
+			return
+		}
+		if _, had := lookup(before, string(name)); !had && (path != "" || !engineOwned(string(name))) {
+			c.values(joinPath(path, string(name)), bson.RawValue{}, next)
+		}
+	}
+}
+
+func (c *changes) values(path string, before, after bson.RawValue) {
+	switch {
+	case sameBytes(before, after):
+	case before.Type == bson.TypeEmbeddedDocument && after.Type == bson.TypeEmbeddedDocument:
+		c.documents(path, before.Value, after.Value)
+	case before.Type == bson.TypeArray && after.Type == bson.TypeArray:
+		c.arrays(path, before, after)
+	default:
+		c.add(path, before, after)
+	}
+}
+
+func (c *changes) arrays(path string, before, after bson.RawValue) {
+	more, grown := appended(before, after)
+	if !grown {
+		c.add(path, before, after)
+		return
+	}
+	at := 0
+	for r := readFields(before.Value); ; at++ {
+		if _, _, ok := r.next(); !ok {
+			break
+		}
+	}
+	for i, v := range more {
+		c.add(fmt.Sprintf("%s[%d]", path, at+i), bson.RawValue{}, v)
+	}
+}
+
+func joinPath(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
