@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
@@ -156,11 +158,26 @@ func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdic
 	}
 }
 
-// report logs why events stay pending.
+// report logs why events stay pending. Those that wait for a promotion are many and need
+// nobody: the follower has logged the pause.
 func (h *handler) report(ctx context.Context, err error, events int) {
-	if err != nil && ctx.Err() == nil {
-		h.log.Warn().Err(err).Int("events", events).Msg("some events were not projected; retrying")
+	if err == nil || ctx.Err() != nil {
+		return
 	}
+	level := zerolog.WarnLevel
+	if ofPromotion(err) {
+		level = zerolog.DebugLevel
+	}
+	h.log.WithLevel(level).Err(err).Int("events", events).Msg("some events were not projected; retrying")
+}
+
+// ofPromotion reports whether every part of an error says that the writes of a projection
+// are paused, or that its generation was replaced.
+func ofPromotion(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(part error) bool { return !ofPromotion(part) })
+	}
+	return errors.Is(err, project.ErrPaused) || errors.Is(err, model.ErrSuperseded)
 }
 
 // verdict translates the engine's result for draining. err is why a result is pending.

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
@@ -107,6 +111,30 @@ func TestVerdicts(t *testing.T) {
 	}
 	if engine.gaps != project.Repair {
 		t.Error("the engine was not asked to repair")
+	}
+}
+
+// While a promotion pauses a projection, every event of it waits. That is no reason to warn,
+// but another trouble beside it is.
+func TestWaitingForAPromotionIsNoWarning(t *testing.T) {
+	t.Parallel()
+	paused := fmt.Errorf("write users: %w", project.ErrPaused)
+	superseded := fmt.Errorf("write orders: %w", model.ErrSuperseded)
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"paused":                  {paused, "debug"},
+		"paused and superseded":   {errors.Join(paused, superseded), "debug"},
+		"paused and a lost store": {errors.Join(paused, errors.New("connection reset")), "warn"},
+		"a lost store":            {fmt.Errorf("write: %w", errors.Join(errors.New("connection reset"))), "warn"},
+	} {
+		var log bytes.Buffer
+		h := &handler{engine: &fakeEngine{err: test.err, results: map[int64]project.Result{1: {}}}, log: zerolog.New(&log)}
+		h.Handle(t.Context(), []*drain.Delivery{delivery("a", 1, false)}, drain.Hold)
+		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"level":"`+test.want+`"`) {
+			t.Errorf("%s: logged %q, want level %s", name, got, test.want)
+		}
 	}
 }
 
