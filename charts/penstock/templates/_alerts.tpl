@@ -233,12 +233,19 @@ cluster: {{ . | quote }}
     summary: The rebuild of a projection has failed.
     description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} could not be built. The read models before it stay in use.` | quote }}
 - alert: PenstockProjectorRebuildWaits
-  expr: max by (projection) (penstock_projector_generation_building{ {{- $pods }}, state="verifying"}) > 0
+  expr: max by (projection) (penstock_projector_generation_building{ {{- $pods }}, state=~"catching up|verifying|promoting"}) > 0 or max by (projection) (penstock_projector_generation_building{ {{- $pods }}, state="building"}) > 0 unless on() max(penstock_projector_jobs{ {{- $pods }}, kind="build", state=~"planning|running"}) > 0
   for: 1h
   labels: {severity: warning}
   annotations:
     summary: A rebuilt projection does not go live.
-    description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} has been verified for an hour. The read models before it stay in use.` | quote }}
+    description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} has been waiting for an hour: it is caught up or verified and does not go live, or it is built and no job builds it. The read models before it stay in use.` | quote }}
+- alert: PenstockProjectorPromotionStuck
+  expr: max by (projection) (penstock_projector_generation_building{ {{- $pods }}, state="promoting"}) > 0
+  for: 2m
+  labels: {severity: critical}
+  annotations:
+    summary: The writes of a projection are paused.
+    description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} has been promoted for 2 minutes. Nobody writes the projection until that has ended; its events wait on the topic.` | quote }}
 {{- if ne (default "" .root.Values.projector.history.reconcile) "off" }}
 - alert: PenstockProjectorNotVerified
   expr: time() - max by (projection) (penstock_projector_verified_through_timestamp_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.verifiedAgeSeconds }}
