@@ -12,7 +12,7 @@
 //     the first hello; streaming hello.
 //
 //   - Collections and indexes: create, drop, dropDatabase, renameCollection,
-//     createIndexes (compound, unique, sparse, partial, hidden, TTL, multikey),
+//     createIndexes (compound, unique, sparse, partial, hidden, TTL, multikey, hashed),
 //     listIndexes, dropIndexes, collMod, listCollections, listDatabases. Lookups by
 //     _id and by index do not scan; a sort that an index has is not sorted again. A
 //     partial index serves only the queries that ask for a part of its documents.
@@ -51,15 +51,19 @@
 //     only move forward. Error labels as the server gives them.
 //
 //   - With [Config.Sharded], a mongos in front of one shard: its hello, the recovery
-//     token of its transactions, shardCollection by ascending keys, unique indexes
-//     only where the shard key is their prefix (CannotCreateIndex, InvalidOptions),
-//     and neither replSetGetStatus nor the database local.
+//     token of its transactions, and neither replSetGetStatus nor the database local.
+//     shardCollection by ascending and hashed keys, with unique, collation and
+//     numInitialChunks; unique indexes only where the shard key is their prefix
+//     (CannotCreateIndex, InvalidOptions); zones; renames, which take key and zones
+//     along and are refused over a collection with zones. The collections
+//     config.collections, config.tags and config.shards show it, in natural order.
+//     There are no chunks: the one shard has all documents.
 //
 // # Not covered
 //
 // Authentication, TLS, compression, several shards and secondaries; capped
-// collections, views, time series; renames from one database to another; text, geo,
-// hashed and wildcard indexes; other options of a collation, and under one the
+// collections, views, time series; renames from one database to another; text, geo
+// and wildcard indexes; queries by a hashed index; other options of a collation, and under one the
 // operators that would compare strings in arrays or for a minimum or maximum
 // ($addToSet, $pull, $min, $max); positional update paths ($, $[], $[x]) and array
 // filters; $lookup, $facet, $out, $merge and further stages; projection operators

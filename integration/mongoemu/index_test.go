@@ -140,7 +140,6 @@ func TestIndexesRefusesWhatItLacks(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
 	for name, m := range map[string]mongo.IndexModel{
-		"hashed":                     {Keys: d("a", "hashed")},
 		"2dsphere":                   {Keys: d("a", "2dsphere")},
 		"$**":                        {Keys: d("$**", 1)},
 		"array position":             {Keys: d("a.0", 1)},

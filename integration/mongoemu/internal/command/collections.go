@@ -90,7 +90,7 @@ func drop(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error 
 		if c == nil { // an error until 7.0, a success without details since
 			return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found")
 		}
-		e.shards.forget(func(sharded store.Namespace) bool { return sharded == ns })
+		e.cluster.forget(func(sharded store.Namespace) bool { return sharded == ns })
 		b.Int32("nIndexesWas", int32(len(c.Indexes()))).String("ns", ns.String())
 		e.acknowledge(r, b)
 		return nil
@@ -104,7 +104,7 @@ func dropDatabase(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder
 	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
 		existed, err := w.DropDatabase(r.DB)
 		if existed {
-			e.shards.forget(func(sharded store.Namespace) bool { return sharded.DB == r.DB })
+			e.cluster.forget(func(sharded store.Namespace) bool { return sharded.DB == r.DB })
 			b.String("dropped", r.DB)
 		}
 		e.acknowledge(r, b)
@@ -137,9 +137,12 @@ func renameCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Bui
 	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
 		e.acknowledge(r, b)
 		from, to := splitNamespace(string(bsonraw.Text(r.value))), splitNamespace(to)
+		if e.Sharded && w.Collection(from) != nil && (dropTarget || w.Collection(to) == nil) && e.cluster.zoned(to) {
+			return mongoerr.New(commandFailed, "Can't rename to target collection %s because it must not have associated tags", to)
+		}
 		err := w.Rename(from, to, dropTarget)
 		if err == nil {
-			e.shards.rename(from, to)
+			e.cluster.rename(from, to, e.Store.Clock().Last())
 		}
 		return err
 	})

@@ -20,6 +20,8 @@ type spec struct {
 	// levels allows read concerns other than local, and writes a write concern,
 	// outside transactions.
 	levels, writes bool
+	// sharded restricts it to a mongos.
+	sharded bool
 }
 
 // commandTable is all that this server answers.
@@ -35,9 +37,11 @@ func commandTable() map[string]spec {
 
 		"listDatabases": {run: listDatabases, admin: true}, "listCollections": {run: listCollections},
 		"create": {run: create, writes: true}, "drop": {run: drop, writes: true}, "dropDatabase": {run: dropDatabase, writes: true},
-		"renameCollection": {run: renameCollection, admin: true, writes: true},
-		"shardCollection":  {run: shardCollection, admin: true, writes: true},
-		"createIndexes":    {run: createIndexes, writes: true}, "listIndexes": {run: listIndexes},
+		"renameCollection":   {run: renameCollection, admin: true, writes: true},
+		"shardCollection":    {run: shardCollection, admin: true, writes: true, sharded: true},
+		"addShardToZone":     {run: addShardToZone, admin: true, writes: true, sharded: true},
+		"updateZoneKeyRange": {run: updateZoneKeyRange, admin: true, writes: true, sharded: true},
+		"createIndexes":      {run: createIndexes, writes: true}, "listIndexes": {run: listIndexes},
 		"dropIndexes": {run: dropIndexes, writes: true}, "collMod": {run: collMod, writes: true},
 
 		"insert":        {run: insert, transaction: true, retryable: true, writes: true},

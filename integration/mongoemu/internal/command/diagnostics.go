@@ -56,6 +56,10 @@ func collStats(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) err
 		return err
 	}
 	b.String("ns", ns.String())
+	if e.Sharded {
+		_, sharded := e.cluster.get(ns)
+		b.Bool("sharded", sharded)
+	}
 	if ns == oplogNamespace {
 		s := e.Store.Log().Stats()
 		number(b, "size", s.Bytes)

@@ -39,7 +39,7 @@ type Engine struct {
 	processID bson.ObjectID
 	started   time.Time
 	counts    counts
-	shards    shardKeys
+	cluster   cluster
 }
 
 // New makes an engine.
@@ -180,10 +180,10 @@ func (e *Engine) prepare(r *Request) error {
 	if !ok {
 		return mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", r.Name)
 	}
+	r.command = c
 	if err := e.throughMongos(r); err != nil {
 		return err
 	}
-	r.command = c
 	r.changes = e.ofStream(r)
 	r.engine, r.before = e, e.Store.Log().End()
 	if err := r.generic(e); err != nil {

@@ -36,10 +36,13 @@ func find(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error 
 	return e.firstBatch(ctx, r, b, c, f.batch, f.single)
 }
 
-// open runs a query on a collection, or on the view of the oplog.
+// open runs a query on a collection, or on a view of the oplog or of the cluster.
 func (e *Engine) open(ctx context.Context, r *Request, q store.Query) (source, error) {
-	if q.NS == oplogNamespace {
+	switch {
+	case q.NS == oplogNamespace:
 		return e.openOplog(q)
+	case e.Sharded && q.NS.DB == "config":
+		return e.openConfig(q)
 	}
 	return e.Store.Open(ctx, r.tx, q)
 }

@@ -28,26 +28,11 @@ func (e *Engine) openOplog(q store.Query) (source, error) {
 	if q.Natural < 0 || q.Hint.Natural < 0 {
 		slices.Reverse(entries)
 	}
-	var docs [][]byte
-	for _, entry := range entries {
-		doc := oplogDocument(entry)
-		ok, err := q.Filter.Match(doc)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue
-		}
-		if q.Skip > 0 {
-			q.Skip--
-			continue
-		}
-		docs = append(docs, doc)
-		if q.Limit > 0 && int64(len(docs)) == q.Limit {
-			break
-		}
+	docs := make([][]byte, len(entries))
+	for i, entry := range entries {
+		docs[i] = oplogDocument(entry)
 	}
-	return newList(docs), nil
+	return filtered(docs, q)
 }
 
 func oplogDocument(e *oplog.Entry) []byte {

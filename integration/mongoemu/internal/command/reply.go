@@ -12,7 +12,7 @@ import (
 // by which any mongos can commit it.
 func (e *Engine) success(r *Request, b *bsonraw.Builder) []byte {
 	if e.Sharded && r.autocommit != nil {
-		b.Start("recoveryToken").String("recoveryShardId", "shard-0").End()
+		b.Start("recoveryToken").String("recoveryShardId", shardName).End()
 	}
 	b.Double("ok", 1)
 	e.times(b)

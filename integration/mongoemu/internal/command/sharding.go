@@ -2,13 +2,12 @@ package command
 
 import (
 	"context"
-	"maps"
 	"strings"
-	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
@@ -16,55 +15,21 @@ import (
 // codeNoLocal is what a mongos answers to commands on the database local.
 const codeNoLocal mongoerr.Code = 13644
 
-// commandFailed is the server's CommandFailed.
-const commandFailed mongoerr.Code = 125
-
-// shardKeys are the keys of the sharded collections. The zero value has none.
-type shardKeys struct {
-	mu   sync.Mutex
-	keys map[store.Namespace][]byte
-}
-
-func (s *shardKeys) get(ns store.Namespace) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.keys[ns]
-}
-
-func (s *shardKeys) set(ns store.Namespace, key []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.keys == nil {
-		s.keys = make(map[store.Namespace][]byte)
-	}
-	s.keys[ns] = key
-}
-
-// forget drops the keys of collections that are gone.
-func (s *shardKeys) forget(gone func(store.Namespace) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.keys, func(ns store.Namespace, _ []byte) bool { return gone(ns) })
-}
-
-// rename moves a collection's key to its new name, in place of the key of what the
-// rename replaced.
-func (s *shardKeys) rename(from, to store.Namespace) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key, ok := s.keys[from]
-	delete(s.keys, from)
-	delete(s.keys, to)
-	if ok {
-		s.keys[to] = key
-	}
-}
+// Codes that only a sharded cluster has.
+const (
+	alreadyInitialized   mongoerr.Code = 23
+	shardKeyNotFound     mongoerr.Code = 61
+	shardNotFound        mongoerr.Code = 70
+	commandFailed        mongoerr.Code = 125
+	zoneNotFound         mongoerr.Code = 177
+	rangeOverlapConflict mongoerr.Code = 178
+)
 
 // throughMongos refuses what a mongos refuses, and what only a mongos knows where
 // this server is none.
 func (e *Engine) throughMongos(r *Request) error {
 	switch {
-	case !e.Sharded && r.Name == "shardCollection":
+	case !e.Sharded && r.command.sharded:
 		return mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", r.Name)
 	case !e.Sharded:
 		return nil
@@ -72,86 +37,10 @@ func (e *Engine) throughMongos(r *Request) error {
 		return mongoerr.New(commandFailed, "replSetGetStatus is not supported through mongos")
 	case r.DB == "local":
 		return mongoerr.New(codeNoLocal, "can't use 'local' database through mongos")
+	case r.DB == "config" && !r.command.reads && r.Name != "killCursors":
+		return mongoerr.Lacking("%s on the database config of a mongos", r.Name)
 	}
 	return nil
-}
-
-// shardCollection notes the key of a collection, which it creates with the key's
-// index where it is missing.
-func shardCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
-	if r.value.Type != bsoncore.TypeString {
-		return wrongType(r.Name, r.Name, r.value, "string")
-	}
-	db, coll, ok := strings.Cut(string(bsonraw.Text(r.value)), ".")
-	if !ok || db == "" || coll == "" {
-		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", bsonraw.Text(r.value))
-	}
-	ns := store.Namespace{DB: db, Coll: coll}
-	var key []byte
-	if err := r.options(func(option string, v bsonraw.Value) (known bool, err error) {
-		if option == "key" {
-			key, err = documentOption(r, "key", v)
-			return true, err
-		}
-		return false, nil
-	}); err != nil {
-		return err
-	}
-	if bsonraw.Empty(key) {
-		return mongoerr.New(mongoerr.BadValue, "Shard key is empty")
-	}
-	for it := bsonraw.NewIter(key); it.Next(); {
-		if v := it.Value(); bsonraw.Float64(v) != 1 {
-			return mongoerr.Lacking("a shard key that is not ascending: %s", bsonraw.FormatDocument(key))
-		}
-	}
-	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
-		has := false
-		if c := w.Collection(ns); c != nil {
-			for _, x := range c.Indexes() {
-				// Each shard keeps _id unique by itself, in whatever collection.
-				if x.Unique && x.Name != "_id_" && !startsWith(x.Pattern, key) {
-					return mongoerr.New(mongoerr.InvalidOptions, "can't shard collection '%s' with unique index on %s and proposed shard key %s. Uniqueness can't be maintained unless shard key is a prefix",
-						ns, bsonraw.FormatDocument(x.Pattern), bsonraw.FormatDocument(key))
-				}
-				has = has || startsWith(x.Pattern, key)
-			}
-		}
-		if !has {
-			var name []string
-			for it := bsonraw.NewIter(key); it.Next(); {
-				name = append(name, string(it.Key())+"_1")
-			}
-			if _, err := w.CreateIndexes(ns, store.IndexSpec{Name: strings.Join(name, "_"), Pattern: key}); err != nil {
-				return err
-			}
-		}
-		e.shards.set(ns, key)
-		b.String("collectionsharded", ns.String())
-		return nil
-	})
-}
-
-// checkUnique refuses a unique index that the shards of a collection could not keep:
-// one that does not begin with the shard key.
-func (e *Engine) checkUnique(ns store.Namespace, s store.IndexSpec) error {
-	key := e.shards.get(ns)
-	if key == nil || !s.Unique || startsWith(s.Pattern, key) {
-		return nil
-	}
-	return mongoerr.New(mongoerr.CannotCreateIndex, "cannot create unique index over %s with shard key pattern %s",
-		bsonraw.FormatDocument(s.Pattern), bsonraw.FormatDocument(key))
-}
-
-// startsWith reports whether the first fields of pattern are those of prefix.
-func startsWith(pattern, prefix []byte) bool {
-	p := bsonraw.NewIter(pattern)
-	for it := bsonraw.NewIter(prefix); it.Next(); {
-		if !p.Next() || string(p.Key()) != string(it.Key()) {
-			return false
-		}
-	}
-	return true
 }
 
 // describeRouter is the hello of a mongos, which names no members.
@@ -162,4 +51,207 @@ func (e *Engine) describeRouter(r *Request, b *bsonraw.Builder) {
 		b.Bool("ismaster", true)
 	}
 	b.String("msg", "isdbgrid")
+}
+
+// sharding is what shardCollection asks for.
+type sharding struct {
+	ns     store.Namespace
+	key    []byte
+	unique bool
+	// simple says that the collation of the key is given, as the simple one.
+	simple bool
+	// chunks says that a number of initial chunks is given.
+	chunks bool
+}
+
+// shardCollection notes the key of a collection, which it creates with the key's
+// index where it is missing.
+func shardCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
+	s, err := parseSharding(r)
+	if err != nil {
+		return err
+	}
+	return e.Store.Do(ctx, nil, func(w *store.Writer) error {
+		c := w.Collection(s.ns)
+		if err := s.checkCollation(c); err != nil {
+			return err
+		}
+		if old, ok := e.cluster.get(s.ns); ok {
+			if bsonraw.CompareDocuments(old.key, s.key) != 0 || old.unique != s.unique {
+				return mongoerr.New(alreadyInitialized, "sharding already enabled for collection %s", s.ns)
+			}
+			b.String("collectionsharded", s.ns.String())
+			return nil
+		}
+		if s.chunks && (!hashed(s.key) || c != nil && c.Len() > 0) {
+			return mongoerr.New(mongoerr.InvalidOptions, "numInitialChunks is only supported when the collection is empty and has a hashed field in the shard key pattern")
+		}
+		if err := e.cluster.checkZones(s.ns, s.key); err != nil {
+			return err
+		}
+		if err := s.index(w, c); err != nil {
+			return err
+		}
+		c = w.Collection(s.ns)
+		e.cluster.shard(s.ns, shardedCollection{key: s.key, unique: s.unique, uuid: c.UUID, collation: c.Options.DefaultCollation(), at: e.Store.Clock().Last()})
+		b.String("collectionsharded", s.ns.String())
+		return nil
+	})
+}
+
+func parseSharding(r *Request) (s sharding, err error) {
+	if s.ns, err = r.fullNamespace(); err != nil {
+		return s, err
+	}
+	if err := r.options(func(option string, v bsonraw.Value) (known bool, err error) {
+		switch option {
+		case "key":
+			s.key, err = documentOption(r, option, v)
+		case "unique":
+			err = r.flag(option, v, &s.unique)
+		case "collation":
+			var by *collation.Collation
+			if by, err = collation.Parse(v); err == nil && by != nil {
+				err = mongoerr.New(mongoerr.BadValue, "The collation for shardCollection must be {locale: 'simple'}, but found: %s", bsonraw.Format(v))
+			}
+			s.simple = true
+		case "numInitialChunks":
+			n, ok := bsonraw.Int64(v)
+			if !ok || n < 0 {
+				err = mongoerr.New(mongoerr.InvalidOptions, "numInitialChunks must be a non-negative number: %s", bsonraw.Format(v))
+			}
+			s.chunks = n > 0
+		case "presplitHashedZones":
+			err = r.unset(option, v)
+		default:
+			return false, nil
+		}
+		return true, err
+	}); err != nil {
+		return s, err
+	}
+	return s, s.checkKey()
+}
+
+// fullNamespace is the namespace that the first field of a command of the database
+// admin names.
+func (r *Request) fullNamespace() (store.Namespace, error) {
+	if r.value.Type != bsoncore.TypeString {
+		return store.Namespace{}, wrongType(r.Name, r.Name, r.value, "string")
+	}
+	ns := splitNamespace(string(bsonraw.Text(r.value)))
+	if ns.DB == "" || ns.Coll == "" {
+		return ns, mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", bsonraw.Text(r.value))
+	}
+	return ns, store.CheckNamespace(ns)
+}
+
+// checkKey takes ascending fields, of which one may be hashed.
+func (s sharding) checkKey() error {
+	if bsonraw.Empty(s.key) {
+		return mongoerr.New(mongoerr.InvalidOptions, "cannot have empty shard key")
+	}
+	n := 0
+	for it := bsonraw.NewIter(s.key); it.Next(); {
+		switch v := it.Value(); {
+		case store.IsHashed(v):
+			n++
+		case !bsonraw.IsNumber(v) || bsonraw.Float64(v) != 1:
+			n = 2
+		}
+	}
+	switch {
+	case n > 1:
+		return mongoerr.New(mongoerr.BadValue, "Shard key %s can contain either a single 'hashed' field or multiple numerical fields set to a value of 1. Failed to parse field", bsonraw.FormatDocument(s.key))
+	case n == 1 && s.unique:
+		return mongoerr.New(mongoerr.InvalidOptions, "Hashed shard keys cannot be declared unique. It's possible to ensure uniqueness on the hashed field by declaring an additional (non-hashed) unique index on the field.")
+	}
+	return nil
+}
+
+// checkCollation demands that the simple collation is asked for where the collection
+// has another one. c is nil if there is no collection.
+func (s sharding) checkCollation(c *store.Collection) error {
+	if c == nil || s.simple || c.Options.DefaultCollation() == nil {
+		return nil
+	}
+	return mongoerr.New(mongoerr.BadValue, "Collection has default collation: %s. Must specify collation {locale: 'simple'}", bsonraw.FormatDocument(c.Options.DefaultCollation().Doc))
+}
+
+// index finds or creates the index on the shard key. c is nil if there is no collection.
+func (s sharding) index(w *store.Writer, c *store.Collection) error {
+	if c != nil {
+		for _, x := range c.Indexes() {
+			if x.Unique && !uniqueAcross(x.Pattern, s.key) {
+				return mongoerr.New(mongoerr.InvalidOptions, "can't shard collection '%s' with unique index on %s and proposed shard key %s. Uniqueness can't be maintained unless shard key is a prefix",
+					s.ns, bsonraw.FormatDocument(x.Pattern), bsonraw.FormatDocument(s.key))
+			}
+		}
+		for _, x := range c.Indexes() {
+			if x.Collation == nil && x.Partial == nil && !x.Sparse && beginsAs(x.Pattern, s.key) {
+				return nil
+			}
+		}
+		switch {
+		case isIDPattern(s.key):
+			return mongoerr.New(mongoerr.BadValue, "The _id index must have the same collation as the collection. Index collation: { locale: \"simple\" }, collection collation: %s", bsonraw.FormatDocument(c.Options.DefaultCollation().Doc))
+		case c.Len() > 0:
+			return mongoerr.New(mongoerr.InvalidOptions, "Please create an index that starts with the proposed shard key before sharding the collection")
+		}
+	}
+	var name []string
+	for it := bsonraw.NewIter(s.key); it.Next(); {
+		kind := "1"
+		if store.IsHashed(it.Value()) {
+			kind = "hashed"
+		}
+		name = append(name, string(it.Key())+"_"+kind)
+	}
+	_, err := w.CreateIndexes(s.ns, store.IndexSpec{Name: strings.Join(name, "_"), Pattern: s.key, Unique: s.unique && !isIDPattern(s.key), Collated: true})
+	return err
+}
+
+// checkUnique refuses a unique index that the shards of a collection could not keep.
+func (e *Engine) checkUnique(ns store.Namespace, s store.IndexSpec) error {
+	c, ok := e.cluster.get(ns)
+	if !ok || !s.Unique || uniqueAcross(s.Pattern, c.key) {
+		return nil
+	}
+	return mongoerr.New(mongoerr.CannotCreateIndex, "cannot create unique index over %s with shard key pattern %s",
+		bsonraw.FormatDocument(s.Pattern), bsonraw.FormatDocument(c.key))
+}
+
+// uniqueAcross reports whether a unique index can exist on a collection of that shard
+// key: if it begins with _id, which each shard keeps unique by itself, or with the key.
+func uniqueAcross(pattern, key []byte) bool {
+	first := bsonraw.NewIter(pattern)
+	return first.Next() && string(first.Key()) == "_id" || hasPrefix(pattern, key, func(_, _ bsonraw.Value) bool { return true })
+}
+
+// beginsAs reports whether the first fields of pattern are those of key, and as they
+// are there: ascending or hashed.
+func beginsAs(pattern, key []byte) bool {
+	return hasPrefix(pattern, key, func(a, b bsonraw.Value) bool {
+		return store.IsHashed(a) == store.IsHashed(b) && (store.IsHashed(a) || bsonraw.Float64(a) == bsonraw.Float64(b))
+	})
+}
+
+func hasPrefix(pattern, prefix []byte, same func(a, b bsonraw.Value) bool) bool {
+	p := bsonraw.NewIter(pattern)
+	for it := bsonraw.NewIter(prefix); it.Next(); {
+		if !p.Next() || string(p.Key()) != string(it.Key()) || !same(p.Value(), it.Value()) {
+			return false
+		}
+	}
+	return true
+}
+
+// hashed reports whether a field of a shard key is hashed.
+func hashed(key []byte) bool {
+	for it := bsonraw.NewIter(key); it.Next(); {
+		if store.IsHashed(it.Value()) {
+			return true
+		}
+	}
+	return false
 }

@@ -124,6 +124,7 @@ var names = map[Code]string{
 	NotPrimaryNoSecondaryOk:         "NotPrimaryNoSecondaryOk", NotPrimaryOrSecondary: "NotPrimaryOrSecondary",
 	181: "AmbiguousIndexKeyPattern",
 	161: "IncompatibleCollationVersion",
+	23:  "AlreadyInitialized", 61: "ShardKeyNotFound", 70: "ShardNotFound", 177: "ZoneNotFound", 178: "RangeOverlapConflict",
 	// Codes that only faults and rare paths give.
 	18: "AuthenticationFailed", 63: "StaleShardVersion", 64: "WriteConcernTimeout", 79: "UnknownReplWriteConcern",
 	96: "OperationFailed", DocumentValidationFailure: "DocumentValidationFailure", 125: "CommandFailed", 143: "CursorInUse", 146: "ExceededMemoryLimit",

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -20,6 +21,8 @@ type KeyPart struct {
 	Field string
 	Path  []string
 	Desc  bool
+	// Hashed says that an index holds a hash of the value. A sort has none.
+	Hashed bool
 }
 
 // Index is an ordered tree from encoded keys to record ids. An entry of an index
@@ -45,12 +48,32 @@ type Index struct {
 	tree     *btree.Map[string, uint64]
 }
 
-// ParseKeyPattern reads {a: 1, b: -1}, of an index or of a sort.
+// IsHashed reports whether a field of an index or of a shard key is hashed.
+func IsHashed(v bsonraw.Value) bool {
+	return v.Type == bsoncore.TypeString && string(bsonraw.Text(v)) == "hashed"
+}
+
+// hashed reports whether one of the index's fields is.
+func (x *Index) hashed() bool {
+	return slices.ContainsFunc(x.Parts, func(p KeyPart) bool { return p.Hashed })
+}
+
+// ParseKeyPattern reads {a: 1, b: -1, c: "hashed"}, of an index.
 func ParseKeyPattern(pattern []byte) ([]KeyPart, error) {
 	var parts []KeyPart
 	for it := bsonraw.NewIter(pattern); it.Next(); {
 		field := string(it.Key())
 		v := it.Value()
+		if IsHashed(v) {
+			if slices.ContainsFunc(parts, func(p KeyPart) bool { return p.Hashed }) {
+				return nil, mongoerr.New(31303, "A maximum of one index field is allowed to be hashed but found 2 for 'key' %s", bsonraw.FormatDocument(pattern))
+			}
+			if err := checkIndexField(field); err != nil {
+				return nil, err
+			}
+			parts = append(parts, KeyPart{Field: field, Path: strings.Split(field, "."), Hashed: true})
+			continue
+		}
 		if v.Type == bsoncore.TypeString {
 			return nil, mongoerr.Lacking("the index type %q", string(bsonraw.Text(v)))
 		}
@@ -90,7 +113,7 @@ func (x *Index) entries(doc []byte, rid uint64) ([]string, error) {
 			return nil, err
 		}
 	}
-	if len(x.Parts) == 1 && len(x.Parts[0].Path) == 1 {
+	if len(x.Parts) == 1 && len(x.Parts[0].Path) == 1 && !x.Parts[0].Hashed {
 		if v, _ := bsonraw.Lookup(doc, x.Parts[0].Field); v.Type != bsoncore.TypeArray {
 			return x.plain(v, rid)
 		}
@@ -98,6 +121,9 @@ func (x *Index) entries(doc []byte, rid uint64) ([]string, error) {
 	rows, multi, err := extract(doc, x.Parts)
 	if err != nil {
 		return nil, err
+	}
+	if multi && x.hashed() {
+		return nil, mongoerr.New(16766, "hashed indexes do not currently support array values")
 	}
 	if multi {
 		x.Multikey = true
@@ -140,8 +166,13 @@ func (x *Index) encode(row []bsonraw.Value) ([]byte, error) {
 		if key, err = bsonraw.AppendKey(key, x.Collation.Value(v)); err != nil {
 			return nil, mongoerr.Lacking("this key of index %s: %v", x.Name, err)
 		}
-		if x.Parts[i].Desc {
+		switch {
+		case x.Parts[i].Desc:
 			bsonraw.Invert(key[start:])
+		case x.Parts[i].Hashed:
+			sum := fnv.New64a()
+			_, _ = sum.Write(key[start:])
+			key = sum.Sum(key[:start])
 		}
 	}
 	return key, nil

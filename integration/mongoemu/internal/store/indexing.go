@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/tidwall/btree"
 
@@ -114,7 +115,12 @@ func (c *Collection) extended(spec IndexSpec) (*Collection, error) {
 	if exists, err := c.compatible(spec); exists || err != nil {
 		return c, err
 	}
+	isHashed := slices.ContainsFunc(parts, func(p KeyPart) bool { return p.Hashed })
 	switch {
+	case isHashed && spec.Unique:
+		return nil, mongoerr.New(16764, "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.")
+	case isHashed && spec.ExpireAfter != nil:
+		return nil, mongoerr.Lacking("a hashed index that expires documents")
 	case spec.Partial != nil && spec.Sparse:
 		return nil, mongoerr.New(mongoerr.CannotCreateIndex, "cannot mix \"partialFilterExpression\" and \"sparse\" options")
 	case spec.ExpireAfter != nil && len(parts) > 1:

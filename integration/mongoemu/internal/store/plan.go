@@ -49,6 +49,9 @@ func (c *Collection) plan(m *query.Matcher, order []KeyPart, natural int, hint H
 		if err != nil {
 			return Plan{}, err
 		}
+		if x.hashed() {
+			return Plan{}, mongoerr.Lacking("a hint of the hashed index %s", x.Name)
+		}
 		p, _ := x.planFor(m, order)
 		if hint.Min != nil || hint.Max != nil {
 			v, err := x.between(hint.Min, hint.Max)
@@ -65,7 +68,7 @@ func (c *Collection) plan(m *query.Matcher, order []KeyPart, natural int, hint H
 	}
 	best, bestScore := Plan{Sorted: len(order) == 0}, 0
 	for _, x := range c.indexes {
-		if x.Hidden {
+		if x.Hidden || x.hashed() { // a hashed one would only be of use for equality
 			continue
 		}
 		if p, score := x.planFor(m, order); score > bestScore {
