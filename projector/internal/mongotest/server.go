@@ -22,22 +22,31 @@ import (
 
 // Server is a running stand-in. The zero value is not running; [Server.Run] runs it.
 type Server struct {
+	// Sharded makes it answer as the mongos of a sharded cluster.
+	Sharded   bool
 	client    *mongo.Client
 	databases atomic.Int64
 }
 
-// Run builds and starts the stand-in, runs the tests of m with it, and returns their
-// exit status for [os.Exit]. It fails if the tests leave goroutines behind.
-func (s *Server) Run(m *testing.M) int {
-	stop, err := s.start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "mongotest:", err)
-		return 1
+// Run builds and starts the stand-in, and others if there are any, runs the tests of m
+// with them, and returns their exit status for [os.Exit]. It fails if the tests leave
+// goroutines behind.
+func (s *Server) Run(m *testing.M, others ...*Server) int {
+	var stops []func() error
+	for _, server := range append([]*Server{s}, others...) {
+		stop, err := server.start()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "mongotest:", err)
+			return 1
+		}
+		stops = append(stops, stop)
 	}
 	status := m.Run()
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "mongotest:", err)
-		return 1
+	for _, stop := range stops {
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "mongotest:", err)
+			return 1
+		}
 	}
 	if err := goleak.Find(); err != nil && status == 0 {
 		fmt.Fprintln(os.Stderr, err)
@@ -62,7 +71,7 @@ func (s *Server) start() (stop func() error, err error) {
 	}
 	// Its standard input ends with this process, and it ends with that: a test that is
 	// killed leaves no server behind.
-	server := exec.Command("sh", "-c", `"$1" --address 127.0.0.1:0 & cat >/dev/null; kill $!; wait`, "sh", binary)
+	server := exec.Command("sh", "-c", `"$@" & cat >/dev/null; kill $!; wait`, "sh", binary, "--address=127.0.0.1:0", fmt.Sprintf("--sharded=%t", s.Sharded))
 	stdin, err := server.StdinPipe()
 	if err != nil {
 		return nil, errors.Join(err, remove())

@@ -3,7 +3,6 @@ package shadow
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -23,8 +22,8 @@ const (
 	codeNamespaceExists   = 48
 )
 
-// Store makes and renames the collections in which generations are built. It needs no more than the
-// role readWrite, except to shard one.
+// Store makes and renames the collections in which generations are built. It needs no
+// more than the role readWrite, except for sharded ones.
 type Store struct {
 	db *mongo.Database
 }
@@ -36,8 +35,8 @@ func NewStore(db *mongo.Database) *Store {
 }
 
 // Prepare creates the shadow collection, if it does not exist, with the options, the
-// indexes and the shard key of the collection like, if that exists. It gives the shadow's
-// UUID.
+// indexes, the shard key and the zones of the collection like, if that exists. It gives
+// the shadow's UUID.
 func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, error) {
 	model, err := s.specification(ctx, like)
 	if err != nil {
@@ -63,7 +62,7 @@ func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, 
 		if err := s.copyIndexes(ctx, shadow, like, collated); err != nil {
 			return bson.Binary{}, err
 		}
-		if err := s.copyShardKey(ctx, shadow, like, collated); err != nil {
+		if err := s.copySharding(ctx, shadow, like, collated); err != nil {
 			return bson.Binary{}, err
 		}
 	}
@@ -131,38 +130,6 @@ func (s *Store) copyIndexes(ctx context.Context, shadow, like string, collated b
 	return nil
 }
 
-// copyShardKey shards the shadow as the collection is, in a sharded cluster.
-func (s *Store) copyShardKey(ctx context.Context, shadow, like string, collated bool) error {
-	admin := s.db.Client().Database("admin")
-	hello, err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Raw()
-	if err != nil {
-		return fmt.Errorf("ask MongoDB whether it is a sharded cluster: %w", err)
-	}
-	if message, _ := hello.Lookup("msg").StringValueOK(); message != "isdbgrid" {
-		return nil
-	}
-	var entry struct {
-		Key          bson.D `bson:"key"`
-		Dropped      bool   `bson:"dropped"`
-		Unsplittable bool   `bson:"unsplittable"`
-	}
-	err = s.db.Client().Database("config").Collection("collections").FindOne(ctx, bson.D{{Key: "_id", Value: s.db.Name() + "." + like}}).Decode(&entry)
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments), err == nil && (entry.Dropped || entry.Unsplittable):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read the shard key of collection %s, so that the collection of its next generation can have it: %w; give the user the role clusterMonitor", like, err)
-	}
-	shard := bson.D{{Key: "shardCollection", Value: s.db.Name() + "." + shadow}, {Key: "key", Value: entry.Key}}
-	if collated {
-		shard = append(shard, simple) // the server takes no other
-	}
-	if err := admin.RunCommand(ctx, shard).Err(); err != nil {
-		return fmt.Errorf("shard collection %s as %s is: %w; give the user the right enableSharding on the database", shadow, like, err)
-	}
-	return nil
-}
-
 // Names gives the collections whose names start with prefix.
 func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
 	names, err := s.db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.Regex{Pattern: "^" + regexp.QuoteMeta(prefix)}}})
@@ -191,13 +158,20 @@ func (s *Store) Where(ctx context.Context, uuid bson.Binary) (string, error) {
 // dropped in the same instant; otherwise nothing happens if there is one. Nothing happens
 // either if there is no collection from.
 func (s *Store) Rename(ctx context.Context, from, to string, drop bool) error {
-	err := s.db.Client().Database("admin", options.Database().SetWriteConcern(writeconcern.Majority())).RunCommand(ctx, bson.D{
-		{Key: "renameCollection", Value: s.db.Name() + "." + from}, {Key: "to", Value: s.db.Name() + "." + to}, {Key: "dropTarget", Value: drop},
-	}).Err()
+	err := s.rename(ctx, from, to, drop)
+	if drop && mongox.HasCode(err, codeCommandFailed) {
+		err = s.renameOverZones(ctx, from, to, err)
+	}
 	if err != nil && !mongox.HasCode(err, codeNamespaceNotFound) && (drop || !mongox.HasCode(err, codeNamespaceExists)) {
 		return fmt.Errorf("rename collection %s to %s: %w", from, to, err)
 	}
 	return nil
+}
+
+func (s *Store) rename(ctx context.Context, from, to string, drop bool) error {
+	return s.admin().RunCommand(ctx, bson.D{
+		{Key: "renameCollection", Value: s.namespace(from)}, {Key: "to", Value: s.namespace(to)}, {Key: "dropTarget", Value: drop},
+	}).Err()
 }
 
 // Drop drops a collection, if it exists.

@@ -13,10 +13,13 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
 )
 
-// server is the MongoDB stand-in of this package's tests.
-var server mongotest.Server
+// server and mongos are the MongoDB stand-ins of this package's tests.
+var (
+	server mongotest.Server
+	mongos = mongotest.Server{Sharded: true}
+)
 
-func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(server.Run(m, &mongos)) }
 
 // live makes a collection with an index, a validator and a document.
 func live(t *testing.T) *mongo.Database {

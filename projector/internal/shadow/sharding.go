@@ -1,0 +1,177 @@
+package shadow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// Codes of a sharded cluster.
+const (
+	codeUnauthorized = 13
+	// codeCommandFailed is the answer to a rename over a collection with zones.
+	codeCommandFailed = 125
+)
+
+// sharding is what config.collections says of a collection.
+type sharding struct {
+	Key    bson.D `bson:"key"`
+	Unique bool   `bson:"unique"`
+	// Dropped and Unsplittable are of collections that are not sharded.
+	Dropped      bool `bson:"dropped"`
+	Unsplittable bool `bson:"unsplittable"`
+}
+
+// zone is a range of shard keys that belongs to a zone, as in config.tags.
+type zone struct {
+	Min  bson.Raw `bson:"min"`
+	Max  bson.Raw `bson:"max"`
+	Name string   `bson:"tag"`
+}
+
+func (z zone) equal(other zone) bool {
+	return z.Name == other.Name && bytes.Equal(z.Min, other.Min) && bytes.Equal(z.Max, other.Max)
+}
+
+// throughMongos reports whether the database is in a sharded cluster.
+func (s *Store) throughMongos(ctx context.Context) (bool, error) {
+	hello, err := s.admin().RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Raw()
+	if err != nil {
+		return false, fmt.Errorf("ask MongoDB whether it is a sharded cluster: %w", err)
+	}
+	message, _ := hello.Lookup("msg").StringValueOK()
+	return message == "isdbgrid", nil
+}
+
+func (s *Store) admin() *mongo.Database {
+	return s.db.Client().Database("admin", options.Database().SetWriteConcern(writeconcern.Majority()))
+}
+
+func (s *Store) namespace(collection string) string { return s.db.Name() + "." + collection }
+
+// copySharding shards the shadow as the collection is, in a sharded cluster.
+func (s *Store) copySharding(ctx context.Context, shadow, like string, collated bool) error {
+	if mongos, err := s.throughMongos(ctx); err != nil || !mongos {
+		return err
+	}
+	model, err := s.sharding(ctx, like)
+	if err != nil || model == nil {
+		return err
+	}
+	// The zones come first: the server then makes the first chunks on their shards.
+	zones, err := s.zones(ctx, like)
+	if err != nil {
+		return err
+	}
+	if err := s.setZones(ctx, shadow, zones); err != nil {
+		return err
+	}
+	shard := bson.D{{Key: "shardCollection", Value: s.namespace(shadow)}, {Key: "key", Value: model.Key}, {Key: "unique", Value: model.Unique}}
+	if collated {
+		shard = append(shard, simple) // the server takes no other
+	}
+	if err := s.admin().RunCommand(ctx, shard).Err(); err != nil {
+		return fmt.Errorf("shard collection %s as %s is: %w; give the user the right enableSharding on the database", shadow, like, err)
+	}
+	return nil
+}
+
+// sharding reads how a collection is sharded; nil if it is not.
+func (s *Store) sharding(ctx context.Context, collection string) (*sharding, error) {
+	var entry sharding
+	err := s.db.Client().Database("config").Collection("collections").FindOne(ctx, bson.D{{Key: "_id", Value: s.namespace(collection)}}).Decode(&entry)
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments), err == nil && (entry.Dropped || entry.Unsplittable):
+		return nil, nil
+	case err == nil:
+		return &entry, nil
+	}
+	if mongox.HasCode(err, codeUnauthorized) {
+		// The role readWrite is enough to find out that there is no key to copy.
+		stats, failed := s.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: collection}}).Raw()
+		if sharded, known := stats.Lookup("sharded").BooleanOK(); failed == nil && known && !sharded {
+			return nil, nil
+		}
+	}
+	return nil, fmt.Errorf("read the shard key of collection %s, so that the collection of its next generation can have it: %w; give the user the role clusterMonitor", collection, err)
+}
+
+// zones reads the zones of a collection.
+func (s *Store) zones(ctx context.Context, collection string) ([]zone, error) {
+	cursor, err := s.db.Client().Database("config").Collection("tags").Find(ctx, bson.D{{Key: "ns", Value: s.namespace(collection)}})
+	var zones []zone
+	if err == nil {
+		err = cursor.All(ctx, &zones)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the zones of collection %s: %w; give the user the role clusterMonitor", collection, err)
+	}
+	return zones, nil
+}
+
+// setZones gives a collection exactly these zones.
+func (s *Store) setZones(ctx context.Context, collection string, want []zone) error {
+	have, err := s.zones(ctx, collection)
+	if err != nil {
+		return err
+	}
+	for _, z := range have {
+		if !slices.ContainsFunc(want, z.equal) {
+			if err := s.assign(ctx, collection, z, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for _, z := range want {
+		if !slices.ContainsFunc(have, z.equal) {
+			if err := s.assign(ctx, collection, z, z.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// assign puts a range into the zone of that name, or for nil into none.
+func (s *Store) assign(ctx context.Context, collection string, z zone, name any) error {
+	err := s.admin().RunCommand(ctx, bson.D{
+		{Key: "updateZoneKeyRange", Value: s.namespace(collection)}, {Key: "min", Value: z.Min}, {Key: "max", Value: z.Max}, {Key: "zone", Value: name},
+	}).Err()
+	if err != nil {
+		return fmt.Errorf("set the zone %s of collection %s: %w; give the user the role clusterManager", z.Name, collection, err)
+	}
+	return nil
+}
+
+// renameOverZones repeats a rename that the server may have refused because the target
+// has zones. The zones that readers see afterwards are those of the collection from,
+// which the rename takes along.
+func (s *Store) renameOverZones(ctx context.Context, from, to string, refused error) error {
+	if mongos, err := s.throughMongos(ctx); err != nil || !mongos {
+		return refused
+	}
+	zones, err := s.zones(ctx, to)
+	if err != nil || len(zones) == 0 {
+		return errors.Join(refused, err)
+	}
+	if err := s.setZones(ctx, to, nil); err != nil {
+		return err
+	}
+	err = s.rename(ctx, from, to, true)
+	if mongox.HasCode(err, codeNamespaceNotFound) {
+		// Another coordinator has renamed it meanwhile, so these zones were the new
+		// collection's.
+		return s.setZones(ctx, to, zones)
+	}
+	return err
+}
