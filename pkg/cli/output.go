@@ -70,7 +70,7 @@ func Show[T any](w io.Writer, o Output, record T, fields ...Column[T]) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range fields {
 		if text := f.Text(record); text != "" {
-			fmt.Fprintf(table, "%s:\t%s\n", f.Name, plain(text))
+			fmt.Fprintf(table, "%s:\t%s\n", f.Name, Plain(text))
 		}
 	}
 	if err := table.Flush(); err != nil {
@@ -95,7 +95,7 @@ const maxCell = 80
 
 // cell is a text as it fits into a table.
 func cell(text string) string {
-	text = plain(text)
+	text = Plain(text)
 	if text == "" {
 		return "-"
 	}
@@ -105,9 +105,9 @@ func cell(text string) string {
 	return text
 }
 
-// plain is a text on one line. Ids and errors come from events: control characters of a
-// terminal stay out.
-func plain(text string) string {
+// Plain is a text on one line, for a terminal. Ids and errors come from events: control
+// characters of a terminal stay out.
+func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '

@@ -60,6 +60,8 @@ func Main(name string, prepare func(args []string, environ func(string) (string,
 	switch {
 	case errors.Is(err, ErrFindings):
 		return exitFailed
+	case errors.Is(err, ErrUsage):
+		return exitUsage
 	case err != nil && program.Command != "":
 		fmt.Fprintf(os.Stderr, "%s %s: %v\n", name, program.Command, err)
 		return exitFailed

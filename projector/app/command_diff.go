@@ -1,0 +1,278 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// diffCommand says what changed definitions would do to real aggregates.
+type diffCommand struct {
+	cli.Output
+	Files  []string `arg:"" name:"file" help:"The new file or folder of projections; or the old one and the new one. With one, the new one is compared with the live definitions of the catalog."`
+	Sample int      `name:"sample" default:"1000" placeholder:"N" help:"How many aggregates are folded by both definitions, 1 to 100000."`
+	From   string   `name:"from" placeholder:"FILE" help:"Read the events from this file instead of the event store: one event a line as Extended JSON, as mongoexport writes them. The first aggregates of the file are the sample."`
+}
+
+// maxDiffSample bounds the aggregates of a sample.
+const maxDiffSample = 100_000
+
+func (c *diffCommand) needs() config.Part {
+	if c.From != "" && len(c.Files) == 2 {
+		return config.PartFields | config.PartHistory
+	}
+	return config.PartMongoDB | config.PartFields | config.PartHistory
+}
+
+// Validate implements [cli.Validator].
+func (c *diffCommand) Validate() error {
+	var problems []error
+	if n := len(c.Files); n != 1 && n != 2 {
+		problems = append(problems, fmt.Errorf("<file> names %d files: name the new one, or the old one and the new one", n))
+	}
+	if c.Sample < 1 || c.Sample > maxDiffSample {
+		problems = append(problems, fmt.Errorf("--sample is %d: use 1 to %d", c.Sample, maxDiffSample))
+	}
+	return errors.Join(problems...)
+}
+
+// difference is the result of the command.
+type difference struct {
+	Projections []*comparison `json:"projections"`
+	// Aggregates and Events are the size of the sample. Unreadable is how many of the
+	// events break the event contract.
+	Aggregates int64 `json:"aggregates"`
+	Events     int64 `json:"events"`
+	Unreadable int64 `json:"unreadable"`
+	// Rollout is what a rollout reads.
+	Rollout rolloutCost `json:"rollout"`
+}
+
+// rolloutCost is about what the builds of a rollout read.
+type rolloutCost struct {
+	// Builds is how many projections are built from the event store, which has
+	// StoreEvents events. Reads is how many events they read, to build and to verify.
+	Builds      int   `json:"builds"`
+	StoreEvents int64 `json:"storeEvents"`
+	Reads       int64 `json:"reads"`
+	// Rate is PENSTOCK_REFOLD_RATE, 0 for no limit. Seconds is how long one pod takes at
+	// that rate; pods share the work. Pods is how many are running, if that is known.
+	Rate    int   `json:"rate"`
+	Seconds int64 `json:"seconds"`
+	Pods    int   `json:"pods,omitempty"`
+}
+
+// loadFiles loads the projections of a file or folder. What is wrong is printed.
+func (e *environment) loadFiles(path string) ([]*Projection, error) {
+	projections, err := project.Load(path)
+	if err == nil {
+		err = project.CheckSet(projections)
+	}
+	if err != nil {
+		fmt.Fprintf(e.stderr, "projector: %v\n", err)
+		return nil, cli.ErrUsage
+	}
+	return projections, nil
+}
+
+func (c *diffCommand) run(ctx context.Context, e *environment) error {
+	after, err := e.loadFiles(c.Files[len(c.Files)-1])
+	if err != nil {
+		return err
+	}
+	var s *stores
+	if c.needs()&config.PartMongoDB != 0 {
+		if s, err = e.connect(ctx); err != nil {
+			return err
+		}
+		defer s.close(ctx, e.logger)
+	}
+	var d difference
+	if len(c.Files) == 2 {
+		before, err := e.loadFiles(c.Files[0])
+		if err != nil {
+			return err
+		}
+		d.Projections = comparisons(before, after)
+		for _, p := range d.Projections {
+			p.Rollout, p.Builds = p.rolloutOfFiles()
+		}
+	} else if d.Projections, d.Rollout.Pods, err = e.compareWithCatalog(ctx, s, after); err != nil {
+		return err
+	}
+	if err := c.fold(ctx, e, s, &d); err != nil {
+		return err
+	}
+	return c.print(e, d)
+}
+
+// fold folds the sample, and estimates what a rollout reads.
+func (c *diffCommand) fold(ctx context.Context, e *environment, s *stores, d *difference) error {
+	sample := sampler{
+		comparisons: d.Projections, strict: event.Sequence(e.config.Projections.Sequence) == event.SequenceStrict,
+		most: c.Sample, open: map[string][]versus{},
+	}
+	var total int64
+	var err error
+	if c.From != "" {
+		total, err = sample.fromFile(c.From, e.config.Fields)
+	} else {
+		var reader *eventstore.Reader
+		if reader, err = eventstore.NewReader(s.events, e.config.Fields, e.logger); err != nil {
+			return err
+		}
+		total, err = sample.fromStore(ctx, reader)
+	}
+	if err != nil {
+		return err
+	}
+	d.Aggregates, d.Events, d.Unreadable = sample.aggregates, sample.events, sample.unreadable
+	r := &d.Rollout
+	r.StoreEvents, r.Rate = total, e.config.History.RefoldRate
+	for _, p := range d.Projections {
+		p.conclude()
+		if p.Builds {
+			r.Builds++
+		}
+	}
+	r.Reads = int64(float64(r.Builds) * float64(total) * (1 + e.config.History.VerifySample))
+	if r.Rate > 0 {
+		r.Seconds = (r.Reads + int64(r.Rate) - 1) / int64(r.Rate)
+	}
+	return nil
+}
+
+// rolloutOfFiles says what a rollout of the new file starts if the old one is live.
+func (c *comparison) rolloutOfFiles() (text string, builds bool) {
+	switch c.Kind {
+	case changedKind:
+		return "rebuild: a new generation is built beside the live one", true
+	case newKind:
+		return "backfill: the read models are built from the event store", true
+	case removedKind:
+		return retires, false
+	}
+	return "nothing", false
+}
+
+const retires = "retire: when no pod declares the projection any more, nothing writes it; its collection stays until \"projector projections drop\""
+
+// compareWithCatalog compares projections with the live definitions of the catalog. pods
+// is how many pods of the pipeline run.
+func (e *environment) compareWithCatalog(ctx context.Context, s *stores, after []*Projection) (all []*comparison, pods int, err error) {
+	catalog := generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), "")
+	found, err := entries(ctx, catalog)
+	if err != nil {
+		return nil, 0, err
+	}
+	maps.DeleteFunc(found, func(_ string, entry *generation.Entry) bool {
+		return !strings.HasSuffix(entry.Pipeline, "/"+eventStoreName(e.config))
+	})
+	if len(found) == 0 {
+		fmt.Fprintln(e.stderr, "the catalog has no projection of this event store: every projection is new")
+	}
+	var before []*Projection
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		entry := found[name]
+		if entry.Live == nil || entry.RetiredAt != nil {
+			continue
+		}
+		p, err := e.compile(entry.Live.Definition)
+		switch {
+		case err == nil:
+			before = append(before, p)
+		case entry.Live.InCode:
+			fmt.Fprintf(e.stderr, "%s: left out: %v\n", name, err)
+		default:
+			return nil, 0, fmt.Errorf("projection %s: %w", name, err)
+		}
+	}
+	all = comparisons(before, after)
+	for _, c := range all {
+		c.Rollout, c.Builds = c.rolloutOver(found[c.Projection], e.config.History.OnChange == config.OnChangeRefuse)
+	}
+	pods, err = alivePods(ctx, s, found)
+	return all, pods, err
+}
+
+// alivePods counts the pods of the pipelines of entries.
+func alivePods(ctx context.Context, s *stores, found map[string]*generation.Entry) (int, error) {
+	pipelines := map[string]bool{}
+	for _, entry := range found {
+		pipelines[entry.Pipeline] = true
+	}
+	pods := 0
+	for pipeline := range pipelines {
+		registry := generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), generation.Registration{Pipeline: pipeline})
+		alive, err := registry.Alive(ctx)
+		if err != nil {
+			return 0, err
+		}
+		pods += len(alive)
+	}
+	return pods, nil
+}
+
+// rolloutOver says what a rollout of the new definition starts, given the catalog's entry:
+// nil if there is none.
+func (c *comparison) rolloutOver(entry *generation.Entry, refuse bool) (text string, builds bool) {
+	switch {
+	case c.after == nil:
+		return retires, false
+	case entry == nil || entry.Live == nil && entry.Building == nil:
+		return c.rolloutOfFiles()
+	case entry.RetiredAt != nil:
+		return fmt.Sprintf("rebuild: the projection was retired at %s, so it is built again as generation %d", cli.Time(*entry.RetiredAt), entry.Generations+1), true
+	}
+	hash := c.after.Hash()
+	switch b := entry.Building; {
+	case entry.Wanted() == hash && b != nil:
+		return fmt.Sprintf("nothing: generation %d has this definition and is %s", b.Generation, b.State), false
+	case entry.Wanted() == hash:
+		return "nothing", false
+	case entry.Live != nil && entry.Live.Hash == hash:
+		return fmt.Sprintf("cancel: generation %d, which is %s by another definition, is given up when no pod declares it any more", b.Generation, b.State), false
+	}
+	text = fmt.Sprintf("rebuild: generation %d is built beside the live one", entry.Generations+1)
+	if b := entry.Building; b != nil {
+		text = fmt.Sprintf("rebuild: generation %d is built instead of generation %d, which is %s", entry.Generations+1, b.Generation, b.State)
+	}
+	switch {
+	case refuse:
+		text += fmt.Sprintf("; PENSTOCK_ON_CHANGE is refuse, so projectors exit until \"projector projections rebuild %s\" starts it", c.Projection)
+	case entry.Seen(hash):
+		text += "; the projection has had this definition before, so this begins when no pod declares the present one any more"
+	}
+	return text, true
+}
+
+// print prints the result, and fails with [cli.ErrFindings] if it is not that everything
+// stays as it is.
+func (c *diffCommand) print(e *environment, d difference) error {
+	var findings error
+	for _, p := range d.Projections {
+		if p.differs() {
+			findings = cli.ErrFindings
+		}
+	}
+	if c.JSON() {
+		return errors.Join(cli.PrintJSON(e.stdout, d), findings)
+	}
+	return errors.Join(printDifference(e.stdout, d), findings)
+}
+
+// duration is how long a rollout takes with so many pods.
+func (r rolloutCost) duration(pods int) time.Duration {
+	return (time.Duration(r.Seconds) * time.Second / time.Duration(pods)).Round(time.Second)
+}

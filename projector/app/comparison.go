@@ -1,0 +1,235 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// comparison is what two definitions of one projection make of the same aggregates.
+type comparison struct {
+	Projection string `json:"projection"`
+	// Kind is unchanged, changed, new or removed.
+	Kind changeKind `json:"kind"`
+	// Difference are the lines of the definitions that differ.
+	Difference []string `json:"difference,omitempty"`
+	// Rollout says what a rollout of the new definition starts.
+	Rollout string `json:"rollout"`
+	// Builds says that the rollout folds the whole event store.
+	Builds bool `json:"builds"`
+	// Aggregates is how many of the sampled aggregates concern the projection; of these,
+	// Differ have another document, Appear one that they lack now, Vanish none any more.
+	Aggregates int64 `json:"aggregates"`
+	Differ     int64 `json:"differ"`
+	Appear     int64 `json:"appear"`
+	Vanish     int64 `json:"vanish"`
+	// Fields are the fields that differ, and OtherFields how many changes of further
+	// fields there are.
+	Fields      []*fieldTally `json:"fields,omitempty"`
+	OtherFields int64         `json:"otherFields,omitempty"`
+	// Parks is how many aggregates would park that do not now, or at an earlier event than
+	// now; Freed is the other way round. Parking says why they would.
+	Parks   int64        `json:"parks"`
+	Freed   int64        `json:"freed"`
+	Parking []*parkTally `json:"parking,omitempty"`
+	before  *Projection
+	after   *Projection
+	fields  map[string]*fieldTally
+	parking map[string]*parkTally
+}
+
+// changeKind says how a projection changes.
+type changeKind string
+
+// The kinds.
+const (
+	unchangedKind changeKind = "unchanged"
+	changedKind   changeKind = "changed"
+	newKind       changeKind = "new"
+	removedKind   changeKind = "removed"
+)
+
+// fieldTally counts the documents in which a field differs.
+type fieldTally struct {
+	// Path has [] for any element of an array.
+	Path       string  `json:"path"`
+	Aggregates int64   `json:"aggregates"`
+	Example    example `json:"example"`
+	last       string
+}
+
+// example is a field of one aggregate.
+type example struct {
+	AggregateID string `json:"aggregateId"`
+	Before      string `json:"before,omitempty"`
+	After       string `json:"after,omitempty"`
+}
+
+// parkTally counts the aggregates that would park for one reason.
+type parkTally struct {
+	Reason    project.Reason `json:"reason"`
+	EventType string         `json:"eventType,omitempty"`
+	Error     string         `json:"error"`
+	// Aggregates counts them; AggregateID and EventID are the first one.
+	Aggregates  int64  `json:"aggregates"`
+	AggregateID string `json:"aggregateId"`
+	EventID     int64  `json:"eventId"`
+}
+
+// Bounds of what a comparison keeps.
+const (
+	maxTalliedFields = 200
+	maxTalliedParks  = 100
+)
+
+// newComparison compares two definitions; before is nil for a new projection, after for
+// one that is removed.
+func newComparison(before, after *Projection) *comparison {
+	c := &comparison{before: before, after: after, fields: map[string]*fieldTally{}, parking: map[string]*parkTally{}}
+	switch {
+	case before == nil:
+		c.Projection, c.Kind = after.Name(), newKind
+	case after == nil:
+		c.Projection, c.Kind = before.Name(), removedKind
+	case before.Hash() == after.Hash():
+		c.Projection, c.Kind = after.Name(), unchangedKind
+	default:
+		c.Projection, c.Kind, c.Difference = after.Name(), changedKind, project.Difference(before.Definition(), after.Definition())
+	}
+	return c
+}
+
+// folds reports whether aggregates have to be folded to compare.
+func (c *comparison) folds() bool { return c.Kind == changedKind || c.Kind == newKind }
+
+// differs reports whether any sampled aggregate would fare otherwise.
+func (c *comparison) differs() bool {
+	return c.Kind == newKind || c.Kind == removedKind || c.Differ+c.Appear+c.Vanish+c.Parks+c.Freed > 0
+}
+
+// versus folds one aggregate by both definitions.
+type versus struct {
+	comparison    *comparison
+	before, after *replay
+}
+
+func (c *comparison) begin(strict bool) versus {
+	v := versus{comparison: c, after: newReplay(c.after, strict)}
+	if c.before != nil {
+		v.before = newReplay(c.before, strict)
+	}
+	return v
+}
+
+func (v versus) add(ev *event.Event, broken error) {
+	if v.before != nil {
+		v.before.add(ev, broken)
+	}
+	v.after.add(ev, broken)
+}
+
+// end takes the results of the aggregate into account.
+func (v versus) end(aggregateID string) {
+	c := v.comparison
+	concerned := v.after.concerned()
+	var was bson.Raw
+	var wasParked *project.Error
+	if v.before != nil {
+		was, wasParked = v.before.fold.State(), v.before.parked
+		concerned = concerned || v.before.concerned()
+	}
+	if !concerned {
+		return
+	}
+	c.Aggregates++
+	switch p := v.after.parked; {
+	case p != nil && (wasParked == nil || p.EventID < wasParked.EventID):
+		c.Parks++
+		c.park(p)
+	case wasParked != nil && (p == nil || p.EventID > wasParked.EventID):
+		c.Freed++
+	}
+	switch is := v.after.fold.State(); {
+	case v.before == nil:
+	case was == nil && is != nil:
+		c.Appear++
+	case was != nil && is == nil:
+		c.Vanish++
+	default:
+		changes, more := project.Changes(was, is)
+		c.OtherFields += int64(more)
+		if len(changes) > 0 {
+			c.Differ++
+		}
+		for _, f := range changes {
+			c.field(aggregateID, f)
+		}
+	}
+}
+
+// index is an array's index in a path.
+var index = regexp.MustCompile(`\[[0-9]+\]`)
+
+func (c *comparison) field(aggregateID string, f project.FieldChange) {
+	path := index.ReplaceAllString(f.Path, "[]")
+	tally := c.fields[path]
+	if tally == nil {
+		if len(c.fields) == maxTalliedFields {
+			c.OtherFields++
+			return
+		}
+		tally = &fieldTally{Path: path, Example: example{aggregateID, f.Before, f.After}}
+		c.fields[path] = tally
+	}
+	if tally.Aggregates == 0 || tally.last != aggregateID {
+		tally.Aggregates++
+		tally.last = aggregateID
+	}
+}
+
+func (c *comparison) park(p *project.Error) {
+	text := p.Err.Error()
+	key := fmt.Sprint(p.Reason, " ", p.EventType, " ", text)
+	tally := c.parking[key]
+	if tally == nil {
+		if len(c.parking) == maxTalliedParks {
+			return
+		}
+		tally = &parkTally{Reason: p.Reason, EventType: p.EventType, Error: text, AggregateID: p.AggregateID, EventID: p.EventID}
+		c.parking[key] = tally
+	}
+	tally.Aggregates++
+}
+
+// conclude puts the tallies in the order in which people read them.
+func (c *comparison) conclude() {
+	c.Fields = slices.SortedFunc(maps.Values(c.fields), func(a, b *fieldTally) int {
+		return cmp.Or(cmp.Compare(b.Aggregates, a.Aggregates), cmp.Compare(a.Path, b.Path))
+	})
+	c.Parking = slices.SortedFunc(maps.Values(c.parking), func(a, b *parkTally) int {
+		return cmp.Or(cmp.Compare(b.Aggregates, a.Aggregates), cmp.Compare(a.AggregateID, b.AggregateID))
+	})
+}
+
+// comparisons pairs the projections of two sets by their names.
+func comparisons(before, after []*Projection) []*comparison {
+	pairs := map[string][2]*Projection{}
+	for _, p := range before {
+		pairs[p.Name()] = [2]*Projection{p, nil}
+	}
+	for _, p := range after {
+		pairs[p.Name()] = [2]*Projection{pairs[p.Name()][0], p}
+	}
+	all := make([]*comparison, 0, len(pairs))
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
+		all = append(all, newComparison(pairs[name][0], pairs[name][1]))
+	}
+	return all
+}

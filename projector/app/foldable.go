@@ -1,0 +1,136 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// foldable is a projection that a command folds events by.
+type foldable struct {
+	*Projection
+	// generation is 0 if the projection comes from a file.
+	generation int64
+	// origin says where the definition comes from.
+	origin string
+}
+
+// foldables are the projections that a command works with: of PENSTOCK_PROJECTIONS if
+// that is set, otherwise those of the catalog. names chooses some; none chooses all.
+func (e *environment) foldables(ctx context.Context, names []string) ([]foldable, error) {
+	all, err := e.declaredFoldables()
+	if err != nil {
+		return nil, err
+	}
+	if e.config.Projections.Path == "" {
+		if err := e.config.ValidateParts(config.PartMongoDB); err != nil {
+			return nil, fmt.Errorf("set PENSTOCK_PROJECTIONS to the file of the projections, or give the store of the catalog: %w", err)
+		}
+		err = e.withCatalog(ctx, func(_ *stores, catalog *generation.Catalog) error {
+			found, err := entries(ctx, catalog)
+			if err == nil {
+				all, err = e.liveFoldables(found, names)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return chooseFoldables(all, names)
+}
+
+// declaredFoldables are the projections of the configured file or folder and of the
+// program.
+func (e *environment) declaredFoldables() ([]foldable, error) {
+	projections, err := load(e.config.Projections.Path, e.inCode)
+	all := make([]foldable, len(projections))
+	for i, p := range projections {
+		all[i] = foldable{Projection: p, origin: e.config.Projections.Path}
+		if p.InCode() {
+			all[i].origin = "the program"
+		}
+	}
+	return all, err
+}
+
+// liveFoldables are the live generations of the catalog, and where none is live the one
+// that is being built. Entries of other event stores are left out.
+func (e *environment) liveFoldables(found map[string]*generation.Entry, names []string) ([]foldable, error) {
+	var all []foldable
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		entry := found[name]
+		if len(names) > 0 && !slices.Contains(names, name) || !strings.HasSuffix(entry.Pipeline, "/"+eventStoreName(e.config)) {
+			continue
+		}
+		var f foldable
+		var d generation.Definition
+		switch {
+		case entry.Live != nil:
+			d, f.generation, f.origin = entry.Live.Definition, entry.Live.Generation, "the catalog, live"
+		case entry.Building != nil:
+			d, f.generation, f.origin = entry.Building.Definition, entry.Building.Generation, "the catalog, "+string(entry.Building.State)
+		default:
+			continue
+		}
+		var err error
+		if f.Projection, err = e.compile(d); err != nil {
+			if len(names) == 0 && d.InCode {
+				fmt.Fprintf(e.stderr, "%s: left out: %v\n", name, err)
+				continue
+			}
+			return nil, fmt.Errorf("projection %s: %w", name, err)
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// compile gives the projection of a definition of the catalog.
+func (e *environment) compile(d generation.Definition) (*Projection, error) {
+	if !d.InCode {
+		return project.Compile(d.Text)
+	}
+	for _, p := range e.inCode {
+		if p.Hash() == d.Hash {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("definition %s: %w", d.Hash, errNoCode)
+}
+
+// chooseFoldables gives the projections with these names, in the order of the names.
+func chooseFoldables(all []foldable, names []string) ([]foldable, error) {
+	known := make([]string, len(all))
+	for i, f := range all {
+		known[i] = f.Name()
+	}
+	if len(all) == 0 && len(names) == 0 {
+		return nil, fmt.Errorf("there is no projection: the catalog has none of this event store; set PENSTOCK_PROJECTIONS to the file that declares them")
+	}
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []foldable
+	for _, name := range names {
+		i := slices.Index(known, name)
+		if i < 0 {
+			return nil, fmt.Errorf("there is no projection %q: there are %s", name, orNone(known))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,101 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// replay folds the history of one aggregate into one projection, from nothing and by the
+// rules of a rebuild, and writes nothing. In a strict sequence it stops before an event
+// that is missing.
+type replay struct {
+	projection *Projection
+	strict     bool
+	fold       *project.Accumulator
+	// events counts what was offered, waiting what came after the aggregate was parked.
+	events, waiting int64
+	// parked says where the aggregate would be parked, and why; nil if it would not.
+	parked *project.Error
+	// unreadable is why the event before the present one breaks the contract.
+	unreadable error
+}
+
+func newReplay(p *Projection, strict bool) *replay {
+	return &replay{projection: p, strict: strict, fold: p.Begin(nil, 0)}
+}
+
+// concerned reports whether an event of the aggregate concerns the projection.
+func (r *replay) concerned() bool { return r.fold.Concerned() || r.parked != nil }
+
+// Outcomes that a fold alone does not have.
+const (
+	// unreadable: the event breaks the event contract. The publisher puts such an event
+	// into the quarantine.
+	unreadable project.Outcome = "unreadable"
+	// waits: the aggregate is parked at an earlier event.
+	waits project.Outcome = "waits"
+)
+
+// add folds an event. err is why it breaks the contract, if it does.
+func (r *replay) add(ev *event.Event, err error) {
+	if r.admit(ev, err) == "" {
+		if failed := r.fold.Add([]*event.Event{ev}); failed != nil {
+			r.parked = failed
+		}
+	}
+}
+
+// explain folds an event as add does, and says what it did.
+func (r *replay) explain(ev *event.Event, err error) project.Step {
+	outcome := r.admit(ev, err)
+	if outcome == "" {
+		step := r.fold.Explain(ev)
+		if step.Err != nil {
+			r.parked = step.Err
+		}
+		return step
+	}
+	step := project.Step{EventID: ev.EventID, EventType: ev.EventType, Timestamp: ev.Timestamp, Outcome: outcome}
+	if err != nil {
+		step.Why = err.Error()
+	}
+	return step
+}
+
+// admit says what becomes of an event that is not folded; empty for one that is.
+func (r *replay) admit(ev *event.Event, err error) project.Outcome {
+	r.events++
+	last := r.fold.Last()
+	switch {
+	case err != nil:
+		r.unreadable = err
+		return unreadable
+	case r.parked != nil:
+		r.waiting++
+		return waits
+	case r.strict && ev.EventID > last+1 && r.projection.Concerns(ev):
+		r.parked = r.gap(ev, last)
+		r.waiting++
+		return waits
+	}
+	r.unreadable = nil
+	return ""
+}
+
+// gap is why the events between last and ev are not folded.
+func (r *replay) gap(ev *event.Event, last int64) *project.Error {
+	e := &project.Error{
+		Projection: r.projection.Name(), AggregateID: ev.AggregateID, EventID: last + 1,
+		Reason: project.ReasonMissing, Err: errors.New("the event store does not have the event"),
+	}
+	switch {
+	case r.unreadable != nil:
+		e.Err = r.unreadable
+	case last == 0:
+		e.Reason, e.Err = project.ReasonHistory, fmt.Errorf("the first event that the event store has of the aggregate is %d", ev.EventID)
+	}
+	return e
+}
