@@ -36,14 +36,30 @@ build: ## Build the services and the sandbox into bin/
 .PHONY: test
 test: ## Run every test: unit, property, race (with a C compiler), and end to end with processes that are killed
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
-	$(GO_TEST) $(RACE) -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|bench|containers)$$')
+	$(GO_TEST) $(RACE) -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|containers)$$')
 	$(GO_TEST) -timeout 10m -run Election -v ./publisher/internal/leader
 	@# Scenarios wait more than they work: four at a time, on two cores too.
 	$(GO_TEST) -count 1 -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
 
+.PHONY: bench-build
+bench-build:
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 go build -o $(BIN)/ ./publisher ./projector ./integration/cmd/bench
+
 .PHONY: bench
-bench: ## Measure both services against their plain loops, a refold against a copy and a verification against reading, then the stand-ins
-	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./integration/bench
+bench: bench-build ## Measure both services beside the limits of the bare SDK and driver (BENCH=regexp of rows, ROUNDS=3, SHORT=true, FORMAT=json, PROFILES=dir; about 35 minutes)
+	@$(BIN)/bench
+
+.PHONY: bench-compare
+bench-compare: bench-build $(BIN)/benchstat ## Compare the speed with another revision (BASE=revision, ROUNDS=6; BENCH, SHORT and LATENCY_FOR as above)
+	@hack/bench-compare.sh "$(BASE)" $(BIN) "$(or $(ROUNDS),6)"
+
+.PHONY: bench-readme
+bench-readme: bench-build ## Measure as make bench does, and write the table into the README: for a quiet machine
+	@$(BIN)/bench --readme README.md
+
+.PHONY: bench-parts
+bench-parts: ## Measure a refold against a copy, a verification against reading, and the stand-ins
 	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./projector/internal/refold ./projector/internal/verify
 	go test -run '^$$' -bench . -timeout 20m ./integration/sbemu ./integration/mongoemu
 
@@ -161,6 +177,10 @@ $(BIN)/golangci-lint: hack/tools/go.mod
 	@mkdir -p $(BIN)
 	@echo "build golangci-lint (once)"
 	@cd hack/tools && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(BIN)/benchstat: hack/tools/benchstat/go.mod
+	@mkdir -p $(BIN)
+	@cd hack/tools/benchstat && GOWORK=off go build -o $@ golang.org/x/perf/cmd/benchstat
 
 $(BIN)/actionlint: hack/tools/actionlint/go.mod
 	@mkdir -p $(BIN)

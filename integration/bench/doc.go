@@ -1,8 +1,14 @@
-// Package bench measures the two services as processes over the stand-ins, each
-// beside the plain loop that a first version of it would have: send one event,
-// wait, save the token; receive one message, update one document, complete it.
-// Both run in the same measurement, over the same broker with the same added
-// latency, so that what counts is the ratio. Run it with `make bench`.
+// Package bench measures the two services as processes over the stand-ins, each figure
+// beside its limit in the same run: what the bare SDK or driver reaches with the same
+// events, connections and added latency, without order, checkpoint, guards or folds. The
+// limits run as processes too, so that both sides share the machine in the same way. On a
+// machine that is busy with other work only the ratios count.
 //
-// BenchmarkSessions measures the two session receivers alone, without a database.
+//	Run ──▶ round 1…n ──▶ row ──▶ environment (stand-ins, stored events)
+//	                        │        ├─ services as processes: rate, CPU, allocations, memory
+//	                        │        └─ limits as processes (RunLimit)
+//	                        ▼
+//	                      Report ──▶ table, JSON, Go's benchmark format
+//
+// Run it with `make bench`; docs/benchmarks.md explains each row.
 package bench

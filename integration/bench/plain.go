@@ -15,80 +15,95 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// plainPublisher publishes n events of the change stream from a time on: send
-// one, wait, save the token.
-func plainPublisher(ctx context.Context, client *mongo.Client, bus harness.Bus, from bson.Timestamp, n int) error {
-	broker, err := azservicebus.NewClientFromConnectionString(bus.ConnectionString, nil)
+// publishPlainly publishes events of the change stream for a while: send one, wait, save the
+// token.
+func publishPlainly(ctx context.Context, l *limitRun) error {
+	l.begin()
+	bounded, cancel := context.WithTimeout(ctx, l.For)
+	defer cancel()
+	n, err := l.publishEach(bounded)
+	l.done(n)
+	return ignoreEnd(bounded, err)
+}
+
+func (l *limitRun) publishEach(ctx context.Context) (done int, err error) {
+	broker, err := azservicebus.NewClientFromConnectionString(l.Bus.ConnectionString, nil)
 	if err != nil {
-		return fmt.Errorf("connect to the broker: %w", err)
+		return 0, fmt.Errorf("connect to the broker: %w", err)
 	}
 	defer func() { _ = broker.Close(context.WithoutCancel(ctx)) }()
-	sender, err := broker.NewSender(bus.Topic, nil)
+	sender, err := broker.NewSender(l.Bus.Topic, nil)
 	if err != nil {
-		return fmt.Errorf("open a sender: %w", err)
+		return 0, fmt.Errorf("open a sender: %w", err)
 	}
-	events := client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
-	tokens := client.Database(harness.StateDatabase).Collection("plain_tokens")
-	stream, err := events.Watch(ctx, mongo.Pipeline{}, options.ChangeStream().SetStartAtOperationTime(&from))
+	tokens := l.client.Database(harness.StateDatabase).Collection("plain_tokens")
+	stream, err := l.events().Watch(ctx, mongo.Pipeline{}, options.ChangeStream().SetStartAtOperationTime(&l.From))
 	if err != nil {
-		return fmt.Errorf("watch the events: %w", err)
+		return 0, fmt.Errorf("watch the events: %w", err)
 	}
 	defer stream.Close(context.WithoutCancel(ctx))
 
-	for range n {
+	for range l.Events {
 		if !stream.Next(ctx) {
-			return errors.Join(stream.Err(), context.Cause(ctx))
+			return done, errors.Join(stream.Err(), context.Cause(ctx))
 		}
 		var change struct {
 			FullDocument workload.Event `bson:"fullDocument"`
 		}
 		if err := stream.Decode(&change); err != nil {
-			return fmt.Errorf("decode a change: %w", err)
+			return done, fmt.Errorf("decode a change: %w", err)
 		}
 		ev := change.FullDocument
 		body, err := bson.MarshalExtJSON(ev, false, false)
 		if err != nil {
-			return fmt.Errorf("encode an event: %w", err)
+			return done, fmt.Errorf("encode an event: %w", err)
 		}
-		// Its ids are its own, so that the broker does not take the events of the
-		// measurement proper for duplicates.
-		id, contentType := fmt.Sprintf("plain/%s/%d", ev.AggregateID, ev.EventID), "application/json"
+		id, contentType := fmt.Sprintf("%s/%d", ev.AggregateID, ev.EventID), "application/json"
 		message := &azservicebus.Message{
 			MessageID: &id, SessionID: &ev.AggregateID, PartitionKey: &ev.AggregateID, ContentType: &contentType, Body: body,
 		}
 		if err := sender.SendMessage(ctx, message, nil); err != nil {
-			return fmt.Errorf("send an event: %w", err)
+			return done, fmt.Errorf("send an event: %w", err)
 		}
 		_, err = tokens.UpdateByID(ctx, "events", bson.D{{Key: "$set", Value: bson.D{{Key: "token", Value: stream.ResumeToken()}}}},
 			options.UpdateOne().SetUpsert(true))
 		if err != nil {
-			return fmt.Errorf("save the token: %w", err)
+			return done, fmt.Errorf("save the token: %w", err)
 		}
+		done++
 	}
-	return nil
+	return done, nil
 }
 
 // plainIdle is how long the plain projector waits for a session's next message:
 // hardly longer than a round trip, which favours it.
 const plainIdle = 20 * time.Millisecond
 
-// plainProjector projects messages until it has done n or ctx ends, and says how
-// many it did: receive one, update one, complete.
-func plainProjector(ctx context.Context, client *mongo.Client, bus harness.Bus, n int) (int, error) {
-	broker, err := azservicebus.NewClientFromConnectionString(bus.ConnectionString, nil)
+// projectPlainly projects messages for a while: receive one, update one, complete.
+func projectPlainly(ctx context.Context, l *limitRun) error {
+	l.begin()
+	bounded, cancel := context.WithTimeout(ctx, l.For)
+	defer cancel()
+	n, err := l.projectEach(bounded)
+	l.done(n)
+	return err
+}
+
+func (l *limitRun) projectEach(ctx context.Context) (int, error) {
+	broker, err := azservicebus.NewClientFromConnectionString(l.Bus.ConnectionString, nil)
 	if err != nil {
 		return 0, fmt.Errorf("connect to the broker: %w", err)
 	}
 	defer func() { _ = broker.Close(context.WithoutCancel(ctx)) }()
-	models := client.Database(harness.ReadModelsDatabase).Collection("plainReadModels")
+	models := l.client.Database(harness.ReadModelsDatabase).Collection("plainReadModels")
 
 	done := 0
-	for done < n && ctx.Err() == nil {
-		session, err := broker.AcceptNextSessionForSubscription(ctx, bus.Topic, bus.Subscription, nil)
+	for done < l.Events && ctx.Err() == nil {
+		session, err := broker.AcceptNextSessionForSubscription(ctx, l.Bus.Topic, l.Bus.Subscription, nil)
 		if err != nil {
 			return done, ignoreEnd(ctx, fmt.Errorf("accept a session: %w", err))
 		}
-		drained, err := plainSession(ctx, session, models, n-done)
+		drained, err := plainSession(ctx, session, models, l.Events-done)
 		done += drained
 		if err := errors.Join(err, session.Close(context.WithoutCancel(ctx))); err != nil {
 			return done, ignoreEnd(ctx, err)

@@ -214,3 +214,16 @@ func eventually(t *testing.T, holds func() bool) {
 		}
 	}
 }
+
+func TestCommandsAreCountedByDatabase(t *testing.T) {
+	t.Parallel()
+	s, client := start(t, mongoemu.Config{})
+	for range 3 {
+		if err := client.Database("busy").RunCommand(t.Context(), bson.D{{Key: "count", Value: "c"}}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.CommandsByDatabase(); got["busy"] != 3 || got["idle"] != 0 {
+		t.Errorf("counted %v", got)
+	}
+}

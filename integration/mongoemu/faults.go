@@ -28,6 +28,10 @@ func (s *Server) PendingFaults() int { return s.faults.Pending() }
 // that failed among them, other than hello.
 func (s *Server) Commands(appName string) int { return s.engine.Commands(appName) }
 
+// CommandsByDatabase is how many commands each database has received, those that failed
+// among them, other than hello.
+func (s *Server) CommandsByDatabase() map[string]int { return s.engine.CommandsByDatabase() }
+
 // SetLatency delays every command by d; 0 ends it.
 func (s *Server) SetLatency(d time.Duration) { s.faults.SetLatency(d) }
 

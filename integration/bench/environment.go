@@ -1,0 +1,222 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/integration/verify"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+const (
+	// limitSubscription is the limits' own subscription of the services' topic.
+	limitSubscription = "limit"
+	// limitTopic is the limits' own topic, as the services' topic is.
+	limitTopic = "limit"
+	// buckets is the number of sessions in session mode bucket.
+	buckets = 64
+	// projections is how many the shop has.
+	projections = 3
+)
+
+// inBuckets makes a publisher put the events into buckets.
+var inBuckets = []string{"PENSTOCK_SESSION_MODE=bucket", fmt.Sprintf("PENSTOCK_SESSION_BUCKETS=%d", buckets)}
+
+// environment is the stand-ins with a pipeline over them. Its owner closes it.
+type environment struct {
+	*bench
+	dir      string
+	backend  *harness.Embedded
+	pipeline *harness.Pipeline
+	client   *mongo.Client
+	store    *mongo.Collection
+	// before is an operation time from before the first event.
+	before bson.Timestamp
+}
+
+// with are the variables of the services, and the subscriptions beside the projector's.
+type with struct {
+	publisher, projector []string
+	subscriptions        []string
+}
+
+// newEnvironment starts the stand-ins with an empty event store.
+func (b *bench) newEnvironment(ctx context.Context, w with) (*environment, error) {
+	dir, err := os.MkdirTemp("", "penstock-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the logs: %w", err)
+	}
+	e := &environment{bench: b, dir: dir}
+	if err := e.open(ctx, w); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+func (e *environment) open(ctx context.Context, w with) (err error) {
+	if e.backend, err = harness.StartEmbedded(harness.EmbeddedOptions{Latency: e.BrokerLatency, MoreSubscriptions: w.subscriptions}); err != nil {
+		return err
+	}
+	if err = e.backend.Broker.CreateTopic(sbemu.Topic{
+		Name: limitTopic, DuplicateDetectionWindow: 10 * time.Minute,
+		Subscriptions: []sbemu.Subscription{{Name: limitSubscription, RequiresSession: true, LockDuration: 30 * time.Second}},
+	}); err != nil {
+		return err
+	}
+	if e.client, err = mongo.Connect(options.Client().ApplyURI(e.backend.MongoURI()).SetAppName("bench")); err != nil {
+		return fmt.Errorf("connect to the event store: %w", err)
+	}
+	// As in the chart, for containers of 512 MiB.
+	limits := []string{"GOMEMLIMIT=460MiB"}
+	if e.Profiles != "" {
+		limits = append(limits, "PENSTOCK_PPROF=true")
+	}
+	e.pipeline, err = harness.NewPipeline(e.backend, harness.PipelineOptions{
+		Binaries: e.Binaries, Dir: e.dir, Projections: shop.New(1, 1).Projections,
+		PublisherEnv: append(limits, w.publisher...), ProjectorEnv: append(limits, w.projector...),
+	})
+	if err != nil {
+		return err
+	}
+	e.store = e.client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
+	if _, err = e.store.Indexes().CreateOne(ctx, mongo.IndexModel{
+		Keys:    bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
+		Options: options.Index().SetUnique(true),
+	}); err != nil {
+		return fmt.Errorf("create the event store's index: %w", err)
+	}
+	var hello struct {
+		OperationTime bson.Timestamp `bson:"operationTime"`
+	}
+	if err = e.client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+		return fmt.Errorf("read the operation time: %w", err)
+	}
+	e.before = hello.OperationTime
+	e.backend.Mongo.SetLatency(e.StoreLatency)
+	return nil
+}
+
+func (e *environment) close() error {
+	if e.pipeline != nil {
+		e.pipeline.Kill()
+	}
+	var errs []error
+	if e.client != nil {
+		errs = append(errs, e.client.Disconnect(context.Background()))
+	}
+	if e.backend != nil {
+		errs = append(errs, e.backend.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
+}
+
+// load stores events.
+func (e *environment) load(ctx context.Context, events []workload.Event) error {
+	const most = 10_000
+	for len(events) > 0 {
+		n := min(most, len(events))
+		if _, err := e.store.InsertMany(ctx, events[:n]); err != nil {
+			return fmt.Errorf("store the events: %w", err)
+		}
+		events = events[n:]
+	}
+	return nil
+}
+
+// goLive starts the services, waits until they are ready, and stops them again: the
+// publisher then has a checkpoint in the change stream, and the projections are live, also
+// if the event store held events before.
+func (e *environment) goLive(ctx context.Context) error {
+	if _, err := e.pipeline.StartProjector("projector-0"); err != nil {
+		return err
+	}
+	if err := e.pipeline.AwaitReady(ctx); err != nil {
+		return err
+	}
+	if err := e.await(ctx, "projections to be live", func() (bool, error) {
+		catalog := e.client.Database(harness.StateDatabase).Collection("projections")
+		live, err := catalog.CountDocuments(ctx, bson.D{
+			{Key: "live", Value: bson.D{{Key: "$exists", Value: true}}}, {Key: "building", Value: bson.D{{Key: "$exists", Value: false}}},
+		})
+		return live == projections, err
+	}); err != nil {
+		return err
+	}
+	if err := e.startPublisher(ctx); err != nil {
+		return err
+	}
+	return e.pipeline.Stop(ctx)
+}
+
+// startPublisher starts a publisher and waits until it leads and has a checkpoint.
+func (e *environment) startPublisher(ctx context.Context) error {
+	if _, err := e.pipeline.StartPublisher("publisher-0"); err != nil {
+		return err
+	}
+	if _, err := e.pipeline.AwaitLeader(ctx); err != nil {
+		return err
+	}
+	checkpoints := e.client.Database(harness.StateDatabase).Collection("checkpoints")
+	return e.await(ctx, "a checkpoint in the change stream", func() (bool, error) {
+		n, err := checkpoints.CountDocuments(ctx, bson.D{{Key: "token", Value: bson.D{{Key: "$exists", Value: true}}}})
+		return n > 0, err
+	})
+}
+
+// await polls until a condition holds.
+func (e *environment) await(ctx context.Context, what string, holds func() (bool, error)) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, err := holds()
+		if err != nil {
+			return err
+		}
+		if ok {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
+		}
+	}
+}
+
+// published counts the messages that the services' topic has accepted.
+func (e *environment) published() int {
+	accepted, _ := e.backend.TopicCounts()
+	return accepted
+}
+
+// settled counts those of n messages that the projector has settled.
+func (e *environment) settled(n int) int {
+	backlog, err := e.backend.Backlog()
+	if err != nil {
+		return 0
+	}
+	return n - backlog.Active
+}
+
+// check compares all read models with the workload's own fold: a figure for wrong results
+// is worth nothing.
+func (e *environment) check(ctx context.Context, w *workload.Workload, until map[string]int64) error {
+	report, err := verify.ReadModels(ctx, e.store, e.client.Database(harness.ReadModelsDatabase), w.Fold, verify.Options{Until: until})
+	if err != nil {
+		return err
+	}
+	if !report.OK() {
+		return fmt.Errorf("%d of %d read models are right: %v", report.Right, report.Expected, report.Findings)
+	}
+	return nil
+}

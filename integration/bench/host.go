@@ -1,0 +1,48 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Host says where and of what the figures are.
+type Host struct {
+	CPU     string `json:"cpu"`
+	Cores   int    `json:"cores"`
+	System  string `json:"system"`
+	Go      string `json:"go"`
+	Commit  string `json:"commit"`
+	Time    string `json:"time"`
+	Latency string `json:"latency"`
+	Rounds  int    `json:"rounds"`
+	// LoadBefore is the machine's load average over the minute before the run: above
+	// about 0.5, others used the machine, and only the ratios count.
+	LoadBefore string `json:"loadBefore"`
+}
+
+func describeHost(ctx context.Context, o *Options) Host {
+	h := Host{
+		CPU: "unknown", Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		Commit: "unknown", Time: time.Now().UTC().Format(time.RFC3339), LoadBefore: "unknown", Rounds: o.Rounds,
+		Latency: "broker " + o.BrokerLatency.String() + " each way, MongoDB " + o.StoreLatency.String() + " for each command",
+	}
+	if described, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude", "*").Output(); err == nil {
+		h.Commit = strings.TrimSpace(string(described))
+	}
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(info)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				h.CPU = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		h.LoadBefore, _, _ = strings.Cut(string(load), " ")
+	}
+	return h
+}

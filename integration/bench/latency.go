@@ -1,0 +1,161 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+)
+
+// shopTime is the time of events that are made up here.
+var shopTime = time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)
+
+// capacityWindow bounds the events between the store and the read models while the capacity
+// is measured.
+const capacityWindow = 4000
+
+// latencyRows measure the time from an insert to the read model at shares of the capacity.
+func latencyRows() []row {
+	rows := []row{capacity()}
+	for _, percent := range []int{25, 50, 80} {
+		rows = append(rows, latencyAt(percent))
+	}
+	return rows
+}
+
+// capacity measures how many events both services bring to read models while the same
+// machine stores them and watches the read models.
+func capacity() row {
+	return row{
+		name: "latency/capacity", title: "Both services, while events are stored and read models are watched: the capacity",
+		measure: func(ctx context.Context, b *bench) (reading, error) {
+			m, err := b.measureCapacity(ctx)
+			if err != nil {
+				return reading{}, err
+			}
+			return reading{figures: []figure{{"", unitRate, m.rate}}, costs: m.costs}, nil
+		},
+	}
+}
+
+func (b *bench) measureCapacity(ctx context.Context) (_ measured, err error) {
+	e, o, err := b.newLoaded(ctx)
+	if err != nil {
+		return measured{}, err
+	}
+	defer func() { err = errors.Join(err, o.stop(), e.close()) }()
+	// More than can be stored in the time.
+	w := shop.New(int(b.scale.capacityFor.Seconds()*20_000), 1)
+	m, err := e.underLoad(ctx, o, w.Events, func(elapsed time.Duration, shown int) int {
+		if elapsed > b.scale.capacityFor {
+			return -1
+		}
+		return shown + capacityWindow
+	})
+	b.capacity = m.rate
+	return m, err
+}
+
+func latencyAt(percent int) row {
+	return row{
+		name: fmt.Sprintf("latency/at-%d", percent), title: fmt.Sprintf("Insert to read model at %d %% of the capacity", percent),
+		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
+			if b.capacity == 0 {
+				if _, err := b.measureCapacity(ctx); err != nil {
+					return reading{}, err
+				}
+			}
+			e, o, err := b.newLoaded(ctx)
+			if err != nil {
+				return reading{}, err
+			}
+			defer func() { err = errors.Join(err, o.stop(), e.close()) }()
+			var r reading
+			if err := e.measureHops(ctx, &r); err != nil {
+				return reading{}, err
+			}
+			rate := b.capacity * float64(percent) / 100
+			w := shop.New(int(rate*b.scale.latencyFor.Seconds()), 1)
+			m, err := e.underLoad(ctx, o, w.Events, func(elapsed time.Duration, _ int) int { return int(rate * elapsed.Seconds()) })
+			if err != nil {
+				return reading{}, err
+			}
+			latencies := o.take()
+			r.figures = []figure{
+				{"p50", unitMillis, percentile(latencies, 0.5)},
+				{"p99", unitMillis, percentile(latencies, 0.99)},
+				{"p99.9", unitMillis, percentile(latencies, 0.999)},
+				{"stored", unitRate, m.rate},
+			}
+			r.costs = m.costs
+			return r, nil
+		},
+	}
+}
+
+// measureHops puts the sum of the bare hops beside the figures, measured once a round.
+func (e *environment) measureHops(ctx context.Context, r *reading) error {
+	if e.WithoutLimits {
+		return nil
+	}
+	if e.hops == nil {
+		s := e.specify(limitTopic)
+		s.For = e.scale.loops
+		hops, err := e.runLimit(ctx, limitHops, s)
+		if err != nil {
+			return err
+		}
+		e.hops = hops
+	}
+	v := e.hops.Values
+	r.limits = []limit{{figure: figure{
+		fmt.Sprintf("sum of the bare hops' p50: insert %.1f, change stream %.1f, send %.1f, receive %.1f, update %.1f ms",
+			v["insert"], v["stream"], v["send"], v["receive"], v["update"]), unitMillis, v["sum"],
+	}}}
+	return nil
+}
+
+// percentile is the value that this share of the sorted latencies does not exceed, in ms.
+func percentile(sorted []time.Duration, share float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	at := int(share * float64(len(sorted)-1))
+	return float64(sorted[at].Microseconds()) / 1000
+}
+
+// newLoaded is an environment with live services and an observer of their read models.
+func (b *bench) newLoaded(ctx context.Context) (*environment, *observer, error) {
+	e, err := b.newEnvironment(ctx, with{})
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := func() (*observer, error) {
+		if err := e.goLive(ctx); err != nil {
+			return nil, err
+		}
+		if _, err := e.pipeline.StartProjector("projector-0"); err != nil {
+			return nil, err
+		}
+		if err := e.startPublisher(ctx); err != nil {
+			return nil, err
+		}
+		if err := e.pipeline.AwaitReady(ctx); err != nil {
+			return nil, err
+		}
+		return e.observe(ctx)
+	}()
+	if err != nil {
+		return nil, nil, errors.Join(err, e.close())
+	}
+	return e, o, nil
+}
+
+// sorted gives the latencies in order.
+func sorted(latencies []time.Duration) []time.Duration {
+	slices.Sort(latencies)
+	return latencies
+}

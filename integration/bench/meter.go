@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// poll is how often a count is looked at. Counting is a call in this process.
+const poll = 2 * time.Millisecond
+
+// usage is what a process has used so far.
+type usage struct {
+	cpu     time.Duration
+	mallocs float64
+}
+
+func usageOf(ctx context.Context, p *harness.Process) (usage, error) {
+	cpu, err := p.CPUTime()
+	if err != nil {
+		return usage{}, err
+	}
+	metrics, err := p.Metrics(ctx)
+	if err != nil {
+		return usage{}, err
+	}
+	return usage{cpu: cpu, mallocs: metrics.Sum("go_memstats_mallocs_total")}, nil
+}
+
+// measured is the outcome of a measurement.
+type measured struct {
+	// rate is in events/s, over took.
+	rate  float64
+	took  time.Duration
+	costs []cost
+}
+
+// measure waits until count has reached n, and measures from the first event that is
+// counted to the last. The start of the processes is therefore no part of the figure.
+func (e *environment) measure(ctx context.Context, what string, n int, count func() int, processes ...*harness.Process) (measured, error) {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	var m meter
+	for {
+		counted, now := count(), time.Now()
+		if counted > 0 && m.begun.IsZero() {
+			if err := m.begin(ctx, e, counted, now, processes); err != nil {
+				return measured{}, err
+			}
+		}
+		if counted >= n {
+			return m.end(ctx, counted, now)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return measured{}, errors.Join(fmt.Errorf("%s: %d of %d: %w; the logs say\n%s", what, counted, n, context.Cause(ctx), e.logs(processes)), m.abort())
+		}
+		for _, p := range processes {
+			if !p.Running() {
+				return measured{}, errors.Join(fmt.Errorf("%s has ended (%w); its log says\n%s", p.Name, p.Err(), e.logs(processes)), m.abort())
+			}
+		}
+	}
+}
+
+// meter notes what processes had used when the measurement began.
+type meter struct {
+	begun     time.Time
+	counted   int
+	processes []*harness.Process
+	before    []usage
+	profiling *profiling
+}
+
+func (m *meter) begin(ctx context.Context, e *environment, counted int, now time.Time, processes []*harness.Process) error {
+	m.begun, m.counted, m.processes = now, counted, processes
+	for _, p := range processes {
+		used, err := usageOf(ctx, p)
+		if err != nil {
+			return err
+		}
+		m.before = append(m.before, used)
+	}
+	m.profiling = e.profile(ctx, processes)
+	return nil
+}
+
+func (m *meter) end(ctx context.Context, counted int, now time.Time) (measured, error) {
+	events := float64(counted - m.counted)
+	took := now.Sub(m.begun)
+	if events == 0 || took <= 0 {
+		return measured{}, errors.Join(fmt.Errorf("all %d events were there at the first look: measure more of them", counted), m.abort())
+	}
+	out := measured{rate: events / took.Seconds(), took: took}
+	for i, p := range m.processes {
+		used, err := usageOf(ctx, p)
+		if err != nil {
+			return measured{}, errors.Join(err, m.abort())
+		}
+		peak, err := p.MaxResident()
+		if err != nil {
+			return measured{}, errors.Join(err, m.abort())
+		}
+		c := cost{
+			service: service(p.Name),
+			cpu:     float64((used.cpu - m.before[i].cpu).Microseconds()) / events,
+			allocs:  (used.mallocs - m.before[i].mallocs) / events,
+			peak:    float64(peak) / (1 << 20),
+		}
+		out.addCost(c)
+	}
+	return out, m.profiling.wait()
+}
+
+// addCost adds up the processes of one service; the peak is the largest of theirs.
+func (m *measured) addCost(c cost) {
+	for i := range m.costs {
+		if have := &m.costs[i]; have.service == c.service {
+			have.cpu, have.allocs, have.peak = have.cpu+c.cpu, have.allocs+c.allocs, max(have.peak, c.peak)
+			return
+		}
+	}
+	m.costs = append(m.costs, c)
+}
+
+func (m *meter) abort() error { return m.profiling.wait() }
+
+// service is a process's name without its number.
+func service(process string) string {
+	name, _, _ := strings.Cut(process, "-")
+	return name
+}

@@ -1,0 +1,69 @@
+package bench
+
+import (
+	"io"
+	"regexp"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// Options say what is measured. Binaries and Self are required.
+type Options struct {
+	// Binaries are the services.
+	Binaries harness.Binaries
+	// Self is the executable that runs a limit when its arguments are "limit", a limit's
+	// name and a specification: its main function calls [RunLimit].
+	Self string
+	// Rows selects rows by name; nil selects all.
+	Rows *regexp.Regexp
+	// Rounds is how often each row is measured; 0 means 3.
+	Rounds int
+	// Short measures fewer events and shorter times: to try everything, not to quote.
+	Short bool
+	// WithoutLimits leaves the limits out: for the comparison of two revisions.
+	WithoutLimits bool
+	// BrokerLatency is added to each frame to and from the broker, each way, and
+	// StoreLatency to each command to MongoDB.
+	BrokerLatency, StoreLatency time.Duration
+	// LatencyFor is how long each latency row loads the services; 0 means 60 s, or 5 s if
+	// Short.
+	LatencyFor time.Duration
+	// Profiles is a folder for the services' CPU and heap profiles; "" takes none.
+	Profiles string
+	// Progress receives a line for each measurement; nil discards them.
+	Progress io.Writer
+}
+
+// scale is how much is measured.
+type scale struct {
+	steady      int   // events of the publisher's steady row
+	catchUps    []int // events of its catch-up rows
+	buckets     int   // events of the projector in buckets
+	aggregates  int   // events of the projector with a session for each aggregate
+	pipeline    int   // events of a row with both services
+	idle        int   // aggregates that are idle
+	growth      int   // events of each step of the growth row
+	loops       time.Duration
+	latencyFor  time.Duration
+	capacityFor time.Duration
+}
+
+func (o *Options) scale() scale {
+	s := scale{
+		steady: 200_000, catchUps: []int{10_000, 100_000, 1_000_000}, buckets: 100_000, aggregates: 40_000,
+		pipeline: 40_000, idle: 100_000, growth: 20_000,
+		loops: 6 * time.Second, latencyFor: time.Minute, capacityFor: 10 * time.Second,
+	}
+	if o.Short {
+		s = scale{
+			steady: 50_000, catchUps: []int{10_000, 50_000}, buckets: 20_000, aggregates: 8_000,
+			pipeline: 8_000, idle: 100_000, growth: 4_000,
+			loops: 2 * time.Second, latencyFor: 5 * time.Second, capacityFor: 3 * time.Second,
+		}
+	}
+	if o.LatencyFor > 0 {
+		s.latencyFor = o.LatencyFor
+	}
+	return s
+}

@@ -1,0 +1,155 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The formats of a report.
+const (
+	FormatTable = "table"
+	FormatJSON  = "json"
+	FormatGo    = "go"
+)
+
+// Write writes the report in a format.
+func (r *Report) Write(w io.Writer, format string) error {
+	switch format {
+	case FormatTable:
+		_, err := io.WriteString(w, r.table())
+		return err
+	case FormatJSON:
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	case FormatGo:
+		_, err := io.WriteString(w, r.benchmarks())
+		return err
+	}
+	return fmt.Errorf("unknown format %q; known are %s, %s and %s", format, FormatTable, FormatJSON, FormatGo)
+}
+
+var header = []string{"measurement", "median", "least to most", "limit in the same run", "its median", "share", "process", "CPU per event", "allocations per event", "peak memory"}
+
+// table is the report in Markdown, with columns that line up.
+func (r *Report) table() string {
+	h := r.Host
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %d cores, %s, %s, commit %s, %s. Added latency: %s. Rounds: %d. Load average before: %s.\n\n",
+		h.CPU, h.Cores, h.System, h.Go, h.Commit, h.Time, h.Latency, h.Rounds, h.LoadBefore)
+	lines := [][]string{header, make([]string, len(header))}
+	for _, row := range r.Rows {
+		lines = append(lines, row.lines()...)
+	}
+	widths := make([]int, len(header))
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	for i, line := range lines {
+		for column, cell := range line {
+			fill := " "
+			if i == 1 {
+				fill = "-"
+			}
+			fmt.Fprintf(&b, "| %s%s ", cell, strings.Repeat(fill, widths[column]-len([]rune(cell))))
+		}
+		b.WriteString("|\n")
+	}
+	return b.String()
+}
+
+// lines are the row's lines of the table.
+func (r *Row) lines() [][]string {
+	lines := make([][]string, max(len(r.Figures), len(r.Limits), len(r.Costs)))
+	for i := range lines {
+		line := make([]string, len(header))
+		if i == 0 {
+			line[0] = r.Title
+		}
+		if i < len(r.Figures) {
+			f := r.Figures[i]
+			if i > 0 && f.Name != "" {
+				line[0] = "– " + f.Name
+			} else if f.Name != "" {
+				line[0] += ", " + f.Name
+			}
+			line[1], line[2] = number(median(f.Rounds))+" "+f.Unit, spread(f.Rounds)
+		}
+		if i < len(r.Limits) {
+			l := r.Limits[i]
+			line[3], line[4] = l.Name, number(median(l.Rounds))+" "+l.Unit
+			if len(l.CPU) > 0 {
+				line[4] += fmt.Sprintf(", %s µs, %s allocations", number(median(l.CPU)), number(median(l.Allocs)))
+			}
+			line[5] = fmt.Sprintf("%.2f", median(l.Ratios))
+		}
+		if i < len(r.Costs) {
+			c := r.Costs[i]
+			line[6], line[7], line[8], line[9] = c.Service, number(median(c.CPU))+" µs", number(median(c.Allocs)), number(median(c.Peak))+" MiB"
+		}
+		lines[i] = line
+	}
+	return lines
+}
+
+func spread(values []float64) string {
+	return number(slices.Min(values)) + " to " + number(slices.Max(values))
+}
+
+// number writes a number with three significant digits, or all those before the point.
+func number(v float64) string {
+	switch {
+	case math.Abs(v) >= 100:
+		return thousands(strconv.FormatFloat(v, 'f', 0, 64))
+	case math.Abs(v) >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+}
+
+func thousands(digits string) string {
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
+
+// benchmarks is the report in Go's benchmark format, a line for each round, as benchstat
+// reads it.
+func (r *Report) benchmarks() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "goos: %s\ncpu: %s\ncommit: %s\n", strings.ReplaceAll(r.Host.System, "/", "\ngoarch: "), r.Host.CPU, r.Host.Commit)
+	for _, row := range r.Rows {
+		for round := range row.Figures[0].Rounds {
+			fmt.Fprintf(&b, "Benchmark%s 1", benchmarkName(row.Name))
+			for _, f := range row.Figures {
+				fmt.Fprintf(&b, " %g %s", f.Rounds[round], unitName(f.Name, f.Unit))
+			}
+			for _, c := range row.Costs {
+				fmt.Fprintf(&b, " %g %s %g %s %g %s", c.CPU[round], unitName(c.Service, "cpu-µs/event"),
+					c.Allocs[round], unitName(c.Service, "allocs/event"), c.Peak[round], unitName(c.Service, "peak-MiB"))
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+// benchmarkName is a row's name as a benchmark's.
+func benchmarkName(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+
+// unitName is the unit of a figure without spaces, as the format wants it.
+func unitName(name, unit string) string {
+	if name != "" {
+		unit = name + "-" + unit
+	}
+	return strings.NewReplacer(" ", "-", ",", "").Replace(unit)
+}

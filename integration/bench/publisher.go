@@ -1,0 +1,90 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+)
+
+const (
+	// publisherConnections is the publisher's default.
+	publisherConnections = 4
+
+	titleSend   = "bare azservicebus: ready-made messages, full batches, no order, no checkpoint"
+	titleStream = "bare change stream, read into memory"
+	titleFind   = "bare find by the index, read into memory"
+)
+
+// publisherSteady publishes what its change stream holds.
+func publisherSteady() row {
+	return row{
+		name: "publisher/steady", title: "Publisher, from the change stream to acknowledged messages",
+		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
+			e, err := b.newEnvironment(ctx, with{})
+			if err != nil {
+				return reading{}, err
+			}
+			defer func() { err = errors.Join(err, e.close()) }()
+			// The checkpoint that this leaves is in the change stream, before all events.
+			if err := e.startPublisher(ctx); err != nil {
+				return reading{}, err
+			}
+			if err := e.pipeline.Stop(ctx); err != nil {
+				return reading{}, err
+			}
+			return e.publish(ctx, b.scale.steady, titleStream, limitStream)
+		},
+	}
+}
+
+// publisherCatchUp publishes a stored history from its beginning.
+func publisherCatchUp(events int) row {
+	return row{
+		name: fmt.Sprintf("publisher/catch-up-%d", events), title: fmt.Sprintf("Publisher, catching up %s stored events", number(float64(events))),
+		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
+			e, err := b.newEnvironment(ctx, with{})
+			if err != nil {
+				return reading{}, err
+			}
+			defer func() { err = errors.Join(err, e.close()) }()
+			return e.publish(ctx, events, titleFind, limitFind)
+		},
+	}
+}
+
+// mostLimitEvents bounds the messages that the limit holds ready: with more of them, it would
+// measure its collector.
+const mostLimitEvents = 200_000
+
+// publish stores events, has the publisher publish them, and measures the limits of
+// reading and sending.
+func (e *environment) publish(ctx context.Context, events int, readTitle, read string) (reading, error) {
+	if err := e.load(ctx, shop.New(events, 1).Events); err != nil {
+		return reading{}, err
+	}
+	var r reading
+	s := e.specify(limitTopic)
+	s.Events, s.Connections = events, publisherConnections
+	sending := s
+	sending.Events = min(events, mostLimitEvents)
+	if err := e.limit(ctx, &r, titleSend, limitSend, sending); err != nil {
+		return reading{}, err
+	}
+	p, err := e.pipeline.StartPublisher("publisher-0")
+	if err != nil {
+		return reading{}, err
+	}
+	m, err := e.measure(ctx, "published", events, e.published, p)
+	if err != nil {
+		return reading{}, err
+	}
+	r.figures = []figure{{"", unitRate, m.rate}}
+	r.costs = m.costs
+	if err := e.pipeline.Stop(ctx); err != nil {
+		return reading{}, err
+	}
+	err = e.limit(ctx, &r, readTitle, read, s)
+	return r, err
+}

@@ -1,0 +1,118 @@
+package bench
+
+import "slices"
+
+// Report is what a run has measured.
+type Report struct {
+	Host Host  `json:"host"`
+	Rows []Row `json:"rows"`
+}
+
+// Row is one subject of the table.
+type Row struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	// Figures are what the row is about, the most important first.
+	Figures []Figure `json:"figures"`
+	// Limits stand beside the first figure and have its unit.
+	Limits []Limit `json:"limits,omitempty"`
+	// Costs are those of each service.
+	Costs []Cost `json:"costs,omitempty"`
+}
+
+// Figure is one quantity in all rounds.
+type Figure struct {
+	Name   string    `json:"name"`
+	Unit   string    `json:"unit"`
+	Rounds []float64 `json:"rounds"`
+}
+
+// Limit is what the bare SDK or driver reached in the same rounds.
+type Limit struct {
+	Figure
+	// Ratios are the row's first figure divided by the limit, round by round.
+	Ratios []float64 `json:"ratios"`
+	// CPU is in µs for each event, Allocs in allocations for each event; empty if the
+	// limit does not count events.
+	CPU    []float64 `json:"cpuMicrosPerEvent,omitempty"`
+	Allocs []float64 `json:"allocsPerEvent,omitempty"`
+}
+
+// Cost is what a service used.
+type Cost struct {
+	Service string `json:"service"`
+	// CPU is in µs for each event, and Allocs in allocations for each event.
+	CPU    []float64 `json:"cpuMicrosPerEvent"`
+	Allocs []float64 `json:"allocsPerEvent"`
+	// Peak is the most resident memory since the process started, in MiB.
+	Peak []float64 `json:"peakMiB"`
+}
+
+// Units of figures.
+const (
+	unitRate   = "events/s"
+	unitMillis = "ms"
+)
+
+// reading is one round of a row.
+type reading struct {
+	figures []figure
+	limits  []limit
+	costs   []cost
+}
+
+type figure struct {
+	name, unit string
+	value      float64
+}
+
+type limit struct {
+	figure
+	cpu, allocs float64
+}
+
+type cost struct {
+	service           string
+	cpu, allocs, peak float64
+}
+
+// add takes the reading of another round.
+func (r *Row) add(one reading) {
+	for i, f := range one.figures {
+		if i == len(r.Figures) {
+			r.Figures = append(r.Figures, Figure{Name: f.name, Unit: f.unit})
+		}
+		r.Figures[i].Rounds = append(r.Figures[i].Rounds, f.value)
+	}
+	for i, l := range one.limits {
+		if i == len(r.Limits) {
+			r.Limits = append(r.Limits, Limit{Figure: Figure{Name: l.name, Unit: l.unit}})
+		}
+		into := &r.Limits[i]
+		into.Rounds = append(into.Rounds, l.value)
+		into.Ratios = append(into.Ratios, one.figures[0].value/l.value)
+		if l.cpu > 0 {
+			into.CPU, into.Allocs = append(into.CPU, l.cpu), append(into.Allocs, l.allocs)
+		}
+	}
+	for i, c := range one.costs {
+		if i == len(r.Costs) {
+			r.Costs = append(r.Costs, Cost{Service: c.service})
+		}
+		into := &r.Costs[i]
+		into.CPU, into.Allocs, into.Peak = append(into.CPU, c.cpu), append(into.Allocs, c.allocs), append(into.Peak, c.peak)
+	}
+}
+
+// median is the middle of the values, 0 if there are none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}

@@ -1,0 +1,64 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// TestRowsRun runs each kind of row with few events, so that what `make bench` does is known
+// to work before somebody waits for it. It asserts no speed.
+func TestRowsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and runs the services")
+	}
+	binaries, err := harness.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Binaries: binaries, Self: self, Rounds: 1, Short: true, LatencyFor: time.Second, Profiles: t.TempDir(),
+		Rows: regexp.MustCompile(`^(publisher/steady|projector/buckets|pipeline/parked|latency/at-25|plain-loops)$`),
+	}
+	s := o.scale()
+	s.steady, s.buckets, s.pipeline, s.growth = 4000, 4000, 2000, 500
+	s.loops, s.capacityFor = 300*time.Millisecond, 300*time.Millisecond
+	report, err := measureRows(t.Context(), o, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Rows) != 5 {
+		t.Fatalf("%d rows", len(report.Rows))
+	}
+	for _, row := range report.Rows {
+		for _, f := range row.Figures {
+			if len(f.Rounds) != 1 || f.Rounds[0] <= 0 {
+				t.Errorf("%s: figure %+v", row.Name, f)
+			}
+		}
+		if row.Name == "plain-loops" {
+			continue
+		}
+		if len(row.Limits) == 0 || len(row.Costs) == 0 {
+			t.Errorf("%s lacks limits or costs: %+v", row.Name, row)
+		}
+		for _, c := range row.Costs {
+			if c.Allocs[0] <= 0 || c.Peak[0] <= 0 {
+				t.Errorf("%s: costs %+v", row.Name, c)
+			}
+		}
+	}
+	profiles, err := filepath.Glob(filepath.Join(o.Profiles, "*.pprof"))
+	if err != nil || len(profiles) < 8 || !strings.Contains(strings.Join(profiles, " "), "publisher-steady.publisher-0.cpu.pprof") {
+		t.Errorf("profiles %q: %v", profiles, err)
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/bench"
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// config is what the command line says.
+type config struct {
+	Rows         string        `help:"Measure only the rows whose name matches this regular expression; --list names them." env:"BENCH" placeholder:"REGEXP"`
+	List         bool          `help:"Print the names of the rows, and exit."`
+	Rounds       int           `help:"How often each row is measured." env:"ROUNDS" default:"3" placeholder:"N"`
+	Short        bool          `help:"Measure fewer events and shorter times, to try everything; the figures are not worth quoting." env:"SHORT"`
+	Limits       bool          `help:"Measure the limits too." default:"true" negatable:""`
+	Latency      time.Duration `help:"Latency that is added to each frame to and from the broker, each way." default:"2ms"`
+	StoreLatency time.Duration `help:"Latency that is added to each command to MongoDB." default:"0"`
+	LatencyFor   time.Duration `help:"How long each latency row loads the services; 0 means 60s, or 5s with --short." env:"LATENCY_FOR" default:"0"`
+	Profiles     string        `help:"Folder for CPU and heap profiles of the services." env:"PROFILES" placeholder:"DIR"`
+	Format       string        `help:"What is printed: table, json, or go for benchstat." env:"FORMAT" enum:"table,json,go" default:"table"`
+	JSON         string        `help:"File that receives the report as JSON, beside what is printed." env:"JSON" placeholder:"FILE"`
+	README       string        `help:"File whose text between the lines <!-- bench --> and <!-- /bench --> becomes the table." placeholder:"FILE"`
+	Publisher    string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
+	Projector    string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
+}
+
+// Validate joins all that is wrong.
+func (c *config) Validate() error {
+	var errs []error
+	if _, err := regexp.Compile(c.Rows); err != nil {
+		errs = append(errs, fmt.Errorf("BENCH: %w", err))
+	}
+	if c.Rounds < 1 {
+		errs = append(errs, errors.New("ROUNDS must be at least 1"))
+	}
+	for _, path := range []string{c.Publisher, c.Projector} {
+		if _, err := os.Stat(path); err != nil {
+			errs = append(errs, fmt.Errorf("%s is not there: run make build first", path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *config) run(ctx context.Context) error {
+	if c.List {
+		for _, name := range bench.Names() {
+			fmt.Println(name)
+		}
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the own executable: %w", err)
+	}
+	if c.Profiles != "" {
+		if err := os.MkdirAll(c.Profiles, 0o750); err != nil {
+			return fmt.Errorf("make the folder for the profiles: %w", err)
+		}
+	}
+	o := bench.Options{
+		Binaries: harness.Binaries{Publisher: c.Publisher, Projector: c.Projector}, Self: self,
+		Rounds: c.Rounds, Short: c.Short, WithoutLimits: !c.Limits,
+		BrokerLatency: c.Latency, StoreLatency: c.StoreLatency, LatencyFor: c.LatencyFor,
+		Profiles: c.Profiles, Progress: os.Stderr,
+	}
+	if c.Rows != "" {
+		o.Rows = regexp.MustCompile(c.Rows)
+	}
+	report, err := bench.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	if c.JSON != "" {
+		if err := writeJSON(report, c.JSON); err != nil {
+			return err
+		}
+	}
+	if c.README != "" {
+		if err := report.WriteInto(c.README); err != nil {
+			return err
+		}
+	}
+	return report.Write(os.Stdout, c.Format)
+}
+
+func writeJSON(report *bench.Report, path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return errors.Join(report.Write(file, bench.FormatJSON), file.Close())
+}
