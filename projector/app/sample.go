@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -48,10 +50,11 @@ func (s *sampler) add(ev *event.Event, broken error) bool {
 	return true
 }
 
-// end concludes the aggregates that are being folded.
+// end concludes the aggregates that are being folded, in an order that makes the examples
+// the same each time.
 func (s *sampler) end() {
-	for id, folds := range s.open {
-		for _, v := range folds {
+	for _, id := range slices.Sorted(maps.Keys(s.open)) {
+		for _, v := range s.open[id] {
 			v.end(id)
 		}
 	}
