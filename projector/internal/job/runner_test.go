@@ -182,6 +182,40 @@ func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
 	})
 }
 
+// Jobs of the reconciler wait for the stream most of the time. They have a runner of their
+// own, so they keep no build back, and a cancelled one gives its slots to its successor.
+func TestSweepsThatWaitKeepNoOtherJobBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		for i := range 20 {
+			newJob(t, m, fmt.Sprintf("a-sweep-%02d", i), job.Reconcile)
+		}
+		newJob(t, m, "b-build", job.Build)
+		sweeping, building := &counter{ranges: 4, steps: 1, step: pause(time.Hour)}, &counter{ranges: 4, steps: 2}
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: map[job.Kind]job.Worker{job.Build: building}, Holder: "1"})()
+		defer run(t, job.RunnerOptions{Jobs: m, Workers: map[job.Kind]job.Worker{job.Reconcile: sweeping}, Holder: "1"})()
+		pass(10 * time.Second)
+		wantDone(t, m, "b-build", 8)
+		if sweeping.busy != 2 || len(sweeping.steppedBy()) != 0 {
+			t.Errorf("%d ranges are swept, and %d steps done", sweeping.busy, len(sweeping.steppedBy()))
+		}
+		sweeping.step = nil
+		for i := range 19 {
+			if _, err := m.Cancel(t.Context(), fmt.Sprintf("a-sweep-%02d", i), "another sweep of the projection has begun"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Minute)
+		wantDone(t, m, "a-sweep-19", 4)
+		for i := range 19 {
+			if j, err := m.Get(t.Context(), fmt.Sprintf("a-sweep-%02d", i)); err != nil || j.State != job.Cancelled || j.Counts["steps"] != 0 {
+				t.Errorf("a cancelled sweep is %+v, %v", j, err)
+			}
+		}
+	})
+}
+
 func TestRestrictedRunnerWorksOnItsJobOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

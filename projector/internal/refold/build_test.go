@@ -356,3 +356,35 @@ func TestBuildWritesLittleAtOnceBesideLiveEvents(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSparseEventTypesAreBuiltWithProgress holds that a build goes on, and saves how far it
+// is, where no event concerns the projection for long: nothing times out, and a range that
+// is taken over does not begin anew.
+func TestSparseEventTypesAreBuiltWithProgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(historyOf("zz", 2)...)
+	for i := range 200 {
+		other := historyOf(fmt.Sprintf("a-%03d", i), 2)
+		for j := range other {
+			other[j].aggregateType = "Customer"
+		}
+		w.events = append(w.events, other...)
+	}
+	workers := newWorkers(t, w)
+	workers.groupHistories = 4
+	killed := &saver{saves: 30, stored: true}
+	if err := workers.Build(t.Context(), testJob, Range{}, killed); !errors.Is(err, errKilled) {
+		t.Fatalf("ended with %v", err)
+	}
+	if seen := killed.r.Counts[CountEvents]; seen < 200 || killed.r.Counts[CountWritten] != 0 || !before(killed.r.Position, stored{aggregate: "a-100"}) {
+		t.Errorf("saved position %v and counts %v, although half of the events were seen", killed.r.Position, killed.r.Counts)
+	}
+	ended := &saver{r: killed.r, saves: -1}
+	if err := workers.Build(t.Context(), testJob, killed.r, ended); err != nil {
+		t.Fatal(err)
+	}
+	wantCounts(t, ended.r.Counts, map[string]int64{CountEvents: 402, CountAggregates: 201, CountWritten: 1})
+	if w.models["zz"] != "1,2," || len(w.models) != 1 {
+		t.Errorf("models are %v", w.models)
+	}
+}

@@ -1,0 +1,299 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+	"github.com/penstock-cdc/penstock/projector/internal/refold"
+)
+
+// cluster is a database with an event store, in which pods project: whole projectors
+// but for the broker, whose part the test takes.
+type cluster struct {
+	t        *testing.T
+	database *mongo.Database
+	catalog  *generation.Catalog
+	// heads are the last events of the aggregates.
+	heads map[string]int64
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t, database: server.Database(t), heads: map[string]int64{}}
+	c.catalog = generation.NewCatalog(generation.Open(c.database, generation.CatalogName), "")
+	if _, err := c.database.Collection("events").Indexes().CreateOne(t.Context(), mongo.IndexModel{
+		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// clusterPod is one of the projectors.
+type clusterPod struct {
+	*history
+	t      *testing.T
+	engine *project.Engine
+	reader *event.Reader
+	stop   func()
+}
+
+// pod starts a projector with these projections. It ends with the test, or when stop is
+// called.
+func (c *cluster) pod(rate int, projections ...*Projection) *clusterPod {
+	t := c.t
+	t.Helper()
+	p := &Projector{projections: projections, logger: zerolog.Nop(), registry: obs.NewRegistry()}
+	p.config.Fields = event.DefaultFields()
+	p.config.Projections.Sequence, p.config.Projections.FailureLimit = string(event.SequenceStrict), 0.2
+	p.config.History = config.History{OnChange: "rebuild", RefoldRate: rate, VerifySample: 1}
+	s := &stores{readModels: c.database, parked: c.database.Collection(park.CollectionName), events: c.database.Collection("events")}
+	name, err := podName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	loader, writer := readmodel.NewLoader(c.database, readmodel.LoaderOptions{}), readmodel.NewWriter(c.database, readmodel.WriterOptions{})
+	parked := park.NewStore(s.parked, park.Options{Reasons: reasons()})
+	events, err := eventstore.NewReader(s.events, p.config.Fields, p.logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := p.newRegistry(s, name)
+	pod := &clusterPod{t: t}
+	if pod.engine, err = project.NewEngine(project.Options{Store: readModels{loader, writer}, Parking: parked, Repairer: events, Trusted: registry.Trusted}); err != nil {
+		t.Fatal(err)
+	}
+	if pod.reader, err = event.NewReader(p.config.Fields); err != nil {
+		t.Fatal(err)
+	}
+	pod.history = p.newHistory(s, name, registry, newTargets(pod.engine, parked, s.readModels, projections))
+	workers, err := p.workers(s, pod.engine, readModels{loader, writer}, parked, events, new(refold.Activity))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.runner = job.NewRunner(job.RunnerOptions{Jobs: pod.jobs, Workers: workers, Holder: name, Away: 100 * time.Millisecond, Poll: 50 * time.Millisecond})
+	pod.coordinator = p.coordinator(s, pod.history, parked)
+	if err := park.Prepare(t.Context(), s.parked.Indexes()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	start := func(runs ...func(context.Context) error) {
+		for _, run := range runs {
+			running.Go(func() { _ = run(ctx) })
+		}
+	}
+	pod.stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	t.Cleanup(pod.stop)
+	start(loader.Run, writer.Run, parked.Run)
+	if err := p.startHistory(t.Context(), pod.history); err != nil {
+		t.Fatal(err)
+	}
+	start(pod.follower.Run, pod.runner.Run, pod.coordinator.Run)
+	return pod
+}
+
+// visits declares a projection that counts an aggregate's events times a factor.
+func visits(t *testing.T, factor int) *Projection {
+	t.Helper()
+	projections, err := project.Parse("visits.yaml", fmt.Appendf(nil, `
+projections:
+  - {name: visits, collection: visits, on: {Came: {inc: {n: "%d"}, set: {factor: "%d"}}}}`, factor, factor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return projections[0]
+}
+
+// visitsInGo is the same in Go.
+func visitsInGo(t *testing.T, factor int64) *Projection {
+	t.Helper()
+	type model struct{ N, Factor int64 }
+	p, err := NewProjection(Declaration{
+		Name: "visits", Collection: "visits", Version: fmt.Sprint(factor),
+		Apply: Typed(func(m *model, ev *event.Event) (*model, error) {
+			if m == nil {
+				m = &model{}
+			}
+			if ev.EventType == "Came" {
+				m.N, m.Factor = m.N+factor, factor
+			}
+			return m, nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// store stores the next event of each aggregate, and gives them.
+func (c *cluster) store(aggregates ...string) []any {
+	c.t.Helper()
+	documents := make([]any, len(aggregates))
+	for i, name := range aggregates {
+		c.heads[name]++
+		documents[i] = came(name, c.heads[name], 1)
+	}
+	if _, err := c.database.Collection("events").InsertMany(c.t.Context(), documents); err != nil {
+		c.t.Fatal(err)
+	}
+	return documents
+}
+
+// deliver has a pod project documents of the event store, until they are settled.
+func (p *clusterPod) deliver(documents []any) {
+	p.t.Helper()
+	events := make([]*event.Event, len(documents))
+	for i, document := range documents {
+		raw, err := bson.Marshal(document)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		ev, err := p.reader.Read(raw)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		events[i] = &ev
+	}
+	for len(events) > 0 {
+		results, err := p.engine.Process(p.t.Context(), events, project.Repair)
+		if p.t.Context().Err() != nil {
+			p.t.Fatalf("%d events were not projected: %v", len(events), err)
+		}
+		var pending []*event.Event
+		for i, r := range results {
+			if r.Verdict != project.Done {
+				pending = append(pending, events[i])
+			}
+		}
+		events = pending
+	}
+}
+
+// visit is a read model of visits.
+type visit struct {
+	ID                     string `bson:"_id"`
+	N, Factor, LastEventID int64
+}
+
+// wrong says which documents of a collection are not the fold of the events stored so far.
+func (c *cluster) wrong(collection string, factor int64) string {
+	cursor, err := c.database.Collection(collection).Find(c.t.Context(), bson.D{})
+	if err != nil {
+		return err.Error()
+	}
+	var all []visit
+	if err := cursor.All(c.t.Context(), &all); err != nil {
+		return err.Error()
+	}
+	for _, v := range all {
+		if head := c.heads[v.ID]; v != (visit{v.ID, factor * head, factor, head}) {
+			return fmt.Sprintf("%+v, want %d events with factor %d", v, head, factor)
+		}
+	}
+	if len(all) != len(c.heads) {
+		return fmt.Sprintf("%d documents, want %d", len(all), len(c.heads))
+	}
+	return ""
+}
+
+// right holds that the read models are the fold of the events.
+func (c *cluster) right(factor int64) {
+	c.t.Helper()
+	if wrong := c.wrong("visits", factor); wrong != "" {
+		c.t.Errorf("read models of visits: %s", wrong)
+	}
+}
+
+func (c *cluster) entry() *generation.Entry {
+	c.t.Helper()
+	entries, err := c.catalog.List(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return entries["visits"]
+}
+
+// await waits until something holds, for at most a minute.
+func (c *cluster) await(what string, holds func(e *generation.Entry) bool) *generation.Entry {
+	c.t.Helper()
+	late := time.After(time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		e := c.entry()
+		if e != nil && holds(e) {
+			return e
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			c.t.Fatalf("not within a minute: %s; the catalog has %+v, building %+v", what, e, e.Building)
+		}
+	}
+}
+
+// live waits until a generation is live and nothing is being built.
+func (c *cluster) live(number int64) {
+	c.t.Helper()
+	c.await(fmt.Sprintf("generation %d live", number), func(e *generation.Entry) bool {
+		return e.Live != nil && e.Live.Generation == number && e.Building == nil
+	})
+}
+
+// change changes the entry, as a command does.
+func (c *cluster) change(do func(e *generation.Entry) (*generation.Entry, error)) error {
+	for {
+		old := c.entry()
+		next, err := do(old)
+		if err != nil {
+			return err
+		}
+		if _, err = c.catalog.Write(c.t.Context(), old, next); !errors.Is(err, generation.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// shadows are the collections of generations that are not live.
+func (c *cluster) shadows() []string {
+	c.t.Helper()
+	names, err := c.database.ListCollectionNames(c.t.Context(), bson.D{{Key: "name", Value: bson.Regex{Pattern: `\.generation-`}}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// names are aggregates.
+func names(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("a-%03d", i)
+	}
+	return all
+}

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// A sweep of a generation that was replaced would never end, and sweeps that pile up would
+// take each other's place. So a new one ends the older ones of its projection, and nothing
+// else. Repeating the start changes nothing.
+func TestNewSweepSupersedesTheOlderOnesOfItsProjection(t *testing.T) {
+	t.Parallel()
+	jobs := job.NewStore(server.Database(t), job.Options{})
+	if err := jobs.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := sweeps{jobs: jobs, who: "test", grace: 30 * time.Second, sequence: event.SequenceStrict}
+	for _, j := range []job.Job{
+		{ID: "build", Kind: job.Build, Projection: "visits", Generation: 2},
+		{ID: "verify", Kind: job.Verify, Projection: "visits", Generation: 1},
+	} {
+		if _, err := jobs.Create(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, start := range []struct {
+		id string
+		of reconcile.Projection
+	}{
+		{"first", reconcile.Projection{Name: "visits", Generation: 1}},
+		{"other", reconcile.Projection{Name: "items", Generation: 1}},
+		{"second", reconcile.Projection{Name: "visits", Generation: 2}},
+		{"second", reconcile.Projection{Name: "visits", Generation: 2}},
+	} {
+		if err := s.Start(t.Context(), start.id, start.of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[string]job.State{"first": job.Cancelled, "other": job.Planning, "second": job.Planning, "build": job.Planning, "verify": job.Planning} {
+		if j, err := jobs.Get(t.Context(), id); err != nil || j.State != want {
+			t.Errorf("job %s is %s (%s), %v; want %s", id, j.State, j.Reason, err, want)
+		}
+	}
+	if p, err := s.Progress(t.Context(), "first"); err != nil || !p.Ended || !p.Failed {
+		t.Errorf("the progress of the superseded sweep is %+v, %v", p, err)
+	}
+	if p, err := s.Progress(t.Context(), "nobody"); err != nil || !p.Unknown {
+		t.Errorf("the progress of no sweep is %+v, %v", p, err)
+	}
+}
+
+// Where ids only increase, only the fold shows what was skipped: the sweep is a
+// verification that repairs.
+func TestSweepOfAnIncreasingSequenceRepairs(t *testing.T) {
+	t.Parallel()
+	jobs := job.NewStore(server.Database(t), job.Options{})
+	for sequence, want := range map[event.Sequence]verify.Params{
+		event.SequenceStrict:     {GraceMillis: 30_000},
+		event.SequenceIncreasing: {GraceMillis: 30_000, Repair: true},
+	} {
+		s := sweeps{jobs: jobs, who: "test", grace: 30 * time.Second, sequence: sequence}
+		if err := s.Start(t.Context(), string(sequence), reconcile.Projection{Name: string(sequence), Generation: 1}); err != nil {
+			t.Fatal(err)
+		}
+		j, err := jobs.Get(t.Context(), string(sequence))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var params verify.Params
+		if err := bson.Unmarshal(j.Params, &params); err != nil || params != want || j.Kind != job.Reconcile {
+			t.Errorf("%s: a job of kind %s with %+v, %v", sequence, j.Kind, params, err)
+		}
+	}
+}
