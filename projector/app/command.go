@@ -9,10 +9,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/penstock-cdc/penstock/pkg/audit"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
-	"github.com/penstock-cdc/penstock/projector/internal/audit"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 )
 
@@ -80,11 +80,8 @@ func (e *environment) connect(ctx context.Context) (*stores, error) {
 // change asks whether to do what, such as "retry 12 parked aggregates", does it, and
 // records both in the audit. The change gives the numbers of its result.
 func (e *environment) change(ctx context.Context, s *stores, c cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error {
-	if err := c.Confirm(ctx, e.stdin, e.stderr, what); err != nil {
-		return err
-	}
-	entry := audit.Entry{Who: c.Person(), Command: e.path, What: what, Why: c.Why}
-	return audit.NewStore(audit.In(s.state())).Do(ctx, entry, do)
+	change := audit.Change{Flags: c, Command: e.path, What: what, In: e.stdin, Out: e.stderr}
+	return audit.NewStore(audit.In(s.state())).Confirmed(ctx, change, do)
 }
 
 // line is a command line that was read.

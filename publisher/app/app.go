@@ -135,11 +135,8 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 // prepare checks the surroundings and makes the worker.
 func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*worker, error) {
 	c := p.config
-	if err := awaitMongoDB(ctx, s.events.Database().Client(), c.MongoDB.Events(), "event store", p.logger); err != nil {
-		return nil, err
-	}
-	if s.state.Client() != s.events.Database().Client() {
-		if err := awaitMongoDB(ctx, s.state.Client(), c.MongoDB.State(), "state", p.logger); err != nil {
+	for _, store := range s.named(c) {
+		if err := awaitMongoDB(ctx, store.client, store.at, store.what, p.logger); err != nil {
 			return nil, err
 		}
 	}
@@ -294,6 +291,22 @@ func (p *Publisher) open() (*stores, error) {
 	}
 	s.state = client.Database(state.Database)
 	return s, nil
+}
+
+// namedStore is a store as errors name it.
+type namedStore struct {
+	client *mongo.Client
+	what   string
+	at     mongox.Store
+}
+
+// named are the stores, each of which has a client of its own.
+func (s *stores) named(c config.Config) []namedStore {
+	named := []namedStore{{s.events.Database().Client(), "event store", c.MongoDB.Events()}}
+	if s.state.Client() != named[0].client {
+		named = append(named, namedStore{s.state.Client(), "state", c.MongoDB.State()})
+	}
+	return named
 }
 
 // ping is the readiness check.

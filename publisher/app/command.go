@@ -2,8 +2,11 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 
+	"github.com/penstock-cdc/penstock/pkg/audit"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
@@ -13,7 +16,8 @@ import (
 // arguments, in a file of its own, that implements command. A group of commands is a
 // struct whose fields are commands.
 type commands struct {
-	Run runCommand `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
+	Run   runCommand   `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
+	Audit auditCommand `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
 // command is what the program does when its arguments name it.
@@ -28,7 +32,36 @@ type command interface {
 
 // environment is what a command works with.
 type environment struct {
+	// path is the command with its parents, such as "quarantine list".
+	path    string
 	options Options
+	// stdin is nil if nobody can answer there.
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// withStores opens the stores, checks that MongoDB answers, and closes them after do.
+// Unlike the service it does not wait for a store that does not answer.
+func (e *environment) withStores(ctx context.Context, do func(s *stores) error) error {
+	p := New(e.options)
+	s, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx, p.logger)
+	for _, store := range s.named(p.config) {
+		if err := checkMongoDB(ctx, store.client); err != nil {
+			return fmt.Errorf("reach MongoDB at %s (%s): %w", store.at, store.what, err)
+		}
+	}
+	return do(s)
+}
+
+// change asks whether to do what, such as "discard 3 events", does it, and records both
+// in the audit. The change gives the numbers of its result.
+func (e *environment) change(ctx context.Context, s *stores, flags cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error {
+	change := audit.Change{Flags: flags, Command: e.path, What: what, In: e.stdin, Out: e.stderr}
+	return audit.NewStore(audit.In(s.state)).Confirmed(ctx, change, do)
 }
 
 // line is a command line that was read.
@@ -94,7 +127,8 @@ func Main() int {
 		}
 		obs.BridgeKlog(o.Logger)
 		program.Logger = o.Logger
-		program.Run = func(ctx context.Context) error { return l.command.run(ctx, &environment{options: o}) }
+		e := &environment{path: l.path, options: o, stdin: cli.Terminal(os.Stdin), stdout: stdout, stderr: stderr}
+		program.Run = func(ctx context.Context) error { return l.command.run(ctx, e) }
 		return program, nil
 	})
 }

@@ -1,0 +1,56 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+)
+
+func TestConfirmedRecordsAConfirmedChangeOnly(t *testing.T) {
+	t.Parallel()
+	s := NewStore(&collection{})
+	made := 0
+	do := func(context.Context) (map[string]int64, error) {
+		made++
+		return map[string]int64{"discarded": 3}, nil
+	}
+	change := Change{Flags: cli.Change{Who: "ada", Why: "test data"}, Command: "quarantine discard", What: "discard 3 events", Out: &bytes.Buffer{}}
+	if err := s.Confirmed(t.Context(), change, do); !errors.Is(err, cli.ErrNotConfirmed) || !strings.Contains(err.Error(), change.What) {
+		t.Errorf("without an answer: %v", err)
+	}
+	if entries, err := s.List(t.Context(), "", 1); made != 0 || len(entries) != 0 || err != nil {
+		t.Errorf("made %d changes, recorded %v, %v", made, entries, err)
+	}
+	change.Flags.Yes = true
+	if err := s.Confirmed(t.Context(), change, do); err != nil || made != 1 {
+		t.Errorf("made %d changes, %v", made, err)
+	}
+	var stdout, stderr bytes.Buffer
+	listing := Listing{Limit: 10}
+	if err := listing.Print(t.Context(), s, &stdout, &stderr); err != nil || stderr.Len() > 0 {
+		t.Errorf("%v, %s", err, &stderr)
+	}
+	for _, want := range []string{"ada@", "quarantine discard", "discard 3 events", "done, 3 discarded", "test data"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, &stdout)
+		}
+	}
+}
+
+func TestListingSaysThatThereIsNone(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	listing := Listing{Limit: 10}
+	if err := listing.Print(t.Context(), NewStore(&collection{}), &stdout, &stderr); err != nil || stdout.Len() > 0 || stderr.String() != "no changes\n" {
+		t.Errorf("%v, %q, %q", err, &stdout, &stderr)
+	}
+	for limit, valid := range map[int]bool{0: false, 1: true, Keep: true, Keep + 1: false} {
+		if err := (&Listing{Limit: limit}).Validate(); (err == nil) != valid {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
+}

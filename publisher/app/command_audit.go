@@ -1,0 +1,21 @@
+package app
+
+import (
+	"context"
+
+	"github.com/penstock-cdc/penstock/pkg/audit"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+)
+
+// auditCommand lists the changes that commands have made.
+type auditCommand struct {
+	audit.Listing
+}
+
+func (*auditCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+
+func (c *auditCommand) run(ctx context.Context, e *environment) error {
+	return e.withStores(ctx, func(s *stores) error {
+		return c.Print(ctx, audit.NewStore(audit.In(s.state)), e.stdout, e.stderr)
+	})
+}
