@@ -1,0 +1,157 @@
+package pause
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// ErrPaused is the cause that ends the work of a service which is paused.
+var ErrPaused = errors.New("service is paused")
+
+// pollInterval is how often a process reads the pause.
+const pollInterval = time.Second
+
+// Source is where a switch reads the pause and records that work has ended. A [*Store] is
+// one.
+type Source interface {
+	Get(ctx context.Context) (*Pause, error)
+	AddStopped(ctx context.Context, process string, at time.Time) error
+}
+
+var _ Source = (*Store)(nil)
+
+// Switch follows the pause of a service for one process. Make it with [NewSwitch], and have
+// [Switch.Run] running. A nil switch is never paused. It is safe for concurrent use.
+type Switch struct {
+	source Source
+	logger zerolog.Logger
+
+	mu sync.Mutex
+	// known is set by the first successful read.
+	known  bool
+	pause  *Pause
+	failed bool
+	// changed is closed and replaced when known or pause changes.
+	changed chan struct{}
+	// ends are the ends of the contexts that Working gave.
+	ends map[*byte]context.CancelCauseFunc
+}
+
+// NewSwitch makes a switch; it reads nothing before Run.
+func NewSwitch(source Source, logger zerolog.Logger) *Switch {
+	return &Switch{source: source, logger: logger, changed: make(chan struct{}), ends: make(map[*byte]context.CancelCauseFunc)}
+}
+
+// Run reads the pause every second until ctx ends, and returns nil.
+func (s *Switch) Run(ctx context.Context) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		s.read(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *Switch) read(ctx context.Context) {
+	found, err := s.source.Get(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		if !s.failed {
+			s.logger.Warn().Err(err).Msg("pause not read; the state before holds")
+		}
+		s.failed = true
+		return
+	}
+	s.failed = false
+	before := s.pause
+	changed := !s.known || (before == nil) != (found == nil)
+	s.known, s.pause = true, found
+	if !changed {
+		return
+	}
+	switch {
+	case found != nil:
+		s.logger.Warn().Str("who", found.Who).Str("why", found.Why).Time("since", found.At).Msg("paused")
+		for key, end := range s.ends {
+			end(ErrPaused)
+			delete(s.ends, key)
+		}
+	case before != nil:
+		s.logger.Info().Msg("resumed")
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Working waits until the service is known not to be paused, and gives a context that ends
+// with ctx, or with the cause [ErrPaused] when a pause begins. The caller calls release
+// when its work has ended. The error is the cause of the end of ctx.
+func (s *Switch) Working(ctx context.Context) (working context.Context, release func(), err error) {
+	if s == nil {
+		return ctx, func() {}, nil
+	}
+	for {
+		s.mu.Lock()
+		if s.known && s.pause == nil && ctx.Err() == nil {
+			defer s.mu.Unlock()
+			working, end := context.WithCancelCause(ctx)
+			key := new(byte)
+			s.ends[key] = end
+			return working, func() {
+				s.mu.Lock()
+				delete(s.ends, key)
+				s.mu.Unlock()
+				end(nil)
+			}, nil
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}
+
+// Paused gives the pause; nil if the service is not paused, or if that is not known yet.
+func (s *Switch) Paused() *Pause {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pause
+}
+
+// Value is 1 while the service is paused and 0 otherwise, for a metric.
+func (s *Switch) Value() float64 {
+	if s.Paused() != nil {
+		return 1
+	}
+	return 0
+}
+
+// Stopped records that the work of a process has ended for the pause. If the record cannot
+// be written, only the command that waits for it does not see it.
+func (s *Switch) Stopped(ctx context.Context, process string) {
+	found := s.Paused()
+	if found == nil {
+		return
+	}
+	if err := s.source.AddStopped(ctx, process, found.At); err != nil {
+		s.logger.Warn().Err(err).Msg("end of the work not recorded in the pause")
+	}
+}

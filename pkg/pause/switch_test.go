@@ -1,0 +1,133 @@
+package pause
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// source is a pause in memory.
+type source struct {
+	mu      sync.Mutex
+	pause   *Pause
+	err     error
+	process string
+}
+
+func (s *source) set(p *Pause, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pause, s.err = p, err
+}
+
+func (s *source) Get(context.Context) (*Pause, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pause, s.err
+}
+
+func (s *source) AddStopped(_ context.Context, process string, _ time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.process = process
+	return nil
+}
+
+func run(t *testing.T, s *Switch) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func TestWorkEndsWithAPauseAndGoesOnAfterIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		from := &source{}
+		s := NewSwitch(from, zerolog.Nop())
+		run(t, s)
+		working, release, err := s.Working(t.Context())
+		if err != nil || working.Err() != nil || s.Value() != 0 {
+			t.Fatalf("not working: %v", err)
+		}
+		from.set(&Pause{Who: "ada"}, nil)
+		pass(pollInterval)
+		if !errors.Is(context.Cause(working), ErrPaused) || s.Value() != 1 || s.Paused().Who != "ada" {
+			t.Errorf("after %v of a pause the work's context has the cause %v", pollInterval, context.Cause(working))
+		}
+		release()
+		s.Stopped(t.Context(), "pod")
+		if from.process != "pod" {
+			t.Error("the process did not record that it has stopped")
+		}
+		began := time.Now()
+		time.AfterFunc(time.Hour, func() { from.set(nil, nil) })
+		working, release, err = s.Working(t.Context())
+		if waited := time.Since(began); err != nil || waited < time.Hour || waited > time.Hour+2*pollInterval {
+			t.Errorf("work went on after %v, %v", waited, err)
+		}
+		release()
+		if working.Err() == nil {
+			t.Error("a released context has not ended")
+		}
+	})
+}
+
+func TestPauseHoldsAtTheStartAndWhileItCannotBeRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		from := &source{err: errors.New("no primary")}
+		s := NewSwitch(from, zerolog.Nop())
+		run(t, s)
+		for _, state := range []struct {
+			pause *Pause
+			err   error
+			works bool
+		}{
+			{nil, from.err, false},
+			{&Pause{}, nil, false},
+			{nil, from.err, false},
+			{nil, nil, true},
+			{nil, from.err, true},
+		} {
+			from.set(state.pause, state.err)
+			pass(pollInterval)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			_, release, err := s.Working(ctx)
+			if (err == nil) != state.works {
+				t.Errorf("%+v: %v", state, err)
+			}
+			if err == nil {
+				release()
+			}
+			cancel()
+		}
+	})
+}
+
+func TestNilSwitchIsNeverPaused(t *testing.T) {
+	t.Parallel()
+	var s *Switch
+	working, release, err := s.Working(t.Context())
+	if err != nil || working.Err() != nil || s.Paused() != nil || s.Value() != 0 {
+		t.Errorf("paused: %v", err)
+	}
+	release()
+}
