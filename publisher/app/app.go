@@ -123,9 +123,11 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 		return unlessEnded(ctx, err)
 	}
 	stopInventory := beside(ctx, w.inventory.Run)
+	stopPausing := beside(ctx, func(ctx context.Context) { _ = w.pausing.Run(ctx) })
 	defer func() {
 		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
 			stopInventory()
+			stopPausing()
 		}
 	}()
 	ready.Store(true)
@@ -187,6 +189,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 		}
 	}
 	w.adopt = c.Stream.Adopt
+	w.pausing = p.newPausing(s)
 	if err := w.awaitPipeline(ctx, c, s.events.Database().Client()); err != nil {
 		return nil, err
 	}

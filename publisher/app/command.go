@@ -16,8 +16,12 @@ import (
 // arguments, in a file of its own, that implements command. A group of commands is a
 // struct whose fields are commands.
 type commands struct {
-	Run   runCommand   `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
-	Audit auditCommand `cmd:"" help:"List who changed what by a command, when and why."`
+	Run        runCommand         `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
+	Status     statusCommand      `cmd:"" help:"Show who leads, how far the publisher is, and what waits. Exits with status 1 if nobody leads."`
+	Checkpoint checkpointCommands `cmd:"" help:"Show the checkpoint, set it to another place, or remove its position."`
+	Pause      pauseCommand       `cmd:"" help:"Stop publishing until \"publisher resume\", without stopping the processes. The leader keeps the lease, and finishes what it has sent."`
+	Resume     resumeCommand      `cmd:"" help:"End a pause: the leader goes on at the checkpoint."`
+	Audit      auditCommand       `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
 // command is what the program does when its arguments name it.

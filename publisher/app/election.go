@@ -50,13 +50,7 @@ func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader
 		elector, err := leader.New(leader.NewMongoLock(leader.Leases(state), p.config.LeaseName(), p.config.Stream.Name, identity), timing, options)
 		return elector, none, err
 	}
-	config := leader.KubernetesConfig{
-		Name:           p.config.LeaseName(),
-		Namespace:      election.Namespace,
-		Identity:       identity,
-		Kubeconfig:     election.Kubeconfig,
-		RequestTimeout: timing.RequestTimeout,
-	}
+	config := kubernetesLease(p.config, identity, timing)
 	const hint = "take part in the election: %w; outside Kubernetes use PENSTOCK_ELECTION=mongodb"
 	events, err := leader.NewKubernetesEvents(config, p.logger)
 	if err != nil {
@@ -69,6 +63,35 @@ func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader
 	}
 	elector, err := leader.New(lock, timing, options)
 	return elector, events.Close, err
+}
+
+// kubernetesLease names the Lease of a configuration.
+func kubernetesLease(c config.Config, identity string, timing leader.Config) leader.KubernetesConfig {
+	return leader.KubernetesConfig{
+		Name:           c.LeaseName(),
+		Namespace:      c.Election.Namespace,
+		Identity:       identity,
+		Kubeconfig:     c.Election.Kubeconfig,
+		RequestTimeout: timing.RequestTimeout,
+	}
+}
+
+// lookAtLock reads who leads. Without an election nobody can tell.
+func lookAtLock(ctx context.Context, c config.Config, state *mongo.Database) (leader.Holder, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	const identity = "command"
+	switch c.Election.Kind {
+	case config.ElectionMongoDB:
+		return leader.Look(ctx, leader.NewMongoLock(leader.Leases(state), c.LeaseName(), c.Stream.Name, identity))
+	case config.ElectionKubernetes:
+		lock, err := leader.NewKubernetesLock(kubernetesLease(c, identity, leaderConfig(c)))
+		if err != nil {
+			return leader.Holder{}, err
+		}
+		return leader.Look(ctx, lock)
+	}
+	return leader.Holder{}, nil
 }
 
 // elect runs terms until ctx ends or a term's work fails for good, which it

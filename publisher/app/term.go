@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
@@ -56,8 +57,10 @@ type worker struct {
 	// if there is no probe.
 	idle, ended func()
 
-	// inventory runs beside the terms, for as long as the process.
+	// inventory and pausing run beside the terms, for as long as the process. A nil
+	// pausing never pauses.
 	inventory *inventory.Counter
+	pausing   *pause.Switch
 
 	// identity is this process's pipeline but for the collection's UUID, which collection
 	// reads. adopt allows a takeover; checkLock compares the lock's stream, nil where the
@@ -85,9 +88,9 @@ var (
 	errEnded   = errors.New("dispatcher has ended")
 )
 
-// lead does the work of one term, as [leader.Work] describes it: ctx ends first, what
-// the leadership holds when the lease is lost. The error is nil if ctx ended.
-func (w *worker) lead(ctx context.Context, leading leadership) error {
+// work does the work of one term until ctx ends: ctx ends first, what the leadership
+// holds when the lease is lost. The error is nil if ctx ended.
+func (w *worker) work(ctx context.Context, leading leadership) error {
 	claim, from, err := w.claim(ctx, leading.Identity())
 	if err != nil {
 		return unlessEnded(ctx, err)

@@ -51,11 +51,25 @@ func Checkpoints(db *mongo.Database) *mongo.Collection {
 // document is the checkpoint as it is stored, where it is not written field by field.
 type document struct {
 	Epoch       int64          `bson:"epoch"`
+	Holder      string         `bson:"holder"`
+	UpdatedAt   time.Time      `bson:"updatedAt"`
 	Token       bson.Raw       `bson:"token"`
 	ClusterTime bson.Timestamp `bson:"clusterTime"`
 	Recovery    *recovery      `bson:"recovery"`
 	// Identity is nil in a checkpoint of a version that recorded none.
 	Identity *Identity `bson:"identity"`
+}
+
+// position is where the document says to start.
+func (d *document) position() Position {
+	position := Position{Token: d.Token, ClusterTime: d.ClusterTime}
+	if d.Recovery != nil {
+		position = Position{Scan: d.Recovery.scan()}
+	}
+	if d.Identity != nil {
+		position.CollectionUUID = d.Identity.CollectionUUID
+	}
+	return position
 }
 
 // Options are what a store reports to. The zero value reports to nobody.
@@ -189,18 +203,7 @@ func (s *Store) judge(found *document, here Identity, adopt string) (Identity, e
 }
 
 func (s *Store) claimed(found document, holder string) *Claim {
-	claim := &Claim{
-		Epoch:    found.Epoch,
-		Position: Position{Token: found.Token, ClusterTime: found.ClusterTime},
-		store:    s,
-		holder:   holder,
-	}
-	if found.Recovery != nil {
-		claim.Position = Position{Scan: found.Recovery.scan()}
-	}
-	if found.Identity != nil {
-		claim.Position.CollectionUUID = found.Identity.CollectionUUID
-	}
+	claim := &Claim{Epoch: found.Epoch, Position: found.position(), store: s, holder: holder}
 	s.metrics.epoch.Set(float64(claim.Epoch))
 	return claim
 }

@@ -33,22 +33,25 @@ func (s StartPoint) String() string {
 }
 
 // StartPoint reads Start.
-func (s Stream) StartPoint() (StartPoint, error) {
-	switch s.Start {
+func (s Stream) StartPoint() (StartPoint, error) { return ParseStartPoint("PENSTOCK_START", s.Start) }
+
+// ParseStartPoint reads a start point; setting is what the error calls it.
+func ParseStartPoint(setting, text string) (StartPoint, error) {
+	switch text {
 	case startBeginning:
 		return StartPoint{}, nil
 	case startNow:
 		return StartPoint{Now: true}, nil
 	}
-	at, err := time.Parse(time.RFC3339, s.Start)
+	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return StartPoint{}, fmt.Errorf("PENSTOCK_START is %q: use beginning, now, or an RFC 3339 time such as 2026-03-01T00:00:00Z", s.Start)
+		return StartPoint{}, fmt.Errorf("%s is %q: use beginning, now, or an RFC 3339 time such as 2026-03-01T00:00:00Z", setting, text)
 	}
 	switch {
 	case at.Unix() < 1:
-		return StartPoint{}, fmt.Errorf("PENSTOCK_START is %q, before there was MongoDB: use beginning", s.Start)
+		return StartPoint{}, fmt.Errorf("%s is %q, before there was MongoDB: use beginning", setting, text)
 	case at.After(time.Now()):
-		return StartPoint{}, fmt.Errorf("PENSTOCK_START is %q, in the future: use now", s.Start)
+		return StartPoint{}, fmt.Errorf("%s is %q, in the future: use now", setting, text)
 	}
 	return StartPoint{At: at}, nil
 }

@@ -104,7 +104,7 @@ func (c *Counter) Run(ctx context.Context) {
 func (c *Counter) countQuarantine(ctx context.Context) {
 	looking, cancel := mongox.Patient(ctx, lookTimeout)
 	defer cancel()
-	records, err := c.options.Quarantine.Count(looking, quarantineLimit)
+	records, err := c.options.Quarantine.Count(looking, QuarantineLimit)
 	if ctx.Err() != nil {
 		return
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// quarantineLimit is the largest number of records that is counted.
-const quarantineLimit = 10_000
+// QuarantineLimit is the largest number of records that is counted.
+const QuarantineLimit = 10_000
 
 // reading is a gauge whose value expires.
 type reading struct {

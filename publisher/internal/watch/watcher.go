@@ -115,17 +115,26 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 	}
 }
 
-// startOf is the time up to which everything counts as read before the first reply: that
-// of the token or, if it does not show its time, of the last change before it.
-func startOf(from Position) time.Time {
-	at := tokenTime(from.Token)
+// TimeOf is the cluster time up to which everything is read at a position: that of the
+// token or, if it does not show its time, of the last change before it. It is zero if the
+// position has neither.
+func TimeOf(p Position) time.Time {
+	at := tokenTime(p.Token)
 	if at.IsZero() {
-		at = from.Time
+		at = p.Time
 	}
 	if at.IsZero() {
-		return time.Now()
+		return time.Time{}
 	}
 	return time.Unix(int64(at.T), 0)
+}
+
+// startOf is the time up to which everything counts as read before the first reply.
+func startOf(from Position) time.Time {
+	if at := TimeOf(from); !at.IsZero() {
+		return at
+	}
+	return time.Now()
 }
 
 // beat sends heartbeats while the stream is alive, and reports when the stream has

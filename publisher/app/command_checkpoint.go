@@ -1,0 +1,165 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+)
+
+// checkpointCommands are the commands about the checkpoint.
+type checkpointCommands struct {
+	Show  checkpointShowCommand  `cmd:"" help:"Show where the next term starts, and whose checkpoint it is."`
+	Set   checkpointSetCommand   `cmd:"" help:"Let publishing go on elsewhere. A running leader is fenced, and the next term starts there within seconds. Events that are published again are dropped by duplicate detection or by the read models' watermarks; events that are passed over are not published."`
+	Reset checkpointResetCommand `cmd:"" help:"Remove the position: the next term starts at PENSTOCK_START, as for a new stream."`
+}
+
+type checkpointShowCommand struct{ cli.Output }
+
+func (*checkpointShowCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+
+func (c *checkpointShowCommand) run(ctx context.Context, e *environment) error {
+	return e.withStores(ctx, func(s *stores) error {
+		stream := e.options.Config.Stream.Name
+		read, err := readCheckpoint(ctx, s, e.options.Config)
+		if err != nil {
+			return err
+		}
+		if read == nil {
+			return fmt.Errorf("stream %s: %w", stream, errNoCheckpoint)
+		}
+		text := func(of func(v checkpointView) string) func(checkpointView) string { return of }
+		return cli.Show(e.stdout, c.Output, viewCheckpoint(stream, read),
+			cli.Column[checkpointView]{Name: "stream", Text: text(func(v checkpointView) string { return v.Stream })},
+			cli.Column[checkpointView]{Name: "position", Text: text(func(v checkpointView) string { return v.Position })},
+			cli.Column[checkpointView]{Name: "published up to", Text: text(func(v checkpointView) string { return optionalTime(v.At) })},
+			cli.Column[checkpointView]{Name: "epoch", Text: text(func(v checkpointView) string { return strconv.FormatInt(v.Epoch, 10) })},
+			cli.Column[checkpointView]{Name: "holder", Text: text(func(v checkpointView) string { return v.Holder })},
+			cli.Column[checkpointView]{Name: "saved", Text: text(func(v checkpointView) string { return cli.Time(v.SavedAt) })},
+			cli.Column[checkpointView]{Name: "database", Text: text(func(v checkpointView) string { return v.Database })},
+			cli.Column[checkpointView]{Name: "collection", Text: text(func(v checkpointView) string { return v.Collection })},
+			cli.Column[checkpointView]{Name: "topic", Text: text(func(v checkpointView) string { return v.Topic })},
+		)
+	})
+}
+
+type checkpointSetCommand struct {
+	cli.Change
+	Where string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), now (pass over everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned."`
+}
+
+// Validate implements [cli.Validator].
+func (c *checkpointSetCommand) Validate() error {
+	_, err := config.ParseStartPoint("<where>", c.Where)
+	return errors.Join(err, requireWhy(c.Change, "a checkpoint that is moved passes events over or publishes them again"))
+}
+
+func (*checkpointSetCommand) validate(c *config.Config) error {
+	return errors.Join(c.MongoDB.Validate(), c.Fields.Validate())
+}
+
+func (c *checkpointSetCommand) run(ctx context.Context, e *environment) error {
+	return e.withStores(ctx, func(s *stores) error {
+		where, err := config.ParseStartPoint("<where>", c.Where)
+		if err != nil {
+			return err
+		}
+		noting, cancel := mongox.Patient(ctx, attemptTimeout)
+		defer cancel()
+		history, err := eventstore.NewReader(s.events, e.options.Config.Fields, e.options.Logger)
+		if err != nil {
+			return err
+		}
+		now, err := history.OperationTime(noting)
+		if err != nil {
+			return mongox.Explain(noting, err)
+		}
+		to, effect := positionOf(where, now)
+		if to.Scan.Active() {
+			stored, err := s.events.EstimatedDocumentCount(noting)
+			if err != nil {
+				return fmt.Errorf("count the events of %s: %w", s.events.Name(), mongox.Explain(noting, err))
+			}
+			effect = fmt.Sprintf("all events of the store, about %d, are published again", stored)
+		}
+		return moveCheckpoint(ctx, e, s, c.Change, "set checkpoint %s (%s) to "+where.String()+": "+effect, to)
+	})
+}
+
+// positionOf is the position of a start point, and what setting the checkpoint to it does.
+func positionOf(where config.StartPoint, now bson.Timestamp) (to checkpoint.Position, effect string) {
+	switch {
+	case where.Now:
+		return checkpoint.Position{ClusterTime: now}, "events that are stored and not published yet are passed over"
+	case !where.At.IsZero():
+		at := bson.Timestamp{T: uint32(where.At.Unix()), I: 1}
+		return checkpoint.Position{ClusterTime: at}, "events stored from then on are published, again if they were before"
+	}
+	return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}, ""
+}
+
+type checkpointResetCommand struct{ cli.Change }
+
+// Validate implements [cli.Validator].
+func (c *checkpointResetCommand) Validate() error {
+	return requireWhy(c.Change, "a checkpoint without a position passes events over or publishes them again")
+}
+
+func (*checkpointResetCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+
+func (c *checkpointResetCommand) run(ctx context.Context, e *environment) error {
+	return e.withStores(ctx, func(s *stores) error {
+		return moveCheckpoint(ctx, e, s, c.Change, "remove the position of checkpoint %s (%s): the next term starts at PENSTOCK_START, which is "+e.options.Config.Stream.Start+" for this command", checkpoint.Position{})
+	})
+}
+
+// moveCheckpoint asks and moves. what has places for the stream and the present position.
+func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Change, what string, to checkpoint.Position) error {
+	stream := e.options.Config.Stream.Name
+	read, err := readCheckpoint(ctx, s, e.options.Config)
+	if err != nil {
+		return err
+	}
+	if read == nil {
+		return fmt.Errorf("stream %s: %w; set PENSTOCK_START instead", stream, errNoCheckpoint)
+	}
+	view := viewCheckpoint(stream, read)
+	present := view.Position
+	if view.At != nil {
+		present += ", published up to " + cli.Time(*view.At)
+	}
+	// The position stays that of the collection that the checkpoint records.
+	to.CollectionUUID = ""
+	err = e.change(ctx, s, flags, fmt.Sprintf(what, stream, present), func(ctx context.Context) (map[string]int64, error) {
+		moving, cancel := mongox.Patient(ctx, attemptTimeout)
+		defer cancel()
+		store := checkpoint.NewStore(checkpoint.Checkpoints(s.state), stream, checkpoint.Options{})
+		err := mongox.Explain(moving, store.Move(moving, read, flags.Person(), to))
+		if errors.Is(err, checkpoint.ErrMoved) {
+			err = fmt.Errorf("%w; nothing was changed: look at it again by \"publisher checkpoint show\"", err)
+		}
+		return map[string]int64{"epoch": read.Epoch + 1}, err
+	})
+	if err != nil {
+		return err
+	}
+	paused, err := pauseStore(s, e.options.Config).Get(ctx)
+	if err != nil {
+		return err
+	}
+	next := "a running leader is fenced at its next save, within " + (e.options.Config.Publish.CheckpointInterval + 10*time.Second).String() + ", and goes on there"
+	if paused != nil {
+		next = "publishing is paused: it goes on there after \"publisher resume\""
+	}
+	fmt.Fprintf(e.stdout, "checkpoint %s is at: %s; %s\n", stream, describe(to), next)
+	return nil
+}

@@ -1,0 +1,253 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/pause"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// statusCommand shows how publishing is going, from the stores alone: it asks no process.
+type statusCommand struct{ cli.Output }
+
+func (*statusCommand) validate(c *config.Config) error { return c.Validate() }
+
+// status is how publishing is going. A nil field is not known; Unknown says why.
+type status struct {
+	Stream string `json:"stream"`
+	// Leader is the holder of the lease; empty if nobody leads.
+	Leader        string          `json:"leader"`
+	LeaderRenewed *time.Time      `json:"leaderRenewedAt,omitempty"`
+	Paused        *pause.Pause    `json:"paused,omitempty"`
+	Checkpoint    *checkpointView `json:"checkpoint,omitempty"`
+	// LagSeconds is how far the checkpoint is behind the event store's cluster time.
+	LagSeconds *int64 `json:"lagSeconds,omitempty"`
+	// RunwaySeconds is how far the oplog reaches back before the checkpoint.
+	RunwaySeconds *int64 `json:"oplogRunwaySeconds,omitempty"`
+	// Quarantined are the records in the quarantine, counted up to 10,000.
+	Quarantined     *int64            `json:"quarantined,omitempty"`
+	TopicBytes      *int64            `json:"topicBytes,omitempty"`
+	TopicLimitBytes *int64            `json:"topicLimitBytes,omitempty"`
+	Unknown         map[string]string `json:"unknown,omitempty"`
+}
+
+// runway is how far an oplog that begins at the oldest entry reaches back before the
+// position; negative if it has lost the position.
+func runway(oldest, position time.Time) time.Duration { return position.Sub(oldest) }
+
+func (c *statusCommand) run(ctx context.Context, e *environment) error {
+	return e.withStores(ctx, func(s *stores) error {
+		now := time.Now()
+		found := lookAround(ctx, e.options, s, now)
+		if err := cli.Show(e.stdout, c.Output, found, statusFields(now)...); err != nil {
+			return err
+		}
+		if found.Leader == "" && e.options.Config.Election.Kind != config.ElectionNone {
+			return cli.ErrFindings
+		}
+		return nil
+	})
+}
+
+// lookAround collects the status. What cannot be read is unknown, with the reason.
+func lookAround(ctx context.Context, o Options, s *stores, now time.Time) status {
+	c := o.Config
+	found := status{Stream: c.Stream.Name, Unknown: make(map[string]string)}
+	note := func(what string, err error) bool {
+		if err != nil {
+			found.Unknown[what] = err.Error()
+		}
+		return err == nil
+	}
+	holder, err := lookAtLock(ctx, c, s.state)
+	if note("leader", err) && holder.Identity != "" && !holder.Expired {
+		found.Leader, found.LeaderRenewed = holder.Identity, &holder.RenewedAt
+	}
+	found.Paused, err = pauseStore(s, c).Get(ctx)
+	note("paused", err)
+	read, err := readCheckpoint(ctx, s, c)
+	if note("checkpoint", err) && read != nil {
+		view := viewCheckpoint(c.Stream.Name, read)
+		found.Checkpoint = &view
+		if at := view.At; at != nil {
+			found.LagSeconds = seconds(max(now.Sub(*at), 0))
+			oldest, err := oplogStart(ctx, s)
+			if note("oplogRunwaySeconds", err) {
+				found.RunwaySeconds = seconds(runway(oldest, *at))
+			}
+		}
+	}
+	counting, cancel := mongox.Patient(ctx, attemptTimeout)
+	defer cancel()
+	records, err := quarantineRecords{s.state.Collection(quarantine.CollectionName), c.Stream.Name}.Count(counting, inventory.QuarantineLimit)
+	if note("quarantined", err) {
+		found.Quarantined = &records
+	}
+	size, most, err := fill(ctx, c.ServiceBus)
+	if note("topicBytes", err) {
+		found.TopicBytes, found.TopicLimitBytes = &size, &most
+	}
+	return found
+}
+
+func seconds(d time.Duration) *int64 {
+	n := int64(d / time.Second)
+	return &n
+}
+
+// readCheckpoint reads the checkpoint of the configured stream; nil if there is none.
+func readCheckpoint(ctx context.Context, s *stores, c config.Config) (*checkpoint.State, error) {
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	defer cancel()
+	read, err := checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{}).Read(ctx)
+	return read, mongox.Explain(ctx, err)
+}
+
+// oplogStart is the time of the oldest entry of the oplog of the event store.
+func oplogStart(ctx context.Context, s *stores) (time.Time, error) {
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	defer cancel()
+	oldest, err := mongox.OplogStart(ctx, s.events.Database().Client())
+	if err != nil {
+		return time.Time{}, mongox.Explain(ctx, err)
+	}
+	return time.Unix(int64(oldest.T), 0), nil
+}
+
+// fill reads the topic's size.
+func fill(ctx context.Context, c sbus.Config) (size, most int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
+	defer cancel()
+	namespace, err := sbus.Open(c)
+	if err != nil {
+		return 0, 0, err
+	}
+	return topicFill{namespace, c.Topic}.Fill(ctx)
+}
+
+// checkpointView is a checkpoint as people and machines read it.
+type checkpointView struct {
+	Stream string `json:"stream"`
+	Epoch  int64  `json:"epoch"`
+	Holder string `json:"holder"`
+	// SavedAt is when it was saved, and At the cluster time up to which everything is
+	// published; nil if the position does not tell.
+	SavedAt time.Time  `json:"savedAt"`
+	At      *time.Time `json:"at,omitempty"`
+	// Position is what the next term does first.
+	Position string `json:"position"`
+	Database string `json:"database,omitempty"`
+	// Collection and Topic are of the pipeline that the checkpoint belongs to.
+	Collection string `json:"collection,omitempty"`
+	Topic      string `json:"topic,omitempty"`
+}
+
+func viewCheckpoint(stream string, read *checkpoint.State) checkpointView {
+	v := checkpointView{Stream: stream, Epoch: read.Epoch, Holder: read.Holder, SavedAt: read.UpdatedAt, Position: describe(read.Position)}
+	if at := watch.TimeOf(streamPosition(read.Position)); !at.IsZero() {
+		v.At = &at
+	}
+	if id := read.Identity; id != nil {
+		v.Database, v.Collection, v.Topic = id.Database, id.Collection, id.Namespace+"/"+id.Topic
+	}
+	return v
+}
+
+// describe says what a term does first at a position.
+func describe(p checkpoint.Position) string {
+	switch {
+	case p.IsZero():
+		return "none: the next term starts at PENSTOCK_START"
+	case p.Scan.Active() && p.Scan.AggregateID.Type == 0:
+		return "scan of the event store from the beginning"
+	case p.Scan.Active():
+		return fmt.Sprintf("scan of the event store after event %s of aggregate %s", strconv.FormatInt(p.Scan.EventID, 10), p.Scan.AggregateID)
+	case len(p.Token) > 0:
+		return "change stream after a token"
+	}
+	return "change stream from a time"
+}
+
+func statusFields(now time.Time) []cli.Column[status] {
+	duration := func(s *int64) string {
+		if s == nil {
+			return ""
+		}
+		return (time.Duration(*s) * time.Second).String()
+	}
+	unknown := func(s status, what, text string) string {
+		if reason := s.Unknown[what]; reason != "" {
+			return "unknown: " + reason
+		}
+		return text
+	}
+	ofCheckpoint := func(text func(c *checkpointView) string) func(status) string {
+		return func(s status) string {
+			if s.Checkpoint == nil {
+				return ""
+			}
+			return text(s.Checkpoint)
+		}
+	}
+	return []cli.Column[status]{
+		{Name: "stream", Text: func(s status) string { return s.Stream }},
+		{Name: "leader", Text: func(s status) string {
+			text := cmp.Or(s.Leader, "nobody")
+			if s.LeaderRenewed != nil {
+				text += ", renewed " + cli.Age(now, *s.LeaderRenewed) + " ago"
+			}
+			return unknown(s, "leader", text)
+		}},
+		{Name: "paused", Text: func(s status) string {
+			if s.Paused == nil {
+				return unknown(s, "paused", "no")
+			}
+			return fmt.Sprintf("since %s by %s: %s", cli.Time(s.Paused.At), s.Paused.Who, s.Paused.Why)
+		}},
+		{Name: "epoch", Text: ofCheckpoint(func(c *checkpointView) string { return strconv.FormatInt(c.Epoch, 10) })},
+		{Name: "checkpoint", Text: func(s status) string {
+			if s.Checkpoint == nil {
+				return unknown(s, "checkpoint", "none yet")
+			}
+			return s.Checkpoint.Position
+		}},
+		{Name: "checkpoint saved", Text: ofCheckpoint(func(c *checkpointView) string { return cli.Age(now, c.SavedAt) + " ago" })},
+		{Name: "published up to", Text: ofCheckpoint(func(c *checkpointView) string { return optionalTime(c.At) })},
+		{Name: "lag", Text: func(s status) string { return duration(s.LagSeconds) }},
+		{Name: "oplog runway", Text: func(s status) string { return unknown(s, "oplogRunwaySeconds", duration(s.RunwaySeconds)) }},
+		{Name: "quarantined", Text: func(s status) string {
+			if s.Quarantined == nil {
+				return unknown(s, "quarantined", "")
+			}
+			return strconv.FormatInt(*s.Quarantined, 10)
+		}},
+		{Name: "topic size", Text: func(s status) string {
+			if s.TopicBytes == nil {
+				return unknown(s, "topicBytes", "")
+			}
+			return fmt.Sprintf("%d of %d bytes", *s.TopicBytes, *s.TopicLimitBytes)
+		}},
+	}
+}
+
+func optionalTime(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return cli.Time(*at)
+}
+
+// errNoCheckpoint says that there is nothing to show or to move.
+var errNoCheckpoint = errors.New("the stream has no checkpoint yet: the first term makes it")

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/pause"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+)
+
+// pauseStore is the pause of the publishers of one stream.
+func pauseStore(s *stores, c config.Config) *pause.Store {
+	return pause.NewStore(pause.In(s.state), "publisher", c.Stream.Name)
+}
+
+// newPausing makes the switch that every process follows, and its metric.
+func (p *Publisher) newPausing(s *stores) *pause.Switch {
+	pausing := pause.NewSwitch(pauseStore(s, p.config), p.logger)
+	p.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "penstock_publisher_paused",
+		Help: "1 while publishing is paused by \"publisher pause\", 0 otherwise. Every process reports it.",
+	}, pausing.Value))
+	return pausing
+}
+
+// lead does the work of one term of the election, as [leader.Work] describes it. While the
+// publisher is paused it keeps the lease and does nothing; each resumption claims a new
+// epoch, because the checkpoint may have been moved in the pause.
+func (w *worker) lead(ctx context.Context, leading leadership) error {
+	for {
+		working, release, err := w.pausing.Working(ctx)
+		if err != nil {
+			return nil // ctx has ended
+		}
+		err = w.work(working, leading)
+		paused := errors.Is(context.Cause(working), pause.ErrPaused)
+		release()
+		if err != nil || !paused || ctx.Err() != nil {
+			return err
+		}
+		w.logger.Info().Msg("publishing has stopped for the pause; the lease is kept")
+		w.pausing.Stopped(ctx, leading.Identity())
+	}
+}

@@ -1,0 +1,72 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// ErrMoved says that a term has claimed the checkpoint since it was read.
+var ErrMoved = errors.New("a term has claimed the checkpoint meanwhile")
+
+// State is a checkpoint as an operator sees it.
+type State struct {
+	// Epoch is the last one that was claimed, and Holder the process that did.
+	Epoch  int64
+	Holder string
+	// UpdatedAt is when the checkpoint was saved, by the clock of the process that did.
+	UpdatedAt time.Time
+	// Position is where the next term starts; zero where it starts as for a new stream.
+	Position Position
+	// Identity is the pipeline; nil in a checkpoint of a version that recorded none.
+	Identity *Identity
+}
+
+// Read gives the checkpoint; nil without an error means that there is none.
+func (s *Store) Read(ctx context.Context) (*State, error) {
+	found, err := s.find(ctx)
+	if found == nil || err != nil {
+		return nil, err
+	}
+	return &State{
+		Epoch: found.Epoch, Holder: found.Holder, UpdatedAt: found.UpdatedAt,
+		Position: found.position(), Identity: found.Identity,
+	}, nil
+}
+
+// Move sets the position of a checkpoint that was read, for holder; a zero position is
+// removed, so that the next term starts as for a new stream. Move claims the next epoch in
+// the same step: if a term is running, its next save fails with [ErrFenced], and the next
+// term starts at the position. It fails with [ErrMoved] if a term has claimed the
+// checkpoint since it was read, and then changes nothing.
+func (s *Store) Move(ctx context.Context, read *State, holder string, to Position) error {
+	set := bson.D{{Key: "revision", Value: int64(0)}, {Key: "updatedAt", Value: time.Now()}}
+	unset := bson.D{{Key: "token", Value: ""}, {Key: "clusterTime", Value: ""}, {Key: "recovery", Value: ""}}
+	if !to.IsZero() {
+		update, err := updateTo(to, 0)
+		if err != nil {
+			return fmt.Errorf("move checkpoint %s: %w", s.stream, err)
+		}
+		set, unset = update[0].Value.(bson.D), update[1].Value.(bson.D)
+	}
+	set = append(set, bson.E{Key: "holder", Value: holder})
+	err := s.checkpoints.FindOneAndUpdate(ctx,
+		bson.D{{Key: "_id", Value: s.stream}, {Key: "epoch", Value: read.Epoch}},
+		bson.D{
+			{Key: "$inc", Value: bson.D{{Key: "epoch", Value: int64(1)}}},
+			{Key: "$set", Value: set},
+			{Key: "$unset", Value: unset},
+		}, options.FindOneAndUpdate().SetReturnDocument(options.After)).Err()
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return fmt.Errorf("move checkpoint %s from epoch %d: %w", s.stream, read.Epoch, ErrMoved)
+	case err != nil:
+		return fmt.Errorf("move checkpoint %s: %w", s.stream, err)
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// Holder is who holds a lock, as anybody can read it. The zero value means nobody.
+type Holder struct {
+	// Identity is the holder's; empty if nobody holds the lock.
+	Identity string
+	// RenewedAt is when the holder renewed the lock last, by its own clock.
+	RenewedAt time.Time
+	// Expired reports that the last renewal is longer ago than the lease lasts, by the
+	// clock of this process: the holder has ended or has lost the lock's store.
+	Expired bool
+}
+
+// Look reads who holds a lock and does not take part in the election.
+func Look(ctx context.Context, lock resourcelock.Interface) (Holder, error) {
+	record, _, err := lock.Get(ctx)
+	if apierrors.IsNotFound(err) {
+		return Holder{}, nil
+	}
+	if err != nil {
+		return Holder{}, err
+	}
+	holder := Holder{Identity: record.HolderIdentity, RenewedAt: record.RenewTime.Time}
+	lasts := time.Duration(record.LeaseDurationSeconds) * time.Second
+	holder.Expired = holder.Identity != "" && time.Since(holder.RenewedAt) > lasts
+	return holder, nil
+}
