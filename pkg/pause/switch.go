@@ -28,7 +28,11 @@ var _ Source = (*Store)(nil)
 // [Switch.Run] running. A nil switch is never paused. It is safe for concurrent use.
 type Switch struct {
 	source Source
-	logger zerolog.Logger
+	// process is who has stopped when no context of Working is left; empty: nobody.
+	process string
+	logger  zerolog.Logger
+	// recorded is the pause that process has stopped for; Run's.
+	recorded time.Time
 
 	mu sync.Mutex
 	// known is set by the first successful read.
@@ -37,13 +41,16 @@ type Switch struct {
 	failed bool
 	// changed is closed and replaced when known or pause changes.
 	changed chan struct{}
-	// ends are the ends of the contexts that Working gave.
+	// ends are the ends of the contexts that Working gave and that are not released.
 	ends map[*byte]context.CancelCauseFunc
 }
 
-// NewSwitch makes a switch; it reads nothing before Run.
-func NewSwitch(source Source, logger zerolog.Logger) *Switch {
-	return &Switch{source: source, logger: logger, changed: make(chan struct{}), ends: make(map[*byte]context.CancelCauseFunc)}
+// NewSwitch makes a switch; it reads nothing before Run. In a pause it records by itself
+// that process has stopped, once every context of Working is released. If process is empty,
+// the caller does so by [Switch.Stopped]: where one process of several works, the others
+// have nothing to report.
+func NewSwitch(source Source, process string, logger zerolog.Logger) *Switch {
+	return &Switch{source: source, process: process, logger: logger, changed: make(chan struct{}), ends: make(map[*byte]context.CancelCauseFunc)}
 }
 
 // Run reads the pause every second until ctx ends, and returns nil.
@@ -52,6 +59,7 @@ func (s *Switch) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		s.read(ctx)
+		s.record(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -84,15 +92,27 @@ func (s *Switch) read(ctx context.Context) {
 	switch {
 	case found != nil:
 		s.logger.Warn().Str("who", found.Who).Str("why", found.Why).Time("since", found.At).Msg("paused")
-		for key, end := range s.ends {
+		for _, end := range s.ends {
 			end(ErrPaused)
-			delete(s.ends, key)
 		}
 	case before != nil:
 		s.logger.Info().Msg("resumed")
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// record records once for each pause that the process has stopped.
+func (s *Switch) record(ctx context.Context) {
+	s.mu.Lock()
+	found, working := s.pause, len(s.ends)
+	s.mu.Unlock()
+	if s.process == "" || found == nil || working > 0 || found.At.Equal(s.recorded) {
+		return
+	}
+	if s.Stopped(ctx, s.process) {
+		s.recorded = found.At
+	}
 }
 
 // Working waits until the service is known not to be paused, and gives a context that ends
@@ -144,14 +164,16 @@ func (s *Switch) Value() float64 {
 	return 0
 }
 
-// Stopped records that the work of a process has ended for the pause. If the record cannot
-// be written, only the command that waits for it does not see it.
-func (s *Switch) Stopped(ctx context.Context, process string) {
+// Stopped records that the work of a process has ended for the pause, and reports whether
+// that is stored. Otherwise only the command that waits for it does not see it.
+func (s *Switch) Stopped(ctx context.Context, process string) bool {
 	found := s.Paused()
 	if found == nil {
-		return
+		return false
 	}
-	if err := s.source.AddStopped(ctx, process, found.At); err != nil {
+	err := s.source.AddStopped(ctx, process, found.At)
+	if err != nil {
 		s.logger.Warn().Err(err).Msg("end of the work not recorded in the pause")
 	}
+	return err == nil
 }

@@ -61,21 +61,24 @@ func TestWorkEndsWithAPauseAndGoesOnAfterIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		from := &source{}
-		s := NewSwitch(from, zerolog.Nop())
+		s := NewSwitch(from, "pod", zerolog.Nop())
 		run(t, s)
 		working, release, err := s.Working(t.Context())
 		if err != nil || working.Err() != nil || s.Value() != 0 {
 			t.Fatalf("not working: %v", err)
 		}
-		from.set(&Pause{Who: "ada"}, nil)
+		from.set(&Pause{Who: "ada", At: time.Now()}, nil)
 		pass(pollInterval)
 		if !errors.Is(context.Cause(working), ErrPaused) || s.Value() != 1 || s.Paused().Who != "ada" {
 			t.Errorf("after %v of a pause the work's context has the cause %v", pollInterval, context.Cause(working))
 		}
+		if from.process != "" {
+			t.Error("the process has recorded that it has stopped while it works")
+		}
 		release()
-		s.Stopped(t.Context(), "pod")
+		pass(2 * pollInterval)
 		if from.process != "pod" {
-			t.Error("the process did not record that it has stopped")
+			t.Error("the process has not recorded that it has stopped")
 		}
 		began := time.Now()
 		time.AfterFunc(time.Hour, func() { from.set(nil, nil) })
@@ -94,7 +97,7 @@ func TestPauseHoldsAtTheStartAndWhileItCannotBeRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		from := &source{err: errors.New("no primary")}
-		s := NewSwitch(from, zerolog.Nop())
+		s := NewSwitch(from, "pod", zerolog.Nop())
 		run(t, s)
 		for _, state := range []struct {
 			pause *Pause

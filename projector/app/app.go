@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/health"
 	"github.com/penstock-cdc/penstock/pkg/obs"
+	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
@@ -79,21 +80,27 @@ func (p *Projector) Run(ctx context.Context) error {
 func (p *Projector) run(ctx context.Context, h *health.Health) error {
 	var connected atomic.Bool
 	h.Ready("startup", p.startup.check)
-	h.Ready("servicebus", isSet(&connected, "the broker has not been reached yet"))
 	s, err := open(p.config, p.logger)
 	if err != nil {
 		return err
 	}
 	defer s.close(ctx, p.logger)
 	h.Ready("mongodb", s.ping)
+	pod, err := podName()
+	if err != nil {
+		return err
+	}
+	pausing := p.newPausing(s, pod)
+	h.Ready("servicebus", func(ctx context.Context) error {
+		if pausing.Paused() != nil {
+			return nil // a process that starts in a pause does not connect
+		}
+		return isSet(&connected, "the broker has not been reached yet")(ctx)
+	})
 	if err := p.prepare(ctx, s); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return err
-	}
-	pod, err := podName()
-	if err != nil {
 		return err
 	}
 	// The catalog, the jobs and other pods call this process so.
@@ -107,7 +114,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health) error {
 	defer end(nil)
 	g := p.guard(end)
 	h.Ready("breaker", func(context.Context) error { return g.Err() })
-	acceptor, past, err := p.compose(background, group, s, h, g, pod, func() { connected.Store(true) })
+	acceptor, past, err := p.compose(background, group, s, h, g, pod, pausing, func() { connected.Store(true) })
 	if err != nil {
 		return err
 	}
@@ -174,7 +181,7 @@ func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
 }
 
 // compose makes the parts and starts those that run beside draining in group.
-func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, g *guard.Guard, pod string, connected func()) (*drain.Acceptor, *history, error) {
+func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, g *guard.Guard, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry})
@@ -200,6 +207,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	handler := &handler{engine: engine, events: events, log: p.logger}
 	past := p.newHistory(s, pod, registry, newTargets(engine, parked, s.readModels, p.projections))
+	past.pausing = pausing
 	resumer := resume.New(resume.Options{Claims: claims{parked}, Replayer: replayer{engine}, Registerer: p.registry, Logger: p.logger})
 	reader, err := event.NewReader(c.Fields)
 	if err != nil {
@@ -237,6 +245,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 			return h.Loop(fmt.Sprintf("slot-%d", slot), drain.MaxSilence)
 		},
 		Connected: connected,
+		Pausing:   pausing,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -279,6 +288,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		}
 		group.Go(func() error { return reconciler.Run(ctx) })
 	}
+	group.Go(func() error { return pausing.Run(ctx) })
 	group.Go(func() error { return past.jobs.Run(ctx) })
 	group.Go(func() error { return loader.Run(ctx) })
 	group.Go(func() error { return writer.Run(ctx) })

@@ -29,6 +29,8 @@ type commands struct {
 	Parked      parkedCommands      `cmd:"" help:"List, retry and discard parked aggregates."`
 	Jobs        jobsCommands        `cmd:"" help:"List, pause, resume and cancel the jobs of rebuilds and verifications."`
 	Verify      verifyCommand       `cmd:"" help:"Compare every read model with the fold of its events, while events flow. Exits with status 1 if one is wrong."`
+	Pause       pauseCommand        `cmd:"" help:"Release every session and receive nothing until \"projector resume\", without stopping the processes. Jobs go on."`
+	Resume      resumeCommand       `cmd:"" help:"End a pause: the projectors receive again."`
 	Audit       auditCommand        `cmd:"" help:"List who changed what by a command, when and why."`
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
@@ -49,6 +50,8 @@ type history struct {
 	// not wait for them.
 	reconciling *job.Runner
 	coordinator *rebuild.Coordinator
+	// pausing says whether the projectors of the pipeline are paused.
+	pausing *pause.Switch
 }
 
 // away is how long a job is left alone that this process has no target for. A generation

@@ -46,6 +46,7 @@ func (p *Projector) reconciler(s *stores, h *history, engine *project.Engine, pa
 			live:     func() []liveProjection { return liveProjections(h.follower.Projections()) },
 		},
 		DeadLetters: healer,
+		Paused:      func() bool { return h.pausing.Paused() != nil },
 		Registerer:  p.registry,
 		Logger:      p.logger,
 	})

@@ -211,10 +211,7 @@ func statusFields(now time.Time) []cli.Column[status] {
 			return unknown(s, "leader", text)
 		}},
 		{Name: "paused", Text: func(s status) string {
-			if s.Paused == nil {
-				return unknown(s, "paused", "no")
-			}
-			return fmt.Sprintf("since %s by %s: %s", cli.Time(s.Paused.At), s.Paused.Who, s.Paused.Why)
+			return unknown(s, "paused", s.Paused.String())
 		}},
 		{Name: "epoch", Text: ofCheckpoint(func(c *checkpointView) string { return strconv.FormatInt(c.Epoch, 10) })},
 		{Name: "checkpoint", Text: func(s status) string {

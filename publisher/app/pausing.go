@@ -17,7 +17,7 @@ func pauseStore(s *stores, c config.Config) *pause.Store {
 
 // newPausing makes the switch that every process follows, and its metric.
 func (p *Publisher) newPausing(s *stores) *pause.Switch {
-	pausing := pause.NewSwitch(pauseStore(s, p.config), p.logger)
+	pausing := pause.NewSwitch(pauseStore(s, p.config), "", p.logger)
 	p.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_publisher_paused",
 		Help: "1 while publishing is paused by \"publisher pause\", 0 otherwise. Every process reports it.",
@@ -32,7 +32,7 @@ func (w *worker) lead(ctx context.Context, leading leadership) error {
 	for {
 		working, release, err := w.pausing.Working(ctx)
 		if err != nil {
-			return nil // ctx has ended
+			return unlessEnded(ctx, err)
 		}
 		err = w.work(working, leading)
 		paused := errors.Is(context.Cause(working), pause.ErrPaused)

@@ -45,7 +45,7 @@ func TestPausedLeaderKeepsTheLeaseAndPublishesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, p := newSetup(t, random()), &pauses{}
-		s.worker.pausing = pause.NewSwitch(p, zerolog.Nop())
+		s.worker.pausing = pause.NewSwitch(p, "", zerolog.Nop())
 		ctx, cancel := context.WithCancel(t.Context())
 		stopPausing := beside(ctx, func(ctx context.Context) { _ = s.worker.pausing.Run(ctx) })
 		defer stopPausing()

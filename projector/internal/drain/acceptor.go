@@ -64,24 +64,27 @@ func New(o Options) (*Acceptor, error) {
 // longer than the drain timeout, leaves it and returns [ErrDrainTimeout]. It ends by
 // itself with [ErrRefused] only, before anything was accepted: what the broker
 // refuses later is tried again, since someone is changing things. It is called once.
+//
+// A pause ends a round of draining in the same way, and the next round begins when the
+// pause is over.
 func (a *Acceptor) Run(ctx context.Context) error {
 	ctx, a.refuse = context.WithCancelCause(ctx)
 	defer a.refuse(nil)
-	hard, abort := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer abort(nil)
-
-	var slots sync.WaitGroup
-	for i := range a.options.Slots {
-		slots.Go(func() { a.slot(ctx, hard, i) })
-	}
-	<-ctx.Done()
-
-	a.options.Logger.Info().Msg("draining: nothing more is accepted")
-	drained := waitFor(&slots, a.options.DrainTimeout)
-	abort(ErrDrainTimeout)
-	if !drained {
-		// What heeds its context ends now; what does not goes with the process.
-		waitFor(&slots, time.Second)
+	drained := true
+	for ctx.Err() == nil {
+		working, release, err := a.options.Pausing.Working(ctx)
+		if err != nil {
+			break
+		}
+		var ended bool
+		drained, ended = a.round(working)
+		closed := ended && a.awaitClosed(ctx)
+		release()
+		if !closed {
+			break
+		}
+		a.options.Logger.Info().Msg("every session is released for the pause")
+		drained = true
 	}
 	waitFor(&a.closing, time.Second)
 	a.pool.shutdown(time.Second)
@@ -92,6 +95,43 @@ func (a *Acceptor) Run(ctx context.Context) error {
 		return cause
 	}
 	return nil
+}
+
+// round drains until ctx ends. After that it reports whether all work was finished within
+// the drain timeout, and whether all slots have ended.
+func (a *Acceptor) round(ctx context.Context) (drained, ended bool) {
+	hard, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
+	var slots sync.WaitGroup
+	for i := range a.options.Slots {
+		slots.Go(func() { a.slot(ctx, hard, i) })
+	}
+	<-ctx.Done()
+
+	a.options.Logger.Info().Msg("draining: nothing more is accepted")
+	if waitFor(&slots, a.options.DrainTimeout) {
+		return true, true
+	}
+	abort(ErrDrainTimeout)
+	// What heeds its context ends now; what does not goes with the process.
+	return false, waitFor(&slots, time.Second)
+}
+
+// awaitClosed waits until the sessions are closed whose close outlasts them, and reports
+// whether ctx has not ended meanwhile. Only after that may the next round begin: its
+// sessions use the same wait group.
+func (a *Acceptor) awaitClosed(ctx context.Context) bool {
+	closed := make(chan struct{})
+	go func() {
+		a.closing.Wait()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // slot accepts and drains one session after the other.

@@ -2,6 +2,7 @@ package drain
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -78,6 +79,8 @@ type Options struct {
 	Pulse func(slot int) Pulse
 	// Connected is called at the first sign of a working broker; nil for none.
 	Connected func()
+	// Pausing says when sessions may be held; nil means always.
+	Pausing Pausing
 }
 
 // Pulse is told that a slot makes progress. It must be safe for concurrent use.
@@ -139,6 +142,9 @@ func (o Options) withDefaults() Options {
 	o.GapPatience = cmp.Or(o.GapPatience, 10*time.Second)
 	o.ParkAfter = cmp.Or(o.ParkAfter, time.Minute)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 20*time.Second)
+	if o.Pausing == nil {
+		o.Pausing = never{}
+	}
 	return o
 }
 
@@ -163,4 +169,19 @@ func (o Options) validate() error {
 	check(o.ParkAfter > 0, "aggregates given up after %s", o.ParkAfter)
 	check(o.DrainTimeout > 0, "a drain timeout of %s", o.DrainTimeout)
 	return errors.Join(problems...)
+}
+
+// Pausing says when sessions may be held.
+type Pausing interface {
+	// Working waits until they may, and gives a context that ends with ctx, or when they may
+	// no longer. The caller calls release when it holds none any more. The error is the
+	// cause of the end of ctx.
+	Working(ctx context.Context) (working context.Context, release func(), err error)
+}
+
+// never is a pausing that never pauses.
+type never struct{}
+
+func (never) Working(ctx context.Context) (context.Context, func(), error) {
+	return ctx, func() {}, nil
 }

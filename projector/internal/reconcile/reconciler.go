@@ -100,6 +100,9 @@ type Options struct {
 	Sweeps   Sweeps
 	// DeadLetters may be nil.
 	DeadLetters DeadLetters
+	// Paused reports whether nothing may begin: nothing is swept or healed then. nil means
+	// never.
+	Paused func() bool
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 	Logger     zerolog.Logger
@@ -142,9 +145,11 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		held, err := r.beat(ctx)
-		holds = held
-		r.report(ctx, err)
+		if r.options.Paused == nil || !r.options.Paused() {
+			held, err := r.beat(ctx)
+			holds = held
+			r.report(ctx, err)
+		}
 		timer.Reset(beat - beat/8 + rand.N(beat/4))
 	}
 }

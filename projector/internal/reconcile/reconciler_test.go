@@ -38,6 +38,8 @@ type pipeline struct {
 	fails bool
 	// down makes every request fail.
 	down error
+	// paused says that nothing may begin.
+	paused bool
 }
 
 type stored struct {
@@ -190,7 +192,13 @@ func (p *pipeline) start(t *testing.T, name string) *running {
 	t.Helper()
 	r := &running{registry: prometheus.NewPedanticRegistry(), log: &bytes.Buffer{}}
 	one := process{p, name}
-	reconciler, err := reconcile.New(reconcile.Options{Records: one, Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log)})
+	reconciler, err := reconcile.New(reconcile.Options{Records: one, Sweeps: one, Interval: time.Hour, Registerer: r.registry, Logger: zerolog.New(r.log),
+		Paused: func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.paused
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,6 +246,26 @@ func TestSweepsInTurn(t *testing.T) {
 		}
 		if !strings.Contains(r.log.String(), `"projection":"users","aggregates":7`) {
 			t.Errorf("the log does not tell what was behind: %s", r.log)
+		}
+	})
+}
+
+// A sweep in a pause would fold what the projectors are not to receive.
+func TestNothingIsSweptInAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipeline(orders)
+		p.paused = true
+		r := p.start(t, "one")
+		defer r.stop()
+		pass(5 * time.Hour)
+		if len(p.sweeps()) != 0 {
+			t.Errorf("%d sweeps in the pause", len(p.sweeps()))
+		}
+		p.set(func(p *pipeline) { p.paused = false })
+		pass(time.Minute)
+		if len(p.sweeps()) != 1 {
+			t.Errorf("%d sweeps after the pause, want 1", len(p.sweeps()))
 		}
 	})
 }

@@ -1,0 +1,145 @@
+package pause
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/cli"
+)
+
+// commandPoll is how often a command looks whether the work has ended.
+const commandPoll = 250 * time.Millisecond
+
+// Subject is what the commands of one service pause and resume.
+type Subject struct {
+	// Name is what the text calls it, such as "stream events", and Effect what a pause does,
+	// such as "stop publishing".
+	Name, Effect string
+	Store        *Store
+	// Change asks, makes the change and records it.
+	Change func(ctx context.Context, flags cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error
+	// Working gives, of those that have stopped, the processes that still work. nil means
+	// that only one process works at a time: when one has stopped, nothing works.
+	Working func(ctx context.Context, stopped []string) ([]string, error)
+	// Out takes the result.
+	Out io.Writer
+}
+
+// Request are the flags of a command that pauses. Embed it.
+type Request struct {
+	cli.Change
+	Wait time.Duration `name:"wait" default:"40s" help:"How long to wait until the work has ended; 0s means not at all."`
+}
+
+// Validate implements [cli.Validator].
+func (r *Request) Validate() error {
+	var problems []error
+	if strings.TrimSpace(r.Why) == "" {
+		problems = append(problems, errors.New("--why is not set: give the reason, which everybody sees who wonders why nothing moves"))
+	}
+	if r.Wait < 0 {
+		problems = append(problems, fmt.Errorf("--wait is %v: use 0s or more", r.Wait))
+	}
+	return errors.Join(problems...)
+}
+
+// Pause pauses, and waits until the work has ended. If it has not ended in time, the error
+// is [cli.ErrFindings], and the pause stays.
+func (r *Request) Pause(ctx context.Context, s Subject) error {
+	before, err := s.Store.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if before != nil {
+		return fmt.Errorf("%s is paused already, since %s by %s: %s", s.Name, cli.Time(before.At), before.Who, before.Why)
+	}
+	if err := s.Change(ctx, r.Change, fmt.Sprintf("%s, until it is resumed: %s", s.Effect, s.Name), func(ctx context.Context) (map[string]int64, error) {
+		_, err := s.Store.Begin(ctx, r.Person(), r.Why)
+		return nil, err
+	}); err != nil {
+		return err
+	}
+	end := time.Now().Add(r.Wait)
+	for {
+		now, err := s.Store.Get(ctx)
+		if err != nil {
+			return err
+		}
+		if now == nil {
+			return fmt.Errorf("%s was resumed meanwhile", s.Name)
+		}
+		working, err := s.working(ctx, now.Stopped)
+		if err != nil {
+			return err
+		}
+		if len(working) == 0 {
+			fmt.Fprintf(s.Out, "%s is paused; stopped: %s\n", s.Name, orNone(now.Stopped))
+			return nil
+		}
+		if !time.Now().Before(end) {
+			fmt.Fprintf(s.Out, "%s is paused; stopped: %s; not reported yet: %s\n", s.Name, orNone(now.Stopped), orNone(working))
+			if r.Wait == 0 {
+				return nil
+			}
+			return cli.ErrFindings
+		}
+		if err := backoff.Wait(ctx, commandPoll); err != nil {
+			return err
+		}
+	}
+}
+
+// working are the processes that have not stopped.
+func (s Subject) working(ctx context.Context, stopped []string) ([]string, error) {
+	switch {
+	case s.Working != nil:
+		return s.Working(ctx, stopped)
+	case len(stopped) == 0:
+		return []string{"the leader"}, nil
+	}
+	return nil, nil
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Resume ends the pause.
+func (s Subject) Resume(ctx context.Context, flags cli.Change) error {
+	before, err := s.Store.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if before == nil {
+		return fmt.Errorf("%s is not paused", s.Name)
+	}
+	what := fmt.Sprintf("resume %s, which %s paused at %s: %s", s.Name, before.Who, cli.Time(before.At), before.Why)
+	if err := s.Change(ctx, flags, what, func(ctx context.Context) (map[string]int64, error) {
+		_, err := s.Store.End(ctx)
+		return nil, err
+	}); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "%s is resumed\n", s.Name)
+	return nil
+}
+
+// String says since when, by whom and why.
+func (p *Pause) String() string {
+	if p == nil {
+		return "no"
+	}
+	text := fmt.Sprintf("since %s by %s: %s", cli.Time(p.At), p.Who, p.Why)
+	if len(p.Stopped) > 0 {
+		text += " (stopped: " + strings.Join(p.Stopped, ", ") + ")"
+	}
+	return text
+}

@@ -1,0 +1,23 @@
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/pause"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+)
+
+// pauseStore is the pause of the projectors of one pipeline.
+func pauseStore(s *stores, c config.Config) *pause.Store {
+	return pause.NewStore(pause.In(s.state()), "projector", pipelineID(c))
+}
+
+// newPausing makes the switch that every process follows, and its metric.
+func (p *Projector) newPausing(s *stores, pod string) *pause.Switch {
+	pausing := pause.NewSwitch(pauseStore(s, p.config), pod, p.logger)
+	p.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "penstock_projector_paused",
+		Help: "1 while this process receives nothing because of \"projector pause\", 0 otherwise.",
+	}, pausing.Value))
+	return pausing
+}
