@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
-// Output is what a command of the projector printed, and its exit status.
+// Output is what a command printed, and its exit status.
 type Output struct {
 	Status         int
 	Stdout, Stderr []byte
@@ -19,13 +20,23 @@ type Output struct {
 // the projectors, as `kubectl exec` does without a terminal. An exit status other than 0
 // is no error.
 func (p *Pipeline) Projector(ctx context.Context, args ...string) (Output, error) {
+	return p.command(ctx, p.opts.Binaries.Projector, p.projectorEnv(), args)
+}
+
+// Publisher runs a command of the publisher, such as "quarantine", "list", in the same
+// way.
+func (p *Pipeline) Publisher(ctx context.Context, args ...string) (Output, error) {
+	return p.command(ctx, p.opts.Binaries.Publisher, p.publisherEnv(), args)
+}
+
+func (p *Pipeline) command(ctx context.Context, program string, env, args []string) (Output, error) {
 	var stdout, stderr bytes.Buffer
-	command := exec.CommandContext(ctx, p.opts.Binaries.Projector, args...)
-	command.Env = append([]string{"HOME=" + p.opts.Dir}, p.projectorEnv()...)
+	command := exec.CommandContext(ctx, program, args...)
+	command.Env = append([]string{"HOME=" + p.opts.Dir}, env...)
 	command.Stdout, command.Stderr = &stdout, &stderr
 	err := command.Run()
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
-		return Output{}, fmt.Errorf("run projector %s: %w", strings.Join(args, " "), errors.Join(context.Cause(ctx), err))
+		return Output{}, fmt.Errorf("run %s %s: %w", filepath.Base(program), strings.Join(args, " "), errors.Join(context.Cause(ctx), err))
 	}
 	return Output{Status: command.ProcessState.ExitCode(), Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}, nil
 }

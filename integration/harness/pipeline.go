@@ -117,14 +117,19 @@ func (p *Pipeline) common() []string {
 
 // StartPublisher starts, or starts again, the publisher of that name.
 func (p *Pipeline) StartPublisher(name string) (*Process, error) {
+	env := append([]string{"PENSTOCK_IDENTITY=" + name}, p.publisherEnv()...)
+	return p.start(name, p.opts.Binaries.Publisher, p.publisherConnections, env)
+}
+
+// publisherEnv are the variables of the publishers.
+func (p *Pipeline) publisherEnv() []string {
 	env := append(p.common(),
-		"PENSTOCK_IDENTITY="+name,
 		"PENSTOCK_ELECTION=mongodb",
 		// Shorter than the default, so that a killed leader is succeeded within
 		// seconds.
 		"PENSTOCK_LEASE_DURATION=6s", "PENSTOCK_LEASE_RENEW_DEADLINE=4s", "PENSTOCK_LEASE_RETRY_PERIOD=1s",
 	)
-	return p.start(name, p.opts.Binaries.Publisher, p.publisherConnections, append(env, p.opts.PublisherEnv...))
+	return append(env, p.opts.PublisherEnv...)
 }
 
 // StartProjector starts, or starts again, the projector of that name.
