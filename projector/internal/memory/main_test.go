@@ -1,0 +1,13 @@
+package memory_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/mongotest"
+)
+
+// server is the MongoDB stand-in that package readmodel writes to.
+var server mongotest.Server
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }

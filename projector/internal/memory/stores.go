@@ -1,0 +1,92 @@
+package memory
+
+import (
+	"errors"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// ErrCrashed says that the process has ended after its last write, on request.
+var ErrCrashed = errors.New("the process has crashed after a write, as the test asks for")
+
+// Stores are the stores of one pipeline. Make them with [New]. They are safe for
+// concurrent use.
+type Stores struct {
+	mu sync.Mutex
+	// documents are whole read model documents by collection and aggregate.
+	documents map[place]bson.Raw
+	// sides are the watermarks of units without a document.
+	sides   map[key]int64
+	markers map[key]model.Marker
+	// events are in the order of the event store's index.
+	events []*event.Event
+	reader *event.Reader
+
+	crashing, crashed bool
+}
+
+// place is where a document lives.
+type place struct{ collection, aggregateID string }
+
+// key identifies a unit, as the _id of its watermark and of its marker does.
+type key struct {
+	projection, aggregateID string
+	// later is 0 for the first generation.
+	later int64
+}
+
+func keyOf(u *model.Unit) key { return key{u.Projection, u.AggregateID, u.Later()} }
+
+// New makes empty stores.
+func New() *Stores {
+	reader, err := event.NewReader(event.DefaultFields())
+	if err != nil {
+		panic(err) // the default names of fields are valid
+	}
+	return &Stores{documents: map[place]bson.Raw{}, sides: map[key]int64{}, markers: map[key]model.Marker{}, reader: reader}
+}
+
+// CrashAfterWrites makes each write that changes something the last one of its process.
+// Several writes of one call are never done together then.
+func (s *Stores) CrashAfterWrites() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.crashing = true
+}
+
+// Crashed reports whether the process has crashed since the last [Stores.Restart].
+func (s *Stores) Crashed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.crashed
+}
+
+// Restart starts the process again: the stores answer.
+func (s *Stores) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.crashed = false
+}
+
+// open begins a call: the caller unlocks.
+func (s *Stores) open() error {
+	s.mu.Lock()
+	if s.crashed {
+		return ErrCrashed
+	}
+	return nil
+}
+
+// changed notes that a write has changed something, and fails if the process ends with
+// it.
+func (s *Stores) changed() error {
+	if !s.crashing {
+		return nil
+	}
+	s.crashed = true
+	return ErrCrashed
+}

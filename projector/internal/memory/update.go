@@ -1,0 +1,152 @@
+package memory
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// field is one field of a document.
+type field struct {
+	name  string
+	value bson.RawValue
+}
+
+// fields is a document that is being changed. Its fields keep their order.
+type fields []field
+
+func fieldsOf(document bson.Raw) (fields, error) {
+	elements, err := document.Elements()
+	if err != nil {
+		return nil, fmt.Errorf("read a document: %w", err)
+	}
+	found := make(fields, len(elements))
+	for i, e := range elements {
+		found[i] = field{e.Key(), e.Value()}
+	}
+	return found, nil
+}
+
+func (f fields) index(name string) int {
+	for i := range f {
+		if f[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (f *fields) set(name string, value any) error {
+	raw, ok := value.(bson.RawValue)
+	if !ok {
+		kind, data, err := bson.MarshalValue(value)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", name, err)
+		}
+		raw = bson.RawValue{Type: kind, Value: data}
+	}
+	if i := f.index(name); i >= 0 {
+		(*f)[i].value = raw
+	} else {
+		*f = append(*f, field{name, raw})
+	}
+	return nil
+}
+
+func (f *fields) unset(name string) {
+	if i := f.index(name); i >= 0 {
+		*f = append((*f)[:i], (*f)[i+1:]...)
+	}
+}
+
+// push appends the values of {$each: […]} to an array; one that is absent counts as empty.
+func (f *fields) push(name string, each bson.RawValue) error {
+	var values []bson.RawValue
+	sources := []bson.RawValue{each.Document().Lookup("$each")}
+	if i := f.index(name); i >= 0 {
+		sources = append([]bson.RawValue{(*f)[i].value}, sources...)
+	}
+	for _, source := range sources {
+		array, ok := source.ArrayOK()
+		if !ok {
+			return fmt.Errorf("push to %s, which is a %s and not an array", name, source.Type)
+		}
+		more, err := array.Values()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		values = append(values, more...)
+	}
+	return f.set(name, values)
+}
+
+func (f fields) raw() (bson.Raw, error) {
+	d := make(bson.D, len(f))
+	for i := range f {
+		d[i] = bson.E{Key: f[i].name, Value: f[i].value}
+	}
+	return bson.Marshal(d)
+}
+
+// created is the whole document that a write creates.
+func created(w *model.Write) (bson.Raw, error) {
+	f := fields{}
+	if err := f.set(fieldID, w.AggregateID); err != nil {
+		return nil, err
+	}
+	if err := f.set(fieldLastEventID, w.To); err != nil {
+		return nil, err
+	}
+	if later := w.Later(); later > 0 {
+		if err := f.set(fieldLastGeneration, later); err != nil {
+			return nil, err
+		}
+	}
+	more, err := fieldsOf(w.Document)
+	if err != nil {
+		return nil, err
+	}
+	return append(f, more...).raw()
+}
+
+// updated is a document after $set, $unset and $push of own fields, with its new
+// watermark. The update may be nil.
+func updated(document, update bson.Raw, to int64) (bson.Raw, error) {
+	f, err := fieldsOf(document)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.set(fieldLastEventID, to); err != nil {
+		return nil, err
+	}
+	var operators fields
+	if update != nil {
+		if operators, err = fieldsOf(update); err != nil {
+			return nil, err
+		}
+	}
+	for _, operator := range operators {
+		operands, err := fieldsOf(operator.value.Document())
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range operands {
+			switch operator.name {
+			case "$set":
+				err = f.set(o.name, o.value)
+			case "$unset":
+				f.unset(o.name)
+			case "$push":
+				err = f.push(o.name, o.value)
+			default:
+				err = fmt.Errorf("unknown operator %s", operator.name)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return f.raw()
+}
