@@ -34,12 +34,18 @@ build: ## Build the services and the sandbox into bin/
 ##@ Check
 
 .PHONY: test
-test: ## Run every test: unit, property, race (with a C compiler), and end to end with processes that are killed
+test: test-projections ## Run every test: unit, property, race (with a C compiler), and end to end with processes that are killed
 	$(if $(RACE),,@echo "cgo has no C compiler here (go env CC CGO_ENABLED): the same tests run without the race detector")
 	$(GO_TEST) $(RACE) -timeout 10m $(filter-out ./integration/...,$(PACKAGES)) $$(go list ./integration/... | grep -vE '/(e2e|kube|chart|containers)$$')
 	$(GO_TEST) -timeout 10m -run Election -v ./publisher/internal/leader
 	@# Scenarios wait more than they work: four at a time, on two cores too.
 	$(GO_TEST) -count 1 -parallel 4 -timeout $(if $(filter-out embedded,$(PENSTOCK_TEST_BACKEND)),60m,25m) ./integration/e2e ./integration/harness/containers
+
+.PHONY: test-projections
+test-projections: ## Run the tests of the projections in this repository
+	@mkdir -p $(BIN)
+	@CGO_ENABLED=0 go build -o $(BIN)/ ./projector
+	$(BIN)/projector test ./integration/...
 
 .PHONY: bench-build
 bench-build:

@@ -21,7 +21,8 @@ import (
 // struct whose fields are commands.
 type commands struct {
 	Run         runCommand          `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
-	Check       checkCommand        `cmd:"" help:"Check the configuration and the projections, and connect to nothing."`
+	Check       checkCommand        `cmd:"" help:"Check the configuration and the projections, or files of projections alone, and connect to nothing."`
+	Test        testCommand         `cmd:"" help:"Run the tests of projections, *_test.yaml, without any server. Exits with status 1 if one fails."`
 	Infer       inferCommand        `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
 	Explain     explainCommand      `cmd:"" help:"Explain a read model, event by event: which handler and which expressions ran on which values, what changed, and why an event was left out or parks the aggregate."`
 	Diff        diffCommand         `cmd:"" help:"Show what changed definitions would do to real aggregates: documents that differ, aggregates that would be parked, and what a rollout starts. It writes nothing. Exits with status 1 if anything would differ."`
@@ -144,9 +145,6 @@ func parseLine(args []string, environ func(string) (string, bool), stdout, stder
 	}
 	l := line{config: p.Config, command: p.instead(c), path: chosen.Path}
 	path, needed := l.config.Projections.Path, l.command.needs()&config.PartProjections != 0
-	if check, ok := l.command.(*checkCommand); ok && check.Path != "" {
-		path, needed, inCode = check.Path, true, nil
-	}
 	if needed {
 		var err error
 		if l.projections, err = load(path, inCode); err == nil {

@@ -2,36 +2,116 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
-// checkCommand checks the configuration and the projections. Reading the command line
-// has done all of that: there only remains to say so.
+// checkCommand checks the configuration and the projections, or files of projections
+// alone. Reading the command line has done the former.
 type checkCommand struct {
-	Path string `arg:"" optional:"" help:"A file of projections, or a folder, to check instead of the configured ones. Then the rest of the configuration is not checked."`
+	Paths []string `arg:"" optional:"" help:"Files of projections, and folders of them, to check together instead of the configuration: they need no settings. Test files, *_test.yaml, are checked too."`
 }
 
 func (c *checkCommand) needs() config.Part {
-	if c.Path != "" {
+	if len(c.Paths) > 0 {
 		return 0
 	}
 	return config.PartAll
 }
 
 func (c *checkCommand) run(_ context.Context, e *environment) error {
-	return c.report(e.stdout, e.projections)
+	if len(c.Paths) == 0 {
+		return c.report(e.stdout, e.projections)
+	}
+	projections, err := c.checkFiles(e)
+	if err != nil {
+		return err
+	}
+	return c.report(e.stdout, projections)
 }
 
 func (c *checkCommand) report(stdout io.Writer, projections []*Projection) error {
 	text := "the configuration is right, and so are its projections: %d\n"
-	if c.Path != "" {
+	if len(c.Paths) > 0 {
 		text = "the projections are right: %d\n"
 	}
 	if _, err := fmt.Fprintf(stdout, text, len(projections)); err != nil {
 		return fmt.Errorf("print the result: %w", err)
 	}
 	return nil
+}
+
+// checkFiles checks files of projections and of tests. Mistakes are printed on stderr, and
+// the error is [cli.ErrUsage]. What works and is most likely a mistake is printed on
+// stdout, and the error is [cli.ErrFindings].
+func (c *checkCommand) checkFiles(e *environment) ([]*Projection, error) {
+	var declared, tests []string
+	for _, path := range c.Paths {
+		if testcase.IsTest(path) {
+			tests = append(tests, path)
+			continue
+		}
+		declared = append(declared, path)
+		// A folder may have test files, and need not.
+		if found, err := testcase.Find([]string{path}); err == nil {
+			for _, file := range found {
+				if testcase.IsTest(file) {
+					tests = append(tests, file)
+				}
+			}
+		}
+	}
+	var projections []*Projection
+	var advice []project.Problem
+	wrong := false
+	if len(declared) > 0 {
+		var err error
+		if projections, advice, err = project.Check(declared...); err == nil {
+			err = errors.Join(project.CheckSet(projections), e.config.CheckReadModels(collections(projections)))
+		}
+		if err != nil {
+			fmt.Fprintln(e.stderr, err)
+			wrong = true
+		}
+	}
+	for _, path := range tests {
+		if c.checkTests(path, e, wrong) {
+			wrong = true
+		}
+	}
+	for _, a := range advice {
+		fmt.Fprintln(e.stdout, a)
+	}
+	switch {
+	case wrong:
+		return nil, cli.ErrUsage
+	case len(advice) > 0:
+		return nil, cli.ErrFindings
+	}
+	return projections, nil
+}
+
+// checkTests prints what is wrong with a test file. If its projections cannot be loaded,
+// that is reported unless mistakes of projections have been.
+func (c *checkCommand) checkTests(path string, e *environment, reported bool) (wrong bool) {
+	file := testcase.Read(path)
+	if len(file.Problems) == 0 {
+		projections, err := loadAll(file.Projections, e.inCode)
+		if err == nil {
+			file.Resolve(testedProjections(projections), parkedReasons())
+		} else if !reported {
+			fmt.Fprintf(e.stderr, "%s: %v\n", path, err)
+			wrong = true
+		}
+	}
+	for _, p := range file.Problems {
+		fmt.Fprintln(e.stderr, p)
+	}
+	return wrong || len(file.Problems) > 0
 }

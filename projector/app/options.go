@@ -47,6 +47,9 @@ func ParseOptions(args []string, environ func(string) (string, bool), stdout, st
 	case *runCommand:
 		return line.options(stdout)
 	case *checkCommand:
+		if len(c.Paths) > 0 {
+			break
+		}
 		if err := c.report(stdout, line.projections); err != nil {
 			return Options{}, err
 		}

@@ -35,7 +35,7 @@ func TestStoresEqualReadModels(t *testing.T) {
 		run := runs.Add(1)
 		stores := memory.New()
 		units := unitsOf(run)
-		for step := range rapid.IntRange(1, 12).Draw(rt, "steps") {
+		for step := range rapid.IntRange(4, 16).Draw(rt, "steps") {
 			w := drawWrite(rt, stores, units)
 			want, err := writer.Write(ctx, []model.Write{w})
 			if err != nil {
@@ -88,15 +88,19 @@ func drawWrite(rt *rapid.T, stores *memory.Stores, units []model.Unit) model.Wri
 	default:
 		kinds = append(kinds, model.Create, model.Create)
 	}
-	if rapid.IntRange(0, 3).Draw(rt, "stale") == 0 {
+	if w.Foreign != nil && rapid.Bool().Draw(rt, "forget the foreign document") {
+		w.Foreign = nil
+	}
+	if rapid.IntRange(0, 2).Draw(rt, "stale") == 0 {
 		w.From = rapid.Int64Range(0, 4).Draw(rt, "from")
-		if rapid.Bool().Draw(rt, "forget the foreign document") {
-			w.Foreign = nil
-		} else if rapid.Bool().Draw(rt, "another foreign document") {
+		if rapid.Bool().Draw(rt, "another foreign document") {
 			w.Foreign = &model.Foreign{Generation: 1, Watermark: rapid.Int64Range(0, 4).Draw(rt, "foreign")}
 		}
 	}
 	w.Kind = rapid.SampledFrom(kinds).Draw(rt, "kind")
+	if w.Kind == model.Erase && rapid.Bool().Draw(rt, "erase an early part") {
+		w.From = 0
+	}
 	w.To = w.From + rapid.Int64Range(1, 3).Draw(rt, "by")
 	switch w.Kind {
 	case model.Create:

@@ -24,6 +24,13 @@ type loader struct {
 	// schemas are of the declared event types, environments of those compiled so far.
 	schemas      map[string]*schema
 	environments map[string]*environment
+	// lines are those of each file, to show them with a problem.
+	lines map[string][]string
+	// advising is whether advice is collected.
+	advising bool
+	// empty is whether a folder has no file of projections.
+	empty  bool
+	advice []Problem
 }
 
 // section is the value of a key at the root of a YAML document.
@@ -36,6 +43,7 @@ func newLoader() *loader {
 	return &loader{
 		names: map[string]string{}, collections: map[string]string{}, declared: map[string]string{},
 		schemas: map[string]*schema{}, environments: map[string]*environment{},
+		lines: map[string][]string{},
 	}
 }
 
@@ -55,7 +63,7 @@ func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
 
 // result declares what all parsed files hold. The event types come first: a file's
 // section events counts for all of them.
-func (l *loader) result(path string) ([]*Projection, error) {
+func (l *loader) result(paths ...string) ([]*Projection, error) {
 	for _, s := range l.sections.events {
 		s.place.events(s.node)
 	}
@@ -63,11 +71,11 @@ func (l *loader) result(path string) ([]*Projection, error) {
 		s.place.projections(s.node)
 	}
 	if len(l.found) == 0 && len(l.problems) == 0 {
-		l.report(Problem{File: path, Message: "no projection is declared"})
+		l.report(Problem{File: strings.Join(paths, ", "), Message: "no projection is declared"})
 	}
 	if len(l.problems) > 0 {
 		sortProblems(l.problems)
-		return nil, &LoadError{Problems: l.problems}
+		return nil, &LoadError{Problems: l.problems, noFile: l.empty && len(l.problems) == 1}
 	}
 	return l.found, nil
 }
@@ -81,11 +89,29 @@ type place struct {
 
 // problem reports what is wrong at node.
 func (p place) problem(node *yaml.Node, format string, args ...any) {
-	p.report(Problem{
+	p.report(p.at(node, format, args...))
+}
+
+// at is a problem at node, with its line.
+func (p place) at(node *yaml.Node, format string, args ...any) Problem {
+	problem := Problem{
 		File: p.file, Line: node.Line, Column: node.Column,
 		Projection: p.projection, EventType: p.eventType, Key: p.key,
 		Message: fmt.Sprintf(format, args...),
-	})
+	}
+	problem.Expression, problem.Caret = p.lineAt(p.file, node.Line, node.Column)
+	return problem
+}
+
+// lineAt is a line of a file without its indentation, and the place in it; empty if there
+// is no such line.
+func (l *loader) lineAt(file string, line, column int) (text string, caret int) {
+	lines := l.lines[file]
+	if line < 1 || line > len(lines) {
+		return "", 0
+	}
+	text = strings.TrimLeft(lines[line-1], " ")
+	return strings.TrimRight(text, " \r"), max(0, column-1-(len(lines[line-1])-len(text)))
 }
 
 // yamlLine finds the line in an error of the YAML parser, which has no other form.
@@ -94,6 +120,7 @@ var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 // parse reads one file, which may hold several YAML documents.
 func (l *loader) parse(file string, data []byte) {
 	at := place{loader: l, file: file}
+	l.lines[file] = strings.Split(string(data), "\n")
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var document yaml.Node
@@ -108,7 +135,9 @@ func (l *loader) parse(file string, data []byte) {
 				line, _ = strconv.Atoi(m[1])
 				column = 1
 			}
-			l.report(Problem{File: file, Line: line, Column: column, Message: "not YAML: " + yamlLine.ReplaceAllString(err.Error(), "")})
+			problem := Problem{File: file, Line: line, Column: column, Message: "not YAML: " + yamlLine.ReplaceAllString(err.Error(), "")}
+			problem.Expression, problem.Caret = l.lineAt(file, line, column)
+			l.report(problem)
 			return
 		}
 		if len(document.Content) > 0 {

@@ -14,23 +14,56 @@ import (
 // is read whole.
 const maxFile = 8 << 20
 
-// Load reads the projections of a YAML file, or of every *.yaml and *.yml file of
-// a folder in the order of their names, and compiles them. Whatever is wrong
-// with any of them is in the error, a [*LoadError].
-func Load(path string) ([]*Projection, error) {
-	files, err := declarationFiles(path)
-	if err != nil {
-		return nil, &LoadError{Problems: []Problem{{File: path, Message: cause(err)}}}
-	}
+// ErrNoFile says that a folder has no file of projections.
+var ErrNoFile = errors.New("the folder has no *.yaml or *.yml file of projections")
+
+// Load reads the projections of YAML files and of folders, and compiles them. Of a folder
+// it reads every *.yaml and *.yml file in the order of their names, except for test files,
+// whose names end in _test. All of them belong together: names and collections are unique,
+// and a section events counts for all. Whatever is wrong with any of them is in the error,
+// a [*LoadError].
+func Load(paths ...string) ([]*Projection, error) {
 	l := newLoader()
-	for _, file := range files {
-		if data, err := readDeclarations(file); err != nil {
-			l.report(Problem{File: file, Message: cause(err)})
-		} else {
-			l.parse(file, data)
+	l.read(paths)
+	return l.result(paths...)
+}
+
+// Check is [Load] that also gives what works and is most likely a mistake: variables that
+// are not used, expressions that can exceed the cost limit, and event types that the
+// section events does not have although it has a similar one.
+func Check(paths ...string) (projections []*Projection, advice []Problem, err error) {
+	l := newLoader()
+	l.advising = true
+	l.read(paths)
+	if projections, err = l.result(paths...); err != nil {
+		return nil, nil, err
+	}
+	sortProblems(l.advice)
+	return projections, l.advice, nil
+}
+
+// read parses all files.
+func (l *loader) read(paths []string) {
+	read := map[string]bool{}
+	for _, path := range paths {
+		files, err := declarationFiles(path)
+		if err != nil {
+			l.report(Problem{File: path, Message: cause(err)})
+			l.empty = l.empty || errors.Is(err, ErrNoFile)
+			continue
+		}
+		for _, file := range files {
+			if read[file] {
+				continue
+			}
+			read[file] = true
+			if data, err := readDeclarations(file); err != nil {
+				l.report(Problem{File: file, Message: cause(err)})
+			} else {
+				l.parse(file, data)
+			}
 		}
 	}
-	return l.result(path)
 }
 
 // Parse is Load of one file's content; name stands in errors for the file.
@@ -65,12 +98,13 @@ func declarationFiles(path string) ([]string, error) {
 		name := entry.Name()
 		// A mounted ConfigMap holds folders and links whose names start with dots; the
 		// links that it means have plain names.
-		if ext := filepath.Ext(name); !strings.HasPrefix(name, ".") && !entry.IsDir() && (ext == ".yaml" || ext == ".yml") {
+		ext := filepath.Ext(name)
+		if !strings.HasPrefix(name, ".") && !entry.IsDir() && (ext == ".yaml" || ext == ".yml") && !strings.HasSuffix(name, "_test"+ext) {
 			files = append(files, filepath.Join(path, name))
 		}
 	}
 	if len(files) == 0 {
-		return nil, errors.New("the folder has no *.yaml or *.yml file")
+		return nil, ErrNoFile
 	}
 	slices.Sort(files)
 	return files, nil

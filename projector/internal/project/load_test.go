@@ -70,6 +70,7 @@ func TestLoad(t *testing.T) {
 	write("a.yml", "projections: [{name: a1, collection: a1, on: {E: {set: {a: 1}}}}]\n---\nprojections: [{name: a2, collection: a2, on: {E: {delete: true}}}]")
 	write(".hidden.yaml", "not one")
 	write("notes.txt", "not one")
+	write("a_test.yaml", "tests: []")
 	projections, err := project.Load(folder)
 	if err != nil || len(projections) != 3 {
 		t.Fatalf("%v, %v", projections, err)

@@ -12,7 +12,12 @@ import (
 type LoadError struct {
 	// Problems stand in the order of their files and lines.
 	Problems []Problem
+	// noFile is whether all that is wrong is a folder without a file.
+	noFile bool
 }
+
+// Is reports whether all that is wrong is that a folder is empty ([ErrNoFile]).
+func (e *LoadError) Is(target error) bool { return e.noFile && target == ErrNoFile }
 
 func (e *LoadError) Error() string {
 	var b strings.Builder
@@ -36,14 +41,14 @@ type Problem struct {
 	// word of the vocabulary, with a path where it takes one.
 	Projection, EventType, Key string
 	Message                    string
-	// Expression is the line of a CEL expression that Caret points into, counted in
-	// characters from 0; empty where none is concerned.
+	// Expression is the line of a CEL expression, or of the file, that Caret points into,
+	// counted in characters from 0; empty if the whole file is meant.
 	Expression string
 	Caret      int
 }
 
 // String is the problem on one line that starts with file:line:column, followed by
-// two more that show the place in an expression.
+// two more that show the place in its line.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)

@@ -188,6 +188,15 @@ func (p *Projection) Concerns(ev *event.Event) bool {
 	return p.aggregateType == "" || p.aggregateType == ev.AggregateType
 }
 
+// EventTypes are the event types that the projection handles, in order; nil for one in Go,
+// which may handle any.
+func (p *Projection) EventTypes() []string {
+	if p.InCode() {
+		return nil
+	}
+	return sortedKeys(p.on)
+}
+
 // handles says whether the projection has a rule for the type of ev.
 func (p *Projection) handles(ev *event.Event) bool {
 	if !p.Concerns(ev) {

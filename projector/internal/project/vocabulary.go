@@ -34,6 +34,7 @@ func (p place) handlers(node *yaml.Node, projection *Projection) {
 			at.problem(e.node, "an event type is not empty")
 			continue
 		}
+		at.adviseOnType(e.node, e.key)
 		h := at.handler(e)
 		projection.on[e.key] = h
 		projection.deletes = projection.deletes || h.delete
@@ -179,6 +180,7 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 		}
 		p.report(problem)
 	}
+	p.adviseOn(node, x)
 	return x
 }
 

@@ -1,0 +1,156 @@
+package e2e_test
+
+import (
+	"encoding/xml"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// author is a folder of projections and the commands that its author runs in it.
+type author struct {
+	t      *testing.T
+	folder string
+}
+
+func (a author) write(name, text string) {
+	a.t.Helper()
+	if err := os.WriteFile(filepath.Join(a.folder, name), []byte(text), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// projector runs a command in the folder, without any setting, and expects its exit code
+// and that both outputs together have each of the texts.
+func (a author) projector(code int, args []string, says ...string) {
+	a.t.Helper()
+	c := exec.CommandContext(a.t.Context(), suite.services.Projector, args...)
+	c.Dir, c.Env = a.folder, []string{"HOME=" + a.folder}
+	out, err := c.CombinedOutput()
+	if c.ProcessState == nil {
+		a.t.Fatal(err)
+	}
+	if got := c.ProcessState.ExitCode(); got != code {
+		a.t.Errorf("projector %s: status %d, want %d\n%s", strings.Join(args, " "), got, code, out)
+	}
+	for _, text := range says {
+		if !strings.Contains(string(out), text) {
+			a.t.Errorf("projector %s does not say %q:\n%s", strings.Join(args, " "), text, out)
+		}
+	}
+}
+
+const authorsTest = `
+tests:
+  - name: a counter adds its numbers up
+    aggregateId: c-1
+    given:
+      - {eventType: CountedEvent, payload: {n: 2}}
+      - {eventType: CountedEvent, payload: {n: 3}}
+    expect:
+      counters: {c-1: {n: 5}}
+`
+
+const authorsProjection = `
+events:
+  CountedEvent:
+    type: object
+    properties: {n: {type: integer}}
+projections:
+  - name: counters
+    collection: counterReadModels
+    on:
+      CountedEvent:
+        inc: {n: payload.n}
+`
+
+// TestAuthorGoesFromAFailingTestToAGreenOne holds that the commands for authors need no
+// setting and no server, and what their exit codes and outputs are on the way.
+func TestAuthorGoesFromAFailingTestToAGreenOne(t *testing.T) {
+	t.Parallel()
+	a := author{t, t.TempDir()}
+	a.projector(2, []string{"test"}, "there is no *_test.yaml")
+	a.write("counters_test.yaml", authorsTest)
+	a.projector(2, []string{"test"}, "the folder has no *.yaml or *.yml file of projections")
+
+	a.write("counters.yaml", strings.Replace(authorsProjection, "n: payload.n", "n: '1'", 1))
+	a.projector(1, []string{"test", "./..."}, "FAIL counters_test.yaml:3: a counter adds its numbers up", "line 9: counters c-1: n: expected 5, got 2", "1 of 1 case failed", "(seed ")
+
+	a.write("counters.yaml", strings.Replace(authorsProjection, "n: payload.n", "n: payload.m", 1))
+	a.projector(2, []string{"check", "."}, "counters.yaml:11:18: projection counters: CountedEvent: inc n: payload has no field m", "    payload.m\n           ^")
+	a.projector(2, []string{"test"}, "payload has no field m")
+
+	a.write("counters.yaml", authorsProjection)
+	a.projector(0, []string{"test", "--junit", "results.xml", "--seed=7"}, "ok   counters_test.yaml: 1 case", "(seed 7)")
+	var results struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+	}
+	text, err := os.ReadFile(filepath.Join(a.folder, "results.xml"))
+	if err == nil {
+		err = xml.Unmarshal(text, &results)
+	}
+	if err != nil || results.Tests != 1 || results.Failures != 0 {
+		t.Errorf("the results are %+v, %v\n%s", results, err, text)
+	}
+	a.projector(0, []string{"test", "--run", "adds"}, "1 case passed")
+	a.projector(1, []string{"test", "--run", "nothing"}, "no case has a name that matches")
+	a.projector(2, []string{"test", "--run", "("}, "--run is no regular expression")
+	a.projector(0, []string{"check", "counters.yaml", "counters_test.yaml"}, "the projections are right: 1")
+
+	a.write("counters.yaml", strings.Replace(authorsProjection, "n: payload.n", `n: "cel.bind(unused, 1, payload.n)"`, 1))
+	a.projector(1, []string{"check", "."}, "counters.yaml:11:18: projection counters: CountedEvent: inc n: the variable unused is not used")
+	a.write("counters_test.yaml", strings.Replace(authorsTest, "eventType: CountedEvent", "eventTyp: CountedEvent", 1))
+	a.write("counters.yaml", strings.Replace(authorsProjection, "inc:", "ink:", 1))
+	a.projector(2, []string{"check", "."}, "counters.yaml:11:9: projection counters: CountedEvent: unknown word ink", "counters_test.yaml:6:10: case a counter adds its numbers up: unknown key eventTyp")
+}
+
+// TestTestCommandWatches holds that the command runs again when a file has changed, and ends
+// well when it is interrupted.
+func TestTestCommandWatches(t *testing.T) {
+	t.Parallel()
+	a := author{t, t.TempDir()}
+	a.write("counters_test.yaml", authorsTest)
+	a.write("counters.yaml", "projections: []")
+	c := exec.CommandContext(t.Context(), suite.services.Projector, "test", "--watch")
+	out, err := os.Create(filepath.Join(a.folder, "out.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Dir, c.Env, c.Stdout, c.Stderr = a.folder, []string{"HOME=" + a.folder}, out, out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await := func(text string) {
+		t.Helper()
+		for deadline := time.After(time.Minute); ; {
+			printed, err := os.ReadFile(out.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(printed), text) {
+				return
+			}
+			select {
+			case <-deadline:
+				t.Fatalf("the command does not print %q:\n%s", text, printed)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	await("no projection is declared")
+	await("waiting for changes")
+	a.write("counters.yaml", strings.Replace(authorsProjection, "n: payload.n", "n: '1'", 1))
+	await("n: expected 5, got 2")
+	a.write("counters.yaml", authorsProjection)
+	await("1 case passed")
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("interrupted, it ends with %v", err)
+	}
+}

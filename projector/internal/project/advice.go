@@ -1,0 +1,129 @@
+package project
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/cost"
+	"go.yaml.in/yaml/v3"
+)
+
+// likelySize is how many elements an array, or characters a text, is taken to have where
+// the cost of an expression is estimated.
+const likelySize = 1000
+
+// advise notes what works and is most likely a mistake.
+func (p place) advise(node *yaml.Node, format string, args ...any) {
+	if p.advising {
+		p.advice = append(p.advice, p.at(node, format, args...))
+	}
+}
+
+// adviseOn looks at an expression that compiled.
+func (p place) adviseOn(node *yaml.Node, x *expression) {
+	if !p.advising || x == nil {
+		return
+	}
+	for _, name := range unusedVariables(x.checked) {
+		p.advise(node, "the variable %s is not used: use it, or give it a name that starts with _", name)
+	}
+	if most := likelyCost(x.checked); most > costLimit {
+		p.advise(node, "if its arrays and texts have %d elements each, the expression takes up to %s steps, and %d are allowed: loop over less, or keep a total in the document. An event that exceeds the limit parks its aggregate",
+			likelySize, steps(most), costLimit)
+	}
+}
+
+// steps writes a number of steps, of which some are beyond counting.
+func steps(n uint64) string {
+	if n >= math.MaxInt64 {
+		return "countless"
+	}
+	return fmt.Sprint(n)
+}
+
+// adviseOnType looks at an event type that is handled: if event types are declared, a
+// similar one among them is probably meant.
+func (p place) adviseOnType(node *yaml.Node, eventType string) {
+	if !p.advising || len(p.declared) == 0 || p.declared[eventType] != "" {
+		return
+	}
+	best, least := "", len(eventType)/5+1
+	for _, name := range sortedKeys(p.declared) {
+		if d := editDistance(strings.ToLower(eventType), strings.ToLower(name)); d <= least {
+			best, least = name, d-1
+		}
+	}
+	if best != "" {
+		p.advise(node, "the section events does not have %s: did you mean %s?", eventType, best)
+	}
+}
+
+// unusedVariables are those that an expression introduces without using them, by cel.bind
+// or a loop, in the order in which they are found.
+func unusedVariables(checked *ast.AST) (unused []string) {
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.ComprehensionKind {
+			return
+		}
+		c := e.AsComprehension()
+		if bound := c.AccuVar(); !generated(bound) {
+			// cel.bind keeps its variable in the accumulator.
+			if !uses(bound, c.Result()) {
+				unused = append(unused, bound)
+			}
+			return
+		}
+		names := []string{c.IterVar()}
+		if c.HasIterVar2() {
+			names = append(names, c.IterVar2())
+		}
+		for _, name := range names {
+			// Of two variables, such as index and value, one is often not needed.
+			if generated(name) || uses(name, c.LoopCondition(), c.LoopStep()) {
+				return
+			}
+		}
+		unused = append(unused, strings.Join(names, ", "))
+	}))
+	return unused
+}
+
+// generated reports whether a variable is one of CEL's own, or is meant not to be used.
+func generated(name string) bool {
+	return name == "" || strings.ContainsAny(name[:1], "_@#")
+}
+
+// uses reports whether one of the expressions has the variable.
+func uses(name string, in ...ast.Expr) (found bool) {
+	for _, e := range in {
+		ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+			found = found || e.Kind() == ast.IdentKind && e.AsIdent() == name
+		}))
+	}
+	return found
+}
+
+// likelyCost estimates the most steps of an evaluation over values of a likely size; 0 if
+// there is no estimate.
+func likelyCost(checked *ast.AST) uint64 {
+	estimate, err := cost.Cost(checked, likelySizes{})
+	if err != nil {
+		return 0
+	}
+	return estimate.Max
+}
+
+// likelySizes takes every array and text for one of the likely size.
+type likelySizes struct{}
+
+// EstimateSize implements [cost.Estimator].
+func (likelySizes) EstimateSize(cost.AstNode) *cost.SizeEstimate {
+	return &cost.SizeEstimate{Max: likelySize}
+}
+
+// EstimateCallCost implements [cost.Estimator]: calls cost what CEL says.
+func (likelySizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
+	return nil
+}

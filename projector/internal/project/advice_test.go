@@ -1,0 +1,79 @@
+package project_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// TestCheckAdvises holds what is found that works and is most likely a mistake, and what is
+// none.
+func TestCheckAdvises(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ expression, says string }{
+		"bind unused":         {"cel.bind(q, payload.quantity * 2, payload.quantity)", "the variable q is not used"},
+		"bind used":           {"cel.bind(q, payload.quantity * 2, q + 1)", ""},
+		"bind meant":          {"cel.bind(_q, payload.quantity * 2, payload.quantity)", ""},
+		"inner bind unused":   {"cel.bind(q, payload.quantity, cel.bind(p, q, q))", "the variable p is not used"},
+		"loop unused":         {"payload.lines.map(l, 1)", "the variable l is not used"},
+		"loop used":           {"payload.lines.map(l, l.sku)", ""},
+		"filtered":            {"payload.lines.filter(l, l.quantity > 1).size()", ""},
+		"index unused":        {"payload.lines.transformList(i, l, l.sku)", ""},
+		"both unused":         {"payload.lines.transformList(i, l, 1)", "the variable i, l is not used"},
+		"one loop":            {"payload.lines.exists(l, l.sku == 'tea')", ""},
+		"loop in a loop":      {"payload.lines.filter(a, payload.lines.exists(b, a == b))", "if its arrays and texts have 1000 elements each"},
+		"long text":           {"payload.sku.matches('^[a-z]+$') ? payload.sku.split(',') : []", ""},
+		"comparison of texts": {"payload.sku == payload.other", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			advice := adviceOn(t, "projections:\n  - name: p\n    collection: c\n    on:\n      Added:\n        set: {a: \""+test.expression+"\"}\n")
+			if test.says == "" && len(advice) == 0 {
+				return
+			}
+			if test.says == "" || len(advice) != 1 || !strings.Contains(advice[0].String(), "p.yaml:6:18: projection p: Added: set a: "+test.says) {
+				t.Errorf("says %v", advice)
+			}
+		})
+	}
+}
+
+func TestCheckAdvisesOnEventTypes(t *testing.T) {
+	t.Parallel()
+	text := `
+events:
+  ItemAddedToOrderEvent: {type: object}
+  OrderPlacedEvent: {type: object}
+projections:
+  - name: p
+    collection: c
+    on:
+      ItemAddedToOrdrEvent: {delete: true}
+      OrderPlacedEvent: {delete: true}
+      OrderShippedEvent: {delete: true}
+`
+	advice := adviceOn(t, text)
+	if len(advice) != 1 || !strings.Contains(advice[0].String(), "p.yaml:9:7: projection p: ItemAddedToOrdrEvent: the section events does not have ItemAddedToOrdrEvent: did you mean ItemAddedToOrderEvent?\n    ItemAddedToOrdrEvent: {delete: true}\n    ^") {
+		t.Errorf("says %v", advice)
+	}
+}
+
+func adviceOn(t *testing.T, text string) []project.Problem {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "p.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	projections, advice, err := project.Check(file)
+	if err != nil || len(projections) != 1 {
+		t.Fatal(err)
+	}
+	// Advice never keeps a projector from starting.
+	if _, err := project.Load(file); err != nil {
+		t.Fatal(err)
+	}
+	return advice
+}

@@ -1,0 +1,182 @@
+package testcase
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// number is the step's number in failures: 0 if the case has only one.
+func (c *Case) number(step int) int {
+	if len(c.Steps) == 1 {
+		return 0
+	}
+	return step + 1
+}
+
+// fieldID is in every document: what a document is found by is no difference.
+const fieldID = "_id"
+
+// check compares the state after a step with what the step expects.
+func (c *Case) check(step int, got State) (failures []Failure) {
+	s := &c.Steps[step]
+	how := subset
+	if s.Exact {
+		how = exact
+	}
+	fail := func(line int, projection, aggregate, message string, differences []Difference) {
+		failures = append(failures, Failure{Line: line, Step: c.number(step), Subject: projection + " " + aggregate, Message: message, Differences: differences})
+	}
+	named := map[string]map[string]bool{}
+	for _, e := range s.Expect {
+		if named[e.Projection] == nil {
+			named[e.Projection] = map[string]bool{}
+		}
+		named[e.Projection][e.AggregateID] = true
+		document := got.document(e.Projection, e.AggregateID)
+		switch none := document.Type == 0; {
+		case e.Document.Type == bson.TypeNull && none:
+		case e.Document.Type == bson.TypeNull:
+			fail(e.Line, e.Projection, e.AggregateID, "expected no document, got "+show(shown(document, bson.RawValue{})), nil)
+		case none:
+			fail(e.Line, e.Projection, e.AggregateID, c.whyNone(e, got), nil)
+		default:
+			if d := differences("", e.Document, shown(document, e.Document), how); len(d) > 0 {
+				fail(e.Line, e.Projection, e.AggregateID, "", d)
+			}
+		}
+	}
+	if s.Exact {
+		for projection, aggregates := range named {
+			for _, aggregate := range slices.Sorted(maps.Keys(got.Documents[projection])) {
+				if !aggregates[aggregate] {
+					fail(s.Line, projection, aggregate, "expected no document (exact), got "+show(shown(got.document(projection, aggregate), bson.RawValue{})), nil)
+				}
+			}
+		}
+	}
+	for _, p := range s.Parked {
+		found := got.parked(p.Projection, p.AggregateID)
+		if found == nil {
+			fail(p.Line, p.Projection, p.AggregateID, "expected to be parked, and is not", nil)
+			continue
+		}
+		var d []Difference
+		if p.EventID != 0 && p.EventID != found.EventID {
+			d = append(d, Difference{"parked at eventId", fmt.Sprint(p.EventID), fmt.Sprint(found.EventID)})
+		}
+		if p.Reason != "" && p.Reason != found.Reason {
+			d = append(d, Difference{"parked for reason", p.Reason, fmt.Sprintf("%s: %s", found.Reason, found.Error)})
+		}
+		if !strings.Contains(found.Error, p.Error) {
+			d = append(d, Difference{"parked with error", "…" + p.Error + "…", found.Error})
+		}
+		if len(d) > 0 {
+			fail(p.Line, p.Projection, p.AggregateID, "", d)
+		}
+	}
+	for _, p := range got.Parked {
+		expected := slices.ContainsFunc(s.Parked, func(e ExpectedParked) bool { return e.Projection == p.Projection && e.AggregateID == p.AggregateID })
+		if !expected {
+			fail(c.lineOf(step, p), p.Projection, p.AggregateID, fmt.Sprintf("parked at event %d (%s): %s", p.EventID, p.Reason, p.Error), nil)
+		}
+	}
+	return failures
+}
+
+// shown is a document without the engine's fields that the expected document does not
+// name.
+func shown(document, want bson.RawValue) bson.RawValue {
+	fields, _ := fieldsOf(document)
+	wanted, _ := fieldsOf(want)
+	d := bson.D{}
+	for _, f := range fields {
+		if engine := f.name == fieldID || f.name == fieldLastEventID; !engine || find(wanted, f.name).Type != 0 {
+			d = append(d, bson.E{Key: f.name, Value: f.value})
+		}
+	}
+	return valueOf(d)
+}
+
+const fieldLastEventID = "lastEventId"
+
+// whyNone says what there is instead of a document.
+func (c *Case) whyNone(e Expected, got State) string {
+	if p := got.parked(e.Projection, e.AggregateID); p != nil {
+		return "expected a document, got nothing, because the aggregate is parked"
+	}
+	ids := slices.Sorted(maps.Keys(got.Documents[e.Projection]))
+	if len(ids) == 0 {
+		return "expected a document, got nothing"
+	}
+	return fmt.Sprintf("expected a document, got nothing; there are documents of %s", strings.Join(ids, ", "))
+}
+
+// lineOf is the line of the event that an aggregate is parked at; that of the step if it is
+// not in the case.
+func (c *Case) lineOf(step int, p Parked) int {
+	for _, s := range c.Steps {
+		for _, ev := range s.Given {
+			if ev.AggregateID == p.AggregateID && ev.EventID == p.EventID {
+				return ev.Line
+			}
+		}
+	}
+	return c.Steps[step].Line
+}
+
+// compare holds the state after a step of another run against the one as given.
+func (c *Case) compare(step int, name string, given, other State) (failures []Failure) {
+	fail := func(projection, aggregate string, d []Difference) {
+		failures = append(failures, Failure{
+			Line: c.Steps[step].Line, Run: name, Step: c.number(step), Subject: projection + " " + aggregate,
+			Differences: d, ToGiven: true,
+		})
+	}
+	for _, projection := range keysOf(given.Documents, other.Documents) {
+		for _, aggregate := range keysOf(given.Documents[projection], other.Documents[projection]) {
+			if d := differences("", given.document(projection, aggregate), other.document(projection, aggregate), alike); len(d) > 0 {
+				fail(projection, aggregate, d)
+			}
+		}
+	}
+	for _, p := range given.Parked {
+		if d := parkedDifference(&p, other.parked(p.Projection, p.AggregateID)); d != nil {
+			fail(p.Projection, p.AggregateID, d)
+		}
+	}
+	for _, p := range other.Parked {
+		if given.parked(p.Projection, p.AggregateID) == nil {
+			fail(p.Projection, p.AggregateID, parkedDifference(nil, &p))
+		}
+	}
+	return failures
+}
+
+func parkedDifference(want, got *Parked) []Difference {
+	text := func(p *Parked) string {
+		if p == nil {
+			return "not parked"
+		}
+		return fmt.Sprintf("at event %d (%s)", p.EventID, p.Reason)
+	}
+	if w, g := text(want), text(got); w != g {
+		return []Difference{{"parked", w, g}}
+	}
+	return nil
+}
+
+// keysOf gives the keys of two maps in order.
+func keysOf[V any](a, b map[string]V) []string {
+	all := map[string]bool{}
+	for key := range a {
+		all[key] = true
+	}
+	for key := range b {
+		all[key] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}

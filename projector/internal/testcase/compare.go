@@ -1,0 +1,208 @@
+package testcase
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Difference is a value that is not as expected.
+type Difference struct {
+	// Path leads to the value: lines[2].sku. It is empty for the whole document.
+	Path          string
+	Expected, Got string
+}
+
+// mode is how values are compared.
+type mode uint8
+
+const (
+	// subset allows more fields than expected, and compares numbers by value.
+	subset mode = iota
+	// exact allows no more fields, and compares numbers by value.
+	exact
+	// alike wants the same fields with the same types.
+	alike
+)
+
+const nothing = "nothing"
+
+// differences compares values. A value whose Type is 0 is absent. The order of fields does
+// not matter.
+func differences(path string, want, got bson.RawValue, how mode) []Difference {
+	wantFields, wantDocument := fieldsOf(want)
+	gotFields, gotDocument := fieldsOf(got)
+	if wantDocument && gotDocument {
+		return documentDifferences(path, wantFields, gotFields, how)
+	}
+	wantArray, isArray := arrayOf(want)
+	if gotArray, ok := arrayOf(got); ok && isArray {
+		return arrayDifferences(path, wantArray, gotArray, how)
+	}
+	if equal(want, got, how) {
+		return nil
+	}
+	d := Difference{Path: path, Expected: show(want), Got: show(got)}
+	bothThere, bothNumbers := want.Type != 0 && got.Type != 0, isNumber(want) && isNumber(got)
+	if how == alike && d.Expected == d.Got || bothThere && want.Type != got.Type && !bothNumbers {
+		d.Expected += " (" + typeName(want) + ")"
+		d.Got += " (" + typeName(got) + ")"
+	}
+	return []Difference{d}
+}
+
+// field is a field of a document.
+type field struct {
+	name  string
+	value bson.RawValue
+}
+
+func fieldsOf(v bson.RawValue) ([]field, bool) {
+	if v.Type != bson.TypeEmbeddedDocument {
+		return nil, false
+	}
+	elements, err := v.Document().Elements()
+	if err != nil {
+		return nil, false
+	}
+	fields := make([]field, len(elements))
+	for i, e := range elements {
+		fields[i] = field{e.Key(), e.Value()}
+	}
+	return fields, true
+}
+
+func arrayOf(v bson.RawValue) ([]bson.RawValue, bool) {
+	array, ok := v.ArrayOK()
+	if !ok {
+		return nil, false
+	}
+	values, err := array.Values()
+	return values, err == nil
+}
+
+func find(fields []field, name string) bson.RawValue {
+	for _, f := range fields {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return bson.RawValue{}
+}
+
+func documentDifferences(path string, want, got []field, how mode) (found []Difference) {
+	for _, f := range want {
+		found = append(found, differences(join(path, f.name), f.value, find(got, f.name), how)...)
+	}
+	if how == subset {
+		return found
+	}
+	for _, f := range got {
+		if find(want, f.name).Type == 0 {
+			found = append(found, Difference{Path: join(path, f.name), Expected: nothing, Got: show(f.value)})
+		}
+	}
+	return found
+}
+
+func arrayDifferences(path string, want, got []bson.RawValue, how mode) (found []Difference) {
+	for i := range max(len(want), len(got)) {
+		var w, g bson.RawValue
+		if i < len(want) {
+			w = want[i]
+		}
+		if i < len(got) {
+			g = got[i]
+		}
+		found = append(found, differences(fmt.Sprintf("%s[%d]", path, i), w, g, how)...)
+	}
+	return found
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func isNumber(v bson.RawValue) bool {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeDecimal128:
+		return true
+	}
+	return false
+}
+
+// equal compares an expected value with a found one.
+func equal(a, b bson.RawValue, how mode) bool {
+	if how != alike && isNumber(a) && isNumber(b) {
+		x, y := numberText(a), numberText(b)
+		if x == y {
+			return true
+		}
+		p, ok := new(big.Rat).SetString(x)
+		q, also := new(big.Rat).SetString(y)
+		return ok && also && p.Cmp(q) == 0
+	}
+	if how != alike && a.Type == bson.TypeNull && b.Type == 0 {
+		// To an expression, a field that is absent is null, too.
+		return true
+	}
+	return a.Equal(b)
+}
+
+// numberText is a number as text; a double is its shortest one.
+func numberText(v bson.RawValue) string {
+	switch v.Type {
+	case bson.TypeDouble:
+		f := v.Double()
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Sprint(f)
+		}
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	case bson.TypeDecimal128:
+		return v.Decimal128().String()
+	}
+	return strconv.FormatInt(v.AsInt64(), 10)
+}
+
+// show writes a value as people read it.
+func show(v bson.RawValue) string {
+	switch v.Type {
+	case 0:
+		return nothing
+	case bson.TypeDateTime:
+		return v.Time().UTC().Format("2006-01-02T15:04:05.999Z07:00")
+	case bson.TypeObjectID:
+		return v.ObjectID().Hex()
+	case bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeDecimal128:
+		return numberText(v)
+	}
+	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
+	if err != nil {
+		return v.String()
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(string(text), `{"v":`), "}")
+}
+
+// typeName is the name of a value's type.
+func typeName(v bson.RawValue) string {
+	switch v.Type {
+	case bson.TypeDateTime:
+		return "date"
+	case bson.TypeInt32:
+		return "int"
+	case bson.TypeInt64:
+		return "long"
+	case bson.TypeDecimal128:
+		return "decimal"
+	case bson.TypeEmbeddedDocument:
+		return "document"
+	}
+	return v.Type.String()
+}

@@ -1,0 +1,252 @@
+package testcase
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The keys of a test file, of its cases, of a case's steps, of events and of parked
+// aggregates. The schema is made of them.
+var (
+	fileKeys   = []string{"projections", "sequence", "tests"}
+	caseKeys   = []string{"name", "aggregateId", "aggregateType", "steps", "given", "expect", "expectParked", "exact"}
+	stepKeys   = []string{"given", "expect", "expectParked", "exact"}
+	eventKeys  = []string{"eventType", "aggregateId", "aggregateType", "eventId", "timestamp", "payload", "metadata"}
+	parkedKeys = []string{"eventId", "reason", "error"}
+)
+
+// sequences are the values of the key sequence.
+var sequences = []string{"strict", "increasing"}
+
+// File is a file of cases.
+type File struct {
+	Path string
+	// Projections are the files and folders of the projections under test, as seen from the
+	// working directory.
+	Projections []string
+	// Increasing is whether event ids only increase, instead of being 1, 2, 3 and so on.
+	Increasing bool
+	Cases      []*Case
+	// Problems are what is wrong with the file.
+	Problems []Problem
+	lines    []string
+}
+
+// Case is one test.
+type Case struct {
+	Name  string
+	File  *File
+	Line  int
+	Steps []Step
+}
+
+// Step is some events and what they lead to.
+type Step struct {
+	Line   int
+	Given  []Event
+	Expect []Expected
+	// Parked are the aggregates that are to be parked after the step: these and no others.
+	Parked []ExpectedParked
+	// Exact is whether documents have no other fields than the expected ones, and the
+	// expected projections no other documents.
+	Exact bool
+}
+
+// maxFile bounds a test file.
+const maxFile = 8 << 20
+
+// Read reads a test file. What is wrong with it is in its Problems.
+func Read(path string) *File {
+	f := &File{Path: path}
+	data, err := os.ReadFile(path)
+	switch {
+	case err != nil:
+		f.problem(nil, "", "read the file: %v", reasonOf(err))
+	case len(data) > maxFile:
+		f.problem(nil, "", "the file has %d bytes, more than the %d of any set of tests", len(data), maxFile)
+	default:
+		f.parse(data)
+	}
+	return f
+}
+
+// Parse is [Read] of a file's content.
+func Parse(path string, data []byte) *File {
+	f := &File{Path: path}
+	f.parse(data)
+	return f
+}
+
+// reasonOf leaves the path out of a file system's error: the problem names it.
+func reasonOf(err error) error {
+	if inner, ok := errors.AsType[*os.PathError](err); ok {
+		return inner.Err
+	}
+	return err
+}
+
+func (f *File) problem(node *yaml.Node, name, format string, args ...any) {
+	p := Problem{File: f.Path, Case: name, Message: fmt.Sprintf(format, args...)}
+	if node != nil {
+		p.Line, p.Column = node.Line, node.Column
+		if at := node.Line - 1; at >= 0 && at < len(f.lines) {
+			p.Source = f.lines[at]
+		}
+	}
+	f.Problems = append(f.Problems, p)
+	sortProblems(f.Problems)
+}
+
+// yamlLine finds the line in an error of the YAML parser.
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+func (f *File) parse(data []byte) {
+	f.lines = strings.Split(string(data), "\n")
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var document yaml.Node
+	err := decoder.Decode(&document)
+	switch {
+	case errors.Is(err, io.EOF):
+		f.problem(nil, "", "the file has no tests: it starts with tests:")
+		return
+	case err != nil:
+		node := &yaml.Node{Column: 1}
+		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
+			node.Line, _ = strconv.Atoi(m[1])
+		}
+		f.problem(node, "", "not YAML: %s", yamlLine.ReplaceAllString(err.Error(), ""))
+		return
+	}
+	keys := f.mapping(document.Content[0], "", "a test file", fileKeys)
+	if keys == nil {
+		return
+	}
+	f.projections(keys["projections"])
+	if node := keys["sequence"]; node != nil {
+		if !slices.Contains(sequences, node.Value) {
+			f.problem(node, "", "sequence is %s: use %s", node.Value, strings.Join(sequences, " or "))
+		}
+		f.Increasing = node.Value == "increasing"
+	}
+	tests := keys["tests"]
+	if tests == nil || tests.Kind != yaml.SequenceNode || len(tests.Content) == 0 {
+		f.problem(document.Content[0], "", "tests is a list of cases: each starts with a dash and has a name")
+		return
+	}
+	names := map[string]int{}
+	for _, node := range tests.Content {
+		c := f.testCase(resolve(node))
+		if c == nil {
+			continue
+		}
+		if line, taken := names[c.Name]; taken {
+			f.problem(node, c.Name, "the name is taken by the case in line %d", line)
+		}
+		names[c.Name] = c.Line
+		f.Cases = append(f.Cases, c)
+	}
+}
+
+// projections reads which projections are tested; those of the file's folder by default.
+func (f *File) projections(node *yaml.Node) {
+	folder := filepath.Dir(f.Path)
+	if node == nil {
+		f.Projections = []string{folder}
+		return
+	}
+	nodes := []*yaml.Node{node}
+	if node.Kind == yaml.SequenceNode {
+		nodes = node.Content
+	}
+	for _, n := range nodes {
+		n = resolve(n)
+		if n.Kind != yaml.ScalarNode || n.Value == "" || n.Tag == "!!null" {
+			f.problem(n, "", "projections is a file or folder, or a list of them, as seen from this file")
+			continue
+		}
+		path := n.Value
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(folder, path)
+		}
+		f.Projections = append(f.Projections, path)
+	}
+}
+
+// mapping gives the values of a mapping by key; nil if it is none. What is wrong is
+// reported. known are the keys that it may have; with nil, it may have any, and what says
+// all about it.
+func (f *File) mapping(node *yaml.Node, name, what string, known []string) map[string]*yaml.Node {
+	if node.Kind != yaml.MappingNode {
+		if known != nil {
+			what += " is a mapping with " + strings.Join(known, ", ")
+		}
+		f.problem(node, name, "%s", what)
+		return nil
+	}
+	found := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], resolve(node.Content[i+1])
+		switch {
+		case found[key.Value] != nil:
+			f.problem(key, name, "%s is there twice", key.Value)
+		case known != nil && !slices.Contains(known, key.Value):
+			f.problem(key, name, "unknown key %s; %s has %s", key.Value, what, strings.Join(known, ", "))
+		default:
+			found[key.Value] = value
+		}
+	}
+	return found
+}
+
+// resolve follows an alias to what it stands for.
+func resolve(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+func (f *File) testCase(node *yaml.Node) *Case {
+	keys := f.mapping(node, "", "a case", caseKeys)
+	if keys == nil {
+		return nil
+	}
+	c := &Case{File: f, Line: node.Line}
+	if name := keys["name"]; name == nil || name.Kind != yaml.ScalarNode || name.Value == "" {
+		f.problem(node, "", "the case has no name: say in a sentence what it shows")
+	} else {
+		c.Name, c.Line = name.Value, name.Line
+	}
+	r := &caseReader{File: f, name: c.Name, defaults: keys, last: map[string]int64{}, types: map[string]*yaml.Node{}}
+	steps := keys["steps"]
+	if steps == nil {
+		c.Steps = []Step{r.step(node, keys)}
+		return c
+	}
+	for _, key := range stepKeys {
+		if keys[key] != nil {
+			f.problem(keys[key], c.Name, "a case has %s, or steps that each have it", key)
+		}
+	}
+	if steps.Kind != yaml.SequenceNode || len(steps.Content) == 0 {
+		f.problem(steps, c.Name, "steps is a list: each has %s", strings.Join(stepKeys, ", "))
+		return c
+	}
+	for _, n := range steps.Content {
+		n = resolve(n)
+		if k := f.mapping(n, c.Name, "a step", stepKeys); k != nil {
+			c.Steps = append(c.Steps, r.step(n, k))
+		}
+	}
+	return c
+}

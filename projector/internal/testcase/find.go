@@ -1,0 +1,75 @@
+package testcase
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// suffixes are how the names of test files end.
+var suffixes = []string{"_test.yaml", "_test.yml"}
+
+// IsTest reports whether a path is that of a test file.
+func IsTest(path string) bool {
+	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(path, s) })
+}
+
+// recursive is how a path ends that means a folder and all folders below it. Some keyboards
+// make one character of the three dots.
+var recursive = []string{"...", "…"}
+
+// Find gives the test files that paths mean: a file is itself, a folder its *_test.yaml and
+// *_test.yml, and a folder with /... the folders below it too, except for those whose names
+// begin with a dot or an underscore. It is an error if a path means none.
+func Find(paths []string) ([]string, error) {
+	var found []string
+	for _, path := range paths {
+		files, err := findAt(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(files) == 0 {
+			return nil, fmt.Errorf("%s: there is no *_test.yaml", path)
+		}
+		for _, file := range files {
+			if !slices.Contains(found, file) {
+				found = append(found, file)
+			}
+		}
+	}
+	return found, nil
+}
+
+func findAt(path string) ([]string, error) {
+	root, deep := path, false
+	for _, dots := range recursive {
+		if folder, ok := strings.CutSuffix(path, dots); ok && (folder == "" || strings.HasSuffix(folder, "/")) {
+			root, deep = filepath.Clean(folder+"."), true
+		}
+	}
+	info, err := os.Stat(root)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, reasonOf(err))
+	}
+	if !info.IsDir() {
+		return []string{root}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !entry.IsDir():
+			if IsTest(at) && !strings.HasPrefix(entry.Name(), ".") {
+				files = append(files, at)
+			}
+		case at != root && (!deep || strings.HasPrefix(entry.Name(), ".") || strings.HasPrefix(entry.Name(), "_")):
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return files, err
+}

@@ -1,0 +1,47 @@
+package testcase
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Problem is one thing wrong with a test file.
+type Problem struct {
+	File string
+	// Line and Column start at 1; 0 if the whole file is meant.
+	Line, Column int
+	// Case is the name of the case; empty if none is concerned.
+	Case    string
+	Message string
+	// Source is the text of the line.
+	Source string
+}
+
+// String is the problem with its place, and below it the line with a mark.
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+	}
+	b.WriteString(": ")
+	if p.Case != "" {
+		b.WriteString("case " + p.Case + ": ")
+	}
+	b.WriteString(p.Message)
+	if p.Source != "" {
+		trimmed := strings.TrimLeft(p.Source, " \t")
+		caret := p.Column - 1 - (utf8.RuneCountInString(p.Source) - utf8.RuneCountInString(trimmed))
+		fmt.Fprintf(&b, "\n    %s\n    %s^", trimmed, strings.Repeat(" ", max(caret, 0)))
+	}
+	return b.String()
+}
+
+func sortProblems(problems []Problem) {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}

@@ -1,0 +1,226 @@
+package testcase
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+)
+
+// Runner runs cases.
+type Runner struct {
+	// Start makes a pipeline with empty stores.
+	Start func() (Pipeline, error)
+	// Projections are those under test, for hints.
+	Projections []Projection
+	// Seed decides how events are split into batches.
+	Seed uint64
+}
+
+// Result is what became of a case. It has passed if there are no failures.
+type Result struct {
+	Case     *Case
+	Failures []Failure
+	// Notes may explain the failures.
+	Notes    []string
+	Duration time.Duration
+}
+
+// Failure is one expectation of a case that does not hold.
+type Failure struct {
+	// Line is that of what was expected, or of the step.
+	Line int
+	// Run says in which run; empty as given.
+	Run string
+	// Step is the number of the step, from 1; 0 if the case has only one.
+	Step int
+	// Subject is the projection and the aggregate; empty if the failure is of the whole run.
+	Subject string
+	// Message says what is wrong. It is empty if Differences do.
+	Message     string
+	Differences []Difference
+	// Mode is whether the differences are to another run instead of to what is expected.
+	ToGiven bool
+}
+
+// splits is how many random ways to split the events of a case are tried.
+const splits = 3
+
+// run is a way in which events reach a projector.
+type run struct {
+	name string
+	play func(ctx context.Context, r *Runner, c *Case) ([]State, error)
+}
+
+// Run runs a case as given and, if it passes, in every other way. The error is ctx's
+// cause.
+func (r *Runner) Run(ctx context.Context, c *Case) (Result, error) {
+	begin := time.Now()
+	result := Result{Case: c}
+	given, err := r.asGiven(ctx, c)
+	if err != nil {
+		result.Failures = append(result.Failures, Failure{Line: c.Line, Message: err.Error()})
+	} else {
+		for i := range c.Steps {
+			result.Failures = append(result.Failures, c.check(i, given[i])...)
+		}
+	}
+	if len(result.Failures) == 0 {
+		for _, other := range r.others() {
+			states, err := other.play(ctx, r, c)
+			if err != nil {
+				result.Failures = append(result.Failures, Failure{Line: c.Line, Run: other.name, Message: err.Error()})
+				continue
+			}
+			for i := range c.Steps {
+				result.Failures = append(result.Failures, c.compare(i, other.name, given[i], states[i])...)
+			}
+		}
+	}
+	if len(result.Failures) > 0 {
+		result.Notes = c.unhandled(r.Projections)
+	}
+	result.Duration = time.Since(begin)
+	return result, context.Cause(ctx)
+}
+
+// others are all runs but the first.
+func (r *Runner) others() []run {
+	runs := []run{
+		{"with each event delivered again", func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.redelivered(ctx, c) }},
+		{"with a crash after every write", func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.crashes(ctx, c) }},
+		{"rebuilt from the event store", func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.rebuilt(ctx, c) }},
+	}
+	for i := range splits {
+		runs = append(runs, run{
+			fmt.Sprintf("in other batches (--seed %d)", r.Seed),
+			func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.batches(ctx, c, uint64(i)) },
+		})
+	}
+	return runs
+}
+
+// asGiven delivers each step's events in one batch.
+func (r *Runner) asGiven(ctx context.Context, c *Case) ([]State, error) {
+	return r.play(ctx, c, func(ctx context.Context, p Pipeline, _ Step, from, to int) error {
+		return p.Deliver(ctx, numbers(from, to))
+	})
+}
+
+// redelivered delivers each event twice, and then all events of the case so far.
+func (r *Runner) redelivered(ctx context.Context, c *Case) ([]State, error) {
+	return r.play(ctx, c, func(ctx context.Context, p Pipeline, _ Step, from, to int) error {
+		for i := from; i < to; i++ {
+			for range 2 {
+				if err := p.Deliver(ctx, []int{i}); err != nil {
+					return err
+				}
+			}
+		}
+		return p.Deliver(ctx, numbers(0, to))
+	})
+}
+
+// crashes delivers each step's events to a projector that ends after every write.
+func (r *Runner) crashes(ctx context.Context, c *Case) ([]State, error) {
+	return r.play(ctx, c, func(ctx context.Context, p Pipeline, _ Step, from, to int) error {
+		p.CrashAfterWrites()
+		return p.Deliver(ctx, numbers(from, to))
+	})
+}
+
+// batches delivers the events in batches of random sizes. The events of several aggregates
+// are mixed at random, those of one stay in order.
+func (r *Runner) batches(ctx context.Context, c *Case, try uint64) ([]State, error) {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(c.Name))
+	random := rand.New(rand.NewPCG(r.Seed, name.Sum64()+try))
+	return r.play(ctx, c, func(ctx context.Context, p Pipeline, s Step, from, _ int) error {
+		events := mixed(random, s.Given, from)
+		for len(events) > 0 {
+			n := 1 + random.IntN(len(events))
+			if err := p.Deliver(ctx, events[:n]); err != nil {
+				return err
+			}
+			events = events[n:]
+		}
+		return nil
+	})
+}
+
+// mixed gives the numbers of events in a random order that keeps that of each aggregate.
+func mixed(random *rand.Rand, given []Event, from int) []int {
+	queues := map[string][]int{}
+	slots := make([]string, len(given))
+	for i := range given {
+		id := given[i].AggregateID
+		queues[id] = append(queues[id], from+i)
+		slots[i] = id
+	}
+	random.Shuffle(len(slots), func(i, j int) { slots[i], slots[j] = slots[j], slots[i] })
+	order := make([]int, len(slots))
+	for i, id := range slots {
+		order[i], queues[id] = queues[id][0], queues[id][1:]
+	}
+	return order
+}
+
+// play takes a pipeline through the steps and gives its state after each.
+func (r *Runner) play(ctx context.Context, c *Case, deliver func(ctx context.Context, p Pipeline, s Step, from, to int) error) ([]State, error) {
+	p, err := r.Start()
+	if err != nil {
+		return nil, err
+	}
+	states := make([]State, len(c.Steps))
+	n := 0
+	for i, s := range c.Steps {
+		if err := appendAll(p, s.Given); err != nil {
+			return nil, err
+		}
+		if err := deliver(ctx, p, s, n, n+len(s.Given)); err != nil {
+			return nil, err
+		}
+		n += len(s.Given)
+		states[i] = p.State()
+	}
+	return states, nil
+}
+
+// rebuilt folds the events up to each step from the event store.
+func (r *Runner) rebuilt(ctx context.Context, c *Case) ([]State, error) {
+	states := make([]State, len(c.Steps))
+	for i := range c.Steps {
+		p, err := r.Start()
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range c.Steps[:i+1] {
+			if err := appendAll(p, s.Given); err != nil {
+				return nil, err
+			}
+		}
+		if err := p.Rebuild(ctx); err != nil {
+			return nil, err
+		}
+		states[i] = p.State()
+	}
+	return states, nil
+}
+
+func appendAll(p Pipeline, events []Event) error {
+	for i := range events {
+		if err := p.Append(events[i].Document()); err != nil {
+			return fmt.Errorf("line %d: %w", events[i].Line, err)
+		}
+	}
+	return nil
+}
+
+func numbers(from, to int) []int {
+	n := make([]int, 0, to-from)
+	for i := from; i < to; i++ {
+		n = append(n, i)
+	}
+	return n
+}

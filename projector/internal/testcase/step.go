@@ -1,0 +1,243 @@
+package testcase
+
+import (
+	"strconv"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.yaml.in/yaml/v3"
+)
+
+// Event is a given event.
+type Event struct {
+	Line, Column int
+	// AggregateID is the canonical text.
+	AggregateID   string
+	AggregateType string
+	EventID       int64
+	EventType     string
+
+	rawAggregateID    bson.RawValue
+	timestamp         bson.RawValue
+	payload, metadata bson.RawValue
+}
+
+// Expected is the document that is expected of an aggregate.
+type Expected struct {
+	Line, Column            int
+	Projection, AggregateID string
+	// Document is the expected document; its Type is null if there is to be none.
+	Document bson.RawValue
+}
+
+// ExpectedParked is an aggregate that is expected to be parked.
+type ExpectedParked struct {
+	Line, Column            int
+	Projection, AggregateID string
+	// EventID is 0, and Reason and Error are empty, if any will do. Error is a part of the
+	// text.
+	EventID       int64
+	Reason, Error string
+}
+
+// caseReader reads the steps of one case.
+type caseReader struct {
+	*File
+	name string
+	// defaults are the keys of the case.
+	defaults map[string]*yaml.Node
+	// events counts the events so far.
+	events int
+	// aggregate is that of the event before.
+	aggregate *yaml.Node
+	// last are the ids of the aggregates' last events, and types what they said they are.
+	last  map[string]int64
+	types map[string]*yaml.Node
+}
+
+// firstTimestamp is when the first event of a case happens. Each further one follows a
+// second later.
+var firstTimestamp = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (r *caseReader) step(node *yaml.Node, keys map[string]*yaml.Node) Step {
+	s := Step{Line: node.Line}
+	if given := keys["given"]; given != nil {
+		if given.Kind != yaml.SequenceNode {
+			r.problem(given, r.name, "given is a list of events: each starts with a dash and has an eventType")
+			given = &yaml.Node{}
+		}
+		for _, n := range given.Content {
+			if ev, ok := r.event(resolve(n)); ok {
+				s.Given = append(s.Given, ev)
+			}
+		}
+	}
+	if keys["expect"] == nil && keys["expectParked"] == nil {
+		r.problem(node, r.name, "nothing is expected: add expect with documents, or expectParked")
+	}
+	if expect := keys["expect"]; expect != nil {
+		s.Expect = r.expected(expect)
+	}
+	if parked := keys["expectParked"]; parked != nil {
+		s.Parked = r.parked(parked)
+	}
+	if exact := keys["exact"]; exact != nil {
+		if exact.Tag != "!!bool" {
+			r.problem(exact, r.name, "exact is true or false")
+		}
+		s.Exact = exact.Value == "true"
+	}
+	return s
+}
+
+func (r *caseReader) event(node *yaml.Node) (Event, bool) {
+	keys := r.mapping(node, r.name, "an event", eventKeys)
+	if keys == nil {
+		return Event{}, false
+	}
+	ev := Event{Line: node.Line, Column: node.Column}
+	ev.EventType = r.text(keys["eventType"])
+	if ev.EventType == "" {
+		r.problem(node, r.name, "the event has no eventType")
+	}
+	for _, n := range []*yaml.Node{keys["aggregateId"], r.aggregate, r.defaults["aggregateId"]} {
+		if n != nil {
+			r.aggregate = n
+			break
+		}
+	}
+	if r.aggregate == nil {
+		r.problem(node, r.name, "the event has no aggregateId, and neither has an event before it or the case")
+		return ev, false
+	}
+	var ok bool
+	if ev.AggregateID, ev.rawAggregateID, ok = r.aggregateID(r.aggregate); !ok {
+		return ev, false
+	}
+	if n := keys["aggregateType"]; n != nil {
+		r.types[ev.AggregateID] = n
+	} else if r.types[ev.AggregateID] == nil {
+		r.types[ev.AggregateID] = r.defaults["aggregateType"]
+	}
+	ev.AggregateType = r.text(r.types[ev.AggregateID])
+	ev.EventID = r.eventID(keys["eventId"], ev.AggregateID)
+	ev.timestamp = valueOf(firstTimestamp.Add(time.Duration(r.events) * time.Second))
+	if n := keys["timestamp"]; n != nil {
+		ev.timestamp = r.value(n)
+		if ev.timestamp.Type != bson.TypeDateTime {
+			r.problem(n, r.name, "timestamp is a time such as 2026-01-31T12:00:00Z, without quotes")
+		}
+	}
+	r.events++
+	if n := keys["payload"]; n != nil {
+		ev.payload = r.value(n)
+	}
+	if n := keys["metadata"]; n != nil {
+		ev.metadata = r.value(n)
+	}
+	return ev, true
+}
+
+// text reads a plain text; empty if there is none.
+func (r *caseReader) text(node *yaml.Node) string {
+	if node == nil {
+		return ""
+	}
+	if node.Kind != yaml.ScalarNode || node.Tag == "!!null" {
+		r.problem(node, r.name, "this takes a text")
+		return ""
+	}
+	return node.Value
+}
+
+// eventID reads an event id; the one after the aggregate's last by default.
+func (r *caseReader) eventID(node *yaml.Node, aggregate string) int64 {
+	next := r.last[aggregate] + 1
+	if node != nil {
+		id, err := strconv.ParseInt(node.Value, 10, 64)
+		switch {
+		case err != nil || id < 1:
+			r.problem(node, r.name, "eventId is a positive integer")
+		case !r.Increasing && id != next:
+			r.problem(node, r.name, "eventId is %d, and the next one of aggregate %s is %d: leave it out, or say sequence: increasing at the top of the file", id, aggregate, next)
+		case id < next:
+			r.problem(node, r.name, "eventId is %d, and the aggregate %s has event %d already", id, aggregate, next-1)
+		default:
+			next = id
+		}
+	}
+	r.last[aggregate] = next
+	return next
+}
+
+// aggregateID reads an id in one of the types of the event contract.
+func (r *caseReader) aggregateID(node *yaml.Node) (string, bson.RawValue, bool) {
+	v := r.value(node)
+	document, err := bson.Marshal(bson.D{
+		{Key: "aggregateId", Value: v}, {Key: "eventId", Value: int64(1)}, {Key: "eventType", Value: "E"},
+	})
+	if err == nil {
+		var id string
+		if id, err = canonicalID(document); err == nil {
+			return id, v, true
+		}
+	}
+	r.problem(node, r.name, "read aggregateId: %v", err)
+	return "", v, false
+}
+
+// expected reads documents by projection and aggregate.
+func (r *caseReader) expected(node *yaml.Node) (found []Expected) {
+	r.eachUnit(node, "expect", func(projection string, aggregate, value *yaml.Node) {
+		v := r.value(value)
+		if v.Type != bson.TypeEmbeddedDocument && v.Type != bson.TypeNull {
+			r.problem(value, r.name, "a document is a mapping of fields to values, or null for none")
+			return
+		}
+		found = append(found, Expected{Line: aggregate.Line, Column: aggregate.Column, Projection: projection, AggregateID: aggregate.Value, Document: v})
+	})
+	return found
+}
+
+// parked reads parked aggregates by projection and aggregate.
+func (r *caseReader) parked(node *yaml.Node) (found []ExpectedParked) {
+	r.eachUnit(node, "expectParked", func(projection string, aggregate, value *yaml.Node) {
+		keys := r.mapping(value, r.name, "a parked aggregate", parkedKeys)
+		p := ExpectedParked{
+			Line: aggregate.Line, Column: aggregate.Column, Projection: projection, AggregateID: aggregate.Value,
+			Reason: r.text(keys["reason"]), Error: r.text(keys["error"]),
+		}
+		if n := keys["eventId"]; n != nil {
+			id, err := strconv.ParseInt(n.Value, 10, 64)
+			if err != nil || id < 1 {
+				r.problem(n, r.name, "eventId is a positive integer: the event that parks the aggregate")
+			}
+			p.EventID = id
+		}
+		found = append(found, p)
+	})
+	return found
+}
+
+// eachUnit yields the entries of a mapping of projections to mappings of aggregates.
+func (r *caseReader) eachUnit(node *yaml.Node, key string, yield func(projection string, aggregate, value *yaml.Node)) {
+	for projection, aggregates := range r.pairs(node, key+" is a mapping of projections to aggregates") {
+		for aggregate, value := range r.pairs(aggregates, key+" has aggregates by their ids below each projection") {
+			yield(projection.Value, aggregate, value)
+		}
+	}
+}
+
+// pairs yields the keys and values of a mapping, in order.
+func (r *caseReader) pairs(node *yaml.Node, what string) func(yield func(key, value *yaml.Node) bool) {
+	if r.mapping(node, r.name, what, nil) == nil {
+		return func(func(key, value *yaml.Node) bool) {}
+	}
+	return func(yield func(key, value *yaml.Node) bool) {
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if !yield(node.Content[i], resolve(node.Content[i+1])) {
+				return
+			}
+		}
+	}
+}

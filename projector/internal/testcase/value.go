@@ -1,0 +1,148 @@
+package testcase
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// maxDepth bounds how deep a value nests: an alias in YAML can refer to a value that holds
+// it.
+const maxDepth = 64
+
+// value reads a value: YAML's own types, and Extended JSON for those of BSON that YAML
+// does not have, such as {$oid: …}, {$numberDecimal: …} or {$date: …}.
+func (r *caseReader) value(node *yaml.Node) bson.RawValue {
+	return valueOf(r.plain(node, 0))
+}
+
+func (r *caseReader) plain(node *yaml.Node, depth int) any {
+	node = resolve(node)
+	if depth > maxDepth {
+		r.problem(node, r.name, "the value nests deeper than %d levels", maxDepth)
+		return nil
+	}
+	switch node.Kind {
+	case yaml.SequenceNode:
+		array := make(bson.A, len(node.Content))
+		for i, n := range node.Content {
+			array[i] = r.plain(n, depth+1)
+		}
+		return array
+	case yaml.MappingNode:
+		if len(node.Content) > 0 && strings.HasPrefix(node.Content[0].Value, "$") {
+			return r.extended(node)
+		}
+		d := bson.D{}
+		seen := map[string]bool{}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if seen[key.Value] {
+				r.problem(key, r.name, "%s is there twice", key.Value)
+			}
+			seen[key.Value] = true
+			d = append(d, bson.E{Key: key.Value, Value: r.plain(node.Content[i+1], depth+1)})
+		}
+		return d
+	}
+	return r.scalar(node)
+}
+
+func (r *caseReader) scalar(node *yaml.Node) any {
+	switch node.Tag {
+	case "!!null":
+		return nil
+	case "!!timestamp":
+		var at time.Time
+		if err := node.Decode(&at); err != nil {
+			r.problem(node, r.name, "read a time: %v", err)
+		}
+		return at.UTC()
+	case "!!bool":
+		return node.Value == "true" || node.Value == "True" || node.Value == "TRUE"
+	case "!!int", "!!float":
+		var n int64
+		var f float64
+		if node.Tag == "!!int" && node.Decode(&n) == nil {
+			return n
+		}
+		if strings.Trim(node.Value, "+-0123456789") == "" {
+			// YAML takes an integer that is too large for a double.
+			r.problem(node, r.name, "%s is no 64-bit integer: write {$numberDecimal: \"%s\"} for a Decimal128", node.Value, node.Value)
+		} else if err := node.Decode(&f); err != nil {
+			r.problem(node, r.name, "read a number: %v", err)
+		}
+		return f
+	}
+	return node.Value
+}
+
+// extended reads a value in Extended JSON.
+func (r *caseReader) extended(node *yaml.Node) any {
+	var plain any
+	if err := node.Decode(&plain); err != nil {
+		r.problem(node, r.name, "read Extended JSON: %v", err)
+		return nil
+	}
+	if at, ok := plain.(map[string]any)["$date"].(time.Time); ok {
+		return at.UTC()
+	}
+	text, err := json.Marshal(map[string]any{"v": plain})
+	if err == nil {
+		var d bson.D
+		if err = bson.UnmarshalExtJSON(text, false, &d); err == nil {
+			return d[0].Value
+		}
+	}
+	r.problem(node, r.name, "read Extended JSON: %v", err)
+	return nil
+}
+
+// valueOf encodes a value that is made of what BSON has.
+func valueOf(v any) bson.RawValue {
+	if v == nil {
+		return bson.RawValue{Type: bson.TypeNull}
+	}
+	kind, data, err := bson.MarshalValue(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode a value of a test file: %v", err))
+	}
+	return bson.RawValue{Type: kind, Value: data}
+}
+
+// canonicalID is the canonical text of the aggregate id of a document.
+func canonicalID(document bson.Raw) (string, error) {
+	reader, err := event.NewReader(event.DefaultFields())
+	if err != nil {
+		return "", err
+	}
+	ev, err := reader.Read(document)
+	return ev.AggregateID, err
+}
+
+// Document is the event as the event store has it.
+func (e *Event) Document() bson.Raw {
+	d := bson.D{{Key: "aggregateId", Value: e.rawAggregateID}}
+	if e.AggregateType != "" {
+		d = append(d, bson.E{Key: "aggregateType", Value: e.AggregateType})
+	}
+	d = append(d, bson.E{Key: "eventId", Value: e.EventID}, bson.E{Key: "eventType", Value: e.EventType}, bson.E{Key: "timestamp", Value: e.timestamp})
+	if e.payload.Type != 0 {
+		d = append(d, bson.E{Key: "payload", Value: e.payload})
+	}
+	if e.metadata.Type != 0 {
+		d = append(d, bson.E{Key: "metadata", Value: e.metadata})
+	}
+	raw, err := bson.Marshal(d)
+	if err != nil {
+		panic(fmt.Sprintf("encode event %s/%s: %v", e.AggregateID, strconv.FormatInt(e.EventID, 10), err))
+	}
+	return raw
+}
