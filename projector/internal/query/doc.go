@@ -27,6 +27,6 @@
 //
 // All requests of a process share one poll: it looks up every pair that anyone waits for,
 // each of them once, in groups of at most [maxLook]. So the number of queries does not
-// depend on the number of requests, and without requests there are none. The pairs that
-// are waited for are bounded; beyond the bound the answer is 503.
+// depend on the number of requests, and without requests there are none. The requests that
+// wait and their pairs are bounded; beyond the bounds the answer is 503.
 package query

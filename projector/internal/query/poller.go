@@ -13,7 +13,7 @@ import (
 // maxLook bounds the keys of one look.
 const maxLook = 1000
 
-// ErrBusy says that more pairs are waited for than the process allows.
+// ErrBusy says that more requests wait, or for more pairs, than the process allows.
 var ErrBusy = errors.New("too many requests wait; retry later")
 
 // ErrStopping says that the process ends.
@@ -24,6 +24,9 @@ type PollerOptions struct {
 	Source Source
 	// Interval is between two looks while anyone waits; default 25 ms.
 	Interval time.Duration
+	// MaxWaits bounds the requests that wait at a time; default 2,000. Each holds a
+	// connection, about 30 KiB.
+	MaxWaits int
 	// MaxPairs bounds the pairs that are waited for at a time; default 20,000.
 	MaxPairs int
 	// Logger is silent by default.
@@ -64,7 +67,7 @@ type wait struct {
 
 // NewPoller makes a poller; [Poller.Run] must run for it to answer.
 func NewPoller(o PollerOptions) *Poller {
-	o.Interval, o.MaxPairs = cmp.Or(o.Interval, 25*time.Millisecond), cmp.Or(o.MaxPairs, 20_000)
+	o.Interval, o.MaxWaits, o.MaxPairs = cmp.Or(o.Interval, 25*time.Millisecond), cmp.Or(o.MaxWaits, 2000), cmp.Or(o.MaxPairs, 20_000)
 	return &Poller{options: o, wake: make(chan struct{}, 1), waits: make(map[*wait]struct{})}
 }
 
@@ -140,7 +143,7 @@ func (p *Poller) add(w *wait) error {
 	switch {
 	case p.stopped:
 		return ErrStopping
-	case p.pairs+len(w.pairs) > p.options.MaxPairs:
+	case len(p.waits) >= p.options.MaxWaits, p.pairs+len(w.pairs) > p.options.MaxPairs:
 		return ErrBusy
 	}
 	p.waits[w] = struct{}{}

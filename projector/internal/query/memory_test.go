@@ -1,0 +1,104 @@
+package query_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/projector/internal/query"
+)
+
+// TestMemoryOfAThousandWaitsIsBounded measures what 1,000 requests cost that wait at the same
+// time, each over a connection of its own: memory and goroutines of the server and of the
+// test's connections together, and looks at the source. docs/read-your-writes.md states the
+// bounds. It is not parallel, because other tests would be measured too.
+func TestMemoryOfAThousandWaitsIsBounded(t *testing.T) {
+	const (
+		waits          = 1000
+		mostBytes      = 64 << 10 // for each wait
+		mostGoroutines = 2
+		interval       = 20 * time.Millisecond
+	)
+	s := newService(t, query.PollerOptions{Interval: interval, MaxWaits: waits})
+	server := httptest.NewServer(s.handler)
+	defer server.Close()
+	before, goroutines := memory(), runtime.NumGoroutine()
+	connections := make([]net.Conn, waits)
+	var dialer net.Dialer
+	for i := range connections {
+		connection, err := dialer.DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = connection.Close() }()
+		if _, err := fmt.Fprintf(connection, "GET /applied?projection=users&aggregateId=%d&eventId=1&timeout=1m HTTP/1.1\r\nHost: localhost\r\n\r\n", i); err != nil {
+			t.Fatal(err)
+		}
+		connections[i] = connection
+	}
+	for s.poller.Waiting() < waits {
+		if t.Context().Err() != nil {
+			t.Fatalf("%d requests wait", s.poller.Waiting())
+		}
+		runtime.Gosched()
+	}
+	s.looked()
+	begin := time.Now()
+	var looks []int
+	for len(looks) < 20 && t.Context().Err() == nil {
+		looks = append(looks, s.looked()...)
+		runtime.Gosched()
+	}
+	if took := time.Since(begin); len(looks) > int(took/interval)+1 {
+		t.Errorf("%d looks in %v, one each %v is enough", len(looks), took, interval)
+	}
+	bytes, routines := (memory()-before)/waits, float64(runtime.NumGoroutine()-goroutines)/waits
+	t.Logf("a wait costs %d bytes and %.1f goroutines", bytes, routines)
+	if bytes > mostBytes {
+		t.Errorf("a wait costs %d bytes, want at most %d", bytes, mostBytes)
+	}
+	if routines > mostGoroutines+0.1 {
+		t.Errorf("a wait costs %.1f goroutines, want at most %d", routines, mostGoroutines)
+	}
+
+	// One more than the bound is told so at once, and costs the others nothing.
+	response, err := http.Get(server.URL + "/applied?projection=users&aggregateId=more&eventId=1&timeout=1m") //nolint:noctx // The server answers at once.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "too many requests wait; retry later") || response.Header.Get("Retry-After") == "" {
+		t.Errorf("beyond the bound: %s %s, %v", response.Status, body, err)
+	}
+	for i := range waits {
+		s.set(fmt.Sprint(i), query.Standing{Watermark: 1})
+	}
+	for _, connection := range connections {
+		answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), `"applied"`) {
+			t.Fatalf("%s %s, %v", answer.Status, body, err)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// memory is what the process holds, without what the next collection frees.
+func memory() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
