@@ -461,3 +461,43 @@ func TestOverSockets(t *testing.T) {
 	must(t, err)
 	equal(t, "delivery count", e.receive(again, 1)[0].DeliveryCount, 2)
 }
+
+// TestLossesOverSockets orders losses as another process does: by regular expressions of
+// message ids.
+func TestLossesOverSockets(t *testing.T) {
+	t.Parallel()
+
+	cfg := sbemu.Default()
+	cfg.Topics[0].Subscriptions[0].DeadLetterExpired = true
+	e := socket(t, cfg)
+
+	h := httptest.NewServer(control.NewHandler(e.Server))
+	defer h.Close()
+
+	ctl := control.NewClient(h.URL, nil)
+	defer ctl.Close()
+
+	must(t, ctl.LoseMessages(e.ctx, "events", "/2$"))
+	must(t, ctl.ExpireMessages(e.ctx, "events", "/3$"))
+
+	for _, wrong := range []error{
+		ctl.LoseMessages(e.ctx, "none", ""), ctl.ExpireMessages(e.ctx, "none", ""), ctl.LoseMessages(e.ctx, "events", "("),
+	} {
+		if !errors.Is(wrong, control.ErrRefused) {
+			t.Errorf("ordered: %v", wrong)
+		}
+	}
+
+	s := e.sender(e.client(), "events")
+	e.send(s, "a", "a/1", "a/2", "a/3", "a/4")
+
+	counts, err := ctl.Counts(e.ctx, queue)
+	must(t, err)
+	equal(t, "counts", counts, sbemu.Counts{Active: 2, DeadLettered: 1})
+
+	must(t, ctl.ClearFaults(e.ctx))
+	e.send(s, "b", "b/2", "b/3")
+	counts, err = ctl.Counts(e.ctx, queue)
+	must(t, err)
+	equal(t, "counts after the end", counts, sbemu.Counts{Active: 4, DeadLettered: 1})
+}

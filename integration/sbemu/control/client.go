@@ -97,6 +97,18 @@ func (c *Client) RefuseSends(ctx context.Context, entity string, n int, conditio
 	return c.order(ctx, "/faults/refuse-sends", RefuseSends{Entity: entity, Count: n, Condition: condition}, nil)
 }
 
+// LoseMessages loses the messages that a topic or queue accepts from now on and whose ids
+// match a regular expression.
+func (c *Client) LoseMessages(ctx context.Context, entity, matches string) error {
+	return c.order(ctx, "/faults/lose-messages", SelectMessages{Entity: entity, Matches: matches}, nil)
+}
+
+// ExpireMessages ends the time to live of the messages that a topic or queue accepts from
+// now on and whose ids match a regular expression.
+func (c *Client) ExpireMessages(ctx context.Context, entity, matches string) error {
+	return c.order(ctx, "/faults/expire-messages", SelectMessages{Entity: entity, Matches: matches}, nil)
+}
+
 // LoseSessionLock ends the lock of a session as if it had expired.
 func (c *Client) LoseSessionLock(ctx context.Context, queue, session string) error {
 	return c.order(ctx, "/faults/lose-session-lock", LoseSessionLock{Entity: queue, Session: session}, nil)
@@ -118,7 +130,7 @@ func (c *Client) DetachLinks(ctx context.Context, entity, condition string) erro
 	return c.order(ctx, "/faults/detach-links", DetachLinks{Entity: entity, Condition: condition}, nil)
 }
 
-// ClearFaults ends latency, throttling and refusals.
+// ClearFaults ends latency, throttling, refusals and losses.
 func (c *Client) ClearFaults(ctx context.Context) error {
 	return c.do(ctx, http.MethodDelete, "/faults", nil, nil)
 }

@@ -16,8 +16,10 @@
 //	POST   /faults/latency            {"toServer": "2ms", "toClient": "2ms"}
 //	POST   /faults/throttle           {"duration": "5s"} or {"creditsPerSecond": 1000}
 //	POST   /faults/refuse-sends       {"entity": "events", "count": 3, "condition": "com.microsoft:server-busy"}
+//	POST   /faults/lose-messages      {"entity": "events", "matches": "/3$"}, a regular expression of message ids
+//	POST   /faults/expire-messages    {"entity": "events", "matches": "/3$"}
 //	POST   /faults/lose-session-lock  {"entity": "events/Subscriptions/projector", "session": "a"}
 //	POST   /faults/drop-connections   {"ids": [1]}, {"entity": "events"} or {} for all; answers {"dropped": 1}
 //	POST   /faults/detach-links       {"entity": "…", "condition": "amqp:link:detach-forced"}
-//	DELETE /faults                              ends latency, throttling and refusals
+//	DELETE /faults                              ends latency, throttling, refusals and losses
 package control

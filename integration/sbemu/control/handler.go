@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,13 @@ type RefuseSends struct {
 	Entity    string `json:"entity"` // "": any
 	Count     int    `json:"count"`
 	Condition string `json:"condition"`
+}
+
+// SelectMessages is the body of /faults/lose-messages and /faults/expire-messages.
+type SelectMessages struct {
+	Entity string `json:"entity"`
+	// Matches is a regular expression of message ids; "" matches all.
+	Matches string `json:"matches"`
 }
 
 // LoseSessionLock is the body of /faults/lose-session-lock.
@@ -114,6 +122,8 @@ func NewHandler(s *sbemu.Server) http.Handler {
 
 		return struct{}{}, nil
 	})
+	post(mux, "/faults/lose-messages", selecting(s.LoseMessages))
+	post(mux, "/faults/expire-messages", selecting(s.ExpireMessages))
 	post(mux, "/faults/lose-session-lock", func(b LoseSessionLock) (any, error) {
 		return struct{}{}, s.LoseSessionLock(b.Entity, b.Session)
 	})
@@ -133,6 +143,18 @@ func NewHandler(s *sbemu.Server) http.Handler {
 	})
 
 	return mux
+}
+
+// selecting orders a fault for the messages whose ids match.
+func selecting(order func(entity string, matches func(messageID string) bool) error) func(SelectMessages) (any, error) {
+	return func(b SelectMessages) (any, error) {
+		pattern, err := regexp.Compile(b.Matches)
+		if err != nil {
+			return nil, fmt.Errorf("%w: matches: %w", errBody, err)
+		}
+
+		return struct{}{}, order(b.Entity, pattern.MatchString)
+	}
 }
 
 func (b DropConnections) selects(c sbemu.Connection) bool {
