@@ -20,31 +20,54 @@ const missingBytes = 16 << 20
 // missing: it cannot be projected either. Missing may give fewer events than there are,
 // but at least one: it stops after about 16 MiB.
 func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
+	events, _, err := r.some(ctx, ev, from, to, limit, func(err error, found event.Event) bool {
+		r.logger.Error().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
+			Msg("an event in the event store breaks the contract: its aggregate cannot go on")
+		return false
+	}, options.Find().SetLimit(int64(limit)))
+	return events, err
+}
+
+// Readable is Missing for aggregates whose event ids only increase: it passes over events
+// that break the contract, and gives how many there were. None means that the store has no
+// readable event in the range.
+func (r *Reader) Readable(ctx context.Context, ev *event.Event, from, to int64, limit int) (events []*event.Event, broken int, err error) {
+	return r.some(ctx, ev, from, to, limit, func(err error, found event.Event) bool {
+		r.logger.Debug().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
+			Msg("event in the event store breaks the contract; passed over")
+		return true
+	}, options.Find().SetBatchSize(int32(min(limit, batchSize))))
+}
+
+// some reads events of one aggregate, in order, until there are limit or they are large.
+// pass says whether to go on after an event that breaks the contract.
+func (r *Reader) some(ctx context.Context, ev *event.Event, from, to int64, limit int, pass func(error, event.Event) bool, opts *options.FindOptionsBuilder) (events []*event.Event, broken int, err error) {
 	cursor, err := r.events.Find(ctx,
 		bson.D{
 			{Key: r.fields.AggregateID, Value: ev.RawAggregateID},
 			{Key: r.fields.EventID, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lte", Value: to}}},
 		},
-		options.Find().SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}).SetLimit(int64(limit)))
+		opts.SetSort(bson.D{{Key: r.fields.EventID, Value: 1}}))
 	if err != nil {
-		return nil, r.wrap(err, ev, from, to)
+		return nil, 0, r.wrap(err, ev, from, to)
 	}
 	defer closeCursor(ctx, cursor)
-	var events []*event.Event
-	for size := 0; size < missingBytes && cursor.Next(ctx); {
+	for size := 0; size < missingBytes && len(events) < limit && cursor.Next(ctx); {
 		found, err := r.Read(bytes.Clone(cursor.Current))
 		if err != nil {
-			r.logger.Error().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
-				Msg("an event in the event store breaks the contract: its aggregate cannot go on")
-			break
+			broken++
+			if !pass(err, found) {
+				break
+			}
+			continue
 		}
 		size += len(found.Document)
 		events = append(events, &found)
 	}
 	if err := cursor.Err(); err != nil {
-		return nil, r.wrap(err, ev, from, to)
+		return nil, 0, r.wrap(err, ev, from, to)
 	}
-	return events, nil
+	return events, broken, nil
 }
 
 // Whole reads the event with the keys of ev. It fails with [ErrNotFound] if the store

@@ -194,7 +194,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	engine, err := project.NewEngine(project.Options{
 		Store:      readModels{loader, writer},
 		Parking:    parked,
-		Repairer:   events,
+		Repairer:   newRepairer(event.Sequence(c.Projections.Sequence), events, p.registry),
 		Reachable:  s.pingReadModels,
 		Judge:      handlerJudge{g},
 		Trusted:    registry.Trusted,

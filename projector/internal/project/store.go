@@ -46,7 +46,9 @@ type Judge interface {
 
 // Repairer reads what the topic did not bring from the event store.
 type Repairer interface {
-	// Missing reads at most limit of the events from ≤ eventId ≤ to of the aggregate
-	// of ev, in order. Fewer means that the store has no more of them.
+	// Missing reads events from ≤ eventId ≤ to of the aggregate of ev, in order: at most
+	// limit, possibly fewer than there are. None means that the store has no more of them,
+	// or in a strict sequence that it cannot read the first of them. Where ids only
+	// increase, it passes over events that it cannot read.
 	Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error)
 }

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+)
+
+// newRepairer gives the engine the event store. Where event ids only increase, an event
+// that breaks the contract is passed over, as the live stream and a build do: it is in the
+// publisher's quarantine. In a strict sequence it is a gap that parks its aggregate.
+func newRepairer(sequence event.Sequence, reader *eventstore.Reader, registerer prometheus.Registerer) project.Repairer {
+	if sequence != event.SequenceIncreasing {
+		return reader
+	}
+	return passingRepairer{reader, promauto.With(registerer).NewCounter(prometheus.CounterOpts{
+		Name: "penstock_projector_unreadable_events_total",
+		Help: "Events of the event store that break the event contract and were passed over while an aggregate was read, with PENSTOCK_SEQUENCE=increasing. An aggregate that is read again counts them again.",
+	})}
+}
+
+// passingRepairer passes over events that break the contract, and counts them.
+type passingRepairer struct {
+	reader     *eventstore.Reader
+	unreadable prometheus.Counter
+}
+
+// Missing reads events of an aggregate.
+func (r passingRepairer) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
+	events, broken, err := r.reader.Readable(ctx, ev, from, to, limit)
+	r.unreadable.Add(float64(broken))
+	return events, err
+}

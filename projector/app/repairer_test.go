@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+)
+
+// An aggregate that goes on from the event store passes over an event that breaks the
+// contract if ids only increase, as the live stream and a build do. In a strict sequence
+// such an event is missing.
+func TestResumePassesOverUnreadableEventsWhereIDsIncrease(t *testing.T) {
+	t.Parallel()
+	for sequence, want := range map[event.Sequence]struct {
+		watermark  int64
+		reason     project.Reason
+		unreadable float64
+	}{
+		event.SequenceIncreasing: {4, "", 2},
+		event.SequenceStrict:     {1, project.ReasonMissing, 0},
+	} {
+		t.Run(string(sequence), func(t *testing.T) {
+			t.Parallel()
+			db := server.Database(t)
+			stored := func(id int64) bson.D {
+				return bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Counted"}, {Key: "timestamp", Value: time.Now()}, {Key: "payload", Value: bson.D{}}}
+			}
+			broken := func(id int64) bson.D { return bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id}} }
+			if _, err := db.Collection("events").InsertMany(t.Context(), []bson.D{stored(1), broken(2), broken(3), stored(4)}); err != nil {
+				t.Fatal(err)
+			}
+			projections, err := project.Parse("test.yaml", []byte("projections: [{name: counts, collection: counts, on: {Counted: {inc: {n: '1'}}}}]"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader, err := eventstore.NewReader(db.Collection("events"), event.DefaultFields(), zerolog.Nop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			registry := prometheus.NewRegistry()
+			loader, writer := readmodel.NewLoader(db, readmodel.LoaderOptions{}), readmodel.NewWriter(db, readmodel.WriterOptions{})
+			parked := park.NewStore(db.Collection(park.CollectionName), park.Options{Reasons: reasons()})
+			engine, err := project.NewEngine(project.Options{
+				Targets: project.Live(projections), Store: readModels{loader, writer}, Parking: parked,
+				Repairer: newRepairer(sequence, reader, registry), Sequence: sequence,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			var running sync.WaitGroup
+			for _, run := range []func(context.Context) error{loader.Run, writer.Run, parked.Run} {
+				running.Go(func() {
+					if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+				})
+			}
+			defer running.Wait()
+			defer stop()
+			s := project.Suspended{Projection: "counts", AggregateID: "a", RawAggregateID: bson.RawValue{Type: bson.TypeString, Value: append([]byte{2, 0, 0, 0}, "a\x00"...)}, Head: 4}
+			var resumed project.Resumed
+			for range 3 {
+				if resumed, err = engine.Resume(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reason := project.Reason("")
+			if resumed.Cause != nil {
+				reason = resumed.Cause.Reason
+			}
+			if resumed.Watermark != want.watermark || reason != want.reason {
+				t.Errorf("came to %d, %v; want %d, %q", resumed.Watermark, resumed.Cause, want.watermark, want.reason)
+			}
+			var counted float64
+			if families, err := registry.Gather(); err != nil {
+				t.Fatal(err)
+			} else if len(families) > 0 {
+				counted = families[0].Metric[0].Counter.GetValue()
+			}
+			if counted != want.unreadable {
+				t.Errorf("%v unreadable events are counted, want %v", counted, want.unreadable)
+			}
+			if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+				t.Error(problems, err)
+			}
+		})
+	}
+}
