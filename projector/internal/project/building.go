@@ -3,6 +3,7 @@ package project
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -10,6 +11,14 @@ import (
 // maxDeferringReads bounds the reads of the event store in one round for units that may
 // be deferred: the job that builds their generation reads the same events anyway.
 const maxDeferringReads = 16
+
+// maxBlindBytes bounds the history that is read at once to replace the document of a stale
+// writer, beyond its first page.
+const maxBlindBytes = 64 << 20
+
+// errLongHistory says that a history is too long to be read at once. The unit is parked,
+// and resumed page by page: its marker keeps other writers away.
+var errLongHistory = errors.New("the history is too long to replace the document of an older generation at once")
 
 // blind reports whether the unit's watermark does not tell what it lacks: event ids only
 // increase, and its generation is being built or a stale writer has been at it. In a
@@ -39,7 +48,12 @@ func (b *batch) fillBuilding(ctx context.Context, read *portion, u *unit) bool {
 		return false
 	}
 	events, err := read.missing(ctx, b, u, from, to)
-	complete := b.strict && int64(len(events)) == to-from+1 || !b.strict && len(events) < repairPage
+	if !b.strict && !u.target.Building {
+		events, err = b.restOf(ctx, read, u, events, err, to)
+	}
+	// The number of events does not tell whether there are more: pages end early at large
+	// events.
+	complete := b.strict && int64(len(events)) == to-from+1 || !b.strict && (len(events) == 0 || events[len(events)-1].EventID >= to)
 	switch {
 	case err != nil && !errors.Is(err, errPortionFull):
 		u.trouble = err
@@ -53,11 +67,30 @@ func (b *batch) fillBuilding(ctx context.Context, read *portion, u *unit) bool {
 	u.missing = events
 	if !b.strict {
 		u.read = to
-		if !complete {
+		if u.target.Building && !complete {
 			u.read = events[len(events)-1].EventID
 		}
 	}
 	return true
+}
+
+// restOf reads the pages that follow the first one. A document of a stale writer is
+// replaced in one write: after half of the history, the next event would be applied over
+// the other half by whoever has it.
+func (b *batch) restOf(ctx context.Context, read *portion, u *unit, events []*eventView, err error, to int64) ([]*eventView, error) {
+	first := read.bytes
+	for err == nil && len(events) > 0 && events[len(events)-1].EventID < to {
+		if read.bytes-first > maxBlindBytes {
+			return nil, errLongHistory
+		}
+		var page []*eventView
+		page, err = read.page(ctx, b, u, events[len(events)-1].EventID+1, to)
+		if len(page) == 0 {
+			break
+		}
+		events = slices.Concat(events, page)
+	}
+	return events, err
 }
 
 // deferRest leaves what is not finished to the jobs of the generations that are being

@@ -44,6 +44,11 @@ func (p *portion) missing(ctx context.Context, b *batch, u *unit, from, to int64
 	if p.bytes >= repairPortion {
 		return nil, errPortionFull
 	}
+	return p.page(ctx, b, u, from, to)
+}
+
+// page reads a page, whatever has been read before.
+func (p *portion) page(ctx context.Context, b *batch, u *unit, from, to int64) ([]*eventView, error) {
 	attempt, cancel := b.oneAttempt(ctx)
 	defer cancel()
 	events, err := b.repairer.Missing(attempt, u.aggregate.events[0].Event, from, to, repairPage)
@@ -57,7 +62,7 @@ func (p *portion) missing(ctx context.Context, b *batch, u *unit, from, to int64
 	if p.pages == nil {
 		p.pages = make(map[pageKey][]*eventView)
 	}
-	p.pages[key] = page
+	p.pages[pageKey{u.aggregate, from, to}] = page
 	return page, nil
 }
 

@@ -77,10 +77,15 @@ func aborted(err error) bool {
 func (w *Writer) fencedGroup(ctx context.Context, collection string, operations []*model.Write) ([]model.Written, error) {
 	now := time.Now()
 	fences := make([]update, len(operations))
-	documents := make([]bson.Raw, len(operations))
+	var documents []bson.Raw
+	var replacements []update
 	for i, o := range operations {
 		fences[i] = sideFence(o, now)
-		documents[i] = newDocument(o, now)
+		if o.Foreign != nil {
+			replacements = append(replacements, replacement(o, now))
+		} else {
+			documents = append(documents, newDocument(o, now))
+		}
 	}
 	err := w.db.transaction(ctx, func(ctx context.Context) error {
 		matched, err := w.db.update(ctx, watermarksCollection, fences)
@@ -89,6 +94,18 @@ func (w *Writer) fencedGroup(ctx context.Context, collection string, operations 
 		}
 		if matched != len(fences) {
 			return errOvertaken
+		}
+		if len(replacements) > 0 {
+			matched, err := w.db.update(ctx, collection, replacements)
+			if err != nil {
+				return err
+			}
+			if matched != len(replacements) {
+				return errOvertaken
+			}
+		}
+		if len(documents) == 0 {
+			return nil
 		}
 		return w.db.insert(ctx, collection, documents)
 	})
@@ -130,7 +147,11 @@ func (w *Writer) overtaken(ctx context.Context, collection string, operations []
 	}
 	stale := make([]bool, len(operations))
 	for i, o := range operations {
-		stale[i] = documents[o.AggregateID] != nil || sides[sideKeyOf(&o.Unit)] != o.From
+		taken := documents[o.AggregateID] != nil
+		if f := o.Foreign; f != nil {
+			taken = !taken || *documents[o.AggregateID] != found{f.Watermark, f.Generation}
+		}
+		stale[i] = taken || sides[sideKeyOf(&o.Unit)] != o.From
 	}
 	return stale, nil
 }

@@ -42,6 +42,8 @@ type database interface {
 type update struct {
 	filter, change bson.Raw
 	upsert         bool
+	// whole says that change is the document to put in the place, not operators.
+	whole bool
 }
 
 // errUncertain says that a commit may have happened.
@@ -111,6 +113,10 @@ func (m mongoDatabase) insert(ctx context.Context, collection string, documents 
 func (m mongoDatabase) update(ctx context.Context, collection string, updates []update) (int, error) {
 	models := make([]mongo.WriteModel, len(updates))
 	for i, u := range updates {
+		if u.whole {
+			models[i] = mongo.NewReplaceOneModel().SetFilter(u.filter).SetReplacement(u.change)
+			continue
+		}
 		model := mongo.NewUpdateOneModel().SetFilter(u.filter).SetUpdate(u.change)
 		if u.upsert {
 			model.SetUpsert(true)

@@ -55,10 +55,13 @@
 //     live generation's side watermark is its true state.
 //
 // A document of an older generation is therefore absent for the unit that loads it
-// (State.Foreign), and the unit goes on from its side watermark. Its next write first
-// removes exactly that document, guarded by the document's own generation and watermark.
-// Nothing is lost if the process ends in between. A unit without a next write keeps the
-// document until a sweep removes it ([Repairer.RemoveForeign]).
+// (State.Foreign), and the unit goes on from its side watermark. Its next write replaces
+// exactly that document, guarded by the document's own generation and watermark, in one
+// step. Between a removal and an insert, another writer would find neither the document
+// nor a watermark, and where ids only increase it would apply its event to nothing. A
+// write that leaves no document raises the side watermark first and then removes the
+// foreign document. If the process ends in between, or if a unit has no next write, the
+// document stays until a sweep removes it ([Repairer.RemoveForeign]).
 //
 // A document of a newer generation means that the unit's own one is out of force: it loads
 // as [model.ErrSuperseded], and nothing removes the document. Both rest on numbers that only

@@ -133,6 +133,9 @@ func (f *fakeDatabase) update(ctx context.Context, collection string, updates []
 		err := f.change(t, collection, id, func(old bson.Raw) (bson.Raw, error) {
 			if old != nil && matches(u.filter, old) {
 				n = 1
+				if u.whole {
+					return bytes.Clone(u.change), nil
+				}
 				return applyUpdate(old, u.change), nil
 			}
 			if !u.upsert {

@@ -3,6 +3,7 @@ package readmodel
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -55,22 +56,45 @@ func forget(ctx context.Context, db database, projection string, generation int6
 	}
 }
 
-// removeForeign removes the documents of older generations that some of the operations
-// found under their aggregate's id, each of them only if it still is the one that was
-// found. It gives the results of the operations that cannot go on because of it.
-func (w *Writer) removeForeign(ctx context.Context, collection string, operations []model.Write, indexes []int) map[int]model.Written {
-	if len(indexes) == 0 {
-		return nil
+// replace creates documents in the place of those of older generations, each of them only
+// if that still is the one that was found. It is one step: between a removal and an
+// insert, another writer would find neither the document nor a watermark, and would take
+// the aggregate for a new one.
+func (w *Writer) replace(ctx context.Context, collection string, operations []*model.Write) []model.Written {
+	now := time.Now()
+	updates := make([]update, len(operations))
+	for i, o := range operations {
+		updates[i] = replacement(o, now)
 	}
-	filters := make([]bson.Raw, len(indexes))
-	part := make([]*model.Write, len(indexes))
-	for i, at := range indexes {
-		o := &operations[at]
-		part[i] = o
+	matched, err := w.db.update(ctx, collection, updates)
+	return w.resolve(ctx, collection, operations, matched, err, reached)
+}
+
+// replacement makes the update that puts a new document in the place of a foreign one.
+func replacement(o *model.Write, now time.Time) update {
+	return update{filter: foreignGuard(o.AggregateID, *o.Foreign), change: newDocument(o, now), whole: true}
+}
+
+// removeForeign removes the documents of older generations that operations found under
+// their aggregate's id, where these operations have left no document: each only if it
+// still is the one that was found. The watermark was raised before, so the aggregate is
+// never without one. If the process ends in between, a sweep removes the document.
+func (w *Writer) removeForeign(ctx context.Context, collection string, operations []model.Write, results []model.Written) {
+	var part []*model.Write
+	var at []int
+	for i := range operations {
+		if o := &operations[i]; o.Foreign != nil && o.Kind != model.Create && results[i].Status == model.Applied {
+			part, at = append(part, o), append(at, i)
+		}
+	}
+	if len(part) == 0 {
+		return
+	}
+	filters := make([]bson.Raw, len(part))
+	for i, o := range part {
 		filters[i] = foreignGuard(o.AggregateID, *o.Foreign)
 	}
 	deleted, err := w.db.remove(ctx, collection, filters)
-	left := make(map[int]model.Written)
 	for i, result := range w.resolve(ctx, collection, part, deleted, err, func(_ *model.Write, found *found) model.Status {
 		// Another writer was faster, and has put its own document in the place.
 		if found != nil {
@@ -78,9 +102,6 @@ func (w *Writer) removeForeign(ctx context.Context, collection string, operation
 		}
 		return model.Applied
 	}) {
-		if result.Status != model.Applied {
-			left[indexes[i]] = result
-		}
+		results[at[i]] = result
 	}
-	return left
 }

@@ -85,21 +85,9 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 	start := time.Now()
 	results := make([]model.Written, len(operations))
 	kinds := make(map[commitFunc][]int)
-	var foreign []int
 	for i := range operations {
 		if rejected, ok := tooLarge(&operations[i]); ok {
 			results[i] = rejected
-		} else if operations[i].Foreign != nil {
-			foreign = append(foreign, i)
-		}
-	}
-	left := w.removeForeign(ctx, collection, operations, foreign)
-	for i := range operations {
-		if results[i].Status != model.Unknown {
-			continue
-		}
-		if result, ok := left[i]; ok {
-			results[i] = result
 			continue
 		}
 		do := way(&operations[i])
@@ -118,6 +106,7 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 		})
 	}
 	work.Wait()
+	w.removeForeign(ctx, collection, operations, results)
 	for i := range results {
 		results[i].Err = mongox.Explain(ctx, results[i].Err)
 	}
@@ -137,6 +126,7 @@ type commitFunc uint8
 const (
 	byUpdate commitFunc = iota
 	byInsert
+	byReplacement
 	byFencedInsert
 	bySideUpdate
 	byRemoval
@@ -148,6 +138,8 @@ func way(o *model.Write) commitFunc {
 		return byUpdate
 	case o.Kind == model.Create && o.Deletes:
 		return byFencedInsert
+	case o.Kind == model.Create && o.Foreign != nil:
+		return byReplacement
 	case o.Kind == model.Create:
 		return byInsert
 	case o.Kind == model.MoveWatermark:
@@ -176,6 +168,8 @@ func (w *Writer) commitGroup(ctx context.Context, do commitFunc, collection stri
 		return w.update(ctx, collection, operations)
 	case byInsert:
 		return w.insert(ctx, collection, operations)
+	case byReplacement:
+		return w.replace(ctx, collection, operations)
 	case byFencedInsert:
 		return w.fencedInsert(ctx, collection, operations)
 	case bySideUpdate:
@@ -195,13 +189,16 @@ func (w *Writer) update(ctx context.Context, collection string, operations []*mo
 		updates[i] = guardedUpdate(o, now)
 	}
 	matched, err := w.db.update(ctx, collection, updates)
-	return w.resolve(ctx, collection, operations, matched, err, func(o *model.Write, found *found) model.Status {
-		// Whoever brought the document to just this watermark, folded the same events.
-		if found != nil && found.generation == generation(&o.Unit) && found.watermark == o.To {
-			return model.Applied
-		}
-		return model.Stale
-	})
+	return w.resolve(ctx, collection, operations, matched, err, reached)
+}
+
+// reached is the verdict on a write that matched nothing. Whoever brought the document to
+// just this watermark, folded the same events.
+func reached(o *model.Write, found *found) model.Status {
+	if found != nil && found.generation == generation(&o.Unit) && found.watermark == o.To {
+		return model.Applied
+	}
+	return model.Stale
 }
 
 // resolve gives the results of guarded operations. The server only tells how many
