@@ -24,6 +24,7 @@ type commands struct {
 	Check       checkCommand        `cmd:"" help:"Check the configuration and the projections, or files of projections alone, and connect to nothing."`
 	Test        testCommand         `cmd:"" help:"Run the tests of projections, *_test.yaml, without any server. Exits with status 1 if one fails."`
 	Infer       inferCommand        `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
+	Init        initCommand         `cmd:"" help:"Write a first file of projections, with the types of the events and with tests, from a sample of the event store. It overwrites nothing."`
 	Explain     explainCommand      `cmd:"" help:"Explain a read model, event by event: which handler and which expressions ran on which values, what changed, and why an event was left out or parks the aggregate."`
 	Diff        diffCommand         `cmd:"" help:"Show what changed definitions would do to real aggregates: documents that differ, aggregates that would be parked, and what a rollout starts. It writes nothing. Exits with status 1 if anything would differ."`
 	Projections projectionsCommands `cmd:"" help:"List projections with their generations, rebuild and drop them."`

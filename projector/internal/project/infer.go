@@ -26,6 +26,10 @@ const (
 type Inference struct {
 	events map[string]*shape
 	count  int
+	// types are the event types of each aggregate type, in the order in which they came.
+	types map[string][]string
+	// timeless are the event types of which an event has no timestamp.
+	timeless map[string]bool
 }
 
 // shape is what has been seen of the values at one place.
@@ -46,7 +50,7 @@ func newShape() *shape { return &shape{types: map[bson.Type]int{}, fields: map[s
 // empty document.
 func (i *Inference) Add(ev *event.Event) {
 	if i.events == nil {
-		i.events = map[string]*shape{}
+		i.events, i.types, i.timeless = map[string]*shape{}, map[string][]string{}, map[string]bool{}
 	}
 	s := i.events[ev.EventType]
 	if s == nil {
@@ -57,6 +61,10 @@ func (i *Inference) Add(ev *event.Event) {
 		i.events[ev.EventType] = s
 	}
 	i.count++
+	if known, ok := i.types[ev.AggregateType]; (ok || len(i.types) < maxInferredTypes) && !slices.Contains(known, ev.EventType) {
+		i.types[ev.AggregateType] = append(known, ev.EventType)
+	}
+	i.timeless[ev.EventType] = i.timeless[ev.EventType] || ev.Timestamp.IsZero()
 	payload := ev.Payload
 	if !present(payload) {
 		payload = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: emptyDocument}
@@ -112,23 +120,35 @@ func (i *Inference) YAML() ([]byte, error) {
 	if i.count == 0 {
 		return nil, errors.New("infer the shapes of events: no event was read")
 	}
+	root := mapping()
+	i.section(root)
+	return encodeYAML(root)
+}
+
+// section adds the section events to a file.
+func (i *Inference) section(root *yaml.Node) {
 	types := mapping()
 	for _, name := range sortedKeys(i.events) {
 		key := scalar(name)
 		key.HeadComment = fmt.Sprintf("events seen: %d", i.events[name].seen)
 		types.Content = append(types.Content, key, i.events[name].node())
 	}
-	root := mapping()
 	key := scalar("events")
 	key.HeadComment = fmt.Sprintf("Inferred from %d events. Events that were not among them may have other fields and types.", i.count)
 	root.Content = append(root.Content, key, types)
+}
+
+func encodeYAML(root *yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(root); err != nil {
-		return nil, fmt.Errorf("write the section events: %w", err)
+		return nil, fmt.Errorf("write YAML: %w", err)
 	}
-	return b.Bytes(), encoder.Close()
+	if err := encoder.Close(); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	return b.Bytes(), nil
 }
 
 // jsonTypes are the words for the kinds of value; those that JSON Schema lacks are

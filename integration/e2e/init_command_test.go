@@ -1,0 +1,88 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// TestInitWritesProjectionsThatRun holds that the first file of projections that the
+// projector writes for the events of a store passes the check and fills read models, and
+// that no file is ever overwritten.
+func TestInitWritesProjectionsThatRun(t *testing.T) {
+	inParallel(t)
+	opened := func(id string, eventID int64, eventType string, payload bson.D) workload.Event {
+		return workload.Event{AggregateID: id, AggregateType: "Account", EventID: eventID, EventType: eventType, Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Payload: payload}
+	}
+	events := []workload.Event{
+		opened("1", 1, "AccountOpened", bson.D{{Key: "owner", Value: "Ada"}, {Key: "limit", Value: int32(5)}}),
+		opened("1", 2, "MoneyPaidIn", bson.D{{Key: "cents", Value: int64(250)}}),
+		opened("2", 1, "AccountOpened", bson.D{{Key: "owner", Value: "Bob"}}),
+	}
+	file := filepath.Join(t.TempDir(), "first.yaml")
+	backend, err := suite.backends.Open(t.Context(), harness.TopicOptions{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	databases := backend.Databases()
+	env := []string{"MONGODB_URI=" + backend.MongoURI(), "PENSTOCK_EVENTS_DATABASE=" + databases.Events}
+	run := func(code int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		got, stdout, stderr := command(t, suite.services.Projector, env, args...)
+		if got != code {
+			t.Fatalf("projector %s: status %d, want %d\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
+		}
+		return stdout, stderr
+	}
+	if _, stderr := run(1, "init", "--to="+file); !strings.Contains(stderr, "no event was read") {
+		t.Errorf("of an empty store: %s", stderr)
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(backend.MongoURI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Disconnect(t.Context()) }()
+	if _, err := client.Database(databases.Events).Collection(harness.EventsCollection).InsertMany(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	if stdout, _ := run(0, "init", "--to="+file); !strings.Contains(stdout, "has the projections accounts; their tests are in ") {
+		t.Errorf("printed %s", stdout)
+	}
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(0, "check", file)
+	if stdout, _ := run(0, "init", "--to=-"); stdout != string(written) {
+		t.Errorf("printed\n%s\nand written\n%s", stdout, written)
+	}
+	if _, stderr := run(1, "init", "--to="+file); !strings.Contains(stderr, "first.yaml exists, and is not overwritten: name another file by --to") {
+		t.Errorf("a second time: %s", stderr)
+	}
+	if _, stderr := run(2, "init", "--to=first_test.yaml", "--sample=0"); !strings.Contains(stderr, "--to is") || !strings.Contains(stderr, "--sample is 0") {
+		t.Errorf("wrong flags: %s", stderr)
+	}
+	if again, err := os.ReadFile(file); err != nil || string(again) != string(written) {
+		t.Errorf("the file has changed: %v", err)
+	}
+
+	s := newScenarioOver(t, &workload.Workload{Name: "accounts", Projections: written, Collections: []string{"accountReadModels"}}, backend)
+	s.start(1, 1)
+	s.await("the read models of the first file", func() bool {
+		var document struct {
+			EventCount, LastEventID, Cents, Limit int64
+			Owner, LastEventType                  string
+		}
+		err := s.models.Collection("accountReadModels").FindOne(t.Context(), bson.D{{Key: "_id", Value: "1"}}).Decode(&document)
+		return err == nil && document.EventCount == 2 && document.LastEventID == 2 && document.Cents == 250 && document.Limit == 5 && document.Owner == "Ada" && document.LastEventType == "MoneyPaidIn"
+	})
+}
