@@ -62,6 +62,7 @@ func TestInitWritesProjectionsThatRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(0, "check", file)
+	run(0, "test", filepath.Dir(file))
 	if stdout, _ := run(0, "init", "--to=-"); stdout != string(written) {
 		t.Errorf("printed\n%s\nand written\n%s", stdout, written)
 	}
