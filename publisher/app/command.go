@@ -19,6 +19,8 @@ type commands struct {
 	Run        runCommand         `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
 	Status     statusCommand      `cmd:"" help:"Show who leads, how far the publisher is, and what waits. Exits with status 1 if nobody leads."`
 	Checkpoint checkpointCommands `cmd:"" help:"Show the checkpoint, set it to another place, or remove its position."`
+	Quarantine quarantineCommands `cmd:"" help:"List, publish again and discard events that could not be published."`
+	Republish  republishCommand   `cmd:"" help:"Send stored events through the topic again, for subscribers that have lost them."`
 	Pause      pauseCommand       `cmd:"" help:"Stop publishing until \"publisher resume\", without stopping the processes. The leader keeps the lease, and finishes what it has sent."`
 	Resume     resumeCommand      `cmd:"" help:"End a pause: the leader goes on at the checkpoint."`
 	Audit      auditCommand       `cmd:"" help:"List who changed what by a command, when and why."`

@@ -99,7 +99,7 @@ func (c *checkpointSetCommand) run(ctx context.Context, e *environment) error {
 func positionOf(where config.StartPoint, now bson.Timestamp) (to checkpoint.Position, effect string) {
 	switch {
 	case where.Now:
-		return checkpoint.Position{ClusterTime: now}, "events that are stored and not published yet are passed over"
+		return checkpoint.Position{ClusterTime: after(now)}, "events that are stored and not published yet are passed over"
 	case !where.At.IsZero():
 		at := bson.Timestamp{T: uint32(where.At.Unix()), I: 1}
 		return checkpoint.Position{ClusterTime: at}, "events stored from then on are published, again if they were before"

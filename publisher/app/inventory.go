@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
 // newInventory makes the counter of quarantine and topic, which runs beside the terms.
@@ -21,6 +25,7 @@ func (p *Publisher) newInventory(s *stores, topic inventory.Topic) (*inventory.C
 	return inventory.New(inventory.Options{
 		Quarantine: quarantineRecords{s.state.Collection(quarantine.CollectionName), p.config.Stream.Name},
 		Topic:      topic,
+		Oplog:      oplogRunway{s, p.config},
 		Registerer: p.registry,
 		Logger:     p.logger,
 	})
@@ -55,6 +60,28 @@ func (q quarantineRecords) Count(ctx context.Context, limit int64) (int64, error
 		{Key: "$gte", Value: bound(bson.MinKey{})},
 		{Key: "$lte", Value: bound(bson.MaxKey{})},
 	}}}, options.Count().SetLimit(limit))
+}
+
+// oplogRunway compares the oplog with the checkpoint.
+type oplogRunway struct {
+	stores *stores
+	config config.Config
+}
+
+func (o oplogRunway) Runway(ctx context.Context) (left time.Duration, ok bool, err error) {
+	read, err := readCheckpoint(ctx, o.stores, o.config)
+	if read == nil || err != nil {
+		return 0, false, err
+	}
+	at := watch.TimeOf(streamPosition(read.Position))
+	if at.IsZero() {
+		return 0, false, nil
+	}
+	oldest, err := oplogStart(ctx, o.stores)
+	if errors.Is(err, mongox.ErrOplogHidden) {
+		return 0, false, fmt.Errorf("%w: %w", inventory.ErrRefused, err)
+	}
+	return runway(oldest, at), err == nil, err
 }
 
 // topicFill is an [inventory.Topic] over the administration API.

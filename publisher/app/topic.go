@@ -87,3 +87,26 @@ func value[T any](p *T) T {
 	}
 	return *p
 }
+
+// duplicateWindow is how long the topic remembers message ids, as an ISO 8601 duration;
+// empty if it does not detect duplicates.
+func duplicateWindow(ctx context.Context, c sbus.Config) (string, error) {
+	namespace, err := sbus.Open(c)
+	if err != nil {
+		return "", err
+	}
+	client, err := namespace.NewAdministration()
+	if err != nil {
+		return "", err
+	}
+	topic, err := client.GetTopic(ctx, c.Topic, nil)
+	switch {
+	case err != nil:
+		return "", short(err)
+	case topic == nil:
+		return "", fmt.Errorf("read properties of topic %s: it does not exist", c.Topic)
+	case !value(topic.RequiresDuplicateDetection):
+		return "", nil
+	}
+	return value(topic.DuplicateDetectionHistoryTimeWindow), nil
+}

@@ -28,8 +28,8 @@ const (
 	refusedWait = time.Hour
 )
 
-// ErrRefused reports that the credentials may not read the topic's properties.
-var ErrRefused = errors.New("the credentials may not read the topic's properties")
+// ErrRefused reports that the credentials may not read what is measured.
+var ErrRefused = errors.New("the credentials do not allow to read it")
 
 // Quarantine counts records.
 type Quarantine interface {
@@ -44,11 +44,20 @@ type Topic interface {
 	Fill(ctx context.Context) (size, most int64, err error)
 }
 
+// Oplog knows how much of it is left.
+type Oplog interface {
+	// Runway gives how far the oplog reaches back before the checkpoint; negative if it has
+	// lost the checkpoint. ok is false if there is no checkpoint to compare with. It returns
+	// [ErrRefused] without the right to know.
+	Runway(ctx context.Context) (runway time.Duration, ok bool, err error)
+}
+
 // Options configure a [Counter].
 type Options struct {
-	// Quarantine and Topic are measured. Required.
+	// Quarantine, Topic and Oplog are measured. Required.
 	Quarantine Quarantine
 	Topic      Topic
+	Oplog      Oplog
 	// Interval is the time between two measurements, give or take a quarter; 30 s by
 	// default.
 	Interval time.Duration
@@ -63,10 +72,10 @@ type Counter struct {
 	options Options
 	metrics *metrics
 
-	// Only Run uses these: whether the last measurement failed, and when the topic is
-	// asked next.
-	quarantineFails, topicFails bool
-	topicAfter                  time.Time
+	// Only Run uses these: whether the last measurement failed, and when the topic and the
+	// oplog are asked next.
+	quarantineFails, topicFails, oplogFails bool
+	topicAfter, oplogAfter                  time.Time
 }
 
 // New makes a counter; it registers its metrics and asks for nothing yet.
@@ -77,6 +86,8 @@ func New(o Options) (*Counter, error) {
 		return nil, errors.New("create inventory counter: no Quarantine")
 	case o.Topic == nil:
 		return nil, errors.New("create inventory counter: no Topic")
+	case o.Oplog == nil:
+		return nil, errors.New("create inventory counter: no Oplog")
 	case o.Interval < 0:
 		return nil, fmt.Errorf("create inventory counter: interval is %s; use a positive one", o.Interval)
 	}
@@ -96,6 +107,7 @@ func (c *Counter) Run(ctx context.Context) {
 		}
 		c.countQuarantine(ctx)
 		c.measureTopic(ctx)
+		c.measureOplog(ctx)
 		interval := c.options.Interval
 		timer.Reset(interval - interval/spread + rand.N(2*(interval/spread)+1))
 	}
@@ -138,4 +150,27 @@ func (c *Counter) measureTopic(ctx context.Context) {
 		c.options.Logger.Warn().Err(err).Msg("size of the topic not read; retrying")
 	}
 	c.topicFails = err != nil
+}
+
+func (c *Counter) measureOplog(ctx context.Context) {
+	if time.Now().Before(c.oplogAfter) {
+		return
+	}
+	looking, cancel := mongox.Patient(ctx, lookTimeout)
+	defer cancel()
+	runway, ok, err := c.options.Oplog.Runway(looking)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err == nil && ok:
+		c.metrics.runway.set(runway.Seconds())
+	case errors.Is(err, ErrRefused):
+		c.oplogAfter = time.Now().Add(refusedWait)
+		if !c.oplogFails {
+			c.options.Logger.Info().Err(err).Msg("penstock_publisher_oplog_runway_seconds is absent: it needs the role read on the database local, or clusterMonitor, and a replica set")
+		}
+	case err != nil && !c.oplogFails:
+		c.options.Logger.Warn().Err(err).Msg("runway of the oplog not measured; retrying")
+	}
+	c.oplogFails = err != nil
 }

@@ -29,6 +29,10 @@ type world struct {
 	records, size, most   int64
 	countError, fillError error
 	fills                 int
+	runway                time.Duration
+	unclaimed             bool // there is no checkpoint
+	runwayError           error
+	runways               int
 	hangs                 bool
 	// dated is whether a count had a deadline.
 	dated bool
@@ -62,6 +66,13 @@ func (w *world) Fill(context.Context) (size, most int64, err error) {
 	return w.size, w.most, w.fillError
 }
 
+func (w *world) Runway(context.Context) (runway time.Duration, ok bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runways++
+	return w.runway, !w.unclaimed, w.runwayError
+}
+
 type measuring struct {
 	*world
 	t        *testing.T
@@ -73,7 +84,7 @@ type measuring struct {
 func start(t *testing.T, w *world) *measuring {
 	t.Helper()
 	m := &measuring{world: w, t: t, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
-	counter, err := inventory.New(inventory.Options{Quarantine: w, Topic: w, Registerer: m.registry, Logger: zerolog.New(m.log)})
+	counter, err := inventory.New(inventory.Options{Quarantine: w, Topic: w, Oplog: w, Registerer: m.registry, Logger: zerolog.New(m.log)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +125,7 @@ func (m *measuring) shows(want string) {
 func TestGaugesFollowTheMeasurements(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &world{records: 3, size: 1000, most: 5000})
+		m := start(t, &world{records: 3, size: 1000, most: 5000, unclaimed: true})
 		defer m.stop()
 		m.shows("")
 		pass(interval / 4)
@@ -128,7 +139,7 @@ func TestGaugesFollowTheMeasurements(t *testing.T) {
 func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &world{records: 3, size: 1000, most: 5000})
+		m := start(t, &world{records: 3, size: 1000, most: 5000, unclaimed: true})
 		defer m.stop()
 		pass(interval)
 		m.set(func(w *world) { w.countError, w.fillError = errors.New("no primary"), errors.New("no route") })
@@ -148,7 +159,7 @@ func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 func TestTopicThatRefusesIsAskedOnceAnHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &world{records: 3, fillError: fmt.Errorf("%w: 401", inventory.ErrRefused)})
+		m := start(t, &world{records: 3, fillError: fmt.Errorf("%w: 401", inventory.ErrRefused), unclaimed: true})
 		defer m.stop()
 		pass(3*time.Hour - time.Minute)
 		m.shows("quarantine_records=3")
@@ -161,10 +172,33 @@ func TestTopicThatRefusesIsAskedOnceAnHour(t *testing.T) {
 	})
 }
 
+func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := start(t, &world{runway: 90 * time.Minute, countError: errors.New("down"), fillError: errors.New("down")})
+		defer m.stop()
+		pass(interval)
+		m.shows("oplog_runway_seconds=5400")
+		m.set(func(w *world) { w.runway = -time.Minute })
+		pass(2 * interval)
+		m.shows("oplog_runway_seconds=-60")
+		m.set(func(w *world) { w.unclaimed = true })
+		pass(5 * time.Minute)
+		m.shows("")
+		m.set(func(w *world) {
+			w.unclaimed, w.runwayError, w.runways = false, fmt.Errorf("%w: 13", inventory.ErrRefused), 0
+		})
+		pass(3*time.Hour - time.Minute)
+		if m.runways != 3 || strings.Count(m.log.String(), "clusterMonitor") != 1 {
+			t.Errorf("asked %d times in 3 h:\n%s", m.runways, m.log)
+		}
+	})
+}
+
 func TestCountThatHangsIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &world{hangs: true, size: 1, most: 2})
+		m := start(t, &world{hangs: true, size: 1, most: 2, unclaimed: true})
 		pass(time.Minute)
 		m.shows("topic_size_bytes=1 topic_size_limit_bytes=2")
 		began := time.Now()
@@ -182,9 +216,10 @@ func TestRefusesWrongOptions(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	for name, o := range map[string]inventory.Options{
-		"Quarantine": {Topic: w},
-		"Topic":      {Quarantine: w},
-		"interval":   {Quarantine: w, Topic: w, Interval: -1},
+		"Quarantine": {Topic: w, Oplog: w},
+		"Topic":      {Quarantine: w, Oplog: w},
+		"Oplog":      {Quarantine: w, Topic: w},
+		"interval":   {Quarantine: w, Topic: w, Oplog: w, Interval: -1},
 	} {
 		if _, err := inventory.New(o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)

@@ -39,7 +39,7 @@ func (r *reading) Collect(values chan<- prometheus.Metric) {
 	}
 }
 
-type metrics struct{ quarantine, size, most *reading }
+type metrics struct{ quarantine, size, most, runway *reading }
 
 func newMetrics(o *Options) *metrics {
 	gauge := func(name, help string) *reading {
@@ -54,6 +54,8 @@ func newMetrics(o *Options) *metrics {
 			"Records of this stream in the quarantine, counted up to 10,000. Every process counts all records, so take the largest number. Absent if the last count is older than 90 s."),
 		size: gauge("penstock_publisher_topic_size_bytes",
 			"Size of the messages in the topic, over all subscriptions. Absent without the right to manage the namespace."),
+		runway: gauge("penstock_publisher_oplog_runway_seconds",
+			"How far the oplog reaches back before the checkpoint. At 0 the publisher loses its place in the change stream, and scans the event store. Every process reports it. Absent without the right to read the oplog, and through a mongos."),
 		most: gauge("penstock_publisher_topic_size_limit_bytes",
 			"Size limit of the messages in the topic; beyond it the broker refuses every send. Absent without the right to manage the namespace."),
 	}

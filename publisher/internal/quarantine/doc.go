@@ -16,6 +16,11 @@
 // the event store when the next event of its aggregate shows the gap.
 //
 // An event that is read again, after a failover or by a scan, is the same record:
-// lastSeen and seen change, the rest stays. Records are never deleted here: an
-// operator does that, once the event has been dealt with.
+// lastSeen and seen change, the rest stays. A [Store] never deletes records: an operator
+// does, by commands over [Records], once the event has been dealt with.
+//
+// A broken event holds its place in the unique index {aggregateId, eventId}, so a
+// corrected one cannot be inserted beside it. Nobody has read the broken one: it was never
+// published, and no projection applies it. So it is corrected in place, under its _id,
+// and then published by a command.
 package quarantine

@@ -81,16 +81,21 @@ func NewStore(collection Collection, stream string, o Options) *Store {
 		logger:  o.Logger,
 		entries: o.Logger.Sample(&zerolog.BurstSampler{Burst: 10, Period: time.Minute}),
 	}
-	for _, reason := range []event.Reason{
-		event.ReasonMissingAggregateID, event.ReasonMissingEventID, event.ReasonMissingEventType,
-		event.ReasonWrongType, event.ReasonOutOfRange, event.ReasonMalformed, event.ReasonTooLarge, event.ReasonRefused,
-	} {
+	for _, reason := range Reasons() {
 		s.counted.WithLabelValues(string(reason))
 	}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(s.counted)
 	}
 	return s
+}
+
+// Reasons are those for which an event can be in the quarantine.
+func Reasons() []event.Reason {
+	return []event.Reason{
+		event.ReasonMissingAggregateID, event.ReasonMissingEventID, event.ReasonMissingEventType,
+		event.ReasonWrongType, event.ReasonOutOfRange, event.ReasonMalformed, event.ReasonTooLarge, event.ReasonRefused,
+	}
 }
 
 // Put stores entries of the term epoch. When it returns nil, a majority of the

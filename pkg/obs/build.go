@@ -1,0 +1,13 @@
+package obs
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// BuildInfo makes a metric of that name which is always 1 and whose label version says
+// what runs.
+func BuildInfo(name, version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        name,
+		Help:        "Always 1; the label version has the release, the commit and the Go release of the process.",
+		ConstLabels: prometheus.Labels{"version": version},
+	}, func() float64 { return 1 })
+}

@@ -1,0 +1,227 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+)
+
+// quarantineCommands are the commands about events in the quarantine.
+type quarantineCommands struct {
+	List      quarantineListCommand      `cmd:"" help:"List the events that could not be published, those first that were seen first."`
+	Show      quarantineShowCommand      `cmd:"" help:"Show all that is known of one event in the quarantine, with its document."`
+	Republish quarantineRepublishCommand `cmd:"" help:"Read events of the quarantine from the event store again, publish those that are in order now, and remove their records. Correct an event in place, under its _id, before."`
+	Discard   quarantineDiscardCommand   `cmd:"" help:"Remove records of the quarantine: accept that their events are not published. The event store stays as it is, and a scan of it quarantines the events again."`
+}
+
+// quarantineFilter are the flags that choose records.
+type quarantineFilter struct {
+	Reason    string        `name:"reason" placeholder:"REASON" help:"Only events that are there for this reason, such as missing_event_type or refused."`
+	Aggregate string        `name:"aggregate" placeholder:"ID" help:"Only events of this aggregate."`
+	Document  string        `name:"document" placeholder:"ID" help:"Only the event whose _id in the event store is this, as the list shows it."`
+	OlderThan time.Duration `name:"older-than" help:"Only events that have been there for longer."`
+	Limit     int           `name:"limit" default:"1000" help:"Largest number of events, 1 to 10000."`
+}
+
+// Validate implements [cli.Validator] for the commands that embed the flags.
+func (f quarantineFilter) Validate() error {
+	var problems []error
+	if f.Limit < 1 || f.Limit > quarantine.MaxRecords {
+		problems = append(problems, fmt.Errorf("--limit is %d: use 1 to %d", f.Limit, quarantine.MaxRecords))
+	}
+	if f.OlderThan < 0 {
+		problems = append(problems, fmt.Errorf("--older-than is %v: use a positive duration", f.OlderThan))
+	}
+	if known := quarantine.Reasons(); f.Reason != "" && !slices.Contains(known, event.Reason(f.Reason)) {
+		names := make([]string, len(known))
+		for i, reason := range known {
+			names[i] = string(reason)
+		}
+		problems = append(problems, fmt.Errorf("--reason is %q, unknown: use one of %s", f.Reason, strings.Join(names, ", ")))
+	}
+	return errors.Join(problems...)
+}
+
+func (f quarantineFilter) list(ctx context.Context, records *quarantine.Records, whole bool) ([]quarantine.Record, error) {
+	filter := quarantine.Filter{Reason: event.Reason(f.Reason), AggregateID: f.Aggregate, Document: f.Document}
+	if f.OlderThan > 0 {
+		filter.Before = time.Now().Add(-f.OlderThan)
+	}
+	return records.List(ctx, filter, whole, f.Limit)
+}
+
+// choose is list for a command that changes what it finds.
+func (f quarantineFilter) choose(ctx context.Context, records *quarantine.Records) ([]quarantine.Record, error) {
+	found, err := f.list(ctx, records, false)
+	if err == nil && len(found) == 0 {
+		err = errors.New("no event in the quarantine matches: see \"publisher quarantine list\"")
+	}
+	return found, err
+}
+
+// withQuarantine opens the records of the configured stream.
+func (e *environment) withQuarantine(ctx context.Context, do func(s *stores, records *quarantine.Records) error) error {
+	return e.withStores(ctx, func(s *stores) error {
+		return do(s, quarantine.NewRecords(s.state, e.options.Config.Stream.Name))
+	})
+}
+
+// quarantineView is a record as people and machines read it.
+type quarantineView struct {
+	Document    string       `json:"document"`
+	Reason      event.Reason `json:"reason"`
+	Field       string       `json:"field,omitempty"`
+	Detail      string       `json:"detail"`
+	AggregateID string       `json:"aggregateId,omitempty"`
+	EventID     int64        `json:"eventId,omitempty"`
+	FirstSeen   time.Time    `json:"firstSeenAt"`
+	LastSeen    time.Time    `json:"lastSeenAt"`
+	Seen        int64        `json:"seen"`
+	Epoch       int64        `json:"epoch"`
+	// Event is the document in relaxed Extended JSON; only show has it.
+	Event string `json:"event,omitempty"`
+}
+
+func viewRecord(r quarantine.Record) quarantineView {
+	v := quarantineView{
+		Document: quarantine.DocumentText(r.DocumentID), Reason: r.Reason, Field: r.Field, Detail: r.Detail,
+		AggregateID: r.AggregateID, EventID: r.EventID, FirstSeen: r.FirstSeen, LastSeen: r.LastSeen, Seen: r.Seen, Epoch: r.Epoch,
+	}
+	if r.Event != nil {
+		if text, err := bson.MarshalExtJSON(r.Event, false, false); err == nil {
+			v.Event = string(text)
+		}
+	}
+	return v
+}
+
+type quarantineListCommand struct {
+	quarantineFilter
+	cli.Output
+}
+
+func (*quarantineListCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+
+func (c *quarantineListCommand) run(ctx context.Context, e *environment) error {
+	return e.withQuarantine(ctx, func(_ *stores, records *quarantine.Records) error {
+		found, err := c.list(ctx, records, false)
+		if err != nil {
+			return err
+		}
+		views := make([]quarantineView, len(found))
+		for i, r := range found {
+			views[i] = viewRecord(r)
+		}
+		if len(views) == 0 {
+			fmt.Fprintln(e.stderr, "no events in the quarantine")
+		}
+		now := time.Now()
+		return cli.List(e.stdout, c.Output, views,
+			cli.Column[quarantineView]{Name: "document", Text: func(v quarantineView) string { return v.Document }},
+			cli.Column[quarantineView]{Name: "aggregate", Text: func(v quarantineView) string { return v.AggregateID }},
+			cli.Column[quarantineView]{Name: "event", Text: eventText},
+			cli.Column[quarantineView]{Name: "reason", Text: func(v quarantineView) string { return string(v.Reason) }},
+			cli.Column[quarantineView]{Name: "field", Text: func(v quarantineView) string { return v.Field }},
+			cli.Column[quarantineView]{Name: "age", Text: func(v quarantineView) string { return cli.Age(now, v.FirstSeen) }},
+			cli.Column[quarantineView]{Name: "detail", Text: func(v quarantineView) string { return v.Detail }},
+		)
+	})
+}
+
+func eventText(v quarantineView) string {
+	if v.EventID == 0 {
+		return ""
+	}
+	return strconv.FormatInt(v.EventID, 10)
+}
+
+type quarantineShowCommand struct {
+	cli.Output
+	Document string `arg:"" help:"The _id of the event in the event store, as the list shows it."`
+}
+
+func (*quarantineShowCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+
+func (c *quarantineShowCommand) run(ctx context.Context, e *environment) error {
+	return e.withQuarantine(ctx, func(_ *stores, records *quarantine.Records) error {
+		found, err := records.List(ctx, quarantine.Filter{Document: c.Document}, true, 1)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("event %q is not in the quarantine: see \"publisher quarantine list\"", c.Document)
+		}
+		return cli.Show(e.stdout, c.Output, viewRecord(found[0]),
+			cli.Column[quarantineView]{Name: "document", Text: func(v quarantineView) string { return v.Document }},
+			cli.Column[quarantineView]{Name: "aggregate", Text: func(v quarantineView) string { return v.AggregateID }},
+			cli.Column[quarantineView]{Name: "event id", Text: eventText},
+			cli.Column[quarantineView]{Name: "reason", Text: func(v quarantineView) string { return string(v.Reason) }},
+			cli.Column[quarantineView]{Name: "field", Text: func(v quarantineView) string { return v.Field }},
+			cli.Column[quarantineView]{Name: "detail", Text: func(v quarantineView) string { return v.Detail }},
+			cli.Column[quarantineView]{Name: "first seen", Text: func(v quarantineView) string { return cli.Time(v.FirstSeen) }},
+			cli.Column[quarantineView]{Name: "last seen", Text: func(v quarantineView) string { return cli.Time(v.LastSeen) }},
+			cli.Column[quarantineView]{Name: "read", Text: func(v quarantineView) string { return strconv.FormatInt(v.Seen, 10) + " times" }},
+			cli.Column[quarantineView]{Name: "event", Text: func(v quarantineView) string { return v.Event }},
+		)
+	})
+}
+
+type quarantineDiscardCommand struct {
+	quarantineFilter
+	cli.Change
+}
+
+// Validate implements [cli.Validator].
+func (c *quarantineDiscardCommand) Validate() error {
+	return errors.Join(c.quarantineFilter.Validate(), requireWhy(c.Change, "nobody is told of the events any more"))
+}
+
+func (*quarantineDiscardCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
+
+func (c *quarantineDiscardCommand) run(ctx context.Context, e *environment) error {
+	return e.withQuarantine(ctx, func(s *stores, records *quarantine.Records) error {
+		found, err := c.choose(ctx, records)
+		if err != nil {
+			return err
+		}
+		var removed int64
+		err = e.change(ctx, s, c.Change, "discard "+amount(found), func(ctx context.Context) (map[string]int64, error) {
+			removed, err = records.Remove(ctx, found...)
+			return map[string]int64{"discarded": removed}, err
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stdout, "%d discarded\n", removed)
+		return nil
+	})
+}
+
+// amount says which events a command is about.
+func amount(records []quarantine.Record) string {
+	const most = 3
+	var parts []string
+	for i, r := range records {
+		if i == most {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%s, %s", quarantine.DocumentText(r.DocumentID), r.Reason))
+	}
+	noun := "events"
+	if len(records) == 1 {
+		noun = "event"
+	}
+	return fmt.Sprintf("%d %s of the quarantine (%s)", len(records), noun, strings.Join(parts, "; "))
+}

@@ -1,0 +1,193 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
+)
+
+type quarantineRepublishCommand struct {
+	quarantineFilter
+	cli.Change
+	cli.Output
+}
+
+func (*quarantineRepublishCommand) validate(c *config.Config) error { return c.Validate() }
+
+// healed is a record whose event can be published now.
+type healed struct {
+	record quarantine.Record
+	event  event.Event
+}
+
+// staying is a record that stays in the quarantine.
+type staying struct {
+	Document    string `json:"document"`
+	AggregateID string `json:"aggregateId,omitempty"`
+	Why         string `json:"why"`
+}
+
+func stays(r quarantine.Record, why error) staying {
+	return staying{quarantine.DocumentText(r.DocumentID), r.AggregateID, why.Error()}
+}
+
+// republished is the result.
+type republished struct {
+	Published int64     `json:"published"`
+	Staying   []staying `json:"staying"`
+}
+
+func (c *quarantineRepublishCommand) run(ctx context.Context, e *environment) error {
+	return e.withQuarantine(ctx, func(s *stores, records *quarantine.Records) error {
+		found, err := c.choose(ctx, records)
+		if err != nil {
+			return err
+		}
+		good, bad, err := readAgain(ctx, s, e.options.Config.Fields, found)
+		if err != nil {
+			return err
+		}
+		result := republished{Staying: append([]staying{}, bad...)}
+		if len(good) > 0 {
+			chosen := make([]quarantine.Record, len(good))
+			for i, h := range good {
+				chosen[i] = h.record
+			}
+			what := fmt.Sprintf("publish %s; %d more stay there", amount(chosen), len(bad))
+			err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
+				failed, err := republishHealed(ctx, e.options, s, records, good, &result.Published)
+				result.Staying = append(result.Staying, failed...)
+				return map[string]int64{"published": result.Published, "staying": int64(len(result.Staying))}, err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return c.report(e, result)
+	})
+}
+
+func (c *quarantineRepublishCommand) report(e *environment, r republished) error {
+	var err error
+	if c.JSON() {
+		err = cli.PrintJSON(e.stdout, r)
+	} else {
+		fmt.Fprintf(e.stdout, "%d published, %d stay in the quarantine\n", r.Published, len(r.Staying))
+		err = cli.List(e.stdout, c.Output, r.Staying,
+			cli.Column[staying]{Name: "document", Text: func(s staying) string { return s.Document }},
+			cli.Column[staying]{Name: "aggregate", Text: func(s staying) string { return s.AggregateID }},
+			cli.Column[staying]{Name: "why", Text: func(s staying) string { return s.Why }},
+		)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Published > 0 && !c.JSON():
+		fmt.Fprintln(e.stderr, "later events of these aggregates may be on the topic already: where ids have no holes, the projector puts the events in order; where ids only increase, let \"projector verify --repair\" put the read models right")
+	}
+	if len(r.Staying) > 0 {
+		return cli.ErrFindings
+	}
+	return nil
+}
+
+// readAgain reads the events of records from the event store, in the order in which they
+// must be published.
+func readAgain(ctx context.Context, s *stores, fields event.Fields, found []quarantine.Record) (good []healed, bad []staying, err error) {
+	reader, err := event.NewReader(fields)
+	if err != nil {
+		return nil, nil, err
+	}
+	events := s.events.Clone(options.Collection().SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))
+	for _, r := range found {
+		document, err := readEvent(ctx, events, r.DocumentID)
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			bad = append(bad, stays(r, fmt.Errorf("%w: if a corrected one was inserted, it was published like any event, and this record can be discarded", quarantine.ErrGone)))
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read event %s of %s: %w", quarantine.DocumentText(r.DocumentID), events.Name(), err)
+		}
+		ev, err := reader.Read(document)
+		if err != nil {
+			bad = append(bad, stays(r, err))
+			continue
+		}
+		good = append(good, healed{r, ev})
+	}
+	slices.SortStableFunc(good, func(a, b healed) int {
+		return cmp.Or(cmp.Compare(a.event.AggregateID, b.event.AggregateID), cmp.Compare(a.event.EventID, b.event.EventID))
+	})
+	return good, bad, nil
+}
+
+func readEvent(ctx context.Context, events *mongo.Collection, id bson.RawValue) (bson.Raw, error) {
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	defer cancel()
+	document, err := events.FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Raw()
+	return document, mongox.Explain(ctx, err)
+}
+
+// republishHealed publishes the events and removes the records of those that the topic
+// has. It gives those that the topic refuses.
+func republishHealed(ctx context.Context, o Options, s *stores, records *quarantine.Records, good []healed, published *int64) ([]staying, error) {
+	epoch, err := currentEpoch(ctx, o, s)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var sent []quarantine.Record
+	var refused []staying
+	r, err := newRepublisher(ctx, o, epoch, func(ticket uint64, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if record := good[ticket].record; err != nil {
+			refused = append(refused, stays(record, err))
+		} else {
+			sent = append(sent, record)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = r.run(ctx, o.Config.ServiceBus, func(_ context.Context, submit func(publish.Item) error) error {
+		for i, h := range good {
+			if err := submit(publish.Item{Event: h.event, Ticket: uint64(i)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	*published = int64(len(sent))
+	if len(sent) > 0 {
+		// Also what was sent before an error or a signal leaves the quarantine.
+		_, failure := records.Remove(context.WithoutCancel(ctx), sent...)
+		err = errors.Join(err, failure)
+	}
+	return refused, err
+}
+
+// currentEpoch is the epoch of the last term, which messages carry.
+func currentEpoch(ctx context.Context, o Options, s *stores) (int64, error) {
+	read, err := readCheckpoint(ctx, s, o.Config)
+	if read == nil || err != nil {
+		return 0, err
+	}
+	return read.Epoch, nil
+}

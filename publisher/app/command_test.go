@@ -1,0 +1,57 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+)
+
+// TestCommandsRefuseWrongFlags holds that a command which would change something without
+// a reason, or the wrong thing, changes nothing.
+func TestCommandsRefuseWrongFlags(t *testing.T) {
+	t.Parallel()
+	environ := map[string]string{
+		"MONGODB_URI": "mongodb://127.0.0.1:1/?replicaSet=rs0", "AZURE_SERVICEBUS_TOPIC_NAME": "events",
+		"AZURE_SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://shop.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=k",
+		"PENSTOCK_EVENTS_DATABASE":           "shop", "PENSTOCK_STATE_DATABASE": "penstock",
+	}
+	for line, want := range map[string]string{
+		"status":                           "",
+		"pause":                            "--why is not set",
+		"pause --why=x --wait=-1s":         "--wait is -1s",
+		"pause --why=x":                    "",
+		"resume":                           "",
+		"checkpoint show":                  "",
+		"checkpoint set now":               "--why is not set",
+		"checkpoint set yesterday --why=x": `<where> is "yesterday"`,
+		"checkpoint set 2099-01-01T00:00:00Z --why=x":                       "in the future",
+		"checkpoint set beginning --why=x":                                  "",
+		"checkpoint reset":                                                  "--why is not set",
+		"quarantine list --reason=odd":                                      `--reason is "odd", unknown: use one of missing_aggregate_id`,
+		"quarantine list --reason=refused":                                  "",
+		"quarantine list --limit=0":                                         "--limit is 0",
+		"quarantine discard":                                                "--why is not set",
+		"quarantine discard --why=x":                                        "",
+		"quarantine republish --older-than=-1s":                             "--older-than is -1s",
+		"quarantine show":                                                   "<document> is missing",
+		"republish":                                                         "neither --aggregate nor",
+		"republish --aggregate=a --from=2026-01-01T00:00:00Z":               "use one of the two",
+		"republish --from=2026-01-02T00:00:00Z --to=2026-01-01T00:00:00Z":   "no span of time",
+		"republish --from=2026-01-01T00:00:00Z":                             "no span of time",
+		"republish --from=2026-01-01T00:00:00Z --to=2026-01-02T00:00:00.5Z": "",
+		"republish --from=monday --to=2026-01-02T00:00:00Z":                 "--from",
+		"audit --limit=0":                                                   "--limit is 0",
+	} {
+		var stderr bytes.Buffer
+		_, err := parseLine(strings.Fields(line), func(name string) (string, bool) {
+			value, ok := environ[name]
+			return value, ok
+		}, &bytes.Buffer{}, &stderr)
+		if want == "" && err != nil || want != "" && (!errors.Is(err, cli.ErrUsage) || !strings.Contains(stderr.String(), want)) {
+			t.Errorf("%s: %v\n%s", line, err, &stderr)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+)
+
+// republisher publishes events for a command, beside the leader. It can only repeat an
+// event or send one late, and never moves the checkpoint, so it needs no lease.
+type republisher struct {
+	dispatcher *publish.Dispatcher
+	done       func(ticket uint64, err error)
+
+	mu     sync.Mutex
+	failed map[uint64]error
+	sent   int64
+}
+
+// newRepublisher connects to the topic. done is told each event's ticket when the topic
+// has it, or why it does not take it; it is called by many goroutines at once.
+func newRepublisher(ctx context.Context, o Options, epoch int64, done func(ticket uint64, err error)) (*republisher, error) {
+	c := o.Config
+	namespace, err := sbus.Open(c.ServiceBus)
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := event.NewSessionKeys(event.SessionMode(c.Publish.SessionMode), c.Publish.SessionBuckets)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := batching(ctx, c.Publish.Batching, topicAdmin{namespace, c.ServiceBus.Topic}, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	r := &republisher{failed: make(map[uint64]error), done: done}
+	r.dispatcher, err = publish.New(publish.Options{
+		Connect:           publish.ServiceBus(namespace, c.ServiceBus.Topic),
+		Encoder:           event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions),
+		SessionKey:        sessions.Key,
+		Epoch:             epoch,
+		Acked:             r.acked,
+		Quarantine:        r.refused,
+		ClaimCheck:        c.Publish.ClaimCheck,
+		Batching:          policy,
+		Connections:       1,
+		MaxInflightEvents: c.Publish.MaxInflightEvents,
+		MaxInflightBytes:  c.Publish.MaxInflightBytes,
+		MaxAttempts:       c.Refusals.MaxAttempts,
+		Logger:            o.Logger,
+	})
+	return r, err
+}
+
+// run publishes what feed submits, and waits for all of it. It gives how many events the
+// topic has taken.
+func (r *republisher) run(ctx context.Context, config sbus.Config, feed func(ctx context.Context, submit func(publish.Item) error) error) (int64, error) {
+	publishing, end := context.WithCancel(ctx)
+	defer end()
+	var group sync.WaitGroup
+	var ended error
+	group.Go(func() { ended = r.dispatcher.Run(publishing) })
+	err := feed(ctx, func(item publish.Item) error { return r.dispatcher.Submit(ctx, item) })
+	if err == nil {
+		err = r.dispatcher.Drain(ctx)
+	}
+	end()
+	group.Wait()
+	if ended != nil && !errors.Is(ended, context.Canceled) {
+		err = explainTopic(ended, config)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sent, err
+}
+
+func (r *republisher) refused(_ context.Context, item *publish.Item, cause error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed[item.Ticket] = fmt.Errorf("event %s/%d: %w", item.Event.AggregateID, item.Event.EventID, cause)
+	return nil
+}
+
+func (r *republisher) acked(tickets []uint64) {
+	for _, ticket := range tickets {
+		r.mu.Lock()
+		err := r.failed[ticket]
+		delete(r.failed, ticket)
+		if err == nil {
+			r.sent++
+		}
+		r.mu.Unlock()
+		r.done(ticket, err)
+	}
+}

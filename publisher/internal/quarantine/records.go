@@ -1,0 +1,152 @@
+package quarantine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+// MaxRecords bounds the records that one request lists.
+const MaxRecords = 10_000
+
+const listTimeout = 30 * time.Second
+
+// Record is an event in the quarantine, as an operator sees it.
+type Record struct {
+	// DocumentID is the event's _id in the store; null where it had none.
+	DocumentID    bson.RawValue
+	Reason        event.Reason
+	Field, Detail string
+	// AggregateID and EventID are empty and 0 where they could not be read.
+	AggregateID string
+	EventID     int64
+	// Event is the document as it was; nil if it was omitted, or not asked for.
+	Event               bson.Raw
+	Epoch               int64
+	FirstSeen, LastSeen time.Time
+	// Seen is how often the event was read.
+	Seen int64
+}
+
+// stored is a record as the collection has it.
+type stored struct {
+	ID struct {
+		Document bson.RawValue `bson:"document"`
+	} `bson:"_id"`
+	Reason      event.Reason `bson:"reason"`
+	Field       string       `bson:"field"`
+	Detail      string       `bson:"detail"`
+	AggregateID string       `bson:"aggregateId"`
+	EventID     int64        `bson:"eventId"`
+	Event       bson.Raw     `bson:"event"`
+	Epoch       int64        `bson:"epoch"`
+	FirstSeen   time.Time    `bson:"firstSeen"`
+	LastSeen    time.Time    `bson:"lastSeen"`
+	Seen        int64        `bson:"seen"`
+}
+
+// Filter chooses records. The zero value chooses all.
+type Filter struct {
+	Reason      event.Reason
+	AggregateID string
+	// Document is the text of a document's _id, as [DocumentText] gives it.
+	Document string
+	// Before is when records were first seen at the latest, if it is not zero.
+	Before time.Time
+}
+
+// Records are the records of one stream, for commands.
+type Records struct {
+	collection *mongo.Collection
+	stream     string
+}
+
+// NewRecords makes the records of a stream, in a database of the state.
+func NewRecords(db *mongo.Database, stream string) *Records {
+	return &Records{collection: mongox.Durable(db, CollectionName), stream: stream}
+}
+
+// List gives the records that f chooses, at most limit (up to [MaxRecords]) of them, those
+// first that were seen first. Their events are left out unless whole is true.
+func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]Record, error) {
+	ctx, cancel := mongox.Patient(ctx, listTimeout)
+	defer cancel()
+	bound := func(document any) bson.D {
+		return bson.D{{Key: "stream", Value: r.stream}, {Key: "document", Value: document}}
+	}
+	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$gte", Value: bound(bson.MinKey{})}, {Key: "$lte", Value: bound(bson.MaxKey{})}}}}
+	if f.Reason != "" {
+		filter = append(filter, bson.E{Key: "reason", Value: f.Reason})
+	}
+	if f.AggregateID != "" {
+		filter = append(filter, bson.E{Key: "aggregateId", Value: f.AggregateID})
+	}
+	if !f.Before.IsZero() {
+		filter = append(filter, bson.E{Key: "firstSeen", Value: bson.D{{Key: "$lte", Value: f.Before}}})
+	}
+	find := options.Find().SetSort(bson.D{{Key: "firstSeen", Value: 1}, {Key: "_id", Value: 1}}).SetAllowDiskUse(true)
+	if !whole {
+		find.SetProjection(bson.D{{Key: "event", Value: 0}, {Key: "token", Value: 0}})
+	}
+	cursor, err := r.collection.Find(ctx, filter, find)
+	if err != nil {
+		return nil, fmt.Errorf("read the quarantine: %w", mongox.Explain(ctx, err))
+	}
+	defer func() { _ = cursor.Close(ctx) }()
+	var records []Record
+	for len(records) < min(limit, MaxRecords) && cursor.Next(ctx) {
+		var s stored
+		if err := cursor.Decode(&s); err != nil {
+			return nil, fmt.Errorf("decode a record of the quarantine: %w", err)
+		}
+		if f.Document != "" && DocumentText(s.ID.Document) != f.Document {
+			continue
+		}
+		records = append(records, Record{
+			DocumentID: s.ID.Document, Reason: s.Reason, Field: s.Field, Detail: s.Detail, AggregateID: s.AggregateID, EventID: s.EventID,
+			Event: s.Event, Epoch: s.Epoch, FirstSeen: s.FirstSeen, LastSeen: s.LastSeen, Seen: s.Seen,
+		})
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, fmt.Errorf("read the quarantine: %w", mongox.Explain(ctx, err))
+	}
+	return records, nil
+}
+
+// Remove deletes records, and gives how many were there.
+func (r *Records) Remove(ctx context.Context, records ...Record) (int64, error) {
+	ids := make(bson.A, len(records))
+	for i, record := range records {
+		ids[i] = bson.D{{Key: "stream", Value: r.stream}, {Key: "document", Value: idOrNull(record.DocumentID)}}
+	}
+	ctx, cancel := mongox.Patient(ctx, listTimeout)
+	defer cancel()
+	result, err := r.collection.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}})
+	if err != nil {
+		return 0, fmt.Errorf("remove %d records of the quarantine: %w", len(records), mongox.Explain(ctx, err))
+	}
+	return result.DeletedCount, nil
+}
+
+// DocumentText is a document's _id as people write it: a string and an ObjectId by
+// themselves, any other value in Extended JSON.
+func DocumentText(id bson.RawValue) string {
+	if text, ok := id.StringValueOK(); ok {
+		return text
+	}
+	if oid, ok := id.ObjectIDOK(); ok {
+		return oid.Hex()
+	}
+	return id.String()
+}
+
+// ErrGone says that an event is not in the event store any more.
+var ErrGone = errors.New("the event is not in the event store any more")
