@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/health"
@@ -66,6 +67,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("PENSTOCK_ADMIN_ADDRESS: %w", err)
 	}
+	p.registry.MustRegister(obs.BuildInfo("penstock_projector_build_info", cli.Version()))
 	p.logger.Info().Stringer("admin", admin.Addr()).Int("projections", len(p.projections)).
 		Str("subscription", p.config.ServiceBus.Topic+"/"+p.config.ServiceBus.Subscription).Msg("projector starts")
 
