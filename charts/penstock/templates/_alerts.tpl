@@ -121,6 +121,20 @@ cluster: {{ . | quote }}
   annotations:
     summary: The topic is almost full.
     description: {{ `The topic has reached {{ $value | humanizePercentage }} of its size limit. When it is full, Service Bus refuses every send.` | quote }}
+- alert: PenstockPublisherOplogRunway
+  expr: min(penstock_publisher_oplog_runway_seconds{ {{- $pods -}} }) < {{ int64 $thresholds.oplogRunwaySeconds }}
+  for: 5m
+  labels: {severity: critical}
+  annotations:
+    summary: The oplog is about to lose the publisher's place.
+    description: {{ `The oplog reaches back {{ $value | humanizeDuration }} before the checkpoint. If it no longer reaches back to it, the publisher scans the event store and publishes it again.` | quote }}
+- alert: PenstockPublisherPaused
+  expr: max(penstock_publisher_paused{ {{- $pods -}} }) == 1
+  for: 1h
+  labels: {severity: warning}
+  annotations:
+    summary: Publishing has been paused for an hour.
+    description: A command has paused publishing an hour ago or more. New events wait in the event store.
 - alert: PenstockPublisherSourceChanged
   expr: sum by (operation) (increase(penstock_publisher_source_mutations_total{ {{- $pods -}} }[15m])) > 0
   labels: {severity: warning}
@@ -191,6 +205,13 @@ cluster: {{ . | quote }}
   annotations:
     summary: Read models are late.
     description: {{ `The 99th percentile from an event to its read models has been above the threshold for 10 minutes, now {{ $value | humanizeDuration }}.` | quote }}
+- alert: PenstockProjectorPaused
+  expr: max(penstock_projector_paused{ {{- $pods -}} }) == 1
+  for: 1h
+  labels: {severity: warning}
+  annotations:
+    summary: The projectors have been paused for an hour.
+    description: A command has paused the projectors an hour ago or more. Messages wait in the subscription, up to its time to live.
 - alert: PenstockProjectorParked
   expr: sum by (projection) (max by (projection, reason) (penstock_projector_parked_aggregates{ {{- $pods }}, reason!~"missing|unavailable"})) > 0
   for: 5m
