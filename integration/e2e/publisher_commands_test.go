@@ -1,0 +1,190 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// publisherCommand runs a command of the publisher with the settings of the publishers,
+// as `kubectl exec` does without a terminal, and expects its exit code.
+func (s *scenario) publisherCommand(code int, args ...string) (stdout, stderr string) {
+	s.t.Helper()
+	out, err := s.Publisher(s.t.Context(), args...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if out.Status != code {
+		s.t.Fatalf("publisher %s: status %d, want %d\n%s%s", strings.Join(args, " "), out.Status, code, out.Stdout, out.Stderr)
+	}
+	return string(out.Stdout), string(out.Stderr)
+}
+
+// publisherJSON runs a command and decodes what it prints.
+func (s *scenario) publisherJSON(code int, into any, args ...string) {
+	s.t.Helper()
+	stdout, _ := s.publisherCommand(code, append(args, "--output=json")...)
+	if err := json.Unmarshal([]byte(stdout), into); err != nil {
+		s.t.Fatalf("publisher %s: %v\n%s", strings.Join(args, " "), err, stdout)
+	}
+}
+
+// publisherStatus is the part of `publisher status` that tests look at.
+type publisherStatus struct {
+	Leader string
+	Paused *struct {
+		Who, Why string
+		Stopped  []string
+	}
+	Checkpoint struct {
+		Epoch    int64
+		Position string
+	}
+	LagSeconds, OplogRunwaySeconds, Quarantined *int64
+}
+
+func (s *scenario) publisherStatus(code int) (found publisherStatus) {
+	s.t.Helper()
+	s.publisherJSON(code, &found, "status")
+	return found
+}
+
+// published is how many messages the topic has got.
+func (s *scenario) published() int {
+	s.t.Helper()
+	n, err := s.backend.Published()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// awaitPublishedEvents waits until the topic has got so many messages.
+func (s *scenario) awaitPublishedEvents(n int) {
+	s.t.Helper()
+	s.await(fmt.Sprintf("%d events published", n), func() bool { return s.published() >= n })
+}
+
+func countsWorkload() *workload.Workload {
+	return &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}
+}
+
+var one = bson.D{{Key: "n", Value: int64(1)}}
+
+// TestPublisherIsPausedAndItsCheckpointMoved holds that an operator can stop publishing
+// without stopping a process, see that it has stopped, let it go on elsewhere, and that
+// nothing is lost by any of it.
+func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
+	inParallel(t)
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
+	if found := s.publisherStatus(1); found.Leader != "" || found.Checkpoint.Epoch != 0 {
+		t.Errorf("without a publisher the status is %+v", found)
+	}
+	s.publisherCommand(1, "checkpoint", "show")
+	s.start(2, 1)
+	s.insert(counted("a", 1, one))
+	s.awaitPublishedEvents(1)
+	s.awaitSaved(s.leader())
+	leader := s.leader().Name
+	before := s.publisherStatus(0)
+	if !strings.HasPrefix(before.Leader, leader) || before.Paused != nil || before.OplogRunwaySeconds == nil || before.LagSeconds == nil || *before.LagSeconds > 60 ||
+		before.Quarantined == nil || *before.Quarantined != 0 || before.Checkpoint.Position != "change stream after a token" {
+		t.Errorf("the status is %+v", before)
+	}
+
+	// Paused: it keeps the lease, is ready, and publishes nothing.
+	s.publisherCommand(2, "pause", "--yes")
+	if _, stderr := s.publisherCommand(1, "pause", "--why=the topic moves"); !strings.Contains(stderr, "repeat it with --yes") {
+		t.Errorf("without --yes: %s", stderr)
+	}
+	if stdout, _ := s.publisherCommand(0, "pause", "--why=the topic moves", "--yes", "--who=ada"); !strings.Contains(stdout, "stream events is paused; stopped: "+leader+"_") {
+		t.Errorf("pause printed %q", stdout)
+	}
+	s.publisherCommand(1, "pause", "--why=again", "--yes")
+	s.insert(counted("a", 2, one))
+	paused := s.publisherStatus(0)
+	if paused.Leader != before.Leader || paused.Paused == nil || !strings.HasPrefix(paused.Paused.Who, "ada@") || paused.Paused.Why != "the topic moves" || len(paused.Paused.Stopped) != 1 {
+		t.Errorf("in the pause the status is %+v", paused)
+	}
+	for n := range 2 {
+		name := fmt.Sprintf("publisher-%d", n)
+		if value := s.metric(name, "penstock_publisher_paused"); value != 1 {
+			t.Errorf("%s shows paused %v", name, value)
+		}
+	}
+	for _, process := range s.Running() {
+		answer, err := http.Get("http://" + process.Admin + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s is not ready in the pause: %s", process.Name, answer.Status)
+		}
+	}
+	if n := s.published(); n != 1 {
+		t.Errorf("%d events published in the pause, want the one before", n)
+	}
+
+	// Set to now in the pause: the event that was stored meanwhile is passed over.
+	s.publisherCommand(2, "checkpoint", "set", "now", "--yes")
+	s.publisherCommand(2, "checkpoint", "set", "yesterday", "--yes", "--why=x")
+	s.publisherCommand(0, "checkpoint", "set", "now", "--yes", "--why=test data")
+	if found := s.publisherStatus(0); found.Checkpoint.Position != "change stream from a time" || found.Checkpoint.Epoch != before.Checkpoint.Epoch+1 {
+		t.Errorf("after set now the checkpoint is %+v", found.Checkpoint)
+	}
+	s.publisherCommand(0, "resume", "--yes")
+	s.publisherCommand(1, "resume", "--yes")
+	s.await("publishing goes on", func() bool { return s.publisherStatus(0).Checkpoint.Epoch == before.Checkpoint.Epoch+2 })
+	s.insert(counted("b", 1, one))
+	s.awaitPublishedEvents(2)
+	s.awaitLiveSaved()
+	if n := s.published(); n != 2 {
+		t.Errorf("%d messages, want a/1 and b/1: the checkpoint was set to now", n)
+	}
+
+	// Set to the beginning under a running leader: it is fenced, and all is published.
+	epoch := s.epoch()
+	if _, stderr := s.publisherCommand(1, "checkpoint", "set", "beginning", "--why=lost topic"); !strings.Contains(stderr, "all events of the store, about 3, are published again") {
+		t.Errorf("without --yes: %s", stderr)
+	}
+	s.publisherCommand(0, "checkpoint", "set", "beginning", "--yes", "--why=lost topic")
+	s.insert(counted("c", 1, one))
+	s.await("a later term", func() bool { return s.epoch() >= epoch+2 })
+	s.await("the read models", func() bool {
+		return s.count("a") == "n=2 after event 2" && s.count("b") == "n=1 after event 1" && s.count("c") == "n=1 after event 1"
+	})
+	s.publisherCommand(0, "checkpoint", "reset", "--yes", "--why=test")
+
+	var changes []string
+	var entries []map[string]any
+	s.publisherJSON(0, &entries, "audit")
+	for _, e := range entries {
+		changes = append(changes, fmt.Sprint(e["command"], " ", e["outcome"], " ", e["why"]))
+	}
+	if got, want := strings.Join(changes, "\n"), `checkpoint reset done test
+checkpoint set done lost topic
+resume done <nil>
+checkpoint set done test data
+pause done the topic moves`; got != want {
+		t.Errorf("the audit has\n%s\nwant\n%s", got, want)
+	}
+}
+
+// awaitLiveSaved waits until the leader has saved twice more.
+func (s *scenario) awaitLiveSaved() {
+	s.t.Helper()
+	leader := s.leader().Name
+	saves := func() float64 {
+		return s.metric(leader, "penstock_publisher_checkpoint_saves_total", "result", "saved")
+	}
+	enough := saves() + 2
+	s.await("the checkpoint saved", func() bool { return saves() >= enough })
+}

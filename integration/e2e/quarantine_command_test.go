@@ -1,0 +1,125 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// quarantined is a record as `publisher quarantine list` shows it.
+type quarantined struct {
+	Document, Reason, Field, AggregateID, Event string
+	EventID                                     int64
+}
+
+// TestCorrectedEventsLeaveTheQuarantine holds that a broken event, beside which the unique
+// index lets no corrected one in, can be corrected in place and published, that the read
+// models converge after it, and that a record can be discarded.
+func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
+	inParallel(t)
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_PATIENCE=1s")
+	s.SetEnv("PENSTOCK_UNREADABLE_LIMIT=1")
+	s.start(1, 1)
+	broken := func(aggregate string) bson.D {
+		return bson.D{{Key: "_id", Value: "broken-" + aggregate}, {Key: "aggregateId", Value: aggregate}, {Key: "aggregateType", Value: "Counter"}, {Key: "eventId", Value: int64(2)}, {Key: "timestamp", Value: time.Now()}, {Key: "payload", Value: one}}
+	}
+	for _, aggregate := range []string{"a", "b", "c"} {
+		s.insert(counted(aggregate, 1, one))
+		if _, err := s.events.InsertOne(t.Context(), broken(aggregate)); err != nil {
+			t.Fatal(err)
+		}
+		s.insert(counted(aggregate, 3, one))
+	}
+	list := func(args ...string) (found []quarantined) {
+		s.publisherJSON(0, &found, append([]string{"quarantine", "list"}, args...)...)
+		return found
+	}
+	s.await("three events in the quarantine", func() bool { return len(list()) == 3 })
+	s.await("what follows them published", func() bool { return s.published() == 6 })
+	if found := list("--aggregate=a"); len(found) != 1 || found[0].Document != "broken-a" || found[0].Reason != "missing_event_type" || found[0].EventID != 2 {
+		t.Errorf("listed %+v", found)
+	}
+	if n := len(list("--reason=refused")) + len(list("--older-than=1h")) + len(list("--document=broken-z")); n != 0 {
+		t.Errorf("%d listed by flags that match nothing", n)
+	}
+	if stdout, _ := s.publisherCommand(0, "quarantine", "show", "broken-b"); !strings.Contains(stdout, "missing_event_type") || !strings.Contains(stdout, `"aggregateId":"b"`) {
+		t.Errorf("shown\n%s", stdout)
+	}
+	s.publisherCommand(1, "quarantine", "show", "broken-z")
+	if found := s.publisherStatus(0); found.Quarantined == nil || *found.Quarantined != 3 {
+		t.Errorf("the status is %+v", found)
+	}
+
+	// Nothing is published that still breaks the contract.
+	if stdout, _ := s.publisherCommand(1, "quarantine", "republish", "--yes"); !strings.HasPrefix(stdout, "0 published, 3 stay in the quarantine\n") || !strings.Contains(stdout, "eventType") {
+		t.Errorf("republish of broken events: %s", stdout)
+	}
+	// A corrected event beside the broken one is what the index is there to refuse.
+	if _, err := s.events.InsertOne(t.Context(), counted("a", 2, one)); err == nil {
+		t.Error("the unique index took a second event a/2")
+	}
+	for _, aggregate := range []string{"a", "b"} {
+		if _, err := s.events.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "broken-" + aggregate}}, bson.D{{Key: "$set", Value: bson.D{{Key: "eventType", Value: "Counted"}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, stderr := s.publisherCommand(1, "quarantine", "republish"); !strings.Contains(stderr, "publish 2 events of the quarantine (broken-a, missing_event_type; broken-b, missing_event_type); 1 more stay there") || !strings.Contains(stderr, "repeat it with --yes") {
+		t.Errorf("without --yes: %s", stderr)
+	}
+	if stdout, _ := s.publisherCommand(1, "quarantine", "republish", "--yes", "--why=corrected"); !strings.HasPrefix(stdout, "2 published, 1 stay in the quarantine\n") {
+		t.Errorf("republish: %s", stdout)
+	}
+	s.await("two more events on the topic", func() bool { return s.published() == 8 })
+	s.await("the read models", func() bool {
+		return s.count("a") == "n=3 after event 3" && s.count("b") == "n=3 after event 3" && s.count("c") == "n=1 after event 1"
+	})
+	s.publisherCommand(0, "quarantine", "discard", "--aggregate=c", "--yes", "--why=test data")
+	if found := list(); len(found) != 0 {
+		t.Errorf("%+v are left in the quarantine", found)
+	}
+	s.publisherCommand(1, "quarantine", "discard", "--yes", "--why=again")
+	var entries []map[string]any
+	if s.publisherJSON(0, &entries, "audit", "--command=quarantine"); len(entries) != 2 || entries[0]["command"] != "quarantine discard" || entries[1]["why"] != "corrected" {
+		t.Errorf("the audit has %v", entries)
+	}
+}
+
+// TestStoredEventsAreSentAgain holds that events reach the topic again by aggregate and by
+// time, each counted first, and that the read models stay right.
+func TestStoredEventsAreSentAgain(t *testing.T) {
+	inParallel(t)
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{DuplicateDetectionWindow: -1})
+	s.start(1, 1)
+	began := time.Now()
+	at := func(aggregate string, id int64, after time.Duration) {
+		e := counted(aggregate, id, one)
+		e.Timestamp = began.Add(after).UTC().Truncate(time.Millisecond)
+		s.insert(e)
+	}
+	for id := int64(1); id <= 5; id++ {
+		at("a", id, time.Duration(id)*time.Hour)
+		at("b", id, time.Duration(id)*time.Hour)
+	}
+	s.awaitPublishedEvents(10)
+	s.publisherCommand(2, "republish", "--yes")
+	s.publisherCommand(1, "republish", "--aggregate=z", "--yes")
+	if _, stderr := s.publisherCommand(1, "republish", "--aggregate=a"); !strings.Contains(stderr, "send 5 events again (aggregate a; 0 that break the contract are left out)") {
+		t.Errorf("without --yes: %s", stderr)
+	}
+	if stdout, _ := s.publisherCommand(0, "republish", "--aggregate=a", "--yes"); stdout != "5 of 5 events sent again\n" {
+		t.Errorf("by aggregate: %s", stdout)
+	}
+	s.await("15 messages", func() bool { return s.published() == 15 })
+	moment := func(after time.Duration) string { return began.Add(after).UTC().Format(time.RFC3339) }
+	if stdout, _ := s.publisherCommand(0, "republish", "--from="+moment(90*time.Minute), "--to="+moment(210*time.Minute), "--yes"); stdout != "4 of 4 events sent again\n" {
+		t.Errorf("by time: %s", stdout)
+	}
+	s.await("19 messages", func() bool { return s.published() == 19 })
+	s.await("the read models", func() bool {
+		return s.count("a") == "n=5 after event 5" && s.count("b") == "n=5 after event 5"
+	})
+}
