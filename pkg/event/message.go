@@ -38,23 +38,37 @@ const (
 // only where it is true, all others are strings and stand only where there is one.
 func (m *Message) Properties() map[string]any {
 	p := make(map[string]any, 8)
-	p[PropertyAggregateID] = m.AggregateID
-	p[PropertyEventID] = m.EventID
-	p[PropertyEventType] = m.EventType
-	p[PropertyEpoch] = m.Epoch
+	m.PutProperties(p)
+	for name, value := range p {
+		switch v := value.(type) {
+		case *string:
+			p[name] = *v
+		case *int64:
+			p[name] = *v
+		}
+	}
+	return p
+}
+
+// PutProperties puts the application properties into p as pointers to m's fields, which AMQP
+// encodes as it does the values. A pointer is no allocation, unlike a value in an interface.
+func (m *Message) PutProperties(p map[string]any) {
+	p[PropertyAggregateID] = &m.AggregateID
+	p[PropertyEventID] = &m.EventID
+	p[PropertyEventType] = &m.EventType
+	p[PropertyEpoch] = &m.Epoch
 	if m.AggregateType != "" {
-		p[PropertyAggregateType] = m.AggregateType
+		p[PropertyAggregateType] = &m.AggregateType
 	}
 	if m.TraceParent != "" {
-		p[PropertyTraceParent] = m.TraceParent
+		p[PropertyTraceParent] = &m.TraceParent
 		if m.TraceState != "" {
-			p[PropertyTraceState] = m.TraceState
+			p[PropertyTraceState] = &m.TraceState
 		}
 	}
 	if m.ClaimCheck {
 		p[PropertyClaimCheck] = true
 	}
-	return p
 }
 
 // Sequence says what a store promises of its event ids.

@@ -1,7 +1,6 @@
 package eventstore
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
@@ -18,6 +17,8 @@ const (
 	// pageDocuments and pageBytes bound a page.
 	pageDocuments = 512
 	pageBytes     = 256 << 10
+	// slabBytes bounds what one document that is kept keeps of its neighbours.
+	slabBytes = 4 << 10
 	// codeNothingBetween is the server's answer to a range whose min is not before its
 	// max.
 	codeNothingBetween = 51175
@@ -124,10 +125,26 @@ type driverCursor struct {
 // the server only if nothing is left.
 func (d *driverCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 	var page []bson.Raw
+	var slab []byte
 	for size := 0; d.cursor.Next(ctx); {
-		page = append(page, bson.Raw(bytes.Clone(d.cursor.Current)))
-		size += len(d.cursor.Current)
-		if d.cursor.RemainingBatchLength() == 0 || size >= pageBytes || len(page) >= pageDocuments {
+		// The driver allows its bytes to be used until the next call only. One slab for
+		// several documents spares an allocation for each.
+		current, left := d.cursor.Current, d.cursor.RemainingBatchLength()
+		if page == nil {
+			page = make([]bson.Raw, 0, min(left+1, pageDocuments))
+		}
+		if len(slab)+len(current) > cap(slab) {
+			want := len(current)
+			if left > 0 {
+				want = max(want, slabBytes)
+			}
+			slab = make([]byte, 0, want)
+		}
+		start := len(slab)
+		slab = append(slab, current...)
+		page = append(page, bson.Raw(slab[start:len(slab):len(slab)]))
+		size += len(current)
+		if left == 0 || size >= pageBytes || len(page) >= pageDocuments {
 			return page, nil
 		}
 	}

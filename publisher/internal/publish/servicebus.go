@@ -54,9 +54,11 @@ func (s *serviceBus) Send(ctx context.Context, messages []*event.Message) (int, 
 		if err != nil {
 			return 0, sendError(err, len(messages))
 		}
+		var first, rest sbus.Annotated
+		scratch := &first
 		n := 0
 		for n < min(len(messages), MaxBatchEvents) {
-			err := batch.AddMessage(sbus.ToSDK(messages[n]), nil)
+			err := batch.AddAMQPAnnotatedMessage(scratch.Of(messages[n]), nil)
 			if errors.Is(err, azservicebus.ErrMessageTooLarge) {
 				break
 			}
@@ -66,6 +68,7 @@ func (s *serviceBus) Send(ctx context.Context, messages []*event.Message) (int, 
 			if err != nil {
 				break // it is the first of the next batch
 			}
+			scratch = &rest
 			n++
 		}
 		if n > 1 {

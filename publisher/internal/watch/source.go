@@ -158,7 +158,7 @@ func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
 		s.full = s.sizer.replied(1+s.stream.RemainingBatchLength(), took)
 		s.stream.SetBatchSize(s.sizer.size)
 	}
-	var chunk Chunk
+	chunk := Chunk{Changes: make([]bson.Raw, 0, min(s.stream.RemainingBatchLength()+1, chunkChanges))}
 	var slab []byte
 	for size := 0; ; {
 		// The driver allows its bytes to be used until the next call only. One slab for

@@ -1,0 +1,49 @@
+package sbus
+
+import (
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+)
+
+// partitionKeyAnnotation holds the partition key of a message.
+// https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-protocol-guide#message-annotations
+const partitionKeyAnnotation = "x-opt-partition-key"
+
+// Annotated makes a message for [azservicebus.MessageBatch.AddAMQPAnnotatedMessage], which
+// encodes a message at once. One Annotated can therefore make all messages of a batch but
+// the first in the same memory: an azservicebus.Message for each of them, with its maps and
+// boxed values, is most of what a batch allocates. The zero value is ready for use.
+//
+// A batch keeps the application properties of its first message for its envelope, so the
+// first message needs an Annotated of its own.
+type Annotated struct {
+	message     azservicebus.AMQPAnnotatedMessage
+	properties  azservicebus.AMQPAnnotatedMessageProperties
+	application map[string]any
+	annotations map[any]any
+	data        [1][]byte
+}
+
+// Of makes the same message of m as [ToSDK]. It shares m's body and strings, and is valid
+// until the next call.
+func (a *Annotated) Of(m *event.Message) *azservicebus.AMQPAnnotatedMessage {
+	if a.application == nil {
+		a.application, a.annotations = make(map[string]any, 8), make(map[any]any, 1)
+	}
+	clear(a.application)
+	m.PutProperties(a.application)
+	// Service Bus refuses a PartitionKey that differs from the SessionId.
+	a.annotations[partitionKeyAnnotation] = &m.SessionKey
+	a.data[0] = m.Body
+	a.properties = azservicebus.AMQPAnnotatedMessageProperties{
+		ContentType: &m.ContentType, GroupID: &m.SessionKey, MessageID: &m.MessageID,
+	}
+	a.message = azservicebus.AMQPAnnotatedMessage{
+		ApplicationProperties: a.application,
+		Body:                  azservicebus.AMQPAnnotatedMessageBody{Data: a.data[:]},
+		MessageAnnotations:    a.annotations,
+		Properties:            &a.properties,
+	}
+	return &a.message
+}
