@@ -118,6 +118,7 @@ func (l *line) options(out io.Writer) (Options, error) {
 // signal ends it. It gives the exit code.
 func Main() int {
 	return cli.Main("publisher", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
+		tightenCollector(environ)
 		l, err := parseLine(args, environ, stdout, stderr)
 		if err != nil {
 			return cli.Program{}, err
