@@ -72,6 +72,8 @@ projections:
 func TestAuthorGoesFromAFailingTestToAGreenOne(t *testing.T) {
 	t.Parallel()
 	a := author{t, t.TempDir()}
+	a.projector(0, []string{"schema"}, `"$schema": "http://json-schema.org/draft-07/schema#"`, `"addToSet"`)
+	a.projector(0, []string{"schema", "--tests"}, `"$schema": "http://json-schema.org/draft-07/schema#"`, `"expectParked"`)
 	a.projector(2, []string{"test"}, "there is no *_test.yaml")
 	a.write("counters_test.yaml", authorsTest)
 	a.projector(2, []string{"test"}, "the folder has no *.yaml or *.yml file of projections")

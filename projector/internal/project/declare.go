@@ -186,6 +186,9 @@ func empty(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.Tag == "!!null"
 }
 
+// rootKeys are the sections of a file.
+var rootKeys = []string{"projections", "events"}
+
 // root notes the sections of a YAML document.
 func (p place) root(node *yaml.Node) {
 	if empty(node) {
@@ -203,7 +206,7 @@ func (p place) root(node *yaml.Node) {
 		case "projections":
 			p.sections.projections = append(p.sections.projections, section{p, e.value})
 		default:
-			p.problem(e.node, "unknown key %s; a file of projections holds projections and events", e.key)
+			p.problem(e.node, "unknown key %s; a file of projections holds %s", e.key, strings.Join(rootKeys, " and "))
 		}
 	}
 }

@@ -16,7 +16,7 @@ func exampleOf(t *testing.T, page string) *project.Projection {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := regexp.MustCompile("(?ms)^```yaml\n(projections:.*?)^```").FindSubmatch(text)
+	block := regexp.MustCompile("(?ms)^```yaml\n(?:#[^\n]*\n)?(projections:.*?)^```").FindSubmatch(text)
 	if block == nil {
 		t.Fatalf("%s has no example of projections", page)
 	}

@@ -228,6 +228,10 @@ func (f *File) testCase(node *yaml.Node) *Case {
 		c.Name, c.Line = name.Value, name.Line
 	}
 	r := &caseReader{File: f, name: c.Name, defaults: keys, last: map[string]int64{}, types: map[string]*yaml.Node{}}
+	if id := keys["aggregateId"]; id != nil {
+		r.aggregateID(id)
+	}
+	r.text(keys["aggregateType"])
 	steps := keys["steps"]
 	if steps == nil {
 		c.Steps = []Step{r.step(node, keys)}

@@ -156,7 +156,7 @@ func (r *caseReader) eventID(node *yaml.Node, aggregate string) int64 {
 	if node != nil {
 		id, err := strconv.ParseInt(node.Value, 10, 64)
 		switch {
-		case err != nil || id < 1:
+		case err != nil || id < 1 || node.Tag != "!!int":
 			r.problem(node, r.name, "eventId is a positive integer")
 		case !r.Increasing && id != next:
 			r.problem(node, r.name, "eventId is %d, and the next one of aggregate %s is %d: leave it out, or say sequence: increasing at the top of the file", id, aggregate, next)
@@ -209,10 +209,13 @@ func (r *caseReader) parked(node *yaml.Node) (found []ExpectedParked) {
 		}
 		if n := keys["eventId"]; n != nil {
 			id, err := strconv.ParseInt(n.Value, 10, 64)
-			if err != nil || id < 1 {
+			if err != nil || id < 1 || n.Tag != "!!int" {
 				r.problem(n, r.name, "eventId is a positive integer: the event that parks the aggregate")
 			}
 			p.EventID = id
+		}
+		if n := keys["reason"]; n != nil && p.Reason == "" {
+			r.problem(n, r.name, "the reason is empty: leave it out to mean any")
 		}
 		found = append(found, p)
 	})
