@@ -173,6 +173,12 @@ test-images: images ## Test the images: what they hold, that a second build equa
 fmt: $(BIN)/golangci-lint ## Format the code
 	@for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
 
+.PHONY: screenshots
+screenshots: ## Take the pictures of docs/status-page.md anew (needs chromium)
+	@folder=$$(mktemp -d) && PENSTOCK_SCREENSHOTS=$$folder go test -count 1 -timeout 10m -run '^TestStatusPages$$' ./integration/e2e && \
+		cp $$folder/status-projector.png docs/screenshots/status-projector.png && \
+		cp $$folder/status-publisher-dark.png docs/screenshots/status-publisher.png && rm -r $$folder
+
 # `go get -tool` keeps the modules of the tools: tidying them would resolve the tests of
 # everything that they build.
 .PHONY: tidy

@@ -125,7 +125,7 @@ if [ -s "$work/drifted" ]; then complain "defaults that have changed" <"$work/dr
 # Alerts, dashboards, autoscaling and pages speak of metrics that the services' code
 # names, whole or behind their prefix; and the dashboards show all that there are.
 for service in publisher projector; do
-	grep -rohE --include='*.go' --exclude='*_test.go' "\"penstock_${service}_[a-z_]+\"|\\bname\\(\"[a-z_]+\"" "../../$service" |
+	grep -rohE --include='*.go' --exclude='*_test.go' --exclude=statuspage.go "\"penstock_${service}_[a-z_]+\"|\\bname\\(\"[a-z_]+\"" "../../$service" |
 		sed "s/^name(\"/penstock_${service}_/; s/\"//g"
 done | sort -u >"$work/exported"
 metrics='penstock_(publisher|projector)_[a-z_]+'

@@ -144,6 +144,12 @@ func (h *Health) CheckReady(ctx context.Context) error {
 	return join(lines)
 }
 
+// Problems reports everything that Live and CheckReady do, a line for each; nil if there
+// is nothing.
+func (h *Health) Problems(ctx context.Context) error {
+	return errors.Join(h.Live(), h.CheckReady(ctx))
+}
+
 func join(lines []string) error {
 	if len(lines) == 0 {
 		return nil

@@ -14,17 +14,20 @@ import (
 // shutdownTimeout bounds how long a stopping server waits for its requests.
 const shutdownTimeout = time.Second
 
-// Handler serves /livez, /readyz, /metrics where metrics is not nil, and
-// /debug/pprof/ where withPprof. A probe answers 200 and "ok", or 503 and what is
-// wrong.
-func Handler(h *Health, metrics http.Handler, withPprof bool) http.Handler {
+// Handler serves /livez, /readyz, and what o names: /metrics, /status and everything
+// below it, /debug/pprof/. A probe answers 200 and "ok", or 503 and what is wrong.
+func Handler(h *Health, o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.Live()) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { answer(w, h.CheckReady(r.Context())) })
-	if metrics != nil {
-		mux.Handle("GET /metrics", metrics)
+	if o.Metrics != nil {
+		mux.Handle("GET /metrics", o.Metrics)
 	}
-	if withPprof {
+	if o.Status != nil {
+		mux.Handle("GET /status", o.Status)
+		mux.Handle("GET /status/", o.Status)
+	}
+	if o.PProf {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -54,6 +57,8 @@ type Options struct {
 	Listener net.Listener
 	// Metrics answers /metrics; nil for no such page.
 	Metrics http.Handler
+	// Status answers /status and everything below it; nil for no such page.
+	Status http.Handler
 	// PProf serves /debug/pprof/ too.
 	PProf bool
 }
@@ -83,7 +88,7 @@ func Start(ctx context.Context, h *Health, o Options) (*Server, context.Context,
 	running, fail := context.WithCancelCause(ctx)
 	s := &Server{
 		http: &http.Server{
-			Handler:           Handler(h, o.Metrics, o.PProf),
+			Handler:           Handler(h, o),
 			ReadHeaderTimeout: 5 * time.Second,
 			IdleTimeout:       time.Minute,
 		},

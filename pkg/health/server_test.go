@@ -30,18 +30,21 @@ func TestHandler(t *testing.T) {
 		status  int
 		body    string
 	}{
-		"alive":          {health.Handler(healthy, metrics, false), "GET", "/livez", 200, "ok\n"},
-		"ready":          {health.Handler(healthy, metrics, false), "GET", "/readyz", 200, "ok\n"},
-		"not alive":      {health.Handler(h, metrics, false), "GET", "/livez", 503, "loop stream has made no progress"},
-		"not ready":      {health.Handler(h, metrics, false), "GET", "/readyz", 503, "mongodb: no primary\n"},
-		"metrics":        {health.Handler(h, metrics, false), "GET", "/metrics", 200, "metric 1\n"},
-		"no metrics":     {health.Handler(h, nil, false), "GET", "/metrics", 404, ""},
-		"no pprof":       {health.Handler(h, metrics, false), "GET", "/debug/pprof/", 404, ""},
-		"pprof":          {health.Handler(h, metrics, true), "GET", "/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
-		"pprof index":    {health.Handler(h, metrics, true), "GET", "/debug/pprof/", 200, "profile"},
-		"pprof cmdline":  {health.Handler(h, metrics, true), "GET", "/debug/pprof/cmdline", 200, ""},
-		"post":           {health.Handler(h, metrics, false), "POST", "/livez", 405, ""},
-		"something else": {health.Handler(h, metrics, true), "GET", "/", 404, ""},
+		"alive":          {health.Handler(healthy, health.Options{Metrics: metrics}), "GET", "/livez", 200, "ok\n"},
+		"ready":          {health.Handler(healthy, health.Options{Metrics: metrics}), "GET", "/readyz", 200, "ok\n"},
+		"not alive":      {health.Handler(h, health.Options{Metrics: metrics}), "GET", "/livez", 503, "loop stream has made no progress"},
+		"not ready":      {health.Handler(h, health.Options{Metrics: metrics}), "GET", "/readyz", 503, "mongodb: no primary\n"},
+		"metrics":        {health.Handler(h, health.Options{Metrics: metrics}), "GET", "/metrics", 200, "metric 1\n"},
+		"no metrics":     {health.Handler(h, health.Options{}), "GET", "/metrics", 404, ""},
+		"status":         {health.Handler(h, health.Options{Status: metrics}), "GET", "/status", 200, "metric 1\n"},
+		"below status":   {health.Handler(h, health.Options{Status: metrics}), "GET", "/status/data", 200, "metric 1\n"},
+		"no status":      {health.Handler(h, health.Options{}), "GET", "/status", 404, ""},
+		"no pprof":       {health.Handler(h, health.Options{Metrics: metrics}), "GET", "/debug/pprof/", 404, ""},
+		"pprof":          {health.Handler(h, health.Options{Metrics: metrics, PProf: true}), "GET", "/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
+		"pprof index":    {health.Handler(h, health.Options{Metrics: metrics, PProf: true}), "GET", "/debug/pprof/", 200, "profile"},
+		"pprof cmdline":  {health.Handler(h, health.Options{Metrics: metrics, PProf: true}), "GET", "/debug/pprof/cmdline", 200, ""},
+		"post":           {health.Handler(h, health.Options{Metrics: metrics}), "POST", "/livez", 405, ""},
+		"something else": {health.Handler(h, health.Options{Metrics: metrics, PProf: true}), "GET", "/", 404, ""},
 	} {
 		w := httptest.NewRecorder()
 		c.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), c.method, c.path, http.NoBody))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,10 +59,12 @@ func New(o Options) *Projector {
 // finishing took too long. It is called once.
 func (p *Projector) Run(ctx context.Context) error {
 	h := health.New()
+	page, tables := p.statusPage(h)
 	admin, running, err := health.Start(ctx, h, health.Options{
 		Address:  p.config.Process.AdminAddress,
 		Listener: p.listener,
 		Metrics:  promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}),
+		Status:   page,
 		PProf:    p.config.Process.PProf,
 	})
 	if err != nil {
@@ -71,7 +74,13 @@ func (p *Projector) Run(ctx context.Context) error {
 	p.logger.Info().Stringer("admin", admin.Addr()).Int("projections", len(p.projections)).
 		Str("subscription", p.config.ServiceBus.Topic+"/"+p.config.ServiceBus.Subscription).Msg("projector starts")
 
-	err = p.run(running, h)
+	// The page shows how the process stops, so it is recorded until the end.
+	recorded, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
+	var recording sync.WaitGroup
+	defer recording.Wait()
+	defer stopRecording()
+	recording.Go(func() { tables.recorder.Run(recorded) })
+	err = p.run(running, h, tables)
 	if err = errors.Join(err, admin.Stop()); err == nil {
 		p.logger.Info().Msg("projector has stopped")
 	}
@@ -79,7 +88,7 @@ func (p *Projector) Run(ctx context.Context) error {
 }
 
 // run opens the stores, waits for them, and drains.
-func (p *Projector) run(ctx context.Context, h *health.Health) error {
+func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTables) error {
 	var connected atomic.Bool
 	h.Ready("startup", p.startup.check)
 	s, err := open(p.config, p.logger)
@@ -128,6 +137,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health) error {
 		}
 		return err
 	}
+	tables.past.Store(past)
 	p.startup.done()
 	group.Go(func() error { return past.follower.Run(background) })
 	group.Go(func() error { return past.runner.Run(background) })

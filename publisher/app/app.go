@@ -48,6 +48,8 @@ type Publisher struct {
 	logger   zerolog.Logger
 	registry *prometheus.Registry
 	listener net.Listener
+	// terms is for the status page.
+	terms termLog
 }
 
 // New makes a publisher; nothing is opened before Run.
@@ -63,10 +65,12 @@ func New(o Options) *Publisher {
 // operator has to do. It is called once.
 func (p *Publisher) Run(ctx context.Context) error {
 	h := health.New()
+	page, record := p.statusPage(h)
 	admin, running, err := health.Start(ctx, h, health.Options{
 		Address:  p.config.Process.AdminAddress,
 		Listener: p.listener,
 		Metrics:  promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}),
+		Status:   page,
 		PProf:    p.config.Process.PProf,
 	})
 	if err != nil {
@@ -76,6 +80,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 	p.logger.Info().Stringer("admin", admin.Addr()).Str("election", p.config.Election.Kind).
 		Str("stream", p.config.Stream.Name).Msg("publisher starts")
 
+	// The page shows how the process stops, so it is recorded until the end.
+	stopRecording := beside(context.WithoutCancel(ctx), record)
+	defer stopRecording()
 	err = p.run(running, h)
 	if errors.Is(err, leader.ErrWorkerStuck) || errors.Is(err, leader.ErrElectorStuck) {
 		// Something does not end: waiting for the rest would only keep it alive.

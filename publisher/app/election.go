@@ -39,7 +39,10 @@ func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader
 	none := func(context.Context) {}
 	timing, election := leaderConfig(p.config), p.config.Election
 	identity := leader.NewIdentity(election.Host())
-	options := leader.Options{Logger: p.logger, Registerer: p.registry}
+	options := leader.Options{
+		Logger: p.logger, Registerer: p.registry,
+		NewLeader: p.terms.newLeader, TermEnded: p.terms.termEnded,
+	}
 	if election.Kind == config.ElectionNone {
 		elector, err := leader.NewAlone(identity, timing, options)
 		return elector, none, err

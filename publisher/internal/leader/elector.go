@@ -26,6 +26,21 @@ type Options struct {
 	// 2.2 RetryPeriod + RequestTimeout apart, except while work that failed is
 	// backed off from (at most 45 RetryPeriod) and without a lock.
 	Heartbeat func()
+	// NewLeader, if not nil, is called with the identity of each process that begins to
+	// lead, this one too, as soon as this process sees it. Without a lock it is not called.
+	NewLeader func(identity string)
+	// TermEnded, if not nil, is called when a term of this process has ended.
+	TermEnded func(TermEnd)
+}
+
+// TermEnd is a term that has ended.
+type TermEnd struct {
+	Began  time.Time
+	Lasted time.Duration
+	// Reason is the value of the label of penstock_publisher_terms_total.
+	Reason string
+	// Err is the work's error; nil if the work ended as it was asked to.
+	Err error
 }
 
 // Elector runs work in terms of leadership.
@@ -36,6 +51,7 @@ type Elector struct {
 	config   Config
 	logger   zerolog.Logger
 	metrics  metrics
+	options  Options
 	// sighting and contact outlive the terms: see guard.
 	sighting sighting
 	contact  contact
@@ -72,6 +88,7 @@ func newElector(identity string, config Config, options Options) (*Elector, erro
 		config:   config,
 		logger:   logger,
 		metrics:  newMetrics(options.Registerer),
+		options:  options,
 		contact:  contact{logger: logger, heartbeat: options.Heartbeat},
 	}, nil
 }
@@ -163,6 +180,9 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 }
 
 func (e *Elector) observe(leader string) {
+	if e.options.NewLeader != nil {
+		e.options.NewLeader(leader)
+	}
 	if leader != "" && leader != e.identity {
 		e.logger.Info().Str("leader", leader).Msg("another process leads; standing by")
 	}

@@ -105,6 +105,9 @@ func (e *Elector) finish(term *Term, why reason, err error) outcome {
 		level = zerolog.ErrorLevel
 	}
 	e.logger.WithLevel(level).Err(err).Str("reason", string(why)).Stringer("lasted", lasted.Round(time.Millisecond)).Msg("term ended")
+	if e.options.TermEnded != nil {
+		e.options.TermEnded(TermEnd{Began: term.started, Lasted: lasted, Reason: string(why), Err: err})
+	}
 	return outcome{reason: why, lasted: lasted}
 }
 

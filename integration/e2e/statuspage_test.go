@@ -1,0 +1,180 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+)
+
+// screenshots is the variable with the folder that TestStatusPages saves pictures of the
+// pages in.
+const screenshots = "PENSTOCK_SCREENSHOTS"
+
+// statusData is what the page of a service reads.
+type statusData struct {
+	Service  string
+	Problems []string
+	Stages   []struct {
+		Name    string
+		Figures []struct {
+			Name   string
+			Value  *float64
+			Series []*float64
+			Alarm  bool
+		}
+	}
+	Tables []struct {
+		Name, Error string
+		Rows        []struct{ Cells []string }
+	}
+}
+
+// rows are the rows of a table, each as one line.
+func (d statusData) rows(table string) (lines []string) {
+	for _, t := range d.Tables {
+		if t.Name == table {
+			for _, r := range t.Rows {
+				lines = append(lines, strings.Join(r.Cells, " "))
+			}
+		}
+	}
+	return lines
+}
+
+// Both services show the way of the events under load, what is wrong, and what all pods
+// share. The pages work in a browser behind a proxy that adds a path prefix.
+func TestStatusPages(t *testing.T) {
+	inParallel(t)
+	w := shop.New(1500, 11)
+	s := newScenario(t, w)
+	s.start(1, 2)
+	s.load(20 * time.Second)
+	ctx := t.Context()
+	if _, err := s.events.InsertOne(ctx, bson.D{{Key: "_id", Value: "broken"}, {Key: "aggregateId", Value: "broken"}, {Key: "eventType", Value: "T"}}); err != nil {
+		t.Fatal(err)
+	}
+
+	publisher, projector := s.started[0], s.started[1]
+	read := func(p *harness.Process) (d statusData) {
+		response, err := fetch(ctx, "http://"+p.Admin+"/status/data")
+		if err != nil {
+			return d
+		}
+		defer response.Body.Close()
+		if err := json.NewDecoder(response.Body).Decode(&d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	// Every figure has a value in the course of a load: none names a metric that is not there.
+	s.await("the figures of the publisher", func() bool { return complete(read(publisher)) })
+	s.await("the quarantined event on the page", func() bool {
+		return slices.Equal(read(publisher).rows("Quarantined by this process"), []string{"missing_event_id 1"})
+	})
+	s.await("the figures of the projector", func() bool { return complete(read(projector)) })
+	d := read(projector)
+	if pods := d.rows("Pods"); len(pods) != 2 || !strings.Contains(strings.Join(pods, "\n"), "(this one)") {
+		t.Errorf("pods: %q", pods)
+	}
+	if projections := d.rows("Projections"); len(projections) != len(w.Collections) {
+		t.Errorf("projections: %q, want one for each of %q", projections, w.Collections)
+	}
+	for _, d := range []statusData{d, read(publisher)} {
+		for _, table := range d.Tables {
+			if table.Error != "" {
+				t.Errorf("%s, table %s: %s", d.Service, table.Name, table.Error)
+			}
+		}
+		if len(d.Problems) > 0 {
+			t.Errorf("%s has problems: %q", d.Service, d.Problems)
+		}
+	}
+
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Log("the pages were not opened in a browser, because there is no chromium on this machine")
+	} else {
+		for _, p := range []*harness.Process{publisher, projector} {
+			inBrowser(t, browser, p)
+		}
+	}
+	s.finishLoad()
+}
+
+// complete reports whether every figure has had a value.
+func complete(d statusData) bool {
+	for _, s := range d.Stages {
+		for _, f := range s.Figures {
+			if !slices.ContainsFunc(f.Series, func(v *float64) bool { return v != nil }) {
+				return false
+			}
+		}
+	}
+	return len(d.Stages) > 0
+}
+
+func fetch(ctx context.Context, address string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(request)
+}
+
+// inBrowser opens the page of a process behind a path prefix.
+func inBrowser(t *testing.T, browser string, p *harness.Process) {
+	t.Helper()
+	target, err := url.Parse("http://" + p.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(http.StripPrefix("/ops/shop", httputil.NewSingleHostReverseProxy(target)))
+	defer proxy.Close()
+	open := func(args ...string) (page, log string) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		args = append([]string{
+			"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
+			"--enable-logging=stderr", "--user-data-dir=" + t.TempDir(), "--window-size=1400,1000", "--virtual-time-budget=5000",
+		}, args...)
+		c := exec.CommandContext(ctx, browser, append(args, proxy.URL+"/ops/shop/status")...)
+		var stderr strings.Builder
+		c.Stderr = &stderr
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", browser, err, stderr.String())
+		}
+		return string(out), stderr.String()
+	}
+	page, log := open("--dump-dom")
+	for _, want := range []string{"healthy, up ", "<h2>", `<path class="line" d="M`, "</td>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page of %s has no %q:\n%s", p.Name, want, page)
+		}
+	}
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "CONSOLE") {
+			t.Errorf("the browser complains about the page of %s: %s", p.Name, line)
+		}
+	}
+	if folder := os.Getenv(screenshots); folder != "" {
+		name := filepath.Join(folder, "status-"+strings.TrimRight(p.Name, "-0123456789"))
+		open("--screenshot=" + name + ".png")
+		open("--screenshot="+name+"-dark.png", "--force-dark-mode")
+	}
+}

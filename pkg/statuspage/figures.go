@@ -1,0 +1,174 @@
+package statuspage
+
+import (
+	"math"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Unit says how the page writes a figure.
+type Unit string
+
+// The units.
+const (
+	Number  Unit = ""
+	PerSec  Unit = "/s"
+	Seconds Unit = "s"
+	Bytes   Unit = "B"
+)
+
+// Reading takes one number out of the metrics of a process. previous is the gathering
+// before, nil for the first one, and seconds is the time between both. A reading that
+// cannot be taken is NaN: the page shows a dash.
+type Reading func(now, previous Families, seconds float64) float64
+
+// Families are the metrics of one gathering by their names.
+type Families map[string]*dto.MetricFamily
+
+// each calls do for every series of a metric whose labels include want.
+func (f Families) each(name string, want map[string]string, do func(*dto.Metric)) {
+	for _, m := range f[name].GetMetric() {
+		if matches(m, want) {
+			do(m)
+		}
+	}
+}
+
+func matches(m *dto.Metric, want map[string]string) bool {
+	found := 0
+	for _, l := range m.GetLabel() {
+		if value, ok := want[l.GetName()]; ok {
+			if value != l.GetValue() {
+				return false
+			}
+			found++
+		}
+	}
+	return found == len(want)
+}
+
+// sum adds the values of the series of a metric, and counts them.
+func (f Families) sum(name string, want map[string]string) (total float64, series int) {
+	f.each(name, want, func(m *dto.Metric) {
+		total += value(m)
+		series++
+	})
+	return total, series
+}
+
+// value is that of a counter or a gauge, or the number of observations of a histogram.
+func value(m *dto.Metric) float64 {
+	switch {
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	case m.Gauge != nil:
+		return m.Gauge.GetValue()
+	case m.Histogram != nil:
+		return float64(m.Histogram.GetSampleCount())
+	}
+	return m.GetUntyped().GetValue()
+}
+
+// labels reads pairs of a name and a value.
+func labels(pairs []string) map[string]string {
+	want := make(map[string]string, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		want[pairs[i]] = pairs[i+1]
+	}
+	return want
+}
+
+// Value reads a gauge: the sum of its series. pairs are names and values of labels that
+// a series must have.
+func Value(metric string, pairs ...string) Reading {
+	want := labels(pairs)
+	return func(now, _ Families, _ float64) float64 {
+		total, series := now.sum(metric, want)
+		if series == 0 {
+			return math.NaN()
+		}
+		return total
+	}
+}
+
+// Count is [Value] for a metric that has no series while there is nothing to count: it
+// reads 0 then.
+func Count(metric string, pairs ...string) Reading {
+	want := labels(pairs)
+	return func(now, _ Families, _ float64) float64 {
+		total, _ := now.sum(metric, want)
+		return total
+	}
+}
+
+// Rate reads how fast a counter, or the number of observations of a histogram, grows.
+func Rate(metric string, pairs ...string) Reading {
+	want := labels(pairs)
+	return func(now, previous Families, seconds float64) float64 {
+		total, series := now.sum(metric, want)
+		if series == 0 || previous == nil || seconds <= 0 {
+			return math.NaN()
+		}
+		before, _ := previous.sum(metric, want)
+		return max(0, total-before) / seconds
+	}
+}
+
+// Quantile reads a quantile of what a histogram has observed since the gathering before,
+// interpolated within its bucket; NaN if it has observed nothing. Above the last bound it
+// is the last bound.
+func Quantile(q float64, metric string, pairs ...string) Reading {
+	want := labels(pairs)
+	return func(now, previous Families, _ float64) float64 {
+		bounds, counts := now.buckets(metric, want)
+		if previous != nil {
+			if _, before := previous.buckets(metric, want); len(before) == len(counts) {
+				for i := range counts {
+					counts[i] -= before[i]
+				}
+			}
+		}
+		return quantile(q, bounds, counts)
+	}
+}
+
+// buckets are the upper bounds of a histogram and the observations up to each, summed
+// over its series; the last bound is infinite.
+func (f Families) buckets(name string, want map[string]string) (bounds, counts []float64) {
+	f.each(name, want, func(m *dto.Metric) {
+		h := m.GetHistogram()
+		if bounds == nil {
+			for _, b := range h.GetBucket() {
+				bounds = append(bounds, b.GetUpperBound())
+			}
+			bounds = append(bounds, math.Inf(1))
+			counts = make([]float64, len(bounds))
+		}
+		for i, b := range h.GetBucket() {
+			counts[i] += float64(b.GetCumulativeCount())
+		}
+		counts[len(counts)-1] += float64(h.GetSampleCount())
+	})
+	return bounds, counts
+}
+
+func quantile(q float64, bounds, cumulative []float64) float64 {
+	if len(cumulative) == 0 || cumulative[len(cumulative)-1] <= 0 {
+		return math.NaN()
+	}
+	rank := q * cumulative[len(cumulative)-1]
+	for i, count := range cumulative {
+		if count < rank {
+			continue
+		}
+		lower, below := 0.0, 0.0
+		if i > 0 {
+			lower, below = bounds[i-1], cumulative[i-1]
+		}
+		if math.IsInf(bounds[i], 1) || count == below {
+			return lower
+		}
+		return lower + (bounds[i]-lower)*(rank-below)/(count-below)
+	}
+	return bounds[len(bounds)-1]
+}

@@ -1,0 +1,106 @@
+package statuspage
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+//go:embed page
+var files embed.FS
+
+// Page is what a status page shows.
+type Page struct {
+	// Service, Instance and Version say which process it is.
+	Service, Instance, Version string
+	Recorder                   *Recorder
+	// Health reports what is wrong with the process, a line for each problem; nil if
+	// nothing is.
+	Health func(context.Context) error
+	// Tables are read while somebody looks at the page.
+	Tables []Source
+}
+
+// Handler serves the page. Every address below the one that it is mounted at belongs to
+// it; a request for the address without the slash at its end is sent there.
+func Handler(p Page) http.Handler {
+	h := &handler{page: p, started: time.Now()}
+	page, err := fs.Sub(files, "page")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status/data", h.data)
+	mux.Handle("GET /status/", http.StripPrefix("/status/", http.FileServerFS(page)))
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		// Relative: a proxy may have taken a prefix away.
+		w.Header().Set("Location", "status/")
+		w.WriteHeader(http.StatusPermanentRedirect)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		w.Header().Set("Cache-Control", "no-store")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+type handler struct {
+	page    Page
+	started time.Time
+
+	// reading is held while the tables are read: viewers share a reading.
+	reading sync.Mutex
+	tables  []Table
+	read    time.Time
+}
+
+// view is the answer of /status/data.
+type view struct {
+	Service  string      `json:"service"`
+	Instance string      `json:"instance"`
+	Version  string      `json:"version"`
+	Now      time.Time   `json:"now"`
+	Started  time.Time   `json:"startedAt"`
+	Interval float64     `json:"intervalSeconds"`
+	Problems []string    `json:"problems"`
+	Stages   []stageView `json:"stages"`
+	Tables   []Table     `json:"tables"`
+}
+
+func (h *handler) data(w http.ResponseWriter, r *http.Request) {
+	v := view{
+		Service: h.page.Service, Instance: h.page.Instance, Version: h.page.Version,
+		Now: time.Now().UTC(), Started: h.started.UTC(), Interval: interval.Seconds(),
+		Problems: []string{}, Stages: h.page.Recorder.view(), Tables: h.current(),
+	}
+	if err := h.page.Health(r.Context()); err != nil {
+		v.Problems = strings.Split(err.Error(), "\n")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // a viewer that has gone away needs no answer
+}
+
+// current reads the tables, unless they were read within the last interval. The reading
+// does not end with the request of the viewer who happens to be first.
+func (h *handler) current() []Table {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	if time.Since(h.read) < interval && h.tables != nil {
+		return h.tables
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	tables := make([]Table, len(h.page.Tables))
+	for i, source := range h.page.Tables {
+		tables[i] = source.read(ctx)
+	}
+	h.tables, h.read = tables, time.Now()
+	return tables
+}

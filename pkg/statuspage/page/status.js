@@ -1,0 +1,157 @@
+"use strict";
+
+// The page asks for "data" beside itself, so it works behind any path prefix.
+const byId = (id) => document.getElementById(id);
+const svg = "http://www.w3.org/2000/svg";
+let answered = 0;
+let interval = 2;
+
+function element(name, className, text) {
+  const e = document.createElement(name);
+  if (className) e.className = className;
+  if (text !== undefined) e.textContent = text;
+  return e;
+}
+
+// digits writes a number with about three digits that count.
+function digits(v) {
+  const size = Math.abs(v);
+  if (size >= 100 || Number.isInteger(v)) return Math.round(v).toLocaleString("en");
+  return v.toFixed(size >= 10 ? 1 : 2);
+}
+
+function duration(s) {
+  if (s < 0.0005) return "0 ms";
+  if (s < 1) return digits(s * 1000) + " ms";
+  if (s < 120) return digits(s) + " s";
+  if (s < 7200) return digits(s / 60) + " min";
+  if (s < 172800) return digits(s / 3600) + " h";
+  return digits(s / 86400) + " d";
+}
+
+function bytes(v) {
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (v < 1024 || unit === "GiB") return digits(v) + " " + unit;
+    v /= 1024;
+  }
+}
+
+function written(value, unit) {
+  if (value === null) return "–";
+  if (unit === "s") return duration(value);
+  if (unit === "B") return bytes(value);
+  return digits(value) + unit;
+}
+
+// sparkline draws the course of a figure, from 0 to its peak. Values that are not there
+// leave a hole.
+function sparkline(series, unit) {
+  const box = document.createElementNS(svg, "svg");
+  const width = 150, height = 26;
+  box.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  box.setAttribute("preserveAspectRatio", "none");
+  const peak = Math.max(...series.map((v) => v ?? 0), 0);
+  const title = document.createElementNS(svg, "title");
+  title.textContent = "peak in five minutes: " + written(peak, unit);
+  box.append(title);
+  let line = "", area = "", open = false, last = 0;
+  series.forEach((v, i) => {
+    const x = width - (series.length - 1 - i) * (width / 149);
+    if (v === null) {
+      if (open) area += `L${last} ${height}Z`;
+      open = false;
+      return;
+    }
+    const y = height - 1 - (peak > 0 ? (v / peak) * (height - 3) : 0);
+    line += `${open ? "L" : "M"}${x} ${y}`;
+    area += open ? `L${x} ${y}` : `M${x} ${height}L${x} ${y}`;
+    open = true;
+    last = x;
+  });
+  if (open) area += `L${last} ${height}Z`;
+  for (const [name, d] of [["area", area], ["line", line]]) {
+    const path = document.createElementNS(svg, "path");
+    path.setAttribute("class", name);
+    path.setAttribute("d", d);
+    box.append(path);
+  }
+  return box;
+}
+
+function stage(s) {
+  const item = element("li");
+  item.append(element("h2", "", s.name), element("p", "about", s.about));
+  for (const f of s.figures) {
+    const figure = element("div", f.alarm ? "figure alarm" : "figure");
+    figure.append(element("span", "name", f.name), element("span", "value", written(f.value, f.unit)), sparkline(f.series, f.unit));
+    item.append(figure);
+  }
+  return item;
+}
+
+function table(t) {
+  const section = element("section", t.columns.length > 3 ? "wide" : "");
+  section.append(element("h2", "", t.name));
+  if (t.error) {
+    section.append(element("p", "error", t.error));
+    return section;
+  }
+  if (t.rows.length === 0) {
+    section.append(element("p", "empty", t.empty));
+    return section;
+  }
+  const grid = element("table");
+  if (t.columns.some((c) => c !== "")) {
+    const head = grid.createTHead().insertRow();
+    for (const c of t.columns) head.append(element("th", "", c));
+  }
+  const body = grid.createTBody();
+  for (const r of t.rows) {
+    const row = body.insertRow();
+    if (r.alarm) row.className = "alarm";
+    for (const c of r.cells) row.append(element("td", "", c));
+    if (r.progress !== undefined) {
+      const cell = body.insertRow().insertCell();
+      cell.colSpan = t.columns.length;
+      const bar = element("progress");
+      bar.max = 1;
+      bar.value = r.progress;
+      bar.setAttribute("aria-label", "progress of " + r.cells[0]);
+      cell.append(bar);
+    }
+  }
+  section.append(grid);
+  return section;
+}
+
+function show(d) {
+  document.title = `${d.service} ${d.instance}`;
+  byId("service").textContent = d.service;
+  byId("instance").textContent = d.instance;
+  byId("version").textContent = d.version;
+  byId("problems").replaceChildren(...d.problems.map((p) => element("li", "", p)));
+  const state = byId("state");
+  state.className = d.problems.length ? "bad" : "good";
+  const up = duration((new Date(d.now) - new Date(d.startedAt)) / 1000);
+  state.textContent = (d.problems.length ? (d.problems.length === 1 ? "1 problem" : d.problems.length + " problems") : "healthy") + ", up " + up;
+  byId("stages").replaceChildren(...d.stages.map(stage));
+  byId("tables").replaceChildren(...d.tables.map(table));
+}
+
+async function refresh() {
+  try {
+    const response = await fetch("data", { signal: AbortSignal.timeout(10000) });
+    if (!response.ok) throw new Error("status " + response.status);
+    const data = await response.json();
+    interval = data.intervalSeconds;
+    answered = Date.now();
+    show(data);
+  } catch (e) {
+    const state = byId("state");
+    state.className = "bad";
+    state.textContent = "no answer" + (answered ? " for " + duration((Date.now() - answered) / 1000) : "") + " (" + e.message + ")";
+  }
+  setTimeout(refresh, interval * 1000);
+}
+
+refresh();

@@ -1,0 +1,177 @@
+package statuspage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func newPage(tables ...Source) (Page, prometheus.Gauge) {
+	r := prometheus.NewRegistry()
+	depth := prometheus.NewGauge(prometheus.GaugeOpts{Name: "depth", Help: "h"})
+	r.MustRegister(depth)
+	return Page{
+		Service: "publisher", Instance: "pod-0", Version: "v1",
+		Recorder: NewRecorder(r, []Stage{{Name: "Lanes", About: "One for each key.", Figures: []Figure{
+			{Name: "depth", Read: Value("depth"), Alarm: Above(5)},
+			{Name: "absent", Unit: Seconds, Read: Value("absent"), Alarm: Below(5)},
+		}}}),
+		Health: func(context.Context) error { return nil },
+		Tables: tables,
+	}, depth
+}
+
+func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+	return w
+}
+
+func data(t *testing.T, h http.Handler) view {
+	t.Helper()
+	body := get(t, h, "/status/data").Body
+	var v view
+	if err := json.Unmarshal(body.Bytes(), &v); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return v
+}
+
+func TestPageNeedsNothingFromElsewhere(t *testing.T) {
+	t.Parallel()
+	page, _ := newPage()
+	h := Handler(page)
+	for path, kind := range map[string]string{
+		"/status/": "text/html", "/status/status.css": "text/css", "/status/status.js": "text/javascript",
+	} {
+		r := get(t, h, path)
+		if r.Code != http.StatusOK || !strings.HasPrefix(r.Header().Get("Content-Type"), kind) {
+			t.Errorf("%s: %d, %s", path, r.Code, r.Header().Get("Content-Type"))
+		}
+		for _, address := range []string{"https://", `src="/`, `href="/`, `fetch("/`} {
+			if strings.Contains(r.Body.String(), address) {
+				t.Errorf("%s asks for %s, which a path prefix or a closed network breaks", path, address)
+			}
+		}
+		if policy := r.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") {
+			t.Errorf("%s: policy %q", path, policy)
+		}
+	}
+	r := get(t, h, "/status")
+	if r.Code != http.StatusPermanentRedirect || r.Header().Get("Location") != "status/" {
+		t.Errorf("/status: %d to %q, want a relative address", r.Code, r.Header().Get("Location"))
+	}
+	if r := get(t, h, "/status/nothing"); r.Code != http.StatusNotFound {
+		t.Errorf("an unknown page: %d", r.Code)
+	}
+}
+
+func TestDataHasFiguresProblemsAndTables(t *testing.T) {
+	t.Parallel()
+	many := func(context.Context) ([]Row, error) { return make([]Row, 3*maxRows), nil }
+	refused := func(context.Context) ([]Row, error) { return nil, errors.New("no primary") }
+	page, depth := newPage(Source{Name: "many", Rows: many}, Source{Name: "refused", Empty: "none", Rows: refused})
+	page.Health = func(context.Context) error { return errors.New("mongodb: no primary\ntopic: refused") }
+	h := Handler(page)
+
+	v := data(t, h)
+	if f := v.Stages[0].Figures[0]; f.Value != nil || len(f.Series) != 0 {
+		t.Errorf("a figure before the first recording: %+v", f)
+	}
+	depth.Set(6)
+	page.Recorder.record(time.Now())
+	v = data(t, h)
+	if f := v.Stages[0].Figures[0]; f.Value == nil || *f.Value != 6 || !f.Alarm {
+		t.Errorf("a figure above its limit: %+v", f)
+	}
+	if f := v.Stages[0].Figures[1]; f.Value != nil || f.Alarm || len(f.Series) != 1 {
+		t.Errorf("a figure that could not be read: %+v", f)
+	}
+	if len(v.Problems) != 2 || v.Problems[1] != "topic: refused" {
+		t.Errorf("problems: %q", v.Problems)
+	}
+	if len(v.Tables) != 2 || len(v.Tables[0].Rows) != maxRows || v.Tables[1].Error != "no primary" || len(v.Tables[1].Rows) != 0 {
+		t.Errorf("tables: %+v", v.Tables)
+	}
+}
+
+func TestRecorderKeepsFiveMinutes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		page, depth := newPage()
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			page.Recorder.Run(ctx)
+		}()
+		for i := range 2 * kept {
+			synctest.Wait()
+			depth.Set(float64(i + 1))
+			<-time.After(interval)
+		}
+		synctest.Wait()
+		end()
+		<-ended
+		series := page.Recorder.view()[0].Figures[0].Series
+		if len(series) != kept || *series[0] != kept+1 || *series[kept-1] != 2*kept {
+			t.Errorf("%d recordings from %v to %v, want the last %d", len(series), *series[0], *series[len(series)-1], kept)
+		}
+	})
+}
+
+// Many viewers cost one reading of the state database in each interval.
+func TestViewersShareAReading(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var readings atomic.Int64
+		page, _ := newPage(Source{Name: "jobs", Rows: func(ctx context.Context) ([]Row, error) {
+			if _, bounded := ctx.Deadline(); !bounded {
+				t.Error("a reading without a deadline")
+			}
+			readings.Add(1)
+			return nil, nil
+		}})
+		h := Handler(page)
+		for range 3 {
+			for range 20 {
+				data(t, h)
+			}
+			<-time.After(interval)
+		}
+		if n := readings.Load(); n != 3 {
+			t.Errorf("%d readings in three intervals, want 3", n)
+		}
+	})
+}
+
+func TestSeriesAreRows(t *testing.T) {
+	t.Parallel()
+	r := prometheus.NewRegistry()
+	parked := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "parked", Help: "h"}, []string{"reason", "projection"})
+	r.MustRegister(parked)
+	parked.WithLabelValues("missing", "orders").Set(2)
+	parked.WithLabelValues("history", "orders").Set(0)
+	parked.WithLabelValues("expression", "users").Set(5)
+	recorder := NewRecorder(r, nil)
+	recorder.record(time.Now())
+	format := func(v float64) string { return strings.Repeat("|", int(math.Round(v))) }
+	rows, err := recorder.Series("parked", []string{"projection", "reason"}, format, true)(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 2 || strings.Join(rows[0].Cells, " ") != "users expression |||||" || strings.Join(rows[1].Cells, " ") != "orders missing ||" || !rows[0].Alarm {
+		t.Errorf("rows: %+v", rows)
+	}
+}

@@ -1,0 +1,152 @@
+package statuspage
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// interval is how often figures are recorded.
+	interval = 2 * time.Second
+	// kept is how many recordings are kept: five minutes.
+	kept = 150
+)
+
+// Figure is a number that the page shows with its course.
+type Figure struct {
+	Name string
+	Unit Unit
+	Read Reading
+	// Alarm reports whether a value needs an operator: the page marks it. Nil: never.
+	Alarm func(float64) bool
+}
+
+// Stage is a part of the way of an event.
+type Stage struct {
+	Name string
+	// About is a sentence on what happens there.
+	About   string
+	Figures []Figure
+}
+
+// Above is an [Figure.Alarm] for values that are greater than a limit.
+func Above(limit float64) func(float64) bool { return func(v float64) bool { return v > limit } }
+
+// Below is an [Figure.Alarm] for values that are less than a limit.
+func Below(limit float64) func(float64) bool { return func(v float64) bool { return v < limit } }
+
+// Recorder records the figures of a process's stages. It is safe for concurrent use.
+type Recorder struct {
+	gatherer prometheus.Gatherer
+	stages   []Stage
+
+	mu sync.Mutex
+	// series has the recordings of each figure of each stage, the oldest first.
+	series [][][]float64
+	// families are those of the last gathering, which was at.
+	families Families
+	at       time.Time
+}
+
+// NewRecorder makes a recorder. It records nothing before [Recorder.Run].
+func NewRecorder(gatherer prometheus.Gatherer, stages []Stage) *Recorder {
+	r := &Recorder{gatherer: gatherer, stages: stages, series: make([][][]float64, len(stages))}
+	for i, stage := range stages {
+		r.series[i] = make([][]float64, len(stage.Figures))
+	}
+	return r
+}
+
+// Run records every two seconds until ctx ends.
+func (r *Recorder) Run(ctx context.Context) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		r.record(time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// record takes all readings. A collector that fails leaves the others' metrics in what was
+// gathered, so its error costs its own figures only.
+func (r *Recorder) record(now time.Time) {
+	gathered, _ := r.gatherer.Gather() // /metrics reports the error
+	families := make(Families, len(gathered))
+	for _, f := range gathered {
+		families[f.GetName()] = f
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seconds := now.Sub(r.at).Seconds()
+	for i, stage := range r.stages {
+		for j, figure := range stage.Figures {
+			series := append(r.series[i][j], figure.Read(families, r.families, seconds))
+			if len(series) > kept {
+				series = append(series[:0], series[len(series)-kept:]...)
+			}
+			r.series[i][j] = series
+		}
+	}
+	r.families, r.at = families, now
+}
+
+// figureView is a figure as the page reads it. A value that is not there is null.
+type figureView struct {
+	Name   string     `json:"name"`
+	Unit   Unit       `json:"unit"`
+	Value  *float64   `json:"value"`
+	Series []*float64 `json:"series"`
+	Alarm  bool       `json:"alarm"`
+}
+
+type stageView struct {
+	Name    string       `json:"name"`
+	About   string       `json:"about"`
+	Figures []figureView `json:"figures"`
+}
+
+// view copies what was recorded.
+func (r *Recorder) view() []stageView {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stages := make([]stageView, len(r.stages))
+	for i, stage := range r.stages {
+		stages[i] = stageView{Name: stage.Name, About: stage.About, Figures: make([]figureView, len(stage.Figures))}
+		for j, figure := range stage.Figures {
+			v := figureView{Name: figure.Name, Unit: figure.Unit, Series: make([]*float64, len(r.series[i][j]))}
+			for k, value := range r.series[i][j] {
+				v.Series[k] = finite(value)
+			}
+			if n := len(v.Series); n > 0 && v.Series[n-1] != nil {
+				v.Value = v.Series[n-1]
+				v.Alarm = figure.Alarm != nil && figure.Alarm(*v.Value)
+			}
+			stages[i].Figures[j] = v
+		}
+	}
+	return stages
+}
+
+// finite is v for JSON, which has neither NaN nor infinity.
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// Families are the metrics that were gathered last, for tables; empty before the first
+// recording.
+func (r *Recorder) Families() Families {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.families
+}
