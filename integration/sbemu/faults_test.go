@@ -478,7 +478,7 @@ func TestLossesOverSockets(t *testing.T) {
 	defer ctl.Close()
 
 	must(t, ctl.LoseMessages(e.ctx, "events", "/2$"))
-	must(t, ctl.ExpireMessages(e.ctx, "events", "/3$"))
+	must(t, ctl.ExpireMessages(e.ctx, "events", "/[34]$"))
 
 	for _, wrong := range []error{
 		ctl.LoseMessages(e.ctx, "none", ""), ctl.ExpireMessages(e.ctx, "none", ""), ctl.LoseMessages(e.ctx, "events", "("),
@@ -493,11 +493,11 @@ func TestLossesOverSockets(t *testing.T) {
 
 	counts, err := ctl.Counts(e.ctx, queue)
 	must(t, err)
-	equal(t, "counts", counts, sbemu.Counts{Active: 2, DeadLettered: 1})
+	equal(t, "counts", counts, sbemu.Counts{Active: 1, DeadLettered: 2})
 
 	must(t, ctl.ClearFaults(e.ctx))
 	e.send(s, "b", "b/2", "b/3")
 	counts, err = ctl.Counts(e.ctx, queue)
 	must(t, err)
-	equal(t, "counts after the end", counts, sbemu.Counts{Active: 4, DeadLettered: 1})
+	equal(t, "counts after the end", counts, sbemu.Counts{Active: 3, DeadLettered: 2})
 }
