@@ -53,8 +53,13 @@ bench-build:
 	@CGO_ENABLED=0 go build -o $(BIN)/ ./publisher ./projector ./integration/cmd/bench
 
 .PHONY: bench
-bench: bench-build ## Measure both services beside the limits of the bare SDK and driver (BENCH=regexp of rows, ROUNDS=3, SHORT=true, FORMAT=json, PROFILES=dir; about 35 minutes)
+bench: bench-build ## Measure both services beside the limits of the bare SDK and driver (BENCH=regexp of rows, ROUNDS=3, SHORT=true, FORMAT=json, PROFILES=dir; about 35 minutes), and, if all rows are measured, refold and verification
 	@$(BIN)/bench
+	@[ -n "$(BENCH)$(FORMAT)$(SHORT)" ] || $(MAKE) --no-print-directory bench-refold
+
+.PHONY: bench-refold
+bench-refold: ## Measure a refold against a copy, what it costs live events, and a verification against reading
+	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./projector/internal/refold ./projector/internal/verify
 
 .PHONY: bench-compare
 bench-compare: bench-build $(BIN)/benchstat ## Compare the speed with another revision (BASE=revision, ROUNDS=6; BENCH, SHORT and LATENCY_FOR as above)
@@ -65,8 +70,7 @@ bench-readme: bench-build ## Measure as make bench does, and write the table int
 	@$(BIN)/bench --readme README.md
 
 .PHONY: bench-parts
-bench-parts: ## Measure a refold against a copy, a verification against reading, and the stand-ins
-	go test -run '^$$' -bench . -benchtime 1x -timeout 20m ./projector/internal/refold ./projector/internal/verify
+bench-parts: bench-refold ## Measure the parts by themselves: refold and verification as make bench-refold, and the stand-ins
 	go test -run '^$$' -bench . -timeout 20m ./integration/sbemu ./integration/mongoemu
 
 .PHONY: bench-hot
