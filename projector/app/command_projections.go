@@ -18,6 +18,7 @@ import (
 type projectionsCommands struct {
 	List    projectionsListCommand    `cmd:"" help:"List the projections with their live generation and the one that is being built."`
 	Show    projectionsShowCommand    `cmd:"" help:"Show all that is known of one projection: definitions, build, history, and the pods that write it."`
+	Watch   projectionsWatchCommand   `cmd:"" help:"Follow a rebuild until its generation is live: each state, and a bar with the rate and the time left. Exits with status 1 if the rebuild fails or is cancelled."`
 	Rebuild projectionsRebuildCommand `cmd:"" help:"Build a new generation of a projection from the event store, beside the live one. It takes the definition of PENSTOCK_PROJECTIONS if that is set and differs, otherwise the present one."`
 	Retry   projectionsRetryCommand   `cmd:"" help:"Build a projection again whose build has failed, by the same definition."`
 	Cancel  projectionsCancelCommand  `cmd:"" help:"Give up the generation of a projection that is being built, or whose build has failed. The live one stays, and the declared definition is not built again until projections rebuild asks for it, or another one is declared."`

@@ -32,6 +32,7 @@ type cluster struct {
 	t        *testing.T
 	database *mongo.Database
 	catalog  *generation.Catalog
+	jobs     *job.Store
 	// heads are the last events of the aggregates.
 	heads map[string]int64
 }
@@ -40,6 +41,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, database: server.Database(t), heads: map[string]int64{}}
 	c.catalog = generation.NewCatalog(generation.Open(c.database, generation.CatalogName), "")
+	c.jobs = job.NewStore(c.database, job.Options{})
 	if _, err := c.database.Collection("events").Indexes().CreateOne(t.Context(), mongo.IndexModel{
 		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}, Options: options.Index().SetUnique(true),
 	}); err != nil {

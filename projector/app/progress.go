@@ -16,7 +16,11 @@ type progress struct {
 	name     string
 	count    string
 	terminal bool
-	start    time.Time
+	// job is the one that was shown last. It was first seen at start, with from of the
+	// count: its rate is that since then.
+	job   string
+	from  int64
+	start time.Time
 	// shown is when the last line was printed, if there is no terminal.
 	shown time.Time
 }
@@ -37,11 +41,14 @@ func (p *progress) every() time.Duration { return commandPoll }
 // show shows a job.
 func (p *progress) show(j job.Job) {
 	now := time.Now()
+	if p.job != j.ID {
+		p.job, p.from, p.start = j.ID, j.Counts[p.count], now
+	}
 	if !p.terminal && now.Sub(p.shown) < lineEvery {
 		return
 	}
 	p.shown = now
-	line := progressLine(p.name, j, p.count, now.Sub(p.start))
+	line := progressLine(p.name, j, p.count, p.from, now.Sub(p.start))
 	if p.terminal {
 		// The line takes the place of the one before; what that had more is erased.
 		fmt.Fprintf(p.out, "\r%s\x1b[K", line)
@@ -60,8 +67,9 @@ func (p *progress) end() {
 // barWidth is that of the bar, in characters.
 const barWidth = 24
 
-// progressLine is a job in one line: the bar, the amount, the rate and the time left.
-func progressLine(name string, j job.Job, count string, since time.Duration) string {
+// progressLine is a job in one line: the bar, the amount, the rate and the time left. The
+// rate is that of the time since the count was from.
+func progressLine(name string, j job.Job, count string, from int64, since time.Duration) string {
 	done := j.Counts[count]
 	share := 0.0
 	if j.Total > 0 {
@@ -71,7 +79,7 @@ func progressLine(name string, j job.Job, count string, since time.Duration) str
 	}
 	filled := int(share * barWidth)
 	line := fmt.Sprintf("%s [%s%s] %3.0f%%", name, strings.Repeat("#", filled), strings.Repeat("-", barWidth-filled), share*100)
-	if rate := float64(done) / since.Seconds(); done > 0 && since > 0 {
+	if rate := float64(done-from) / since.Seconds(); done > from && since > 0 {
 		line += fmt.Sprintf("  %d %s, %.0f/s", done, count, rate)
 		if left := float64(j.Total-done) / rate; left > 0 {
 			line += fmt.Sprintf(", %v left", (time.Duration(left*float64(time.Second)) + time.Second).Truncate(time.Second))

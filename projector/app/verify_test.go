@@ -86,15 +86,17 @@ func TestProgressLineShowsRateAndTimeLeft(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		job  job.Job
+		from int64
 		want string
 	}{
-		{job.Job{State: job.Planning}, "users [------------------------]   0%"},
-		{job.Job{State: job.Running, Total: 1000, Counts: map[string]int64{"events": 250}}, "users [######------------------]  25%  250 events, 25/s, 31s left"},
-		{job.Job{State: job.Running, Total: 1000, Counts: map[string]int64{"events": 1100}}, "users [########################] 100%  1100 events, 110/s"},
-		{job.Job{State: job.Running, Ranges: 4, RangesDone: 1}, "users [######------------------]  25%"},
-		{job.Job{State: job.Paused, Reason: "too much load"}, "users [------------------------]   0%  paused too much load"},
+		{job.Job{State: job.Planning}, 0, "users [------------------------]   0%"},
+		{job.Job{State: job.Running, Total: 1000, Counts: map[string]int64{"events": 250}}, 0, "users [######------------------]  25%  250 events, 25/s, 31s left"},
+		{job.Job{State: job.Running, Total: 1000, Counts: map[string]int64{"events": 1100}}, 0, "users [########################] 100%  1100 events, 110/s"},
+		{job.Job{State: job.Running, Ranges: 4, RangesDone: 1}, 0, "users [######------------------]  25%"},
+		{job.Job{State: job.Running, Total: 1000, Counts: map[string]int64{"events": 750}}, 500, "users [##################------]  75%  750 events, 25/s, 11s left"},
+		{job.Job{State: job.Paused, Reason: "too much load"}, 0, "users [------------------------]   0%  paused too much load"},
 	} {
-		if got := progressLine("users", test.job, "events", 10*time.Second); got != test.want {
+		if got := progressLine("users", test.job, "events", test.from, 10*time.Second); got != test.want {
 			t.Errorf("%+v shows\n%s, want\n%s", test.job, got, test.want)
 		}
 	}
