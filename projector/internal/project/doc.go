@@ -61,8 +61,8 @@
 //
 // Optional syntax is on: payload.?note is empty if there is no note, and an operator
 // given an empty optional does nothing. The extensions are strings, math, lists,
-// sets, regex, cel.bind and comprehensions of two variables. One evaluation may take
-// 100,000 steps.
+// sets, regex, cel.bind and comprehensions of two variables. An evaluation of an
+// expression that can loop may take 100,000 steps.
 //
 // # Numbers
 //

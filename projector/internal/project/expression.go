@@ -11,11 +11,6 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// costLimit bounds the work of one evaluation, in CEL's units of about a field
-// access each: some milliseconds. A loop over an array costs a few units an
-// element, so arrays of ten thousand elements are still within it.
-const costLimit = 100_000
-
 // maxExpression bounds the source of one expression, in characters.
 const maxExpression = 16 << 10
 
@@ -58,8 +53,13 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	if err := checkResult(checked.OutputType(), want); err != nil {
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}
-	program, err := env.cel.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit),
-		cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality))
+	options := []cel.ProgramOption{
+		cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(lenientState), cel.CustomDecoratorV2(numericEquality),
+	}
+	if canLoop(checked.NativeRep()) {
+		options = append(options, cel.CostLimit(costLimit))
+	}
+	program, err := env.cel.Program(checked, options...)
 	if err != nil {
 		return nil, []issue{{line: 1, message: err.Error()}}
 	}

@@ -1,0 +1,48 @@
+package project
+
+import (
+	"cel.dev/cel-go/common/ast"
+	celoperators "cel.dev/cel-go/common/operators"
+)
+
+// costLimit bounds the work of one evaluation of an expression that can loop, in CEL's
+// units of about a field access each: some milliseconds. A loop over an array costs a few
+// units an element, so arrays of ten thousand elements are still within it.
+//
+// CEL counts the cost for each evaluation in maps of its own. That takes as long as a
+// simple expression, so expressions that cannot loop are not counted.
+const costLimit = 100_000
+
+// straight are the functions that read each of their arguments at most once: whatever the
+// arguments hold, a call takes no longer than reading the event and the document. All
+// other functions, such as those of sets and regular expressions, are counted.
+var straight = map[string]bool{
+	celoperators.Conditional: true, celoperators.LogicalAnd: true, celoperators.LogicalOr: true, celoperators.LogicalNot: true,
+	celoperators.Equals: true, celoperators.NotEquals: true, celoperators.Less: true, celoperators.LessEquals: true,
+	celoperators.Greater: true, celoperators.GreaterEquals: true, celoperators.Add: true, celoperators.Subtract: true,
+	celoperators.Multiply: true, celoperators.Divide: true, celoperators.Modulo: true, celoperators.Negate: true,
+	celoperators.Index: true, celoperators.OptIndex: true, celoperators.OptSelect: true, celoperators.In: true,
+
+	"size": true, "startsWith": true, "endsWith": true, "lowerAscii": true, "upperAscii": true, "trim": true,
+	"int": true, "uint": true, "double": true, "string": true, "bool": true, "bytes": true, "dyn": true, "type": true,
+	"timestamp": true, "duration": true, "optional.of": true, "optional.none": true, "optional.ofNonZeroValue": true,
+	"or": true, "orValue": true, "hasValue": true, "value": true,
+	"math.@max": true, "math.@min": true, "math.abs": true, "math.ceil": true, "math.floor": true, "math.round": true, "math.trunc": true, "math.sign": true,
+	"getDate": true, "getDayOfMonth": true, "getDayOfWeek": true, "getDayOfYear": true, "getFullYear": true,
+	"getHours": true, "getMilliseconds": true, "getMinutes": true, "getMonth": true, "getSeconds": true,
+}
+
+// canLoop reports whether the time of an evaluation can grow faster than the expression
+// and the values that it reads: through a macro, or a function that is not [straight].
+func canLoop(checked *ast.AST) bool {
+	loops := false
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ComprehensionKind:
+			loops = true
+		case ast.CallKind:
+			loops = loops || !straight[e.AsCall().FunctionName()]
+		}
+	}))
+	return loops
+}
