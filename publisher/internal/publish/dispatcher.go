@@ -97,6 +97,7 @@ func New(options Options) (*Dispatcher, error) {
 	d.work.L = &d.mu
 	d.activity = newActivity(options.SendTimeout)
 	d.connections = newConnections(options, d.activity)
+	d.metrics.inflight.Store(d)
 	return d, nil
 }
 
@@ -136,7 +137,6 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 		d.notifySpace()
 	}
 	d.mu.Unlock()
-	d.metrics.inflight(1, size)
 	return nil
 }
 
@@ -218,8 +218,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.mu.Unlock()
 
 	d.group.Wait()
-	events, bytes := d.Inflight()
-	d.metrics.inflight(-events, -bytes)
+	d.metrics.inflight.CompareAndSwap(d, nil)
 	d.metrics.delayed.Set(0)
 	if isClosed(d.drained) { // even where something else has ended Run meanwhile
 		return nil

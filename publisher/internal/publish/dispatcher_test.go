@@ -182,6 +182,7 @@ func TestEndOfTheContextDropsWhatIsInFlight(t *testing.T) {
 		blocked := make(chan error, 1)
 		go func() { blocked <- h.Submit(context.WithoutCancel(ctx), item("b", 1)) }()
 		synctest.Wait()
+		inflightIs(t, registry, 10)
 		cancel(ended)
 		if err := <-h.ran; !errors.Is(err, ended) {
 			t.Errorf("run gives %v, want the cause", err)
@@ -192,17 +193,23 @@ func TestEndOfTheContextDropsWhatIsInFlight(t *testing.T) {
 		if h.ackedEvents() != 0 {
 			t.Errorf("%d events are acknowledged", h.ackedEvents())
 		}
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+		inflightIs(t, registry, 0)
+	})
+}
+
+// inflightIs holds the metrics of what is in flight to a number of events of the same size.
+func inflightIs(t *testing.T, registry prometheus.Gatherer, events int) {
+	t.Helper()
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
 # HELP penstock_publisher_inflight_events Events between the stream and their acknowledgement.
 # TYPE penstock_publisher_inflight_events gauge
-penstock_publisher_inflight_events 0
+penstock_publisher_inflight_events %d
 # HELP penstock_publisher_inflight_bytes Size of the events between the stream and their acknowledgement.
 # TYPE penstock_publisher_inflight_bytes gauge
-penstock_publisher_inflight_bytes 0
-`), "penstock_publisher_inflight_events", "penstock_publisher_inflight_bytes"); err != nil {
-			t.Error(err)
-		}
-	})
+penstock_publisher_inflight_bytes %d
+`, events, events*item("a", 1).Size)), "penstock_publisher_inflight_events", "penstock_publisher_inflight_bytes"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestDrainGivesUpWithItsContext(t *testing.T) {

@@ -1,6 +1,8 @@
 package publish
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -19,17 +21,17 @@ var resultNames = [results]string{"published", "claim_check", "quarantined"}
 
 // Metrics are those of the dispatchers of a process, one after another.
 type Metrics struct {
-	inflightEvents prometheus.Gauge
-	inflightBytes  prometheus.Gauge
-	published      [results]prometheus.Counter
-	sendDuration   prometheus.Histogram
-	batchEvents    prometheus.Histogram
-	sendErrors     *prometheus.CounterVec
-	throttled      prometheus.Counter
-	rate           prometheus.Gauge
-	degraded       prometheus.Counter
-	connections    prometheus.Gauge
-	delayed        prometheus.Gauge
+	// inflight is the dispatcher whose events are in flight; nil if none runs.
+	inflight     atomic.Pointer[Dispatcher]
+	published    [results]prometheus.Counter
+	sendDuration prometheus.Histogram
+	batchEvents  prometheus.Histogram
+	sendErrors   *prometheus.CounterVec
+	throttled    prometheus.Counter
+	rate         prometheus.Gauge
+	degraded     prometheus.Counter
+	connections  prometheus.Gauge
+	delayed      prometheus.Gauge
 }
 
 // NewMetrics registers the metrics, each label value at 0, so that a first fault is
@@ -37,14 +39,6 @@ type Metrics struct {
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	auto := promauto.With(registerer)
 	m := &Metrics{
-		inflightEvents: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_publisher_inflight_events",
-			Help: "Events between the stream and their acknowledgement.",
-		}),
-		inflightBytes: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "penstock_publisher_inflight_bytes",
-			Help: "Size of the events between the stream and their acknowledgement.",
-		}),
 		sendDuration: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:    "penstock_publisher_send_duration_seconds",
 			Help:    "Time from a send to the broker's acceptance of it.",
@@ -80,6 +74,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Help: "Session keys whose next event waits for another attempt because sending it failed.",
 		}),
 	}
+	m.registerInflight(auto)
 	published := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "penstock_publisher_events_published_total",
 		Help: "Events that left the stream: published whole or as a claim check, or quarantined as unpublishable.",
@@ -93,8 +88,29 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-// inflight adds to what is in flight.
-func (m *Metrics) inflight(events int, bytes int64) {
-	m.inflightEvents.Add(float64(events))
-	m.inflightBytes.Add(float64(bytes))
+// registerInflight registers what is read from the dispatcher at each scrape: a gauge that
+// every event changes twice would be contended.
+func (m *Metrics) registerInflight(auto promauto.Factory) {
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "penstock_publisher_inflight_events",
+		Help: "Events between the stream and their acknowledgement.",
+	}, func() float64 {
+		events, _ := m.inFlight()
+		return float64(events)
+	})
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "penstock_publisher_inflight_bytes",
+		Help: "Size of the events between the stream and their acknowledgement.",
+	}, func() float64 {
+		_, bytes := m.inFlight()
+		return float64(bytes)
+	})
+}
+
+func (m *Metrics) inFlight() (events int, bytes int64) {
+	d := m.inflight.Load()
+	if d == nil {
+		return 0, 0
+	}
+	return d.Inflight()
 }

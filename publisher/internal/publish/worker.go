@@ -206,7 +206,6 @@ func (w *worker) settle(entries []*entry, accepted bool) {
 	}
 	d := w.d
 	d.options.Acked(w.tickets)
-	d.metrics.inflight(-len(entries), -bytes)
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
