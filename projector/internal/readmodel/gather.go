@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
 // ErrClosed says that Run has ended. What was asked may or may not have happened.
@@ -136,25 +138,31 @@ func (g *gatherer[T, R]) do(ctx context.Context, items []T) ([]R, error) {
 // enter waits until the lanes of items have room for them. A full lane holds up only
 // the callers that want something of it.
 func (g *gatherer[T, R]) enter(ctx context.Context, items []T) (entered, error) {
-	wanted := make(map[*room]int, 1)
-	for _, value := range items {
-		wanted[g.rooms.of(g.lane(value), g.maxWaiting)]++
+	wanted := make(entered, 0, 1)
+	lane, in := "", (*room)(nil)
+	for i := range items {
+		if name := g.lane(items[i]); in == nil || name != lane {
+			lane, in = name, g.rooms.of(name, g.maxWaiting)
+		}
+		wanted = wanted.add(in)
 	}
-	in := make(entered, len(wanted))
-	for room, n := range wanted {
-		if err := room.enter(ctx, n, g.ended); err != nil {
-			in.leave()
+	for i, w := range wanted {
+		if err := w.enter(ctx, w.items, g.ended); err != nil {
+			wanted[:i].leave()
 			return nil, err
 		}
-		in[room] = n
 	}
-	return in, nil
+	return wanted, nil
 }
 
 // run carries out until ctx ends. It may run once.
 func (g *gatherer[T, R]) run(ctx context.Context) error {
 	defer g.once.Do(func() { close(g.ended) })
-	var work sync.WaitGroup
+	work := workers.New(idleWorkers)
+	defer func() {
+		work.Stop()
+		work.Wait()
+	}()
 	lanes := make(map[string]*lane[T, R])
 	busy := 0
 	timer := time.NewTimer(time.Hour)
@@ -181,7 +189,6 @@ func (g *gatherer[T, R]) run(ctx context.Context) error {
 			for ; busy > 0; busy-- {
 				g.deliver(<-g.finished)
 			}
-			work.Wait()
 			return context.Cause(ctx)
 		}
 		now := time.Now()
@@ -197,7 +204,7 @@ func (g *gatherer[T, R]) run(ctx context.Context) error {
 				l.busy++
 				l.expected = len(started.items)
 				busy++
-				work.Go(func() {
+				work.Do(func() {
 					started.results = g.carryOut(ctx, l.name, started.values())
 					g.finished <- started
 				})
@@ -239,7 +246,10 @@ func (g *gatherer[T, R]) due(l *lane[T, R], now time.Time) bool {
 // empty where nothing else waits.
 func (g *gatherer[T, R]) next(l *lane[T, R]) *group[T, R] {
 	started := &group[T, R]{lane: l}
-	taken := make(map[string]bool)
+	var taken map[string]bool
+	if g.key != nil {
+		taken = make(map[string]bool)
+	}
 	rest := l.waiting[:0]
 	bytes := 0
 	for i, it := range l.waiting {

@@ -2,28 +2,44 @@ package readmodel
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"sync/atomic"
 )
 
-// rooms bound what waits in each lane of a gatherer. The zero value is ready.
+// rooms bound what waits in each lane of a gatherer. The zero value is ready. There are few
+// lanes and many callers, so a lane that is known is found without a lock.
 type rooms struct {
 	mu     sync.Mutex
-	byLane map[string]*room
+	byLane atomic.Pointer[map[string]*room]
 }
 
 // of gives the room of a lane.
 func (r *rooms) of(lane string, most int) *room {
+	if found := r.find(lane); found != nil {
+		return found
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.byLane == nil {
-		r.byLane = make(map[string]*room)
+	if found := r.find(lane); found != nil {
+		return found
 	}
-	found := r.byLane[lane]
-	if found == nil {
-		found = &room{most: most, left: make(chan struct{}, 1)}
-		r.byLane[lane] = found
+	next := make(map[string]*room)
+	if known := r.byLane.Load(); known != nil {
+		maps.Copy(next, *known)
 	}
-	return found
+	made := &room{most: most, left: make(chan struct{}, 1)}
+	next[lane] = made
+	r.byLane.Store(&next)
+	return made
+}
+
+func (r *rooms) find(lane string) *room {
+	known := r.byLane.Load()
+	if known == nil {
+		return nil
+	}
+	return (*known)[lane]
 }
 
 // room counts items. As long as it is not full, a caller enters with all of its items,
@@ -81,10 +97,26 @@ func (r *room) wake() {
 }
 
 // entered are the rooms that a request has entered, and with how many items.
-type entered map[*room]int
+type entered []entry
+
+type entry struct {
+	*room
+	items int
+}
+
+// add counts an item for a room.
+func (e entered) add(r *room) entered {
+	for i := range e {
+		if e[i].room == r {
+			e[i].items++
+			return e
+		}
+	}
+	return append(e, entry{r, 1})
+}
 
 func (e entered) leave() {
-	for room, n := range e {
-		room.leave(n)
+	for _, in := range e {
+		in.leave(in.items)
 	}
 }

@@ -12,12 +12,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/workers"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
 // groupTimeout bounds a group commit, and a group load. What is unfinished then is
 // Unknown, and its caller looks again.
 const groupTimeout = 20 * time.Second
+
+// idleWorkers bounds the goroutines of a gatherer, and those of the writer, that wait for
+// the next group.
+const idleWorkers = 16
 
 // WriterOptions tune a [Writer]. The zero value is good.
 type WriterOptions struct {
@@ -41,6 +46,8 @@ type Writer struct {
 	db      database
 	metrics *metrics
 	groups  gatherer[model.Write, model.Written]
+	// kinds carry out the parts of group commits.
+	kinds *workers.Pool
 	// locked are the watermarks that open transactions hold.
 	locked locked
 }
@@ -49,7 +56,7 @@ type Writer struct {
 func NewWriter(db *mongo.Database, o WriterOptions) *Writer { return newWriter(onMongo(db), o) }
 
 func newWriter(db database, o WriterOptions) *Writer {
-	w := &Writer{db: db, metrics: newMetrics(o.Registerer)}
+	w := &Writer{db: db, metrics: newMetrics(o.Registerer), kinds: workers.New(idleWorkers)}
 	w.groups = gatherer[model.Write, model.Written]{
 		lane:     func(o model.Write) string { return o.Collection },
 		key:      func(o model.Write) string { return o.AggregateID },
@@ -68,7 +75,13 @@ func newWriter(db database, o WriterOptions) *Writer {
 
 // Run commits until ctx ends, and returns its cause when all it started has ended.
 // It may run once.
-func (w *Writer) Run(ctx context.Context) error { return w.groups.run(ctx) }
+func (w *Writer) Run(ctx context.Context) error {
+	defer func() {
+		w.kinds.Stop()
+		w.kinds.Wait()
+	}()
+	return w.groups.run(ctx)
+}
 
 // Write carries out writes and answers for each in the order given. An error
 // is the context's cause, or [ErrClosed]: the writes may or may not have
@@ -95,7 +108,7 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 	}
 	var work sync.WaitGroup
 	for do, indexes := range kinds {
-		work.Go(func() {
+		commit := func() {
 			part := make([]*model.Write, len(indexes))
 			for i, at := range indexes {
 				part[i] = &operations[at]
@@ -103,6 +116,15 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 			for i, result := range w.commitPart(ctx, do, collection, part) {
 				results[indexes[i]] = result
 			}
+		}
+		if len(kinds) == 1 {
+			commit()
+			continue
+		}
+		work.Add(1)
+		w.kinds.Do(func() {
+			defer work.Done()
+			commit()
 		})
 	}
 	work.Wait()

@@ -1,0 +1,60 @@
+// Package workers reuses goroutines. A goroutine begins with a small stack, and a task that
+// calls deep into a driver or an interpreter grows that stack step by step, each time with a
+// copy. If tasks are short and many, that costs more than the tasks' own calls.
+package workers
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Pool runs tasks, each in a goroutine of its own. A goroutine whose task has ended waits
+// for the next one. The pool does not bound how many tasks run: its owner does. Make it
+// with [New]. It is safe for concurrent use.
+type Pool struct {
+	tasks   chan func()
+	stopped chan struct{}
+	group   sync.WaitGroup
+	// spare is how many more goroutines may wait for a task.
+	spare atomic.Int64
+}
+
+// New makes a pool in which at most idle goroutines wait for a task.
+func New(idle int) *Pool {
+	p := &Pool{tasks: make(chan func()), stopped: make(chan struct{})}
+	p.spare.Store(int64(idle))
+	return p
+}
+
+// Do starts a task and does not wait for it.
+func (p *Pool) Do(task func()) {
+	select {
+	case p.tasks <- task:
+	default:
+		p.group.Go(func() { p.run(task) })
+	}
+}
+
+// run runs a task, and then those that come while it may wait for them.
+func (p *Pool) run(task func()) {
+	for {
+		task()
+		if p.spare.Add(-1) < 0 {
+			p.spare.Add(1)
+			return
+		}
+		select {
+		case task = <-p.tasks:
+			p.spare.Add(1)
+		case <-p.stopped:
+			return
+		}
+	}
+}
+
+// Stop ends the goroutines that have no task, now and later. It waits for none, and is
+// called once.
+func (p *Pool) Stop() { close(p.stopped) }
+
+// Wait waits until all tasks have ended. It comes after Stop, and no Do after it.
+func (p *Pool) Wait() { p.group.Wait() }
