@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
 // ErrDrainTimeout says that the drain timeout ended before all work had. What was
@@ -29,6 +30,8 @@ type Acceptor struct {
 	metrics *metrics
 	// failures outlive the sessions that met them.
 	failures *failures
+	// workers run what the sessions do beside each other.
+	workers *workers.Pool
 	// closing are the sessions whose close outlasts them.
 	closing sync.WaitGroup
 	// reached says that the broker has answered once, as it should.
@@ -56,6 +59,8 @@ func New(o Options) (*Acceptor, error) {
 		gate:    newGate(o.Slots),
 		pool:    newPool(o.Connections, o.Dial, m, o.Logger),
 		metrics: m, failures: failures,
+		// A session has a pump, a keeper and mostly one call.
+		workers: workers.New(3 * o.Slots),
 	}, nil
 }
 
@@ -88,9 +93,11 @@ func (a *Acceptor) Run(ctx context.Context) error {
 	}
 	waitFor(&a.closing, time.Second)
 	a.pool.shutdown(time.Second)
+	a.workers.Stop()
 	if !drained {
 		return ErrDrainTimeout
 	}
+	waitFor(a.workers, time.Second)
 	if cause := context.Cause(ctx); errors.Is(cause, ErrRefused) {
 		return cause
 	}
@@ -162,7 +169,7 @@ func (a *Acceptor) slot(stop, hard context.Context, index int) {
 func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pulse) {
 	o := &a.options
 	s := &session{
-		options: o, accepted: accepted, gate: a.gate, pulse: pulse, metrics: a.metrics,
+		options: o, accepted: accepted, gate: a.gate, pulse: pulse, metrics: a.metrics, workers: a.workers,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
 		inbox: newInbox(2*o.BatchSize, a.budget),
 		lanes: newLanes(o, a.failures), returned: make(chan *call, maxCalls),

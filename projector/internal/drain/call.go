@@ -66,7 +66,9 @@ func (s *session) start(work context.Context, c *call, now time.Time) {
 	ctx, cancel := context.WithTimeout(work, handleTimeout)
 	c.begun, c.cancel = now, cancel
 	s.running = append(s.running, c)
-	s.handling.Go(func() {
+	s.handling.Add(1)
+	s.workers.Do(func() {
+		defer s.handling.Done()
 		defer cancel()
 		c.verdicts = s.options.Handler.Handle(ctx, c.batch, attempts[c.kind])
 		s.returned <- c

@@ -131,10 +131,10 @@ func (p *pool) shutdown(within time.Duration) {
 	waitFor(&p.closing, within)
 }
 
-// waitFor waits for wg and says whether it came to its end in time.
-func waitFor(wg *sync.WaitGroup, within time.Duration) bool {
+// waitFor waits for all of a group and says whether it came to its end in time.
+func waitFor(all interface{ Wait() }, within time.Duration) bool {
 	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
+	go func() { all.Wait(); close(done) }()
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {

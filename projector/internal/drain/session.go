@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
 // ending is why a session was given up.
@@ -30,6 +31,7 @@ type session struct {
 	gate     *gate
 	pulse    Pulse
 	metrics  *metrics
+	workers  *workers.Pool
 	log      zerolog.Logger
 
 	inbox   *inbox
@@ -79,10 +81,10 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 		return s.accepted.RenewSessionLock(ctx, nil)
 	}, s.log)
 	kept := make(chan struct{})
-	go func() { defer close(kept); k.run(work, lose) }()
+	s.workers.Do(func() { defer close(kept); k.run(work, lose) })
 
 	pumped := make(chan struct{})
-	go func() {
+	s.workers.Do(func() {
 		defer close(pumped)
 		p := pump{receiver: s.accepted, sessionID: s.accepted.SessionID, reader: s.options.Reader, inbox: s.inbox, most: s.options.BatchSize}
 		if s.options.Sequence == event.SequenceIncreasing && !s.accepted.InOrder {
@@ -91,7 +93,7 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 		if err := p.run(receive); err != nil {
 			lose(fmt.Errorf("%w: %w", ErrLockLost, err))
 		}
-	}()
+	})
 
 	s.settler = newSettler(s.accepted, lose, s.metrics, s.log)
 	end := s.process(work, stop, stopReceiving, pumped)
