@@ -217,7 +217,10 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, nil, err
 	}
-	handler := &handler{engine: engine, events: events, log: p.logger}
+	handler := &handler{
+		engine: engine, events: events, log: p.logger,
+		session: sessionsOf(engine, c.Projections.KeepBytes/c.Slots()),
+	}
 	past := p.newHistory(s, pod, registry, newTargets(engine, parked, s.readModels, p.projections))
 	past.pausing = pausing
 	resumer := resume.New(resume.Options{Claims: claims{parked}, Replayer: replayer{engine}, Registerer: p.registry, Logger: p.logger})

@@ -31,13 +31,40 @@ type wholeReader interface {
 // handler passes drained events to the engine.
 type handler struct {
 	engine engine
-	events wholeReader
-	log    zerolog.Logger
+	// session gives the engine for the events of one session; nil if engine is that of all.
+	session func() engine
+	events  wholeReader
+	log     zerolog.Logger
 	// live tells the jobs of the process that live events flow.
 	live refold.Activity
 }
 
-var _ drain.Handler = (*handler)(nil)
+var _ drain.Holder = (*handler)(nil)
+
+// Hold gives a handler whose engine keeps what it has written for the session's next
+// events.
+func (h *handler) Hold() drain.Handler {
+	if h.session == nil {
+		return h
+	}
+	return held{h, h.session()}
+}
+
+// sessionsOf gives how to begin a session of an engine that keeps that many bytes.
+func sessionsOf(e *project.Engine, bytes int) func() engine {
+	return func() engine { return e.Session(bytes) }
+}
+
+// held is the handler of one session's events.
+type held struct {
+	*handler
+	engine engine
+}
+
+// Handle is Handle with the session's engine.
+func (h held) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+	return h.handle(ctx, h.engine, batch, attempt)
+}
 
 // claimPortion bounds, except for the last event, the bytes of the events whose claim
 // checks a call redeems. They were too large for the topic: a batch of them might not
@@ -67,6 +94,10 @@ type unread struct {
 // whose claim check cannot be redeemed keeps the later events of its aggregate back:
 // they must not be projected as if it did not exist.
 func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
+	return h.handle(ctx, h.engine, batch, attempt)
+}
+
+func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
 	h.live.Note()
 	ctx, cancel := mongox.Undated(ctx)
 	defer cancel()
@@ -101,7 +132,7 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt d
 		places = append(places, i)
 	}
 	if len(events) > 0 {
-		results, err := h.engine.Process(ctx, events, gaps[attempt])
+		results, err := e.Process(ctx, events, gaps[attempt])
 		h.report(ctx, err, len(events))
 		for i, result := range results {
 			verdicts[places[i]] = verdict(result, err)

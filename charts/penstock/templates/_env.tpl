@@ -130,6 +130,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_FAILURE_LIMIT" $own.projections.failureLimit)
   (list "PENSTOCK_BATCH_SIZE" $own.batchSize)
   (list "PENSTOCK_LOAD_BYTES" $own.loadBytes)
+  (list "PENSTOCK_KEEP_BYTES" $own.keepBytes)
   (list "PENSTOCK_FLUSH_INTERVAL" $own.flushInterval)
   (list "PENSTOCK_RECEIVER" $own.receiver)
   (list "PENSTOCK_CONNECTIONS" $own.connections)

@@ -57,6 +57,7 @@ func (s Projections) validate() error {
 		"PENSTOCK_ADOPT_READ_MODELS is %q: use the code of 12 characters that the projector prints when it refuses to start, or unset it", s.Adopt)
 	p.require(s.BatchSize >= 1 && s.BatchSize <= maxBatchSize, "PENSTOCK_BATCH_SIZE is %d: use 1 to %d", s.BatchSize, maxBatchSize)
 	p.require(s.LoadBytes >= 1<<20, "PENSTOCK_LOAD_BYTES is %d: use at least 1048576", s.LoadBytes)
+	p.require(s.KeepBytes >= 0, "PENSTOCK_KEEP_BYTES is %d: use 0 to keep nothing, or more", s.KeepBytes)
 	p.require(s.FailureLimit > 0 && s.FailureLimit <= 1, "PENSTOCK_FAILURE_LIMIT is %v: use more than 0 and at most 1", s.FailureLimit)
 	p.require(s.FlushInterval > 0 && s.FlushInterval <= time.Second, "PENSTOCK_FLUSH_INTERVAL is %v: use more than 0 and at most 1s", s.FlushInterval)
 	return errors.Join(p...)

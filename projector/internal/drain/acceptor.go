@@ -168,8 +168,12 @@ func (a *Acceptor) slot(stop, hard context.Context, index int) {
 // drain drains an accepted session and tells the gate when it has left.
 func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pulse) {
 	o := &a.options
+	handler := o.Handler
+	if holder, ok := handler.(Holder); ok {
+		handler = holder.Hold()
+	}
 	s := &session{
-		options: o, accepted: accepted, gate: a.gate, pulse: pulse, metrics: a.metrics, workers: a.workers,
+		options: o, handler: handler, accepted: accepted, gate: a.gate, pulse: pulse, metrics: a.metrics, workers: a.workers,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
 		inbox: newInbox(2*o.BatchSize, a.budget),
 		lanes: newLanes(o, a.failures), returned: make(chan *call, maxCalls),

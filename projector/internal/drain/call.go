@@ -70,7 +70,7 @@ func (s *session) start(work context.Context, c *call, now time.Time) {
 	s.workers.Do(func() {
 		defer s.handling.Done()
 		defer cancel()
-		c.verdicts = s.options.Handler.Handle(ctx, c.batch, attempts[c.kind])
+		c.verdicts = s.handler.Handle(ctx, c.batch, attempts[c.kind])
 		s.returned <- c
 	})
 }

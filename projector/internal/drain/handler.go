@@ -19,6 +19,14 @@ type Handler interface {
 	Handle(ctx context.Context, batch []*Delivery, attempt Attempt) []Verdict
 }
 
+// Holder is a [Handler] that keeps something while a session is held.
+type Holder interface {
+	Handler
+	// Hold gives the handler for the events of one session. It is dropped with the
+	// session, when its last call has returned.
+	Hold() Handler
+}
+
 // Judge prevents a process that misreads its messages from dead-lettering all of them.
 type Judge interface {
 	// Good counts messages that are events.

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	// Dial makes a connection. Required.
 	Dial func() (Connection, error)
-	// Handler applies the events. Required.
+	// Handler applies the events. Required. It may be a [Holder].
 	Handler Handler
 	// Judge decides about messages that are not events; nil dead-letters them immediately.
 	Judge Judge

@@ -27,6 +27,7 @@ const (
 // session drains one accepted session.
 type session struct {
 	options  *Options
+	handler  Handler
 	accepted Accepted
 	gate     *gate
 	pulse    Pulse

@@ -14,6 +14,9 @@ type State struct {
 	// Watermark is the last event in the read model; 0 if there is none yet. A unit
 	// without a document may have a watermark.
 	Watermark int64
+	// UpdatedAt is when the document was last changed, as it says itself, in milliseconds
+	// since 1970; 0 if there is no document, or it does not say.
+	UpdatedAt int64
 	// Foreign is set if there is no document of the unit's generation, but one of an older
 	// generation under the aggregate's id; nil otherwise. Document is nil then, and the
 	// watermark is that of the unit's own generation.
@@ -32,8 +35,8 @@ type State struct {
 // Foreign is a document that a writer of an older generation made, after a newer one had
 // taken over the collection. It is no read model of the newer generation.
 type Foreign struct {
-	// Generation and Watermark are what the document says of itself.
-	Generation, Watermark int64
+	// Generation, Watermark and UpdatedAt are what the document says of itself.
+	Generation, Watermark, UpdatedAt int64
 }
 
 // ErrSuperseded says that another generation of the projection has taken over: a unit

@@ -29,6 +29,13 @@ type Write struct {
 	// From is the watermark of the state that was folded: the guard. To, greater than
 	// From, is the last event folded and the watermark after the write.
 	From, To int64
+	// UpdatedAt is that of the state that was folded. The document gets a later one, so a
+	// watermark with its time is never that of two contents.
+	UpdatedAt int64
+	// Exact makes UpdatedAt a part of the guard of an Update. It is for a state that was
+	// not loaded, but kept since the write that Written.UpdatedAt is of: a repair may have
+	// replaced the document since, and have left its watermark as it was.
+	Exact bool
 	// Foreign is that of the state that was folded: exactly that document is removed
 	// first.
 	Foreign *Foreign
@@ -62,4 +69,7 @@ const (
 type Written struct {
 	Status Status
 	Err    error
+	// UpdatedAt is that of the document after an Update or a Create that certainly was
+	// this write; 0 if that is not known.
+	UpdatedAt int64
 }

@@ -102,7 +102,7 @@ func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) 
 	f := Fold{document: a.document}
 	f.conclude()
 	return model.Write{
-		Unit: u, Kind: f.Kind, From: from.Watermark, To: a.last, Foreign: from.Foreign,
+		Unit: u, Kind: f.Kind, From: from.Watermark, To: a.last, UpdatedAt: from.UpdatedAt, Foreign: from.Foreign,
 		Document: f.Document, Update: f.Update,
 	}, true
 }

@@ -17,6 +17,8 @@ import (
 type batch struct {
 	*Engine
 	gaps Gaps
+	// session has what may be assumed instead of loaded; nil if nothing is.
+	session *Session
 	// targets are those of the moment at which the call began.
 	targets    snapshot
 	aggregates []*aggregate
@@ -78,6 +80,12 @@ type unit struct {
 	// written.
 	document  bson.Raw
 	watermark int64
+	// updatedAt is when the document says that it was changed last.
+	updatedAt int64
+	// assumes is what the state rests on until its write is answered, and looked whether
+	// the session was asked for the state in this call.
+	assumes assumption
+	looked  bool
 	// foreign is the document of an older generation that was loaded.
 	foreign *model.Foreign
 	// missing are events that were read from the event store, still to be folded.
@@ -116,8 +124,8 @@ type unit struct {
 // finished says whether all events are done with.
 func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
 
-func (e *Engine) newBatch(targets snapshot, events []*event.Event, gaps Gaps) *batch {
-	b := &batch{Engine: e, gaps: gaps, targets: targets, places: make([]eventPlace, len(events))}
+func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, gaps Gaps) *batch {
+	b := &batch{Engine: e, gaps: gaps, session: s, targets: targets, places: make([]eventPlace, len(events))}
 	byID := make(map[string]*aggregate)
 	for _, ev := range events {
 		a := byID[ev.AggregateID]

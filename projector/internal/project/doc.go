@@ -122,6 +122,22 @@
 // leaves its units pending ([model.ErrSuperseded]), and so does one that waits at the gate
 // for longer than a second ([ErrPaused]). Neither parks an aggregate.
 //
+// # Sessions
+//
+// A [Session] is the engine for the events of one session of the topic. As long as the
+// process holds it, the session's aggregates have no other regular writer, so:
+//
+//   - A document that was just written is kept, within a number of bytes, and the next
+//     events are folded into it without a load.
+//   - In a strict sequence, an aggregate whose event 1 comes is taken for new. If one was
+//     not, the next 256 are loaded.
+//
+// Both are only assumptions. They lead to nothing but an Update that is exact or a Create
+// of a unit without any watermark, and the store refuses both if the assumption is wrong.
+// Then, and whenever the fold fails or has another result, the unit is loaded in the same
+// call, and only what is stored decides. A kept state is of one target: a promotion, or a
+// definition that is to be replaced, ends it.
+//
 // # Failure
 //
 // A call makes one attempt and waits for nothing. A unit, which is one aggregate in one

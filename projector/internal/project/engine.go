@@ -63,10 +63,11 @@ type Engine struct {
 	log       zerolog.Logger
 	attempt   time.Duration
 
-	gates   gates
-	calls   calls
-	setting sync.Mutex
-	targets atomic.Pointer[snapshot]
+	gates     gates
+	newcomers newcomers
+	calls     calls
+	setting   sync.Mutex
+	targets   atomic.Pointer[snapshot]
 }
 
 // NewEngine checks the options.
@@ -114,9 +115,14 @@ func NewEngine(o Options) (*Engine, error) {
 // Pending is durable. The events' bytes must stay untouched for good: a write may
 // still be under way when Process returns.
 func (e *Engine) Process(ctx context.Context, events []*event.Event, gaps Gaps) ([]Result, error) {
+	return e.process(ctx, nil, events, gaps)
+}
+
+// process is Process for a session; nil for none.
+func (e *Engine) process(ctx context.Context, s *Session, events []*event.Event, gaps Gaps) ([]Result, error) {
 	targets, end := e.begin()
 	defer end()
-	b := e.newBatch(targets, events, gaps)
+	b := e.newBatch(targets, s, events, gaps)
 	if b.targets == nil {
 		return make([]Result, len(events)), errNoTargets
 	}

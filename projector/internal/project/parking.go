@@ -174,7 +174,7 @@ func (b *batch) parkRest(ctx context.Context) {
 func (e *Engine) Park(ctx context.Context, events []*event.Event, reason Reason, err error) ([]Result, error) {
 	targets, end := e.begin()
 	defer end()
-	b := e.newBatch(targets, events, Park)
+	b := e.newBatch(targets, nil, events, Park)
 	if b.targets == nil {
 		return make([]Result, len(events)), errNoTargets
 	}

@@ -129,7 +129,7 @@ func (b *batch) write(ctx context.Context, units []*unit) []model.Written {
 	for i, u := range units {
 		writes[i] = model.Write{
 			Unit: u.Unit, Kind: u.fold.Kind,
-			From: u.watermark, To: u.run[u.fold.Folded-1].EventID, Foreign: u.foreign,
+			From: u.watermark, To: u.run[u.fold.Folded-1].EventID, UpdatedAt: u.updatedAt, Exact: u.assumes == assumesKept, Foreign: u.foreign,
 			Document: u.fold.Document, Update: u.fold.Update,
 		}
 	}

@@ -22,6 +22,9 @@ type memory struct {
 	mu        sync.Mutex
 	documents map[model.Unit]bson.Raw
 	marks     map[model.Unit]int64
+	// times are those of the documents' last changes, as a store that counts them has them.
+	times map[model.Unit]int64
+	clock int64
 	// loads and writes are the units of each call.
 	loads  [][]model.Unit
 	writes [][]model.Write
@@ -42,7 +45,7 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{documents: map[model.Unit]bson.Raw{}, marks: map[model.Unit]int64{}, broken: map[model.Unit]error{}}
+	return &memory{documents: map[model.Unit]bson.Raw{}, marks: map[model.Unit]int64{}, times: map[model.Unit]int64{}, broken: map[model.Unit]error{}}
 }
 
 func (m *memory) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
@@ -64,7 +67,7 @@ func (m *memory) Load(ctx context.Context, units []model.Unit) ([]model.State, e
 			loaded[i].Unavailable = err
 			continue
 		}
-		loaded[i] = model.State{Document: m.documents[u], Watermark: m.marks[u], Err: m.broken[u], Foreign: m.foreign}
+		loaded[i] = model.State{Document: m.documents[u], Watermark: m.marks[u], UpdatedAt: m.times[u], Err: m.broken[u], Foreign: m.foreign}
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -94,16 +97,23 @@ func (m *memory) Write(_ context.Context, writes []model.Write) ([]model.Written
 				continue
 			}
 		}
-		written[i].Status = m.apply(w)
+		if written[i].Status = m.apply(w); written[i].Status == model.Applied && (w.Kind == model.Create || w.Kind == model.Update) {
+			written[i].UpdatedAt = m.times[w.Unit]
+		}
 	}
 	return written, nil
 }
 
 func (m *memory) apply(w model.Write) model.Status {
-	if m.marks[w.Unit] != w.From {
+	_, exists := m.documents[w.Unit]
+	if m.marks[w.Unit] != w.From || w.Exact && m.times[w.Unit] != w.UpdatedAt || exists && w.Kind == model.Create {
 		return model.Stale
 	}
 	m.marks[w.Unit] = w.To
+	if w.Kind != model.Update || w.Update != nil {
+		m.clock++
+		m.times[w.Unit] = m.clock
+	}
 	switch w.Kind {
 	case model.Create:
 		m.documents[w.Unit] = sorted(contentOf(w.Document))

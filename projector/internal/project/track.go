@@ -41,8 +41,8 @@ func (t *track) run(ctx context.Context) {
 	}
 }
 
-// round takes each unit one step further, as far as memory has room for its document. It
-// is inside the projection's gate from before its load until its writes are answered.
+// round takes each unit one step further, as far as memory has room for its document. What
+// the session has kept, and what is new, is not loaded. The round is inside the projection's gate from before its load until its writes are answered.
 func (t *track) round(ctx context.Context, units []*unit) {
 	leave, err := t.enter(ctx, t.target)
 	if err != nil {
@@ -50,12 +50,13 @@ func (t *track) round(ctx context.Context, units []*unit) {
 		return
 	}
 	defer leave()
-	loaded := t.load(ctx, units)
-	if loaded == nil {
-		return
+	writing, rest := t.assumed(units)
+	if len(rest) > 0 {
+		if loaded := t.load(ctx, rest); loaded != nil {
+			defer t.store.Release(loaded)
+			writing = append(writing, t.foldAll(rest, loaded)...)
+		}
 	}
-	defer t.store.Release(loaded)
-	writing := t.foldAll(units, loaded)
 	for i, result := range t.write(ctx, writing) {
 		t.written(writing[i], result)
 	}
@@ -85,7 +86,7 @@ func (t *track) foldAll(units []*unit, loaded []model.State) (writing []*unit) {
 			t.failing = append(t.failing, u)
 			continue
 		default:
-			u.document, u.watermark, u.foreign = state.Document, state.Watermark, state.Foreign
+			u.stored(state)
 		}
 		u.settleUpToWatermark()
 		if u.unread(t.strict) && !u.finished() {
@@ -111,8 +112,13 @@ func (t *track) foldAll(units []*unit, loaded []model.State) (writing []*unit) {
 
 // written sorts a unit by the result of its write.
 func (t *track) written(u *unit, result model.Written) {
+	if t.refuted(u, result) {
+		t.active = append(t.active, u)
+		return
+	}
 	switch result.Status {
 	case model.Applied:
+		t.remember(u, result)
 		failed := u.fold.Err
 		u.settleRun()
 		if u.read > 0 {

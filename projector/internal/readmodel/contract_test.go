@@ -258,6 +258,7 @@ func testContract(t *testing.T, db database) {
 		s.expect(t, k, 4, `{"a":4}`)
 	})
 	t.Run("Generations", func(t *testing.T) { testGenerations(t, db) })
+	t.Run("Exact", func(t *testing.T) { testExact(t, db) })
 	t.Run("ManyKeys", func(t *testing.T) {
 		s := newStand(t, db)
 		var operations []model.Write

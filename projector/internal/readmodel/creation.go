@@ -112,7 +112,7 @@ func (w *Writer) fencedGroup(ctx context.Context, collection string, operations 
 	if err != nil {
 		return nil, fmt.Errorf("create %d documents: %w", len(operations), err)
 	}
-	return judgeAll(nil, len(operations), applied), nil
+	return judgeAll(nil, len(operations), created(operations, now)), nil
 }
 
 // verdictOnCreation says what the failure of a lone creation means for it.

@@ -68,6 +68,20 @@
 // rise: no generation's number is ever used again, not even that of a build that was given
 // up.
 //
+// # States that are kept
+//
+// A caller may fold into the state that its last write left, without a load. Between the
+// two, a repair may have replaced the document and left its watermark as it was, and the
+// guard on the watermark would match what the caller never saw. So such a write is exact:
+// it also matches lastUpdatedAt. That is unique for each content of a document with the
+// same watermark:
+//
+//   - A write gives the document a later lastUpdatedAt than the one of the state that was
+//     folded, and than that of the foreign document that it replaces, whatever the clock
+//     says. Only a write that moves the watermark alone leaves it.
+//   - [model.Written].UpdatedAt is given only if the write certainly was this one. If a
+//     reply shows that another writer may have made it, there is nothing to keep.
+//
 // # What a reply tells
 //
 // Bulk writes tell how many documents they matched, not which. Where that is less

@@ -81,7 +81,11 @@ func (b *builder) int(name string, value int64) *builder {
 }
 
 func (b *builder) time(name string, value time.Time) *builder {
-	b.dst = bsoncore.AppendDateTimeElement(b.dst, name, value.UnixMilli())
+	return b.millis(name, value.UnixMilli())
+}
+
+func (b *builder) millis(name string, value int64) *builder {
+	b.dst = bsoncore.AppendDateTimeElement(b.dst, name, value)
 	return b
 }
 
@@ -105,6 +109,22 @@ func (b *builder) ofGeneration(later int64) *builder {
 	return b.int(fieldLastGeneration, later)
 }
 
+// updatedAt reads lastUpdatedAt, in milliseconds since 1970; 0 if the document has none.
+func updatedAt(document bson.Raw) int64 {
+	at, _ := document.Lookup(fieldLastUpdatedAt).DateTimeOK()
+	return at
+}
+
+// stamp is the lastUpdatedAt that a write gives its document: now, but later than that of
+// the document that was folded, and later than that of the foreign one that it replaces.
+func stamp(o *model.Write, now time.Time) int64 {
+	at := max(now.UnixMilli(), o.UpdatedAt+1)
+	if o.Foreign != nil {
+		at = max(at, o.Foreign.UpdatedAt+1)
+	}
+	return at
+}
+
 // guard matches the unit's document with exactly that watermark.
 func guard(u *model.Unit, watermark int64) bson.Raw {
 	return build(len(u.AggregateID)+80).string(fieldID, u.AggregateID).int(fieldLastEventID, watermark).ofGeneration(u.Later()).raw()
@@ -119,7 +139,7 @@ func outdated(u *model.Unit, watermark int64) bson.Raw {
 // server finds them soon.
 func newDocument(o *model.Write, now time.Time) bson.Raw {
 	b := build(len(o.Document)+len(o.AggregateID)+104).
-		string(fieldID, o.AggregateID).int(fieldLastEventID, o.To).time(fieldLastUpdatedAt, now)
+		string(fieldID, o.AggregateID).int(fieldLastEventID, o.To).millis(fieldLastUpdatedAt, stamp(o, now))
 	if later := o.Later(); later > 0 {
 		b.int(fieldLastGeneration, later)
 	}
@@ -143,12 +163,31 @@ func guardedUpdate(o *model.Write, now time.Time) update {
 	}
 	b.document("$set").int(fieldLastEventID, o.To)
 	if changed {
-		b.time(fieldLastUpdatedAt, now)
+		b.millis(fieldLastUpdatedAt, stamp(o, now))
 	}
 	if found {
 		b.elements(set)
 	}
-	return update{filter: guard(&o.Unit, o.From), change: b.end().raw()}
+	return update{filter: updateGuard(o), change: b.end().raw()}
+}
+
+// updateGuard matches the document that an update was folded from.
+func updateGuard(o *model.Write) bson.Raw {
+	if !o.Exact {
+		return guard(&o.Unit, o.From)
+	}
+	return build(len(o.AggregateID)+104).string(fieldID, o.AggregateID).int(fieldLastEventID, o.From).
+		ofGeneration(o.Later()).millis(fieldLastUpdatedAt, o.UpdatedAt).raw()
+}
+
+// updatedBy is the lastUpdatedAt of a document after a write that changed it; 0 if that
+// is not known.
+func updatedBy(o *model.Write, now time.Time) int64 {
+	if o.Kind == model.Update && len(o.Update) <= 5 {
+		// Only the watermark has moved.
+		return o.UpdatedAt
+	}
+	return stamp(o, now)
 }
 
 // sideID appends the _id of a watermark.
@@ -224,8 +263,8 @@ func sidesOf(projection string, generation int64) bson.Raw {
 	return b.raw()
 }
 
-// watermarkOnly projects the watermark and the generation.
-var watermarkOnly = build(64).int(fieldLastEventID, 1).int(fieldLastGeneration, 1).raw()
+// watermarkOnly projects the watermark, the generation and the time of the last change.
+var watermarkOnly = build(80).int(fieldLastEventID, 1).int(fieldLastGeneration, 1).int(fieldLastUpdatedAt, 1).raw()
 
 // watermarkOf reads lastEventId, of whatever numeric type.
 func watermarkOf(document bson.Raw) (int64, bool) {

@@ -84,7 +84,7 @@ func (f *fakeDatabase) findNow(ctx context.Context, collection string, filter, p
 		}
 		if projection != nil {
 			document = build(64).raw2(document.Lookup(fieldID), fieldID).raw2(document.Lookup(fieldLastEventID), fieldLastEventID).
-				raw2(document.Lookup(fieldLastGeneration), fieldLastGeneration).raw()
+				raw2(document.Lookup(fieldLastGeneration), fieldLastGeneration).raw2(document.Lookup(fieldLastUpdatedAt), fieldLastUpdatedAt).raw()
 		}
 		found = append(found, bytes.Clone(document))
 	}

@@ -67,7 +67,8 @@ func (w *Writer) replace(ctx context.Context, collection string, operations []*m
 		updates[i] = replacement(o, now)
 	}
 	matched, err := w.db.update(ctx, collection, updates)
-	return w.resolve(ctx, collection, operations, matched, err, reached)
+	results, all := w.resolve(ctx, collection, operations, matched, err, reached)
+	return dated(operations, results, all, now)
 }
 
 // replacement makes the update that puts a new document in the place of a foreign one.
@@ -95,13 +96,14 @@ func (w *Writer) removeForeign(ctx context.Context, collection string, operation
 		filters[i] = foreignGuard(o.AggregateID, *o.Foreign)
 	}
 	deleted, err := w.db.remove(ctx, collection, filters)
-	for i, result := range w.resolve(ctx, collection, part, deleted, err, func(_ *model.Write, found *found) model.Status {
+	removed, _ := w.resolve(ctx, collection, part, deleted, err, func(_ *model.Write, found *found) model.Status {
 		// Another writer was faster, and has put its own document in the place.
 		if found != nil {
 			return model.Stale
 		}
 		return model.Applied
-	}) {
+	})
+	for i, result := range removed {
 		results[at[i]] = result
 	}
 }

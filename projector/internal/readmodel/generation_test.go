@@ -89,7 +89,7 @@ func testGenerations(t *testing.T, db database) {
 	older, newer := of("older", 1), of("older", 3)
 	s.apply(t, model.Applied, create(older, 0, 7, nil), model.Write{Unit: newer, Kind: model.MoveWatermark, To: 4})
 	state := load(newer)
-	if state.Document != nil || state.Watermark != 4 || state.Foreign == nil || *state.Foreign != (model.Foreign{Generation: 1, Watermark: 7}) {
+	if state.Document != nil || state.Watermark != 4 || state.Foreign == nil || *state.Foreign != (model.Foreign{Generation: 1, Watermark: 7, UpdatedAt: state.Foreign.UpdatedAt}) || state.Foreign.UpdatedAt == 0 {
 		t.Fatalf("the newer generation loads %+v, %+v", state, state.Foreign)
 	}
 	s.apply(t, model.Stale, create(newer, 4, 8, nil))

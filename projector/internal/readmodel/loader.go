@@ -212,9 +212,9 @@ func stateOf(document bson.Raw, u *model.Unit, side int64) model.State {
 	case generation > own:
 		return model.State{Unavailable: fmt.Errorf("load %s of %s, of which there is generation %d: %w", u.AggregateID, u.Projection, generation, model.ErrSuperseded)}
 	case generation < own:
-		return model.State{Watermark: side, Foreign: &model.Foreign{Generation: generation, Watermark: watermark}}
+		return model.State{Watermark: side, Foreign: &model.Foreign{Generation: generation, Watermark: watermark, UpdatedAt: updatedAt(document)}}
 	}
-	return model.State{Document: document, Watermark: watermark}
+	return model.State{Document: document, Watermark: watermark, UpdatedAt: updatedAt(document)}
 }
 
 // sides reads the watermarks of keys without a document.

@@ -49,7 +49,7 @@ func (r *Repairer) SetAside(ctx context.Context, u model.Unit, watermark int64) 
 // document: the watermark of the unit is raised, and the foreign document deleted. Replace
 // reports whether the foreign document still was as it was found.
 func (r *Repairer) Replace(ctx context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error) {
-	w := &model.Write{Unit: u, To: to, Document: document}
+	w := &model.Write{Unit: u, To: to, Foreign: &foreign, Document: document}
 	guard := foreignGuard(u.AggregateID, foreign)
 	if document == nil {
 		if _, err := r.db.update(ctx, watermarksCollection, []update{sideUpdate(w, time.Now())}); err != nil {

@@ -211,7 +211,19 @@ func (w *Writer) update(ctx context.Context, collection string, operations []*mo
 		updates[i] = guardedUpdate(o, now)
 	}
 	matched, err := w.db.update(ctx, collection, updates)
-	return w.resolve(ctx, collection, operations, matched, err, reached)
+	results, all := w.resolve(ctx, collection, operations, matched, err, reached)
+	return dated(operations, results, all, now)
+}
+
+// dated adds to the results of updates when their documents say that they were changed,
+// if all of them certainly took effect.
+func dated(operations []*model.Write, results []model.Written, all bool, now time.Time) []model.Written {
+	for i, o := range operations {
+		if all && results[i].Status == model.Applied {
+			results[i].UpdatedAt = updatedBy(o, now)
+		}
+	}
+	return results
 }
 
 // reached is the verdict on a write that matched nothing. Whoever brought the document to
@@ -225,17 +237,18 @@ func reached(o *model.Write, found *found) model.Status {
 
 // resolve gives the results of guarded operations. The server only tells how many
 // documents it found: where that is less than all, the documents' watermarks tell
-// which operations took effect.
+// which operations took effect, or were made by another writer. all is whether it found
+// all.
 func (w *Writer) resolve(ctx context.Context, collection string, operations []*model.Write, matched int, err error,
 	verdict func(o *model.Write, found *found) model.Status,
-) []model.Written {
+) (results []model.Written, all bool) {
 	expected := 0
-	results := judgeAll(err, len(operations), func(int) model.Written {
+	results = judgeAll(err, len(operations), func(int) model.Written {
 		expected++
 		return model.Written{Status: model.Applied}
 	})
 	if expected == 0 || matched == expected {
-		return results
+		return results, true
 	}
 	documents, err := w.look(ctx, collection, operations)
 	for i, o := range operations {
@@ -247,7 +260,7 @@ func (w *Writer) resolve(ctx context.Context, collection string, operations []*m
 			results[i].Status = verdict(o, documents[o.AggregateID])
 		}
 	}
-	return results
+	return results, false
 }
 
 // found is what is known of a document.
@@ -285,7 +298,14 @@ func (w *Writer) insert(ctx context.Context, collection string, operations []*mo
 	for i, o := range operations {
 		documents[i] = newDocument(o, now)
 	}
-	return judgeAll(w.db.insert(ctx, collection, documents), len(operations), applied)
+	return judgeAll(w.db.insert(ctx, collection, documents), len(operations), created(operations, now))
+}
+
+// created are the results of creations that took effect.
+func created(operations []*model.Write, now time.Time) func(int) model.Written {
+	return func(i int) model.Written {
+		return model.Written{Status: model.Applied, UpdatedAt: updatedBy(operations[i], now)}
+	}
 }
 
 // remove deletes documents. The watermark comes first: should the delete not
@@ -316,13 +336,14 @@ func (w *Writer) remove(ctx context.Context, collection string, operations []*mo
 			// There was most likely nothing to erase.
 			continue
 		}
-		for i, result := range w.resolve(ctx, collection, part, deleted, err, func(o *model.Write, found *found) model.Status {
+		removed, _ := w.resolve(ctx, collection, part, deleted, err, func(o *model.Write, found *found) model.Status {
 			// A document of an older generation is not the one that was to be deleted.
 			if found != nil && found.generation >= generation(&o.Unit) {
 				return model.Stale
 			}
 			return model.Applied
-		}) {
+		})
+		for i, result := range removed {
 			results[at[i]] = result
 		}
 	}

@@ -1,0 +1,99 @@
+package readmodel
+
+import (
+	"testing"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+)
+
+// testExact holds the guard of a state that was kept since its write: it matches exactly
+// the document that the write left, not another one with the same watermark.
+func testExact(t *testing.T, db database) {
+	t.Helper()
+	s, k := newStand(t, db), keyOf("exact")
+	writeOne := func(o model.Write) model.Written {
+		t.Helper()
+		o.Unit = k
+		written, err := s.Write(t.Context(), []model.Write{o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return written[0]
+	}
+	update := func(from int64, at int64, exact bool) model.Written {
+		t.Helper()
+		return writeOne(model.Write{Kind: model.Update, From: from, To: from + 1, UpdatedAt: at, Exact: exact, Update: rawOf(t, `{"$set":{"n":1}}`)})
+	}
+	loaded := func() model.State {
+		t.Helper()
+		states, err := s.Load(t.Context(), []model.Unit{k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Release(states)
+		return states[0]
+	}
+	made := writeOne(model.Write{Kind: model.Create, To: 1, Document: rawOf(t, `{"n":1}`)})
+	if made.UpdatedAt == 0 || made.UpdatedAt != loaded().UpdatedAt {
+		t.Fatalf("the creation was at %d, the document says %d", made.UpdatedAt, loaded().UpdatedAt)
+	}
+	next := update(1, made.UpdatedAt, true)
+	if next.Status != model.Applied || next.UpdatedAt <= made.UpdatedAt || next.UpdatedAt != loaded().UpdatedAt {
+		t.Fatalf("an exact update gave %+v, and the document says %d", next, loaded().UpdatedAt)
+	}
+	// Only the watermark moves: the time of the last change stays, and still is exact.
+	moved := writeOne(model.Write{Kind: model.Update, From: 2, To: 3, UpdatedAt: next.UpdatedAt, Exact: true})
+	if moved.Status != model.Applied || moved.UpdatedAt != next.UpdatedAt || moved.UpdatedAt != loaded().UpdatedAt {
+		t.Fatalf("a moved watermark gave %+v, and the document says %d", moved, loaded().UpdatedAt)
+	}
+	for _, at := range []int64{0, moved.UpdatedAt - 1, moved.UpdatedAt + 1} {
+		if got := update(3, at, true); got.Status != model.Stale {
+			t.Errorf("an exact update of a document from %d, not %d, is %v", moved.UpdatedAt, at, got.Status)
+		}
+	}
+	// A document from the future gets later times, too.
+	const ahead = 1 << 44
+	if got := update(3, ahead, false); got.Status != model.Applied || got.UpdatedAt != ahead+1 || loaded().UpdatedAt != ahead+1 {
+		t.Errorf("the update of a document from %d gave %+v, and the document says %d", ahead, got, loaded().UpdatedAt)
+	}
+	// Another writer brought the document to where this write leads: it is applied, but
+	// its time is the other's.
+	if got := update(3, ahead, false); got.Status != model.Applied || got.UpdatedAt != 0 {
+		t.Errorf("a write that another one has made gave %+v", got)
+	}
+}
+
+// TestKeptStateIsStaleAfterARepair holds that a document that a repair has put in the
+// place of another one, at the same watermark, always has a later time, even if the clock
+// of the repair is behind. A guard on the watermark alone would match it.
+func TestKeptStateIsStaleAfterARepair(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	if err := Prepare(t.Context(), db, []string{"things"}); err != nil {
+		t.Fatal(err)
+	}
+	s, k := newStand(t, onMongo(db)), keyOf("repaired")
+	const ahead = 1 << 44
+	s.apply(t, model.Applied,
+		model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"n":1}`)})
+	written, err := s.Write(t.Context(), []model.Write{{Unit: k, Kind: model.Update, From: 1, To: 2, UpdatedAt: ahead, Update: rawOf(t, `{"$set":{"n":-2}}`)}})
+	if err != nil || written[0].UpdatedAt != ahead+1 {
+		t.Fatal(written, err)
+	}
+	r := NewRepairer(db)
+	if ok, err := r.SetAside(t.Context(), k, 2); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	states, err := s.Load(t.Context(), []model.Unit{k})
+	if err != nil || states[0].Foreign == nil {
+		t.Fatal(states, err)
+	}
+	if ok, err := r.Replace(t.Context(), k, *states[0].Foreign, rawOf(t, `{"n":2}`), 2); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	kept := model.Write{Unit: k, Kind: model.Update, From: 2, To: 3, UpdatedAt: ahead + 1, Exact: true, Update: rawOf(t, `{"$set":{"n":-3}}`)}
+	s.apply(t, model.Stale, kept)
+	s.expect(t, k, 2, `{"n":2}`)
+	kept.Exact = false
+	s.apply(t, model.Applied, kept)
+}
