@@ -177,6 +177,12 @@ test-images: images ## Test the images: what they hold, that a second build equa
 fmt: $(BIN)/golangci-lint ## Format the code
 	@for module in $(MODULES); do (cd $$module && $(BIN)/golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
 
+.PHONY: recording
+recording: build ## Record the demo as docs/demo.svg
+	@{ $(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector || touch $(BIN)/failed; } | \
+		go run ./integration/cmd/recording >$(BIN)/demo.svg
+	@! rm $(BIN)/failed 2>/dev/null && mv $(BIN)/demo.svg docs/demo.svg
+
 .PHONY: screenshots
 screenshots: ## Take the pictures of docs/status-page.md anew (needs chromium)
 	@folder=$$(mktemp -d) && PENSTOCK_SCREENSHOTS=$$folder go test -count 1 -timeout 10m -run '^TestStatusPages$$' ./integration/e2e && \
