@@ -83,15 +83,15 @@ if [ "$(wc -l <"$work/alerts-orders")" -lt "$(grep -c 'alert: ' templates/_alert
 if [ -s "$work/twice" ]; then complain "keys that stand twice in a map" <"$work/twice"; fi
 
 # The chart sets variables that the services know, and all of them but those that
-# are no matter of a pod.
-variables='(PENSTOCK|MONGODB|AZURE|KUBECONFIG)[A-Z_]*'
+# are no matter of a pod. OpenTelemetry has several variables for one setting: the chart sets one.
+variables='(PENSTOCK|MONGODB|AZURE|KUBECONFIG|OTEL)[A-Z_]*'
 for service in publisher projector; do
 	object=statefulset
 	if [ "$service" = projector ]; then object=deployment; fi
 	for values in ci/*.yaml; do
 		"$helm" template shop . -f "$values" -s "templates/$service/$object.yaml" 2>/dev/null || true
 	done | grep -oE "name: $variables\$" | sed 's/name: //' | sort -u >"$work/set"
-	"${!service}" --help | grep -oE "\\\$$variables" | tr -d '$' | grep -v '^KUBECONFIG$' | sort -u >"$work/known"
+	"${!service}" --help | grep -oE "\\\$$variables" | tr -d '$' | grep -vE '^(KUBECONFIG|OTEL_SDK_DISABLED|OTEL_EXPORTER_OTLP_TRACES_ENDPOINT|OTEL_EXPORTER_OTLP_PROTOCOL)$' | sort -u >"$work/known"
 	only_in "variables that the chart sets and $service does not know" "$work/set" "$work/known"
 	only_in "variables of $service that no value of ci/*.yaml sets" "$work/known" "$work/set"
 done

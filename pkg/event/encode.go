@@ -3,7 +3,6 @@ package event
 import (
 	"errors"
 	"sync"
-	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -107,45 +106,4 @@ func encodeJSON(doc []byte) ([]byte, error) {
 		return nil, err
 	}
 	return append(make([]byte, 0, len(text)), text...), nil
-}
-
-// Bounds of a trace context that is worth carrying: W3C says 55 characters for a
-// traceparent and asks for at least 512 of a tracestate. What exceeds them is
-// left out: it is not worth refusing an event.
-const (
-	maxTraceParent = 256
-	maxTraceState  = 4 << 10
-)
-
-// traceContext reads the W3C trace context out of an event's metadata.
-func traceContext(metadata bson.RawValue) (parent, state string) {
-	if metadata.Type != bson.TypeEmbeddedDocument {
-		return "", ""
-	}
-	rest, err := elements(metadata.Value)
-	for err == nil && len(rest) > 0 {
-		var name []byte
-		var v bson.RawValue
-		name, v, rest, err = nextElement(rest)
-		if err != nil || v.Type != bson.TypeString {
-			continue
-		}
-		switch string(name) {
-		case PropertyTraceParent:
-			parent = traceValue(stringBytes(v), maxTraceParent)
-		case PropertyTraceState:
-			state = traceValue(stringBytes(v), maxTraceState)
-		}
-	}
-	if parent == "" {
-		return "", ""
-	}
-	return parent, state
-}
-
-func traceValue(b []byte, most int) string {
-	if len(b) > most || !utf8.Valid(b) {
-		return ""
-	}
-	return string(b)
 }

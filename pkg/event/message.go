@@ -12,8 +12,9 @@ type Message struct {
 	Body []byte
 	// Epoch is the publisher's term that sent it.
 	Epoch int64
-	// TraceParent and TraceState are the event's W3C trace context, from its
-	// metadata; empty where it has none.
+	// TraceParent and TraceState are the W3C trace context that the message carries: that
+	// of the event's metadata, or of the publisher's span if the publisher traces. They
+	// are empty if there is neither.
 	TraceParent, TraceState string
 	// ClaimCheck says that Body lacks the payload, the metadata and whatever else is
 	// large: the whole event was too large for the topic and is in the event store.
@@ -30,7 +31,9 @@ const (
 	PropertyEpoch         = "epoch"
 	PropertyTraceParent   = "traceparent"
 	PropertyTraceState    = "tracestate"
-	PropertyClaimCheck    = "claimCheck"
+	// PropertyDiagnosticID is equal to traceparent. The SDKs for Azure read it.
+	PropertyDiagnosticID = "Diagnostic-Id"
+	PropertyClaimCheck   = "claimCheck"
 )
 
 // Properties are the application properties of m: the names that subscription
@@ -62,6 +65,7 @@ func (m *Message) PutProperties(p map[string]any) {
 	}
 	if m.TraceParent != "" {
 		p[PropertyTraceParent] = &m.TraceParent
+		p[PropertyDiagnosticID] = &m.TraceParent
 		if m.TraceState != "" {
 			p[PropertyTraceState] = &m.TraceState
 		}

@@ -148,6 +148,7 @@ func TestEncode(t *testing.T) {
 	want := map[string]any{
 		"aggregateId": "order-4711", "aggregateType": "Order", "eventId": int64(7), "eventType": "ItemAddedToOrderEvent",
 		"epoch": int64(5), "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "vendor=1",
+		"Diagnostic-Id": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	}
 	if got := m.Properties(); !maps.Equal(got, want) {
 		t.Errorf("properties %v", got)
@@ -234,6 +235,7 @@ func TestTraceContext(t *testing.T) {
 		"too long":        {bson.D{{Key: "traceparent", Value: strings.Repeat("0", 300)}}, "", ""},
 		"state too long":  {bson.D{{Key: "traceparent", Value: parent}, {Key: "tracestate", Value: strings.Repeat("0", 5000)}}, parent, ""},
 		"not valid UTF-8": {bson.D{{Key: "traceparent", Value: "\xff"}}, "", ""},
+		"garbage":         {bson.D{{Key: "traceparent", Value: "not a trace context at all, although it is as long as one"}, {Key: "tracestate", Value: "a=1"}}, "", ""},
 		"none":            {nil, "", ""},
 	} {
 		ev, err := reader(t).Read(marshal(t, with("metadata", c.metadata)))
@@ -243,6 +245,55 @@ func TestTraceContext(t *testing.T) {
 		m, err := encoder(t, event.EncodingBSON).Encode(&ev, 1)
 		if err != nil || m.TraceParent != c.parent || m.TraceState != c.state {
 			t.Errorf("%s: got %q, %q, %v", name, m.TraceParent, m.TraceState, err)
+		}
+	}
+}
+
+func TestOnlyValidTraceParentsAreCarried(t *testing.T) {
+	t.Parallel()
+	const valid = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for parent, want := range map[string]bool{
+		valid: true,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00":     true,
+		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-new": true,
+		"": false,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7":        false,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-new": false,
+		"cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01new":  false,
+		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01":     false,
+		"00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01":     false,
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01":     false,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01":     false,
+		"00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01":     false,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0g":     false,
+		"|4bf92f3577b34da6a3ce929d0e0e4736.00f067aa0ba902b7.":         false,
+	} {
+		got, _ := event.TraceContext(map[string]any{"traceparent": parent})
+		if (got == parent && got != "") != want || !want && got != "" {
+			t.Errorf("%q gives %q, want it to be valid: %t", parent, got, want)
+		}
+	}
+}
+
+func TestTraceContextOfAMessage(t *testing.T) {
+	t.Parallel()
+	const first = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	const second = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for name, c := range map[string]struct {
+		properties    map[string]any
+		parent, state string
+	}{
+		"none":                              {map[string]any{}, "", ""},
+		"W3C":                               {map[string]any{"traceparent": first, "tracestate": "a=1"}, first, "a=1"},
+		"W3C before Diagnostic-Id":          {map[string]any{"traceparent": first, "Diagnostic-Id": second}, first, ""},
+		"Diagnostic-Id alone":               {map[string]any{"Diagnostic-Id": second, "tracestate": "a=1"}, second, ""},
+		"Diagnostic-Id beside garbage":      {map[string]any{"traceparent": "x", "Diagnostic-Id": second}, second, ""},
+		"a hierarchical Diagnostic-Id":      {map[string]any{"Diagnostic-Id": "|a.b."}, "", ""},
+		"other types":                       {map[string]any{"traceparent": 1, "tracestate": 2, "Diagnostic-Id": 3}, "", ""},
+		"a tracestate that is not a string": {map[string]any{"traceparent": first, "tracestate": 2}, first, ""},
+	} {
+		if parent, state := event.TraceContext(c.properties); parent != c.parent || state != c.state {
+			t.Errorf("%s: got %q, %q", name, parent, state)
 		}
 	}
 }

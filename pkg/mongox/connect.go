@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -26,6 +27,8 @@ type Options struct {
 	// MaxPoolSize bounds the connections to each server; 0 means the URI's value,
 	// or the driver's 100.
 	MaxPoolSize uint64
+	// Monitor is told of every command; nil for none.
+	Monitor *event.CommandMonitor
 	// Logger receives a line for each option of the URI that has no effect or a risk.
 	Logger zerolog.Logger
 }
@@ -67,6 +70,9 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	}
 	if o.ServerSelectionTimeout != nil && *o.ServerSelectionTimeout == 0 {
 		o.SetServerSelectionTimeout(serverSelectionTimeout)
+	}
+	if opts.Monitor != nil {
+		o.SetMonitor(opts.Monitor)
 	}
 	if opts.AppName != "" {
 		o.SetAppName(opts.AppName)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/pause"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
@@ -44,6 +44,8 @@ type Projector struct {
 	registry    *prometheus.Registry
 	listener    net.Listener
 	startup     startup
+	// tracer is set by Run; nil if tracing is off.
+	tracer *tracing.Tracer
 }
 
 // New makes a projector; nothing is opened before Run.
@@ -63,7 +65,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	admin, running, err := health.Start(ctx, h, health.Options{
 		Address:  p.config.Process.AdminAddress,
 		Listener: p.listener,
-		Metrics:  promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}),
+		Metrics:  obs.MetricsHandler(p.registry),
 		Status:   page,
 		PProf:    p.config.Process.PProf,
 	})
@@ -80,7 +82,12 @@ func (p *Projector) Run(ctx context.Context) error {
 	defer recording.Wait()
 	defer stopRecording()
 	recording.Go(func() { tables.recorder.Run(recorded) })
-	err = p.run(running, h, tables)
+	if err = p.trace(ctx); err == nil {
+		err = p.run(running, h, tables)
+	}
+	if err := p.tracer.Close(ctx); err != nil {
+		p.logger.Debug().Err(err).Msg("tracing not stopped cleanly")
+	}
 	if err = errors.Join(err, admin.Stop()); err == nil {
 		p.logger.Info().Msg("projector has stopped")
 	}
@@ -91,7 +98,7 @@ func (p *Projector) Run(ctx context.Context) error {
 func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTables) error {
 	var connected atomic.Bool
 	h.Ready("startup", p.startup.check)
-	s, err := open(p.config, p.logger)
+	s, err := openMonitored(p.config, p.tracer.Monitor(), p.logger)
 	if err != nil {
 		return err
 	}
@@ -196,7 +203,7 @@ func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
 func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, g *guard.Guard, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})
-	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry})
+	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: c.Projections.FlushInterval, Registerer: p.registry, Tracer: p.tracer})
 	parked := park.NewStore(s.parked, park.Options{Reasons: reasons(), Registerer: p.registry, Logger: p.logger})
 	events, err := eventstore.NewReader(s.events, c.Fields, p.logger)
 	if err != nil {
@@ -204,7 +211,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	registry := p.newRegistry(s, pod)
 	engine, err := project.NewEngine(project.Options{
-		Store:      readModels{loader, writer},
+		Store:      tracedReadModels{readModels{loader, writer}, p.tracer},
 		Parking:    parked,
 		Repairer:   newRepairer(event.Sequence(c.Projections.Sequence), events, p.registry),
 		Reachable:  s.pingReadModels,
@@ -220,6 +227,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	handler := &handler{
 		engine: engine, events: events, log: p.logger,
 		session: sessionsOf(engine, c.Projections.KeepBytes/c.Slots()),
+		tracer:  p.tracer.Processor(c.ServiceBus.Host(), c.ServiceBus.Topic, c.ServiceBus.Subscription),
 	}
 	past := p.newHistory(s, pod, registry, newTargets(engine, parked, s.readModels, p.projections))
 	past.pausing = pausing

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
@@ -35,6 +36,8 @@ type handler struct {
 	session func() engine
 	events  wholeReader
 	log     zerolog.Logger
+	// tracer makes the spans; nil makes none.
+	tracer *tracing.Processor
 	// live tells the jobs of the process that live events flow.
 	live refold.Activity
 }
@@ -102,6 +105,9 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 	ctx, cancel := mongox.Undated(ctx)
 	defer cancel()
 	verdicts := make([]drain.Verdict, len(batch))
+	traced := h.begin(ctx, batch)
+	defer func() { end(traced, batch, verdicts) }()
+	ctx = traced.In(ctx)
 	events := make([]*event.Event, 0, len(batch))
 	places := make([]int, 0, len(batch))
 	var unredeemed []*unread
@@ -117,9 +123,10 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 			full, verdicts[i].Outcome = ev.AggregateID, drain.Deferred
 			continue
 		case d.ClaimCheck:
-			whole, err := h.events.Whole(ctx, ev)
+			span := traced.Of(ev.AggregateID, ev.EventID)
+			whole, err := h.events.Whole(span.In(ctx), ev)
 			if err != nil {
-				stuck = h.unredeemed(ctx, d, err)
+				stuck = h.unredeemed(ctx, d, err, span)
 				stuck.before = previous(batch, i)
 				stuck.add(ev, i)
 				unredeemed = append(unredeemed, stuck)
@@ -157,12 +164,12 @@ func (c *unread) add(ev *event.Event, place int) {
 }
 
 // unredeemed says why a claim check could not be redeemed.
-func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error) *unread {
+func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, span tracing.Span) *unread {
 	if errors.Is(err, eventstore.ErrNotFound) {
 		return &unread{reason: project.ReasonMissing, err: err}
 	}
 	if ctx.Err() == nil {
-		h.log.Warn().Err(err).Str("messageId", d.MessageID).Msg("claim check not redeemed; retrying")
+		h.log.Warn().Err(err).Str("messageId", d.MessageID).EmbedObject(span).Msg("claim check not redeemed; retrying")
 	}
 	return &unread{reason: project.ReasonUnavailable, err: err}
 }

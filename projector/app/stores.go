@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -46,6 +47,8 @@ type stores struct {
 	// source is the client of the event store.
 	source namedClient
 	all    map[string]*mongo.Client
+	// monitor is told of all commands; nil for none.
+	monitor *event.CommandMonitor
 }
 
 type namedClient struct {
@@ -56,7 +59,12 @@ type namedClient struct {
 
 // open makes the clients. They connect in the background.
 func open(c config.Config, logger zerolog.Logger) (*stores, error) {
-	s := &stores{all: make(map[string]*mongo.Client)}
+	return openMonitored(c, nil, logger)
+}
+
+// openMonitored is open with a monitor that is told of all commands; nil for none.
+func openMonitored(c config.Config, monitor *event.CommandMonitor, logger zerolog.Logger) (*stores, error) {
+	s := &stores{all: make(map[string]*mongo.Client), monitor: monitor}
 	readModels, err := s.client("read models", c.MongoDB.ReadModels(), logger)
 	if err != nil {
 		return nil, err
@@ -85,7 +93,7 @@ func (s *stores) client(what string, store mongox.Store, logger zerolog.Logger) 
 	if client := s.all[store.URI]; client != nil {
 		return client, nil
 	}
-	client, err := mongox.Open(store.URI, mongox.Options{AppName: "penstock-projector", Logger: logger.With().Str("store", what).Logger()})
+	client, err := mongox.Open(store.URI, mongox.Options{AppName: "penstock-projector", Monitor: s.monitor, Logger: logger.With().Str("store", what).Logger()})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

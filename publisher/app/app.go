@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -24,6 +23,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
@@ -50,6 +50,8 @@ type Publisher struct {
 	listener net.Listener
 	// terms is for the status page.
 	terms termLog
+	// tracer is set by Run; nil if tracing is off.
+	tracer *tracing.Tracer
 }
 
 // New makes a publisher; nothing is opened before Run.
@@ -69,7 +71,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	admin, running, err := health.Start(ctx, h, health.Options{
 		Address:  p.config.Process.AdminAddress,
 		Listener: p.listener,
-		Metrics:  promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}),
+		Metrics:  obs.MetricsHandler(p.registry),
 		Status:   page,
 		PProf:    p.config.Process.PProf,
 	})
@@ -83,10 +85,15 @@ func (p *Publisher) Run(ctx context.Context) error {
 	// The page shows how the process stops, so it is recorded until the end.
 	stopRecording := beside(context.WithoutCancel(ctx), record)
 	defer stopRecording()
-	err = p.run(running, h)
+	if err = p.trace(ctx); err == nil {
+		err = p.run(running, h)
+	}
 	if errors.Is(err, leader.ErrWorkerStuck) || errors.Is(err, leader.ErrElectorStuck) {
 		// Something does not end: waiting for the rest would only keep it alive.
 		return err
+	}
+	if err := p.tracer.Close(ctx); err != nil {
+		p.logger.Debug().Err(err).Msg("tracing not stopped cleanly")
 	}
 	if err = errors.Join(err, admin.Stop()); err == nil {
 		p.logger.Info().Msg("publisher has stopped")
@@ -262,6 +269,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 			Breaker:           breaker.New(breaker.Limit{Window: 1000, Share: c.Refusals.QuarantineShare, Minimum: 10}),
 			Availability:      availability,
 			Metrics:           publish.NewMetrics(p.registry),
+			Tracer:            p.tracer.Publisher(c.ServiceBus.Host(), c.ServiceBus.Topic),
 		},
 		saving: checkpoint.SaverConfig{
 			Interval: c.Publish.CheckpointInterval,
@@ -290,13 +298,13 @@ type stores struct {
 
 func (p *Publisher) open() (*stores, error) {
 	at, state := p.config.MongoDB.Events(), p.config.MongoDB.State()
-	client, err := mongox.Open(at.URI, mongox.Options{AppName: appName, Logger: p.logger.With().Str("store", "event store").Logger()})
+	client, err := mongox.Open(at.URI, mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Logger: p.logger.With().Str("store", "event store").Logger()})
 	if err != nil {
 		return nil, fmt.Errorf("event store: %w", err)
 	}
 	s := &stores{events: client.Database(at.Database).Collection(at.Collection), clients: []*mongo.Client{client}}
 	if state.URI != at.URI {
-		if client, err = mongox.Open(state.URI, mongox.Options{AppName: appName, Logger: p.logger.With().Str("store", "state").Logger()}); err != nil {
+		if client, err = mongox.Open(state.URI, mongox.Options{AppName: appName, Monitor: p.tracer.Monitor(), Logger: p.logger.With().Str("store", "state").Logger()}); err != nil {
 			return nil, fmt.Errorf("state: %w", err)
 		}
 		s.clients = append(s.clients, client)

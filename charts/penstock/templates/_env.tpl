@@ -55,6 +55,15 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_PPROF" (ternary "true" "" $own.pprof))
   (list "PENSTOCK_DRAIN_TIMEOUT" (printf "%ds" (int64 $own.drainTimeoutSeconds)))
 ) }}
+{{- if $values.tracing.enabled }}
+{{- include "penstock.env.plain" (list
+  (list "OTEL_TRACES_EXPORTER" "otlp")
+  (list "OTEL_EXPORTER_OTLP_ENDPOINT" $values.tracing.endpoint)
+  (list "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL" $values.tracing.protocol)
+  (list "OTEL_TRACES_SAMPLER" $values.tracing.sampler)
+  (list "OTEL_TRACES_SAMPLER_ARG" $values.tracing.ratio)
+) }}
+{{- end }}
 {{- if eq (include "penstock.mountsMongoDBToken" .root) "true" }}
 {{- /* The driver's name for a token's file, outside Azure's identity: x/mongo/driver/auth/oidc.go. */}}
 {{- include "penstock.env.plain" (list (list "AWS_WEB_IDENTITY_TOKEN_FILE" "/var/run/secrets/penstock/mongodb/token")) }}

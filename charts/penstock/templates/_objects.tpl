@@ -88,6 +88,9 @@ spec:
     {{- if and (eq .component "publisher") (eq (include "penstock.electsByLease" .root) "true") }}
     {{- include "penstock.egressRule" (dict "to" $policy.apiServer.to "ports" $policy.apiServer.ports) | nindent 4 }}
     {{- end }}
+    {{- if .root.Values.tracing.enabled }}
+    {{- include "penstock.egressRule" (dict "to" $policy.tracing.to "ports" $policy.tracing.ports) | nindent 4 }}
+    {{- end }}
     {{- with $policy.extraEgress }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

@@ -10,6 +10,9 @@ the remedy; all problems are reported together.
 {{- end }}
 {{- $problems = printf "%s%s" $problems (include "penstock.problems.stores" .) }}
 {{- $problems = printf "%s%s" $problems (include "penstock.problems.serviceBus" .) }}
+{{- if and .Values.tracing.enabled (not .Values.tracing.endpoint) }}
+{{- $problems = printf "%s\n%s" $problems "tracing.endpoint is not set: set it to the URL of the collector, such as http://collector.observability:4318\n" }}
+{{- end }}
 {{- $problems = printf "%s%s" $problems (include "penstock.problems.labels" .) }}
 {{- if .Values.publisher.enabled }}
 {{- $problems = printf "%s%s%s" $problems (include "penstock.problems.pods" (dict "root" . "component" "publisher")) (include "penstock.problems.publisher" .) }}

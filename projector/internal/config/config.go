@@ -8,6 +8,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
 // Config is everything that an operator can set. The tags are kong's; the zero
@@ -21,6 +22,7 @@ type Config struct {
 	Backlog     Backlog                 `embed:"" group:"Backlog"`
 	History     History                 `embed:"" group:"History"`
 	Process     Process                 `embed:"" group:"Process"`
+	Tracing     tracing.Config          `embed:"" group:"Tracing"`
 }
 
 // ServiceBus says where the events come from.

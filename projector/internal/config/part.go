@@ -40,6 +40,7 @@ func (c *Config) ValidateParts(parts Part) error {
 		{PartBacklog, c.Backlog.validate},
 		{PartHistory, c.History.validate},
 		{PartProcess, c.Process.validate},
+		{PartProcess, c.Tracing.Validate},
 	} {
 		if parts&part.part != 0 {
 			all = append(all, part.validate())

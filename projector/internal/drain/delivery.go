@@ -1,9 +1,12 @@
 package drain
 
 import (
+	"time"
+
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
 // Delivery is one event as it came out of a session.
@@ -24,6 +27,29 @@ type Delivery struct {
 	size       int
 	// called is whether a call has it, settled whether a call has finished it.
 	called, settled bool
+}
+
+// Properties are the application properties of the message.
+func (d *Delivery) Properties() map[string]any { return d.message.ApplicationProperties }
+
+// Deliveries counts how often the broker has delivered the message, from 1 on.
+func (d *Delivery) Deliveries() uint32 { return d.message.DeliveryCount }
+
+// Enqueued is when the broker took the message; zero if it did not say.
+func (d *Delivery) Enqueued() time.Time {
+	if d.message.EnqueuedTime == nil {
+		return time.Time{}
+	}
+	return *d.message.EnqueuedTime
+}
+
+// Size is the length of the message's body.
+func (d *Delivery) Size() int { return d.size }
+
+// originOf names the trace of a message in the log.
+func originOf(m *azservicebus.ReceivedMessage) tracing.Origin {
+	parent, _ := event.TraceContext(m.ApplicationProperties)
+	return tracing.Origin{Parent: parent}
 }
 
 // decode reads the event out of a message.

@@ -74,6 +74,21 @@ const (
 	Deferred
 )
 
+// String is the outcome in a trace.
+func (o Outcome) String() string {
+	switch o {
+	case Done:
+		return "done"
+	case Gap:
+		return "gap"
+	case Poison:
+		return "poison"
+	case Deferred:
+		return "deferred"
+	}
+	return "retry"
+}
+
 // Verdict is the outcome of one delivery.
 type Verdict struct {
 	Outcome Outcome

@@ -208,7 +208,7 @@ func (s *session) deadLetter(work context.Context, d *Delivery) bool {
 		return false
 	}
 	s.metrics.invalid.Inc()
-	s.log.Warn().Err(d.invalid).Str("messageId", d.MessageID).Msg("message is not an event; dead-lettered")
+	s.log.Warn().Err(d.invalid).Str("messageId", d.MessageID).EmbedObject(originOf(d.message)).Msg("message is not an event; dead-lettered")
 	round := s.settler.begin(work)
 	defer round.end()
 	round.settle(d, Verdict{Outcome: Poison, Reason: ReasonInvalidMessageFormat, Err: d.invalid})

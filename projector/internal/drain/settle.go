@@ -138,7 +138,7 @@ func (s *settler) run(ctx context.Context, operation string, m *azservicebus.Rec
 		}
 		if pause == 0 || attempt == settleAttempts {
 			s.log.Debug().Err(err).Str("operation", operation).Str("messageId", m.MessageID).
-				Msg("message not settled, it will come again as a duplicate")
+				EmbedObject(originOf(m)).Msg("message not settled, it will come again as a duplicate")
 			return
 		}
 		select {

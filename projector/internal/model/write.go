@@ -1,6 +1,9 @@
 package model
 
-import "go.mongodb.org/mongo-driver/v2/bson"
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.opentelemetry.io/otel/trace"
+)
 
 // Kind is what a write does.
 type Kind uint8
@@ -44,6 +47,8 @@ type Write struct {
 	// Update holds $set, $unset and $push of own fields; nil means that only the
 	// watermark moves.
 	Update bson.Raw
+	// Traced are the spans of the write's sampled events; nil if there are none.
+	Traced []trace.SpanContext
 }
 
 // Status is what became of a write.
@@ -64,6 +69,21 @@ const (
 	// value.
 	Conflict
 )
+
+// String is the status in a trace.
+func (s Status) String() string {
+	switch s {
+	case Applied:
+		return "applied"
+	case Stale:
+		return "stale"
+	case Rejected:
+		return "rejected"
+	case Conflict:
+		return "conflict"
+	}
+	return "unknown"
+}
 
 // Written is the result of a write.
 type Written struct {

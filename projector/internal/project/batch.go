@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -243,8 +244,8 @@ func worse(a, b Verdict) Verdict {
 	return Done
 }
 
-// count reports what became of the batch.
-func (b *batch) count() {
+// count reports what became of the batch. The spans of traced events are exemplars.
+func (b *batch) count(traced *tracing.Events) {
 	now := time.Now()
 	for _, a := range b.aggregates {
 		applied := make([]bool, len(a.events))
@@ -272,7 +273,7 @@ func (b *batch) count() {
 		}
 		for i, ev := range a.events {
 			if applied[i] && !ev.Timestamp.IsZero() {
-				b.metrics.age.Observe(max(0, now.Sub(ev.Timestamp).Seconds()))
+				traced.Of(ev.AggregateID, ev.EventID).Observe(b.metrics.age, max(0, now.Sub(ev.Timestamp).Seconds()))
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
 // Options make an [Engine].
@@ -127,6 +128,6 @@ func (e *Engine) process(ctx context.Context, s *Session, events []*event.Event,
 		return make([]Result, len(events)), errNoTargets
 	}
 	err := b.run(ctx)
-	b.count()
+	b.count(tracing.EventsOf(ctx))
 	return b.trustedResults(err)
 }

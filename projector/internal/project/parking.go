@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -78,6 +79,7 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		b.unparkable(units, fmt.Errorf("park %d aggregates: %w", len(units), err))
 		return
 	}
+	traced := tracing.EventsOf(ctx)
 	for _, u := range units {
 		u.trouble, u.held = nil, false
 		level := zerolog.ErrorLevel
@@ -86,7 +88,7 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		}
 		b.log.WithLevel(level).Err(u.cause.Err).Str("projection", u.Projection).Int64("generation", u.Generation).Str("aggregateId", u.AggregateID).
 			Int64("eventId", u.cause.EventID).Str("eventType", u.cause.EventType).Str("reason", string(u.cause.Reason)).
-			Bool("resumes", u.cause.Reason.Resumes()).Msg("parked an aggregate; its later events wait in the event store")
+			Bool("resumes", u.cause.Reason.Resumes()).EmbedObject(traced.Of(u.AggregateID, u.cause.EventID)).Msg("parked an aggregate; its later events wait in the event store")
 		// The event that failed, in all its copies, unless it was only read from the event
 		// store.
 		for !u.cause.Reason.Resumes() && !u.finished() && u.aggregate.events[len(u.settled)].EventID == u.cause.EventID {
@@ -183,6 +185,6 @@ func (e *Engine) Park(ctx context.Context, events []*event.Event, reason Reason,
 	}
 	b.park(ctx, b.units)
 	b.deferRest()
-	b.count()
+	b.count(tracing.EventsOf(ctx))
 	return b.trustedResults(b.trouble())
 }

@@ -111,7 +111,7 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 		u.cause, u.trouble = u.conflict, nil
 		b.park(ctx, b.units)
 	}
-	b.count()
+	b.count(nil)
 	switch {
 	case u.trouble != nil:
 		return b.unavailable(u, s)

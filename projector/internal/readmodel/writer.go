@@ -10,8 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/pkg/workers"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
@@ -38,6 +40,8 @@ type WriterOptions struct {
 	Queue int
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
+	// Tracer makes the spans of group commits; nil makes none.
+	Tracer *tracing.Tracer
 }
 
 // Writer writes operations of many sessions in guarded bulk writes. Run must be
@@ -45,6 +49,7 @@ type WriterOptions struct {
 type Writer struct {
 	db      database
 	metrics *metrics
+	tracer  *tracing.Tracer
 	groups  gatherer[model.Write, model.Written]
 	// kinds carry out the parts of group commits.
 	kinds *workers.Pool
@@ -56,7 +61,7 @@ type Writer struct {
 func NewWriter(db *mongo.Database, o WriterOptions) *Writer { return newWriter(onMongo(db), o) }
 
 func newWriter(db database, o WriterOptions) *Writer {
-	w := &Writer{db: db, metrics: newMetrics(o.Registerer), kinds: workers.New(idleWorkers)}
+	w := &Writer{db: db, metrics: newMetrics(o.Registerer), tracer: o.Tracer, kinds: workers.New(idleWorkers)}
 	w.groups = gatherer[model.Write, model.Written]{
 		lane:     func(o model.Write) string { return o.Collection },
 		key:      func(o model.Write) string { return o.AggregateID },
@@ -96,6 +101,8 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 	ctx, cancel := mongox.Patient(ctx, groupTimeout)
 	defer cancel()
 	start := time.Now()
+	ctx, span := w.tracer.Commit(ctx, collection, len(operations), traced(operations))
+	defer span.End(nil)
 	results := make([]model.Written, len(operations))
 	kinds := make(map[commitFunc][]int)
 	for i := range operations {
@@ -133,13 +140,22 @@ func (w *Writer) commit(ctx context.Context, collection string, operations []mod
 		results[i].Err = mongox.Explain(ctx, results[i].Err)
 	}
 	w.metrics.writeSize.Observe(float64(len(operations)))
-	w.metrics.writeDuration.Observe(time.Since(start).Seconds())
+	span.Observe(w.metrics.writeDuration, time.Since(start).Seconds())
 	for _, result := range results {
 		if result.Status == model.Stale {
 			w.metrics.stale.Inc()
 		}
 	}
 	return results
+}
+
+// traced are the spans of the operations; nil if none is traced.
+func traced(operations []model.Write) []trace.SpanContext {
+	var spans []trace.SpanContext
+	for i := range operations {
+		spans = append(spans, operations[i].Traced...)
+	}
+	return spans
 }
 
 // commitFunc is a way to commit operations of a kind.

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/pkg/obs"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
 // The kinds of election, by the names that configuration uses.
@@ -27,14 +28,15 @@ const (
 // Config is everything that an operator can set. The tags are kong's; the zero
 // value is invalid, pkg/cli fills in the defaults.
 type Config struct {
-	MongoDB    mongox.Config `embed:"" group:"MongoDB"`
-	ServiceBus sbus.Config   `embed:"" group:"Azure Service Bus"`
-	Stream     Stream        `embed:"" group:"Stream"`
-	Fields     event.Fields  `embed:"" group:"Event documents"`
-	Publish    Publish       `embed:"" group:"Publishing"`
-	Refusals   Refusals      `embed:"" group:"Refusals"`
-	Election   Election      `embed:"" group:"Election"`
-	Process    Process       `embed:"" group:"Process"`
+	MongoDB    mongox.Config  `embed:"" group:"MongoDB"`
+	ServiceBus sbus.Config    `embed:"" group:"Azure Service Bus"`
+	Stream     Stream         `embed:"" group:"Stream"`
+	Fields     event.Fields   `embed:"" group:"Event documents"`
+	Publish    Publish        `embed:"" group:"Publishing"`
+	Refusals   Refusals       `embed:"" group:"Refusals"`
+	Election   Election       `embed:"" group:"Election"`
+	Process    Process        `embed:"" group:"Process"`
+	Tracing    tracing.Config `embed:"" group:"Tracing"`
 }
 
 // Stream says what is read, and from where.

@@ -34,6 +34,7 @@ func (c *Config) Validate() error {
 		c.Refusals.validate(),
 		c.Election.validate(c.LeaseName()),
 		c.Process.validate(),
+		c.Tracing.Validate(),
 	)
 }
 

@@ -114,6 +114,7 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 		size = int64(len(item.Event.Document))
 	}
 	key := d.options.SessionKey(item.Event.AggregateID)
+	submitted := d.options.Tracer.Now()
 
 	d.mu.Lock()
 	for !d.closing && !d.fits(size) {
@@ -128,7 +129,7 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 		return err
 	}
 	e := d.lanes.entry()
-	e.item, e.size = item, size
+	e.item, e.size, e.submitted = item, size, submitted
 	d.inflight++
 	d.inflightBytes += size
 	d.lanes.add(key, e)
@@ -218,6 +219,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.mu.Unlock()
 
 	d.group.Wait()
+	d.endSpans()
 	d.metrics.inflight.CompareAndSwap(d, nil)
 	d.metrics.delayed.Set(0)
 	if isClosed(d.drained) { // even where something else has ended Run meanwhile

@@ -43,7 +43,7 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 	}
 	f.fault = fault
 	_, f.broken = faultOf(f.err)
-	message := w.batch[0].message.MessageID
+	message, span := w.batch[0].message.MessageID, w.batch[0].span
 
 	d.mu.Lock()
 	s := w.note(f)
@@ -70,7 +70,7 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 		d.connections.replace(f.connection, f.err)
 	}
 	if failures == splitAfter {
-		d.stumbles.Warn().Err(f.err).Str("messageId", message).Int("events", f.events).Msg("sending fails repeatedly; retrying")
+		d.stumbles.Warn().Err(f.err).Str("messageId", message).EmbedObject(span).Int("events", f.events).Msg("sending fails repeatedly; retrying")
 	}
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
 // entry is one event in flight, from Submit to its acknowledgement. Entries are
@@ -16,6 +17,10 @@ type entry struct {
 	next    *entry // behind it in its lane, or in the free list
 	message event.Message
 	encoded bool
+	// submitted is when it was submitted, if the dispatcher traces. span begins there. It
+	// is started when the message is encoded, and only if the event is sampled.
+	submitted time.Time
+	span      tracing.Span
 }
 
 // lane holds the events of one session key that are in flight. It exists only as

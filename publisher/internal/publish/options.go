@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/breaker"
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
 // MaxBatchEvents is the most messages that Service Bus takes in one batch
@@ -108,6 +109,8 @@ type Options struct {
 	// Default one that ends Run at the first such refusal.
 	Availability *Availability
 
+	// Tracer makes the spans; nil makes none.
+	Tracer *tracing.Publisher
 	// Metrics default to a set that nobody looks at. A process has one set, whatever
 	// the number of terms.
 	Metrics *Metrics

@@ -109,6 +109,7 @@ func (w *worker) tooLarge(ctx context.Context, cause error) bool {
 			return w.quarantine(ctx, 0, err)
 		}
 		message.ClaimCheck = true
+		message.TraceParent, message.TraceState = e.message.TraceParent, e.message.TraceState
 		e.message = message
 		return true
 	}
@@ -123,12 +124,13 @@ func (w *worker) tooLarge(ctx context.Context, cause error) bool {
 func (w *worker) quarantine(ctx context.Context, i int, cause error) bool {
 	e := w.batch[i]
 	w.d.activity.store(1)
-	err := w.d.options.Quarantine(ctx, &e.item, cause)
+	err := w.d.options.Quarantine(e.span.In(ctx), &e.item, cause)
 	w.d.activity.store(-1)
 	if err != nil {
 		w.d.fail(fmt.Errorf("quarantine event %s/%d: %w", e.item.Event.AggregateID, e.item.Event.EventID, err))
 		return false
 	}
+	e.span.EndWith("quarantined", cause)
 	w.d.metrics.published[resultQuarantined].Inc()
 	w.batch = append(w.batch[:i], w.batch[i+1:]...)
 	w.settle([]*entry{e}, false)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
@@ -17,6 +19,7 @@ type worker struct {
 	suspect  bool     // batch counts among the suspects; the dispatcher's mutex guards it
 	batch    []*entry
 	messages []*event.Message
+	traced   []trace.SpanContext // of the batch's sampled events
 	tickets  []uint64
 	failure  failure // of the last send
 
@@ -39,6 +42,7 @@ func (w *worker) run(ctx context.Context) {
 		more := w.publish(ctx)
 		w.done()
 		if !more {
+			w.endSpans()
 			return
 		}
 	}
@@ -111,6 +115,7 @@ func (w *worker) encode(ctx context.Context) bool {
 			return false
 		}
 		e.message, e.encoded = message, true
+		e.span = w.d.options.Tracer.Begin(&e.message, e.submitted)
 		i++
 	}
 	return true
@@ -146,7 +151,9 @@ func (w *worker) send(ctx context.Context) (accepted int, failed *failure) {
 	sendCtx, cancel := context.WithTimeout(ctx, w.d.options.SendTimeout)
 	start := time.Now()
 	call := w.d.activity.begin()
+	sendCtx, span := w.beginSend(sendCtx)
 	accepted, err = conn.sender.Send(sendCtx, w.messages)
+	span.EndSend(accepted, err)
 	w.d.activity.end(call)
 	took := time.Since(start)
 	f.timedOut = err != nil && (sendCtx.Err() != nil || errors.Is(err, context.DeadlineExceeded))
@@ -170,7 +177,7 @@ func (w *worker) send(ctx context.Context) (accepted int, failed *failure) {
 	}
 	w.d.options.Availability.Accepted()
 	w.d.pace.accepted(accepted)
-	w.d.metrics.sendDuration.Observe(took.Seconds())
+	span.Observe(w.d.metrics.sendDuration, took.Seconds())
 	w.d.metrics.batchEvents.Observe(float64(accepted))
 	return accepted, nil
 }
@@ -185,6 +192,7 @@ func (w *worker) published(n int) {
 		if e.message.ClaimCheck {
 			claims++
 		}
+		e.span.End(nil)
 	}
 	w.d.metrics.published[resultClaimCheck].Add(float64(claims))
 	w.d.metrics.published[resultPublished].Add(float64(n - claims))

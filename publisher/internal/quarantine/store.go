@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
 // CollectionName is the collection's name in the database of the state.
@@ -100,7 +101,7 @@ func Reasons() []event.Reason {
 
 // Put stores entries of the term epoch. When it returns nil, a majority of the
 // replica set has them. What passes is tried again until ctx ends; the error is
-// then its cause.
+// then its cause. A span in ctx is that of the only entry.
 func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -127,7 +128,7 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 	for _, e := range entries {
 		s.counted.WithLabelValues(string(e.Reason)).Inc()
 		s.entries.Warn().Str("reason", string(e.Reason)).Str("field", e.Field).Str("detail", e.Detail).
-			Stringer("document", e.DocumentID).Msg("event cannot be published and is in the quarantine")
+			Stringer("document", e.DocumentID).EmbedObject(tracing.SpanOf(ctx)).Msg("event cannot be published and is in the quarantine")
 	}
 	return nil
 }

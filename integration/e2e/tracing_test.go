@@ -1,0 +1,370 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/workload"
+	"github.com/penstock-cdc/penstock/pkg/tracing/tracingtest"
+)
+
+// traced is a scenario whose services trace every event that nobody has decided about.
+type traced struct {
+	*scenario
+	collector *tracingtest.Collector
+	// registered are the events that register has stored, beside those of the workload.
+	registered []workload.Event
+}
+
+func newTraced(t *testing.T, seed uint64, receiver string) *traced {
+	t.Helper()
+	s := &traced{
+		scenario:  newScenarioOn(t, shop.New(events/8, seed), harness.TopicOptions{}, "PENSTOCK_RECEIVER="+receiver),
+		collector: tracingtest.New(t),
+	}
+	s.SetEnv("OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_ENDPOINT="+s.collector.URL, "OTEL_TRACES_SAMPLER=parentbased_always_on", "OTEL_BSP_SCHEDULE_DELAY=100")
+	return s
+}
+
+// writerOf is the span of the writer of an event: its trace and its traceparent.
+func writerOf(n int, flags string) (trace, parent string) {
+	trace = fmt.Sprintf("%032x", n)
+	return trace, fmt.Sprintf("00-%s-%016x-%s", trace, n, flags)
+}
+
+// register stores the first event of a user, with that traceparent if it is not empty.
+func (s *traced) register(user, parent string) {
+	s.t.Helper()
+	ev := bson.D{
+		{Key: "aggregateId", Value: user}, {Key: "aggregateType", Value: "User"}, {Key: "eventId", Value: int64(1)},
+		{Key: "eventType", Value: "UserRegisteredEvent"}, {Key: "timestamp", Value: time.Now()},
+		{Key: "payload", Value: bson.D{{Key: "name", Value: "n"}, {Key: "email", Value: "e"}}},
+	}
+	if parent != "" {
+		ev = append(ev, bson.E{Key: "metadata", Value: bson.D{{Key: "traceparent", Value: parent}}})
+	}
+	if _, err := s.events.InsertOne(s.t.Context(), ev); err != nil {
+		s.t.Fatal(err)
+	}
+	s.registered = append(s.registered, workload.Event{AggregateID: user, AggregateType: "User", EventID: 1, EventType: "UserRegisteredEvent"})
+}
+
+// traceOf waits until an event has a complete trace: a write that was applied. It gives its
+// spans.
+func (s *traced) traceOf(aggregate string) []tracingtest.Span {
+	s.t.Helper()
+	var spans []tracingtest.Span
+	s.await("the trace of "+aggregate, func() bool {
+		for _, w := range tracingtest.Named(s.collector.Spans(), "write") {
+			if w.Attributes["penstock.aggregate.id"] == aggregate && w.Attributes["penstock.outcome"] == "applied" {
+				spans = s.collector.Trace(w.TraceID)
+				return len(tracingtest.Named(spans, "publish")) > 0 && done(spans)
+			}
+		}
+		return false
+	})
+	return spans
+}
+
+// done reports whether a process span of a trace has finished its event.
+func done(spans []tracingtest.Span) bool {
+	return slices.ContainsFunc(tracingtest.Named(spans, "process"), func(p tracingtest.Span) bool { return p.Attributes["penstock.outcome"] == "done" })
+}
+
+// checkTrace waits for the trace of an event and checks it.
+func (s *traced) checkTrace(aggregate, parent string) []tracingtest.Span {
+	s.t.Helper()
+	spans := s.traceOf(aggregate)
+	s.checkChain(aggregate, parent, spans)
+	return spans
+}
+
+// checkChain checks the spans of an event, whose parent in the publisher is that span, or
+// none.
+func (s *traced) checkChain(aggregate, parent string, spans []tracingtest.Span) {
+	s.t.Helper()
+	publish := tracingtest.Named(spans, "publish")
+	if len(publish) != 1 || publish[0].ParentID != parent || publish[0].Service != "penstock-publisher" {
+		s.t.Errorf("%s: published by %+v, want one span with the parent %q", aggregate, publish, parent)
+		return
+	}
+	processes := make(map[string]bool)
+	for _, p := range tracingtest.Named(spans, "process") {
+		processes[p.SpanID] = true
+		if p.ParentID != publish[0].SpanID || p.Service != "penstock-projector" {
+			s.t.Errorf("%s: processed by %+v, want the parent %s", aggregate, p, publish[0].SpanID)
+		}
+	}
+	for _, w := range tracingtest.Named(spans, "write") {
+		if !processes[w.ParentID] {
+			s.t.Errorf("%s: written by %+v, want one of the parents %v", aggregate, w, processes)
+		}
+	}
+}
+
+// checkBatches checks that every span of name belongs to a batch: that it is linked from
+// one, or is the parent of one.
+func (s *traced) checkBatches(name, batch string) {
+	s.t.Helper()
+	missing := func() []string {
+		all := s.collector.Spans()
+		of := make(map[string]bool)
+		for _, b := range tracingtest.Named(all, batch) {
+			of[b.ParentID] = true
+			for _, link := range b.Links {
+				of[link.SpanID] = true
+			}
+		}
+		var alone []string
+		for _, span := range tracingtest.Named(all, name) {
+			if !of[span.SpanID] {
+				alone = append(alone, fmt.Sprint(span.Attributes["penstock.aggregate.id"], "/", span.Attributes["penstock.event.id"]))
+			}
+		}
+		return alone
+	}
+	s.await(fmt.Sprintf("a %s span for each %s span", batch, name), func() bool { return len(missing()) == 0 })
+	if !slices.ContainsFunc(tracingtest.Named(s.collector.Spans(), batch), func(b tracingtest.Span) bool { return len(b.Links) > 1 && b.ParentID == "" }) {
+		s.t.Errorf("no %s span links to several events", batch)
+	}
+}
+
+// An event has one trace from its insert to its read model, whichever receiver it passes
+// through. Batches link to it. Rebuilding makes no spans.
+func TestEventsAreTraced(t *testing.T) {
+	for n, receiver := range []string{"amqp", "sdk"} {
+		t.Run(receiver, func(t *testing.T) {
+			inParallel(t)
+			s := newTraced(t, 61+uint64(n), receiver)
+			s.start(1, 1)
+			trace, parent := writerOf(0xa1, "01")
+			s.register("with-traceparent", parent)
+			s.register("without-traceparent", "")
+			s.register("with-garbage", "00-this is not a traceparent at all, and still has its length")
+			decided, unsampled := writerOf(0xb2, "00")
+			s.register("not-sampled", unsampled)
+
+			spans := s.checkTrace("with-traceparent", fmt.Sprintf("%016x", 0xa1))
+			if spans[0].TraceID != trace {
+				t.Errorf("the trace is %s, not the writer's", spans[0].TraceID)
+			}
+			if command := tracingtest.Named(spans, "insert userReadModels"); len(command) != 1 && len(tracingtest.Named(spans, "commit")) == 1 {
+				t.Errorf("no span of MongoDB's insert in %+v", spans)
+			}
+			s.checkTrace("without-traceparent", "")
+			s.checkTrace("with-garbage", "")
+			s.load(0)
+			s.workload.Events = append(slices.Clone(s.workload.Events), s.registered...)
+			s.invariants()
+			if spans := s.collector.Trace(decided); len(spans) != 0 {
+				t.Errorf("the writer does not sample, and there are %+v", spans)
+			}
+			for _, aggregate := range s.aggregatesOf(20) {
+				s.checkTrace(aggregate, "")
+			}
+			s.checkBatches("publish", "send")
+			s.checkBatches("write", "commit")
+			s.checkExemplars()
+			s.checkRebuild()
+		})
+	}
+}
+
+// aggregatesOf are the first n aggregates of the workload.
+func (s *traced) aggregatesOf(n int) []string {
+	var aggregates []string
+	for i := range s.workload.Events {
+		if ev := &s.workload.Events[i]; ev.EventID == 1 && len(aggregates) < n {
+			aggregates = append(aggregates, ev.AggregateID)
+		}
+	}
+	return aggregates
+}
+
+// openMetrics scrapes a process as Prometheus does that wants exemplars.
+func openMetrics(t *testing.T, p *harness.Process) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.Admin+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// checkExemplars checks that histograms name traces that the collector has.
+func (s *traced) checkExemplars() {
+	s.t.Helper()
+	known := make(map[string]bool)
+	for _, span := range s.collector.Spans() {
+		known[span.TraceID+" "+span.SpanID] = true
+	}
+	for prefix, histograms := range map[string][]string{
+		"publisher": {"penstock_publisher_send_duration_seconds"},
+		"projector": {"penstock_projector_event_age_seconds", "penstock_projector_write_duration_seconds"},
+	} {
+		for _, process := range s.Running() {
+			if !strings.HasPrefix(process.Name, prefix) {
+				continue
+			}
+			text := openMetrics(s.t, process)
+			for _, histogram := range histograms {
+				exemplar := regexp.MustCompile(`(?m)^` + histogram + `_bucket\{.*# \{(.*)\}`).FindStringSubmatch(text)
+				if exemplar == nil {
+					s.t.Errorf("%s has no exemplar", histogram)
+					continue
+				}
+				ids := regexp.MustCompile(`"([0-9a-f]+)"`).FindAllStringSubmatch(exemplar[1], -1)
+				if len(ids) != 2 || !known[ids[0][1]+" "+ids[1][1]] && !known[ids[1][1]+" "+ids[0][1]] {
+					s.t.Errorf("%s has the exemplar %s, which is no span that was exported", histogram, exemplar[1])
+				}
+			}
+		}
+	}
+}
+
+// checkRebuild builds a changed projection from the event store, and checks that no span
+// comes of it.
+func (s *traced) checkRebuild() {
+	s.t.Helper()
+	count := func() map[string]int {
+		n := make(map[string]int)
+		for _, span := range s.collector.Spans() {
+			name, _, _ := strings.Cut(span.Name, " ")
+			n[name]++
+		}
+		return n
+	}
+	before := count()
+	change := s.workload.Change
+	s.rollOut(change.Projections, 1)
+	s.awaitLive(map[string]int64{change.Projection: 2})
+	s.workload.Fold = change.Fold
+	s.awaitReadModels()
+	for _, process := range s.Running() {
+		s.stopped(process) // which exports what is left
+	}
+	if after := count(); !maps.Equal(before, after) {
+		s.t.Errorf("a rebuild made spans: there were %v, and are %v", before, after)
+	}
+}
+
+// A message that is delivered again is processed in the same trace, by a span of its own
+// for each delivery.
+func TestRedeliveryStaysInTheTrace(t *testing.T) {
+	for n, receiver := range []string{"amqp", "sdk"} {
+		t.Run(receiver, func(t *testing.T) {
+			inParallel(t)
+			s := newTraced(t, 63+uint64(n), receiver)
+			broker := capability[lockLoser](s.scenario, "lose session locks")
+			store := capability[writeHolder](s.scenario, "hold writes")
+			s.start(1, 1)
+			store.HoldWrites("insert", "userReadModels", 1)
+			trace, parent := writerOf(0xc3, "01")
+			s.register("redelivered", parent)
+			s.await("the write to be held", func() bool { return store.WritesToHold() == 0 })
+			s.await("a lock to lose", func() bool {
+				lost, err := broker.LoseSessionLocks()
+				return err == nil && lost > 0
+			})
+			store.HealStore()
+			var again []tracingtest.Span
+			s.await("a second delivery", func() bool {
+				again = slices.DeleteFunc(tracingtest.Named(s.collector.Trace(trace), "process"), func(p tracingtest.Span) bool {
+					return p.Attributes["messaging.servicebus.message.delivery_count"] == int64(1)
+				})
+				return len(again) > 0 && done(again)
+			})
+			s.await("the span of the first delivery", func() bool {
+				return len(tracingtest.Named(s.collector.Trace(trace), "process")) > len(again)
+			})
+			spans := s.collector.Trace(trace)
+			s.checkChain("redelivered", fmt.Sprintf("%016x", 0xc3), spans)
+			if len(tracingtest.Named(spans, "write")) == 0 {
+				t.Errorf("no write in %+v", spans)
+			}
+		})
+	}
+}
+
+// Lines of the log that concern one event name its trace.
+func TestLogLinesNameTheTrace(t *testing.T) {
+	inParallel(t)
+	s := newTraced(t, 65, "amqp")
+	s.start(1, 1)
+	s.load(0)
+	s.finishLoad()
+	s.awaitReadModels()
+	trace, parent := writerOf(0xd4, "01")
+	s.register("parked", "")
+	s.until["parked"], s.deadLettered = 1, 1
+	if _, err := s.events.InsertOne(t.Context(), bson.D{
+		{Key: "aggregateId", Value: "parked"}, {Key: "aggregateType", Value: "User"}, {Key: "eventId", Value: int64(2)},
+		{Key: "eventType", Value: "UserEmailUpdatedEvent"}, {Key: "payload", Value: bson.D{}},
+		{Key: "metadata", Value: bson.D{{Key: "traceparent", Value: parent}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var line string
+	s.await("the line that says that the aggregate is parked", func() bool {
+		for _, process := range s.Running() {
+			text, err := os.ReadFile(process.Log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for l := range strings.Lines(string(text)) {
+				if strings.Contains(l, "parked an aggregate") {
+					line = l
+					return true
+				}
+			}
+		}
+		return false
+	})
+	if !strings.Contains(line, `"trace_id":"`+trace+`"`) || !strings.Contains(line, `"span_id":"`) {
+		t.Errorf("the line is %s", line)
+	}
+}
+
+// A collector that cannot be reached harms nothing: it costs one line of the log, and no
+// time at the end.
+func TestCollectorThatCannotBeReached(t *testing.T) {
+	inParallel(t)
+	s := newScenario(t, shop.New(events/4, 66))
+	address := "http://127.0.0.1:1"
+	s.SetEnv("OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_ENDPOINT="+address, "OTEL_TRACES_SAMPLER=always_on", "OTEL_BSP_SCHEDULE_DELAY=50")
+	s.start(1, 1)
+	s.load(0)
+	s.invariants()
+	for _, process := range s.Running() {
+		s.stopped(process)
+		text, err := os.ReadFile(process.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "traces not exported"); n != 1 {
+			t.Errorf("%s logs %d times that the collector cannot be reached", process.Name, n)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Monitor gives a command monitor for clients of MongoDB; nil if t is. A command has a
+// span if the context of its operation has a sampled one. The values of a command, which
+// are what users store, are in no span.
+func (t *Tracer) Monitor() *event.CommandMonitor {
+	if t == nil {
+		return nil
+	}
+	c := &commands{tracer: t.tracer, running: make(map[commandKey]trace.Span)}
+	return &event.CommandMonitor{Started: c.started, Succeeded: c.succeeded, Failed: c.failed}
+}
+
+// commands are the spans of the commands under way.
+type commands struct {
+	tracer trace.Tracer
+
+	mu      sync.Mutex
+	running map[commandKey]trace.Span
+}
+
+type commandKey struct {
+	connection string
+	request    int64
+}
+
+func (c *commands) started(ctx context.Context, e *event.CommandStartedEvent) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return
+	}
+	attributes := []attribute.KeyValue{
+		attribute.String(keyDBSystem, valueMongoDB),
+		attribute.String(keyDBNamespace, e.DatabaseName),
+		attribute.String(keyDBOperation, e.CommandName),
+	}
+	name := e.CommandName
+	field := e.CommandName
+	if field == "getMore" {
+		field = "collection"
+	}
+	if collection, ok := e.Command.Lookup(field).StringValueOK(); ok {
+		attributes = append(attributes, attribute.String(keyDBCollection, collection))
+		name += " " + collection
+	}
+	_, span := c.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running[commandKey{e.ConnectionID, e.RequestID}] = span
+}
+
+// take gives the span of a command that has ended, if it has one.
+func (c *commands) take(e *event.CommandFinishedEvent) trace.Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := commandKey{e.ConnectionID, e.RequestID}
+	span := c.running[key]
+	delete(c.running, key)
+	return span
+}
+
+func (c *commands) succeeded(_ context.Context, e *event.CommandSucceededEvent) {
+	if span := c.take(&e.CommandFinishedEvent); span != nil {
+		span.End()
+	}
+}
+
+func (c *commands) failed(_ context.Context, e *event.CommandFailedEvent) {
+	span := c.take(&e.CommandFinishedEvent)
+	if span == nil {
+		return
+	}
+	var refused mongo.CommandError
+	if errors.As(e.Failure, &refused) {
+		span.SetAttributes(attribute.Int64(keyDBStatus, int64(refused.Code)), attribute.String(keyErrorType, refused.Name))
+	}
+	span.SetStatus(codes.Error, e.CommandName+" failed")
+	span.End()
+}

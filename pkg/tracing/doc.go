@@ -1,0 +1,34 @@
+// Package tracing makes the spans of the services, by OpenTelemetry's API, and exports
+// them over OTLP. It is off unless the configuration names an exporter.
+//
+// An event has one trace, from its insert to the durable write of each read model:
+//
+//	writer's span            metadata.traceparent, if the writer gave one
+//	  └── publish (producer) from reading the event to the broker's acceptance
+//	        └── process (consumer)   one for each attempt, also after a redelivery
+//	              ├── find           a claim check that is read from the event store
+//	              └── write          one for each projection that the event changes
+//
+// What is done for several events at once has a span of its own:
+//
+//	send (client)            one message or batch to the broker; links to publish
+//	commit                   one group commit of a collection; links to write
+//	  └── update … (client)  the commands of MongoDB
+//
+// If only one traced event is in such a batch, the batch's span is a child of the event's
+// span, so the trace is complete without following links. Otherwise it starts a trace
+// of its own, which is sampled because one of the linked spans is.
+//
+// The context travels as W3C trace context in the application properties of the message
+// (package event). A publisher that traces puts its own context there, also for events that
+// are not sampled, so that the projector decides alike. Jobs that fold the event store
+// anew have no context, and make no spans.
+//
+// # Cost
+//
+// A nil [*Tracer] is tracing that is off. All methods of nil pointers and of zero values in
+// this package do nothing and allocate nothing, so callers need no condition.
+//
+// Ended spans wait in a bounded queue. If the collector cannot be reached, spans are
+// dropped, one line is logged, and nothing else changes.
+package tracing

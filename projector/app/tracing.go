@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/tracing"
+	"github.com/penstock-cdc/penstock/projector/internal/drain"
+)
+
+// trace opens the tracer.
+func (p *Projector) trace(ctx context.Context) (err error) {
+	host, _ := os.Hostname() // only a name in traces
+	service := tracing.Service{Name: "penstock-projector", Version: cli.Version(), Instance: host}
+	if p.tracer, err = tracing.Open(ctx, p.config.Tracing, service, p.logger); err != nil {
+		return fmt.Errorf("open tracing: %w", err)
+	}
+	return nil
+}
+
+// begin starts a span for each delivery of a batch that is sampled; nil if there is none.
+func (h *handler) begin(ctx context.Context, batch []*drain.Delivery) *tracing.Events {
+	if h.tracer == nil {
+		return nil
+	}
+	var events *tracing.Events
+	for _, d := range batch {
+		parent, state := event.TraceContext(d.Properties())
+		span := h.tracer.Begin(ctx, &tracing.Message{
+			Keys: &d.Event.Keys, MessageID: d.MessageID, SessionID: d.SessionID,
+			Parent: parent, State: state,
+			Deliveries: d.Deliveries(), Enqueued: d.Enqueued(), Size: d.Size(), ClaimCheck: d.ClaimCheck,
+		})
+		events = events.With(&d.Event.Keys, span)
+	}
+	return events
+}
+
+// end ends the spans of a batch.
+func end(events *tracing.Events, batch []*drain.Delivery, verdicts []drain.Verdict) {
+	if events == nil {
+		return
+	}
+	for i, d := range batch {
+		v := verdicts[i]
+		span := events.Of(d.Event.AggregateID, d.Event.EventID)
+		if v.Outcome == drain.Gap || v.Outcome == drain.Deferred {
+			// It waits, which is no error.
+			v.Err = nil
+		}
+		span.EndWith(v.Outcome.String(), v.Err)
+	}
+}
