@@ -133,25 +133,39 @@ func (s *Stores) RemoveForeign(_ context.Context, u model.Unit, foreign model.Fo
 
 func (s *Stores) removeForeign(u *model.Unit, foreign *model.Foreign) bool {
 	at := place{u.Collection, u.AggregateID}
-	document := s.documents[at]
-	if document == nil {
-		return false
-	}
-	watermark, generation := positionOf(document)
-	if watermark != foreign.Watermark || generation != foreign.Generation {
+	if !is(s.documents[at], foreign) {
 		return false
 	}
 	delete(s.documents, at)
 	return true
 }
 
+// is reports whether a document is the one of an older generation that was found before.
+func is(document bson.Raw, foreign *model.Foreign) bool {
+	if document == nil {
+		return false
+	}
+	watermark, generation := positionOf(document)
+	return watermark == foreign.Watermark && generation == foreign.Generation
+}
+
+// write carries out a write. One that leaves no document removes the document of an older
+// generation after it, as the store on a server does.
 func (s *Stores) write(w *model.Write) (model.Written, error) {
+	written, err := s.guarded(w)
+	if err != nil || w.Foreign == nil || w.Kind == model.Create || written.Status != model.Applied {
+		return written, err
+	}
+	if !s.removeForeign(&w.Unit, w.Foreign) && s.documents[place{w.Collection, w.AggregateID}] != nil {
+		written.Status = model.Stale
+	}
+	return written, nil
+}
+
+func (s *Stores) guarded(w *model.Write) (model.Written, error) {
 	at, side := place{w.Collection, w.AggregateID}, keyOf(&w.Unit)
 	if size := max(len(w.Document), len(w.Update)); size > maxDocument {
 		return rejected(size), nil
-	}
-	if w.Foreign != nil && !s.removeForeign(&w.Unit, w.Foreign) && s.documents[at] != nil {
-		return model.Written{Status: model.Stale}, nil
 	}
 	document := s.documents[at]
 	watermark, generation := positionOf(document)
@@ -174,7 +188,15 @@ func (s *Stores) write(w *model.Write) (model.Written, error) {
 			return model.Written{Status: model.Stale}, nil
 		}
 	case model.Create:
-		if exists || w.Deletes && s.sides[side] != w.From {
+		free := !exists
+		if w.Foreign != nil {
+			free = is(document, w.Foreign)
+			if !w.Deletes && matches && watermark == w.To {
+				// Another writer has folded the same events.
+				return model.Written{Status: model.Applied}, nil
+			}
+		}
+		if !free || w.Deletes && s.sides[side] != w.From {
 			return model.Written{Status: model.Stale}, nil
 		}
 		next, err := created(w)
