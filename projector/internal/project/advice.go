@@ -49,10 +49,11 @@ func (p place) adviseOnType(node *yaml.Node, eventType string) {
 	if !p.advising || len(p.declared) == 0 || p.declared[eventType] != "" {
 		return
 	}
-	best, least := "", len(eventType)/5+1
+	// OrderPaidEvent and OrderPlacedEvent are three edits apart, and both are right.
+	best, least := "", min(2, len(eventType)/8)+1
 	for _, name := range sortedKeys(p.declared) {
-		if d := editDistance(strings.ToLower(eventType), strings.ToLower(name)); d <= least {
-			best, least = name, d-1
+		if d := editDistance(strings.ToLower(eventType), strings.ToLower(name)); d < least {
+			best, least = name, d
 		}
 	}
 	if best != "" {

@@ -54,6 +54,7 @@ projections:
       ItemAddedToOrdrEvent: {delete: true}
       OrderPlacedEvent: {delete: true}
       OrderShippedEvent: {delete: true}
+      OrderPaidEvent: {delete: true}
 `
 	advice := adviceOn(t, text)
 	if len(advice) != 1 || !strings.Contains(advice[0].String(), "p.yaml:9:7: projection p: ItemAddedToOrdrEvent: the section events does not have ItemAddedToOrdrEvent: did you mean ItemAddedToOrderEvent?\n    ItemAddedToOrdrEvent: {delete: true}\n    ^") {
