@@ -63,6 +63,9 @@ func TestInitWritesProjectionsThatRun(t *testing.T) {
 	}
 	run(0, "check", file)
 	run(0, "test", filepath.Dir(file))
+	if !strings.HasPrefix(string(written), "# yaml-language-server: $schema=https://") {
+		t.Errorf("the file does not name its schema:\n%s", written)
+	}
 	if stdout, _ := run(0, "init", "--to=-"); stdout != string(written) {
 		t.Errorf("printed\n%s\nand written\n%s", stdout, written)
 	}

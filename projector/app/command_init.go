@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
+	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
 // initCommand writes a first file of projections for the events of the event store.
@@ -67,6 +68,8 @@ func (c *initCommand) run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return fmt.Errorf("%s, collection %s: %w", where, where.Collection, err)
 	}
+	starter.Projections = withModeline(project.SchemaID, starter.Projections)
+	starter.Tests = withModeline(testcase.SchemaID, starter.Tests)
 	if c.To == "-" {
 		if _, err := e.stdout.Write(starter.Projections); err != nil {
 			return fmt.Errorf("print the projections: %w", err)
@@ -100,4 +103,9 @@ func writeNew(path string, data []byte) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// withModeline begins a YAML file with the line that names its schema to editors.
+func withModeline(schema string, file []byte) []byte {
+	return append([]byte("# yaml-language-server: $schema="+schema+"\n"), file...)
 }
