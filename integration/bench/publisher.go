@@ -85,6 +85,25 @@ func (e *environment) publish(ctx context.Context, events int, readTitle, read s
 	if err := e.pipeline.Stop(ctx); err != nil {
 		return reading{}, err
 	}
-	err = e.limit(ctx, &r, readTitle, read, s)
-	return r, err
+	if err := e.limit(ctx, &r, readTitle, read, s); err != nil {
+		return reading{}, err
+	}
+	r.limits = append(r.limits, oneAfterTheOther(r.limits)...)
+	return r, nil
+}
+
+// oneAfterTheOther is what limits reach together if each event goes through all of them and
+// they share the same cores: what a publisher cannot exceed where the cores are busy.
+func oneAfterTheOther(limits []limit) []limit {
+	if len(limits) == 0 {
+		return nil
+	}
+	both := limit{figure: figure{name: "both, one after the other on the same cores (calculated)", unit: unitRate}}
+	seconds := 0.0
+	for _, l := range limits {
+		seconds += 1 / l.value
+		both.cpu, both.allocs = both.cpu+l.cpu, both.allocs+l.allocs
+	}
+	both.value = 1 / seconds
+	return []limit{both}
 }

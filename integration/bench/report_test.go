@@ -57,6 +57,17 @@ func TestRatiosAreOfTheSameRound(t *testing.T) {
 	}
 }
 
+func TestLimitsOfTheSameCoresAddUp(t *testing.T) {
+	t.Parallel()
+	got := oneAfterTheOther([]limit{{figure: figure{value: 100}, cpu: 7, allocs: 17}, {figure: figure{value: 300}, cpu: 1, allocs: 2}})
+	if len(got) != 1 || math.Abs(got[0].value-75) > 1e-9 || got[0].cpu != 8 || got[0].allocs != 19 {
+		t.Errorf("got %+v", got)
+	}
+	if got := oneAfterTheOther(nil); got != nil {
+		t.Errorf("of no limits: %+v", got)
+	}
+}
+
 func TestBenchmarksHaveOneLineForEachRound(t *testing.T) {
 	t.Parallel()
 	want := "BenchmarkPublisher/steady 1 90000 events/s 10 publisher-cpu-µs/event 12.5 publisher-allocs/event 100 publisher-peak-MiB\n"
