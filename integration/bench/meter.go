@@ -39,16 +39,19 @@ type measured struct {
 	costs []cost
 }
 
-// measure waits until count has reached n, and measures from the first event that is
-// counted to the last. The start of the processes is therefore no part of the figure.
+// measure waits until count has reached n, and measures from the last look that saw no event
+// to the first that sees all. The start of the processes is therefore no part of the figure.
+// Costs are those after the first event was seen.
 func (e *environment) measure(ctx context.Context, what string, n int, count func() int, processes ...*harness.Process) (measured, error) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	var m meter
-	for {
+	for none := time.Now(); ; {
 		counted, now := count(), time.Now()
-		if counted > 0 && m.begun.IsZero() {
-			if err := m.begin(ctx, e, counted, now, processes); err != nil {
+		if counted <= 0 {
+			none = now
+		} else if m.begun.IsZero() {
+			if err := m.begin(ctx, e, counted, none, processes); err != nil {
 				return measured{}, err
 			}
 		}
@@ -68,7 +71,8 @@ func (e *environment) measure(ctx context.Context, what string, n int, count fun
 	}
 }
 
-// meter notes what processes had used when the measurement began.
+// meter notes what processes had used when the measurement began, and how many events were
+// counted by then.
 type meter struct {
 	begun     time.Time
 	counted   int
@@ -77,8 +81,8 @@ type meter struct {
 	profiling *profiling
 }
 
-func (m *meter) begin(ctx context.Context, e *environment, counted int, now time.Time, processes []*harness.Process) error {
-	m.begun, m.counted, m.processes = now, counted, processes
+func (m *meter) begin(ctx context.Context, e *environment, counted int, begun time.Time, processes []*harness.Process) error {
+	m.begun, m.counted, m.processes = begun, counted, processes
 	for _, p := range processes {
 		used, err := usageOf(ctx, p)
 		if err != nil {
@@ -91,12 +95,10 @@ func (m *meter) begin(ctx context.Context, e *environment, counted int, now time
 }
 
 func (m *meter) end(ctx context.Context, counted int, now time.Time) (measured, error) {
-	events := float64(counted - m.counted)
 	took := now.Sub(m.begun)
-	if events == 0 || took <= 0 {
-		return measured{}, errors.Join(fmt.Errorf("all %d events were there at the first look: measure more of them", counted), m.abort())
-	}
-	out := measured{rate: events / took.Seconds(), took: took}
+	out := measured{rate: float64(counted) / took.Seconds(), took: took}
+	// At least one, where all events were there at the first look.
+	events := float64(max(1, counted-m.counted))
 	for i, p := range m.processes {
 		used, err := usageOf(ctx, p)
 		if err != nil {

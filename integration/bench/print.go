@@ -34,6 +34,9 @@ func (r *Report) Write(w io.Writer, format string) error {
 	return fmt.Errorf("unknown format %q; known are %s, %s and %s", format, FormatTable, FormatJSON, FormatGo)
 }
 
+// quietLoad is the load average up to which a machine counts as quiet.
+const quietLoad = 0.5
+
 var header = []string{"measurement", "median", "least to most", "limit in the same run", "its median", "share", "process", "CPU per event", "allocations per event", "peak memory"}
 
 // table is the report in Markdown, with columns that line up.
@@ -42,6 +45,9 @@ func (r *Report) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d cores, %s, %s, commit %s, %s. Added latency: %s. Rounds: %d. Load average before: %s.\n\n",
 		h.CPU, h.Cores, h.System, h.Go, h.Commit, h.Time, h.Latency, h.Rounds, h.LoadBefore)
+	if load, err := strconv.ParseFloat(h.LoadBefore, 64); err == nil && load > quietLoad {
+		b.WriteString("**The machine was busy with other work** (the load average says how busy). Rates are below, and latencies far above, what it can do when it is quiet. CPU and allocations for each event, memory, and the shares depend on it less.\n\n")
+	}
 	lines := [][]string{header, make([]string, len(header))}
 	for _, row := range r.Rows {
 		lines = append(lines, row.lines()...)

@@ -44,6 +44,17 @@ func TestTableShowsMedianSpreadAndShare(t *testing.T) {
 	}
 }
 
+func TestTableSaysWhenTheMachineWasBusy(t *testing.T) {
+	t.Parallel()
+	for load, busy := range map[string]bool{"0.21": false, "17.40": true, "unknown": false} {
+		report := twoRounds()
+		report.Host.LoadBefore = load
+		if got := strings.Contains(report.table(), "The machine was busy"); got != busy {
+			t.Errorf("load average %s: busy %t", load, got)
+		}
+	}
+}
+
 // TestRatiosAreOfTheSameRound checks that a machine that was slow in one round does not
 // distort the ratio: the medians of the two sides can be of different rounds.
 func TestRatiosAreOfTheSameRound(t *testing.T) {
