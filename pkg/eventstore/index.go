@@ -89,3 +89,22 @@ func truthy(v bson.RawValue) bool {
 	n, ok := v.AsInt64OK()
 	return ok && n != 0
 }
+
+// CheckUnique reports whether an index keeps two events of one aggregate from having the
+// same id.
+func (r *Reader) CheckUnique(ctx context.Context) (bool, error) {
+	cursor, err := r.events.Indexes().List(ctx)
+	if err != nil {
+		return false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
+	}
+	var indexes []bson.Raw
+	if err := cursor.All(ctx, &indexes); err != nil {
+		return false, fmt.Errorf("list indexes of %s: %w", r.name(), err)
+	}
+	for _, index := range indexes {
+		if r.hasKeys(index.Lookup("key")) && truthy(index.Lookup("unique")) && index.Lookup("partialFilterExpression").Type == 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}

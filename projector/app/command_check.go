@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/preflight"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
@@ -15,7 +16,9 @@ import (
 // checkCommand checks the configuration and the projections, or files of projections
 // alone. Reading the command line has done the former.
 type checkCommand struct {
-	Paths []string `arg:"" optional:"" help:"Files of projections, and folders of them, to check together instead of the configuration: they need no settings. Test files, *_test.yaml, are checked too."`
+	preflight.Flags
+	Connect bool     `name:"connect" help:"Check also, by asking the servers, what the projector needs: rights, the event store, the subscription. Each line is ok, warning or failed, with its remedy. Changes nothing. Exits with status 1 if a line has failed."`
+	Paths   []string `arg:"" optional:"" help:"Files of projections, and folders of them, to check together instead of the configuration: they need no settings. Test files, *_test.yaml, are checked too."`
 }
 
 func (c *checkCommand) needs() config.Part {
@@ -25,7 +28,21 @@ func (c *checkCommand) needs() config.Part {
 	return config.PartAll
 }
 
-func (c *checkCommand) run(_ context.Context, e *environment) error {
+// Validate implements [cli.Validator].
+func (c *checkCommand) Validate() error {
+	if c.Connect && len(c.Paths) > 0 {
+		return errors.New("--connect and PATHS are set: check files, or the configuration with its servers")
+	}
+	if !c.Connect && (c.Init || c.JSON()) {
+		return errors.New("--init or --output is set without --connect: set that, too")
+	}
+	return nil
+}
+
+func (c *checkCommand) run(ctx context.Context, e *environment) error {
+	if c.Connect {
+		return c.connect(ctx, e)
+	}
 	if len(c.Paths) == 0 {
 		return c.report(e.stdout, e.projections)
 	}

@@ -16,8 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-// checkpointsName is the collection that the checkpoints are in.
-const checkpointsName = "checkpoints"
+// CollectionName is the collection that the checkpoints are in.
+const CollectionName = "checkpoints"
 
 // claimAttempts is how often a claim is tried if other processes claim the checkpoint
 // between its read and its update.
@@ -43,7 +43,7 @@ var _ Collection = (*mongo.Collection)(nil)
 // concern: a failover of the database must not take a claim or a token back. It reads
 // from the primary.
 func Checkpoints(db *mongo.Database) *mongo.Collection {
-	return db.Collection(checkpointsName, options.Collection().
+	return db.Collection(CollectionName, options.Collection().
 		SetWriteConcern(writeconcern.Majority()).
 		SetReadPreference(readpref.Primary()))
 }

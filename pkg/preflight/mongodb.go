@@ -1,0 +1,138 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+)
+
+const (
+	// requestTimeout bounds one request.
+	requestTimeout = 10 * time.Second
+	// clockOffset is how far the clocks of process and server may be apart.
+	clockOffset = 5 * time.Second
+	// shortOplog is a window below which an outage of a weekend loses the history.
+	shortOplog = 48 * time.Hour
+)
+
+// Codes of the server about rights.
+const (
+	codeUnauthorized         = 13
+	codeAuthenticationFailed = 18
+	codeAtlasError           = 8000
+)
+
+// Reach checks that a store answers and is a replica set or a mongos, and compares the
+// clocks. It reports whether other checks of the store make sense.
+func (r *Report) Reach(ctx context.Context, client *mongo.Client, what string, store mongox.Store) bool {
+	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	err := mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
+	at := fmt.Sprintf("MongoDB at %s", store)
+	switch {
+	case err == nil:
+		r.OK(what, at+" answers")
+		r.clock(ctx, client, what)
+		return true
+	case errors.Is(err, mongox.ErrNoReplicaSet), errors.Is(err, mongox.ErrNotMongoDB):
+		r.Fail(what, at+": "+err.Error(), "use a replica set or a sharded cluster of MongoDB: see docs/mongodb.md")
+	case mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError) && !mongox.Transient(err):
+		r.Fail(what, at+" refuses the credentials: "+err.Error(), "check the user, the password and authSource in the connection string")
+	default:
+		r.Unreached(what, at+" does not answer: "+err.Error(), "check the host, the network and TLS; the service waits for it")
+	}
+	return false
+}
+
+// clock compares the clocks. Leases go by durations and by the server's time, so an offset
+// harms no guarantee; lags and ages are wrong by it.
+func (r *Report) clock(ctx context.Context, client *mongo.Client, what string) {
+	var hello struct {
+		LocalTime time.Time `bson:"localTime"`
+	}
+	begun := time.Now()
+	err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Decode(&hello)
+	if err != nil || hello.LocalTime.IsZero() {
+		return // Reach has said what there is to say
+	}
+	took := time.Since(begun)
+	offset := begun.Add(took / 2).Sub(hello.LocalTime)
+	if offset.Abs() > clockOffset+took {
+		r.Warn(what+", clock", fmt.Sprintf("this process is %v apart from the server", offset.Round(time.Millisecond)), "synchronise the clocks (NTP): lags, ages and --from times are wrong by that")
+		return
+	}
+	r.OK(what+", clock", fmt.Sprintf("within %v of this process", offset.Abs().Round(time.Millisecond)))
+}
+
+// Writable checks the rights to insert, update and delete in a database, by requests about
+// a collection that change nothing.
+func (r *Report) Writable(ctx context.Context, db *mongo.Database, collection, what string) {
+	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	c := mongox.Durable(db, collection)
+	nothing := bson.D{{Key: "_id", Value: "penstock preflight"}}
+	_, err := c.UpdateOne(ctx, nothing, bson.D{{Key: "$set", Value: bson.D{{Key: "checked", Value: true}}}})
+	if err == nil {
+		_, err = c.DeleteOne(ctx, nothing)
+	}
+	if err == nil {
+		err = mayInsert(ctx, c)
+	}
+	err = mongox.Explain(ctx, err)
+	switch {
+	case err == nil:
+		r.OK(what, "may insert, update and delete in database "+db.Name())
+	case mongox.HasCode(err, codeUnauthorized):
+		r.Fail(what, err.Error(), "grant the user readWrite on database "+db.Name())
+	default:
+		r.Unreached(what, err.Error(), "check the replica set's majority; the service waits for it")
+	}
+}
+
+// mayInsert checks the right to insert into a collection that exists: an insert could make
+// one that does not.
+func mayInsert(ctx context.Context, c *mongo.Collection) error {
+	names, err := c.Database().ListCollectionNames(ctx, bson.D{{Key: "name", Value: c.Name()}})
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	// No document may have an array as its _id, so this one is refused.
+	_, err = c.InsertOne(ctx, bson.D{{Key: "_id", Value: bson.A{}}})
+	if answer := (mongo.WriteException{}); errors.As(err, &answer) && answer.WriteConcernError == nil {
+		return nil
+	}
+	return err
+}
+
+// Oplog checks how far the oplog reaches back, and that it has the position; a zero
+// position is not compared.
+func (r *Report) Oplog(ctx context.Context, client *mongo.Client, position, now time.Time) {
+	const what = "oplog"
+	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	defer cancel()
+	oldest, err := mongox.OplogStart(ctx, client)
+	err = mongox.Explain(ctx, err)
+	at := time.Unix(int64(oldest.T), 0)
+	longer := "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 48}), or the minimum oplog window of Atlas"
+	window := now.Sub(at).Round(time.Minute)
+	switch {
+	case errors.Is(err, mongox.ErrOplogHidden):
+		r.Warn(what, err.Error(), "grant the user read on database local, or clusterMonitor, to see and to be told how much of it is left")
+	case err != nil:
+		r.Unreached(what, err.Error(), "repeat the check")
+	case !position.IsZero() && position.Before(at):
+		r.Warn(what, fmt.Sprintf("it begins %v after the checkpoint: the publisher will scan the event store", at.Sub(position).Round(time.Second)), "let it scan; then make the oplog longer: "+longer)
+	case window < shortOplog:
+		r.Warn(what, fmt.Sprintf("it reaches back %v", window), "a longer outage costs a scan of the event store; a new cluster's oplog grows: "+longer)
+	default:
+		r.OK(what, fmt.Sprintf("it reaches back %v", window))
+	}
+}

@@ -1,0 +1,220 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/preflight"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/projector/internal/backlog"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
+)
+
+const (
+	// brokerTimeout bounds a look at the subscription.
+	brokerTimeout = 10 * time.Second
+	// fewDeliveries is a number of deliveries that a few restarts of pods use up.
+	fewDeliveries = 10
+	// checkedEvents is how many of the oldest and of the newest events are read.
+	checkedEvents = 50
+)
+
+// connect checks what the projector needs beyond its configuration, and changes nothing.
+func (c *checkCommand) connect(ctx context.Context, e *environment) error {
+	s, err := open(e.config, e.logger)
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx, e.logger)
+	var r preflight.Report
+	r.OK("configuration", fmt.Sprintf("right, with %d projections", len(e.projections)))
+	for _, client := range s.needed {
+		if !r.Reach(ctx, client.Client, client.what, client.store) {
+			continue
+		}
+		if client.what == "read models" {
+			r.Writable(ctx, s.readModels, "watermarks", "read models, rights")
+			checkLayout(ctx, &r, s, e.projections)
+		}
+		if client.Client == s.state().Client() {
+			r.Writable(ctx, s.state(), generation.CatalogName, "state, rights")
+		}
+	}
+	if s.source.Client == s.readModels.Client() || r.Reach(ctx, s.source.Client, s.source.what, s.source.store) {
+		checkEventStore(ctx, &r, s, e)
+	}
+	checkSubscription(ctx, &r, e)
+	return r.Print(e.stdout, c.Flags)
+}
+
+// checkLayout checks that the collections can hold read models.
+func checkLayout(ctx context.Context, r *preflight.Report, s *stores, projections []*Projection) {
+	const what = "read models, collections"
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	defer cancel()
+	err := mongox.Explain(ctx, readmodel.CheckLayout(ctx, s.readModels, collections(projections)))
+	switch {
+	case err == nil:
+		r.OK(what, "can hold read models")
+	case errors.Is(err, readmodel.ErrLayout):
+		r.Fail(what, err.Error(), "use another collection for the projection")
+	case mongox.HasCode(err, codeUnauthorized):
+		r.Fail(what, err.Error(), "grant the user readWrite on database "+s.readModels.Name())
+	default:
+		r.Unreached(what, err.Error(), "repeat the check")
+	}
+}
+
+// checkEventStore checks that events can be read, by the index and by the contract.
+func checkEventStore(ctx context.Context, r *preflight.Report, s *stores, e *environment) {
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	defer cancel()
+	history, err := eventstore.NewReader(s.events, e.config.Fields, e.logger)
+	if err != nil {
+		r.Fail("event store, fields", err.Error(), "correct PENSTOCK_FIELD_*")
+		return
+	}
+	const what, sample = "event store, index", "event store, events"
+	exists, err := history.CheckIndex(ctx)
+	err = mongox.Explain(ctx, err)
+	switch {
+	case errors.Is(err, eventstore.ErrIndex):
+		r.Fail(what, err.Error(), "create it: rebuilds and repairs read the event store by it")
+	case mongox.HasCode(err, codeUnauthorized):
+		r.Fail(what, err.Error(), "grant the user read on database "+s.events.Database().Name())
+		return
+	case err != nil:
+		r.Unreached(what, err.Error(), "repeat the check")
+		return
+	case !exists:
+		r.Warn(what, "the collection does not exist yet", "create it with its index before the first event: see docs/install.md")
+	default:
+		r.OK(what, "by aggregate and event id")
+	}
+	good := 0
+	broken, err := history.Sample(ctx, checkedEvents, func(*event.Event) { good++ })
+	switch {
+	case err != nil:
+		r.Unreached(sample, mongox.Explain(ctx, err).Error(), "repeat the check")
+	case broken > good:
+		r.Fail(sample, fmt.Sprintf("%d of a sample of %d break the contract", broken, broken+good), "set PENSTOCK_FIELD_* to the names that the documents have, as for the publisher")
+	case broken > 0:
+		r.Warn(sample, fmt.Sprintf("%d of a sample of %d break the contract", broken, broken+good), "see \"publisher quarantine list\"")
+	default:
+		r.OK(sample, fmt.Sprintf("a sample of %d keeps the contract", good))
+	}
+}
+
+// checkSubscription checks that the subscription can be listened to. Listing its sessions
+// needs the right to listen, and takes no session from a projector.
+func checkSubscription(ctx context.Context, r *preflight.Report, e *environment) {
+	c := e.config.ServiceBus
+	what := "subscription"
+	namespace, err := sbus.Open(c.Config)
+	if err != nil {
+		r.Fail(what, err.Error(), "correct the settings of Service Bus")
+		return
+	}
+	looking, cancel := context.WithTimeout(ctx, brokerTimeout)
+	defer cancel()
+	connection, err := backlog.Subscription{Topic: c.Topic, Name: c.Subscription, NewClient: namespace.NewClient}.Dial()
+	if err == nil {
+		if pages := connection.Sessions(); pages.More() {
+			_, err = pages.NextPage(looking)
+		}
+		_ = connection.Close(looking)
+	}
+	name := fmt.Sprintf("%s of topic %s at %s", c.Subscription, c.Topic, c.Host())
+	switch class := sbus.Classify(err); {
+	case err == nil:
+		r.OK(what, name+" may be listened to")
+	case class == sbus.ClassFatal || class == sbus.ClassRefused:
+		r.Fail(what, name+": "+err.Error(), "check both names, that both are enabled, that the subscription requires sessions, and that the credentials may listen (Azure Service Bus Data Receiver)")
+	default:
+		r.Unreached(what, name+": "+err.Error(), "check the namespace's name, and that the network allows AMQP (port 5671); the service waits for it")
+	}
+	properties, err := readSubscription(ctx, namespace, c.Topic, c.Subscription)
+	reportSubscription(r, properties, err)
+}
+
+// errNoRight says that the credentials may not read the subscription's properties.
+var errNoRight = errors.New("the credentials do not allow to read the properties")
+
+// readSubscription needs the right to manage the subscription.
+func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, subscription string) (admin.SubscriptionProperties, error) {
+	ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
+	defer cancel()
+	var none admin.SubscriptionProperties
+	client, err := namespace.NewAdministration()
+	if errors.Is(err, sbus.ErrNoAdministration) {
+		return none, fmt.Errorf("%w: %w", errNoRight, err)
+	}
+	if err != nil {
+		return none, err
+	}
+	found, err := client.GetSubscription(ctx, topic, subscription, nil)
+	answer, refused := errors.AsType[*azcore.ResponseError](err)
+	switch {
+	case refused && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
+		return none, fmt.Errorf("%w: the namespace answers %d", errNoRight, answer.StatusCode)
+	case refused:
+		return none, fmt.Errorf("the namespace answers %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+	case err != nil:
+		return none, err
+	case found == nil:
+		return none, fmt.Errorf("subscription %s of topic %s does not exist", subscription, topic)
+	}
+	return found.SubscriptionProperties, nil
+}
+
+// reportSubscription judges a subscription's properties.
+func reportSubscription(r *preflight.Report, p admin.SubscriptionProperties, err error) {
+	const what = "subscription, properties"
+	switch {
+	case errors.Is(err, errNoRight):
+		r.Warn(what, "not checked: "+err.Error(), "grant Azure Service Bus Data Owner, or the Manage claim, for this check alone, or look at the subscription with az")
+		return
+	case err != nil:
+		r.Unreached(what, err.Error(), "repeat the check")
+		return
+	}
+	fine := true
+	judge := func(ok bool, add func(check, detail, remedy string), detail, remedy string) {
+		if !ok {
+			add(what, detail, remedy)
+			fine = false
+		}
+	}
+	status, forward := p.Status, p.ForwardTo
+	judge(p.RequiresSession != nil && *p.RequiresSession, r.Fail, "the subscription does not require sessions", "create another one: it can be set only then")
+	judge(status == nil || *status == admin.EntityStatusActive, r.Fail, fmt.Sprintf("its status is %v", statusText(status)), "set it to Active")
+	judge(forward == nil || *forward == "", r.Fail, "it forwards its messages, so there are none to receive", "remove ForwardTo")
+	judge(p.MaxDeliveryCount == nil || *p.MaxDeliveryCount >= fewDeliveries, r.Warn, fmt.Sprintf("MaxDeliveryCount is %d", count(p.MaxDeliveryCount)), "use 10 or more: a pod that is killed delivers its messages once more")
+	if fine {
+		r.OK(what, "requires sessions")
+	}
+}
+
+func statusText(s *admin.EntityStatus) string {
+	if s == nil {
+		return ""
+	}
+	return string(*s)
+}
+
+func count(n *int32) int32 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

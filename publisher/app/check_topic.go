@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/penstock-cdc/penstock/pkg/preflight"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
+)
+
+// maxCheckedSubscriptions bounds the subscriptions that a check looks at; a topic can have
+// 2,000.
+const maxCheckedSubscriptions = 2000
+
+// fullTopic is the share of the topic's size limit above which a check warns.
+const fullTopic = 0.8
+
+// topicView is what the administration API says of a topic.
+type topicView struct {
+	properties admin.TopicProperties
+	// size is that of its messages, in bytes.
+	size int64
+	// subscriptions are all names, and unordered those without sessions.
+	subscriptions, unordered []string
+	err                      error
+}
+
+// readTopic asks for the topic and its subscriptions. It needs the right to manage them.
+func readTopic(ctx context.Context, namespace *sbus.Namespace, topic string) topicView {
+	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
+	defer cancel()
+	client, err := namespace.NewAdministration()
+	if errors.Is(err, sbus.ErrNoAdministration) {
+		return topicView{err: fmt.Errorf("%w: %w", inventory.ErrRefused, err)}
+	}
+	if err != nil {
+		return topicView{err: err}
+	}
+	found, err := client.GetTopic(ctx, topic, nil)
+	switch {
+	case err != nil:
+		return topicView{err: refused(err)}
+	case found == nil:
+		return topicView{err: fmt.Errorf("read properties of topic %s: it does not exist", topic)}
+	}
+	view := topicView{properties: found.TopicProperties}
+	running, err := client.GetTopicRuntimeProperties(ctx, topic, nil)
+	if err != nil {
+		return topicView{err: refused(err)}
+	}
+	if running != nil {
+		view.size = running.SizeInBytes
+	}
+	pages := client.NewListSubscriptionsPager(topic, nil)
+	for pages.More() && len(view.subscriptions) < maxCheckedSubscriptions {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return topicView{err: refused(err)}
+		}
+		for _, s := range page.Subscriptions {
+			view.subscriptions = append(view.subscriptions, s.SubscriptionName)
+			if !value(s.RequiresSession) {
+				view.unordered = append(view.unordered, s.SubscriptionName)
+			}
+		}
+	}
+	return view
+}
+
+// reportTopic judges a topic.
+func reportTopic(r *preflight.Report, v topicView) {
+	const what, subscriptions = "topic, properties", "topic, subscriptions"
+	switch {
+	case errors.Is(v.err, inventory.ErrRefused):
+		r.Warn(what, "not checked: "+v.err.Error(), "grant Azure Service Bus Data Owner, or the Manage claim, for this check alone, or look at the topic with az")
+		return
+	case v.err != nil:
+		r.Unreached(what, v.err.Error(), "repeat the check")
+		return
+	}
+	p := v.properties
+	limit := int64(value(p.MaxSizeInMegabytes)) << 20
+	fill := float64(v.size) / float64(max(limit, 1))
+	if status := value(p.Status); status != "" && status != admin.EntityStatusActive {
+		r.Fail(what, fmt.Sprintf("the topic's status is %s", status), "set it to Active")
+	}
+	if limit > 0 && fill > fullTopic {
+		r.Warn(what, fmt.Sprintf("the topic has reached %.0f %% of its size limit", 100*fill), "find the subscription that is not drained: a full topic refuses every send")
+	}
+	if !value(p.RequiresDuplicateDetection) {
+		r.Warn(what, "the topic does not detect duplicates", "repeats after a failover reach every subscriber; read models ignore them. It can be set only when a topic is created")
+	}
+	var notes []string
+	if value(p.RequiresDuplicateDetection) {
+		notes = append(notes, "detects duplicates within "+value(p.DuplicateDetectionHistoryTimeWindow))
+	}
+	if value(p.EnablePartitioning) {
+		notes = append(notes, "is partitioned: batches have one session key")
+	}
+	if len(notes) > 0 {
+		r.OK(what, strings.Join(notes, "; "))
+	}
+	slices.Sort(v.unordered)
+	switch {
+	case len(v.subscriptions) == 0:
+		r.Warn(subscriptions, "the topic has no subscription", "create one that requires sessions: without a subscription, Service Bus drops every message")
+	case len(v.unordered) == len(v.subscriptions):
+		r.Warn(subscriptions, "no subscription requires sessions: "+strings.Join(v.unordered, ", "), "a projector needs one with sessions, which can be set only when it is created")
+	case len(v.unordered) > 0:
+		r.OK(subscriptions, fmt.Sprintf("%d, of which %s without sessions get events in no order", len(v.subscriptions), strings.Join(v.unordered, ", ")))
+	default:
+		r.OK(subscriptions, fmt.Sprintf("%d, all with sessions", len(v.subscriptions)))
+	}
+}

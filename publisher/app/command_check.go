@@ -1,0 +1,199 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/preflight"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
+	"github.com/penstock-cdc/penstock/publisher/internal/config"
+	"github.com/penstock-cdc/penstock/publisher/internal/publish"
+	"github.com/penstock-cdc/penstock/publisher/internal/readable"
+	"github.com/penstock-cdc/penstock/publisher/internal/watch"
+)
+
+// checkCommand checks what the publisher needs, and changes nothing.
+type checkCommand struct{ preflight.Flags }
+
+func (*checkCommand) validate(c *config.Config) error { return c.Validate() }
+
+func (c *checkCommand) run(ctx context.Context, e *environment) error {
+	p := New(e.options)
+	s, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx, p.logger)
+	var r preflight.Report
+	reached := true
+	for _, store := range s.named(p.config) {
+		reached = r.Reach(ctx, store.client, store.what, store.at) && reached
+	}
+	if reached {
+		k := check{&r, p.config, s, p}
+		k.events(ctx)
+		k.state(ctx)
+	}
+	checkBus(ctx, &r, p)
+	return r.Print(e.stdout, c.Flags)
+}
+
+// check are the checks of MongoDB.
+type check struct {
+	*preflight.Report
+	config config.Config
+	stores *stores
+	p      *Publisher
+}
+
+// events checks the event store.
+func (k check) events(ctx context.Context) {
+	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	defer cancel()
+	k.sample(ctx)
+	history, err := eventstore.NewReader(k.stores.events, k.config.Fields, k.p.logger)
+	if err != nil {
+		k.Fail("event store, fields", err.Error(), "correct PENSTOCK_FIELD_*")
+		return
+	}
+	k.index(ctx, history)
+	k.stream(ctx, history)
+}
+
+// sample compares a sample of events with the contract.
+func (k check) sample(ctx context.Context) {
+	const what = "event store, events"
+	err := mongox.Explain(ctx, readable.CheckSample(ctx, k.stores.events, k.config.Fields, k.config.Stream.Unreadable))
+	switch {
+	case err == nil:
+		k.OK(what, "a sample keeps the contract")
+	case errors.Is(err, readable.ErrUnreadable):
+		k.Fail(what, err.Error(), "set PENSTOCK_FIELD_* to the names that the documents have, or correct the writer")
+	case mongox.HasCode(err, codeUnauthorized):
+		k.Fail(what, err.Error(), "grant the user read on database "+k.stores.events.Database().Name())
+	default:
+		k.Unreached(what, err.Error(), "repeat the check")
+	}
+}
+
+func (k check) index(ctx context.Context, history *eventstore.Reader) {
+	const what = "event store, index"
+	exists, err := history.CheckIndex(ctx)
+	unique := false
+	if err == nil && exists {
+		unique, err = history.CheckUnique(ctx)
+	}
+	err = mongox.Explain(ctx, err)
+	create := fmt.Sprintf("db.getSiblingDB(%q).getCollection(%q).createIndex({%q: 1, %q: 1}, {unique: true})",
+		k.stores.events.Database().Name(), k.stores.events.Name(), k.config.Fields.AggregateID, k.config.Fields.EventID)
+	switch {
+	case errors.Is(err, eventstore.ErrIndex):
+		k.Fail(what, err.Error(), create)
+	case mongox.HasCode(err, codeUnauthorized):
+		k.Fail(what, err.Error(), "grant the user read on database "+k.stores.events.Database().Name())
+	case err != nil:
+		k.Unreached(what, err.Error(), "repeat the check")
+	case !exists:
+		k.Warn(what, "the collection does not exist yet", "create it before the first event: "+create)
+	case !unique:
+		k.Warn(what, "the index is not unique, so two events of an aggregate can have one id", "make it unique unless the collection is sharded by another key: "+create)
+	default:
+		k.OK(what, "unique by aggregate and event id")
+	}
+}
+
+// stream opens a change stream, as the leader does.
+func (k check) stream(ctx context.Context, history *eventstore.Reader) {
+	const what = "event store, change stream"
+	now, err := history.OperationTime(ctx)
+	if err == nil {
+		var stream watch.ChangeStream
+		if stream, err = watch.NewCollection(k.stores.events).Open(ctx, watch.Position{Time: after(now)}, watch.Whole); err == nil {
+			err = stream.Close(ctx)
+		}
+	}
+	err = mongox.Explain(ctx, err)
+	switch {
+	case err == nil:
+		k.OK(what, "may be opened")
+	case mongox.HasCode(err, codeUnauthorized):
+		k.Fail(what, err.Error(), "grant the user find and changeStream on the collection (the role read)")
+	default:
+		k.Unreached(what, err.Error(), "repeat the check")
+	}
+}
+
+// state checks the state database: rights, checkpoint, oplog, lock.
+func (k check) state(ctx context.Context) {
+	k.Writable(ctx, k.stores.state, checkpoint.CollectionName, "state, rights")
+	read, err := readCheckpoint(ctx, k.stores, k.config)
+	var position time.Time
+	switch {
+	case err != nil:
+		k.Unreached("checkpoint", err.Error(), "check the rights on the state database")
+	case read == nil:
+		k.OK("checkpoint", "none yet: the publisher starts at "+k.config.Stream.Start)
+	default:
+		position = watch.TimeOf(streamPosition(read.Position))
+		k.pipeline(ctx, read)
+	}
+	k.Oplog(ctx, k.stores.events.Database().Client(), position, time.Now())
+	holder, err := lookAtLock(ctx, k.config, k.stores.state)
+	switch {
+	case err != nil:
+		k.Unreached("lock", err.Error(), "check the rights on the Lease (get, create, update), or PENSTOCK_ELECTION outside Kubernetes")
+	case holder.Identity == "" || holder.Expired:
+		k.OK("lock", "nobody holds it")
+	default:
+		k.OK("lock", holder.Identity+" holds it")
+	}
+}
+
+// pipeline compares the pipelines of checkpoint and configuration.
+func (k check) pipeline(ctx context.Context, read *checkpoint.State) {
+	const what = "checkpoint"
+	cluster, err := identifyCluster(ctx, k.stores.events.Database().Client())
+	if err == nil && read.Identity != nil {
+		checking, cancel := mongox.Patient(ctx, attemptTimeout)
+		defer cancel()
+		here := identityOf(k.config, cluster)
+		here.CollectionUUID = read.Identity.CollectionUUID
+		err = explainPipeline(checkpoint.NewStore(checkpoint.Checkpoints(k.stores.state), k.config.Stream.Name, checkpoint.Options{}).Check(checking, here))
+	}
+	switch {
+	case errors.Is(err, checkpoint.ErrOtherPipeline):
+		k.Fail(what, "it belongs to another pipeline", err.Error())
+	case err != nil:
+		k.Unreached(what, err.Error(), "repeat the check")
+	default:
+		k.OK(what, describe(read.Position))
+	}
+}
+
+// checkBus checks the topic.
+func checkBus(ctx context.Context, r *preflight.Report, p *Publisher) {
+	c := p.config.ServiceBus
+	namespace, err := sbus.Open(c)
+	if err != nil {
+		r.Fail("topic", err.Error(), "correct the settings of Service Bus")
+		return
+	}
+	checking, cancel := context.WithTimeout(ctx, topicTimeout)
+	defer cancel()
+	sender, err := publish.ServiceBus(namespace, c.Topic)(checking)
+	switch {
+	case err == nil:
+		r.OK("topic", fmt.Sprintf("%s of %s may be sent to", c.Topic, c.Host()))
+		_ = sender.Close(checking)
+	case fatal(err):
+		r.Fail("topic", explainTopic(err, c).Error(), "correct the topic's name, or grant Azure Service Bus Data Sender")
+	default:
+		r.Unreached("topic", err.Error(), "check the namespace's name, and that the network allows AMQP (port 5671); the service waits for it")
+	}
+	reportTopic(r, readTopic(ctx, namespace, c.Topic))
+}
