@@ -101,6 +101,20 @@ resources:
 {{- end }}
 {{- end }}
 
+{{/*
+The init container that checks what the service needs. It fails only for what cannot pass
+by itself: a broker or a database that is away for a moment must not keep a pod from
+starting, because the service waits for both.
+*/}}
+{{- define "penstock.preflight" -}}
+{{- $own := index .root.Values .component -}}
+{{- if $own.preflight.enabled -}}
+- name: preflight
+  args: {{ ternary (list "check" "--init") (list "check" "--connect" "--init") (eq .component "publisher") | toJson }}
+  {{- include "penstock.container" . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- define "penstock.probes" -}}
 {{- $own := index .root.Values .component -}}
 ports:
