@@ -239,10 +239,10 @@ func (c *cluster) entry() *generation.Entry {
 	return entries["visits"]
 }
 
-// await waits until something holds, for at most a minute.
+// await waits until something holds, for at most three minutes: the machine may be busy.
 func (c *cluster) await(what string, holds func(e *generation.Entry) bool) *generation.Entry {
 	c.t.Helper()
-	late := time.After(time.Minute)
+	late := time.After(3 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -253,7 +253,7 @@ func (c *cluster) await(what string, holds func(e *generation.Entry) bool) *gene
 		select {
 		case <-tick.C:
 		case <-late:
-			c.t.Fatalf("not within a minute: %s; the catalog has %+v, building %+v", what, e, e.Building)
+			c.t.Fatalf("not within three minutes: %s; the catalog has %+v, building %+v", what, e, e.Building)
 		}
 	}
 }
