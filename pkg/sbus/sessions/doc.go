@@ -37,10 +37,24 @@
 //     write closes the connection. The transport here ignores these deadlines and has a
 //     timeout of its own.
 //
+// # What go-amqp forces
+//
+// Shares of the projector's CPU and allocations, from a profile of sessions of one
+// aggregate with four events each (`make bench`, row projector/aggregates):
+//
+//   - A settlement is a disposition, and a goroutine that waits for the broker's answer,
+//     for each message: 4 %. go-amqp (v1.7.0) has sendDisposition for a range, but exports
+//     only calls for one message, which wait. With the settlement mode first they would not
+//     wait, and a settlement that the broker refuses would be lost without an error.
+//   - A link has two queues of 5,000 places, the session's window, which no option changes:
+//     80 KB for each session that is accepted, half of all bytes that are allocated. To
+//     allocate and clear them is 4 %, besides the collector's work.
+//   - A frame passes three goroutines on its way in (connection, AMQP session, link): 20 %
+//     with the decoding.
+//
 // # What remains
 //
-// A disposition covers one message, because go-amqp exports none for a range. If the
-// broker refuses a settlement, it cannot be repeated on the link: the message stays
+// If the broker refuses a settlement, it cannot be repeated on the link: the message stays
 // locked until the session is released, and is delivered again. Messages are not settled
 // through the management node after a link has ended; they are delivered again. A peer
 // that sends nothing for a minute, not even the empty frames that the connection asks
