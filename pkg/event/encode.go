@@ -29,6 +29,7 @@ const (
 type Encoder struct {
 	encoding Encoding
 	sessions SessionKeys
+	source   string
 }
 
 // NewEncoder makes an encoder of that encoding and session key. An encoding that
@@ -38,6 +39,12 @@ func NewEncoder(encoding Encoding, sessions SessionKeys) *Encoder {
 		encoding = EncodingJSON
 	}
 	return &Encoder{encoding: encoding, sessions: sessions}
+}
+
+// WithSource gives an encoder whose messages are CloudEvents of that source, a
+// URI-reference; an empty one makes no CloudEvents.
+func (e *Encoder) WithSource(source string) *Encoder {
+	return &Encoder{encoding: e.encoding, sessions: e.sessions, source: source}
 }
 
 // Encode makes the message of ev for the publisher's term epoch. A document that
@@ -74,6 +81,8 @@ func (e *Encoder) message(ev *Event, doc bson.Raw, epoch int64) (Message, error)
 		ContentType: ContentTypeBSON,
 		Body:        doc,
 		Epoch:       epoch,
+		Source:      e.source,
+		Timestamp:   ev.Timestamp,
 	}
 	m.TraceParent, m.TraceState = traceContext(ev.Metadata)
 	if e.encoding == EncodingBSON {

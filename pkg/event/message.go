@@ -1,5 +1,7 @@
 package event
 
+import "time"
+
 // Message is an event as it travels over the topic, in no SDK's terms.
 // SessionKey is both the SessionId and the PartitionKey.
 type Message struct {
@@ -16,6 +18,11 @@ type Message struct {
 	// of the event's metadata, or of the publisher's span if the publisher traces. They
 	// are empty if there is neither.
 	TraceParent, TraceState string
+	// Source makes the message a CloudEvent: it is the event's attribute source. Without
+	// it the message has no attributes of CloudEvents.
+	Source string
+	// Timestamp is when the event happened; zero if the event has no time.
+	Timestamp time.Time
 	// ClaimCheck says that Body lacks the payload, the metadata and whatever else is
 	// large: the whole event was too large for the topic and is in the event store.
 	ClaimCheck bool
@@ -38,7 +45,8 @@ const (
 
 // Properties are the application properties of m: the names that subscription
 // rules filter on. eventId and epoch are int64, claimCheck is a bool and stands
-// only where it is true, all others are strings and stand only where there is one.
+// only where it is true, cloudEvents:time is a time, all others are strings and stand only
+// where there is one.
 func (m *Message) Properties() map[string]any {
 	p := make(map[string]any, 8)
 	m.PutProperties(p)
@@ -47,6 +55,8 @@ func (m *Message) Properties() map[string]any {
 		case *string:
 			p[name] = *v
 		case *int64:
+			p[name] = *v
+		case *time.Time:
 			p[name] = *v
 		}
 	}
@@ -69,6 +79,9 @@ func (m *Message) PutProperties(p map[string]any) {
 		if m.TraceState != "" {
 			p[PropertyTraceState] = &m.TraceState
 		}
+	}
+	if m.Source != "" {
+		m.putCloudEvent(p)
 	}
 	if m.ClaimCheck {
 		p[PropertyClaimCheck] = true

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
@@ -294,6 +295,42 @@ func TestTraceContextOfAMessage(t *testing.T) {
 	} {
 		if parent, state := event.TraceContext(c.properties); parent != c.parent || state != c.state {
 			t.Errorf("%s: got %q, %q", name, parent, state)
+		}
+	}
+}
+
+func TestCloudEvents(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ev, err := reader(t).Read(marshal(t, with("timestamp", at)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := encoder(t, event.EncodingJSON).Encode(&ev, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := encoder(t, event.EncodingJSON).WithSource("/shop").Encode(&ev, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	properties := m.Properties()
+	for name, want := range map[string]any{
+		"cloudEvents:specversion": "1.0", "cloudEvents:id": m.MessageID, "cloudEvents:source": "/shop",
+		"cloudEvents:type": ev.EventType, "cloudEvents:subject": ev.AggregateID, "cloudEvents:time": at,
+	} {
+		if properties[name] != want {
+			t.Errorf("%s is %v, want %v", name, properties[name], want)
+		}
+		delete(properties, name)
+	}
+	// Everything else is as without them.
+	if !maps.Equal(properties, plain.Properties()) || m.MessageID != plain.MessageID || m.ContentType != plain.ContentType || !bytes.Equal(m.Body, plain.Body) {
+		t.Errorf("got %v, want %v", properties, plain.Properties())
+	}
+	for name := range plain.Properties() {
+		if strings.HasPrefix(name, "cloudEvents") {
+			t.Errorf("%s is there without a source", name)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (a *Annotated) Of(m *event.Message) *azservicebus.AMQPAnnotatedMessage {
 	a.annotations[partitionKeyAnnotation] = &m.SessionKey
 	a.data[0] = m.Body
 	a.properties = azservicebus.AMQPAnnotatedMessageProperties{
-		ContentType: &m.ContentType, GroupID: &m.SessionKey, MessageID: &m.MessageID,
+		ContentType: &m.ContentType, GroupID: &m.SessionKey, MessageID: &m.MessageID, Subject: &m.EventType,
 	}
 	a.message = azservicebus.AMQPAnnotatedMessage{
 		ApplicationProperties: a.application,

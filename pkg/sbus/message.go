@@ -16,5 +16,7 @@ func ToSDK(m *event.Message) *azservicebus.Message {
 		// Service Bus refuses a PartitionKey that differs from the SessionId.
 		PartitionKey: &m.SessionKey,
 		SessionID:    &m.SessionKey,
+		// The rules of other subscriptions select by the subject, as sys.Label.
+		Subject: &m.EventType,
 	}
 }

@@ -248,7 +248,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		unreadable: readable.Limit{Share: c.Stream.Unreadable},
 
 		reader:   reader,
-		encoder:  event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions),
+		encoder:  event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions).WithSource(c.Publish.CloudEvents),
 		sessions: sessions,
 		start:    start,
 		watching: watch.Options{

@@ -87,6 +87,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_ENCODING" $own.publish.encoding)
   (list "PENSTOCK_SESSION_MODE" $own.publish.sessionMode)
   (list "PENSTOCK_SESSION_BUCKETS" $own.publish.sessionBuckets)
+  (list "PENSTOCK_CLOUDEVENTS_SOURCE" $own.publish.cloudEventsSource)
   (list "PENSTOCK_CLAIM_CHECK" $own.publish.claimCheck)
   (list "PENSTOCK_BATCHING" $own.publish.batching)
   (list "PENSTOCK_CONNECTIONS" $own.publish.connections)

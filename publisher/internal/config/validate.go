@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -20,6 +21,8 @@ const (
 	// maxConnections bounds the connections: a namespace has 5,000 of them, and the
 	// emulator of Microsoft 10.
 	maxConnections = 64
+	// maxSource bounds the source of CloudEvents, which every message carries.
+	maxSource = 1024
 )
 
 // Validate reports every problem at once: each is a line that starts with its
@@ -67,6 +70,8 @@ func (s Publish) validate() error {
 		p.require(s.SessionBuckets >= 1 && s.SessionBuckets <= event.MaxSessionBuckets,
 			"PENSTOCK_SESSION_BUCKETS is %d: use 1 to %d", s.SessionBuckets, event.MaxSessionBuckets)
 	}
+	_, err := url.Parse(s.CloudEvents)
+	p.require(err == nil && len(s.CloudEvents) <= maxSource, "PENSTOCK_CLOUDEVENTS_SOURCE is %q: use a URI of at most %d characters, such as /shop/events", s.CloudEvents, maxSource)
 	p.require(s.Connections >= 1 && s.Connections <= maxConnections,
 		"PENSTOCK_CONNECTIONS is %d: use 1 to %d", s.Connections, maxConnections)
 	p.require(s.MaxInflightEvents >= 1, "PENSTOCK_MAX_INFLIGHT_EVENTS is %d: use at least 1, and hundreds to be fast", s.MaxInflightEvents)

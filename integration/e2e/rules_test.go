@@ -1,0 +1,93 @@
+package e2e_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+)
+
+// The rules of other subscriptions select events by the subject, and by the attributes of
+// CloudEvents if the publisher has a source for them. docs/subscribers.md has these rules.
+func TestRulesOfOtherSubscriptions(t *testing.T) {
+	if suite.kind != harness.KindEmbedded {
+		t.Skip("it brings stand-ins of its own: subscriptions with rules")
+	}
+	t.Parallel()
+	rules := map[string]sbemu.Rule{
+		"by-subject": {Correlation: &sbemu.Correlation{Subject: "UserDeletedEvent"}},
+		"by-sql":     {SQL: "sys.Label LIKE 'User%' AND eventId > 1"},
+		"by-type":    {SQL: "[cloudEvents:type] = 'OrderPlacedEvent' AND [cloudEvents:source] = '/shop/events'"},
+		"cloudevent": {Correlation: &sbemu.Correlation{Properties: map[string]any{"cloudEvents:specversion": "1.0", "cloudEvents:subject": "user-1"}}},
+	}
+	topic := sbemu.Topic{Name: "events"}
+	for name, rule := range rules {
+		topic.Subscriptions = append(topic.Subscriptions, sbemu.Subscription{Name: name, Rules: []sbemu.Rule{rule}, LockDuration: 30 * time.Second})
+	}
+	broker, err := sbemu.New(sbemu.Config{Topics: []sbemu.Topic{topic}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = broker.Close() })
+	backend := &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
+	store := eventStore(t, backend.MongoURI())
+	for _, ev := range []struct {
+		aggregate, eventType string
+		id                   int64
+	}{
+		{"user-1", "UserRegisteredEvent", 1}, {"order-1", "OrderPlacedEvent", 1}, {"user-1", "UserEmailUpdatedEvent", 2},
+		{"user-2", "UserRegisteredEvent", 1}, {"user-1", "UserDeletedEvent", 3},
+	} {
+		if _, err := store.InsertOne(t.Context(), bson.D{
+			{Key: "aggregateId", Value: ev.aggregate}, {Key: "eventId", Value: ev.id}, {Key: "eventType", Value: ev.eventType}, {Key: "timestamp", Value: time.Now()},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
+		Binaries: suite.services, Dir: t.TempDir(), PublisherEnv: []string{"PENSTOCK_CLOUDEVENTS_SOURCE=/shop/events"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pipeline.Kill)
+	if _, err := pipeline.StartPublisher("publisher"); err != nil {
+		t.Fatal(err)
+	}
+	wanted := map[string][]string{
+		"by-subject": {"user-1/3"}, "by-sql": {"user-1/2", "user-1/3"}, "by-type": {"order-1/1"}, "cloudevent": {"user-1/1", "user-1/2", "user-1/3"},
+	}
+	tick := time.NewTicker(pollInterval())
+	defer tick.Stop()
+	deadline := time.After(settleTimeout())
+	for name, want := range wanted {
+		for {
+			messages, err := broker.Messages("events/Subscriptions/"+name, 0, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, m := range messages {
+				got = append(got, m.MessageID)
+			}
+			slices.Sort(got)
+			if slices.Equal(got, want) {
+				break
+			}
+			select {
+			case <-tick.C:
+			case <-deadline:
+				t.Fatalf("subscription %s has %v, want %v", name, got, want)
+			}
+		}
+	}
+}
