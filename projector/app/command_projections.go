@@ -22,6 +22,7 @@ type projectionsCommands struct {
 	Rebuild projectionsRebuildCommand `cmd:"" help:"Build a new generation of a projection from the event store, beside the live one. It takes the definition of PENSTOCK_PROJECTIONS if that is set and differs, otherwise the present one."`
 	Retry   projectionsRetryCommand   `cmd:"" help:"Build a projection again whose build has failed, by the same definition."`
 	Cancel  projectionsCancelCommand  `cmd:"" help:"Give up the generation of a projection that is being built, or whose build has failed. The live one stays, and the declared definition is not built again until projections rebuild asks for it, or another one is declared."`
+	Retire  projectionsRetireCommand  `cmd:"" help:"End a projection of a set of projectors (PENSTOCK_GROUP) that does not come back. Nothing writes its read model any more."`
 	Drop    projectionsDropCommand    `cmd:"" help:"Delete the read model of a retired projection, or the collections that a projection has left behind."`
 }
 

@@ -222,6 +222,55 @@ func (c *projectionsCancelCommand) run(ctx context.Context, e *environment) erro
 	})
 }
 
+type projectionsRetireCommand struct {
+	projectionName
+	cli.Change
+}
+
+func (c *projectionsRetireCommand) run(ctx context.Context, e *environment) error {
+	return e.withCatalog(ctx, func(s *stores, catalog *generation.Catalog) error {
+		before, err := c.entry(ctx, catalog)
+		if err != nil {
+			return err
+		}
+		if before.RetiredAt != nil {
+			return fmt.Errorf("projection %s is retired already", c.Name)
+		}
+		if err := c.undeclared(ctx, s, before.Pipeline); err != nil {
+			return err
+		}
+		err = e.change(ctx, s, c.Change, fmt.Sprintf("retire projection %s, which no running projector declares", c.Name), func(ctx context.Context) (map[string]int64, error) {
+			if err := c.undeclared(ctx, s, before.Pipeline); err != nil {
+				return nil, err
+			}
+			_, err := c.changeEntry(ctx, catalog, func(old *generation.Entry) (*generation.Entry, error) {
+				return generation.Retire(old, author(c.Change))
+			})
+			return nil, err
+		})
+		if err == nil {
+			fmt.Fprintf(e.stdout, "projection %s is retired; if a projector declares it again, it is built anew\n", c.Name)
+		}
+		return err
+	})
+}
+
+// undeclared fails if a running projector declares the projection: it would be built anew
+// at once.
+func (c *projectionsRetireCommand) undeclared(ctx context.Context, s *stores, pipeline string) error {
+	registry := generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), generation.Registration{Pipeline: pipeline})
+	alive, err := registry.Alive(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pod := range podsOf(c.Name, alive) {
+		if pod.Declares != "" {
+			return fmt.Errorf("projector %s declares projection %s: remove it from the projections of that projector; it is retired 30s later by itself", pod.Pod, c.Name)
+		}
+	}
+	return nil
+}
+
 type projectionsDropCommand struct {
 	projectionName
 	cli.Change
@@ -248,7 +297,7 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 		collections := dropped(entry, found)
 		switch {
 		case entry.RetiredAt == nil && len(entry.Left) == 0:
-			return fmt.Errorf("projection %s is not retired and has left no collection behind: remove it from the projections of every pod first, and wait until \"projector projections list\" says retired", c.Name)
+			return fmt.Errorf("projection %s is not retired and has left no collection behind: remove it from the projections of every pod first, and wait until \"projector projections list\" says retired; if its projectors are gone for good, run \"projector projections retire %s\"", c.Name, c.Name)
 		case entry.RetiredAt != nil && entry.Dropped() && len(collections) == 0:
 			return fmt.Errorf("projection %s is dropped already", c.Name)
 		case entry.RetiredAt == nil && len(collections) == 0:

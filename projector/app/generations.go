@@ -73,7 +73,7 @@ func definitionOf(p *Projection) generation.Definition {
 
 // newRegistry makes this process's registration.
 func (p *Projector) newRegistry(s *stores, pod string) *generation.Registry {
-	own := generation.Registration{Pod: pod, Pipeline: pipelineID(p.config), Host: p.config.Process.AdminAddress, StartedAt: time.Now()}
+	own := generation.Registration{Pod: pod, Pipeline: pipelineID(p.config), Group: p.config.Process.Group, Host: p.config.Process.AdminAddress, StartedAt: time.Now()}
 	for _, d := range declarations(p.projections) {
 		own.Declares = append(own.Declares, generation.Declaration{Projection: d.Name, Hash: d.Hash})
 	}

@@ -134,6 +134,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_PROJECTIONS" (ternary "/etc/penstock/projections" "" (ne (include "penstock.hasProjectionFiles" .) "")))
   (list "PENSTOCK_ADOPT_READ_MODELS" $own.projections.adopt)
   (list "PENSTOCK_SEQUENCE" .Values.events.sequence)
+  (list "PENSTOCK_GROUP" (printf "%s/%s" .Release.Namespace (include "penstock.fullname" .)))
   (list "PENSTOCK_ON_CHANGE" $own.projections.onChange)
   (list "PENSTOCK_RECONCILE" $own.history.reconcile)
   (list "PENSTOCK_VERIFY_SAMPLE" $own.history.verifySample)

@@ -83,7 +83,8 @@ func (v View) declared(name, hash string) bool {
 	})
 }
 
-// Undeclared gives the projections that no alive pod declares and that are not retired.
+// Undeclared gives the projections that none of the registrations declares and that are
+// not retired.
 func Undeclared(entries map[string]*Entry, alive []Registration) []string {
 	declared := map[string]bool{}
 	for _, r := range alive {

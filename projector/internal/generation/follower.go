@@ -56,6 +56,7 @@ type Members interface {
 	Confirm(read time.Time) bool
 	Set(serves []Serving, paused []Pausing) bool
 	Alive(ctx context.Context) ([]Registration, error)
+	Away(ctx context.Context, alive []Registration) ([]Registration, error)
 	Clean(ctx context.Context) error
 	Leave(ctx context.Context) error
 }
@@ -391,10 +392,19 @@ func (f *Follower) write(ctx context.Context, entries map[string]*Entry, old, ch
 }
 
 // retire retires the projections that no alive pod has declared for as long as a
-// registration may be late.
+// registration may be late. A projection of a group of pods that are all away, such as a
+// Deployment that was scaled to zero, is not retired: the other pods keep it up to date.
 func (f *Follower) retire(ctx context.Context, entries map[string]*Entry, alive []Registration, by Author) error {
 	since := map[string]time.Time{}
-	for _, name := range Undeclared(entries, alive) {
+	undeclared := Undeclared(entries, alive)
+	if len(undeclared) > 0 {
+		away, err := f.Registry.Away(ctx, alive)
+		if err != nil {
+			return err
+		}
+		undeclared = Undeclared(entries, slices.Concat(alive, away))
+	}
+	for _, name := range undeclared {
 		since[name] = cmp.Or(f.undeclared[name], by.At)
 		if by.At.Sub(since[name]) < Lease {
 			continue

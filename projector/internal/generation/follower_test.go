@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,9 @@ type shared struct {
 	mu      sync.Mutex
 	entries map[string]*generation.Entry
 	pods    map[string]generation.Registration
-	log     []string
+	// groups are what groups of pods have declared last.
+	groups []generation.Registration
+	log    []string
 	// broken fails every request.
 	broken error
 }
@@ -117,6 +120,14 @@ func (m *member) Alive(context.Context) ([]generation.Registration, error) {
 		}
 	}
 	return alive, m.broken
+}
+
+func (m *member) Away(_ context.Context, alive []generation.Registration) ([]generation.Registration, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(m.groups), func(group generation.Registration) bool {
+		return slices.ContainsFunc(alive, func(r generation.Registration) bool { return r.Group == group.Group })
+	}), m.broken
 }
 
 func (m *member) Clean(context.Context) error { return nil }
@@ -316,6 +327,32 @@ func TestProjectionIsRetiredAfterALease(t *testing.T) {
 		}
 		if told := s.told(); !strings.HasSuffix(told, "one sets users 1 in userReadModels") {
 			t.Errorf("the engine was told %q", told)
+		}
+	})
+}
+
+// A projection of a group whose pods are all away stays. It is retired when a pod of that
+// group is back and does not declare it.
+func TestProjectionOfAnAbsentGroupIsNotRetired(t *testing.T) {
+	t.Parallel()
+	follow(t, func(s *shared, _ *member) {
+		s.mu.Lock()
+		s.groups = []generation.Registration{{Group: "other", Declares: []generation.Declaration{{Projection: "old", Hash: "x"}}}}
+		s.mu.Unlock()
+		s.put(generation.Create("", generation.Declared{Name: "old", Definition: generation.Definition{Collection: "old"}}, false, by))
+		<-time.After(24 * time.Hour)
+		if s.old().RetiredAt != nil {
+			t.Error("retired while its pods were away")
+		}
+		if told := s.told(); !strings.Contains(told, "old 1 in old") {
+			t.Errorf("the engine was told %q", told)
+		}
+		s.mu.Lock()
+		s.pods["back"] = generation.Registration{Pod: "back", Group: "other", Until: time.Now().Add(24 * time.Hour)}
+		s.mu.Unlock()
+		<-time.After(generation.Lease + 5*time.Second)
+		if s.old().RetiredAt == nil {
+			t.Error("not retired after its pods had come back without it")
 		}
 	})
 }

@@ -63,6 +63,9 @@ type Registration struct {
 	Declares  []Declaration `bson:"declares"`
 	Serves    []Serving     `bson:"serves"`
 	Paused    []Pausing     `bson:"paused"`
+	// Group is the set of pods that is rolled out together, such as a Deployment; empty
+	// for pods of which there is only one set.
+	Group string `bson:"group,omitempty"`
 }
 
 // Registry is the list of the pods of a pipeline, and this pod's registration in it. It
@@ -87,8 +90,8 @@ type Registry struct {
 	untold bool
 }
 
-// NewRegistry makes the registry of a pod: own has its name, pipeline, host, start and
-// declarations.
+// NewRegistry makes the registry of a pod: own has its name, pipeline, group, host, start
+// and declarations.
 func NewRegistry(c Collection, own Registration) *Registry {
 	own.Serves, own.Paused = []Serving{}, []Pausing{}
 	return &Registry{collection: c, own: own}
@@ -139,10 +142,14 @@ func (r *Registry) Register(ctx context.Context) error {
 				{Key: "declares", Value: literal(own.Declares)},
 				{Key: "serves", Value: literal(own.Serves)},
 				{Key: "paused", Value: literal(own.Paused)},
+				{Key: "group", Value: literal(own.Group)},
 				{Key: "beat", Value: beat},
 				{Key: "until", Value: mongox.FromNow(Lease)},
 			},
 		}}}}}}, options.UpdateOne().SetUpsert(true))
+	if err == nil && anew {
+		err = r.recordGroup(ctx, own)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -206,10 +213,42 @@ func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
 	return alive, nil
 }
 
+// recordGroup keeps what the pod's group declares, for the time when none of its pods is
+// alive. The pod that registered last knows best.
+func (r *Registry) recordGroup(ctx context.Context, own Registration) error {
+	if own.Group == "" {
+		return nil
+	}
+	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: "group " + own.Group + " of " + own.Pipeline}},
+		bson.D{{Key: "$set", Value: bson.D{{Key: "pipeline", Value: own.Pipeline}, {Key: "group", Value: own.Group}, {Key: "declares", Value: own.Declares}}}},
+		options.UpdateOne().SetUpsert(true))
+	return err
+}
+
+// Away gives the groups of the pipeline that have none of the alive pods, each as a
+// registration with what it declared last.
+func (r *Registry) Away(ctx context.Context, alive []Registration) ([]Registration, error) {
+	cursor, err := r.collection.Find(ctx, bson.D{
+		{Key: "pipeline", Value: r.own.Pipeline},
+		{Key: "until", Value: bson.D{{Key: "$exists", Value: false}}},
+	}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
+	var away []Registration
+	if err == nil {
+		err = cursor.All(ctx, &away)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the groups of pods: %w", err)
+	}
+	return slices.DeleteFunc(away, func(group Registration) bool {
+		return slices.ContainsFunc(alive, func(pod Registration) bool { return pod.Group == group.Group })
+	}), nil
+}
+
 // Clean removes registrations that expired long ago.
 func (r *Registry) Clean(ctx context.Context) error {
 	_, err := r.collection.DeleteMany(ctx, bson.D{
 		{Key: "pipeline", Value: r.own.Pipeline},
+		{Key: "until", Value: bson.D{{Key: "$exists", Value: true}}}, // the others are groups
 		{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{bson.D{{Key: "$add", Value: bson.A{"$until", forget.Milliseconds()}}}, mongox.Now}}}},
 	})
 	if err != nil {

@@ -96,6 +96,42 @@ func TestExpiredRegistrationsAreNotAliveAndGo(t *testing.T) {
 	}
 }
 
+// A group of pods is remembered with what its last pod declared, and for as long as none of
+// its pods is alive it is away.
+func TestGroupsThatAreAwayAreKnown(t *testing.T) {
+	t.Parallel()
+	db := server.Database(t)
+	register := func(pod, group string, declares ...string) *generation.Registry {
+		own := generation.Registration{Pod: pod, Pipeline: "p", Group: group}
+		for _, name := range declares {
+			own.Declares = append(own.Declares, generation.Declaration{Projection: name, Hash: "$a"})
+		}
+		r := generation.NewRegistry(generation.Open(db, generation.RegistryName), own)
+		if err := r.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	one := register("one", "")
+	register("two", "stays", "users")
+	for _, r := range []*generation.Registry{register("three", "goes", "orders"), register("four", "goes", "orders", "$bills")} {
+		if err := r.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := one.Clean(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	alive, err := one.Alive(t.Context())
+	if err != nil || len(alive) != 2 || alive[1].Group != "stays" {
+		t.Fatalf("alive are %+v: %v", alive, err)
+	}
+	away, err := one.Away(t.Context(), alive)
+	if err != nil || len(away) != 1 || away[0].Group != "goes" || len(away[0].Declares) != 2 || away[0].Declares[1].Projection != "$bills" {
+		t.Errorf("away are %+v: %v", away, err)
+	}
+}
+
 // fakeRegistry answers registrations as a test says.
 type fakeRegistry struct {
 	generation.Collection
