@@ -32,12 +32,13 @@ func recipes(t *testing.T) (page string, all []recipe) {
 		title, body, _ := strings.Cut(section, "\n")
 		r := recipe{title: title}
 		for _, block := range blocks.FindAllStringSubmatch(body, -1) {
+			tests := strings.Contains("\n"+block[2], "\ntests:\n")
 			switch {
 			case block[1] == "go":
 				r.code = append(r.code, block[2])
-			case block[1] != "yaml" || r.tests != "" || strings.HasPrefix(block[2], "tests:") && r.projections == "":
+			case block[1] != "yaml" || r.tests != "" || tests && r.projections == "":
 				t.Errorf("%s has a block that is neither its projections nor their tests:\n%s", title, block[2])
-			case strings.HasPrefix(block[2], "tests:"):
+			case tests:
 				r.tests = block[2]
 			case r.projections == "":
 				r.projections = block[2]
