@@ -3,8 +3,10 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -57,7 +59,8 @@ func rows(s scale) []row {
 }
 
 // Run measures the rows, all of them once a round, so that a machine that becomes busy
-// meets all of them alike.
+// meets all of them alike. If a row fails, the report has the others, and the error says
+// which one failed.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	return measureRows(ctx, o, o.scale())
 }
@@ -79,6 +82,7 @@ func measureRows(ctx context.Context, o Options, s scale) (*Report, error) {
 	if len(selected) == 0 {
 		return nil, fmt.Errorf("no row matches %s; the rows are %q", o.Rows, Names())
 	}
+	var errs []error
 	for round := range o.Rounds {
 		b.steady, b.capacity, b.hops = 0, 0, nil
 		for i, r := range selected {
@@ -86,14 +90,18 @@ func measureRows(ctx context.Context, o Options, s scale) (*Report, error) {
 			b.row = r.name
 			one, err := b.measure(ctx, r)
 			if err != nil {
-				return nil, fmt.Errorf("measure %s: %w", r.name, err)
+				// The others took long to measure, and are still worth something.
+				errs = append(errs, fmt.Errorf("measure %s: %w", r.name, err))
+				fmt.Fprintf(o.Progress, "round %d of %d: %-32s failed: %v\n", round+1, o.Rounds, r.name, err)
+				continue
 			}
 			report.Rows[i].add(one)
 			fmt.Fprintf(o.Progress, "round %d of %d: %-32s %s %s, after %s\n", round+1, o.Rounds, r.name,
 				number(one.figures[0].value), one.figures[0].unit, time.Since(begun).Round(time.Second))
 		}
 	}
-	return report, nil
+	report.Rows = slices.DeleteFunc(report.Rows, func(r Row) bool { return len(r.Figures) == 0 })
+	return report, errors.Join(errs...)
 }
 
 func (b *bench) measure(ctx context.Context, r row) (reading, error) {

@@ -72,21 +72,21 @@ func (c *config) run(ctx context.Context) error {
 	if c.Rows != "" {
 		o.Rows = regexp.MustCompile(c.Rows)
 	}
-	report, err := bench.Run(ctx, o)
-	if err != nil {
-		return err
+	report, failed := bench.Run(ctx, o)
+	if report == nil {
+		return failed
 	}
 	if c.JSON != "" {
 		if err := writeJSON(report, c.JSON); err != nil {
 			return err
 		}
 	}
-	if c.README != "" {
+	if c.README != "" && failed == nil {
 		if err := report.WriteInto(c.README); err != nil {
 			return err
 		}
 	}
-	return report.Write(os.Stdout, c.Format)
+	return errors.Join(failed, report.Write(os.Stdout, c.Format))
 }
 
 func writeJSON(report *bench.Report, path string) error {
