@@ -248,7 +248,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		unreadable: readable.Limit{Share: c.Stream.Unreadable},
 
 		reader:   reader,
-		encoder:  event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions).WithSource(c.Publish.CloudEvents),
+		encoder:  newEncoder(c, sessions),
 		sessions: sessions,
 		start:    start,
 		watching: watch.Options{
@@ -287,6 +287,11 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		losses:  newLosses(p.registry),
 		logger:  p.logger,
 	}, nil
+}
+
+// newEncoder makes the messages of the terms, and of the commands that publish.
+func newEncoder(c config.Config, sessions event.SessionKeys) *event.Encoder {
+	return event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions).WithSource(c.Publish.CloudEvents)
 }
 
 // stores are the MongoDB databases in use, over one client or two.

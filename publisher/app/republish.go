@@ -41,7 +41,7 @@ func newRepublisher(ctx context.Context, o Options, epoch int64, done func(ticke
 	r := &republisher{failed: make(map[uint64]error), done: done}
 	r.dispatcher, err = publish.New(publish.Options{
 		Connect:           publish.ServiceBus(namespace, c.ServiceBus.Topic),
-		Encoder:           event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions),
+		Encoder:           newEncoder(c, sessions),
 		SessionKey:        sessions.Key,
 		Epoch:             epoch,
 		Acked:             r.acked,
