@@ -107,7 +107,14 @@ func (h *Healer) Heal(ctx context.Context) (removed int, err error) {
 		if err != nil || len(healed) == 0 {
 			return err
 		}
-		n, err := h.remove(ctx, q, healed)
+		counts := make(map[string]int)
+		n, err := remove(ctx, q, healed, bounds{h.options.Limit, h.options.LimitBytes}, h.options.Logger, func(reason string) {
+			counts[reason]++
+			h.reasons[reason].Inc()
+		})
+		if n > 0 {
+			h.options.Logger.Info().Any("reasons", counts).Msg("removed dead letters: every read model has their event")
+		}
 		removed += n
 		return err
 	})
@@ -178,53 +185,4 @@ func (h *Healer) read(m *Message) (a Aggregate, eventID int64, ok bool) {
 	}
 	raw := bson.RawValue{Type: ev.RawAggregateID.Type, Value: append([]byte(nil), ev.RawAggregateID.Value...)}
 	return Aggregate{ID: ev.AggregateID, Raw: raw, Type: ev.AggregateType}, ev.EventID, true
-}
-
-// remove receives messages from the front of the queue until it has seen the healed ones,
-// completes these and unlocks the others.
-func (h *Healer) remove(ctx context.Context, q Queue, healed map[int64]bool) (removed int, err error) {
-	var others []Message
-	defer func() {
-		for i := range others {
-			returning, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
-			if e := q.Abandon(returning, &others[i]); e != nil {
-				h.options.Logger.Debug().Err(e).Msg("dead letter not unlocked; its lock will expire")
-			}
-			cancel()
-		}
-	}()
-	counts := make(map[string]int)
-	for seen, size := 0, 0; len(healed) > 0 && seen < h.options.Limit && size < h.options.LimitBytes; {
-		waiting, cancel := context.WithTimeout(ctx, quiet)
-		received, err := q.Receive(waiting, receivePage)
-		late := waiting.Err() != nil && ctx.Err() == nil
-		cancel()
-		if late && len(received) == 0 {
-			break
-		}
-		if err != nil {
-			return removed, fmt.Errorf("receive dead letters: %w", err)
-		}
-		for i := range received {
-			m := received[i]
-			seen, size = seen+1, size+len(m.Body)
-			if !healed[m.Sequence] {
-				m.Body = nil
-				others = append(others, m)
-				continue
-			}
-			if err := q.Complete(ctx, &m); err != nil {
-				others = append(others, received[i+1:]...)
-				return removed, fmt.Errorf("complete dead letter %d: %w", m.Sequence, err)
-			}
-			delete(healed, m.Sequence)
-			removed++
-			counts[m.Reason]++
-			h.reasons[m.Reason].Inc()
-		}
-	}
-	if removed > 0 {
-		h.options.Logger.Info().Any("reasons", counts).Msg("removed dead letters: every read model has their event")
-	}
-	return removed, nil
 }

@@ -1,0 +1,267 @@
+package app
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/cli"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/pause"
+	"github.com/penstock-cdc/penstock/projector/internal/config"
+	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
+)
+
+// statusCommand shows what the projectors do, from the stores alone: it asks no process.
+type statusCommand struct{ cli.Output }
+
+func (*statusCommand) needs() config.Part { return config.PartMongoDB }
+
+// statusView is what the projectors of an event store do.
+type statusView struct {
+	Pipelines []pipelineStatus `json:"pipelines"`
+	// Jobs are those that have not ended.
+	Jobs   []jobView      `json:"jobs"`
+	Parked []parkedStatus `json:"parked"`
+	// DeadLetters are the dead letters of the configured subscription by reason, among the
+	// first 1,000; nil if no subscription is configured or they are not known.
+	DeadLetters map[string]int `json:"deadLetters"`
+	// Unknown says why something could not be read.
+	Unknown map[string]string `json:"unknown,omitempty"`
+}
+
+// pipelineStatus is what the projectors of one subscription do.
+type pipelineStatus struct {
+	Pipeline    string             `json:"pipeline"`
+	Pods        []podStatus        `json:"pods"`
+	Paused      *pause.Pause       `json:"paused,omitempty"`
+	Projections []projectionStatus `json:"projections"`
+}
+
+// podStatus is a projector that is running.
+type podStatus struct {
+	Pod       string    `json:"pod"`
+	StartedAt time.Time `json:"startedAt"`
+	// Serves is how many generations of projections it writes.
+	Serves int `json:"serves"`
+}
+
+// projectionStatus is a projection with how far it is known to be right.
+type projectionStatus struct {
+	projectionView
+	// VerifiedThrough is the time up to which every read model has been compared with the
+	// event store; nil if none has been.
+	VerifiedThrough *time.Time `json:"verifiedThrough,omitempty"`
+}
+
+// parkedStatus counts parked aggregates.
+type parkedStatus struct {
+	Projection string `json:"projection"`
+	Generation int64  `json:"generation"`
+	Reason     string `json:"reason"`
+	Discarded  bool   `json:"discarded,omitempty"`
+	Aggregates int64  `json:"aggregates"`
+}
+
+// statusDeadLetters is how many dead letters are counted at most.
+const statusDeadLetters = 1000
+
+func (c *statusCommand) run(ctx context.Context, e *environment) error {
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close(ctx, e.logger)
+	looking, cancel := mongox.Patient(ctx, peekTimeout)
+	defer cancel()
+	view, err := e.status(looking, s)
+	if err != nil {
+		return mongox.Explain(looking, err)
+	}
+	if c.JSON() {
+		err = cli.PrintJSON(e.stdout, view)
+	} else {
+		err = printStatus(e.stdout, view, time.Now())
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range view.Pipelines {
+		if len(p.Pods) == 0 {
+			return cli.ErrFindings
+		}
+	}
+	return nil
+}
+
+// status collects the status of the pipelines of the configured event store.
+func (e *environment) status(ctx context.Context, s *stores) (statusView, error) {
+	view := statusView{Pipelines: []pipelineStatus{}, Jobs: []jobView{}, Parked: []parkedStatus{}, Unknown: map[string]string{}}
+	found, err := entries(ctx, generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), ""))
+	if err != nil {
+		return view, err
+	}
+	pipelines := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if p := found[name].Pipeline; strings.HasSuffix(p, "/"+eventStoreName(e.config)) {
+			pipelines[p] = append(pipelines[p], name)
+		}
+	}
+	var names []string
+	for _, pipeline := range slices.Sorted(maps.Keys(pipelines)) {
+		p, err := pipelineOn(ctx, s, pipeline, pipelines[pipeline], found)
+		if err != nil {
+			return view, err
+		}
+		view.Pipelines = append(view.Pipelines, p)
+		names = append(names, pipelines[pipeline]...)
+	}
+	jobs, err := job.NewStore(s.state(), job.Options{Logger: e.logger}).List(ctx, job.Filter{})
+	if err != nil {
+		return view, err
+	}
+	for _, j := range jobs {
+		if !j.State.Ended() && slices.Contains(names, j.Projection) {
+			view.Jobs = append(view.Jobs, viewJob(j))
+		}
+	}
+	if view.Parked, err = parkedOf(ctx, park.NewStore(s.parked, park.Options{Logger: e.logger}), names); err != nil {
+		return view, err
+	}
+	if e.config.ValidateParts(config.PartServiceBus) == nil {
+		if view.DeadLetters, err = e.countDeadLetters(ctx); err != nil {
+			view.Unknown["deadLetters"] = err.Error()
+		}
+	}
+	return view, nil
+}
+
+// pipelineOn reads what is known of the projectors of one pipeline.
+func pipelineOn(ctx context.Context, s *stores, pipeline string, names []string, found map[string]*generation.Entry) (pipelineStatus, error) {
+	p := pipelineStatus{Pipeline: pipeline, Pods: []podStatus{}}
+	alive, err := generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), generation.Registration{Pipeline: pipeline}).Alive(ctx)
+	if err != nil {
+		return p, err
+	}
+	for _, r := range alive {
+		p.Pods = append(p.Pods, podStatus{Pod: r.Pod, StartedAt: r.StartedAt, Serves: len(r.Serves)})
+	}
+	slices.SortFunc(p.Pods, func(a, b podStatus) int { return cmp.Compare(a.Pod, b.Pod) })
+	if p.Paused, err = pause.NewStore(pause.In(s.state()), "projector", pipeline).Get(ctx); err != nil {
+		return p, err
+	}
+	records, err := reconcile.NewStore(s.state(), pipeline, "").Read(ctx)
+	if err != nil {
+		return p, fmt.Errorf("read up to when read models are verified: %w", err)
+	}
+	for _, name := range names {
+		status := projectionStatus{projectionView: viewProjection(found[name], false)}
+		for _, r := range records {
+			if r.Projection.Name == name && status.Live != nil && r.Projection.Generation == status.Live.Generation && !r.Through.IsZero() {
+				status.VerifiedThrough = &r.Through
+			}
+		}
+		p.Projections = append(p.Projections, status)
+	}
+	return p, nil
+}
+
+// parkedOf counts the parked aggregates of projections.
+func parkedOf(ctx context.Context, parked *park.Store, names []string) ([]parkedStatus, error) {
+	counts, err := parked.Count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []parkedStatus{}
+	for group, n := range counts {
+		if slices.Contains(names, group.Projection) {
+			all = append(all, parkedStatus{group.Projection, max(group.Generation, generation.First), group.Reason, group.Discarded, n})
+		}
+	}
+	slices.SortFunc(all, func(a, b parkedStatus) int {
+		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all, nil
+}
+
+// countDeadLetters counts the dead letters of the configured subscription by reason.
+func (e *environment) countDeadLetters(ctx context.Context) (map[string]int, error) {
+	counts := map[string]int{}
+	err := e.withDeadLetters(ctx, func(q deadletter.Queue) error {
+		return deadletter.Peek(ctx, q, statusDeadLetters, func(m *deadletter.Message) { counts[m.Reason]++ })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
+// printStatus prints the status on one screen.
+func printStatus(w io.Writer, view statusView, now time.Time) error {
+	p := printer{bufio.NewWriter(w)}
+	if len(view.Pipelines) == 0 {
+		p.line(0, "no projector has run on this event store yet")
+	}
+	for _, pipeline := range view.Pipelines {
+		p.pipeline(pipeline, now)
+	}
+	for _, j := range view.Jobs {
+		p.line(0, "job %s: %s, %s ranges, %s %s", j.ID, j.State, ranges(j), counts(j), j.Reason)
+	}
+	for _, k := range view.Parked {
+		discarded := ""
+		if k.Discarded {
+			discarded = ", discarded"
+		}
+		p.line(0, "parked in %s, generation %d, %s%s: %d aggregates", k.Projection, k.Generation, k.Reason, discarded, k.Aggregates)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(view.DeadLetters)) {
+		p.line(0, "dead letters, %s: %d", reason, view.DeadLetters[reason])
+	}
+	for _, what := range slices.Sorted(maps.Keys(view.Unknown)) {
+		p.line(0, "%s: unknown: %s", what, view.Unknown[what])
+	}
+	if err := p.Flush(); err != nil {
+		return fmt.Errorf("print the status: %w", err)
+	}
+	return nil
+}
+
+func (p printer) pipeline(s pipelineStatus, now time.Time) {
+	p.line(0, "pipeline %s", s.Pipeline)
+	if s.Paused != nil {
+		p.line(1, "PAUSED by %s for %s: %s", s.Paused.Who, cli.Age(now, s.Paused.At), s.Paused.Why)
+	}
+	if len(s.Pods) == 0 {
+		p.line(1, "NO PROJECTOR IS RUNNING")
+	}
+	for _, pod := range s.Pods {
+		p.line(1, "pod %s: up for %s, writes %d generations", pod.Pod, cli.Age(now, pod.StartedAt), pod.Serves)
+	}
+	for _, q := range s.Projections {
+		text := q.State
+		if q.Live != nil {
+			text += fmt.Sprintf(", generation %d in %s", q.Live.Generation, q.Live.Collection)
+		}
+		if q.VerifiedThrough != nil {
+			text += fmt.Sprintf(", verified through %s", cli.Time(*q.VerifiedThrough))
+		}
+		if b := q.Building; b != nil {
+			text += fmt.Sprintf("; generation %d is %s", b.Generation, b.State)
+			if b.Reason != "" {
+				text += ": " + b.Reason
+			}
+		}
+		p.line(1, "projection %s: %s", q.Name, text)
+	}
+}

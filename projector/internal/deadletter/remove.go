@@ -1,0 +1,71 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rs/zerolog"
+)
+
+// bounds limit how far into a queue a pass goes.
+type bounds struct {
+	messages, bytes int
+}
+
+// Peek gives visit up to limit messages from the front of a queue, and at most about
+// 16 MiB of them. It locks none.
+func Peek(ctx context.Context, q Queue, limit int, visit func(*Message)) error {
+	return pages(ctx, q, limit, defaultLimitBytes, visit)
+}
+
+// Remove removes the messages with these sequence numbers for good, among the first limit
+// messages of a queue. It takes those that it finds out of sequences, and gives how many
+// it has removed, also with an error. A message that somebody else has locked stays.
+func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, logger zerolog.Logger) (removed int, err error) {
+	return remove(ctx, q, sequences, bounds{limit, defaultLimitBytes}, logger, func(string) {})
+}
+
+// remove receives messages from the front of the queue until it has seen the wanted ones,
+// completes these and unlocks the others. It calls done with the reason of each that it
+// has removed.
+func remove(ctx context.Context, q Queue, wanted map[int64]bool, most bounds, logger zerolog.Logger, done func(reason string)) (removed int, err error) {
+	var others []Message
+	defer func() {
+		for i := range others {
+			returning, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
+			if e := q.Abandon(returning, &others[i]); e != nil {
+				logger.Debug().Err(e).Msg("dead letter not unlocked; its lock will expire")
+			}
+			cancel()
+		}
+	}()
+	for seen, size := 0, 0; len(wanted) > 0 && seen < most.messages && size < most.bytes; {
+		waiting, cancel := context.WithTimeout(ctx, quiet)
+		received, err := q.Receive(waiting, receivePage)
+		late := waiting.Err() != nil && ctx.Err() == nil
+		cancel()
+		if late && len(received) == 0 {
+			break
+		}
+		if err != nil {
+			return removed, fmt.Errorf("receive dead letters: %w", err)
+		}
+		for i := range received {
+			m := received[i]
+			seen, size = seen+1, size+len(m.Body)
+			if !wanted[m.Sequence] {
+				m.Body = nil
+				others = append(others, m)
+				continue
+			}
+			if err := q.Complete(ctx, &m); err != nil {
+				others = append(others, received[i+1:]...)
+				return removed, fmt.Errorf("complete dead letter %d: %w", m.Sequence, err)
+			}
+			delete(wanted, m.Sequence)
+			removed++
+			done(m.Reason)
+		}
+	}
+	return removed, nil
+}
