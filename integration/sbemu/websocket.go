@@ -1,39 +1,59 @@
 package sbemu
 
 import (
+	"context"
+	"net"
 	"net/http"
-	"net/url"
 
-	"golang.org/x/net/websocket"
+	"github.com/coder/websocket"
 )
 
 // websocketPath is where SDKs look for AMQP over WebSockets.
 const websocketPath = "/$servicebus/websocket"
 
+// subprotocols are what SDKs call AMQP: that of .NET and Go, and that of JavaScript and
+// Python.
+var subprotocols = []string{"amqp", "AMQPWSB10"}
+
 // webHandler returns the handler of the management API's address: of the API,
 // and of AMQP over WebSockets.
 func (s *Server) webHandler() http.Handler {
-	sockets := websocket.Server{
-		Handshake: func(cfg *websocket.Config, _ *http.Request) error {
-			cfg.Protocol = []string{"amqp"}
-
-			if cfg.Origin == nil { // SDKs are no browsers
-				cfg.Origin = &url.URL{}
-			}
-
-			return nil
-		},
-		Handler: func(c *websocket.Conn) {
-			c.PayloadType = websocket.BinaryFrame
-			s.front.ServeConn(c)
-		},
-	}
-
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == websocketPath {
-			sockets.ServeHTTP(w, r)
+			s.serveWebSocket(w, r)
 		} else {
 			s.admin.ServeHTTP(w, r)
 		}
 	})
 }
+
+// serveWebSocket serves AMQP in binary messages. It refuses other subprotocols, and a
+// message of text ends the connection.
+func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
+	socket, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols:       subprotocols,
+		InsecureSkipVerify: true, // of the origin: SDKs are no browsers
+	})
+	if err != nil {
+		return // it has answered
+	}
+
+	if socket.Subprotocol() == "" {
+		_ = socket.Close(websocket.StatusPolicyViolation, "the subprotocol is amqp")
+
+		return
+	}
+
+	// The connection outlives the request.
+	c := websocket.NetConn(context.WithoutCancel(r.Context()), socket, websocket.MessageBinary)
+	s.front.ServeConn(webSocketConn{c, socket})
+}
+
+// webSocketConn closes without waiting for the peer.
+type webSocketConn struct {
+	net.Conn
+	socket *websocket.Conn
+}
+
+// Close implements [net.Conn].
+func (c webSocketConn) Close() error { return c.socket.CloseNow() }

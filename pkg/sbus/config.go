@@ -15,6 +15,7 @@ type Config struct {
 	ConnectionString string `name:"servicebus-connection-string" env:"AZURE_SERVICEBUS_CONNECTION_STRING" secret:"" placeholder:"STRING" help:"Connection string of the Service Bus namespace; or give the namespace."`
 	Namespace        string `name:"servicebus-namespace" env:"AZURE_SERVICEBUS_NAMESPACE" placeholder:"HOST" help:"Service Bus namespace, such as orders.servicebus.windows.net, to use with the workload's Azure identity instead of a connection string."`
 	Topic            string `name:"servicebus-topic" env:"AZURE_SERVICEBUS_TOPIC_NAME" placeholder:"NAME" help:"Topic of the events."`
+	Transport        string `name:"servicebus-transport" env:"PENSTOCK_SERVICEBUS_TRANSPORT" enum:"amqp,websocket" default:"amqp" help:"How Service Bus is reached: by AMQP on port 5671 (amqp), or by AMQP over WebSockets on port 443 (websocket), for networks that block port 5671. WebSockets use the proxy of HTTPS_PROXY."`
 }
 
 // publicCloudSuffix completes a namespace that is given by its bare name.
@@ -34,6 +35,9 @@ func (c Config) Validate() error {
 	}
 	if strings.ContainsAny(c.Namespace, ":/; ") {
 		problems = append(problems, fmt.Errorf("AZURE_SERVICEBUS_NAMESPACE is %q, no host name: leave out scheme, port and path, as in orders.servicebus.windows.net", c.Namespace))
+	}
+	if c.Transport == TransportWebSocket && isEmulator(c.ConnectionString) {
+		problems = append(problems, errors.New("PENSTOCK_SERVICEBUS_TRANSPORT is websocket, which the emulator of UseDevelopmentEmulator does not have: use amqp"))
 	}
 	if c.Topic == "" {
 		problems = append(problems, errors.New("AZURE_SERVICEBUS_TOPIC_NAME is not set: set it to the name of the topic"))

@@ -1,8 +1,10 @@
 package sbus
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
@@ -50,6 +52,11 @@ func (n *Namespace) NewClient() (*azservicebus.Client, error) {
 	options := &azservicebus.ClientOptions{
 		ApplicationID: "penstock",
 		RetryOptions:  azservicebus.RetryOptions{MaxRetries: -1},
+	}
+	if dial := n.WebSocketDialer(); dial != nil {
+		options.NewWebSocketConn = func(ctx context.Context, _ azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
+			return dial(ctx)
+		}
 	}
 	if n.config.ConnectionString != "" {
 		client, err := azservicebus.NewClientFromConnectionString(n.config.ConnectionString, options)

@@ -42,6 +42,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_STATE_DATABASE" $mongodb.state.database)
   (list "AZURE_SERVICEBUS_NAMESPACE" $values.serviceBus.namespace)
   (list "AZURE_SERVICEBUS_TOPIC_NAME" $values.serviceBus.topic)
+  (list "PENSTOCK_SERVICEBUS_TRANSPORT" $values.serviceBus.transport)
   (list "PENSTOCK_FIELD_AGGREGATE_ID" $values.events.fields.aggregateId)
   (list "PENSTOCK_FIELD_AGGREGATE_TYPE" $values.events.fields.aggregateType)
   (list "PENSTOCK_FIELD_EVENT_ID" $values.events.fields.eventId)

@@ -1,0 +1,156 @@
+package e2e_test
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
+	"github.com/penstock-cdc/penstock/integration/proc"
+	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/integration/verify"
+)
+
+// tunnel is a proxy for HTTPS that leads every host to one address, and counts what it
+// leads.
+type tunnel struct {
+	to      string
+	tunnels atomic.Int64
+}
+
+// ServeHTTP implements [http.Handler] for CONNECT.
+func (p *tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect {
+		http.Error(w, "CONNECT only", http.StatusMethodNotAllowed)
+		return
+	}
+	server, err := net.Dial("tcp", p.to)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	client, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		_ = server.Close()
+		return
+	}
+	p.tunnels.Add(1)
+	var both sync.WaitGroup
+	both.Go(func() { _, _ = io.Copy(server, client); _ = server.Close() })
+	both.Go(func() { _, _ = io.Copy(client, server); _ = client.Close() })
+	both.Wait()
+}
+
+// Both services and both receivers reach Service Bus over WebSockets, on the one port that
+// the network leaves open, directly and through a proxy.
+func TestAMQPOverWebSockets(t *testing.T) {
+	if suite.kind != harness.KindEmbedded {
+		t.Skip("it brings stand-ins of its own: a broker with a certificate")
+	}
+	for _, proxied := range []bool{false, true} {
+		t.Run(map[bool]string{false: "directly", true: "through a proxy"}[proxied], func(t *testing.T) {
+			t.Parallel()
+			// Its certificate is for 127.0.0.1 and example.com.
+			issuer := httptest.NewTLSServer(http.NotFoundHandler())
+			t.Cleanup(issuer.Close)
+			trusted := filepath.Join(t.TempDir(), "trusted.pem")
+			if err := os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issuer.Certificate().Raw}), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			address, err := proc.FreeAddress()
+			if err != nil {
+				t.Fatal(err)
+			}
+			broker, err := sbemu.New(sbemu.Config{
+				TLS: &sbemu.TLS{Config: &tls.Config{Certificates: issuer.TLS.Certificates, MinVersion: tls.VersionTLS12}, AdminAddress: address},
+				Topics: []sbemu.Topic{{Name: "events", Record: 1000, Subscriptions: []sbemu.Subscription{{
+					Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second,
+				}}}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := broker.Start(); err != nil {
+				t.Fatal(err)
+			}
+			backend := &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
+			host := address
+			env := []string{"SSL_CERT_FILE=" + trusted, "PENSTOCK_SERVICEBUS_TRANSPORT=websocket"}
+			proxy := &tunnel{to: address}
+			if proxied {
+				server := httptest.NewServer(proxy)
+				t.Cleanup(server.Close)
+				host = "example.com" // on port 443, which only the proxy reaches
+				env = append(env, "HTTPS_PROXY="+server.URL)
+			}
+			t.Cleanup(func() { _ = broker.Close() })
+			env = append(env, "AZURE_SERVICEBUS_CONNECTION_STRING="+strings.Join([]string{
+				"Endpoint=sb://" + host, "SharedAccessKeyName=" + sbemu.DefaultPolicy, "SharedAccessKey=" + sbemu.DefaultKey,
+			}, ";"))
+
+			w := shop.New(200, 71)
+			store := eventStore(t, backend.MongoURI())
+			if _, err := store.InsertMany(t.Context(), w.Events); err != nil {
+				t.Fatal(err)
+			}
+			pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
+				Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections, PublisherEnv: env, ProjectorEnv: env,
+				ProcessEnv: receivers(nil),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pipeline.Kill)
+			for _, start := range []func() (*harness.Process, error){
+				func() (*harness.Process, error) { return pipeline.StartPublisher("publisher") },
+				func() (*harness.Process, error) { return pipeline.StartProjector("projector-0") },
+				func() (*harness.Process, error) { return pipeline.StartProjector("projector-1") },
+			} {
+				process, err := start()
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					if t.Failed() {
+						t.Logf("%s:\n%s", process.Name, tail(process.Log))
+					}
+				})
+			}
+			models := store.Database().Client().Database(harness.ReadModelsDatabase)
+			tick := time.NewTicker(pollInterval())
+			defer tick.Stop()
+			deadline := time.After(settleTimeout())
+			for {
+				report, err := verify.ReadModels(t.Context(), store, models, w.Fold, verify.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if report.OK() {
+					break
+				}
+				select {
+				case <-tick.C:
+				case <-deadline:
+					t.Fatalf("%d of %d read models are right", report.Right, report.Expected)
+				}
+			}
+			if proxied && proxy.tunnels.Load() < 3 {
+				t.Errorf("%d connections went through the proxy, want one of each process at least", proxy.tunnels.Load())
+			}
+		})
+	}
+}
