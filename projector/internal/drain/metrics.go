@@ -42,7 +42,7 @@ func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
 		sessionsActive: prometheus.NewGauge(prometheus.GaugeOpts(name("sessions_active", "Sessions that this process holds."))),
 		slots:          prometheus.NewGauge(prometheus.GaugeOpts(name("session_slots", "Sessions that this process can hold at the same time."))),
 		accepts:        prometheus.NewCounterVec(prometheus.CounterOpts(name("session_accepts_total", "Attempts to accept a session: accepted, none (no session was free), busy (the broker throttles) or failed.")), []string{"result"}),
-		ends:           prometheus.NewCounterVec(prometheus.CounterOpts(name("session_ends_total", "Sessions that were released, by reason: idle, tenure (others have a turn), overflow (an aggregate that waited had more events than a session holds), lost (lock or link), stopped.")), []string{"reason"}),
+		ends:           prometheus.NewCounterVec(prometheus.CounterOpts(name("session_ends_total", "Sessions that were released, by reason: idle, tenure (others have a turn), overflow (an aggregate that waited had more events than a session holds), unsettled (the broker did not confirm a settlement), lost (lock or link), stopped.")), []string{"reason"}),
 		settlements:    prometheus.NewCounterVec(prometheus.CounterOpts(name("settlements_total", "Attempts to settle a message, by operation and result.")), []string{"operation", "result"}),
 		invalid:        prometheus.NewCounter(prometheus.CounterOpts(name("invalid_messages_total", "Messages that are no event; they are in the dead-letter queue."))),
 		reconnects:     prometheus.NewCounter(prometheus.CounterOpts(name("connections_replaced_total", "Connections to the broker that were given up for new ones."))),
@@ -53,7 +53,7 @@ func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
 	for _, result := range []string{acceptedSession, acceptedNone, acceptBusy, acceptFailed} {
 		m.accepts.WithLabelValues(result)
 	}
-	for _, reason := range []ending{endIdle, endTenure, endOverflow, endLost, endStopped} {
+	for _, reason := range []ending{endIdle, endTenure, endOverflow, endUnsettled, endLost, endStopped} {
 		m.ends.WithLabelValues(string(reason))
 	}
 	for _, operation := range []string{operationComplete, operationDeadLetter} {

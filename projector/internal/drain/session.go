@@ -20,8 +20,10 @@ const (
 	endIdle     ending = "idle"
 	endTenure   ending = "tenure"
 	endOverflow ending = "overflow"
-	endLost     ending = "lost"
-	endStopped  ending = "stopped"
+	// endUnsettled releases messages whose settlement was given up.
+	endUnsettled ending = "unsettled"
+	endLost      ending = "lost"
+	endStopped   ending = "stopped"
 )
 
 // session drains one accepted session.
@@ -224,6 +226,8 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 		return endStopped
 	case quiet && s.lanes.forgotten > 0:
 		return endOverflow
+	case quiet && s.settler.left.Load():
+		return endUnsettled
 	case !quiet || idle < s.idle:
 		if now.Sub(s.started) >= s.options.SessionTenure {
 			return endTenure

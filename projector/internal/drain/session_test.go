@@ -237,6 +237,33 @@ func TestSettlementsThatWaitHaveTheirTime(t *testing.T) {
 	})
 }
 
+// The broker does not confirm one of many settlements. Its message comes again as soon as
+// the session has nothing else to do, and not only after the session was held for long.
+func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
+	t.Parallel()
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
+		broker := newBroker(2*time.Millisecond, time.Minute)
+		var settlements atomic.Int64
+		broker.settleErr = func() error {
+			if settlements.Add(1) == 7 {
+				return context.DeadlineExceeded
+			}
+			return nil
+		}
+		broker.send("a", "a", ids(1, 20)...)
+		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.SessionHold = time.Hour })
+		s.settled(t, 5*time.Second)
+		if held := broker.timesHeld("a"); held != 2 {
+			t.Errorf("the session was accepted %d times, want 2", held)
+		}
+		if err := s.model.check(map[string]int64{"a": 20}); err != nil {
+			t.Error(err)
+		}
+		s.end(t)
+	})
+}
+
 // A handler slower than the broker must not make the SDK release what the inbox
 // has no room for, over and over.
 func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {

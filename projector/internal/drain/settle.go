@@ -18,8 +18,9 @@ import (
 // Each costs a round trip, and neither receiver has a call for several.
 const settlesAtOnce = 256
 
-// settleAttempts bounds how often a settlement is tried. What is given up comes
-// again after the session's release, as a duplicate.
+// settleAttempts bounds how often a settlement is tried. The broker delivers a message
+// again, as a duplicate, whose settlement was given up, once the session is released. So
+// the session ends as soon as it has nothing else to do.
 const settleAttempts = 3
 
 // maxDeadLetterText bounds reason and description: Service Bus takes 4,096
@@ -32,9 +33,12 @@ type settler struct {
 	receiver Receiver
 	slots    chan struct{}
 	running  sync.WaitGroup
-	lost     context.CancelCauseFunc
-	metrics  *metrics
-	log      zerolog.Logger
+	// left says that a settlement was given up: the broker keeps the message until the
+	// session is released.
+	left    atomic.Bool
+	lost    context.CancelCauseFunc
+	metrics *metrics
+	log     zerolog.Logger
 }
 
 func newSettler(r Receiver, lost context.CancelCauseFunc, m *metrics, log zerolog.Logger) *settler {
@@ -139,6 +143,7 @@ func (s *settler) run(ctx context.Context, operation string, m *azservicebus.Rec
 		if pause == 0 || attempt == settleAttempts {
 			s.log.Debug().Err(err).Str("operation", operation).Str("messageId", m.MessageID).
 				EmbedObject(originOf(m)).Msg("message not settled, it will come again as a duplicate")
+			s.left.Store(true)
 			return
 		}
 		select {
