@@ -183,6 +183,10 @@ recording: build ## Record the demo as docs/demo.svg
 		go run ./integration/cmd/recording >$(BIN)/demo.svg
 	@! rm $(BIN)/failed 2>/dev/null && mv $(BIN)/demo.svg docs/demo.svg
 
+.PHONY: metrics-page
+metrics-page: ## Write docs/metrics.md anew, from the code
+	@go run ./integration/cmd/metricspage >docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+
 .PHONY: screenshots
 screenshots: ## Take the pictures of docs/status-page.md anew (needs chromium)
 	@folder=$$(mktemp -d) && PENSTOCK_SCREENSHOTS=$$folder go test -count 1 -timeout 10m -run '^TestStatusPages$$' ./integration/e2e && \

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// buildInfo is the function of pkg/obs that makes a metric of a name that it is given.
+const buildInfo = "BuildInfo"
+
+// declared are the metrics that a service declares. It reads the calls of the Prometheus
+// client's constructors, so a metric whose series appear late is there too.
+func declared(root, service string) ([]metric, error) {
+	r := &reader{prefix: "penstock_" + service + "_"}
+	if err := r.folder(filepath.Join(root, "pkg", "obs")); err != nil {
+		return nil, err
+	}
+	if err := r.folder(filepath.Join(root, service)); err != nil {
+		return nil, err
+	}
+	return r.found, r.err
+}
+
+// reader collects declarations.
+type reader struct {
+	prefix string
+	found  []metric
+	// build is the metric that buildInfo makes, without its name.
+	build metric
+	// constants are the texts of the package that is read.
+	constants map[string]ast.Expr
+	err       error
+}
+
+func (r *reader) folder(path string) error {
+	return filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		names, err := filepath.Glob(filepath.Join(path, "*.go"))
+		if err != nil {
+			return err
+		}
+		var files []*ast.File
+		r.constants = make(map[string]ast.Expr)
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, r.constant)
+			files = append(files, file)
+		}
+		for _, file := range files {
+			ast.Inspect(file, r.call)
+		}
+		return nil
+	})
+}
+
+// constant notes the constants of a package.
+func (r *reader) constant(n ast.Node) bool {
+	if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == len(spec.Values) {
+		for i, name := range spec.Names {
+			r.constants[name.Name] = spec.Values[i]
+		}
+	}
+	return true
+}
+
+// call notes a call that makes a metric.
+func (r *reader) call(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return true
+	}
+	function := ""
+	switch f := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		function = f.Sel.Name
+	case *ast.Ident:
+		function = f.Name
+	}
+	switch kind, found := strings.CutPrefix(function, "New"); {
+	case found && kind == "Desc" && len(call.Args) == 4:
+		r.add("gauge", call.Args[0], call.Args[1], call.Args[2])
+	case found && isKind(kind):
+		r.constructor(kind, call)
+	case function == buildInfo:
+		if name, err := r.text(call.Args[0]); err == nil {
+			m := r.build
+			m.name = name
+			r.found = append(r.found, m)
+		}
+	case function == "gauge" && len(call.Args) == 2:
+		r.add("gauge", call.Args[0], call.Args[1], nil)
+	}
+	return true
+}
+
+// isKind reports whether a constructor makes a counter, a gauge or a histogram.
+func isKind(kind string) bool {
+	kind = strings.TrimSuffix(strings.TrimSuffix(kind, "Vec"), "Func")
+	return kind == "Counter" || kind == "Gauge" || kind == "Histogram"
+}
+
+// constructor notes a metric whose options are a literal, or the result of a function of
+// the name without its prefix and the help.
+func (r *reader) constructor(kind string, call *ast.CallExpr) {
+	var labels ast.Expr
+	if strings.HasSuffix(kind, "Vec") && len(call.Args) > 1 {
+		labels = call.Args[1]
+	}
+	kind = strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(kind, "Vec"), "Func"))
+	switch options := call.Args[0].(type) {
+	case *ast.CompositeLit:
+		var name, help ast.Expr
+		for _, element := range options.Elts {
+			if pair, ok := element.(*ast.KeyValueExpr); ok {
+				switch key, _ := pair.Key.(*ast.Ident); key.Name {
+				case "Name":
+					name = pair.Value
+				case "Help":
+					help = pair.Value
+				}
+			}
+		}
+		if _, err := r.text(name); err != nil {
+			text, _ := r.text(help) // the only such metric is that of the build
+			r.build = metric{kind: kind, help: text, labels: []string{"version"}}
+			return
+		}
+		r.add(kind, name, help, labels)
+	case *ast.CallExpr:
+		if inner, ok := options.Args[0].(*ast.CallExpr); ok && len(inner.Args) == 2 {
+			prefix := &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(r.prefix)}
+			r.add(kind, &ast.BinaryExpr{X: prefix, Op: token.ADD, Y: inner.Args[0]}, inner.Args[1], labels)
+		}
+	}
+}
+
+func (r *reader) add(kind string, name, help, labels ast.Expr) {
+	m := metric{kind: kind}
+	var err error
+	if m.name, err = r.text(name); err != nil || !strings.HasPrefix(m.name, r.prefix) {
+		return // something else that is called gauge
+	}
+	if m.help, err = r.text(help); err != nil {
+		r.err = fmt.Errorf("help of %s: %w", m.name, err)
+	}
+	if list, ok := labels.(*ast.CompositeLit); ok {
+		for _, element := range list.Elts {
+			label, err := r.text(element)
+			if err != nil {
+				r.err = fmt.Errorf("labels of %s: %w", m.name, err)
+			}
+			m.labels = append(m.labels, label)
+		}
+	}
+	r.found = append(r.found, m)
+}
+
+// text evaluates a constant text.
+func (r *reader) text(e ast.Expr) (string, error) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return strconv.Unquote(e.Value)
+	case *ast.ParenExpr:
+		return r.text(e.X)
+	case *ast.BinaryExpr:
+		x, err := r.text(e.X)
+		if err != nil {
+			return "", err
+		}
+		y, err := r.text(e.Y)
+		return x + y, err
+	case *ast.Ident:
+		if value, ok := r.constants[e.Name]; ok && value != e {
+			return r.text(value)
+		}
+	}
+	return "", errNotConstant
+}
