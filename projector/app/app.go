@@ -168,7 +168,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 		}
 		return errors.Join(err, e)
 	case <-time.After(stopTimeout):
-		// A write that hangs ends with its client.
+		// Closing the client aborts a write that hangs.
 		return err
 	}
 }

@@ -89,7 +89,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		err = p.run(running, h)
 	}
 	if errors.Is(err, leader.ErrWorkerStuck) || errors.Is(err, leader.ErrElectorStuck) {
-		// Something does not end: waiting for the rest would only keep it alive.
+		// A goroutine is stuck. Exit without waiting for the others.
 		return err
 	}
 	if err := p.tracer.Close(ctx); err != nil {
@@ -121,7 +121,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	}()
 	h.Ready("mongodb", stores.ping)
 
-	// It asks nobody yet, and so says first what it lacks.
+	// newElector makes no request, so a missing setting is reported before any network error.
 	elector, closeEvents, err := p.newElector(stores.state, h)
 	if err != nil {
 		return err

@@ -182,7 +182,7 @@ type term struct {
 // checkpoint is saved.
 func (t *term) run(ctx context.Context, leading leadership, from checkpoint.Position) error {
 	held := leading.Held()
-	// reading ends first, publishing when all is sent.
+	// Stop reading first. Stop publishing after everything in flight is acknowledged.
 	publishing, endPublishing := context.WithCancelCause(held)
 	defer endPublishing(errDrained)
 	reading, endReading := context.WithCancelCause(ctx)

@@ -24,7 +24,8 @@
 // It has a connection of its own, which stays open from one count to the next: the
 // SDK makes the accepts of a connection wait for each other's claims, and a write
 // that misses its context's deadline closes the connection (go-amqp, conn.go), with
-// all the sessions on it. Counting must cost draining neither.
+// all the sessions on it. Counting must not slow down draining, or cost it
+// its connection.
 //
 // # When counting fails
 //

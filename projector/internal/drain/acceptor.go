@@ -254,7 +254,7 @@ func (a *Acceptor) tellConnected() {
 	}
 }
 
-// noPulse is a pulse that nobody feels.
+// noPulse discards heartbeats.
 type noPulse struct{}
 
 func (noPulse) Beat() {}

@@ -18,10 +18,10 @@ var ErrClosed = errors.New("the store of read models is closed")
 //
 // Items queue in lanes; a group holds items of one lane. A group starts
 //
-//   - when as many items wait as its predecessor had: everyone who came along last
-//     time is here, and who was alone then does not wait now;
-//   - or when the first of them has waited for the window;
-//   - or when it is full;
+//   - when as many items wait as the last group had, because every caller of that group
+//     has joined this one; so a caller that was alone does not wait;
+//   - or when the first item has waited for the window;
+//   - or when the group is full;
 //
 // and never while the lane has enough groups under way.
 type gatherer[T, R any] struct {

@@ -72,7 +72,7 @@ func (d *document) position() Position {
 	return position
 }
 
-// Options are what a store reports to. The zero value reports to nobody.
+// Options are what a store reports to. The zero value reports to no one: every field is optional.
 type Options struct {
 	Logger zerolog.Logger
 	// Registerer receives penstock_publisher_epoch,

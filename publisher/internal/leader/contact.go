@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// contact tells of a lock store that cannot be reached: of each kind of failure in a
-// row once, and of the first answer after them. Its zero value tells nobody. It outlives the terms, and
-// is for one goroutine at a time: the elector's.
+// contact logs that the lock store cannot be reached: once for each kind of failure in a
+// row, and once when it answers again. The zero value logs nothing. A contact outlives the
+// terms. Only the elector's goroutine may use it.
 type contact struct {
 	logger    zerolog.Logger
 	heartbeat func()

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
-// Options are what an elector reports to. The zero value reports to nobody.
+// Options are what an elector reports to. The zero value reports to no one: every field is optional.
 type Options struct {
 	Logger zerolog.Logger
 	// Registerer receives penstock_publisher_leader and

@@ -52,7 +52,7 @@ type Collection interface {
 	BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error)
 }
 
-// Options are what a store reports to. The zero value reports to nobody.
+// Options are what a store reports to. The zero value reports to no one: every field is optional.
 type Options struct {
 	// Registerer receives penstock_publisher_quarantined_total{reason}.
 	Registerer prometheus.Registerer
