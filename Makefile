@@ -18,7 +18,7 @@ GO_TEST = $(if $(RACE),,CGO_ENABLED=0 )go test
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z\/-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z\/-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Run
 
@@ -65,9 +65,9 @@ bench-refold: ## Measure a refold against a copy, what it costs live events, and
 bench-compare: bench-build $(BIN)/benchstat ## Compare the speed with another revision (BASE=revision, ROUNDS=6; BENCH, SHORT and LATENCY_FOR as above)
 	@hack/bench-compare.sh "$(BASE)" $(BIN) "$(or $(ROUNDS),6)"
 
-.PHONY: bench-readme
-bench-readme: bench-build ## Measure as make bench does, and write the table into the README: for a quiet machine
-	@$(BIN)/bench --readme README.md
+.PHONY: bench-page
+bench-page: bench-build ## Measure as make bench does, and write the table into docs/benchmarks.md: for a quiet machine
+	@$(BIN)/bench --page docs/benchmarks.md
 
 .PHONY: bench-parts
 bench-parts: bench-refold ## Measure the parts by themselves: refold and verification as make bench-refold, and the stand-ins
@@ -198,6 +198,10 @@ screenshots: ## Take the pictures of docs/status-page.md anew (needs chromium)
 .PHONY: tidy
 tidy: ## Tidy every module but those of the tools
 	@for module in $(MODULES) hack/tools/images; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
+
+# The tools' names as people type them: make bin/helm.
+bin/%: $(BIN)/%
+	@:
 
 $(BIN)/golangci-lint: hack/tools/go.mod
 	@mkdir -p $(BIN)

@@ -25,7 +25,7 @@ type config struct {
 	Profiles     string        `help:"Folder for CPU and heap profiles of the services." env:"PROFILES" placeholder:"DIR"`
 	Format       string        `help:"What is printed: table, json, or go for benchstat." env:"FORMAT" enum:"table,json,go" default:"table"`
 	JSON         string        `help:"File that receives the report as JSON, beside what is printed." env:"JSON" placeholder:"FILE"`
-	README       string        `help:"File whose text between the lines <!-- bench --> and <!-- /bench --> becomes the table." placeholder:"FILE"`
+	Page         string        `help:"File whose text between the lines <!-- bench --> and <!-- /bench --> becomes the table." placeholder:"FILE"`
 	Publisher    string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
 	Projector    string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
 }
@@ -81,8 +81,8 @@ func (c *config) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.README != "" && failed == nil {
-		if err := report.WriteInto(c.README); err != nil {
+	if c.Page != "" && failed == nil {
+		if err := report.WriteInto(c.Page); err != nil {
 			return err
 		}
 	}
