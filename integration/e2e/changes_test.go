@@ -97,6 +97,7 @@ type entry struct {
 	Live *struct {
 		Generation int64
 		Collection string
+		Asked      bool
 	}
 	Building *struct {
 		Generation int64
@@ -303,8 +304,13 @@ func TestChangedProjectionIsRefusedUntilTheCommand(t *testing.T) {
 		t.Fatalf("the refused projector has begun a rebuild: %+v", e.Building)
 	}
 	s.projectorCommand(0, "projections", "rebuild", "tallies", "--yes", "--why=tested", "--projections="+file)
-	s.startProjector(2)
+	// The projector with the old file builds it, although no projector declares it yet.
 	s.live("tallies", 2)
+	s.startProjector(2)
+	s.await("the new definition declared", func() bool {
+		e := s.entry("tallies")
+		return e.Live != nil && !e.Live.Asked
+	})
 	s.store(1)
 	s.complete("tallies", 2)
 }

@@ -296,8 +296,9 @@ func TestRedeliveryStaysInTheTrace(t *testing.T) {
 				})
 				return len(again) > 0 && done(again)
 			})
-			s.await("the span of the first delivery", func() bool {
-				return len(tracingtest.Named(s.collector.Trace(trace), "process")) > len(again)
+			s.await("the spans of the publisher and of the first delivery", func() bool {
+				spans := s.collector.Trace(trace)
+				return len(tracingtest.Named(spans, "process")) > len(again) && len(tracingtest.Named(spans, "publish")) > 0
 			})
 			spans := s.collector.Trace(trace)
 			s.checkChain("redelivered", fmt.Sprintf("%016x", 0xc3), spans)

@@ -137,7 +137,7 @@ func (c *projectionsRebuildCommand) plan(e *generation.Entry, declared *generati
 	if err != nil {
 		return "", nil, err
 	}
-	next.Building.AllowParked = c.AllowParked
+	next.Building.AllowParked, next.Building.Asked = c.AllowParked, true
 	what = fmt.Sprintf("build generation %d of projection %s by definition %s", next.Building.Generation, c.Name, definition.Hash)
 	if e.Building != nil {
 		what += fmt.Sprintf(", instead of generation %d, which is %s", e.Building.Generation, e.Building.State)
@@ -159,7 +159,7 @@ func (c *projectionsRetryCommand) run(ctx context.Context, e *environment) error
 			}
 			next, err := generation.Start(old, old.Pipeline, generation.Declared{Name: c.Name, Definition: b.Definition}, author(c.Change))
 			if err == nil {
-				next.Building.AllowParked = b.AllowParked
+				next.Building.AllowParked, next.Building.Asked = b.AllowParked, b.Asked
 			}
 			return next, err
 		}

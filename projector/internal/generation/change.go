@@ -24,6 +24,7 @@ const (
 	WhatRetired    = "retired"
 	WhatReturned   = "declared again"
 	WhatTaken      = "collection taken over"
+	WhatDeclared   = "declared by a pod"
 )
 
 func (e *Entry) record(generation int64, hash, what string, by Author) {
@@ -102,6 +103,21 @@ func (e *Entry) discard(what string, by Author) error {
 	return nil
 }
 
+// declare says that a pod declares the definition that an operator has asked for. From now
+// on the pods' files decide again.
+func declare(e *Entry, by Author) *Entry {
+	next := e.copy()
+	number := next.Generations
+	if next.Building != nil {
+		next.Building.Asked = false
+	} else {
+		next.Live.Asked = false
+		number = next.Live.Generation
+	}
+	next.record(number, next.Wanted(), WhatDeclared, by)
+	return next
+}
+
 // Retire says that no pod declares the projection any more. A generation that is being
 // built is given up. It is an error while one is being promoted.
 func Retire(e *Entry, by Author) (*Entry, error) {
@@ -136,7 +152,7 @@ func Promote(e *Entry, by Author) *Entry {
 		}
 	}
 	next.Left = slices.DeleteFunc(next.Left, func(l Left) bool { return l.Collection == b.Collection })
-	next.Live = &Live{Generation: b.Generation, Definition: b.Definition, Since: by.At}
+	next.Live = &Live{Generation: b.Generation, Definition: b.Definition, Since: by.At, Asked: b.Asked}
 	next.Building = nil
 	by.Who, by.Why = b.Who, b.Why
 	next.record(b.Generation, b.Hash, WhatPromoted, by)

@@ -51,6 +51,11 @@ func Decide(v View, by Author) []Change {
 			c.New, _ = Start(old, v.Pipeline, d, by)
 			c.Changed = old != nil && old.Live != nil && old.Live.Hash != d.Hash
 		case d.Hash == old.Wanted():
+			if old.asked() && (old.Building == nil || old.Building.State != Promoting) {
+				c.New = declare(old, by)
+			}
+		case old.Seen(d.Hash) && old.asked():
+			// An operator has asked for another definition, and its pods are still to come.
 		case old.Seen(d.Hash) && v.declared(d.Name, old.Wanted()):
 			// The pod has an old file: it follows the catalog.
 		case old.Live != nil && old.Live.Hash == d.Hash && !old.Live.Frozen:

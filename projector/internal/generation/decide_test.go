@@ -55,6 +55,15 @@ func in(e *generation.Entry, state generation.State) *generation.Entry {
 	return &next
 }
 
+// askedFor is an entry whose build an operator has asked for.
+func askedFor(e *generation.Entry) *generation.Entry {
+	next := *e
+	building := *e.Building
+	building.Asked = true
+	next.Building = &building
+	return &next
+}
+
 // givenUp is an entry whose build an operator has cancelled.
 func givenUp(t interface{ Fatal(...any) }, e *generation.Entry) *generation.Entry {
 	next, err := generation.GiveUp(e, by)
@@ -120,6 +129,13 @@ func TestDecisions(t *testing.T) {
 		"what is being built":                                                   {entries: entriesOf(start(t, live("a"), "b")), declares: "b"},
 		"a pod with the old file follows":                                       {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
 		"a rollback during the build":                                           {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 1 a garbage 2"},
+		"a build that an operator has asked for is no rollback":                 {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "a", alive: []generation.Registration{pod("a")}},
+		"nor is its generation when it is live":                                 {entries: entriesOf(generation.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "a", alive: []generation.Registration{pod("a")}},
+		"until a pod declares it":                                               {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "b", want: "live 1 a building 2 b"},
+		"also when it is live":                                                  {entries: entriesOf(generation.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "b", want: "live 2 b garbage 1"},
+		"but not during its promotion":                                          {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), generation.Promoting)), declares: "b"},
+		"a build that was asked for and has failed is rolled back":              {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
+		"a third definition replaces what was asked for":                        {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
 		"a definition that changes again":                                       {entries: entriesOf(start(t, live("a"), "b")), declares: "c", alive: []generation.Registration{pod("b"), pod("c")}, want: "live 1 a building 3 c garbage 2", changed: true},
 		"but not during the promotion":                                          {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "c"},
 		"no rollback during the promotion":                                      {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "a"},

@@ -58,6 +58,8 @@ type Live struct {
 	// Frozen says that nothing writes the generation any more, because the projection was
 	// retired since. It waits for its replacement.
 	Frozen bool `bson:"frozen,omitempty"`
+	// Asked is as in [Build].
+	Asked bool `bson:"asked,omitempty"`
 }
 
 // Jobs are the ids of a building generation's jobs; empty before they are created.
@@ -95,6 +97,10 @@ type Build struct {
 	StartedAt time.Time `bson:"startedAt"`
 	Who       string    `bson:"who,omitempty"`
 	Why       string    `bson:"why,omitempty"`
+	// Asked says that an operator has asked for this definition, and that no pod has declared
+	// it since. Until one does, pods with an older file follow it: that nobody declares it
+	// is no rollback.
+	Asked bool `bson:"asked,omitempty"`
 }
 
 // Prepared reports whether the shadow collection is there, so that pods write the
@@ -187,6 +193,18 @@ func (e *Entry) Wanted() string {
 		return e.Live.Hash
 	}
 	return ""
+}
+
+// asked reports whether the definition that is, or is to become, live waits for the first
+// pod that declares it.
+func (e *Entry) asked() bool {
+	switch {
+	case e.Building != nil:
+		return e.Building.Asked && e.Building.State != Failed
+	case e.Live != nil:
+		return e.Live.Asked
+	}
+	return false
 }
 
 // Seen reports whether the projection has had a definition before.
