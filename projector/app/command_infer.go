@@ -27,24 +27,11 @@ func (c *inferCommand) Validate() error {
 func (c *inferCommand) needs() config.Part { return config.PartMongoDB | config.PartFields }
 
 func (c *inferCommand) run(ctx context.Context, e *environment) error {
-	s, err := open(e.config, e.logger)
+	inference, err := e.infer(ctx, c.Events)
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
 	where := e.config.MongoDB.Events()
-	events, err := eventstore.NewReader(s.events, e.config.Fields, e.logger)
-	if err != nil {
-		return err
-	}
-	var inference project.Inference
-	broken, err := events.Sample(ctx, c.Events, inference.Add)
-	if err != nil {
-		return fmt.Errorf("read a sample of %s: %w", where, err)
-	}
-	if broken > 0 {
-		e.logger.Warn().Int("events", broken).Msg("documents that break the event contract were left out; check PENSTOCK_FIELD_*")
-	}
 	section, err := inference.YAML()
 	if err != nil {
 		return fmt.Errorf("%s, collection %s: %w", where, where.Collection, err)
@@ -53,4 +40,26 @@ func (c *inferCommand) run(ctx context.Context, e *environment) error {
 		return fmt.Errorf("print the section events: %w", err)
 	}
 	return nil
+}
+
+// infer reads a sample of the event store: that many of its oldest and of its newest events.
+func (e *environment) infer(ctx context.Context, sample int) (*project.Inference, error) {
+	s, err := open(e.config, e.logger)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close(ctx, e.logger)
+	events, err := eventstore.NewReader(s.events, e.config.Fields, e.logger)
+	if err != nil {
+		return nil, err
+	}
+	inference := new(project.Inference)
+	broken, err := events.Sample(ctx, sample, inference.Add)
+	if err != nil {
+		return nil, fmt.Errorf("read a sample of %s: %w", e.config.MongoDB.Events(), err)
+	}
+	if broken > 0 {
+		e.logger.Warn().Int("events", broken).Msg("documents that break the event contract were left out; check PENSTOCK_FIELD_*")
+	}
+	return inference, nil
 }

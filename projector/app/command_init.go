@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
@@ -46,24 +45,11 @@ func (c *initCommand) run(ctx context.Context, e *environment) error {
 			}
 		}
 	}
-	s, err := open(e.config, e.logger)
+	inference, err := e.infer(ctx, c.Sample)
 	if err != nil {
 		return err
 	}
-	defer s.close(ctx, e.logger)
 	where := e.config.MongoDB.Events()
-	events, err := eventstore.NewReader(s.events, e.config.Fields, e.logger)
-	if err != nil {
-		return err
-	}
-	var inference project.Inference
-	broken, err := events.Sample(ctx, c.Sample, inference.Add)
-	if err != nil {
-		return fmt.Errorf("read a sample of %s: %w", where, err)
-	}
-	if broken > 0 {
-		e.logger.Warn().Int("events", broken).Msg("documents that break the event contract were left out; check PENSTOCK_FIELD_*")
-	}
 	starter, err := inference.Starter(filepath.Base(c.To))
 	if err != nil {
 		return fmt.Errorf("%s, collection %s: %w", where, where.Collection, err)
