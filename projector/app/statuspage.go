@@ -97,11 +97,11 @@ func (s *stateTables) pods(ctx context.Context, past *history) ([]statuspage.Row
 }
 
 // generations are the projections with their generations.
-func (s *stateTables) generations(_ context.Context, past *history) ([]statuspage.Row, error) {
+func (s *stateTables) generations(ctx context.Context, past *history) ([]statuspage.Row, error) {
 	through := make(map[string]string)
 	verified, err := s.recorder.Series("penstock_projector_verified_through_timestamp_seconds", []string{"projection"}, func(v float64) string {
 		return stamp(time.Unix(int64(v), 0))
-	}, false)(context.Background())
+	}, false)(ctx)
 	if err != nil {
 		return nil, err
 	}
