@@ -145,14 +145,11 @@ func transientServer(err mongo.ServerError) bool {
 		transientClient(err)
 }
 
-// codeAtlasError is what the proxy of MongoDB Atlas answers in its own name.
-const codeAtlasError = 8000
-
 // atlasFault reports whether the proxy of Atlas failed. It uses the same code if it
 // refuses credentials ("bad auth : authentication failed") or an operation ("user is not
 // allowed to do action [find] on [shop.events]", "CMD_NOT_ALLOWED: …").
 func atlasFault(err mongo.ServerError) bool {
-	if !err.HasErrorCode(codeAtlasError) {
+	if !err.HasErrorCode(CodeAtlasError) {
 		return false
 	}
 	text := strings.ToLower(err.Error())
@@ -181,9 +178,6 @@ func transientClient(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// codeAuthenticationFailed is the server's AuthenticationFailed.
-const codeAuthenticationFailed = 18
-
 // authenticationFailed tells whether a connection came to nothing because the
 // credentials are wrong.
-func authenticationFailed(err error) bool { return HasCode(err, codeAuthenticationFailed) }
+func authenticationFailed(err error) bool { return HasCode(err, CodeAuthenticationFailed) }

@@ -23,13 +23,6 @@ const (
 	shortOplog = 48 * time.Hour
 )
 
-// Codes of the server about rights.
-const (
-	codeUnauthorized         = 13
-	codeAuthenticationFailed = 18
-	codeAtlasError           = 8000
-)
-
 // Reach checks that a store answers and is a replica set or a mongos, and compares the
 // clocks. It reports whether other checks of the store make sense.
 func (r *Report) Reach(ctx context.Context, client *mongo.Client, what string, store mongox.Store) bool {
@@ -44,7 +37,7 @@ func (r *Report) Reach(ctx context.Context, client *mongo.Client, what string, s
 		return true
 	case errors.Is(err, mongox.ErrNoReplicaSet), errors.Is(err, mongox.ErrNotMongoDB):
 		r.Fail(what, at+": "+err.Error(), "use a replica set or a sharded cluster of MongoDB: see docs/mongodb.md")
-	case mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError) && !mongox.Transient(err):
+	case mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
 		r.Fail(what, at+" refuses the credentials: "+err.Error(), "check the user, the password and authSource in the connection string")
 	default:
 		r.Unreached(what, at+" does not answer: "+err.Error(), "check the host, the network and TLS; the service waits for it")
@@ -90,7 +83,7 @@ func (r *Report) Writable(ctx context.Context, db *mongo.Database, collection, w
 	switch {
 	case err == nil:
 		r.OK(what, "may insert, update and delete in database "+db.Name())
-	case mongox.HasCode(err, codeUnauthorized):
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		r.Fail(what, err.Error(), "grant the user readWrite on database "+db.Name())
 	default:
 		r.Unreached(what, err.Error(), "check the replica set's majority; the service waits for it")

@@ -68,7 +68,7 @@ func checkLayout(ctx context.Context, r *preflight.Report, s *stores, projection
 		r.OK(what, "can hold read models")
 	case errors.Is(err, readmodel.ErrLayout):
 		r.Fail(what, err.Error(), "use another collection for the projection")
-	case mongox.HasCode(err, codeUnauthorized):
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		r.Fail(what, err.Error(), "grant the user readWrite on database "+s.readModels.Name())
 	default:
 		r.Unreached(what, err.Error(), "repeat the check")
@@ -90,7 +90,7 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores, e *env
 	switch {
 	case errors.Is(err, eventstore.ErrIndex):
 		r.Fail(what, err.Error(), "create it: rebuilds and repairs read the event store by it")
-	case mongox.HasCode(err, codeUnauthorized):
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		r.Fail(what, err.Error(), "grant the user read on database "+s.events.Database().Name())
 		return
 	case err != nil:

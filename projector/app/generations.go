@@ -125,7 +125,7 @@ func (p *Projector) startHistory(ctx context.Context, h *history) error {
 			return context.Cause(ctx)
 		case errors.Is(err, generation.ErrRefused):
 			return errors.Join(err, h.registry.Leave(ctx))
-		case !mongox.Transient(err) && mongox.HasCode(err, codeUnauthorized):
+		case !mongox.Transient(err) && mongox.HasCode(err, mongox.CodeUnauthorized):
 			return fmt.Errorf("%s at %s: %w; the user needs the role readWrite on that database", what, p.config.MongoDB.State(), err)
 		}
 		p.startup.retry(what, err)

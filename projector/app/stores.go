@@ -29,13 +29,6 @@ const (
 	disconnectTimeout = 2 * time.Second
 )
 
-// Codes of MongoDB that no waiting cures.
-const (
-	codeUnauthorized         = 13
-	codeAuthenticationFailed = 18
-	codeAtlasError           = 8000
-)
-
 // stores are the MongoDB databases in use, over one client for each URI.
 type stores struct {
 	readModels *mongo.Database
@@ -161,9 +154,9 @@ func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, start *sta
 			return context.Cause(ctx)
 		case errors.Is(err, mongox.ErrNoReplicaSet), errors.Is(err, mongox.ErrNotMongoDB):
 			return fmt.Errorf("MongoDB at %s (%s): %w", client.store, client.what, err)
-		case mongox.HasCode(err, codeAuthenticationFailed, codeAtlasError) && !mongox.Transient(err):
+		case mongox.HasCode(err, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", client.store, client.what, err)
-		case mongox.HasCode(err, codeUnauthorized):
+		case mongox.HasCode(err, mongox.CodeUnauthorized):
 			return fmt.Errorf("MongoDB at %s (%s) does not give the user the rights that the projector needs: %w; give it the role readWrite on the databases of the read models and the state, and read on that of the event store", client.store, client.what, err)
 		}
 		start.retry(what, err)

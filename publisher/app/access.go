@@ -47,7 +47,7 @@ func (a *access) works() {
 
 // final reports whether err, which is fatal, ends the process now.
 func (a *access) final(err error) bool {
-	if !a.served.Load() || !mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError) {
+	if !a.served.Load() || !mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) {
 		return true
 	}
 	a.mu.Lock()

@@ -10,14 +10,16 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // refusals are what MongoDB and the proxy of Atlas answer without rights.
 func refusals() []mongo.CommandError {
 	return []mongo.CommandError{
-		{Code: codeUnauthorized, Name: "Unauthorized", Message: "not authorized on shop"},
-		{Code: codeAuthenticationFailed, Name: "AuthenticationFailed", Message: "Authentication failed."},
-		{Code: codeAtlasError, Name: "AtlasError", Message: "internal error"},
+		{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on shop"},
+		{Code: mongox.CodeAuthenticationFailed, Name: "AuthenticationFailed", Message: "Authentication failed."},
+		{Code: mongox.CodeAtlasError, Name: "AtlasError", Message: "internal error"},
 	}
 }
 

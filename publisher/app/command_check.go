@@ -74,7 +74,7 @@ func (k check) sample(ctx context.Context) {
 		k.OK(what, "a sample keeps the contract")
 	case errors.Is(err, readable.ErrUnreadable):
 		k.Fail(what, err.Error(), "set PENSTOCK_FIELD_* to the names that the documents have, or correct the writer")
-	case mongox.HasCode(err, codeUnauthorized):
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		k.Fail(what, err.Error(), "grant the user read on database "+k.stores.events.Database().Name())
 	default:
 		k.Unreached(what, err.Error(), "repeat the check")
@@ -94,7 +94,7 @@ func (k check) index(ctx context.Context, history *eventstore.Reader) {
 	switch {
 	case errors.Is(err, eventstore.ErrIndex):
 		k.Fail(what, err.Error(), create)
-	case mongox.HasCode(err, codeUnauthorized):
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		k.Fail(what, err.Error(), "grant the user read on database "+k.stores.events.Database().Name())
 	case err != nil:
 		k.Unreached(what, err.Error(), "repeat the check")
@@ -121,7 +121,7 @@ func (k check) stream(ctx context.Context, history *eventstore.Reader) {
 	switch {
 	case err == nil:
 		k.OK(what, "may be opened")
-	case mongox.HasCode(err, codeUnauthorized):
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		k.Fail(what, err.Error(), "grant the user find and changeStream on the collection (the role read)")
 	default:
 		k.Unreached(what, err.Error(), "repeat the check")

@@ -55,7 +55,7 @@ func (w *worker) awaitPipeline(ctx context.Context, c config.Config, client *mon
 			return nil
 		case err == nil || fatal(err):
 			return err
-		case mongox.HasCode(err, codeUnauthorized):
+		case mongox.HasCode(err, mongox.CodeUnauthorized):
 			return fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", errSetup, err)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -90,7 +90,7 @@ func (w *worker) identify(ctx context.Context) (mongox.CollectionID, error) {
 	defer cancel()
 	id, err := w.collection(ctx)
 	switch {
-	case mongox.HasCode(err, codeUnauthorized):
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		return id, fmt.Errorf("%w: %w; grant the user listCollections on the database of the event store (the role read has it)", errSetup, err)
 	case err != nil:
 		return id, mongox.Explain(ctx, err)

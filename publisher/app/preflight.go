@@ -32,13 +32,6 @@ const (
 // remedy.
 var errSetup = errors.New("not set up")
 
-// Codes of MongoDB that no waiting cures.
-const (
-	codeUnauthorized         = 13
-	codeAuthenticationFailed = 18
-	codeAtlasError           = 8000
-)
-
 // awaitMongoDB waits until a store can be reached, and fails where it is no replica
 // set or refuses the credentials.
 func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store, what string, logger zerolog.Logger) error {
@@ -51,7 +44,7 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 			return context.Cause(ctx)
 		case errors.Is(err, errSetup):
 			return fmt.Errorf("MongoDB at %s (%s): %w", store, what, err)
-		case mongox.HasCode(err, codeUnauthorized, codeAuthenticationFailed, codeAtlasError) && !mongox.Transient(err):
+		case mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
 			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", store, what, err)
 		}
 		logger.Warn().Err(err).Stringer("store", store).Msg("MongoDB cannot be reached; retrying")
@@ -82,7 +75,7 @@ func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.S
 	switch {
 	case errors.Is(err, eventstore.ErrIndex):
 		return fmt.Errorf("event store %s: %w", store, err)
-	case mongox.HasCode(err, codeUnauthorized):
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		return fmt.Errorf("event store %s: %w; grant the user listIndexes, find and changeStream on it (the role read on its database)", store, err)
 	case err != nil:
 		logger.Warn().Err(err).Stringer("store", store).Msg("the event store's indexes were not checked")

@@ -145,7 +145,7 @@ func (w *worker) claim(ctx context.Context, identity string) (*checkpoint.Claim,
 	defer cancel()
 	claim, err := w.checkpoints.Claim(ctx, identity, here, w.adopt)
 	switch {
-	case mongox.HasCode(err, codeUnauthorized):
+	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		return nil, checkpoint.Position{}, fmt.Errorf("%w: %w; grant the user readWrite on the database of the state (PENSTOCK_STATE_DATABASE)", errSetup, err)
 	case err != nil:
 		return nil, checkpoint.Position{}, explainPipeline(mongox.Explain(ctx, err))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
@@ -437,7 +438,7 @@ func TestAClaimThatFailsEndsTheTerm(t *testing.T) {
 		}
 		term.abort()
 
-		s.checkpoint.fault = func() error { return mongo.CommandError{Code: codeUnauthorized} }
+		s.checkpoint.fault = func() error { return mongo.CommandError{Code: mongox.CodeUnauthorized} }
 		term = s.lead(t)
 		if err := <-term.result; !fatal(err) || !strings.Contains(err.Error(), "grant the user readWrite") {
 			t.Errorf("ended with %v", err)
