@@ -8,9 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// codeDuplicateKey is the server's DuplicateKey.
-const codeDuplicateKey = 11000
-
 // DuplicateKeyOnID tells whether err is a duplicate key in the index of _id, and
 // nothing else: the document is there already. A duplicate in another unique index
 // is a conflict between two documents. It takes the error of a whole operation or
@@ -35,7 +32,7 @@ func DuplicateKeyOnID(err error) bool {
 }
 
 func duplicateOnID(err mongo.WriteError) bool {
-	if err.Code != codeDuplicateKey {
+	if err.Code != CodeDuplicateKey {
 		return false
 	}
 	// keyPattern is in the reply since MongoDB 4.2; the message serves what lacks it.

@@ -38,7 +38,7 @@ func (r *Report) Reach(ctx context.Context, client *mongo.Client, what string, s
 	case errors.Is(err, mongox.ErrNoReplicaSet), errors.Is(err, mongox.ErrNotMongoDB):
 		r.Fail(what, at+": "+err.Error(), "use a replica set or a sharded cluster of MongoDB: see docs/mongodb.md")
 	case mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
-		r.Fail(what, at+" refuses the credentials: "+err.Error(), "check the user, the password and authSource in the connection string")
+		r.Fail(what, at+" refuses the credentials: "+err.Error(), mongox.RemedyCredentials)
 	default:
 		r.Unreached(what, at+" does not answer: "+err.Error(), "check the host, the network and TLS; the service waits for it")
 	}

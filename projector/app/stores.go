@@ -155,7 +155,7 @@ func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, start *sta
 		case errors.Is(err, mongox.ErrNoReplicaSet), errors.Is(err, mongox.ErrNotMongoDB):
 			return fmt.Errorf("MongoDB at %s (%s): %w", client.store, client.what, err)
 		case mongox.HasCode(err, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
-			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", client.store, client.what, err)
+			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; %s", client.store, client.what, err, mongox.RemedyCredentials)
 		case mongox.HasCode(err, mongox.CodeUnauthorized):
 			return fmt.Errorf("MongoDB at %s (%s) does not give the user the rights that the projector needs: %w; give it the role readWrite on the databases of the read models and the state, and read on that of the event store", client.store, client.what, err)
 		}

@@ -45,7 +45,7 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 		case errors.Is(err, errSetup):
 			return fmt.Errorf("MongoDB at %s (%s): %w", store, what, err)
 		case mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) && !mongox.Transient(err):
-			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; check the user, the password and authSource in the connection string", store, what, err)
+			return fmt.Errorf("MongoDB at %s (%s) refuses the credentials: %w; %s", store, what, err, mongox.RemedyCredentials)
 		}
 		logger.Warn().Err(err).Stringer("store", store).Msg("MongoDB cannot be reached; retrying")
 		if err := backoff.Wait(ctx, attemptPause); err != nil {

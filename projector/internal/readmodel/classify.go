@@ -14,15 +14,12 @@ import (
 // https://www.mongodb.com/docs/manual/reference/limits/#bson-documents
 const maxDocument = 16 << 20
 
-// codeDuplicateKey is the server's DuplicateKey.
-const codeDuplicateKey = 11000
-
 // judge says what a server's error means for the operation that it is about.
 func judge(e mongo.WriteError) model.Written {
 	switch {
 	case mongox.DuplicateKeyOnID(e):
 		return model.Written{Status: model.Stale}
-	case e.Code == codeDuplicateKey:
+	case e.Code == mongox.CodeDuplicateKey:
 		return model.Written{Status: model.Conflict, Err: fmt.Errorf("another document holds a unique value: %w", e)}
 	case rejections[e.Code] != "" && !mongox.Transient(e):
 		return model.Written{Status: model.Rejected, Err: fmt.Errorf("refused by MongoDB (%s): %w", rejections[e.Code], e)}

@@ -63,14 +63,10 @@ func (w *Writer) fencedInsert(ctx context.Context, collection string, operations
 	return results
 }
 
-// codeWriteConflict is the server's for two transactions that write to one
-// document.
-const codeWriteConflict = 112
-
 // aborted says that a transaction has not happened because of what one of its
 // operations met, rather than of trouble on the way.
 func aborted(err error) bool {
-	return errors.Is(err, errOvertaken) || mongox.HasCode(err, codeWriteConflict) || mongox.WriteErrors(err) != nil
+	return errors.Is(err, errOvertaken) || mongox.HasCode(err, mongox.CodeWriteConflict) || mongox.WriteErrors(err) != nil
 }
 
 // fencedGroup creates all documents in one transaction, or none.
@@ -117,7 +113,7 @@ func (w *Writer) fencedGroup(ctx context.Context, collection string, operations 
 
 // verdictOnCreation says what the failure of a lone creation means for it.
 func verdictOnCreation(err error) model.Written {
-	if errors.Is(err, errOvertaken) || mongox.HasCode(err, codeWriteConflict) && !errors.Is(err, errUncertain) {
+	if errors.Is(err, errOvertaken) || mongox.HasCode(err, mongox.CodeWriteConflict) && !errors.Is(err, errUncertain) {
 		return model.Written{Status: model.Stale}
 	}
 	for _, e := range mongox.WriteErrors(err) {

@@ -184,9 +184,8 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 // have no TTL: a watermark that expired would let a late event start its aggregate
 // again from nothing.
 func Prepare(ctx context.Context, db *mongo.Database, collections []string) error {
-	const namespaceExists = 48
 	for _, collection := range append([]string{watermarksCollection}, collections...) {
-		if err := db.CreateCollection(ctx, collection); err != nil && !mongox.HasCode(err, namespaceExists) {
+		if err := db.CreateCollection(ctx, collection); err != nil && !mongox.HasCode(err, mongox.CodeNamespaceExists) {
 			return fmt.Errorf("create collection %s: %w", collection, err)
 		}
 	}

@@ -58,9 +58,6 @@ func checkKinds(ctx context.Context, db *mongo.Database, collections []string) (
 	return problems, nil
 }
 
-// codeUnauthorized is the server's Unauthorized.
-const codeUnauthorized = 13
-
 // checkShardKeys finds the collections of a sharded cluster whose shard key is not _id.
 // Ordinary users may not read the cluster's configuration: then the plan of a query by
 // _id shows whether one shard or all of them are asked.
@@ -79,7 +76,7 @@ func checkShardKeys(ctx context.Context, db *mongo.Database, collections []strin
 			FindOne(ctx, bson.D{{Key: "_id", Value: db.Name() + "." + collection}}).Decode(&entry)
 		switch {
 		case errors.Is(err, mongo.ErrNoDocuments):
-		case mongox.HasCode(err, codeUnauthorized):
+		case mongox.HasCode(err, mongox.CodeUnauthorized):
 			everywhere, err := asksAllShards(ctx, db, collection)
 			if err != nil {
 				return nil, err

@@ -47,7 +47,7 @@ func (w *Writer) moveWatermarks(ctx context.Context, operations []*model.Write) 
 		results[apartAt[i]] = result
 	}
 	for i, result := range results {
-		if result.Status == model.Unknown && mongox.HasCode(result.Err, codeWriteConflict) {
+		if result.Status == model.Unknown && mongox.HasCode(result.Err, mongox.CodeWriteConflict) {
 			w.locked.add(sideKeyOf(&operations[i].Unit), time.Now())
 		}
 	}

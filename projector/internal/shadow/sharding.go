@@ -16,12 +16,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// Codes of a sharded cluster.
-const (
-	codeUnauthorized = 13
-	// codeCommandFailed is the answer to a rename over a collection with zones.
-	codeCommandFailed = 125
-)
+// codeCommandFailed is the answer to a rename over a collection with zones.
+const codeCommandFailed = 125
 
 // sharding is what config.collections says of a collection.
 type sharding struct {
@@ -96,7 +92,7 @@ func (s *Store) sharding(ctx context.Context, collection string) (*sharding, err
 	case err == nil:
 		return &entry, nil
 	}
-	if mongox.HasCode(err, codeUnauthorized) {
+	if mongox.HasCode(err, mongox.CodeUnauthorized) {
 		// The role readWrite is enough to find out that there is no key to copy.
 		stats, failed := s.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: collection}}).Raw()
 		if sharded, known := stats.Lookup("sharded").BooleanOK(); failed == nil && known && !sharded {
@@ -168,7 +164,7 @@ func (s *Store) renameOverZones(ctx context.Context, from, to string, refused er
 		return err
 	}
 	err = s.rename(ctx, from, to, true)
-	if mongox.HasCode(err, codeNamespaceNotFound) {
+	if mongox.HasCode(err, mongox.CodeNamespaceNotFound) {
 		// Another coordinator has renamed it meanwhile, so these zones were the new
 		// collection's.
 		return s.setZones(ctx, to, zones)

@@ -16,12 +16,6 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// Codes of the server.
-const (
-	codeNamespaceNotFound = 26
-	codeNamespaceExists   = 48
-)
-
 // Store makes and renames the collections in which generations are built. It needs no
 // more than the role readWrite, except for sharded ones.
 type Store struct {
@@ -52,7 +46,7 @@ func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, 
 			create = append(create, bson.E{Key: element.Key(), Value: element.Value()})
 		}
 	}
-	if err := s.db.RunCommand(ctx, create).Err(); err != nil && !mongox.HasCode(err, codeNamespaceExists) {
+	if err := s.db.RunCommand(ctx, create).Err(); err != nil && !mongox.HasCode(err, mongox.CodeNamespaceExists) {
 		return bson.Binary{}, fmt.Errorf("create collection %s: %w", shadow, err)
 	}
 	if model != nil {
@@ -162,7 +156,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, drop bool) error {
 	if drop && mongox.HasCode(err, codeCommandFailed) {
 		err = s.renameOverZones(ctx, from, to, err)
 	}
-	if err != nil && !mongox.HasCode(err, codeNamespaceNotFound) && (drop || !mongox.HasCode(err, codeNamespaceExists)) {
+	if err != nil && !mongox.HasCode(err, mongox.CodeNamespaceNotFound) && (drop || !mongox.HasCode(err, mongox.CodeNamespaceExists)) {
 		return fmt.Errorf("rename collection %s to %s: %w", from, to, err)
 	}
 	return nil
@@ -176,7 +170,7 @@ func (s *Store) rename(ctx context.Context, from, to string, drop bool) error {
 
 // Drop drops a collection, if it exists.
 func (s *Store) Drop(ctx context.Context, name string) error {
-	if err := s.db.Collection(name).Drop(ctx); err != nil && !mongox.HasCode(err, codeNamespaceNotFound) {
+	if err := s.db.Collection(name).Drop(ctx); err != nil && !mongox.HasCode(err, mongox.CodeNamespaceNotFound) {
 		return fmt.Errorf("drop collection %s: %w", name, err)
 	}
 	return nil

@@ -239,14 +239,14 @@ func refusal(err error) error {
 		return nil
 	}
 	switch command.Code {
-	case 13: // Unauthorized
+	case mongox.CodeUnauthorized:
 		return fmt.Errorf("%w: %w; grant the user find and listIndexes on the events collection (the role read on its database)", ErrRefused, err)
-	case 18, 8000: // AuthenticationFailed, AtlasError
-		return fmt.Errorf("%w: %w; check the user, the password and authSource in the connection string", ErrRefused, err)
-	case 9, 59, 115, 238, 40415: // FailedToParse, CommandNotFound, CommandNotSupported, NotImplemented, unknown field
+	case mongox.CodeAuthenticationFailed, mongox.CodeAtlasError:
+		return fmt.Errorf("%w: %w; %s", ErrRefused, err, mongox.RemedyCredentials)
+	case mongox.CodeFailedToParse, mongox.CodeCommandNotFound, mongox.CodeCommandNotSupported, mongox.CodeNotImplemented, mongox.CodeUnknownField:
 		return fmt.Errorf("%w: %w; a scan needs find with min and hint, as MongoDB 4.4 and later have it", ErrRefused, err)
-	case 148: // ReadConcernMajorityNotEnabled
-		return fmt.Errorf("%w: %w; start mongod with majority read concern enabled", ErrRefused, err)
+	case mongox.CodeMajorityNotEnabled:
+		return fmt.Errorf("%w: %w; %s", ErrRefused, err, mongox.RemedyMajority)
 	}
 	return nil
 }

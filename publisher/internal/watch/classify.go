@@ -100,12 +100,10 @@ func refused(remedy string) verdict {
 }
 
 const (
-	remedyCredentials = "check the user, the password and authSource in the connection string"
-	remedyMajority    = "start mongod with majority read concern enabled"
-	remedyRights      = "grant the user find and changeStream on the events collection (the role read on its database)"
-	remedyReplicaSet  = "run MongoDB as a replica set (rs.initiate() makes one of a single node); a standalone server has no change streams"
-	remedyVersion     = "use MongoDB 6.0 or later; a server that only speaks its protocol may lack change streams"
-	remedyNamespace   = "check PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION: they must name a collection, and a view is none"
+	remedyRights     = "grant the user find and changeStream on the events collection (the role read on its database)"
+	remedyReplicaSet = "run MongoDB as a replica set (rs.initiate() makes one of a single node); a standalone server has no change streams"
+	remedyVersion    = "use MongoDB 6.0 or later; a server that only speaks its protocol may lack change streams"
+	remedyNamespace  = "check PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION: they must name a collection, and a view is none"
 )
 
 // verdicts are the codes that are known. What is not here is tried again: that
@@ -124,30 +122,24 @@ var verdicts = map[int32]verdict{
 
 	10334: tooLarge, // BSONObjectTooLarge
 
-	13: refused(remedyRights),      // Unauthorized
-	18: refused(remedyCredentials), // AuthenticationFailed
-	// AtlasError: of a new stream it is a refusal by the proxy of Atlas; a stream that
+	mongox.CodeUnauthorized:         refused(remedyRights),
+	mongox.CodeAuthenticationFailed: refused(mongox.RemedyCredentials),
+	// Of a new stream it is a refusal by the proxy of Atlas; a stream that
 	// was open may have met a fault of the proxy.
-	8000:  {opening: Refused, following: Reopen, remedy: remedyCredentials},
-	20:    refused(remedyReplicaSet), // IllegalOperation
-	40573: refused(remedyReplicaSet), // $changeStream on a standalone server
-	9:     refused(remedyVersion),    // FailedToParse
-	59:    refused(remedyVersion),    // CommandNotFound
-	72:    refused(remedyVersion),    // InvalidOptions
-	115:   refused(remedyVersion),    // CommandNotSupported
-	238:   refused(remedyVersion),    // NotImplemented
-	40324: refused(remedyVersion),    // unrecognized pipeline stage
-	40415: refused(remedyVersion),    // unknown field
-	73:    refused(remedyNamespace),  // InvalidNamespace
-	166:   refused(remedyNamespace),  // CommandNotSupportedOnView
-	148:   refused(remedyMajority),   // ReadConcernMajorityNotEnabled
+	mongox.CodeAtlasError:          {opening: Refused, following: Reopen, remedy: mongox.RemedyCredentials},
+	20:                             refused(remedyReplicaSet), // IllegalOperation
+	40573:                          refused(remedyReplicaSet), // $changeStream on a standalone server
+	mongox.CodeFailedToParse:       refused(remedyVersion),
+	mongox.CodeCommandNotFound:     refused(remedyVersion),
+	72:                             refused(remedyVersion), // InvalidOptions
+	mongox.CodeCommandNotSupported: refused(remedyVersion),
+	mongox.CodeNotImplemented:      refused(remedyVersion),
+	40324:                          refused(remedyVersion), // unrecognized pipeline stage
+	mongox.CodeUnknownField:        refused(remedyVersion),
+	73:                             refused(remedyNamespace), // InvalidNamespace
+	166:                            refused(remedyNamespace), // CommandNotSupportedOnView
+	mongox.CodeMajorityNotEnabled:  refused(mongox.RemedyMajority),
 }
-
-// codeAtlasError is what the proxy of MongoDB Atlas answers in its own name.
-const codeAtlasError = 8000
-
-// codeFailedToParse also answers a token whose text is no hexadecimal.
-const codeFailedToParse = 9
 
 // labelNonResumable is on errors of a stream that is gone for good, codes that
 // are not known here included.
@@ -160,10 +152,10 @@ func Classify(err error, phase Phase) (class Class, remedy string) {
 	if !errors.As(err, &command) || errors.Is(err, mongox.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
 		return Reopen, ""
 	}
-	if command.Code == codeFailedToParse && strings.Contains(command.Message, "resume token") {
+	if command.Code == mongox.CodeFailedToParse && strings.Contains(command.Message, "resume token") {
 		return badToken.in(phase), ""
 	}
-	if command.Code == codeAtlasError && mongox.Transient(err) {
+	if command.Code == mongox.CodeAtlasError && mongox.Transient(err) {
 		return Reopen, ""
 	}
 	if v, known := verdicts[command.Code]; known {
