@@ -3,6 +3,7 @@ package backoff_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,4 +52,20 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 			t.Errorf("waited %v: %v", time.Since(begun), err)
 		}
 	})
+}
+
+func TestWaitAfterAnyNumberOfFailuresStaysInItsBounds(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for failures, most := range map[int]time.Duration{0: 100 * ms, 1: 100 * ms, 2: 200 * ms, 4: 800 * ms, 5: time.Second, math.MaxInt: time.Second} {
+		if wait := backoff.After(100*ms, time.Second, failures); wait < most/2 || wait > most {
+			t.Errorf("wait after %d failures is %v, want %v to %v", failures, wait, most/2, most)
+		}
+	}
+	if wait := backoff.After(time.Second, math.MaxInt64, math.MaxInt); wait < math.MaxInt64/2 {
+		t.Errorf("wait is %v: it overflowed", wait)
+	}
+	if wait := backoff.After(time.Minute, time.Second, 3); wait > time.Second {
+		t.Errorf("wait is %v, above its bound", wait)
+	}
 }

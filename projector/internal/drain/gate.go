@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
 // gate decides how many slots may wait for a session at the broker at once. Where
@@ -130,7 +132,7 @@ func (g *gate) failed(t ticket, atLeast time.Duration) {
 		return
 	}
 	g.failures++
-	g.notBefore = now.Add(max(backoff(firstAcceptPause, maxAcceptPause, g.failures), atLeast))
+	g.notBefore = now.Add(max(backoff.After(firstAcceptPause, maxAcceptPause, g.failures), atLeast))
 	g.wake()
 }
 

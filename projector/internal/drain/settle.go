@@ -11,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/rs/zerolog"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
@@ -135,9 +136,9 @@ func (s *settler) run(ctx context.Context, operation string, m *azservicebus.Rec
 			s.lost(fmt.Errorf("%w: settle a message: %w", ErrLockLost, err))
 			return
 		case sbus.ClassBusy:
-			pause = busyWait + backoff(100*time.Millisecond, time.Second, attempt)
+			pause = busyWait + backoff.After(100*time.Millisecond, time.Second, attempt)
 		case sbus.ClassTransient:
-			pause = backoff(100*time.Millisecond, time.Second, attempt)
+			pause = backoff.After(100*time.Millisecond, time.Second, attempt)
 		default:
 		}
 		if pause == 0 || attempt == settleAttempts {

@@ -1,9 +1,10 @@
 package drain
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
 // settlement is how a delivery's message is settled.
@@ -91,7 +92,7 @@ func (s *lanes) failed(l *lane, c *call, now time.Time) {
 	l.overflows = lasted > 0
 	s.mark(l, true)
 	s.trim(l)
-	s.wait(l, now.Add(backoff(firstRetryPause, maxLanePause, l.attempts)))
+	s.wait(l, now.Add(backoff.After(firstRetryPause, maxLanePause, l.attempts)))
 }
 
 // gap lets a lane wait for what the first of its events that is not finished lacks.
@@ -105,7 +106,7 @@ func (s *lanes) gap(l *lane, c *call, open int, now time.Time) {
 	due := l.gapSince.Add(s.hold)
 	if c.kind == repairing || c.kind == givingUp || !due.After(now) {
 		l.attempts++
-		due = now.Add(backoff(firstRepairPause, maxLanePause, l.attempts))
+		due = now.Add(backoff.After(firstRepairPause, maxLanePause, l.attempts))
 		if end := l.gapSince.Add(s.patience); end.After(now) && end.Before(due) {
 			due = end
 		}
@@ -119,12 +120,4 @@ func (s *lanes) gap(l *lane, c *call, open int, now time.Time) {
 		// It came during the call, and may be what the lane waits for.
 		s.wake(l)
 	}
-}
-
-// backoff doubles from first to most with the attempts, from 1 on, less up to a
-// quarter so that many do not come back at once.
-func backoff(first, most time.Duration, attempts int) time.Duration {
-	d := first << min(attempts-1, 16)
-	d = min(d, most)
-	return d - time.Duration(rand.Int64N(int64(d)/4+1))
 }

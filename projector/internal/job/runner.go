@@ -12,6 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
 // Jobs is what a runner needs of a [Store].
@@ -243,18 +245,11 @@ func (r *Runner) work(ctx context.Context, c Claim) {
 	case isPermanent(err):
 		err = jobs.Fail(settling, c, err)
 	default:
-		delay := retryAfter(max(c.Range.Attempts, c.Job.Attempts))
+		delay := backoff.After(firstRetry, lastRetry, max(c.Range.Attempts, c.Job.Attempts)+1)
 		log.Warn().Err(err).Dur("retryAfter", delay).Msg("work on a range failed; retrying")
 		err = jobs.Return(settling, c, delay, err)
 	}
 	if err != nil && !stops(err) {
 		log.Warn().Err(err).Msg("range not settled; its lease will expire")
 	}
-}
-
-// retryAfter is the wait after so many errors in a row.
-func retryAfter(attempts int) time.Duration {
-	const doublings = 10
-	wait := min(firstRetry<<min(attempts, doublings), lastRetry)
-	return wait - rand.N(wait/4+1)
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
@@ -176,12 +176,11 @@ func (s *Store) change(ctx context.Context, c Claimed, update bson.D) (head int6
 	return m.Head, nil
 }
 
-// retryAfter is the wait after so many attempts. A quarter of it is random, so that
-// aggregates which were parked at the same moment are not all due at the same moment.
+// retryAfter is the wait after so many attempts, 0 for an aggregate that was just parked.
+// Half of it is random, so that aggregates which were parked at the same moment are not
+// all due at the same moment.
 func (s *Store) retryAfter(attempts int) time.Duration {
-	const doublings = 16
-	wait := min(s.options.FirstRetry<<min(attempts, doublings), s.options.MaxRetry)
-	return wait - rand.N(wait/4+1)
+	return backoff.After(s.options.FirstRetry, s.options.MaxRetry, attempts+1)
 }
 
 // Indexes is what [Prepare] needs of a [*mongo.Collection].
