@@ -305,7 +305,7 @@ func TestUnreachableCollectorIsLoggedOnce(t *testing.T) {
 			}
 			begun := time.Now()
 			_ = tracer.Close(t.Context())
-			if took := time.Since(begun); took > tracing.CloseTimeout+10*time.Second {
+			if took := time.Since(begun); took > tracing.CloseTimeout+time.Minute {
 				t.Errorf("closing took %v", took)
 			}
 			if n := log.count("\n"); n > 1 || n == 1 && log.count("dropping spans") != 1 {

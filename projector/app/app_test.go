@@ -100,7 +100,7 @@ func TestProjectionsInGo(t *testing.T) {
 
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -122,7 +122,10 @@ func get(t *testing.T, url string) (int, string) {
 // Without its stores a projector is alive, not ready, and stops at once.
 func TestWithoutStores(t *testing.T) {
 	t.Parallel()
-	o, problems, err := parse(environment(t, declared))
+	env := environment(t, declared)
+	// Far more than a busy machine needs for a stop that waits for nothing.
+	env["PENSTOCK_DRAIN_TIMEOUT"] = "1h"
+	o, problems, err := parse(env)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, problems)
 	}
@@ -155,7 +158,7 @@ func TestWithoutStores(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("stopping took %s", took)
 	}
 }

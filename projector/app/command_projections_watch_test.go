@@ -64,7 +64,7 @@ func TestWatchFollowsARebuildToItsEnd(t *testing.T) {
 	c.await("generation 2 built", func(e *generation.Entry) bool { return e.Building != nil })
 	var bars printed
 	cancelled := c.watch(&bars)
-	bar := regexp.MustCompile(`visits \[#*-+\] +\d+%  \d+ events, \d+/s, \d+s left`)
+	bar := regexp.MustCompile(`visits \[#*-+\] +\d+%  \d+ events, \d+/s, (\d+m)?\d+s left`)
 	c.await("a bar with the time left", func(*generation.Entry) bool { return bar.MatchString(bars.String()) })
 	by := generation.Author{At: time.Now()}
 	if err := c.change(func(e *generation.Entry) (*generation.Entry, error) { return generation.GiveUp(e, by) }); err != nil {
