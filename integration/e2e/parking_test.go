@@ -72,7 +72,7 @@ func TestMissingEventParksAndResumes(t *testing.T) {
 			break
 		}
 	}
-	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_GAP_PATIENCE=1s")
+	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s")
 	publisher := s.startPublisher(0)
 	s.startProjector(0)
 	s.startProjector(1)

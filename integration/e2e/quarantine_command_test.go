@@ -21,7 +21,7 @@ type quarantined struct {
 // models converge after it, and that a record can be discarded.
 func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
 	inParallel(t)
-	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_PATIENCE=1s")
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s")
 	s.SetEnv("PENSTOCK_UNREADABLE_LIMIT=1")
 	s.start(1, 1)
 	broken := func(aggregate string) bson.D {

@@ -101,7 +101,7 @@ func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
 		set = append(set, bson.E{Key: "why", Value: clip(e.Why)})
 	}
 	// An upsert: an insert cannot take the server's time.
-	request, cancel := mongox.Patient(ctx, requestTimeout)
+	request, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	_, err = s.collection.UpdateOne(request, bson.D{{Key: "_id", Value: id}}, bson.D{
 		{Key: "$set", Value: set},
@@ -115,7 +115,7 @@ func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
 
 // trim deletes the entries beyond those that are kept.
 func (s *Store) trim(ctx context.Context) error {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	cursor, err := s.collection.Find(ctx, bson.D{}, options.Find().
 		SetSort(bson.D{{Key: "_id", Value: -1}}).SetSkip(s.keep).SetLimit(1).SetProjection(bson.D{{Key: "_id", Value: 1}}))
@@ -143,7 +143,7 @@ func (s *Store) End(ctx context.Context, id string, counts map[string]int64, fai
 	if len(counts) > 0 {
 		set = append(set, bson.E{Key: "counts", Value: counts})
 	}
-	request, cancel := mongox.Patient(context.WithoutCancel(ctx), requestTimeout)
+	request, cancel := mongox.Timeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	_, err := s.collection.UpdateOne(request, bson.D{{Key: "_id", Value: id}}, bson.D{
 		{Key: "$set", Value: set},
@@ -169,7 +169,7 @@ func (s *Store) Do(ctx context.Context, e Entry, change func(ctx context.Context
 // List gives the last entries, the newest first, of commands that begin with command;
 // all if it is empty. limit is at most [Keep].
 func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, error) {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	filter := bson.D{}
 	if command != "" {

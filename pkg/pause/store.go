@@ -63,7 +63,7 @@ func (s *Store) id() bson.E {
 
 // Get reads the pause; nil without an error means that the service is not paused.
 func (s *Store) Get(ctx context.Context) (*Pause, error) {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	var found Pause
 	err := s.collection.FindOne(ctx, bson.D{s.id()}).Decode(&found)
@@ -79,7 +79,7 @@ func (s *Store) Get(ctx context.Context) (*Pause, error) {
 // Begin pauses the service. A service that is paused keeps its pause, with the who and the
 // why of the first; the result then is false.
 func (s *Store) Begin(ctx context.Context, who, why string) (begun bool, err error) {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	// An upsert that matches changes nothing. The time of the server needs a pipeline, and
 	// a text in a pipeline could be an expression.
@@ -99,7 +99,7 @@ func (s *Store) Begin(ctx context.Context, who, why string) (begun bool, err err
 
 // End resumes the service; ended is false if it was not paused.
 func (s *Store) End(ctx context.Context) (ended bool, err error) {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	result, err := s.collection.DeleteOne(ctx, bson.D{s.id()})
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Store) End(ctx context.Context) (ended bool, err error) {
 
 // AddStopped adds a process whose work has ended to a pause, if it is still the one that began at that time.
 func (s *Store) AddStopped(ctx context.Context, process string, at time.Time) error {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	_, err := s.collection.UpdateOne(ctx, bson.D{s.id(), {Key: "at", Value: at}},
 		bson.D{{Key: "$addToSet", Value: bson.D{{Key: "stopped", Value: process}}}})

@@ -26,7 +26,7 @@ const (
 // Reach checks that a store answers and is a replica set or a mongos, and compares the
 // clocks. It reports whether other checks of the store make sense.
 func (r *Report) Reach(ctx context.Context, client *mongo.Client, what string, store mongox.Store) bool {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	err := mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
 	at := fmt.Sprintf("MongoDB at %s", store)
@@ -68,7 +68,7 @@ func (r *Report) clock(ctx context.Context, client *mongo.Client, what string) {
 // Writable checks the rights to insert, update and delete in a database, by requests about
 // a collection that change nothing.
 func (r *Report) Writable(ctx context.Context, db *mongo.Database, collection, what string) {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	c := mongox.Durable(db, collection)
 	nothing := bson.D{{Key: "_id", Value: "penstock preflight"}}
@@ -109,7 +109,7 @@ func mayInsert(ctx context.Context, c *mongo.Collection) error {
 // position is not compared.
 func (r *Report) Oplog(ctx context.Context, client *mongo.Client, position, now time.Time) {
 	const what = "oplog"
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	oldest, err := mongox.OplogStart(ctx, client)
 	err = mongox.Explain(ctx, err)

@@ -259,12 +259,12 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 		SessionHold:   c.Sessions.Hold,
 		SessionTenure: c.Sessions.Tenure,
 		Hold:          c.Sessions.GapHold,
-		GapPatience:   c.Sessions.GapPatience,
+		GapTimeout:    c.Sessions.GapTimeout,
 		ParkAfter:     c.Sessions.ParkAfter,
 		DrainTimeout:  c.Process.DrainTimeout,
 		Registerer:    p.registry,
 		Logger:        p.logger,
-		Pulse: func(slot int) drain.Pulse {
+		Heartbeat: func(slot int) drain.Heartbeat {
 			return h.Loop(fmt.Sprintf("slot-%d", slot), drain.MaxSilence)
 		},
 		Connected: connected,

@@ -66,21 +66,21 @@ func (a *applied) Projections() []string {
 // lookTimeout bounds one look.
 const lookTimeout = 10 * time.Second
 
-func (a *applied) Look(ctx context.Context, keys []query.Key) ([]query.Standing, error) {
-	ctx, cancel := mongox.Patient(ctx, lookTimeout)
+func (a *applied) Look(ctx context.Context, keys []query.Key) ([]query.Status, error) {
+	ctx, cancel := mongox.Timeout(ctx, lookTimeout)
 	defer cancel()
 	live := make(map[string]liveProjection)
 	for _, p := range a.live() {
 		live[p.name] = p
 	}
-	standings := make([]query.Standing, len(keys))
+	statuses := make([]query.Status, len(keys))
 	var units []model.Unit
 	var places []int
 	for i, key := range keys {
 		p, ok := live[key.Projection]
 		if !ok || p.building {
 			// A projection that has just been dropped will not have the event either.
-			standings[i].Building = true
+			statuses[i].Building = true
 			continue
 		}
 		unit := p.unit
@@ -88,11 +88,11 @@ func (a *applied) Look(ctx context.Context, keys []query.Key) ([]query.Standing,
 		units, places = append(units, unit), append(places, i)
 	}
 	if len(units) == 0 {
-		return standings, nil
+		return statuses, nil
 	}
 	// The parked list first: a watermark that is read later may be higher, which makes a
 	// marker count less, never more.
-	parked, err := a.parked.Standings(ctx, units)
+	parked, err := a.parked.Statuses(ctx, units)
 	if err != nil {
 		return nil, mongox.Explain(ctx, err)
 	}
@@ -101,12 +101,12 @@ func (a *applied) Look(ctx context.Context, keys []query.Key) ([]query.Standing,
 		return nil, mongox.Explain(ctx, err)
 	}
 	for j, i := range places {
-		standings[i].Watermark = watermarks[j]
-		if p := parked[j]; p != (park.Standing{}) {
-			standings[i].Parked = &query.Parked{EventID: p.EventID, Reason: p.Reason, Resumes: p.Resumes}
+		statuses[i].Watermark = watermarks[j]
+		if p := parked[j]; p != (park.Status{}) {
+			statuses[i].Parked = &query.Parked{EventID: p.EventID, Reason: p.Reason, Resumes: p.Resumes}
 		}
 	}
-	return standings, nil
+	return statuses, nil
 }
 
 func (a *applied) Head(ctx context.Context, aggregateID string) (int64, error) {

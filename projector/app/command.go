@@ -73,7 +73,7 @@ func (e *environment) connect(ctx context.Context) (*stores, error) {
 		return nil, err
 	}
 	for _, client := range s.needed {
-		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
+		attempt, cancel := mongox.Timeout(ctx, attemptTimeout)
 		err := mongox.Explain(attempt, mongox.CheckReplicaSet(attempt, client.Client))
 		cancel()
 		if err != nil {

@@ -60,7 +60,7 @@ func (c *checkCommand) connect(ctx context.Context, e *environment) error {
 // checkLayout checks that the collections can hold read models.
 func checkLayout(ctx context.Context, r *preflight.Report, s *stores, projections []*Projection) {
 	const what = "read models, collections"
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	err := mongox.Explain(ctx, readmodel.CheckLayout(ctx, s.readModels, collections(projections)))
 	switch {
@@ -77,7 +77,7 @@ func checkLayout(ctx context.Context, r *preflight.Report, s *stores, projection
 
 // checkEventStore checks that events can be read, by the index and by the contract.
 func checkEventStore(ctx context.Context, r *preflight.Report, s *stores, e *environment) {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	history, err := eventstore.NewReader(s.events, e.config.Fields, e.logger)
 	if err != nil {

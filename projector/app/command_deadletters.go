@@ -159,7 +159,7 @@ type deadlettersListCommand struct {
 func (c *deadlettersListCommand) run(ctx context.Context, e *environment) error {
 	return e.withParked(ctx, func(_ *stores, parked *park.Store) error {
 		return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
-			looking, cancel := mongox.Patient(ctx, peekTimeout)
+			looking, cancel := mongox.Timeout(ctx, peekTimeout)
 			defer cancel()
 			found, err := c.choose(looking, e, q, parked)
 			if err != nil {
@@ -205,7 +205,7 @@ func (c *deadlettersDiscardCommand) Validate() error {
 func (c *deadlettersDiscardCommand) run(ctx context.Context, e *environment) error {
 	return e.withParked(ctx, func(s *stores, parked *park.Store) error {
 		return e.withDeadLetters(ctx, func(q deadletter.Queue) error {
-			looking, cancel := mongox.Patient(ctx, peekTimeout)
+			looking, cancel := mongox.Timeout(ctx, peekTimeout)
 			found, err := c.choose(looking, e, q, parked)
 			cancel()
 			if err != nil {
@@ -222,7 +222,7 @@ func (c *deadlettersDiscardCommand) run(ctx context.Context, e *environment) err
 			removed := 0
 			what := fmt.Sprintf("remove %d dead letters of subscription %s of topic %s for good", len(found), e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic)
 			err = e.change(ctx, s, c.Change, what, func(ctx context.Context) (map[string]int64, error) {
-				removing, cancel := mongox.Patient(ctx, peekTimeout)
+				removing, cancel := mongox.Timeout(ctx, peekTimeout)
 				defer cancel()
 				var err error
 				removed, err = deadletter.Remove(removing, q, sequences, c.Limit, e.logger)

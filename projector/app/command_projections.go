@@ -162,7 +162,7 @@ func (e *environment) withCatalog(ctx context.Context, do func(s *stores, catalo
 
 // entries reads the catalog.
 func entries(ctx context.Context, catalog *generation.Catalog) (map[string]*generation.Entry, error) {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	found, err := catalog.List(ctx)
 	return found, mongox.Explain(ctx, err)

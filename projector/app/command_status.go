@@ -82,7 +82,7 @@ func (c *statusCommand) run(ctx context.Context, e *environment) error {
 		return err
 	}
 	defer s.close(ctx, e.logger)
-	looking, cancel := mongox.Patient(ctx, peekTimeout)
+	looking, cancel := mongox.Timeout(ctx, peekTimeout)
 	defer cancel()
 	view, err := e.status(looking, s)
 	if err != nil {

@@ -192,7 +192,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *environment, jobs *job
 	err = errors.Join(err, group.Wait())
 	if ctx.Err() != nil {
 		// Nobody waits for the result any more.
-		cancelling, cancel := mongox.Patient(context.WithoutCancel(ctx), cancelTimeout)
+		cancelling, cancel := mongox.Timeout(context.WithoutCancel(ctx), cancelTimeout)
 		defer cancel()
 		if _, err := jobs.Cancel(cancelling, created.ID, "the command was interrupted"); err != nil {
 			e.logger.Warn().Err(err).Str("job", created.ID).Msg("job not cancelled; cancel it by the command jobs cancel")

@@ -69,10 +69,10 @@ func (h held) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain
 	return h.handle(ctx, h.engine, batch, attempt)
 }
 
-// claimPortion bounds, except for the last event, the bytes of the events whose claim
+// maxClaimBytes bounds, except for the last event, the bytes of the events whose claim
 // checks a call redeems. They were too large for the topic: a batch of them might not
 // fit into memory.
-const claimPortion = 4 << 20
+const maxClaimBytes = 4 << 20
 
 // gaps are the engine's words for how far an attempt goes.
 var gaps = map[drain.Attempt]project.Gaps{
@@ -102,7 +102,7 @@ func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt d
 
 func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
 	h.live.Note()
-	ctx, cancel := mongox.Undated(ctx)
+	ctx, cancel := mongox.WithoutDeadline(ctx)
 	defer cancel()
 	verdicts := make([]drain.Verdict, len(batch))
 	traced := h.begin(ctx, batch)
@@ -119,7 +119,7 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 		case stuck != nil && stuck.events[0].AggregateID == ev.AggregateID:
 			stuck.add(ev, i)
 			continue
-		case full != "" && full == ev.AggregateID, d.ClaimCheck && redeemed >= claimPortion:
+		case full != "" && full == ev.AggregateID, d.ClaimCheck && redeemed >= maxClaimBytes:
 			full, verdicts[i].Outcome = ev.AggregateID, drain.Deferred
 			continue
 		case d.ClaimCheck:

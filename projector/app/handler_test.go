@@ -203,7 +203,7 @@ func (largeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error
 	return &whole, nil
 }
 
-func TestClaimChecksAreRedeemedInPortions(t *testing.T) {
+func TestRedeemedClaimChecksAreBounded(t *testing.T) {
 	t.Parallel()
 	engine := &fakeEngine{}
 	h := &handler{engine: engine, events: largeStore{}, log: zerolog.Nop()}
@@ -226,14 +226,14 @@ func TestClaimChecksAreRedeemedInPortions(t *testing.T) {
 	}
 }
 
-// patientEngine works until its context ends.
-type patientEngine struct {
+// blockingEngine works until its context ends.
+type blockingEngine struct {
 	fakeEngine
 	dated bool
 	cause error
 }
 
-func (e *patientEngine) Process(ctx context.Context, events []*event.Event, _ project.Gaps) ([]project.Result, error) {
+func (e *blockingEngine) Process(ctx context.Context, events []*event.Event, _ project.Gaps) ([]project.Result, error) {
 	_, e.dated = ctx.Deadline()
 	<-ctx.Done()
 	e.cause = context.Cause(ctx)
@@ -245,7 +245,7 @@ func (e *patientEngine) Process(ctx context.Context, events []*event.Event, _ pr
 func TestTimeIsUpWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		engine := &patientEngine{}
+		engine := &blockingEngine{}
 		h := &handler{engine: engine, log: zerolog.Nop()}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -46,7 +46,7 @@ func (p *Projector) repeat(ctx context.Context, what string, where mongox.Store,
 	what = fmt.Sprintf("%s at %s", what, where)
 	defer p.startup.begin(what, p.logger)()
 	for {
-		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
+		attempt, cancel := mongox.Timeout(ctx, attemptTimeout)
 		err := mongox.Explain(attempt, do(attempt))
 		cancel()
 		switch {

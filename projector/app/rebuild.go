@@ -91,7 +91,7 @@ var _ rebuild.Data = rebuildData{}
 
 // Remove removes data of a generation for a while, and reports whether none is left.
 func (d rebuildData) Remove(ctx context.Context, projection string, generation int64) (bool, error) {
-	attempt, cancel := mongox.Patient(ctx, removeTimeout)
+	attempt, cancel := mongox.Timeout(ctx, removeTimeout)
 	defer cancel()
 	_, err := readmodel.Forget(attempt, d.readModels, projection, generation)
 	if err == nil {

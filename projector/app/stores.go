@@ -109,7 +109,7 @@ func (s *stores) ping(ctx context.Context) error {
 
 // pingReadModels reports whether the primary of the read models answers.
 func (s *stores) pingReadModels(ctx context.Context) error {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	return mongox.Explain(ctx, s.readModels.Client().Ping(ctx, readpref.Primary()))
 }
@@ -144,7 +144,7 @@ func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, start *sta
 	what := fmt.Sprintf("reach the %s at %s", client.what, client.store)
 	defer start.begin(what, logger)()
 	for {
-		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
+		attempt, cancel := mongox.Timeout(ctx, attemptTimeout)
 		err := mongox.Explain(attempt, check(attempt))
 		cancel()
 		switch {

@@ -88,7 +88,7 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 		}
 	}
 	if len(live) > 0 {
-		attempt, cancel := mongox.Patient(ctx, attemptTimeout)
+		attempt, cancel := mongox.Timeout(ctx, attemptTimeout)
 		err := mongox.Explain(attempt, readmodel.Prepare(attempt, t.readModels, live))
 		cancel()
 		if err != nil {

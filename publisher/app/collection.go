@@ -87,7 +87,7 @@ func (t *term) newScan(ctx context.Context, reason string) (checkpoint.Position,
 
 // note returns the operation time.
 func (t *term) note(ctx context.Context) (bson.Timestamp, error) {
-	noting, cancel := mongox.Patient(ctx, claimTimeout)
+	noting, cancel := mongox.Timeout(ctx, claimTimeout)
 	defer cancel()
 	now, err := t.history.OperationTime(noting)
 	if err != nil {

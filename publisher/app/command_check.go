@@ -53,7 +53,7 @@ type check struct {
 
 // events checks the event store.
 func (k check) events(ctx context.Context) {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	k.sample(ctx)
 	history, err := eventstore.NewReader(k.stores.events, k.config.Fields, k.p.logger)
@@ -159,7 +159,7 @@ func (k check) pipeline(ctx context.Context, read *checkpoint.State) {
 	const what = "checkpoint"
 	cluster, err := identifyCluster(ctx, k.stores.events.Database().Client())
 	if err == nil && read.Identity != nil {
-		checking, cancel := mongox.Patient(ctx, attemptTimeout)
+		checking, cancel := mongox.Timeout(ctx, attemptTimeout)
 		defer cancel()
 		here := identityOf(k.config, cluster)
 		here.CollectionUUID = read.Identity.CollectionUUID

@@ -73,7 +73,7 @@ func (c *checkpointSetCommand) run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		noting, cancel := mongox.Patient(ctx, attemptTimeout)
+		noting, cancel := mongox.Timeout(ctx, attemptTimeout)
 		defer cancel()
 		history, err := eventstore.NewReader(s.events, e.options.Config.Fields, e.options.Logger)
 		if err != nil {
@@ -140,7 +140,7 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 	// The position stays that of the collection that the checkpoint records.
 	to.CollectionUUID = ""
 	err = e.change(ctx, s, flags, fmt.Sprintf(what, stream, present), func(ctx context.Context) (map[string]int64, error) {
-		moving, cancel := mongox.Patient(ctx, attemptTimeout)
+		moving, cancel := mongox.Timeout(ctx, attemptTimeout)
 		defer cancel()
 		store := checkpoint.NewStore(checkpoint.Checkpoints(s.state), stream, checkpoint.Options{})
 		err := mongox.Explain(moving, store.Move(moving, read, flags.Person(), to))

@@ -138,7 +138,7 @@ func readAgain(ctx context.Context, s *stores, fields event.Fields, found []quar
 }
 
 func readEvent(ctx context.Context, events *mongo.Collection, id bson.RawValue) (bson.Raw, error) {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	document, err := events.FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Raw()
 	return document, mongox.Explain(ctx, err)

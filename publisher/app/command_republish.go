@@ -171,7 +171,7 @@ func (c *republishCommand) eachIn(ctx context.Context, history *eventstore.Reade
 
 // nextPage bounds a read.
 func nextPage(ctx context.Context, cursor eventstore.Cursor) ([]bson.Raw, error) {
-	ctx, cancel := mongox.Patient(ctx, time.Minute)
+	ctx, cancel := mongox.Timeout(ctx, time.Minute)
 	defer cancel()
 	page, err := cursor.Next(ctx)
 	return page, mongox.Explain(ctx, err)

@@ -89,7 +89,7 @@ func lookAround(ctx context.Context, o Options, s *stores, now time.Time) status
 			}
 		}
 	}
-	counting, cancel := mongox.Patient(ctx, attemptTimeout)
+	counting, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	records, err := quarantineRecords{s.state.Collection(quarantine.CollectionName), c.Stream.Name}.Count(counting, inventory.QuarantineLimit)
 	if note("quarantined", err) {
@@ -109,7 +109,7 @@ func seconds(d time.Duration) *int64 {
 
 // readCheckpoint reads the checkpoint of the configured stream; nil if there is none.
 func readCheckpoint(ctx context.Context, s *stores, c config.Config) (*checkpoint.State, error) {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	read, err := checkpoint.NewStore(checkpoint.Checkpoints(s.state), c.Stream.Name, checkpoint.Options{}).Read(ctx)
 	return read, mongox.Explain(ctx, err)
@@ -117,7 +117,7 @@ func readCheckpoint(ctx context.Context, s *stores, c config.Config) (*checkpoin
 
 // oplogStart is the time of the oldest entry of the oplog of the event store.
 func oplogStart(ctx context.Context, s *stores) (time.Time, error) {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	oldest, err := mongox.OplogStart(ctx, s.events.Database().Client())
 	if err != nil {

@@ -30,7 +30,7 @@ type leadership interface {
 
 // endingWithin returns a context for a step at the end of a term. The context ends after
 // most, or after that share of the term's remaining time. The loss of the lease shortens
-// the remaining time. The context has no deadline: see [mongox.Patient].
+// the remaining time. The context has no deadline: see [mongox.Timeout].
 func endingWithin(term leadership, most time.Duration, share float64) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.Background())
 	limit := func() time.Duration { return min(most, time.Duration(share*float64(term.Remaining()))) }

@@ -88,7 +88,7 @@ func positionToken(n, noops int) bson.Raw {
 }
 
 func (s *eventStore) OperationTime(ctx context.Context) (bson.Timestamp, error) {
-	if err := mongoxtest.CheckUndated(ctx); err != nil {
+	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
 		return bson.Timestamp{}, err
 	}
 	s.mu.Lock()
@@ -97,7 +97,7 @@ func (s *eventStore) OperationTime(ctx context.Context) (bson.Timestamp, error) 
 }
 
 func (s *eventStore) identify(ctx context.Context) (mongox.CollectionID, error) {
-	if err := mongoxtest.CheckUndated(ctx); err != nil {
+	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
 		return mongox.CollectionID{}, err
 	}
 	s.mu.Lock()

@@ -69,7 +69,7 @@ func (w *worker) awaitPipeline(ctx context.Context, c config.Config, client *mon
 
 // identifyCluster asks which deployment the event store is on.
 func identifyCluster(ctx context.Context, client *mongo.Client) (mongox.Cluster, error) {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	cluster, err := mongox.ClusterOf(ctx, client)
 	return cluster, mongox.Explain(ctx, err)
@@ -86,7 +86,7 @@ func (w *worker) here(ctx context.Context) (checkpoint.Identity, error) {
 
 // identify reads which collection has the name of the event store now.
 func (w *worker) identify(ctx context.Context) (mongox.CollectionID, error) {
-	ctx, cancel := mongox.Patient(ctx, claimTimeout)
+	ctx, cancel := mongox.Timeout(ctx, claimTimeout)
 	defer cancel()
 	id, err := w.collection(ctx)
 	switch {
@@ -105,7 +105,7 @@ func (w *worker) checkPipeline(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := mongox.Patient(ctx, claimTimeout)
+	ctx, cancel := mongox.Timeout(ctx, claimTimeout)
 	defer cancel()
 	if w.checkLock != nil {
 		if err := w.checkLock(ctx); err != nil {

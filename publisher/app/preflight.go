@@ -56,7 +56,7 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 
 // checkMongoDB asks the primary what it is.
 func checkMongoDB(ctx context.Context, client *mongo.Client) error {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	err := mongox.Explain(ctx, mongox.CheckReplicaSet(ctx, client))
 	if errors.Is(err, mongox.ErrNoReplicaSet) || errors.Is(err, mongox.ErrNotMongoDB) {
@@ -68,7 +68,7 @@ func checkMongoDB(ctx context.Context, client *mongo.Client) error {
 // checkEvents looks at the event store: the index must be there before a scan needs
 // it, because that is when the history is lost already.
 func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.Store, logger zerolog.Logger) error {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	exists, err := history.CheckIndex(ctx)
 	err = mongox.Explain(ctx, err)
@@ -88,7 +88,7 @@ func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.S
 // checkReadable reads a sample of the event store with the configured field names. If
 // the sample cannot be read, the publisher starts anyway.
 func checkReadable(ctx context.Context, events *mongo.Collection, fields event.Fields, share float64, logger zerolog.Logger) error {
-	ctx, cancel := mongox.Patient(ctx, attemptTimeout)
+	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
 	err := mongox.Explain(ctx, readable.CheckSample(ctx, events, fields, share))
 	if err == nil || errors.Is(err, readable.ErrUnreadable) {

@@ -49,7 +49,7 @@ func (c *checkpointDocument) failed(ctx context.Context) error {
 	case c.fault != nil:
 		return c.fault()
 	}
-	return mongoxtest.CheckUndated(ctx)
+	return mongoxtest.CheckNoDeadline(ctx)
 }
 
 func (c *checkpointDocument) FindOne(ctx context.Context, _ any, _ ...options.Lister[options.FindOneOptions]) *mongo.SingleResult {

@@ -141,7 +141,7 @@ func (w *worker) claim(ctx context.Context, identity string) (*checkpoint.Claim,
 	if err != nil {
 		return nil, checkpoint.Position{}, err
 	}
-	ctx, cancel := mongox.Patient(ctx, claimTimeout)
+	ctx, cancel := mongox.Timeout(ctx, claimTimeout)
 	defer cancel()
 	claim, err := w.checkpoints.Claim(ctx, identity, here, w.adopt)
 	switch {

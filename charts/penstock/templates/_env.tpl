@@ -151,7 +151,7 @@ that is null or empty leaves its variable to the service's default.
   (list "PENSTOCK_SESSION_HOLD" $own.sessions.hold)
   (list "PENSTOCK_SESSION_TENURE" $own.sessions.tenure)
   (list "PENSTOCK_GAP_HOLD" $own.sessions.gapHold)
-  (list "PENSTOCK_GAP_PATIENCE" $own.sessions.gapPatience)
+  (list "PENSTOCK_GAP_TIMEOUT" $own.sessions.gapTimeout)
   (list "PENSTOCK_PARK_AFTER" $own.sessions.parkAfter)
   (list "PENSTOCK_BUFFER_BYTES" $own.sessions.bufferBytes)
   (list "PENSTOCK_BACKLOG_INTERVAL" $own.backlog.interval)

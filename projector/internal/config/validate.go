@@ -77,7 +77,7 @@ func (s Sessions) validate() error {
 	p.require(s.Hold >= s.Idle, "PENSTOCK_SESSION_HOLD is %v, less than PENSTOCK_SESSION_IDLE (%v): use at least as much", s.Hold, s.Idle)
 	p.require(s.Tenure >= time.Second, "PENSTOCK_SESSION_TENURE is %v: use at least 1s", s.Tenure)
 	p.require(s.GapHold > 0, "PENSTOCK_GAP_HOLD is %v: use a positive duration", s.GapHold)
-	p.require(s.GapPatience >= s.GapHold, "PENSTOCK_GAP_PATIENCE is %v, less than PENSTOCK_GAP_HOLD (%v): use more", s.GapPatience, s.GapHold)
+	p.require(s.GapTimeout >= s.GapHold, "PENSTOCK_GAP_TIMEOUT is %v, less than PENSTOCK_GAP_HOLD (%v): use more", s.GapTimeout, s.GapHold)
 	p.require(s.ParkAfter >= time.Second, "PENSTOCK_PARK_AFTER is %v: use at least 1s", s.ParkAfter)
 	p.require(s.BufferBytes >= 1<<20, "PENSTOCK_BUFFER_BYTES is %d: use at least 1048576", s.BufferBytes)
 	return errors.Join(p...)

@@ -100,7 +100,7 @@ func NewHealer(o HealerOptions) (*Healer, error) {
 // It locks messages only if there is something to remove. An error is transient; what
 // was removed until then is.
 func (h *Healer) Heal(ctx context.Context) (removed int, err error) {
-	ctx, cancel := mongox.Patient(ctx, h.options.Timeout)
+	ctx, cancel := mongox.Timeout(ctx, h.options.Timeout)
 	defer cancel()
 	err = h.connection.use(ctx, func(q Queue) error {
 		healed, err := h.apply(ctx, q)

@@ -24,7 +24,7 @@ var ErrRefused = errors.New("the broker refuses sessions")
 // Acceptor drains a subscription. Make it with [New].
 type Acceptor struct {
 	options Options
-	gate    *gate
+	accepts *acceptLimiter
 	pool    *pool
 	budget  *budget
 	metrics *metrics
@@ -56,7 +56,7 @@ func New(o Options) (*Acceptor, error) {
 	return &Acceptor{
 		options: o,
 		budget:  newBudget(o.BufferBytes, o.Slots),
-		gate:    newGate(o.Slots),
+		accepts: newAcceptLimiter(o.Slots),
 		pool:    newPool(o.Connections, o.Dial, m, o.Logger),
 		metrics: m, failures: failures,
 		// A session has a pump, a keeper and mostly one call.
@@ -143,37 +143,37 @@ func (a *Acceptor) awaitClosed(ctx context.Context) bool {
 
 // slot accepts and drains one session after the other.
 func (a *Acceptor) slot(stop, hard context.Context, index int) {
-	var pulse Pulse = noPulse{}
-	if a.options.Pulse != nil {
-		pulse = a.options.Pulse(index)
+	var heartbeat Heartbeat = noHeartbeat{}
+	if a.options.Heartbeat != nil {
+		heartbeat = a.options.Heartbeat(index)
 	}
-	defer pulse.Idle()
+	defer heartbeat.Idle()
 	for {
-		t, err := a.gate.enter(stop)
+		t, err := a.accepts.enter(stop)
 		if err != nil {
 			return
 		}
-		pulse.Beat()
+		heartbeat.Beat()
 		accepted, conn, ok := a.accept(stop, t)
 		if !ok {
-			pulse.Idle()
+			heartbeat.Idle()
 			continue
 		}
-		a.drain(stop, hard, accepted, pulse)
+		a.drain(stop, hard, accepted, heartbeat)
 		a.pool.release(conn)
-		pulse.Idle()
+		heartbeat.Idle()
 	}
 }
 
-// drain drains an accepted session and tells the gate when it has left.
-func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pulse) {
+// drain drains an accepted session and tells the limiter when it has left.
+func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbeat Heartbeat) {
 	o := &a.options
 	handler := o.Handler
 	if holder, ok := handler.(Holder); ok {
 		handler = holder.Hold()
 	}
 	s := &session{
-		options: o, handler: handler, accepted: accepted, gate: a.gate, pulse: pulse, metrics: a.metrics, workers: a.workers,
+		options: o, handler: handler, accepted: accepted, accepts: a.accepts, heartbeat: heartbeat, metrics: a.metrics, workers: a.workers,
 		log:   o.Logger.With().Str("session", accepted.SessionID).Logger(),
 		inbox: newInbox(2*o.BatchSize, a.budget),
 		lanes: newLanes(o, a.failures), returned: make(chan *call, maxCalls),
@@ -184,7 +184,7 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, pulse Pu
 	s.inbox.close()
 	a.metrics.sessionsActive.Dec()
 	a.metrics.ends.WithLabelValues(string(end)).Inc()
-	a.gate.left(s.madeRoom)
+	a.accepts.left(s.madeRoom)
 	s.log.Debug().Str("reason", string(end)).Dur("held", time.Since(s.started)).Msg("session released")
 }
 
@@ -195,7 +195,7 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 	if err != nil {
 		a.options.Logger.Error().Err(err).Msg("connection not opened")
 		a.metrics.accepts.WithLabelValues(acceptFailed).Inc()
-		a.gate.failed(t, 0)
+		a.accepts.failed(t, 0)
 		return Accepted{}, nil, false
 	}
 	wait := acceptWait
@@ -209,7 +209,7 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 		a.tellConnected()
 		a.metrics.accepts.WithLabelValues(acceptedSession).Inc()
 		a.pool.answered(conn)
-		a.gate.granted(t)
+		a.accepts.granted(t)
 		return accepted, conn, true
 	}
 	a.missed(stop, ctx, t, conn, err)
@@ -224,20 +224,20 @@ func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err
 	switch {
 	case stop.Err() != nil:
 		a.pool.stopped(conn)
-		a.gate.stopped(t)
+		a.accepts.stopped(t)
 		return
 	case errors.Is(err, ErrNoSession):
 		result = acceptedNone
 		a.tellConnected()
 		a.pool.answered(conn)
-		a.gate.none(t)
+		a.accepts.none(t)
 	case class == sbus.ClassBusy:
 		result = acceptBusy
 		a.pool.answered(conn)
-		a.gate.failed(t, busyWait)
+		a.accepts.failed(t, busyWait)
 	default:
 		a.pool.failed(conn, ctx.Err() != nil)
-		a.gate.failed(t, 0)
+		a.accepts.failed(t, 0)
 		if (class == sbus.ClassFatal || class == sbus.ClassRefused) && !a.reached.Load() && a.refusals.Add(1) == refusalsOut {
 			a.refuse(fmt.Errorf("%w: %w", ErrRefused, err))
 		}
@@ -254,8 +254,8 @@ func (a *Acceptor) tellConnected() {
 	}
 }
 
-// noPulse discards heartbeats.
-type noPulse struct{}
+// noHeartbeat discards heartbeats.
+type noHeartbeat struct{}
 
-func (noPulse) Beat() {}
-func (noPulse) Idle() {}
+func (noHeartbeat) Beat() {}
+func (noHeartbeat) Idle() {}

@@ -80,7 +80,7 @@ func (s *session) finish(work context.Context, c *call) {
 	s.running = slices.DeleteFunc(s.running, func(r *call) bool { return r == c })
 	s.active = time.Now()
 	if !s.overdue(s.active) {
-		s.pulse.Beat()
+		s.heartbeat.Beat()
 	}
 	if len(c.verdicts) != len(c.batch) {
 		s.log.Error().Int("events", len(c.batch)).Int("verdicts", len(c.verdicts)).Msg("number of verdicts differs from the number of events; retrying the events")

@@ -6,7 +6,7 @@
 //
 //	    ┌───────────────────────────────────────────────────────────────┐
 //	    ▼                                                               │
-//	gate ──▶ accept ──▶ draining ──▶ finishing ──▶ settling ──▶ released ─┘
+//	slot ──▶ accept ──▶ draining ──▶ finishing ──▶ settling ──▶ released ─┘
 //	 ▲         │           │  no more credit; healthy lanes are finished,
 //	 └ none ───┘           │  lanes in trouble are given back
 //	   failed              └──▶ lost (lock or link): nothing more is
@@ -34,7 +34,7 @@
 //	        done                      store failed            longer than ParkAfter
 //	fresh ◀──────▶ in a call ──▶ retrying ────────────┐      (while the store answers)
 //	  ▲                │          100 ms .. 5 s        ├──▶ giving up ──▶ done: parked
-//	  └── predecessor ─┴──▶ gap ──────▶ repairing ─────┘      longer than GapPatience
+//	  └── predecessor ─┴──▶ gap ──────▶ repairing ─────┘      longer than GapTimeout
 //	                        Hold       200 ms .. 5 s
 //
 // The consequences are:
@@ -107,7 +107,7 @@
 //   - A settlement may report success after the lock was lost, and an error makes the SDK
 //     sleep 3.2 s or more before it attaches again. So settling has a context below that.
 //   - The broker is told to wait for a session until the deadline of the context, and
-//     go-amqp makes that deadline the one of a write (patientContext).
+//     go-amqp makes that deadline the one of a write (earlyDeadline).
 //   - A fatal error on one receiver closes the connection that it shares.
 //   - SessionReceiver.LockedUntil is not synchronised. It is read once, before any other
 //     goroutine has the receiver; after that the deadline is computed.

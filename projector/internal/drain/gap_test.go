@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// A gap is given up after the patience although each tenure is shorter and begins with
+// A gap is given up after the gap timeout although each tenure is shorter and begins with
 // another event than the one that ended the tenure before.
 func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
 	t.Parallel()
@@ -21,14 +21,14 @@ func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
 		s := start(t, broker, m, func(o *drain.Options) {
 			// Each event is offered as soon as it is received.
 			o.BatchSize = 1
-			o.SessionTenure, o.GapPatience = 2*time.Second, 10*time.Second
+			o.SessionTenure, o.GapTimeout = 2*time.Second, 10*time.Second
 		})
 		checkGivenUp(t, s, "a", 10*time.Second, 15*time.Second)
 		s.end(t)
 	})
 }
 
-// A gap is given up after the patience although the next turn of its session comes later
+// A gap is given up after the gap timeout although the next turn of its session comes later
 // than the process remembers the failure of a store.
 func TestGapTimeGoesOnWhileOtherSessionsHaveTheirTurn(t *testing.T) {
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestGapTimeGoesOnWhileOtherSessionsHaveTheirTurn(t *testing.T) {
 			broker.send(fmt.Sprint("bucket-", i), fmt.Sprint("aggregate-", i), 2)
 		}
 		s := start(t, broker, m, func(o *drain.Options) {
-			o.Slots, o.SessionTenure, o.ParkAfter, o.GapPatience = 1, tenure, parkAfter, 10*time.Second
+			o.Slots, o.SessionTenure, o.ParkAfter, o.GapTimeout = 1, tenure, parkAfter, 10*time.Second
 		})
 		checkGivenUp(t, s, "aggregate-0", 10*time.Second, 2*sessions*tenure)
 		s.end(t)
@@ -53,7 +53,7 @@ func TestGapTimeGoesOnWhileOtherSessionsHaveTheirTurn(t *testing.T) {
 func checkGivenUp(t *testing.T, s *setup, aggregate string, atLeast, atMost time.Duration) {
 	t.Helper()
 	if took := s.settled(t, atMost); took < atLeast {
-		t.Errorf("everything was settled after %s, before the patience of %s ended", took, atLeast)
+		t.Errorf("everything was settled after %s, before the gap timeout of %s", took, atLeast)
 	}
 	if reason := s.model.reason(aggregate); reason != "missing" {
 		t.Errorf("%s was given up as %q, want missing", aggregate, reason)

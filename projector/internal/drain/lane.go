@@ -74,7 +74,7 @@ var attempts = [...]Attempt{fresh: Hold, retrying: Hold, repairing: Repair, givi
 
 func (s *lanes) kind(l *lane, now time.Time) kind {
 	switch {
-	case l.hasGap() && l.attempts > 0 && now.Sub(l.gapSince) >= s.patience, l.hopeless:
+	case l.hasGap() && l.attempts > 0 && now.Sub(l.gapSince) >= s.gapTimeout, l.hopeless:
 		return givingUp
 	case l.hasGap() && now.Sub(l.gapSince) >= s.hold:
 		return repairing

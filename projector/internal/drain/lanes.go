@@ -11,7 +11,7 @@ import (
 // lanes order the deliveries of a session by aggregate. They belong to one
 // goroutine.
 type lanes struct {
-	hold, patience, parkAfter time.Duration
+	hold, gapTimeout, parkAfter time.Duration
 	// failures are those of all sessions.
 	failures *failures
 	// most is what is held before nothing more is taken in.
@@ -38,7 +38,7 @@ type lanes struct {
 func newLanes(o *Options, f *failures) *lanes {
 	bytes := max(o.BufferBytes/o.Slots, 1)
 	s := &lanes{
-		hold: o.Hold, patience: o.GapPatience, parkAfter: o.ParkAfter,
+		hold: o.Hold, gapTimeout: o.GapTimeout, parkAfter: o.ParkAfter,
 		failures:      f,
 		most:          load{4 * o.BatchSize, bytes},
 		mostInLane:    load{o.BatchSize, bytes / 4},

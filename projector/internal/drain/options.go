@@ -62,9 +62,9 @@ type Options struct {
 	// Hold is how long a delivery waits for its predecessor before it is repaired;
 	// 250 ms by default.
 	Hold time.Duration
-	// GapPatience is how long repairing is tried before the aggregate is given up as
+	// GapTimeout is how long repairing is tried before the aggregate is given up as
 	// missing an event; 10 s by default.
-	GapPatience time.Duration
+	GapTimeout time.Duration
 	// ParkAfter is for how long a store may fail for an aggregate, while events of others
 	// are written, before the aggregate is given up; 1 min by default.
 	ParkAfter time.Duration
@@ -75,16 +75,16 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
 	Logger zerolog.Logger
-	// Pulse gives a slot's place in the liveness probe; nil for none.
-	Pulse func(slot int) Pulse
+	// Heartbeat gives a slot's place in the liveness probe; nil for none.
+	Heartbeat func(slot int) Heartbeat
 	// Connected is called at the first sign of a working broker; nil for none.
 	Connected func()
 	// Pausing says when sessions may be held; nil means always.
 	Pausing Pausing
 }
 
-// Pulse is told that a slot makes progress. It must be safe for concurrent use.
-type Pulse interface {
+// Heartbeat is told that a slot makes progress. It must be safe for concurrent use.
+type Heartbeat interface {
 	Beat()
 	Idle()
 }
@@ -139,7 +139,7 @@ func (o Options) withDefaults() Options {
 	o.SessionHold = cmp.Or(o.SessionHold, time.Minute)
 	o.SessionTenure = cmp.Or(o.SessionTenure, 2*time.Minute)
 	o.Hold = cmp.Or(o.Hold, 250*time.Millisecond)
-	o.GapPatience = cmp.Or(o.GapPatience, 10*time.Second)
+	o.GapTimeout = cmp.Or(o.GapTimeout, 10*time.Second)
 	o.ParkAfter = cmp.Or(o.ParkAfter, time.Minute)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 20*time.Second)
 	if o.Pausing == nil {
@@ -165,7 +165,7 @@ func (o Options) validate() error {
 	check(o.BufferBytes > 0, "a buffer of %d bytes", o.BufferBytes)
 	check(o.SessionIdle > 0 && o.SessionHold >= o.SessionIdle, "sessions idle %s and kept %s: the second must be at least the first", o.SessionIdle, o.SessionHold)
 	check(o.SessionTenure > 0, "a tenure of %s", o.SessionTenure)
-	check(o.Hold > 0 && o.GapPatience >= o.Hold, "gaps held %s and repaired for %s: the second must be at least the first", o.Hold, o.GapPatience)
+	check(o.Hold > 0 && o.GapTimeout >= o.Hold, "gaps held %s and repaired for %s: the second must be at least the first", o.Hold, o.GapTimeout)
 	check(o.ParkAfter > 0, "aggregates given up after %s", o.ParkAfter)
 	check(o.DrainTimeout > 0, "a drain timeout of %s", o.DrainTimeout)
 	return errors.Join(problems...)

@@ -32,7 +32,7 @@ type clientConnection struct {
 }
 
 func (c *clientConnection) Accept(ctx context.Context, wait time.Duration) (Accepted, error) {
-	r, err := c.client.AcceptNextSessionForSubscription(patientContext{ctx, time.Now(), wait}, c.topic, c.subscription, nil)
+	r, err := c.client.AcceptNextSessionForSubscription(earlyDeadline{ctx, time.Now(), wait}, c.topic, c.subscription, nil)
 	if noSession(err) {
 		return Accepted{}, fmt.Errorf("%w: %w", ErrNoSession, err)
 	}
@@ -44,7 +44,7 @@ func (c *clientConnection) Accept(ctx context.Context, wait time.Duration) (Acce
 
 func (c *clientConnection) Close(ctx context.Context) error { return c.client.Close(ctx) }
 
-// patientContext shows a deadline that is earlier than its end. The SDK asks the broker to
+// earlyDeadline shows a deadline that is earlier than its end. The SDK asks the broker to
 // wait for a session until the deadline that it finds when it attaches. A session that is
 // granted in the last moment still needs some round trips, and so does the answer that
 // there is none. With the real deadline both would be lost.
@@ -53,13 +53,13 @@ func (c *clientConnection) Close(ctx context.Context) error { return c.client.Cl
 // connection (conn.go, connWriter). So shortly before a shown deadline the context shows
 // one twice as far away. The last one is the real end. A connection that takes longer
 // than wait to be made, because of 15 round trips or a token, still gets its answer.
-type patientContext struct {
+type earlyDeadline struct {
 	context.Context //nolint:containedctx // it is a context
 	begun           time.Time
 	wait            time.Duration
 }
 
-func (c patientContext) Deadline() (time.Time, bool) {
+func (c earlyDeadline) Deadline() (time.Time, bool) {
 	last, _ := c.Context.Deadline()
 	elapsed := time.Since(c.begun)
 	for shown := c.wait; ; shown *= 2 {

@@ -28,14 +28,14 @@ const (
 
 // session drains one accepted session.
 type session struct {
-	options  *Options
-	handler  Handler
-	accepted Accepted
-	gate     *gate
-	pulse    Pulse
-	metrics  *metrics
-	workers  *workers.Pool
-	log      zerolog.Logger
+	options   *Options
+	handler   Handler
+	accepted  Accepted
+	accepts   *acceptLimiter
+	heartbeat Heartbeat
+	metrics   *metrics
+	workers   *workers.Pool
+	log       zerolog.Logger
 
 	inbox   *inbox
 	lanes   *lanes
@@ -236,7 +236,7 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 	case idle >= s.options.SessionHold:
 		return endIdle
 	}
-	if s.madeRoom = s.gate.makeRoom(now); s.madeRoom {
+	if s.madeRoom = s.accepts.makeRoom(now); s.madeRoom {
 		return endIdle
 	}
 	return ""
@@ -273,7 +273,7 @@ func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now 
 		wait = min(wait, suspectPause)
 	}
 	if len(s.running) == 0 {
-		s.pulse.Beat()
+		s.heartbeat.Beat()
 	}
 	stopping := stop.Done()
 	switch {

@@ -160,7 +160,7 @@ func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
 			t.Error(err)
 		}
 		if reason := m.reason("stuck"); reason != "" {
-			t.Errorf("given up as %s before the patience ended", reason)
+			t.Errorf("given up as %s before the gap timeout", reason)
 		}
 		// It is given up then: its events are settled, and the session goes on.
 		s.settled(t, 15*time.Second)

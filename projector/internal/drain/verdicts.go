@@ -107,7 +107,7 @@ func (s *lanes) gap(l *lane, c *call, open int, now time.Time) {
 	if c.kind == repairing || c.kind == givingUp || !due.After(now) {
 		l.attempts++
 		due = now.Add(backoff.After(firstRepairPause, maxLanePause, l.attempts))
-		if end := l.gapSince.Add(s.patience); end.After(now) && end.Before(due) {
+		if end := l.gapSince.Add(s.gapTimeout); end.After(now) && end.Before(due) {
 			due = end
 		}
 		// A younger gap mostly closes soon, and a session that has forgotten a message

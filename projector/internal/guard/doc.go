@@ -15,7 +15,7 @@
 //	              more than Minimum set aside or held back? ──yes──▶ tripped, permanently
 //	                     │ no
 //	                     ▼
-//	              held back for Patience; then it may be set aside
+//	              held back for HoldTime; then it may be set aside
 //
 // So nothing is set aside before good events show that the rule works, unless there are
 // only a few bad ones. A redelivered event counts once, whether it is held back or was

@@ -27,12 +27,12 @@ type Options struct {
 	Share float64
 	// Window is how many of the latest events of a rule are recent; 1,000 by default.
 	Window int
-	// Minimum may be set aside in each window whatever the share, once their patience has
+	// Minimum may be set aside in each window whatever the share, once their hold time has
 	// ended; 10 by default.
 	Minimum int
-	// Patience is how long a bad event is held back while good ones are too few; 10 s by
+	// HoldTime is how long a bad event is held back while good ones are too few; 10 s by
 	// default.
-	Patience time.Duration
+	HoldTime time.Duration
 	// Tripped is called once, when the guard trips; nil for none. It must not call the
 	// guard.
 	Tripped func(error)
@@ -71,7 +71,7 @@ func New(o Options) *Guard {
 	o.Share = cmp.Or(o.Share, 0.2)
 	o.Window = cmp.Or(o.Window, 1000)
 	o.Minimum = cmp.Or(o.Minimum, 10)
-	o.Patience = cmp.Or(o.Patience, 10*time.Second)
+	o.HoldTime = cmp.Or(o.HoldTime, 10*time.Second)
 	return &Guard{options: o, rules: map[Rule]*record{}}
 }
 
@@ -146,7 +146,7 @@ func (g *Guard) Bad(rule Rule, id string, explain func(bad, recent int) error) b
 		g.trip(explain(bad, recent))
 		return false
 	}
-	if time.Since(since) < g.options.Patience {
+	if time.Since(since) < g.options.HoldTime {
 		return false
 	}
 	if !r.breaker.Allow() {
@@ -157,12 +157,12 @@ func (g *Guard) Bad(rule Rule, id string, explain func(bad, recent int) error) b
 	return true
 }
 
-// forget drops events that have not come again for several times the patience, because
+// forget drops events that have not come again for several times the hold time, because
 // another process has them.
 func (g *Guard) forget(r *record, now time.Time) {
 	const several = 6
 	for id, since := range r.held {
-		if now.Sub(since) > several*g.options.Patience {
+		if now.Sub(since) > several*g.options.HoldTime {
 			delete(r.held, id)
 		}
 	}

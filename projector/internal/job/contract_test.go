@@ -23,15 +23,15 @@ type jobs interface {
 	Supersede(ctx context.Context, projection string, kinds []job.Kind, keep, reason string) (int, error)
 }
 
-// stand is a store whose leases a test ends at will.
-type stand struct {
+// testStore is a store whose leases a test ends at will.
+type testStore struct {
 	jobs
 	// expire ends every lease.
 	expire func()
 }
 
 // both are the store with MongoDB and the fake, each empty.
-func both(t *testing.T) map[string]stand {
+func both(t *testing.T) map[string]testStore {
 	t.Helper()
 	db := server.Database(t)
 	store := job.NewStore(db, job.Options{})
@@ -47,7 +47,7 @@ func both(t *testing.T) map[string]stand {
 		}
 	}
 	m := newMemory()
-	return map[string]stand{"mongodb": {store, expire}, "memory": {m, m.expire}}
+	return map[string]testStore{"mongodb": {store, expire}, "memory": {m, m.expire}}
 }
 
 const lease = time.Minute
@@ -61,7 +61,7 @@ func raw(t *testing.T, n int) bson.Raw {
 	return document
 }
 
-func (s stand) create(t *testing.T, j job.Job) job.Job {
+func (s testStore) create(t *testing.T, j job.Job) job.Job {
 	t.Helper()
 	created, err := s.Create(t.Context(), j)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s stand) create(t *testing.T, j job.Job) job.Job {
 }
 
 // claim claims for a holder; the test fails if there is nothing to claim.
-func (s stand) claim(t *testing.T, id, holder string) job.Claim {
+func (s testStore) claim(t *testing.T, id, holder string) job.Claim {
 	t.Helper()
 	c, ok := s.tryClaim(t, id, holder)
 	if !ok {
@@ -80,7 +80,7 @@ func (s stand) claim(t *testing.T, id, holder string) job.Claim {
 	return c
 }
 
-func (s stand) tryClaim(t *testing.T, id, holder string) (job.Claim, bool) {
+func (s testStore) tryClaim(t *testing.T, id, holder string) (job.Claim, bool) {
 	t.Helper()
 	active, err := s.Active(t.Context(), job.Query{Kinds: job.Kinds(), Only: id, Limit: 10})
 	if err != nil {
@@ -102,7 +102,7 @@ func (s stand) tryClaim(t *testing.T, id, holder string) (job.Claim, bool) {
 }
 
 // planned creates a job with so many ranges.
-func (s stand) planned(t *testing.T, j job.Job, ranges int) job.Job {
+func (s testStore) planned(t *testing.T, j job.Job, ranges int) job.Job {
 	t.Helper()
 	created := s.create(t, j)
 	c := s.claim(t, created.ID, "planner")
@@ -119,7 +119,7 @@ func (s stand) planned(t *testing.T, j job.Job, ranges int) job.Job {
 	return s.get(t, created.ID)
 }
 
-func (s stand) get(t *testing.T, id string) job.Job {
+func (s testStore) get(t *testing.T, id string) job.Job {
 	t.Helper()
 	j, err := s.Get(t.Context(), id)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s stand) get(t *testing.T, id string) job.Job {
 	return j
 }
 
-func (s stand) must(t *testing.T, err error) {
+func (s testStore) must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

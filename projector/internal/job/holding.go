@@ -83,7 +83,7 @@ func (h *holding) keep() {
 
 // extend extends the lease by one request, which ends with the lease.
 func (h *holding) extend() error {
-	ctx, cancel := mongox.Patient(h.ctx, time.Until(h.until()))
+	ctx, cancel := mongox.Timeout(h.ctx, time.Until(h.until()))
 	defer cancel()
 	start := time.Now()
 	err := h.jobs.Keep(ctx, h.claim, h.lease)

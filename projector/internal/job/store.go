@@ -145,7 +145,7 @@ func (s *Store) find(ctx context.Context, id string) (Job, error) {
 
 // request bounds a request. Its error says whether the server did not answer.
 func (s *Store) request(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	return mongox.Explain(ctx, do(ctx))
 }

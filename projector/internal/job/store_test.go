@@ -17,14 +17,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
-func newStore(t *testing.T, o job.Options) (*mongo.Database, *job.Store, stand) {
+func newStore(t *testing.T, o job.Options) (*mongo.Database, *job.Store, testStore) {
 	t.Helper()
 	db := server.Database(t)
 	s := job.NewStore(db, o)
 	if err := s.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return db, s, stand{jobs: s}
+	return db, s, testStore{jobs: s}
 }
 
 func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
@@ -86,7 +86,7 @@ func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 	}
 }
 
-func (s stand) ids(t *testing.T, store *job.Store) []string {
+func (s testStore) ids(t *testing.T, store *job.Store) []string {
 	t.Helper()
 	jobs, err := store.List(t.Context(), job.Filter{})
 	if err != nil {

@@ -72,7 +72,7 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, 
 	if len(served) == 0 {
 		return Claimed{}, false, nil
 	}
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	claim, now := bson.NewObjectID(), time.Now()
 	var m resumable
@@ -110,7 +110,7 @@ func (s *Store) Extend(ctx context.Context, c Claimed, lease time.Duration) (hea
 // event for the marker therefore does so either before it, and the head shows the event,
 // or after it, and [Store.Advance] finds no marker.
 func (s *Store) Finish(ctx context.Context, c Claimed, watermark int64, lease time.Duration) (head int64, err error) {
-	deleting, cancel := mongox.Patient(ctx, requestTimeout)
+	deleting, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	result, err := s.collection.DeleteOne(deleting, bson.D{
 		{Key: fieldID, Value: c.key()},
@@ -163,7 +163,7 @@ func (s *Store) Return(ctx context.Context, c Claimed) error {
 
 // change updates a claimed marker and gives its head.
 func (s *Store) change(ctx context.Context, c Claimed, update bson.D) (head int64, err error) {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	var m resumable
 	err = s.collection.FindOneAndUpdate(ctx, bson.D{{Key: fieldID, Value: c.key()}, {Key: fieldClaim, Value: c.Claim}}, update).Decode(&m)

@@ -75,7 +75,7 @@ func (s *Store) Run(ctx context.Context) error {
 			soon = false
 		}
 		timer.Reset(s.options.Refresh)
-		counting, cancel := mongox.Patient(ctx, countTimeout)
+		counting, cancel := mongox.Timeout(ctx, countTimeout)
 		counts, err := s.Count(counting)
 		err = mongox.Explain(counting, err)
 		cancel()

@@ -114,7 +114,7 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 }
 
 func (s *Store) list(ctx context.Context, query bson.D, o *options.FindOptionsBuilder) ([]Listed, error) {
-	ctx, cancel := mongox.Patient(ctx, listTimeout)
+	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
 	cursor, err := s.collection.Find(ctx, query, o)
 	var markers []listed
@@ -133,7 +133,7 @@ func (s *Store) list(ctx context.Context, query bson.D, o *options.FindOptionsBu
 
 // Matching counts the markers that the filter chooses.
 func (s *Store) Matching(ctx context.Context, f Filter) (int64, error) {
-	ctx, cancel := mongox.Patient(ctx, listTimeout)
+	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
 	cursor, err := s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: f.query()}},

@@ -280,7 +280,7 @@ func TestDiscardTakesTheClaim(t *testing.T) {
 	}
 }
 
-func TestStandingsSayWhy(t *testing.T) {
+func TestStatusesHaveTheReason(t *testing.T) {
 	t.Parallel()
 	s := park.NewStore(parktest.NewCollection(), park.Options{})
 	parkOne(t, s, permanent)
@@ -289,8 +289,8 @@ func TestStandingsSayWhy(t *testing.T) {
 	parkOne(t, s, model.Marker{Unit: eight, RawAggregateID: rawSeven, Reason: "missing", EventID: 2, Head: 4, Resumes: true})
 	later := seven
 	later.Generation = 2
-	got, err := s.Standings(t.Context(), []model.Unit{later, eight, seven})
-	if err != nil || len(got) != 3 || got[0] != (park.Standing{}) || got[1].Reason != "missing" || !got[1].Resumes || got[2].Reason != "expression" || got[2].EventID != 3 || got[2].Resumes {
-		t.Errorf("standings %+v, %v", got, err)
+	got, err := s.Statuses(t.Context(), []model.Unit{later, eight, seven})
+	if err != nil || len(got) != 3 || got[0] != (park.Status{}) || got[1].Reason != "missing" || !got[1].Resumes || got[2].Reason != "expression" || got[2].EventID != 3 || got[2].Resumes {
+		t.Errorf("statuses %+v, %v", got, err)
 	}
 }

@@ -175,7 +175,7 @@ func TestCounts(t *testing.T) {
 		c := parktest.NewCollection()
 		c.Before = func(ctx context.Context, command string) error {
 			if command == "aggregate" {
-				return mongoxtest.CheckUndated(ctx)
+				return mongoxtest.CheckNoDeadline(ctx)
 			}
 			return nil
 		}

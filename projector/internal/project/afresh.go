@@ -108,12 +108,12 @@ func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64)
 // replace writes what was folded from nothing in the place of what is stored. It is false
 // if that has moved beyond the last event that was folded, or moved under the write.
 func (b *batch) replace(ctx context.Context, a *Accumulator, u *unit, until int64) bool {
-	leave, err := b.enter(ctx, u.target)
+	release, err := b.enter(ctx, u.target)
 	if err != nil {
 		u.trouble = err
 		return false
 	}
-	defer leave()
+	defer release()
 	states := b.load(ctx, []*unit{u})
 	if u.trouble != nil {
 		return false
@@ -183,12 +183,12 @@ func (b *batch) look(ctx context.Context, u *unit) model.State {
 // removeForeign removes the document of an older generation from a unit that has no event
 // to be written.
 func (b *batch) removeForeign(ctx context.Context, u *unit, state model.State) {
-	leave, err := b.enter(ctx, u.target)
+	release, err := b.enter(ctx, u.target)
 	if err != nil {
 		u.trouble = err
 		return
 	}
-	defer leave()
+	defer release()
 	if !b.replaced(ctx, u, model.Write{
 		Unit: u.Unit, Kind: model.MoveWatermark, From: state.Watermark, To: state.Watermark, Foreign: state.Foreign,
 	}) && u.trouble == nil {

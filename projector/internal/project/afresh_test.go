@@ -123,8 +123,8 @@ func TestAHistoryThatDoesNotBeginAtOneParks(t *testing.T) {
 		b.resume(t, s, 0, project.ReasonMissing)
 		b.history.events = events(t, "one", "3 Add", "4 Add")
 		b.resume(t, s, 0, project.ReasonMissing)
-		if len(b.lot.parked) > 0 {
-			t.Errorf("parked %v", b.lot.parked)
+		if len(b.parking.parked) > 0 {
+			t.Errorf("parked %v", b.parking.parked)
 		}
 		s.Final = true
 		b.resume(t, s, 0, project.ReasonHistory)
@@ -171,8 +171,8 @@ func TestAfreshUnderOtherWriters(t *testing.T) {
 	b.onLoad = func(int) error { return errTrouble }
 	b.resume(t, afresh(2), 0, project.ReasonUnavailable)
 	b.onLoad = nil
-	if len(b.lot.parked) > 0 || b.unreleased != 0 {
-		t.Errorf("parked %v, %d loads not released", b.lot.parked, b.unreleased)
+	if len(b.parking.parked) > 0 || b.unreleased != 0 {
+		t.Errorf("parked %v, %d loads not released", b.parking.parked, b.unreleased)
 	}
 	final := afresh(2)
 	final.Final = true
@@ -209,8 +209,8 @@ func TestResumeOfAGeneration(t *testing.T) {
 			b.resume(t, s, 2, "")
 			b.expectMarks(t, 2, 2)
 		}
-		if len(b.lot.parked) > 0 {
-			t.Errorf("parked %v", b.lot.parked)
+		if len(b.parking.parked) > 0 {
+			t.Errorf("parked %v", b.parking.parked)
 		}
 	})
 }
@@ -240,8 +240,8 @@ func TestAfreshIsTheFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p, wrong, history := drawProjection(t), drawDocument(t), drawEvents(t)
-		m, lot := newMemory(), newLot()
-		e, err := project.NewEngine(project.Options{Targets: project.Live([]*project.Projection{p}), Store: m, Parking: lot, Repairer: &storedHistory{history}})
+		m, parking := newMemory(), newFakeParking()
+		e, err := project.NewEngine(project.Options{Targets: project.Live([]*project.Projection{p}), Store: m, Parking: parking, Repairer: &storedHistory{history}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +260,7 @@ func TestAfreshIsTheFold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want.Err != nil {
-			if r.Cause == nil || r.Cause.EventID != want.Err.EventID || lot.parked[u] == nil {
+			if r.Cause == nil || r.Cause.EventID != want.Err.EventID || parking.parked[u] == nil {
 				t.Fatalf("came to %d, %v; want %v", r.Watermark, r.Cause, want.Err)
 			}
 			if int64(want.Folded) < watermark {

@@ -144,7 +144,7 @@ func BenchmarkProcess(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	engine, err := project.NewEngine(project.Options{Targets: project.Live(projections), Store: instant{benchmarkDocument(b, 0)}, Parking: newLot()})
+	engine, err := project.NewEngine(project.Options{Targets: project.Live(projections), Store: instant{benchmarkDocument(b, 0)}, Parking: newFakeParking()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (u *unit) unread(strict bool) bool {
 // whether the unit can go on. A unit that may be deferred is read for only if one page
 // completes it. The events of such a generation are never waited for: the topic has
 // brought them before there was the generation.
-func (b *batch) fillBuilding(ctx context.Context, read *portion, u *unit) bool {
+func (b *batch) fillBuilding(ctx context.Context, read *repairRead, u *unit) bool {
 	from, to := u.watermark+1, u.aggregate.last()
 	if b.strict {
 		to = u.aggregate.events[len(u.settled)].EventID - 1
@@ -55,7 +55,7 @@ func (b *batch) fillBuilding(ctx context.Context, read *portion, u *unit) bool {
 	// events.
 	complete := b.strict && int64(len(events)) == to-from+1 || !b.strict && (len(events) == 0 || events[len(events)-1].EventID >= to)
 	switch {
-	case err != nil && !errors.Is(err, errPortionFull):
+	case err != nil && !errors.Is(err, errRepairFull):
 		u.trouble = err
 		return false
 	case u.target.Defers && !complete, err == nil && b.strict && len(events) == 0:
@@ -77,7 +77,7 @@ func (b *batch) fillBuilding(ctx context.Context, read *portion, u *unit) bool {
 // restOf reads the pages that follow the first one. A document of a stale writer is
 // replaced in one write: after half of the history, the next event would be applied over
 // the other half by whoever has it.
-func (b *batch) restOf(ctx context.Context, read *portion, u *unit, events []*eventView, err error, to int64) ([]*eventView, error) {
+func (b *batch) restOf(ctx context.Context, read *repairRead, u *unit, events []*eventView, err error, to int64) ([]*eventView, error) {
 	first := read.bytes
 	for err == nil && len(events) > 0 && events[len(events)-1].EventID < to {
 		if read.bytes-first > maxBlindBytes {

@@ -64,11 +64,11 @@ type Engine struct {
 	log       zerolog.Logger
 	attempt   time.Duration
 
-	gates     gates
-	newcomers newcomers
-	calls     calls
-	setting   sync.Mutex
-	targets   atomic.Pointer[snapshot]
+	pauseLocks pauseLocks
+	newcomers  newcomers
+	calls      calls
+	setting    sync.Mutex
+	targets    atomic.Pointer[snapshot]
 }
 
 // NewEngine checks the options.

@@ -97,8 +97,8 @@ func TestProcess(t *testing.T) {
 	b.expect(t, "things", "one", 3, `{"last":3}`)
 	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
 	// One request for each projection.
-	if len(b.loads) != 2 || len(b.writes) != 2 || len(b.writes[0])+len(b.writes[1]) != 4 || b.lot.asked != 0 {
-		t.Errorf("%d loads, %d writes, asked for parked %d times", len(b.loads), len(b.writes), b.lot.asked)
+	if len(b.loads) != 2 || len(b.writes) != 2 || len(b.writes[0])+len(b.writes[1]) != 4 || b.parking.asked != 0 {
+		t.Errorf("%d loads, %d writes, asked for parked %d times", len(b.loads), len(b.writes), b.parking.asked)
 	}
 	// Again, with one more, out of order and one twice.
 	more := events(t, "one", "4 Add", "5 Gone")
@@ -221,15 +221,15 @@ func TestPoisonParksOneUnit(t *testing.T) {
 	b.expect(t, "things", "one", 4, `{"last":4}`)
 	b.expect(t, "counts", "two", 1, `{"ids":[1],"n":1}`)
 	u := unitOf("counts", "one")
-	if b.lot.parked[u] == nil || b.lot.heads[u] != 4 || len(b.lot.parked) != 1 {
-		t.Errorf("parked %v", b.lot)
+	if b.parking.parked[u] == nil || b.parking.heads[u] != 4 || len(b.parking.parked) != 1 {
+		t.Errorf("parked %v", b.parking)
 	}
 	// What follows is acknowledged, and the neighbours go on.
 	b.process(t, events(t, "one", "5 Add", "6 Add"), project.Hold, "done/done")
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
 	b.expect(t, "things", "one", 6, `{"last":6}`)
-	if b.lot.heads[u] != 6 {
-		t.Errorf("head %d", b.lot.heads[u])
+	if b.parking.heads[u] != 6 {
+		t.Errorf("head %d", b.parking.heads[u])
 	}
 	// The message of the poison event may come again, before it was dead-lettered.
 	b.process(t, events(t, "one", "2 Bad"), project.Hold, "poison")
@@ -266,8 +266,8 @@ func TestPoisonFromTheEventStore(t *testing.T) {
 	b.history.events = events(t, "one", "1 Add", "2 Bad", "3 Add")
 	b.process(t, events(t, "one", "4 Add"), project.Repair, "done")
 	u := unitOf("counts", "one")
-	if c := b.lot.parked[u]; c == nil || c.EventID != 2 || b.lot.heads[u] != 4 {
-		t.Errorf("parked %v, head %d", c, b.lot.heads[u])
+	if c := b.parking.parked[u]; c == nil || c.EventID != 2 || b.parking.heads[u] != 4 {
+		t.Errorf("parked %v, head %d", c, b.parking.heads[u])
 	}
 	b.expect(t, "things", "one", 4, `{"last":4}`)
 }
@@ -279,8 +279,8 @@ func TestIncreasingSequence(t *testing.T) {
 	b.process(t, events(t, "one", "40 Add", "10 Add"), project.Hold, "done/done")
 	b.expect(t, "counts", "one", 10, `{"ids":[10],"n":1}`)
 	b.expect(t, "things", "one", 40, `{"last":40}`)
-	if b.lot.heads[unitOf("counts", "one")] != 40 {
-		t.Errorf("head %d", b.lot.heads[unitOf("counts", "one")])
+	if b.parking.heads[unitOf("counts", "one")] != 40 {
+		t.Errorf("head %d", b.parking.heads[unitOf("counts", "one")])
 	}
 }
 
@@ -367,7 +367,7 @@ func TestStoreErrorsLeaveEventsPending(t *testing.T) {
 			}
 			return nil
 		}
-		b.history.fail, b.lot.fail = errTrouble, errTrouble
+		b.history.fail, b.parking.fail = errTrouble, errTrouble
 		b.history.events = events(t, "one", "1 Add", "2 Add")
 		attempts := 1
 		for ; ; attempts++ {
@@ -402,8 +402,8 @@ func TestEndOfContext(t *testing.T) {
 		return nil
 	}
 	results, err := b.Process(ctx, append(events(t, "one", "1 Add"), events(t, "two", "1 Add")...), project.Park)
-	if !errors.Is(err, lockLost) || verdicts(results) != "done/pending" || len(b.lot.parked) > 0 {
-		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.lot.parked)
+	if !errors.Is(err, lockLost) || verdicts(results) != "done/pending" || len(b.parking.parked) > 0 {
+		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
 	}
 }
 
@@ -449,14 +449,14 @@ func TestNewEngine(t *testing.T) {
 	shadow := project.Target{Projection: p, Generation: 2, Collection: "shadow", Building: true}
 	deferring := project.Target{Projection: p, Generation: 2, Collection: "shadow", Defers: true}
 	for name, o := range map[string]project.Options{
-		"twice":      {Targets: project.Live([]*project.Projection{p, p}), Store: newMemory(), Parking: newLot()},
-		"collection": {Targets: project.Live([]*project.Projection{p, q}), Store: newMemory(), Parking: newLot()},
-		"two live":   {Targets: []project.Target{{Projection: p, Collection: "first"}, second}, Store: newMemory(), Parking: newLot()},
-		"generation": {Targets: []project.Target{second, shadow}, Store: newMemory(), Parking: newLot()},
-		"deferring":  {Targets: []project.Target{deferring}, Store: newMemory(), Parking: newLot()},
-		"projection": {Targets: []project.Target{{}}, Store: newMemory(), Parking: newLot()},
-		"store":      {Targets: project.Live([]*project.Projection{p}), Parking: newLot()},
-		"sequence":   {Targets: project.Live([]*project.Projection{p}), Store: newMemory(), Parking: newLot(), Sequence: "odd"},
+		"twice":      {Targets: project.Live([]*project.Projection{p, p}), Store: newMemory(), Parking: newFakeParking()},
+		"collection": {Targets: project.Live([]*project.Projection{p, q}), Store: newMemory(), Parking: newFakeParking()},
+		"two live":   {Targets: []project.Target{{Projection: p, Collection: "first"}, second}, Store: newMemory(), Parking: newFakeParking()},
+		"generation": {Targets: []project.Target{second, shadow}, Store: newMemory(), Parking: newFakeParking()},
+		"deferring":  {Targets: []project.Target{deferring}, Store: newMemory(), Parking: newFakeParking()},
+		"projection": {Targets: []project.Target{{}}, Store: newMemory(), Parking: newFakeParking()},
+		"store":      {Targets: project.Live([]*project.Projection{p}), Parking: newFakeParking()},
+		"sequence":   {Targets: project.Live([]*project.Projection{p}), Store: newMemory(), Parking: newFakeParking(), Sequence: "odd"},
 	} {
 		if _, err := project.NewEngine(o); err == nil {
 			t.Errorf("%s: taken", name)

@@ -37,7 +37,7 @@ func TestFunc(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mortal, err := project.New(project.Declaration{Name: "go", Collection: "g", Deletes: true, Apply: apply})
+	deletable, err := project.New(project.Declaration{Name: "go", Collection: "g", Deletes: true, Apply: apply})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +57,9 @@ func TestFunc(t *testing.T) {
 		{"gone without leave", `{"n":1}`, "Delete", forever, 0, "nil", "does not declare Deletes"},
 		{"odd names", "", "Dots", forever, 0, "nil", `field "a.b" is no name`},
 		{"malformed", "", "Malformed", forever, 0, "nil", "no BSON document"},
-		{"deleted", `{"n":1}`, "Delete", mortal, model.Delete, "nil", ""},
-		{"deleted and made", `{"n":1,"x":1}`, "Delete,Up", mortal, model.Update, `{"$set":{"n":1},"$unset":{"x":""}}`, ""},
-		{"made and deleted", "", "Up,Delete", mortal, model.Erase, "nil", ""},
+		{"deleted", `{"n":1}`, "Delete", deletable, model.Delete, "nil", ""},
+		{"deleted and made", `{"n":1,"x":1}`, "Delete,Up", deletable, model.Update, `{"$set":{"n":1},"$unset":{"x":""}}`, ""},
+		{"made and deleted", "", "Up,Delete", deletable, model.Erase, "nil", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -37,8 +37,8 @@ func TestNothingIsParkedWithoutTheJudge(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	}
-	if len(b.lot.parked) != 0 {
-		t.Errorf("parked %v", b.lot.parked)
+	if len(b.parking.parked) != 0 {
+		t.Errorf("parked %v", b.parking.parked)
 	}
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
 	b.expect(t, "things", "one", 3, `{"last":3}`)
@@ -73,8 +73,8 @@ func TestFailureOfAReplacedDefinitionWaitsForTheOther(t *testing.T) {
 					t.Errorf("%s, %v", verdicts(results), err)
 				}
 			}
-			if len(b.lot.parked) != 0 || len(j.bad) != 0 {
-				t.Errorf("parked %v, judged %v", b.lot.parked, j.bad)
+			if len(b.parking.parked) != 0 || len(j.bad) != 0 {
+				t.Errorf("parked %v, judged %v", b.parking.parked, j.bad)
 			}
 			next, want := wrong, "done/poison/done/done"
 			next.Replaced = false
@@ -86,8 +86,8 @@ func TestFailureOfAReplacedDefinitionWaitsForTheOther(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.process(t, evs, project.Park, want)
-			if (len(b.lot.parked) == 0) != corrected {
-				t.Errorf("parked %v", b.lot.parked)
+			if (len(b.parking.parked) == 0) != corrected {
+				t.Errorf("parked %v", b.parking.parked)
 			}
 		})
 	}

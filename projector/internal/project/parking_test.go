@@ -17,8 +17,8 @@ import (
 func (b *bench) expectParked(t *testing.T, projection, aggregate string, reason project.Reason, at, head int64) {
 	t.Helper()
 	u := unitOf(projection, aggregate)
-	if c := b.lot.parked[u]; c == nil || c.Reason != reason || c.EventID != at || b.lot.heads[u] != head || c.Err == nil {
-		t.Errorf("%s of %s is parked with %+v, head %d; want %s at %d, head %d", projection, aggregate, c, b.lot.heads[u], reason, at, head)
+	if c := b.parking.parked[u]; c == nil || c.Reason != reason || c.EventID != at || b.parking.heads[u] != head || c.Err == nil {
+		t.Errorf("%s of %s is parked with %+v, head %d; want %s at %d, head %d", projection, aggregate, c, b.parking.heads[u], reason, at, head)
 	}
 }
 
@@ -63,8 +63,8 @@ func TestParkUnavailable(t *testing.T) {
 			b.expect(t, "things", "one", 2, `{"last":2}`)
 			b.process(t, evs, project.Park, "done/done")
 			b.expectParked(t, "counts", "one", project.ReasonUnavailable, 1, 2)
-			if len(b.lot.parked) != 1 {
-				t.Errorf("parked %v", b.lot.parked)
+			if len(b.parking.parked) != 1 {
+				t.Errorf("parked %v", b.parking.parked)
 			}
 		})
 	}
@@ -94,9 +94,9 @@ func TestResumedInBetween(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}}}]`)
 	u := model.Unit{Projection: "counts", Generation: 1, Collection: "counts", AggregateID: "one"}
-	b.lot.parked[u] = &project.Error{EventID: 1, Reason: project.ReasonMissing}
-	b.lot.onAdvance = func() error {
-		delete(b.lot.parked, u)
+	b.parking.parked[u] = &project.Error{EventID: 1, Reason: project.ReasonMissing}
+	b.parking.onAdvance = func() error {
+		delete(b.parking.parked, u)
 		return errors.New("the aggregate is not parked")
 	}
 	b.history.events = events(t, "one", "1 Add")
@@ -113,8 +113,8 @@ func TestASupersededUnitIsNotParked(t *testing.T) {
 	b := newBench(t, twoProjections)
 	b.down = map[string]error{"counts": fmt.Errorf("load one: %w", model.ErrSuperseded)}
 	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), project.Park)
-	if !errors.Is(err, model.ErrSuperseded) || verdicts(results) != "pending" || len(b.lot.parked) > 0 {
-		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.lot.parked)
+	if !errors.Is(err, model.ErrSuperseded) || verdicts(results) != "pending" || len(b.parking.parked) > 0 {
+		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
 	}
 }
 
@@ -138,8 +138,8 @@ func TestNothingIsParkedWhileNothingCanBeWritten(t *testing.T) {
 	b := newBench(t, twoProjections, func(o *project.Options) { o.Reachable = func(context.Context) error { return outage } })
 	b.onLoad = func(int) error { return errTrouble }
 	results, err := b.Process(t.Context(), events(t, "one", "1 Add"), project.Park)
-	if !errors.Is(err, outage) || verdicts(results) != "pending" || len(b.lot.parked) > 0 {
-		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.lot.parked)
+	if !errors.Is(err, outage) || verdicts(results) != "pending" || len(b.parking.parked) > 0 {
+		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
 	}
 	// A gap that lasts is not the store's doing.
 	b.onLoad = nil
@@ -157,14 +157,14 @@ func TestPendingWhileParkingFails(t *testing.T) {
 	} {
 		b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}, Bad: {set: {x: payload.missing}}}}]`)
 		for range 2 {
-			b.lot.fail = errTrouble
+			b.parking.fail = errTrouble
 			results, err := b.Process(t.Context(), evs, project.Park)
-			if !errors.Is(err, errTrouble) || verdicts(results) != "pending" || len(b.lot.parked) > 0 {
-				t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.lot.parked)
+			if !errors.Is(err, errTrouble) || verdicts(results) != "pending" || len(b.parking.parked) > 0 {
+				t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.parking.parked)
 			}
 		}
-		if results, err := b.Process(t.Context(), evs, project.Park); err != nil || len(b.lot.parked) != 1 {
-			t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.lot.parked)
+		if results, err := b.Process(t.Context(), evs, project.Park); err != nil || len(b.parking.parked) != 1 {
+			t.Errorf("%s: %v, %s, parked %v", name, err, verdicts(results), b.parking.parked)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestUnreadableEventsAreParked(t *testing.T) {
 	b := newBench(t, twoProjections)
 	lost := errors.New("the claim check's event is not in the event store")
 	evs := events(t, "one", "3 Add", "4 Add")
-	b.lot.fail = errTrouble
+	b.parking.fail = errTrouble
 	if results, err := b.Park(t.Context(), evs, project.ReasonMissing, lost); !errors.Is(err, errTrouble) || verdicts(results) != "pending/pending" {
 		t.Errorf("%v, %s", err, verdicts(results))
 	}
@@ -286,8 +286,8 @@ func TestUniqueValuesChangeHands(t *testing.T) {
 			}
 			b.expect(t, "owned", "one", 3, `{"value":"y"}`)
 			b.expect(t, "owned", "two", 2, `{"value":"x"}`)
-			if len(b.lot.parked) > 0 {
-				t.Errorf("parked %v", b.lot.parked)
+			if len(b.parking.parked) > 0 {
+				t.Errorf("parked %v", b.parking.parked)
 			}
 		})
 	}

@@ -84,9 +84,9 @@ func (b *batch) load(ctx context.Context, units []*unit) []model.State {
 	return loaded
 }
 
-// oneAttempt bounds one request, without a deadline: see [mongox.Patient].
+// oneAttempt bounds one request, without a deadline: see [mongox.Timeout].
 func (b *batch) oneAttempt(ctx context.Context) (context.Context, context.CancelFunc) {
-	return mongox.Patient(ctx, b.attempt)
+	return mongox.Timeout(ctx, b.attempt)
 }
 
 // fail leaves units in trouble.

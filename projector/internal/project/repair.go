@@ -11,17 +11,17 @@ import (
 const (
 	// repairPage is how many events are read from the event store at once.
 	repairPage = 500
-	// repairPortion bounds the bytes that are read from the event store, but for the
+	// maxRepairBytes bounds the bytes that are read from the event store, but for the
 	// last page, before what was read is written. A batch may lack the history of all
 	// its aggregates: memory would not hold it, nor a call have the time to read it.
-	repairPortion = 1 << 20
+	maxRepairBytes = 1 << 20
 )
 
-// errPortionFull says that what has been read is to be written first.
-var errPortionFull = errors.New("enough has been read from the event store")
+// errRepairFull says that what has been read is to be written first.
+var errRepairFull = errors.New("enough has been read from the event store")
 
-// portion is what one round reads from the event store.
-type portion struct {
+// repairRead holds what one round reads from the event store.
+type repairRead struct {
 	bytes int
 	pages map[pageKey][]*eventView
 }
@@ -34,21 +34,21 @@ type pageKey struct {
 }
 
 // missing gives a page of the events of the unit's aggregate that have these ids: in a
-// strict sequence as far as they follow each other without a hole. It is errPortionFull if
+// strict sequence as far as they follow each other without a hole. It is errRepairFull if
 // they would have to be read and enough has been.
-func (p *portion) missing(ctx context.Context, b *batch, u *unit, from, to int64) ([]*eventView, error) {
+func (p *repairRead) missing(ctx context.Context, b *batch, u *unit, from, to int64) ([]*eventView, error) {
 	key := pageKey{u.aggregate, from, to}
 	if page, ok := p.pages[key]; ok {
 		return page, nil
 	}
-	if p.bytes >= repairPortion {
-		return nil, errPortionFull
+	if p.bytes >= maxRepairBytes {
+		return nil, errRepairFull
 	}
 	return p.page(ctx, b, u, from, to)
 }
 
 // page reads a page, whatever has been read before.
-func (p *portion) page(ctx context.Context, b *batch, u *unit, from, to int64) ([]*eventView, error) {
+func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64) ([]*eventView, error) {
 	attempt, cancel := b.oneAttempt(ctx)
 	defer cancel()
 	events, err := b.repairer.Missing(attempt, u.aggregate.events[0].Event, from, to, repairPage)
@@ -70,7 +70,7 @@ func (p *portion) page(ctx context.Context, b *batch, u *unit, from, to int64) (
 // are acknowledged, for the other units the event store is read, or they are held. It
 // returns the units that can go on.
 func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
-	var read portion
+	var read repairRead
 	for _, u := range b.skipParked(ctx, units) {
 		fill := b.fillGap
 		if u.target.Building || u.unread(b.strict) {
@@ -85,7 +85,7 @@ func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 
 // fillGap reads the events between the unit's watermark and its next event, and reports
 // whether the unit can go on.
-func (b *batch) fillGap(ctx context.Context, read *portion, u *unit) bool {
+func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
 	if b.gaps == Hold || b.repairer == nil {
 		u.held = true
 		b.metrics.gaps.WithLabelValues(gapHeld).Inc()
@@ -93,7 +93,7 @@ func (b *batch) fillGap(ctx context.Context, read *portion, u *unit) bool {
 	}
 	events, err := read.missing(ctx, b, u, u.watermark+1, u.aggregate.events[len(u.settled)].EventID-1)
 	switch {
-	case errors.Is(err, errPortionFull):
+	case errors.Is(err, errRepairFull):
 	case err != nil:
 		u.trouble = err
 		return false

@@ -43,7 +43,7 @@ func (e *endless) Missing(_ context.Context, ev *event.Event, from, to int64, li
 // A subscription that was made anew lacks the history of every aggregate. What is
 // read to repair a batch is written before more is read: all of it would not fit
 // into memory, nor be read in the time of one call.
-func TestRepairsInPortions(t *testing.T) {
+func TestRepairReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	const aggregates, history, size = 24, 1000, 2 << 10
 	store := &endless{document: rawOf(t, fmt.Sprintf(`{"filler":%q}`, strings.Repeat("x", size)))}
@@ -58,7 +58,7 @@ func TestRepairsInPortions(t *testing.T) {
 	for i := range aggregates {
 		b.expect(t, "p", fmt.Sprint("aggregate-", i), history+1, fmt.Sprintf(`{"n":%d}`, history+1))
 	}
-	// A page more than the portion, and what was written and is not yet let go.
+	// A page more than the bound, and what was written and is not yet let go.
 	if most := 4 << 20; store.most > most {
 		t.Errorf("%d bytes of history were in memory at once, more than %d", store.most, most)
 	}

@@ -65,8 +65,8 @@ func TestResumeReportsStoreErrors(t *testing.T) {
 	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
 	b.onWrite = failing(model.Conflict)
 	b.resume(t, suspended(2), 0, project.ReasonUnavailable)
-	if len(b.lot.parked) > 0 {
-		t.Errorf("parked %v", b.lot.parked)
+	if len(b.parking.parked) > 0 {
+		t.Errorf("parked %v", b.parking.parked)
 	}
 	final := suspended(2)
 	final.Final = true
@@ -97,7 +97,7 @@ func TestResumeWhereIDsOnlyIncrease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections, func(o *project.Options) { o.Sequence = event.SequenceIncreasing })
 	b.history.events = events(t, "one", "10 Add", "20 Add", "40 Add")
-	b.lot.parked[unitOf("counts", "one")] = &project.Error{EventID: 10, Reason: project.ReasonUnavailable}
+	b.parking.parked[unitOf("counts", "one")] = &project.Error{EventID: 10, Reason: project.ReasonUnavailable}
 	b.resume(t, suspended(40), 40, "")
 	b.expect(t, "counts", "one", 40, `{"ids":[10,20,40],"n":3}`)
 }

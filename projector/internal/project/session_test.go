@@ -150,8 +150,8 @@ func TestFailureCountsOnlyOnWhatIsStored(t *testing.T) {
 	b.documents[tallyUnit], b.marks[tallyUnit] = rawOf(t, `{"n":{"$numberLong":"7"}}`), 2
 	// To the kept state, event 2 is next, and fails. It was applied by another writer.
 	done(t, s, eventOf(t, 2, "Failing", `{}`))
-	if len(b.lot.parked) != 0 {
-		t.Errorf("parked: %v", b.lot.parked)
+	if len(b.parking.parked) != 0 {
+		t.Errorf("parked: %v", b.parking.parked)
 	}
 }
 
@@ -245,8 +245,8 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 				if !tainted && !slices.Equal(b.documents[tallyUnit], want) {
 					rt.Fatalf("at %d the document is %s, want %s", b.marks[tallyUnit], jsonOf(t, b.documents[tallyUnit]), jsonOf(t, want))
 				}
-				if b.unreleased != 0 || len(b.lot.parked) != 0 {
-					rt.Fatal(fmt.Sprint(b.unreleased, b.lot.parked))
+				if b.unreleased != 0 || len(b.parking.parked) != 0 {
+					rt.Fatal(fmt.Sprint(b.unreleased, b.parking.parked))
 				}
 			},
 		})

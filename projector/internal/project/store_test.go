@@ -138,8 +138,8 @@ func sorted(content map[string]bson.RawValue) bson.Raw {
 	return raw
 }
 
-// lot is the list of parked units.
-type lot struct {
+// fakeParking is the list of parked units.
+type fakeParking struct {
 	parked map[model.Unit]*project.Error
 	heads  map[model.Unit]int64
 	asked  int
@@ -148,11 +148,11 @@ type lot struct {
 	onAdvance func() error
 }
 
-func newLot() *lot {
-	return &lot{parked: map[model.Unit]*project.Error{}, heads: map[model.Unit]int64{}}
+func newFakeParking() *fakeParking {
+	return &fakeParking{parked: map[model.Unit]*project.Error{}, heads: map[model.Unit]int64{}}
 }
 
-func (l *lot) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
+func (l *fakeParking) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	l.asked++
 	parked := make([]model.Position, len(units))
 	for i, u := range units {
@@ -163,7 +163,7 @@ func (l *lot) Parked(_ context.Context, units []model.Unit) ([]model.Position, e
 	return parked, l.trouble()
 }
 
-func (l *lot) Park(_ context.Context, parked []model.Marker) error {
+func (l *fakeParking) Park(_ context.Context, parked []model.Marker) error {
 	if err := l.trouble(); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (l *lot) Park(_ context.Context, parked []model.Marker) error {
 	return nil
 }
 
-func (l *lot) Advance(_ context.Context, heads []model.Head) error {
+func (l *fakeParking) Advance(_ context.Context, heads []model.Head) error {
 	if err := l.trouble(); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (l *lot) Advance(_ context.Context, heads []model.Head) error {
 }
 
 // trouble fails one call.
-func (l *lot) trouble() error {
+func (l *fakeParking) trouble() error {
 	err := l.fail
 	l.fail = nil
 	return err
@@ -225,7 +225,7 @@ var errTrouble = errors.New("trouble")
 type bench struct {
 	*project.Engine
 	*memory
-	lot     *lot
+	parking *fakeParking
 	history *history
 }
 
@@ -235,8 +235,8 @@ func newBench(tb testing.TB, yaml string, change ...func(*project.Options)) *ben
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b := &bench{memory: newMemory(), lot: newLot(), history: &history{}}
-	o := project.Options{Targets: project.Live(projections), Store: b.memory, Parking: b.lot, Repairer: b.history}
+	b := &bench{memory: newMemory(), parking: newFakeParking(), history: &history{}}
+	o := project.Options{Targets: project.Live(projections), Store: b.memory, Parking: b.parking, Repairer: b.history}
 	for _, c := range change {
 		c(&o)
 	}

@@ -167,7 +167,7 @@ func TestABuildingGenerationDoesNotHoldUpTheLiveOne(t *testing.T) {
 			case "load":
 				b.down = map[string]error{shadow: errTrouble}
 			case "list":
-				b.lot.fail, kinds = errTrouble, "1 Bad"
+				b.parking.fail, kinds = errTrouble, "1 Bad"
 			default:
 				status := map[string]model.Status{"write": model.Unknown, "conflict": model.Conflict}[broken]
 				b.onWrite = func(_ int, w model.Write) *model.Written {
@@ -182,8 +182,8 @@ func TestABuildingGenerationDoesNotHoldUpTheLiveOne(t *testing.T) {
 				t.Errorf("%s, defers %v: %s, %v", broken, defers, verdicts(results), err)
 			}
 			b.expectMarks(t, 1, 0)
-			if len(b.lot.parked) > 0 {
-				t.Errorf("%s: parked %v", broken, b.lot.parked)
+			if len(b.parking.parked) > 0 {
+				t.Errorf("%s: parked %v", broken, b.parking.parked)
 			}
 		}
 	}
@@ -197,8 +197,8 @@ func TestPoisonInABuildingGenerationParksThereAlone(t *testing.T) {
 	b := newRebuild(t, true, func(o *project.Options) { o.Judge = j })
 	b.process(t, events(t, "one", "1 Add", "2 Bad", "3 Add"), project.Hold, "done/done/done")
 	b.expectMarks(t, 3, 1)
-	if c := b.lot.parked[building]; c == nil || c.EventID != 2 || c.Reason != project.ReasonExpression || b.lot.heads[building] != 3 || len(b.lot.parked) != 1 {
-		t.Errorf("parked %v", b.lot.parked)
+	if c := b.parking.parked[building]; c == nil || c.EventID != 2 || c.Reason != project.ReasonExpression || b.parking.heads[building] != 3 || len(b.parking.parked) != 1 {
+		t.Errorf("parked %v", b.parking.parked)
 	}
 	if len(j.bad) > 0 || j.good["counts Add"] != 2 || j.good["counts Bad"] != 1 {
 		t.Errorf("the judge was told of the failures %v and the successes %v", j.bad, j.good)
@@ -206,8 +206,8 @@ func TestPoisonInABuildingGenerationParksThereAlone(t *testing.T) {
 	// Later events move the head, and nothing else.
 	b.process(t, events(t, "one", "4 Add"), project.Hold, "done")
 	b.expectMarks(t, 4, 1)
-	if b.lot.heads[building] != 4 {
-		t.Errorf("the head is %d", b.lot.heads[building])
+	if b.parking.heads[building] != 4 {
+		t.Errorf("the head is %d", b.parking.heads[building])
 	}
 }
 
@@ -318,8 +318,8 @@ func TestAPauseWaitsForWhatIsUnderWay(t *testing.T) {
 		if got := <-done; got != "pending true" {
 			t.Errorf("an event during the pause is %s", got)
 		}
-		if b.marks[unitOf("counts", "one")] != 1 || b.marks[unitOf("things", "one")] != 2 || len(b.loads) != loads+1 || len(b.lot.parked) > 0 {
-			t.Errorf("watermarks %v, %d loads, parked %v", b.marks, len(b.loads)-loads, b.lot.parked)
+		if b.marks[unitOf("counts", "one")] != 1 || b.marks[unitOf("things", "one")] != 2 || len(b.loads) != loads+1 || len(b.parking.parked) > 0 {
+			t.Errorf("watermarks %v, %d loads, parked %v", b.marks, len(b.loads)-loads, b.parking.parked)
 		}
 		// One that waits at the gate goes on.
 		b.slow = nil
@@ -432,8 +432,8 @@ func TestAUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
 					t.Errorf("%s, want %s", got, want)
 				}
 				b.expectMarks(t, test.first, test.second)
-				if len(b.lot.parked) > 0 {
-					t.Errorf("parked %v", b.lot.parked)
+				if len(b.parking.parked) > 0 {
+					t.Errorf("parked %v", b.parking.parked)
 				}
 			})
 		})

@@ -44,12 +44,12 @@ func (t *track) run(ctx context.Context) {
 // round takes each unit one step further, as far as memory has room for its document. What
 // the session has kept, and what is new, is not loaded. The round is inside the projection's gate from before its load until its writes are answered.
 func (t *track) round(ctx context.Context, units []*unit) {
-	leave, err := t.enter(ctx, t.target)
+	release, err := t.enter(ctx, t.target)
 	if err != nil {
 		t.unparkable(units, err)
 		return
 	}
-	defer leave()
+	defer release()
 	writing, rest := t.assumed(units)
 	if len(rest) > 0 {
 		if loaded := t.load(ctx, rest); loaded != nil {

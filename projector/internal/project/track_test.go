@@ -53,7 +53,7 @@ func TestSlowProjectionDelaysNoOther(t *testing.T) {
 }
 
 // TestLoadsAsMemoryHasRoom holds that a batch whose documents do not fit into memory
-// together is worked off in portions, each of which is written and released before the
+// together is processed in pages, each of which is written and released before the
 // next is loaded.
 func TestLoadsAsMemoryHasRoom(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestLoadsAsMemoryHasRoom(t *testing.T) {
 	b.room = 2
 	b.onLoad = func(int) error {
 		if b.unreleased > 0 {
-			t.Error("more was loaded before the last portion was released")
+			t.Error("more was loaded before the last page was released")
 		}
 		return nil
 	}

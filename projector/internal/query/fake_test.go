@@ -19,11 +19,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // source is what the poller looks up, in memory.
 type source struct {
-	mu        sync.Mutex
-	names     []string
-	standings map[query.Key]query.Standing
-	heads     map[string]int64
-	err       error
+	mu       sync.Mutex
+	names    []string
+	statuses map[query.Key]query.Status
+	heads    map[string]int64
+	err      error
 	// looks are how many keys each look asked for.
 	looks []int
 	// duplicates counts keys that were asked for twice in one look.
@@ -31,12 +31,12 @@ type source struct {
 }
 
 func newSource() *source {
-	return &source{names: []string{"orders", "users"}, standings: make(map[query.Key]query.Standing), heads: make(map[string]int64)}
+	return &source{names: []string{"orders", "users"}, statuses: make(map[query.Key]query.Status), heads: make(map[string]int64)}
 }
 
 func (s *source) Projections() []string { return s.names }
 
-func (s *source) Look(_ context.Context, keys []query.Key) ([]query.Standing, error) {
+func (s *source) Look(_ context.Context, keys []query.Key) ([]query.Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks = append(s.looks, len(keys))
@@ -44,15 +44,15 @@ func (s *source) Look(_ context.Context, keys []query.Key) ([]query.Standing, er
 		return nil, s.err
 	}
 	seen := make(map[query.Key]bool)
-	standings := make([]query.Standing, len(keys))
+	statuses := make([]query.Status, len(keys))
 	for i, key := range keys {
 		if seen[key] {
 			s.duplicates++
 		}
 		seen[key] = true
-		standings[i] = s.standings[key]
+		statuses[i] = s.statuses[key]
 	}
-	return standings, nil
+	return statuses, nil
 }
 
 func (s *source) Head(_ context.Context, aggregateID string) (int64, error) {
@@ -62,10 +62,10 @@ func (s *source) Head(_ context.Context, aggregateID string) (int64, error) {
 }
 
 // set changes what is known of an aggregate in users.
-func (s *source) set(aggregateID string, standing query.Standing) {
+func (s *source) set(aggregateID string, status query.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.standings[query.Key{Projection: "users", AggregateID: aggregateID}] = standing
+	s.statuses[query.Key{Projection: "users", AggregateID: aggregateID}] = status
 }
 
 func (s *source) fail(err error) {

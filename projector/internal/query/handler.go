@@ -99,7 +99,7 @@ func (h *Handler) applied(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	standings, err := h.poller.Await(r.Context(), asked.pairs, asked.timeout)
+	statuses, err := h.poller.Await(r.Context(), asked.pairs, asked.timeout)
 	if r.Context().Err() != nil {
 		return // Nobody reads the answer.
 	}
@@ -111,14 +111,14 @@ func (h *Handler) applied(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, http.StatusServiceUnavailable, resultUnavailable, err)
 		return
 	}
-	answer := h.answer(r.Context(), asked.pairs, standings)
+	answer := h.answer(r.Context(), asked.pairs, statuses)
 	h.requests.WithLabelValues(string(answer.Result)).Inc()
 	reply(w, http.StatusOK, answer)
 }
 
 // answer makes the answer of what is known.
-func (h *Handler) answer(ctx context.Context, pairs []Pair, standings []Standing) Answer {
-	a := Answer{Result: result(pairs, standings), Pairs: make([]PairAnswer, len(pairs))}
+func (h *Handler) answer(ctx context.Context, pairs []Pair, statuses []Status) Answer {
+	a := Answer{Result: result(pairs, statuses), Pairs: make([]PairAnswer, len(pairs))}
 	over := a.Result == Pending
 	if over {
 		a.Result = Timeout
@@ -126,10 +126,10 @@ func (h *Handler) answer(ctx context.Context, pairs []Pair, standings []Standing
 	ctx, cancel := context.WithTimeout(ctx, headTimeout)
 	defer cancel()
 	for i, pair := range pairs {
-		s := standings[i]
+		s := statuses[i]
 		one := PairAnswer{
 			Projection: pair.Projection, AggregateID: pair.AggregateID, EventID: pair.EventID,
-			Result: s.holds(pair.EventID), Watermark: s.Watermark, Building: s.Building,
+			Result: s.result(pair.EventID), Watermark: s.Watermark, Building: s.Building,
 		}
 		switch {
 		case one.Result == ParkedResult:

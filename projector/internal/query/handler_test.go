@@ -32,8 +32,8 @@ func TestAppliedAsSoonAsTheWatermarkReachesTheEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, query.PollerOptions{})
-		s.set("u-1", query.Standing{Watermark: 2})
-		s.after(t, 300*time.Millisecond, func() { s.set("u-1", query.Standing{Watermark: 3}) })
+		s.set("u-1", query.Status{Watermark: 2})
+		s.after(t, 300*time.Millisecond, func() { s.set("u-1", query.Status{Watermark: 3}) })
 		start := time.Now()
 		code, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&eventId=3&timeout=2s")
 		if code != http.StatusOK || a.Result != query.Applied || len(a.Pairs) != 1 || a.Pairs[0].Watermark != 3 || a.Pairs[0].Head != nil {
@@ -49,7 +49,7 @@ func TestTimeoutGivesWatermarkAndHead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, query.PollerOptions{})
-		s.set("u-1", query.Standing{Watermark: 2})
+		s.set("u-1", query.Status{Watermark: 2})
 		s.heads["u-1"] = 4
 		for timeout, want := range map[string]time.Duration{"&timeout=500ms": 500 * time.Millisecond, "": 2 * time.Second, "&timeout=0s": 0} {
 			start := time.Now()
@@ -68,18 +68,18 @@ func TestParkedIsAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, query.PollerOptions{})
-		s.set("behind", query.Standing{Watermark: 1})
+		s.set("behind", query.Status{Watermark: 1})
 		for name, test := range map[string]struct {
-			standing query.Standing
-			want     query.Result
+			status query.Status
+			want   query.Result
 		}{
-			"at the event":      {query.Standing{Watermark: 2, Parked: &query.Parked{EventID: 3, Reason: "expression"}}, query.ParkedResult},
-			"before the event":  {query.Standing{Watermark: 1, Parked: &query.Parked{EventID: 2, Reason: "expression"}}, query.ParkedResult},
-			"after the event":   {query.Standing{Watermark: 3, Parked: &query.Parked{EventID: 4, Reason: "expression"}}, query.Applied},
-			"passed since":      {query.Standing{Watermark: 2, Parked: &query.Parked{EventID: 1, Reason: "expression"}}, query.Timeout},
-			"resumes by itself": {query.Standing{Watermark: 0, Parked: &query.Parked{EventID: 9, Reason: "unavailable", Resumes: true}}, query.ParkedResult},
+			"at the event":      {query.Status{Watermark: 2, Parked: &query.Parked{EventID: 3, Reason: "expression"}}, query.ParkedResult},
+			"before the event":  {query.Status{Watermark: 1, Parked: &query.Parked{EventID: 2, Reason: "expression"}}, query.ParkedResult},
+			"after the event":   {query.Status{Watermark: 3, Parked: &query.Parked{EventID: 4, Reason: "expression"}}, query.Applied},
+			"passed since":      {query.Status{Watermark: 2, Parked: &query.Parked{EventID: 1, Reason: "expression"}}, query.Timeout},
+			"resumes by itself": {query.Status{Watermark: 0, Parked: &query.Parked{EventID: 9, Reason: "unavailable", Resumes: true}}, query.ParkedResult},
 		} {
-			s.set("u-1", test.standing)
+			s.set("u-1", test.status)
 			start := time.Now()
 			_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&eventId=3&timeout=1s")
 			if a.Result != test.want || (a.Pairs[0].Parked != nil) != (test.want == query.ParkedResult) {
@@ -90,7 +90,7 @@ func TestParkedIsAnsweredAtOnce(t *testing.T) {
 			}
 		}
 		// One parked pair of several answers for all.
-		s.set("u-1", query.Standing{Watermark: 2, Parked: &query.Parked{EventID: 3, Reason: "expression"}})
+		s.set("u-1", query.Status{Watermark: 2, Parked: &query.Parked{EventID: 3, Reason: "expression"}})
 		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&aggregateId=behind&eventId=3&timeout=1s")
 		if a.Result != query.ParkedResult || a.Pairs[0].Parked.Reason != "expression" || a.Pairs[1].Result != query.Pending || a.Pairs[1].Head != nil {
 			t.Errorf("several pairs: %+v", a)
@@ -104,7 +104,7 @@ func TestBuildingProjectionIsNeverApplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, query.PollerOptions{})
-		s.set("u-1", query.Standing{Watermark: 9, Building: true})
+		s.set("u-1", query.Status{Watermark: 9, Building: true})
 		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&eventId=3&timeout=1s")
 		if a.Result != query.Timeout || !a.Pairs[0].Building {
 			t.Errorf("%+v", a)
@@ -116,8 +116,8 @@ func TestSeveralPairsAreAppliedTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, query.PollerOptions{})
-		s.set("a", query.Standing{Watermark: 5})
-		s.after(t, time.Second, func() { s.set("b", query.Standing{Watermark: 7}) })
+		s.set("a", query.Status{Watermark: 5})
+		s.after(t, time.Second, func() { s.set("b", query.Status{Watermark: 7}) })
 		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=a&eventId=5&aggregateId=b&eventId=7&timeout=3s")
 		if a.Result != query.Applied || len(a.Pairs) != 2 || a.Pairs[0].EventID != 5 || a.Pairs[1].AggregateID != "b" || a.Pairs[1].Watermark != 7 {
 			t.Errorf("%+v", a)
@@ -164,7 +164,7 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 			t.Errorf("%d %q", code, says)
 		}
 		// An outage that ends within the time is not noticed.
-		s.set("1", query.Standing{Watermark: 1})
+		s.set("1", query.Status{Watermark: 1})
 		s.after(t, 500*time.Millisecond, func() { s.fail(nil) })
 		if code, a, says := s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1s"); a.Result != query.Applied {
 			t.Errorf("%d %+v %q", code, a, says)
@@ -252,7 +252,7 @@ func TestThousandWaitsShareOneLook(t *testing.T) {
 			t.Error(err)
 		}
 		for i := range waits / 2 {
-			s.set(fmt.Sprint(i), query.Standing{Watermark: 1})
+			s.set(fmt.Sprint(i), query.Status{Watermark: 1})
 		}
 		group.Wait()
 		if n := s.poller.Waiting(); n != 0 {

@@ -79,7 +79,7 @@ func TestMemoryOfAThousandWaitsIsBounded(t *testing.T) {
 		t.Errorf("beyond the bound: %s %s, %v", response.Status, body, err)
 	}
 	for i := range waits {
-		s.set(fmt.Sprint(i), query.Standing{Watermark: 1})
+		s.set(fmt.Sprint(i), query.Status{Watermark: 1})
 	}
 	for _, connection := range connections {
 		answer, err := http.ReadResponse(bufio.NewReader(connection), nil)

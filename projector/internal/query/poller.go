@@ -55,8 +55,8 @@ type Pair struct {
 // wait is a request that waits.
 type wait struct {
 	pairs []Pair
-	// looked is the last standing of each pair; nil before the first look.
-	looked []Standing
+	// looked is the last status of each pair; nil before the first look.
+	looked []Status
 	// err is the error of the last look, nil if it succeeded.
 	err error
 	// decided is closed when the answer is known, or the process stops.
@@ -91,10 +91,10 @@ func (p *Poller) Run(ctx context.Context) error {
 }
 
 // Await waits until the pairs are applied or one of them is parked, for at most timeout
-// but at least for one look, and gives the standing of each pair as of the last look. The
+// but at least for one look, and gives the status of each pair as of the last look. The
 // error is [ErrBusy], [ErrStopping], ctx's cause, or that of the looks if none has
 // succeeded. That the time is over is no error.
-func (p *Poller) Await(ctx context.Context, pairs []Pair, timeout time.Duration) ([]Standing, error) {
+func (p *Poller) Await(ctx context.Context, pairs []Pair, timeout time.Duration) ([]Status, error) {
 	w := &wait{pairs: pairs, decided: make(chan struct{})}
 	if err := p.add(w); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (p *Poller) endAtNextLook(w *wait) bool {
 }
 
 // known is what is known of a wait that has ended.
-func (p *Poller) known(w *wait) ([]Standing, error) {
+func (p *Poller) known(w *wait) ([]Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -178,18 +178,18 @@ func (p *Poller) look(ctx context.Context) bool {
 	if len(waits) == 0 {
 		return false
 	}
-	found := make(map[Key]Standing, len(keys))
+	found := make(map[Key]Status, len(keys))
 	var failure error
 	for len(keys) > 0 {
 		part := keys[:min(len(keys), maxLook)]
 		keys = keys[len(part):]
-		standings, err := p.options.Source.Look(ctx, part)
+		statuses, err := p.options.Source.Look(ctx, part)
 		if err != nil {
 			failure = err
 			continue
 		}
 		for i, key := range part {
-			found[key] = standings[i]
+			found[key] = statuses[i]
 		}
 	}
 	if failure != nil && ctx.Err() == nil {
@@ -216,7 +216,7 @@ func (p *Poller) wanted() (waits []*wait, keys []Key) {
 }
 
 // decide answers the waits whose result is known.
-func (p *Poller) decide(waits []*wait, found map[Key]Standing, failure error) (more bool) {
+func (p *Poller) decide(waits []*wait, found map[Key]Status, failure error) (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range waits {
@@ -237,25 +237,25 @@ func (p *Poller) decide(waits []*wait, found map[Key]Standing, failure error) (m
 	return len(p.waits) > 0
 }
 
-// standingsOf gives the standing of each pair, if all were found.
-func standingsOf(pairs []Pair, found map[Key]Standing) (standings []Standing, complete bool) {
-	standings = make([]Standing, len(pairs))
+// standingsOf gives the status of each pair, if all were found.
+func standingsOf(pairs []Pair, found map[Key]Status) (statuses []Status, complete bool) {
+	statuses = make([]Status, len(pairs))
 	for i, pair := range pairs {
-		standing, ok := found[pair.Key]
+		status, ok := found[pair.Key]
 		if !ok {
 			return nil, false
 		}
-		standings[i] = standing
+		statuses[i] = status
 	}
-	return standings, true
+	return statuses, true
 }
 
 // result is the answer for several pairs: applied if all are, parked if one is, otherwise
 // pending.
-func result(pairs []Pair, standings []Standing) Result {
+func result(pairs []Pair, statuses []Status) Result {
 	together := Applied
 	for i := range pairs {
-		switch standings[i].holds(pairs[i].EventID) {
+		switch statuses[i].result(pairs[i].EventID) {
 		case ParkedResult:
 			return ParkedResult
 		case Pending:

@@ -7,8 +7,8 @@ type Key struct {
 	Projection, AggregateID string
 }
 
-// Standing is what is known of a key.
-type Standing struct {
+// Status is what is known of a key.
+type Status struct {
 	// Watermark is the last event in the read model of the live generation; 0 if there is
 	// none.
 	Watermark int64
@@ -31,14 +31,14 @@ type Parked struct {
 type Source interface {
 	// Projections are the names that can be asked about.
 	Projections() []string
-	// Look gives the standing of each key, in the order given.
-	Look(ctx context.Context, keys []Key) ([]Standing, error)
+	// Look gives the status of each key, in the order given.
+	Look(ctx context.Context, keys []Key) ([]Status, error)
 	// Head gives the last event of an aggregate in the event store; 0 if there is none.
 	Head(ctx context.Context, aggregateID string) (int64, error)
 }
 
-// holds is how a pair stands: applied, parked, or pending.
-func (s *Standing) holds(eventID int64) Result {
+// result gives the result for an event of the key: applied, parked or pending.
+func (s *Status) result(eventID int64) Result {
 	switch {
 	case s.Building:
 		return Pending

@@ -41,7 +41,7 @@ func TestRefusedCommandIsHalved(t *testing.T) {
 	t.Parallel()
 	for _, deletes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStand(t, fussy{newFakeDatabase(1)})
+			s := newTestStore(t, fussy{newFakeDatabase(1)})
 			var operations []model.Write
 			for i := range 9 {
 				k := keyOf(fmt.Sprint(i))

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// stand is a writer and a loader on one database.
-type stand struct {
+// testStore is a writer and a loader on one database.
+type testStore struct {
 	*Writer
 	*Loader
 }
@@ -26,9 +26,9 @@ type tester interface {
 	Cleanup(f func())
 }
 
-func newStand(t tester, db database) stand {
+func newTestStore(t tester, db database) testStore {
 	t.Helper()
-	s := stand{newWriter(db, WriterOptions{}), newLoader(db, LoaderOptions{})}
+	s := testStore{newWriter(db, WriterOptions{}), newLoader(db, LoaderOptions{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = s.Writer.Run(ctx) })
@@ -41,8 +41,8 @@ func keyOf(aggregate string) model.Unit {
 	return model.Unit{Projection: "p", Collection: "things", AggregateID: aggregate}
 }
 
-// mortal is a key of a projection that deletes.
-func mortal(aggregate string) model.Unit {
+// deletable is a key of a projection that deletes.
+func deletable(aggregate string) model.Unit {
 	k := keyOf(aggregate)
 	k.Deletes = true
 	return k
@@ -61,7 +61,7 @@ func rawOf(t *testing.T, json string) bson.Raw {
 	return raw
 }
 
-func (s stand) apply(t *testing.T, want model.Status, operations ...model.Write) {
+func (s testStore) apply(t *testing.T, want model.Status, operations ...model.Write) {
 	t.Helper()
 	results, err := s.Write(t.Context(), operations)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s stand) apply(t *testing.T, want model.Status, operations ...model.Write)
 }
 
 // expect loads a key and compares its watermark and own fields; "" for no document.
-func (s stand) expect(t *testing.T, k model.Unit, watermark int64, document string) bson.Raw {
+func (s testStore) expect(t *testing.T, k model.Unit, watermark int64, document string) bson.Raw {
 	t.Helper()
 	states, err := s.Load(t.Context(), []model.Unit{k})
 	if err != nil {
@@ -112,7 +112,7 @@ func (s stand) expect(t *testing.T, k model.Unit, watermark int64, document stri
 func testContract(t *testing.T, db database) {
 	t.Helper()
 	t.Run("Update", func(t *testing.T) {
-		s, k := newStand(t, db), keyOf("update")
+		s, k := newTestStore(t, db), keyOf("update")
 		s.expect(t, k, 0, "")
 		before := time.Now().Add(-time.Second)
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 3, Document: rawOf(t, `{"a":1,"b":2,"list":[1]}`)})
@@ -141,7 +141,7 @@ func testContract(t *testing.T, db database) {
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 8, To: 9, Update: rawOf(t, `{"$set":{"a":8}}`)})
 	})
 	t.Run("Mixed", func(t *testing.T) {
-		s := newStand(t, db)
+		s := newTestStore(t, db)
 		var create, next []model.Write
 		for i := range 40 {
 			k := keyOf(fmt.Sprintf("mixed-%d", i))
@@ -181,7 +181,7 @@ func testContract(t *testing.T, db database) {
 		}
 	})
 	t.Run("Watermark", func(t *testing.T) {
-		s, k := newStand(t, db), keyOf("watermark")
+		s, k := newTestStore(t, db), keyOf("watermark")
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 4})
 		s.expect(t, k, 4, "")
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, From: 4, To: 6})
@@ -195,7 +195,7 @@ func testContract(t *testing.T, db database) {
 		s.expect(t, other, 0, "")
 	})
 	t.Run("Delete", func(t *testing.T) {
-		s, k := newStand(t, db), mortal("delete")
+		s, k := newTestStore(t, db), deletable("delete")
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)})
 		s.expect(t, k, 1, `{"a":1}`)
 		s.apply(t, model.Stale, model.Write{Unit: k, Kind: model.Delete, From: 2, To: 3})
@@ -214,11 +214,11 @@ func testContract(t *testing.T, db database) {
 	})
 	t.Run("Creations", func(t *testing.T) {
 		// Among many creations in one transaction, some are stale in either way.
-		s := newStand(t, db)
+		s := newTestStore(t, db)
 		var operations []model.Write
 		want := map[int]model.Status{}
 		for i := range 30 {
-			k := mortal(fmt.Sprintf("creation-%d", i))
+			k := deletable(fmt.Sprintf("creation-%d", i))
 			from := int64(0)
 			want[i] = model.Applied
 			switch i {
@@ -243,13 +243,13 @@ func testContract(t *testing.T, db database) {
 				t.Errorf("%d: %v, want %d", i, r, want[i])
 			}
 		}
-		s.expect(t, mortal("creation-29"), 1, `{"i":29}`)
-		s.expect(t, mortal("creation-20"), 10, `{"i":20}`)
-		s.expect(t, mortal("creation-8"), 2, `{}`)
-		s.expect(t, mortal("creation-3"), 9, "")
+		s.expect(t, deletable("creation-29"), 1, `{"i":29}`)
+		s.expect(t, deletable("creation-20"), 10, `{"i":20}`)
+		s.expect(t, deletable("creation-8"), 2, `{}`)
+		s.expect(t, deletable("creation-3"), 9, "")
 	})
 	t.Run("Erase", func(t *testing.T) {
-		s, k := newStand(t, db), mortal("erase")
+		s, k := newTestStore(t, db), deletable("erase")
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)})
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Erase, To: 3})
 		s.expect(t, k, 3, "")
@@ -260,7 +260,7 @@ func testContract(t *testing.T, db database) {
 	t.Run("Generations", func(t *testing.T) { testGenerations(t, db) })
 	t.Run("Exact", func(t *testing.T) { testExact(t, db) })
 	t.Run("ManyKeys", func(t *testing.T) {
-		s := newStand(t, db)
+		s := newTestStore(t, db)
 		var operations []model.Write
 		var keys []model.Unit
 		for i := range 250 {
@@ -285,7 +285,7 @@ func testContract(t *testing.T, db database) {
 		}
 	})
 	t.Run("TooLarge", func(t *testing.T) {
-		s := newStand(t, db)
+		s := newTestStore(t, db)
 		huge, err := bson.Marshal(bson.D{{Key: "a", Value: strings.Repeat("x", 16<<20)}})
 		if err != nil {
 			t.Fatal(err)
@@ -296,10 +296,10 @@ func testContract(t *testing.T, db database) {
 	})
 	t.Run("Race", func(t *testing.T) {
 		// Many writers that do not know of each other, on one key, over its life.
-		k := mortal("race")
+		k := deletable("race")
 		var writers sync.WaitGroup
 		for range 8 {
-			s := newStand(t, db)
+			s := newTestStore(t, db)
 			writers.Go(func() {
 				for {
 					states, err := s.Load(t.Context(), []model.Unit{k})
@@ -329,7 +329,7 @@ func testContract(t *testing.T, db database) {
 			})
 		}
 		writers.Wait()
-		newStand(t, db).expect(t, k, 60, "")
+		newTestStore(t, db).expect(t, k, 60, "")
 	})
 }
 

@@ -162,7 +162,7 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 	}
 	if err := do(mongo.NewSessionContext(ctx, session)); err != nil {
 		// A transaction that cannot be aborted now ends by itself: nothing commits it.
-		ending, cancel := mongox.Patient(context.WithoutCancel(ctx), abortTimeout)
+		ending, cancel := mongox.Timeout(context.WithoutCancel(ctx), abortTimeout)
 		defer cancel()
 		_ = session.AbortTransaction(ending)
 		return err

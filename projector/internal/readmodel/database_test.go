@@ -22,7 +22,7 @@ func TestAbortIsNotWaitedForWithoutEnd(t *testing.T) {
 		bson.D{{Key: "ok", Value: 1}})
 	server.Ignore("abortTransaction")
 	w := newWriter(onMongo(server.Client.Database("shop")), WriterOptions{})
-	k := mortal("a")
+	k := deletable("a")
 	done := make(chan error, 1)
 	go func() {
 		_, err := w.fencedGroup(t.Context(), k.Collection, []*model.Write{{Unit: k, Kind: model.Create, From: 2, To: 3, Document: rawOf(t, `{"a":3}`)}})
@@ -50,15 +50,15 @@ func TestTroubleIsNotAnsweredWithAStorm(t *testing.T) {
 		{Key: "errorLabels", Value: bson.A{"RetryableWriteError"}},
 	}
 	const most = 2 // the driver's own retry
-	for name, do := range map[string]func(s stand) error{
-		"load": func(s stand) error {
+	for name, do := range map[string]func(s testStore) error{
+		"load": func(s testStore) error {
 			states, err := s.Load(t.Context(), []model.Unit{keyOf("a")})
 			if err == nil {
 				err = states[0].Unavailable
 			}
 			return err
 		},
-		"write": func(s stand) error {
+		"write": func(s testStore) error {
 			results, err := s.Write(t.Context(), []model.Write{{Unit: keyOf("a"), Kind: model.Update, From: 1, To: 2}})
 			if err == nil {
 				err = results[0].Err
@@ -69,7 +69,7 @@ func TestTroubleIsNotAnsweredWithAStorm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := mongoxtest.NewServer(t, slices.Repeat([]bson.D{trouble}, 20)...)
-			if err := do(newStand(t, onMongo(server.Client.Database("shop")))); err == nil {
+			if err := do(newTestStore(t, onMongo(server.Client.Database("shop")))); err == nil {
 				t.Error("no error")
 			}
 			if n := server.Commands(); n > most {

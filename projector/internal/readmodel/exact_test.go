@@ -10,7 +10,7 @@ import (
 // the document that the write left, not another one with the same watermark.
 func testExact(t *testing.T, db database) {
 	t.Helper()
-	s, k := newStand(t, db), keyOf("exact")
+	s, k := newTestStore(t, db), keyOf("exact")
 	writeOne := func(o model.Write) model.Written {
 		t.Helper()
 		o.Unit = k
@@ -72,7 +72,7 @@ func TestKeptStateIsStaleAfterARepair(t *testing.T) {
 	if err := Prepare(t.Context(), db, []string{"things"}); err != nil {
 		t.Fatal(err)
 	}
-	s, k := newStand(t, onMongo(db)), keyOf("repaired")
+	s, k := newTestStore(t, onMongo(db)), keyOf("repaired")
 	const ahead = 1 << 44
 	s.apply(t, model.Applied,
 		model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"n":1}`)})

@@ -164,13 +164,13 @@ func unitOf(name, aggregate string) model.Unit {
 }
 
 // compare holds every read model and watermark against the expected.
-func (s *scenario) compare(documentsOf func(collection string) map[string]bson.Raw, lot *parkingLot) error {
+func (s *scenario) compare(documentsOf func(collection string) map[string]bson.Raw, parking *memoryParking) error {
 	for name, fold := range folds {
 		documents, sides := documentsOf(name), documentsOf(watermarksCollection)
 		for _, history := range s.histories {
 			id := history[0].AggregateID
 			want := fold(history)
-			if at := lot.parked[unitOf(name, id)]; at != want.parked {
+			if at := parking.parked[unitOf(name, id)]; at != want.parked {
 				return fmt.Errorf("%s of %s is parked at %d, not at %d", name, id, at, want.parked)
 			}
 			if err := want.compare(documents[id], sides[name+"/"+id]); err != nil {
@@ -183,7 +183,7 @@ func (s *scenario) compare(documentsOf func(collection string) map[string]bson.R
 
 // compareRefused holds, where documents were refused, every read model against the
 // events up to its watermark, and what is behind against the list of the parked.
-func (s *scenario) compareRefused(documentsOf func(collection string) map[string]bson.Raw, lot *parkingLot) error {
+func (s *scenario) compareRefused(documentsOf func(collection string) map[string]bson.Raw, parking *memoryParking) error {
 	for name, fold := range folds {
 		documents, sides := documentsOf(name), documentsOf(watermarksCollection)
 		for _, history := range s.histories {
@@ -193,7 +193,7 @@ func (s *scenario) compareRefused(documentsOf func(collection string) map[string
 			for applied < len(history) && history[applied].EventID <= watermark {
 				applied++
 			}
-			if _, parked := lot.parked[unitOf(name, id)]; !parked && applied < len(history) {
+			if _, parked := parking.parked[unitOf(name, id)]; !parked && applied < len(history) {
 				return fmt.Errorf("%s of %s has watermark %d and is not parked", name, id, watermark)
 			}
 			if err := fold(history[:applied]).compare(documents[id], sides[name+"/"+id]); err != nil {

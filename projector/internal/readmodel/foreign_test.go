@@ -75,7 +75,7 @@ func TestForeignDocumentIsReplacedInOneStep(t *testing.T) {
 		s.histories = [][]*event.Event{history}
 		applied := rapid.IntRange(1, len(history)-1).Draw(rt, "applied")
 		db := newFakeDatabase(s.seed)
-		lot := &parkingLot{parked: make(map[model.Unit]int64)}
+		parking := &memoryParking{parked: make(map[model.Unit]int64)}
 		// Only one step is atomic, so a history of several pages is written alone.
 		concurrent := rapid.Bool().Draw(rt, "concurrent")
 		var store project.Repairer = s
@@ -88,7 +88,7 @@ func TestForeignDocumentIsReplacedInOneStep(t *testing.T) {
 				rt.Fatal(err)
 			}
 			e, err := project.NewEngine(project.Options{
-				Targets: project.Live(projections), Store: newStand(rt, db), Parking: lot, Repairer: store, Sequence: s.sequence,
+				Targets: project.Live(projections), Store: newTestStore(rt, db), Parking: parking, Repairer: store, Sequence: s.sequence,
 			})
 			if err != nil {
 				rt.Fatal(err)
@@ -142,7 +142,7 @@ func TestForeignDocumentIsReplacedInOneStep(t *testing.T) {
 			}
 		}
 		process(first, history[applied:])
-		if err := s.compare(db.documents, lot); err != nil {
+		if err := s.compare(db.documents, parking); err != nil {
 			rt.Fatal(fmt.Errorf("after %d of %d events: %w", applied, len(history), err))
 		}
 	})

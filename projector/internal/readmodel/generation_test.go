@@ -51,9 +51,9 @@ func generationTwo(deletes bool) project.Func {
 // generation is there.
 func testGenerations(t *testing.T, db database) {
 	t.Helper()
-	s := newStand(t, db)
+	s := newTestStore(t, db)
 	of := func(aggregate string, generation int64) model.Unit {
-		u := mortal("generations-" + aggregate)
+		u := deletable("generations-" + aggregate)
 		u.Generation = generation
 		return u
 	}
@@ -125,7 +125,7 @@ func TestForgetDeletesOneGeneration(t *testing.T) {
 	t.Parallel()
 	for _, forgotten := range []int64{1, 2} {
 		db := server.Database(t)
-		s := newStand(t, onMongo(db))
+		s := newTestStore(t, onMongo(db))
 		other := keyOf("0")
 		other.Projection = "p2"
 		writes := []model.Write{{Unit: other, Kind: model.MoveWatermark, To: 7}}
@@ -173,7 +173,7 @@ const shadow = "things.generation-2"
 // writer is a pod: it loads and folds in one step, and writes in another, so that any
 // number of things happen in between, as if it had been stopped.
 type writer struct {
-	stand
+	testStore
 	// stale pods do not learn of the promotion.
 	stale bool
 	held  map[model.Unit]model.Write
@@ -280,7 +280,7 @@ func TestGenerationsDoNotTouchEachOther(t *testing.T) {
 		}
 		var writers []*writer
 		for i := range 4 {
-			writers = append(writers, &writer{stand: newStand(t, r.db), stale: i >= 2, held: map[model.Unit]model.Write{}})
+			writers = append(writers, &writer{testStore: newTestStore(t, r.db), stale: i >= 2, held: map[model.Unit]model.Write{}})
 		}
 		r.db.lost, r.db.unanswered = s.lost, s.unanswered
 		steps := rapid.IntRange(5, 120).Draw(t, "steps")

@@ -202,15 +202,15 @@ func (q *topic) acknowledge(s *scenario, events []*event.Event, results []projec
 	}
 }
 
-// parkingLot is the list of parked units, durable at once.
-type parkingLot struct {
+// memoryParking is the list of parked units, durable at once.
+type memoryParking struct {
 	mu     sync.Mutex
 	parked map[model.Unit]int64
 	// moves says that a unit may pass the event that it was parked at.
 	moves bool
 }
 
-func (p *parkingLot) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
+func (p *memoryParking) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	parked := make([]model.Position, len(units))
@@ -223,7 +223,7 @@ func (p *parkingLot) Parked(_ context.Context, units []model.Unit) ([]model.Posi
 // errNotTaken refuses units that would have to be resumed: nothing here does.
 var errNotTaken = errors.New("only what can never be applied is parked here")
 
-func (p *parkingLot) Park(_ context.Context, parked []model.Marker) error {
+func (p *memoryParking) Park(_ context.Context, parked []model.Marker) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, u := range parked {
@@ -238,7 +238,7 @@ func (p *parkingLot) Park(_ context.Context, parked []model.Marker) error {
 	return nil
 }
 
-func (p *parkingLot) Advance(context.Context, []model.Head) error { return nil }
+func (p *memoryParking) Advance(context.Context, []model.Head) error { return nil }
 
 // Missing makes the history the event store.
 func (s *scenario) Missing(_ context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
@@ -267,15 +267,15 @@ func (s *scenario) play() error {
 		}
 		return nil
 	}
-	lot, err := s.deliver(db, s.unsent())
+	parking, err := s.deliver(db, s.unsent())
 	if err != nil {
 		return err
 	}
 	<-time.After(time.Minute) // what crashed pods have sent arrives
 	if refused == 0 {
-		return s.compare(db.documents, lot)
+		return s.compare(db.documents, parking)
 	}
-	if err := s.compareRefused(db.documents, lot); err != nil || s.sequence != event.SequenceStrict {
+	if err := s.compareRefused(db.documents, parking); err != nil || s.sequence != event.SequenceStrict {
 		return err
 	}
 	// An operator deletes the markers: then each aggregate's next event is enough.
@@ -286,11 +286,11 @@ func (s *scenario) play() error {
 			next[a][ev.EventID] = true
 		}
 	}
-	if lot, err = s.deliver(db, next); err != nil {
+	if parking, err = s.deliver(db, next); err != nil {
 		return err
 	}
 	<-time.After(time.Minute)
-	return s.compare(db.documents, lot)
+	return s.compare(db.documents, parking)
 }
 
 // unsent is the acknowledgements at the start: none.
@@ -303,15 +303,15 @@ func (s *scenario) unsent() []map[int64]bool {
 }
 
 // deliver has pods work until everything is acknowledged.
-func (s *scenario) deliver(db database, acked []map[int64]bool) (*parkingLot, error) {
-	lot := &parkingLot{parked: make(map[model.Unit]int64), moves: s.refused > 0}
+func (s *scenario) deliver(db database, acked []map[int64]bool) (*memoryParking, error) {
+	parking := &memoryParking{parked: make(map[model.Unit]int64), moves: s.refused > 0}
 	queue := &topic{acked: acked, random: rand.New(rand.NewPCG(s.seed, 2))}
 	var pods sync.WaitGroup
 	failures := make(chan error, s.pods)
 	for range s.pods {
 		pods.Go(func() {
 			for !queue.empty(s) {
-				if err := s.pod(db, lot, queue); err != nil {
+				if err := s.pod(db, parking, queue); err != nil {
 					failures <- err
 					return
 				}
@@ -320,11 +320,11 @@ func (s *scenario) deliver(db database, acked []map[int64]bool) (*parkingLot, er
 	}
 	pods.Wait()
 	close(failures)
-	return lot, <-failures
+	return parking, <-failures
 }
 
 // pod is a projector's life, which may end early.
-func (s *scenario) pod(db database, lot *parkingLot, queue *topic) error {
+func (s *scenario) pod(db database, parking *memoryParking, queue *topic) error {
 	projections, err := testProjections()
 	if err != nil {
 		return err
@@ -338,7 +338,7 @@ func (s *scenario) pod(db database, lot *parkingLot, queue *topic) error {
 	defer loops.Wait()
 	defer crash(nil)
 	engine, err := project.NewEngine(project.Options{
-		Targets: project.Live(projections), Store: stand{w, l}, Parking: lot, Repairer: s, Sequence: s.sequence,
+		Targets: project.Live(projections), Store: testStore{w, l}, Parking: parking, Repairer: s, Sequence: s.sequence,
 	})
 	if err != nil {
 		return err

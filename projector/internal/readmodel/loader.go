@@ -101,7 +101,7 @@ var errNoReadModel = errors.New("the document has no valid " + fieldLastEventID 
 
 // load loads a group of keys of one collection.
 func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit) []model.State {
-	ctx, cancel := mongox.Patient(ctx, groupTimeout)
+	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
 	defer cancel()
 	answers := make([]model.State, len(keys))
 	all := make([]int, len(keys))

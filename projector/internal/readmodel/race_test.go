@@ -21,8 +21,8 @@ func TestCreationUnderAnErase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)
-		late, owner := newStand(t, db), newStand(t, db)
-		k := mortal("a")
+		late, owner := newTestStore(t, db), newTestStore(t, db)
+		k := deletable("a")
 		owner.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
 		var erase sync.WaitGroup
 		db.onArrival = func(command, _ string) {
@@ -48,8 +48,8 @@ func TestLoadUnderADelete(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)
-		s := newStand(t, db)
-		k := mortal("a")
+		s := newTestStore(t, db)
+		k := deletable("a")
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.MoveWatermark, To: 2})
 		db.onArrival = func(command, collection string) {
 			if command != "find" || collection != watermarksCollection {
@@ -96,7 +96,7 @@ func TestRefusedDocuments(t *testing.T) {
 			}
 			return nil
 		}
-		s := newStand(t, db)
+		s := newTestStore(t, db)
 		for _, deletes := range []bool{false, true} {
 			values := []string{"good", "invalid", "taken", "crowded", "fine", "fine", "fine"}
 			want := []model.Status{model.Applied, model.Rejected, model.Conflict, model.Unknown, model.Applied, model.Applied, model.Applied}
@@ -139,16 +139,16 @@ func TestUnheardReplies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)
-		s := newStand(t, db)
+		s := newTestStore(t, db)
 		s.apply(t, model.Applied, model.Write{Unit: keyOf("old"), Kind: model.Create, To: 1, Document: rawOf(t, `{}`)},
-			model.Write{Unit: mortal("gone"), Kind: model.Create, To: 1, Document: rawOf(t, `{}`)})
+			model.Write{Unit: deletable("gone"), Kind: model.Create, To: 1, Document: rawOf(t, `{}`)})
 		db.unanswered = 1
 		operations := []model.Write{
 			{Unit: keyOf("old"), Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"a":2}}`)},
 			{Unit: keyOf("new"), Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)},
 			{Unit: keyOf("none"), Kind: model.MoveWatermark, To: 1},
-			{Unit: mortal("made"), Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)},
-			{Unit: mortal("gone"), Kind: model.Delete, From: 1, To: 2},
+			{Unit: deletable("made"), Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1}`)},
+			{Unit: deletable("gone"), Kind: model.Delete, From: 1, To: 2},
 		}
 		results, err := s.Write(t.Context(), operations)
 		if err != nil {
@@ -167,8 +167,8 @@ func TestUnheardReplies(t *testing.T) {
 		s.expect(t, keyOf("old"), 2, `{"a":2}`)
 		s.expect(t, keyOf("new"), 1, `{"a":1}`)
 		s.expect(t, keyOf("none"), 1, "")
-		s.expect(t, mortal("made"), 0, "")
-		s.expect(t, mortal("gone"), 1, "{}")
+		s.expect(t, deletable("made"), 0, "")
+		s.expect(t, deletable("gone"), 1, "{}")
 	})
 }
 
@@ -177,7 +177,7 @@ func TestForeignDocument(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)
-		s := newStand(t, db)
+		s := newTestStore(t, db)
 		for i, lastEventID := range []string{``, `,"lastEventId":"5"`, `,"lastEventId":1.5`, `,"lastEventId":-1`} {
 			k := keyOf(fmt.Sprintf("foreign-%d", i))
 			if err := db.insert(t.Context(), k.Collection, []bson.Raw{rawOf(t, `{"_id":"`+k.AggregateID+`"`+lastEventID+`}`)}); err != nil {

@@ -24,7 +24,7 @@ func Watermarks(ctx context.Context, db *mongo.Database, units []model.Unit) ([]
 }
 
 func watermarks(ctx context.Context, db database, units []model.Unit) ([]int64, error) {
-	ctx, cancel := mongox.Patient(ctx, groupTimeout)
+	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
 	defer cancel()
 	keys := make([]*model.Unit, len(units))
 	collections := make(map[string][]int)

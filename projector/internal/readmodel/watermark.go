@@ -59,7 +59,7 @@ func (w *Writer) moveTogether(ctx context.Context, updates []update) []model.Wri
 	if len(updates) == 0 {
 		return nil
 	}
-	attempt, cancel := mongox.Patient(ctx, lockWait)
+	attempt, cancel := mongox.Timeout(ctx, lockWait)
 	_, err := w.db.update(attempt, watermarksCollection, updates)
 	late := err != nil && errors.Is(context.Cause(attempt), mongox.ErrNoAnswer)
 	cancel()

@@ -18,10 +18,10 @@ func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newFakeDatabase(1)
 		db.latency = time.Millisecond
-		s := newStand(t, db)
+		s := newTestStore(t, db)
 		neighbours := make([]model.Write, 0, 21)
 		for i := range 20 {
-			k := mortal(fmt.Sprint("neighbour-", i))
+			k := deletable(fmt.Sprint("neighbour-", i))
 			if i < 10 {
 				s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{}`)})
 				neighbours = append(neighbours, model.Write{Unit: k, Kind: model.Delete, From: 1, To: 2})
@@ -30,7 +30,7 @@ func TestOpenTransactionBlocksOnlyItsOwnAggregates(t *testing.T) {
 			}
 		}
 		// The killed projector's transaction: it has begun to write, and nothing ends it.
-		stuck := mortal("stuck")
+		stuck := deletable("stuck")
 		killed, begun := make(chan struct{}), make(chan struct{})
 		ended := make(chan error, 1)
 		go func() {

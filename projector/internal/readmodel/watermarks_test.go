@@ -31,7 +31,7 @@ func TestWatermarksAreThoseOfLoad(t *testing.T) {
 func testWatermarksAreThoseOfLoad(t *testing.T) {
 	t.Helper()
 	db := newFakeDatabase(1)
-	s := newStand(t, db)
+	s := newTestStore(t, db)
 	var units []model.Unit
 	unit := func(name string, change func(*model.Unit)) model.Unit {
 		u := keyOf(name)

@@ -98,7 +98,7 @@ func (w *Writer) Write(ctx context.Context, writes []model.Write) ([]model.Writt
 // commit is a group commit: operations on distinct documents of one collection.
 // The kinds are independent of each other and go at once.
 func (w *Writer) commit(ctx context.Context, collection string, operations []model.Write) []model.Written {
-	ctx, cancel := mongox.Patient(ctx, groupTimeout)
+	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
 	defer cancel()
 	start := time.Now()
 	ctx, span := w.tracer.Commit(ctx, collection, len(operations), traced(operations))

@@ -269,7 +269,7 @@ const releaseTimeout = time.Second
 
 // release gives the lease back, so that another process goes on at once.
 func (r *Reconciler) release(ctx context.Context) {
-	ctx, cancel := mongox.Patient(context.WithoutCancel(ctx), releaseTimeout)
+	ctx, cancel := mongox.Timeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	if err := r.options.Records.Release(ctx); err != nil {
 		r.options.Logger.Debug().Err(err).Msg("lease of the reconciler not given back; it will expire")

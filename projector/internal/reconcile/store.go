@@ -64,7 +64,7 @@ func (s *Store) create(ctx context.Context, id bson.D, document bson.D) error {
 
 // Hold takes or renews the lease.
 func (s *Store) Hold(ctx context.Context, lease time.Duration) (bool, error) {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	if !s.leased.Load() {
 		if err := s.create(ctx, s.leaseID(), bson.D{{Key: "holder", Value: ""}, {Key: "until", Value: longAgo}}); err != nil {
@@ -89,7 +89,7 @@ func (s *Store) Hold(ctx context.Context, lease time.Duration) (bool, error) {
 
 // Release gives the lease back.
 func (s *Store) Release(ctx context.Context) error {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	_, err := s.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: s.leaseID()}, {Key: "holder", Value: s.holder}},
 		bson.D{{Key: "$set", Value: bson.D{{Key: "until", Value: longAgo}}}})
@@ -113,7 +113,7 @@ type record struct {
 
 // Read gives the records of all projections of the pipeline.
 func (s *Store) Read(ctx context.Context) ([]Record, error) {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	cursor, err := s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$match", Value: bson.D{{Key: "_id.pipeline", Value: s.pipeline}, {Key: "_id.projection", Value: bson.D{{Key: "$exists", Value: true}}}}}},
@@ -135,7 +135,7 @@ func (s *Store) Read(ctx context.Context) ([]Record, error) {
 
 // Begin stores that a sweep begins now.
 func (s *Store) Begin(ctx context.Context, p Projection, id string, read Record) (bool, error) {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	if err := s.create(ctx, s.recordID(p.Name), bson.D{{Key: "sweep", Value: ""}, {Key: "dueAt", Value: longAgo}}); err != nil {
 		return false, fmt.Errorf("create the record: %w", mongox.Explain(ctx, err))
@@ -164,7 +164,7 @@ var errNotUnderWay = errors.New("another sweep is under way")
 
 // End stores that the sweep with the id has ended.
 func (s *Store) End(ctx context.Context, p Projection, id string, verified bool, wait time.Duration) error {
-	ctx, cancel := mongox.Patient(ctx, requestTimeout)
+	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	set := bson.D{{Key: "sweep", Value: mongox.Literal("")}, {Key: "dueAt", Value: mongox.FromNow(wait)}}
 	if verified {

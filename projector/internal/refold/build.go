@@ -93,7 +93,7 @@ func (b *build) run(ctx context.Context, r Range) error {
 }
 
 func (b *build) open(ctx context.Context, r Range) (eventstore.Cursor, error) {
-	opening, cancel := mongox.Patient(ctx, b.Patience)
+	opening, cancel := mongox.Timeout(ctx, b.Timeout)
 	defer cancel()
 	cursor, err := b.Source.Open(opening, r.from(), r.Until, r.Since)
 	return cursor, mongox.Explain(opening, err)
@@ -102,7 +102,7 @@ func (b *build) open(ctx context.Context, r Range) (eventstore.Cursor, error) {
 // read reads ahead.
 func (b *build) read(ctx context.Context, cursor eventstore.Cursor, pages chan<- []bson.Raw) error {
 	for {
-		reading, cancel := mongox.Patient(ctx, b.Patience)
+		reading, cancel := mongox.Timeout(ctx, b.Timeout)
 		page, err := cursor.Next(reading)
 		err = mongox.Explain(reading, err)
 		cancel()

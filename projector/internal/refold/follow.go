@@ -94,7 +94,7 @@ func (w *Workers) readableAfter(ctx context.Context, h *history, watermark int64
 		return false, err
 	}
 	from := eventstore.Position{AggregateID: h.raw, EventID: bson.RawValue{Type: kind, Value: data}}
-	reading, cancel := mongox.Patient(ctx, w.Patience)
+	reading, cancel := mongox.Timeout(ctx, w.Timeout)
 	defer cancel()
 	cursor, err := w.Source.Open(reading, from, eventstore.After(h.raw), bson.Timestamp{})
 	if cursor == nil || err != nil {

@@ -67,7 +67,7 @@ type sweptPage struct {
 
 // run reads heads, and settles each page when its grace is over.
 func (s *sweep) run(ctx context.Context, r Range) error {
-	opening, cancel := mongox.Patient(ctx, s.Patience)
+	opening, cancel := mongox.Timeout(ctx, s.Timeout)
 	cursor, err := s.Source.Heads(opening, r.from(), r.Until, r.Since)
 	err = mongox.Explain(opening, err)
 	cancel()
@@ -77,7 +77,7 @@ func (s *sweep) run(ctx context.Context, r Range) error {
 	if cursor != nil {
 		defer s.closeCursor(ctx, cursor)
 		for {
-			reading, cancel := mongox.Patient(ctx, s.Patience)
+			reading, cancel := mongox.Timeout(ctx, s.Timeout)
 			heads, err := cursor.Next(reading)
 			err = mongox.Explain(reading, err)
 			cancel()

@@ -27,8 +27,8 @@ const (
 	defaultSaveEvery = time.Second
 	// defaultFailureLimit is the one of the live stream.
 	defaultFailureLimit = 0.2
-	// defaultPatience bounds one answer of the event store.
-	defaultPatience = 2 * time.Minute
+	// defaultTimeout bounds one answer of the event store.
+	defaultTimeout = 2 * time.Minute
 )
 
 // Options make the workers of a process.
@@ -49,8 +49,8 @@ type Options struct {
 	FailureLimit float64
 	// SaveEvery is the time between two saves of a range's position; default 1 s.
 	SaveEvery time.Duration
-	// Patience bounds one answer of the event store; default 2 min.
-	Patience time.Duration
+	// Timeout bounds one answer of the event store; default 2 min.
+	Timeout time.Duration
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
 	Logger     zerolog.Logger
@@ -74,7 +74,7 @@ func New(o Options) (*Workers, error) {
 	o.Ranges = cmp.Or(o.Ranges, defaultRanges)
 	o.FailureLimit = cmp.Or(o.FailureLimit, defaultFailureLimit)
 	o.SaveEvery = cmp.Or(o.SaveEvery, defaultSaveEvery)
-	o.Patience = cmp.Or(o.Patience, defaultPatience)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	if o.Pace == nil {
 		o.Pace = NewPace(PaceOptions{})
 	}
@@ -138,7 +138,7 @@ func (w *Workers) empty(ctx context.Context, r Range) (bool, error) {
 const closeTimeout = time.Second
 
 func (w *Workers) closeCursor(ctx context.Context, cursor interface{ Close(context.Context) error }) {
-	closing, cancel := mongox.Patient(context.WithoutCancel(ctx), closeTimeout)
+	closing, cancel := mongox.Timeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := cursor.Close(closing); err != nil {
 		w.Logger.Debug().Err(err).Msg("close a cursor on the event store")

@@ -168,7 +168,7 @@ func (r *Resumer) resume(ctx context.Context, m Marker) string {
 	result, err := r.replay(ctx, m, &log)
 	switch {
 	case ctx.Err() != nil:
-		returning, cancel := mongox.Patient(context.WithoutCancel(ctx), returnTimeout)
+		returning, cancel := mongox.Timeout(context.WithoutCancel(ctx), returnTimeout)
 		defer cancel()
 		if err := r.options.Claims.Return(returning, m); err != nil {
 			log.Debug().Err(err).Msg("claim of a parked aggregate not returned; it will expire")

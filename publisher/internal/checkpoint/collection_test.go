@@ -139,7 +139,7 @@ func (c *collection) UpdateOne(
 	if c.err != nil {
 		return nil, c.err
 	}
-	if err := mongoxtest.CheckUndated(ctx); err != nil {
+	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
 		return nil, err
 	}
 	conditions := toMap(filter)

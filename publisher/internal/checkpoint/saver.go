@@ -96,7 +96,7 @@ func (s *Saver) Run(ctx context.Context) error {
 // Flush saves the low watermark if it has moved since the last save. It is the last
 // step of a term, after the drain. ctx is not the context whose end began the drain: it
 // ends when the term must have ended, at a lost lease too, because the fence makes a late
-// save harmless. ctx must not have a deadline: see [mongox.Patient].
+// save harmless. ctx must not have a deadline: see [mongox.Timeout].
 func (s *Saver) Flush(ctx context.Context) error {
 	defer s.close()
 	return s.save(ctx, s.config.Timeout)
@@ -112,7 +112,7 @@ func (s *Saver) save(ctx context.Context, timeout time.Duration) error {
 	if moves == s.saved {
 		return nil
 	}
-	saving, cancel := mongox.Patient(ctx, timeout)
+	saving, cancel := mongox.Timeout(ctx, timeout)
 	defer cancel()
 	begun := time.Now()
 	err := mongox.Explain(saving, s.claim.Save(saving, position))

@@ -272,7 +272,7 @@ func TestFlushIsBounded(t *testing.T) {
 				m.finish(t)
 				m.collection.order(nil, true)
 				begun := time.Now()
-				left, cancel := mongox.Patient(t.Context(), test.left)
+				left, cancel := mongox.Timeout(t.Context(), test.left)
 				defer cancel()
 				if err := m.Flush(left); !errors.Is(err, mongox.ErrNoAnswer) {
 					t.Errorf("Flush returned %v, want ErrNoAnswer", err)

@@ -114,7 +114,7 @@ func (c *Counter) Run(ctx context.Context) {
 }
 
 func (c *Counter) countQuarantine(ctx context.Context) {
-	looking, cancel := mongox.Patient(ctx, lookTimeout)
+	looking, cancel := mongox.Timeout(ctx, lookTimeout)
 	defer cancel()
 	records, err := c.options.Quarantine.Count(looking, QuarantineLimit)
 	if ctx.Err() != nil {
@@ -156,7 +156,7 @@ func (c *Counter) measureOplog(ctx context.Context) {
 	if time.Now().Before(c.oplogAfter) {
 		return
 	}
-	looking, cancel := mongox.Patient(ctx, lookTimeout)
+	looking, cancel := mongox.Timeout(ctx, lookTimeout)
 	defer cancel()
 	runway, ok, err := c.options.Oplog.Runway(looking)
 	switch {

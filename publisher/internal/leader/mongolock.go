@@ -109,7 +109,7 @@ func (l *mongoLock) check(found *lease) error {
 
 // Get returns the record, and the document's bytes, which every write changes.
 func (l *mongoLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	ctx, cancel := mongox.Undated(ctx)
+	ctx, cancel := mongox.WithoutDeadline(ctx)
 	defer cancel()
 	raw, err := l.leases.FindOne(ctx, bson.D{{Key: "_id", Value: l.name}}).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -137,7 +137,7 @@ func (l *mongoLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 
 // Create inserts the document. Where another was faster, the error is AlreadyExists.
 func (l *mongoLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	ctx, cancel := mongox.Undated(ctx)
+	ctx, cancel := mongox.WithoutDeadline(ctx)
 	defer cancel()
 	created := l.next(record, 1)
 	_, err := l.leases.InsertOne(ctx, created)
@@ -157,7 +157,7 @@ func (l *mongoLock) Update(ctx context.Context, record resourcelock.LeaderElecti
 	if l.seen == nil {
 		return fmt.Errorf("update lease %s: it was not read before", l.name)
 	}
-	ctx, cancel := mongox.Undated(ctx)
+	ctx, cancel := mongox.WithoutDeadline(ctx)
 	defer cancel()
 	updated := l.next(record, l.seen.Version+1)
 	result, err := l.leases.UpdateOne(ctx,

@@ -112,7 +112,7 @@ func (c *leaseCollection) failed(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return mongoxtest.CheckUndated(ctx)
+	return mongoxtest.CheckNoDeadline(ctx)
 }
 
 func (c *leaseCollection) answer() error {

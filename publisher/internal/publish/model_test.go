@@ -167,12 +167,12 @@ func (s scenario) run(t *testing.T) error {
 		}
 	}
 	for id, own := int64(1), accepted; s.refused > 0 && ctx.Err() == nil && !h.allAcked(own); id++ {
-		pulse := submitted{item: item("1000", id)}
-		pulse.item.Ticket = uint64(len(stream))
-		if h.Submit(ctx, pulse.item) != nil {
+		probe := submitted{item: item("1000", id)}
+		probe.item.Ticket = uint64(len(stream))
+		if h.Submit(ctx, probe.item) != nil {
 			break
 		}
-		stream = append(stream, pulse)
+		stream = append(stream, probe)
 		accepted++
 		<-time.After(time.Second)
 	}

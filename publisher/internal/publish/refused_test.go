@@ -170,7 +170,7 @@ func TestRefusedEventIsQuarantinedAndItsKeyGoesOn(t *testing.T) {
 					}
 					h.start(ctx)
 					for id := int64(1); h.ackedEvents() < 200+int(id)-1 && id < 1000; id++ {
-						if err := h.Submit(ctx, publish.Item{Event: item("pulse", id).Event, Ticket: uint64(10_000 + id), Size: 100}); err != nil {
+						if err := h.Submit(ctx, publish.Item{Event: item("probe", id).Event, Ticket: uint64(10_000 + id), Size: 100}); err != nil {
 							t.Fatal(err)
 						}
 						<-time.After(time.Second)

@@ -77,7 +77,7 @@ func NewRecords(db *mongo.Database, stream string) *Records {
 // List gives the records that f chooses, at most limit (up to [MaxRecords]) of them, those
 // first that were seen first. Their events are left out unless whole is true.
 func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]Record, error) {
-	ctx, cancel := mongox.Patient(ctx, listTimeout)
+	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
 	bound := func(document any) bson.D {
 		return bson.D{{Key: "stream", Value: r.stream}, {Key: "document", Value: document}}
@@ -127,7 +127,7 @@ func (r *Records) Remove(ctx context.Context, records ...Record) (int64, error) 
 	for i, record := range records {
 		ids[i] = bson.D{{Key: "stream", Value: r.stream}, {Key: "document", Value: idOrNull(record.DocumentID)}}
 	}
-	ctx, cancel := mongox.Patient(ctx, listTimeout)
+	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
 	result, err := r.collection.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}})
 	if err != nil {

@@ -134,7 +134,7 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 }
 
 func (s *Store) write(ctx context.Context, models []mongo.WriteModel) error {
-	ctx, cancel := mongox.Patient(ctx, putTimeout)
+	ctx, cancel := mongox.Timeout(ctx, putTimeout)
 	defer cancel()
 	_, err := s.collection.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	return mongox.Explain(ctx, err)

@@ -29,7 +29,7 @@ type fakeCollection struct {
 
 func (f *fakeCollection) BulkWrite(ctx context.Context, models []mongo.WriteModel, _ ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error) {
 	f.writes++
-	if err := mongoxtest.CheckUndated(ctx); err != nil {
+	if err := mongoxtest.CheckNoDeadline(ctx); err != nil {
 		return nil, err
 	}
 	if len(f.faults) > 0 {

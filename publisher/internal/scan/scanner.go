@@ -24,9 +24,9 @@ type Handler func(ctx context.Context, documents []bson.Raw) error
 
 // Options refine a scanner. Every zero value means its default.
 type Options struct {
-	// Patience is how long one request may take, and how long a scan that gets no
+	// Timeout is how long one request may take, and how long a scan that gets no
 	// answer counts as alive. Default 2 min.
-	Patience time.Duration
+	Timeout time.Duration
 	// Beat is called about every second while the scan is alive.
 	Beat func()
 	// Metrics default to a set that nobody looks at.
@@ -70,8 +70,8 @@ type Scanner struct {
 
 // New makes a scanner on source.
 func New(source Source, options Options) *Scanner {
-	if options.Patience <= 0 {
-		options.Patience = 2 * time.Minute
+	if options.Timeout <= 0 {
+		options.Timeout = 2 * time.Minute
 	}
 	if options.Beat == nil {
 		options.Beat = func() {}
@@ -145,7 +145,7 @@ func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, sin
 // query runs one query from the position on, which it moves along, and tells
 // whether it got anything. Its error is never nil.
 func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until eventstore.Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) (moved bool, err error) {
-	opening, cancel := mongox.Patient(ctx, s.options.Patience)
+	opening, cancel := mongox.Timeout(ctx, s.options.Timeout)
 	cursor, err := s.source.Open(opening, *from, until, since)
 	err = mongox.Explain(opening, err)
 	cancel()
@@ -163,7 +163,7 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 		}
 	}()
 	for {
-		reading, cancel := mongox.Patient(ctx, s.options.Patience)
+		reading, cancel := mongox.Timeout(ctx, s.options.Timeout)
 		page, err := cursor.Next(reading)
 		err = mongox.Explain(reading, err)
 		cancel()
@@ -211,7 +211,7 @@ func (s *Scanner) beat(ctx context.Context, health *alive) {
 	ticker := time.NewTicker(beatInterval)
 	defer ticker.Stop()
 	for {
-		if health.handling.Load() || health.silence(time.Now()) < 2*s.options.Patience {
+		if health.handling.Load() || health.silence(time.Now()) < 2*s.options.Timeout {
 			s.options.Beat()
 		}
 		select {

@@ -314,7 +314,7 @@ func TestStopsBeatingWhenTheServerIsSilent(t *testing.T) {
 		var last atomic.Int64
 		began := time.Now()
 		var c collect
-		err := scan.New(store, scan.Options{Patience: time.Minute, Beat: func() { last.Store(int64(time.Since(began))) }}).
+		err := scan.New(store, scan.Options{Timeout: time.Minute, Beat: func() { last.Store(int64(time.Since(began))) }}).
 			Run(ctx, eventstore.Position{}, eventstore.Position{}, bson.Timestamp{T: 1}, c.handle)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)

@@ -41,7 +41,7 @@ func TestClassify(t *testing.T) {
 		"labelled resumable":                  {code(1, "ResumableChangeStreamError"), watch.Reopen, watch.Reopen},
 		"network":                             {mongo.CommandError{Labels: []string{"NetworkError"}, Wrapped: io.EOF}, watch.Reopen, watch.Reopen},
 		"connection closed":                   {io.ErrUnexpectedEOF, watch.Reopen, watch.Reopen},
-		"our own patience":                    {fmt.Errorf("wait: %w", context.DeadlineExceeded), watch.Reopen, watch.Reopen},
+		"our own timeout":                     {fmt.Errorf("wait: %w", context.DeadlineExceeded), watch.Reopen, watch.Reopen},
 		"code that nobody knows":              {code(12345), watch.Reopen, watch.Reopen},
 		"no code at all":                      {errors.New("server is odd"), watch.Reopen, watch.Reopen},
 		"unauthorized":                        {code(13), watch.Refused, watch.Refused},

@@ -207,7 +207,7 @@ func (r *reader) documentOf(ctx context.Context, c change) (bson.Raw, error) {
 	if c.document != nil || r.shape == Whole {
 		return c.document, nil
 	}
-	fetching, cancel := mongox.Patient(ctx, r.options.Silence)
+	fetching, cancel := mongox.Timeout(ctx, r.options.Silence)
 	defer cancel()
 	document, err := r.source.Fetch(fetching, c.documentKey, c.time)
 	return document, mongox.Explain(fetching, err)

@@ -21,13 +21,13 @@ const pingsPerSilence = 4
 func (r *reader) ask(ctx context.Context, request func(context.Context) error) error {
 	limit, pinged := r.progress.allowance(time.Now())
 	if !pinged {
-		asking, cancel := mongox.Patient(ctx, limit)
+		asking, cancel := mongox.Timeout(ctx, limit)
 		defer cancel()
 		return mongox.Explain(asking, request(asking))
 	}
 	supervised, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	asking, cancel := mongox.Patient(supervised, limit)
+	asking, cancel := mongox.Timeout(supervised, limit)
 	defer cancel()
 
 	// Most requests are answered before the first ping.
@@ -55,7 +55,7 @@ func (r *reader) ask(ctx context.Context, request func(context.Context) error) e
 func (r *reader) ping(ctx context.Context, giveUp context.CancelCauseFunc, begun time.Time, interval time.Duration) {
 	last, logged := begun, false
 	for ctx.Err() == nil {
-		pinging, cancel := mongox.Patient(ctx, interval)
+		pinging, cancel := mongox.Timeout(ctx, interval)
 		err := r.source.Ping(pinging)
 		cancel()
 		now := time.Now()

@@ -12,16 +12,16 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Standing is where a unit is parked, and why. The zero value is a unit that is not
+// Status is where a unit is parked, and why. The zero value is a unit that is not
 // parked.
-type Standing struct {
+type Status struct {
 	model.Position
 	Reason string
 }
 
-// Standings gives the standing of each unit, in the order given.
-func (s *Store) Standings(ctx context.Context, units []model.Unit) ([]Standing, error) {
-	found := make(map[key]Standing)
+// Statuses gives the status of each unit, in the order given.
+func (s *Store) Statuses(ctx context.Context, units []model.Unit) ([]Status, error) {
+	found := make(map[key]Status)
 	for part := range slices.Chunk(units, maxKeys) {
 		keys := make([]key, len(part))
 		for i := range part {
@@ -42,12 +42,12 @@ func (s *Store) Standings(ctx context.Context, units []model.Unit) ([]Standing, 
 			return nil, fmt.Errorf("look up why aggregates are parked: %w", err)
 		}
 		for _, m := range markers {
-			found[m.ID] = Standing{Position: model.Position{EventID: m.EventID, Resumes: m.RetryAt != nil}, Reason: m.Reason}
+			found[m.ID] = Status{Position: model.Position{EventID: m.EventID, Resumes: m.RetryAt != nil}, Reason: m.Reason}
 		}
 	}
-	standings := make([]Standing, len(units))
+	statuses := make([]Status, len(units))
 	for i := range units {
-		standings[i] = found[keyOf(&units[i])]
+		statuses[i] = found[keyOf(&units[i])]
 	}
-	return standings, nil
+	return statuses, nil
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
-// gate decides how many slots may wait for a session at the broker at once. Where
+// acceptLimiter decides how many slots may wait for a session at the broker at once. Where
 // there is work, all may. Where there is none, a few wait on behalf of all: an
 // entity takes 5,000 waiting receivers, summed over all pods. Each grant lets in
 // two more, so that a few sessions find a few slots at once.
-type gate struct {
+type acceptLimiter struct {
 	mu    sync.Mutex
 	slots int
 	// limit bounds the accepts that wait.
@@ -46,18 +46,18 @@ const (
 	maxAcceptPause   = 30 * time.Second
 )
 
-func newGate(slots int) *gate {
-	return &gate{slots: slots, limit: min(idleAccepts, slots), pending: list.New(), changed: make(chan struct{})}
+func newAcceptLimiter(slots int) *acceptLimiter {
+	return &acceptLimiter{slots: slots, limit: min(idleAccepts, slots), pending: list.New(), changed: make(chan struct{})}
 }
 
 // enter waits for leave to accept. The ticket goes to one of granted, none, stopped
 // and failed.
-func (g *gate) enter(ctx context.Context) (ticket, error) {
+func (l *acceptLimiter) enter(ctx context.Context) (ticket, error) {
 	for {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		t, wait, changed := g.try()
+		t, wait, changed := l.try()
 		if t != nil {
 			return t, nil
 		}
@@ -74,75 +74,75 @@ func (g *gate) enter(ctx context.Context) (ticket, error) {
 }
 
 // try enters, or gives what to wait for.
-func (g *gate) try() (ticket, time.Duration, <-chan struct{}) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (l *acceptLimiter) try() (ticket, time.Duration, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	wait := g.notBefore.Sub(now)
-	if wait <= 0 && g.pending.Len() < g.limit {
-		return g.pending.PushBack(now), 0, nil
+	wait := l.notBefore.Sub(now)
+	if wait <= 0 && l.pending.Len() < l.limit {
+		return l.pending.PushBack(now), 0, nil
 	}
-	return nil, wait, g.changed
+	return nil, wait, l.changed
 }
 
-func (g *gate) wake() {
-	close(g.changed)
-	g.changed = make(chan struct{})
+func (l *acceptLimiter) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
 }
 
 // granted says that an accept got a session. It is followed by one left.
-func (g *gate) granted(t ticket) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pending.Remove(t)
-	g.active++
-	g.failures = 0
-	g.limit = min(g.limit+1, g.slots)
-	g.wake()
+func (l *acceptLimiter) granted(t ticket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending.Remove(t)
+	l.active++
+	l.failures = 0
+	l.limit = min(l.limit+1, l.slots)
+	l.wake()
 }
 
 // none says that there was no session.
-func (g *gate) none(t ticket) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pending.Remove(t)
-	g.failures = 0
-	g.limit = max(g.limit/2, min(idleAccepts, g.slots))
-	g.wake()
+func (l *acceptLimiter) none(t ticket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending.Remove(t)
+	l.failures = 0
+	l.limit = max(l.limit/2, min(idleAccepts, l.slots))
+	l.wake()
 }
 
 // stopped says that an accept was cancelled.
-func (g *gate) stopped(t ticket) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pending.Remove(t)
-	g.wake()
+func (l *acceptLimiter) stopped(t ticket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending.Remove(t)
+	l.wake()
 }
 
 // failed says that an accept failed, and lets nobody in for a while, at least for
 // atLeast.
-func (g *gate) failed(t ticket, atLeast time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pending.Remove(t)
-	g.limit = max(g.limit/2, 1)
+func (l *acceptLimiter) failed(t ticket, atLeast time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending.Remove(t)
+	l.limit = max(l.limit/2, 1)
 	now := time.Now()
-	if now.Before(g.notBefore) {
+	if now.Before(l.notBefore) {
 		// One of several that failed at the same time, of the same cause.
 		return
 	}
-	g.failures++
-	g.notBefore = now.Add(max(backoff.After(firstAcceptPause, maxAcceptPause, g.failures), atLeast))
-	g.wake()
+	l.failures++
+	l.notBefore = now.Add(max(backoff.After(firstAcceptPause, maxAcceptPause, l.failures), atLeast))
+	l.wake()
 }
 
 // left says that a session was given up, and whether it had made room.
-func (g *gate) left(madeRoom bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.active--
+func (l *acceptLimiter) left(madeRoom bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.active--
 	if madeRoom {
-		g.leaving--
+		l.leaving--
 	}
 }
 
@@ -150,18 +150,18 @@ func (g *gate) left(madeRoom bool) {
 // that wait. Where many short sessions do, half of the slots is what accepting them
 // takes: as long as draining one does. Where an accept waits in vain, no session
 // does, and a few free slots are enough.
-func (g *gate) makeRoom(now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	reserve := g.slots / 2
-	if oldest := g.pending.Front(); oldest != nil {
+func (l *acceptLimiter) makeRoom(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	reserve := l.slots / 2
+	if oldest := l.pending.Front(); oldest != nil {
 		if since, ok := oldest.Value.(time.Time); ok && now.Sub(since) >= inVain {
-			reserve = g.slots / 8
+			reserve = l.slots / 8
 		}
 	}
-	if g.slots-g.active+g.leaving >= max(reserve, 1) {
+	if l.slots-l.active+l.leaving >= max(reserve, 1) {
 		return false
 	}
-	g.leaving++
+	l.leaving++
 	return true
 }

@@ -10,26 +10,26 @@ import (
 )
 
 // A slot shows life only where its handler's calls return.
-func TestPulse(t *testing.T) {
+func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
 		t.Helper()
 		broker := newBroker(2*time.Millisecond, 10*time.Minute)
-		pulse := &pulse{}
+		heartbeat := &heartbeat{}
 		h := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
 		s := start(t, broker, newModel(0), func(o *drain.Options) {
 			o.Slots, o.Handler = 1, h
-			o.Pulse = func(int) drain.Pulse { return pulse }
+			o.Heartbeat = func(int) drain.Heartbeat { return heartbeat }
 		})
 		pause(t.Context(), 20*time.Minute)
-		if silence := pulse.mostSilent(); silence > drain.MaxSilence {
+		if silence := heartbeat.mostSilent(); silence > drain.MaxSilence {
 			t.Errorf("an idle slot was silent for %s", silence)
 		}
 		broker.send("a", "a", 1)
 		<-h.begun
-		beats := pulse.beats
+		beats := heartbeat.beats
 		pause(t.Context(), 5*time.Minute)
-		if pulse.beats != beats {
+		if heartbeat.beats != beats {
 			t.Error("a slot whose handler is stuck beats")
 		}
 		close(h.release)
@@ -51,8 +51,8 @@ func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ drain.Attem
 	return verdicts
 }
 
-// pulse counts beats and measures the silence between them.
-type pulse struct {
+// heartbeat counts beats and measures the silence between them.
+type heartbeat struct {
 	mu    sync.Mutex
 	beats int
 	last  time.Time
@@ -60,7 +60,7 @@ type pulse struct {
 	idle  bool
 }
 
-func (p *pulse) Beat() {
+func (p *heartbeat) Beat() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note()
@@ -68,14 +68,14 @@ func (p *pulse) Beat() {
 	p.idle = false
 }
 
-func (p *pulse) Idle() {
+func (p *heartbeat) Idle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note()
 	p.idle = true
 }
 
-func (p *pulse) note() {
+func (p *heartbeat) note() {
 	now := time.Now()
 	if p.beats > 0 && !p.idle {
 		p.most = max(p.most, now.Sub(p.last))
@@ -83,7 +83,7 @@ func (p *pulse) note() {
 	p.last = now
 }
 
-func (p *pulse) mostSilent() time.Duration {
+func (p *heartbeat) mostSilent() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.most

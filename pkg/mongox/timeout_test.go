@@ -10,13 +10,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-func TestPatientGivesUpWithoutADeadline(t *testing.T) {
+func TestTimeoutGivesUpWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := mongox.Patient(t.Context(), time.Second)
+		ctx, cancel := mongox.Timeout(t.Context(), time.Second)
 		defer cancel()
 		if _, has := ctx.Deadline(); has {
-			t.Error("it has a deadline, which the driver would take for a licence to retry")
+			t.Error("the context has a deadline, so the driver would retry without a pause")
 		}
 		failed := errors.New("failed")
 		if err := mongox.Explain(ctx, failed); !errors.Is(err, failed) || errors.Is(err, mongox.ErrNoAnswer) {
@@ -36,16 +36,16 @@ func TestPatientGivesUpWithoutADeadline(t *testing.T) {
 	})
 }
 
-func TestUndatedEndsAsItsOriginDoes(t *testing.T) {
+func TestWithoutDeadlineEndsWithItsParent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		late := errors.New("late")
 		dated, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
 		defer cancel()
-		ctx, release := mongox.Undated(dated)
+		ctx, release := mongox.WithoutDeadline(dated)
 		defer release()
 		if _, has := ctx.Deadline(); has {
-			t.Error("it has a deadline, which the driver would take for a licence to retry")
+			t.Error("the context has a deadline, so the driver would retry without a pause")
 		}
 		start := time.Now()
 		<-ctx.Done()
@@ -55,9 +55,9 @@ func TestUndatedEndsAsItsOriginDoes(t *testing.T) {
 	})
 }
 
-func TestPatientIsReleased(t *testing.T) {
+func TestTimeoutIsReleased(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := mongox.Patient(t.Context(), time.Hour)
+	ctx, cancel := mongox.Timeout(t.Context(), time.Hour)
 	cancel()
 	if cause := context.Cause(ctx); errors.Is(cause, mongox.ErrNoAnswer) {
 		t.Errorf("ended by its owner, its cause is %v", cause)

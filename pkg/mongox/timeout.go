@@ -10,10 +10,10 @@ import (
 // ErrNoAnswer is the cause that ends a request which takes too long.
 var ErrNoAnswer = errors.New("server does not answer")
 
-// Patient ends after d with the cause [ErrNoAnswer]. It has no deadline: to one the
+// Timeout ends after d with the cause [ErrNoAnswer]. It has no deadline: to one the
 // driver (v2.9) reacts with unlimited retries until then, without a pause between
 // them, and against its own limit of one.
-func Patient(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+func Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(d, func() { cancel(ErrNoAnswer) })
 	return ctx, func() {
@@ -22,8 +22,8 @@ func Patient(ctx context.Context, d time.Duration) (context.Context, context.Can
 	}
 }
 
-// Undated gives a context that ends as ctx does and has no deadline: see [Patient].
-func Undated(ctx context.Context) (context.Context, context.CancelFunc) {
+// WithoutDeadline gives a context that ends as ctx does and has no deadline: see [Timeout].
+func WithoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
 	return inner, func() {
@@ -32,7 +32,7 @@ func Undated(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// Explain adds to err, of a request under ctx of [Patient], that the request was
+// Explain adds to err, of a request under ctx of [Timeout], that the request was
 // given up, if it was.
 func Explain(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), ErrNoAnswer) {
