@@ -10,9 +10,9 @@ import (
 // ErrNoAnswer is the cause that ends a request which takes too long.
 var ErrNoAnswer = errors.New("server does not answer")
 
-// Timeout ends after d with the cause [ErrNoAnswer]. It has no deadline: to one the
-// driver (v2.9) reacts with unlimited retries until then, without a pause between
-// them, and against its own limit of one.
+// Timeout gives a context that ends after d with the cause [ErrNoAnswer]. Unlike
+// [context.WithTimeout] it sets no deadline: if a context has one, the driver (v2.9)
+// retries without limit and without a pause until the deadline, instead of once.
 func Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(d, func() { cancel(ErrNoAnswer) })
@@ -32,8 +32,8 @@ func WithoutDeadline(ctx context.Context) (context.Context, context.CancelFunc) 
 	}
 }
 
-// Explain adds to err, of a request under ctx of [Timeout], that the request was
-// given up, if it was.
+// Explain adds [ErrNoAnswer] to the error of a request if the request ended because ctx,
+// made by [Timeout], timed out.
 func Explain(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), ErrNoAnswer) {
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// CheckNoDeadline is for fakes of what asks MongoDB: it fails where ctx has a deadline,
-// which the driver would take for a licence to retry without a pause. See
+// CheckNoDeadline fails if ctx has a deadline. Fakes of MongoDB clients call it for each
+// request, because with a deadline the driver retries without a pause. See
 // [github.com/penstock-cdc/penstock/pkg/mongox.Timeout].
 func CheckNoDeadline(ctx context.Context) error {
 	if _, dated := ctx.Deadline(); dated {

@@ -9,35 +9,34 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
-// acceptLimiter decides how many slots may wait for a session at the broker at once. Where
-// there is work, all may. Where there is none, a few wait on behalf of all: an
-// entity takes 5,000 waiting receivers, summed over all pods. Each grant lets in
-// two more, so that a few sessions find a few slots at once.
+// acceptLimiter bounds how many slots wait for a session at the broker at once. If there
+// is work, all slots may wait. If there is none, only a few do, because an entity of
+// Service Bus allows 5,000 waiting receivers, summed over all pods. Each accepted session
+// raises the bound, so that free slots find further sessions soon.
 type acceptLimiter struct {
 	mu    sync.Mutex
 	slots int
 	// limit bounds the accepts that wait.
 	limit int
-	// pending are the times at which they began, the oldest first.
+	// pending are the times at which these accepts began, the oldest first.
 	pending *list.List
-	// active are the sessions held, and leaving those of them that have been told to
-	// make room.
+	// active counts the sessions held; leaving counts those of them that [makeRoom] ends.
 	active, leaving int
 	failures        int
 	notBefore       time.Time
-	// changed is closed and replaced at each change that lets someone in.
+	// changed is closed and replaced when another slot may be able to accept.
 	changed chan struct{}
 }
 
-// ticket is the leave to accept once.
+// ticket is the permission for one accept.
 type ticket *list.Element
 
-// idleAccepts is how many accepts wait where there is no work: two, so that one
-// connection that hangs does not stop a pod.
+// idleAccepts is how many accepts wait if there is no work: two, so that one connection
+// that hangs does not stop a pod.
 const idleAccepts = 2
 
-// inVain is how long an accept waits where no session is free, at the least: longer
-// than the round trips that it takes to get one.
+// inVain is the time after which an accept that waits shows that no session is free. It
+// is longer than the round trips of an accept.
 const inVain = 250 * time.Millisecond
 
 // Bounds of the pause after failed accepts.
@@ -50,8 +49,8 @@ func newAcceptLimiter(slots int) *acceptLimiter {
 	return &acceptLimiter{slots: slots, limit: min(idleAccepts, slots), pending: list.New(), changed: make(chan struct{})}
 }
 
-// enter waits for leave to accept. The ticket goes to one of granted, none, stopped
-// and failed.
+// enter waits until the slot may accept. The caller returns the ticket by one of granted,
+// none, stopped and failed.
 func (l *acceptLimiter) enter(ctx context.Context) (ticket, error) {
 	for {
 		if ctx.Err() != nil {
@@ -73,7 +72,7 @@ func (l *acceptLimiter) enter(ctx context.Context) (ticket, error) {
 	}
 }
 
-// try enters, or gives what to wait for.
+// try gives a ticket, or the time and the channel to wait for.
 func (l *acceptLimiter) try() (ticket, time.Duration, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +89,7 @@ func (l *acceptLimiter) wake() {
 	l.changed = make(chan struct{})
 }
 
-// granted says that an accept got a session. It is followed by one left.
+// granted says that an accept got a session. The caller calls left when the session ends.
 func (l *acceptLimiter) granted(t ticket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,8 +118,8 @@ func (l *acceptLimiter) stopped(t ticket) {
 	l.wake()
 }
 
-// failed says that an accept failed, and lets nobody in for a while, at least for
-// atLeast.
+// failed says that an accept failed. No slot may accept until a backoff, of at least
+// atLeast, has passed.
 func (l *acceptLimiter) failed(t ticket, atLeast time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +127,7 @@ func (l *acceptLimiter) failed(t ticket, atLeast time.Duration) {
 	l.limit = max(l.limit/2, 1)
 	now := time.Now()
 	if now.Before(l.notBefore) {
-		// One of several that failed at the same time, of the same cause.
+		// Accepts that fail at the same time have one cause and count as one failure.
 		return
 	}
 	l.failures++
@@ -136,7 +135,7 @@ func (l *acceptLimiter) failed(t ticket, atLeast time.Duration) {
 	l.wake()
 }
 
-// left says that a session was given up, and whether it had made room.
+// left says that a session has ended, and whether makeRoom ended it.
 func (l *acceptLimiter) left(madeRoom bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,10 +145,10 @@ func (l *acceptLimiter) left(madeRoom bool) {
 	}
 }
 
-// makeRoom tells an idle session to leave, so that there are slots for the sessions
-// that wait. Where many short sessions do, half of the slots is what accepting them
-// takes: as long as draining one does. Where an accept waits in vain, no session
-// does, and a few free slots are enough.
+// makeRoom reports whether an idle session must end, so that slots are free for sessions
+// that wait. If many short sessions wait, half of the slots must be free, because
+// accepting a session takes as long as draining it. If an accept waits in vain, no session
+// waits, and an eighth of the slots is enough.
 func (l *acceptLimiter) makeRoom(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -83,7 +83,7 @@ type Options struct {
 	Pausing Pausing
 }
 
-// Heartbeat is told that a slot makes progress. It must be safe for concurrent use.
+// Heartbeat records that a slot makes progress. It must be safe for concurrent use.
 type Heartbeat interface {
 	Beat()
 	Idle()

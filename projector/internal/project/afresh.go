@@ -18,7 +18,7 @@ var errMoved = errors.New("other writers keep moving the read model on")
 
 // afresh folds the unit's events from nothing up to the head, or up to its watermark if
 // that is higher, and replaces what is stored by the result in one write. The history is
-// read page by page before the write, outside of the projection's gate.
+// read page by page before the write, without the projection's pause lock.
 func (b *batch) afresh(ctx context.Context, u *unit, s Suspended) Resumed {
 	a, until := u.target.Projection.Begin(nil, 0), s.Head
 	for range maxAfresh {

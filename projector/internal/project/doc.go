@@ -116,11 +116,11 @@
 // that starts after that, and finds no aggregate behind its head, therefore completes it:
 // a batch that still defers has only events that the event store had before.
 //
-// A track is one target's part of a batch. It is inside its projection's gate from before
-// it loads until its writes are answered. Pause closes the gate and waits for
-// those inside; other projections go on. A track that enters and finds its target replaced
-// leaves its units pending ([model.ErrSuperseded]), and so does one that waits at the gate
-// for longer than a second ([ErrPaused]). Neither parks an aggregate.
+// A track is one target's part of a batch. It holds its projection's pause lock from before
+// it loads until its writes are answered. Pause lets no further track acquire the lock and
+// waits for the tracks that hold it; other projections go on. A track that finds its target
+// replaced leaves its units pending ([model.ErrSuperseded]), and so does a track that waits
+// for the lock for longer than a second ([ErrPaused]). Neither parks an aggregate.
 //
 // # Sessions
 //
@@ -160,7 +160,7 @@
 // # One aggregate from the event store
 //
 // [Engine.Resume] takes a unit on without the topic: one that was parked, that a sweep has
-// found behind, or (afresh) whose document is wrong. It goes through the same gate and
+// found behind, or (afresh) whose document is wrong. It takes the same lock and
 // writes under the same guard as a batch, so both can work on the same unit at the same
 // time. It never skips an event: a history that does not begin at event 1 parks the unit,
 // and nothing is deleted because the event store lacks it. [Accumulator] is the fold

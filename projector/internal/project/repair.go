@@ -11,13 +11,13 @@ import (
 const (
 	// repairPage is how many events are read from the event store at once.
 	repairPage = 500
-	// maxRepairBytes bounds the bytes that are read from the event store, but for the
-	// last page, before what was read is written. A batch may lack the history of all
-	// its aggregates: memory would not hold it, nor a call have the time to read it.
+	// maxRepairBytes bounds the bytes that one round reads from the event store, except
+	// for the last page, before it writes. A batch may lack the history of all its
+	// aggregates, which fits neither into memory nor into the time of one call.
 	maxRepairBytes = 1 << 20
 )
 
-// errRepairFull says that what has been read is to be written first.
+// errRepairFull says that the events read so far must be written first.
 var errRepairFull = errors.New("enough has been read from the event store")
 
 // repairRead holds what one round reads from the event store.
@@ -26,16 +26,16 @@ type repairRead struct {
 	pages map[pageKey][]*eventView
 }
 
-// pageKey is what a page holds. The projections of an aggregate mostly miss the
-// same.
+// pageKey names the events of a page. The projections of an aggregate mostly miss the
+// same events, so they share pages.
 type pageKey struct {
 	aggregate *aggregate
 	from, to  int64
 }
 
-// missing gives a page of the events of the unit's aggregate that have these ids: in a
-// strict sequence as far as they follow each other without a hole. It is errRepairFull if
-// they would have to be read and enough has been.
+// missing gives a page of the events of the unit's aggregate with ids from..to. In a strict
+// sequence the page ends before the first hole. The error is errRepairFull if the page has
+// not been read yet and the round has read maxRepairBytes.
 func (p *repairRead) missing(ctx context.Context, b *batch, u *unit, from, to int64) ([]*eventView, error) {
 	key := pageKey{u.aggregate, from, to}
 	if page, ok := p.pages[key]; ok {
@@ -47,7 +47,7 @@ func (p *repairRead) missing(ctx context.Context, b *batch, u *unit, from, to in
 	return p.page(ctx, b, u, from, to)
 }
 
-// page reads a page, whatever has been read before.
+// page reads a page, without regard to maxRepairBytes.
 func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64) ([]*eventView, error) {
 	attempt, cancel := b.oneAttempt(ctx)
 	defer cancel()
@@ -66,9 +66,9 @@ func (p *repairRead) page(ctx context.Context, b *batch, u *unit, from, to int64
 	return page, nil
 }
 
-// repair deals with units whose next event is not there: the events of parked units
-// are acknowledged, for the other units the event store is read, or they are held. It
-// returns the units that can go on.
+// repair handles units whose next event is missing. It acknowledges the events of parked
+// units. For the other units it reads the event store or holds their events. It returns
+// the units that can go on.
 func (b *batch) repair(ctx context.Context, units []*unit) (again []*unit) {
 	var read repairRead
 	for _, u := range b.skipParked(ctx, units) {
@@ -108,7 +108,7 @@ func (b *batch) fillGap(ctx context.Context, read *repairRead, u *unit) bool {
 	return true
 }
 
-// viewPage takes the events of a page: in a strict sequence those that count from one up.
+// viewPage views the events of a page. In a strict sequence it ends before the first hole.
 func (b *batch) viewPage(events []*event.Event, from int64) []*eventView {
 	if b.strict {
 		return viewInOrder(events, from)
@@ -120,7 +120,7 @@ func (b *batch) viewPage(events []*event.Event, from int64) []*eventView {
 	return views
 }
 
-// viewInOrder takes the events that count from one up.
+// viewInOrder views the leading events whose ids follow each other, beginning with from.
 func viewInOrder(events []*event.Event, from int64) []*eventView {
 	views := make([]*eventView, 0, len(events))
 	for _, ev := range events {

@@ -121,7 +121,7 @@ func (s snapshot) find(name string, generation int64) *Target {
 
 // Set replaces the targets. Batches that have begun go on with those that stay. Their
 // units in the others end with [model.ErrSuperseded], so that their events are offered
-// again under the new set. Set waits for none of them: see [Engine.Drained]. It opens no gate:
+// again under the new set. Set waits for no batch: see [Engine.Drained]. It ends no pause:
 // see [Engine.Continue].
 func (e *Engine) Set(targets []Target) error {
 	next, err := newSnapshot(targets)

@@ -321,7 +321,7 @@ func TestAPauseWaitsForWhatIsUnderWay(t *testing.T) {
 		if b.marks[unitOf("counts", "one")] != 1 || b.marks[unitOf("things", "one")] != 2 || len(b.loads) != loads+1 || len(b.parking.parked) > 0 {
 			t.Errorf("watermarks %v, %d loads, parked %v", b.marks, len(b.loads)-loads, b.parking.parked)
 		}
-		// One that waits at the gate goes on.
+		// A batch that waits for the pause lock goes on.
 		b.slow = nil
 		go process("2")
 		<-time.After(time.Millisecond)

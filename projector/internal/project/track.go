@@ -41,8 +41,9 @@ func (t *track) run(ctx context.Context) {
 	}
 }
 
-// round takes each unit one step further, as far as memory has room for its document. What
-// the session has kept, and what is new, is not loaded. The round is inside the projection's gate from before its load until its writes are answered.
+// round takes each unit one step further, as far as memory has room for its document. It
+// does not load new units and units whose documents the session has kept. The round holds
+// the projection's pause lock from before its load until its writes are answered.
 func (t *track) round(ctx context.Context, units []*unit) {
 	release, err := t.enter(ctx, t.target)
 	if err != nil {
