@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -28,6 +29,9 @@ const (
 	// projections is how many the shop has.
 	projections = 3
 )
+
+// disconnectTimeout bounds the wait for operations that still use the client.
+const disconnectTimeout = 10 * time.Second
 
 // inBuckets makes a publisher put the events into buckets.
 var inBuckets = []string{"PENSTOCK_SESSION_MODE=bucket", fmt.Sprintf("PENSTOCK_SESSION_BUCKETS=%d", buckets)}
@@ -81,9 +85,12 @@ func (e *environment) open(ctx context.Context, w with) (err error) {
 	if e.Profiles != "" {
 		limits = append(limits, "PENSTOCK_PPROF=true")
 	}
+	// A new pipeline sweeps all aggregates in its first seconds, and then once an hour. That
+	// would be in the middle of the measurement.
+	projector := append([]string{"PENSTOCK_RECONCILE=off"}, limits...)
 	e.pipeline, err = harness.NewPipeline(e.backend, harness.PipelineOptions{
 		Binaries: e.Binaries, Dir: e.dir, Projections: shop.New(1, 1).Projections,
-		PublisherEnv: append(limits, w.publisher...), ProjectorEnv: append(limits, w.projector...),
+		PublisherEnv: append(slices.Clip(limits), w.publisher...), ProjectorEnv: append(projector, w.projector...),
 	})
 	if err != nil {
 		return err
@@ -112,7 +119,9 @@ func (e *environment) close() error {
 	}
 	var errs []error
 	if e.client != nil {
-		errs = append(errs, e.client.Disconnect(context.Background()))
+		ctx, cancel := context.WithTimeout(context.Background(), disconnectTimeout)
+		defer cancel()
+		errs = append(errs, e.client.Disconnect(ctx))
 	}
 	if e.backend != nil {
 		errs = append(errs, e.backend.Close())

@@ -31,6 +31,16 @@ type observer struct {
 	shown     map[string]int
 	count     int
 	latencies []time.Duration
+	// from is the time from which on stored events are measured.
+	from time.Time
+}
+
+// warm leaves out the latencies of the events that are stored from now on for a while: the
+// first events open links, and start accepts.
+func (o *observer) warm(during time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.from = time.Now().Add(during)
 }
 
 // observe opens the stream and reads it in the background.
@@ -79,6 +89,9 @@ func (o *observer) see(change bson.Raw, at time.Time) {
 		return
 	}
 	for _, since := range stored[from:to] {
+		if since.Before(o.from) {
+			continue
+		}
 		o.latencies = append(o.latencies, at.Sub(since))
 	}
 	o.shown[id], o.count = to, o.count+to-from
@@ -129,7 +142,14 @@ func (e *environment) underLoad(ctx context.Context, o *observer, events []workl
 	if err != nil {
 		return measured{}, errors.Join(err, m.abort())
 	}
-	if err := e.await(ctx, "all events in read models", func() (bool, error) { return o.counted() >= stored, nil }); err != nil {
+	if err := e.await(ctx, "all events in read models", func() (bool, error) {
+		for _, p := range processes {
+			if !p.Running() {
+				return false, fmt.Errorf("%s has ended (%w); its log says\n%s", p.Name, p.Err(), e.logs(processes))
+			}
+		}
+		return o.counted() >= stored, nil
+	}); err != nil {
 		return measured{}, errors.Join(fmt.Errorf("%d of %d: %w", o.counted(), stored, err), m.abort())
 	}
 	return m.end(ctx, stored, time.Now())

@@ -29,6 +29,9 @@ type Options struct {
 	// LatencyFor is how long each latency row loads the services; 0 means 60 s, or 5 s if
 	// Short.
 	LatencyFor time.Duration
+	// Capacity is the rate in events/s of which the latency rows load shares; 0 means that
+	// they measure what both services reach. Two revisions are compared at the same rate.
+	Capacity float64
 	// Profiles is a folder for the services' CPU and heap profiles; "" takes none.
 	Profiles string
 	// Progress receives a line for each measurement; nil discards them.
@@ -47,19 +50,20 @@ type scale struct {
 	loops       time.Duration
 	latencyFor  time.Duration
 	capacityFor time.Duration
+	warmUp      time.Duration // of a latency row, whose events are not measured
 }
 
 func (o *Options) scale() scale {
 	s := scale{
 		steady: 200_000, catchUps: []int{10_000, 100_000, 1_000_000}, buckets: 100_000, aggregates: 40_000,
 		pipeline: 40_000, idle: 100_000, growth: 20_000,
-		loops: 6 * time.Second, latencyFor: time.Minute, capacityFor: 10 * time.Second,
+		loops: 6 * time.Second, latencyFor: time.Minute, capacityFor: 10 * time.Second, warmUp: 3 * time.Second,
 	}
 	if o.Short {
 		s = scale{
 			steady: 50_000, catchUps: []int{10_000, 50_000}, buckets: 20_000, aggregates: 8_000,
 			pipeline: 8_000, idle: 100_000, growth: 4_000,
-			loops: 2 * time.Second, latencyFor: 5 * time.Second, capacityFor: 3 * time.Second,
+			loops: 2 * time.Second, latencyFor: 5 * time.Second, capacityFor: 3 * time.Second, warmUp: time.Second,
 		}
 	}
 	if o.LatencyFor > 0 {

@@ -6,26 +6,42 @@ import (
 	"strings"
 )
 
-// The lines of a Markdown file between which [Report.WriteInto] writes.
+// The lines of a Markdown file between which [Report.WriteInto] writes the table, and the
+// short table.
 const (
 	tableBegin = "<!-- bench -->"
 	tableEnd   = "<!-- /bench -->"
+	shortBegin = "<!-- bench-short -->"
+	shortEnd   = "<!-- /bench-short -->"
 )
 
-// WriteInto replaces what stands between the two marks of a Markdown file by the table.
+// WriteInto replaces what stands between two marks of a Markdown file: by the table if the
+// marks are those of the table, by the short table if they are those of the short one.
 func (r *Report) WriteInto(path string) error {
-	text, err := os.ReadFile(path)
+	file, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the page for the table: %w", err)
 	}
-	before, rest, found := strings.Cut(string(text), tableBegin)
-	_, after, ends := strings.Cut(rest, tableEnd)
-	if !found || !ends {
-		return fmt.Errorf("%s has no lines %s and %s for the table", path, tableBegin, tableEnd)
+	text := string(file)
+	full, isFull := between(text, tableBegin, tableEnd, r.table())
+	short, isShort := between(text, shortBegin, shortEnd, r.short())
+	switch {
+	case isFull:
+		text = full
+	case isShort:
+		text = short
+	default:
+		return fmt.Errorf("%s has no lines %s and %s, or %s and %s, for a table", path, tableBegin, tableEnd, shortBegin, shortEnd)
 	}
-	written := before + tableBegin + "\n" + r.table() + tableEnd + after
-	if err := os.WriteFile(path, []byte(written), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write the table: %w", err)
 	}
 	return nil
+}
+
+// between puts a table between two marks. It reports whether the text has both.
+func between(text, begin, end, table string) (string, bool) {
+	before, rest, found := strings.Cut(text, begin)
+	_, after, ends := strings.Cut(rest, end)
+	return before + begin + "\n" + table + end + after, found && ends
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -24,16 +25,28 @@ type disturbed struct {
 	parked int
 }
 
+const (
+	rowSteady = "pipeline/steady"
+
+	titleWithout = "both services without it, before and after"
+	titleShared  = "as many events without a hot aggregate: its events share the cores (calculated)"
+)
+
+// others is how many events are of everybody else.
+func (d disturbed) others() int {
+	n := len(d.Events) - d.parked
+	if d.hot != "" {
+		n -= hotEvents(d)
+	}
+	return n
+}
+
 // pipelineRows measure both services together, alone and beside trouble. The first figure
 // of each is the rate of everybody else.
 func pipelineRows() []row {
 	return []row{
-		{name: "pipeline/steady", title: "Both services, from a stored backlog to read models", measure: func(ctx context.Context, b *bench) (reading, error) {
-			r, err := b.measurePipeline(ctx, 0, nil)
-			if err == nil {
-				b.steady = r.figures[0].value
-			}
-			return r, err
+		{name: rowSteady, about: 20 * time.Second, title: "Both services, from a stored backlog to read models", measure: func(ctx context.Context, b *bench) (reading, error) {
+			return b.measureSteady(ctx)
 		}},
 		pipelineRow("pipeline/hot-aggregate", "… beside one hot aggregate with a fifth of all events", 0, addHot),
 		pipelineRow("pipeline/idle-aggregates", "… beside 100,000 idle aggregates with read models", 1, nil),
@@ -42,32 +55,57 @@ func pipelineRows() []row {
 	}
 }
 
-// pipelineRow measures everybody else beside trouble, with the steady figure of the same
-// round as the limit.
+// pipelineRow measures everybody else beside trouble. The steady figure is measured before
+// and after it, so that a load of the machine that rises or falls meets both alike. The
+// limit is the mean of the two.
 func pipelineRow(name, title string, idle int, disturb func(*workload.Workload) disturbed) row {
-	return row{name: name, title: title, measure: func(ctx context.Context, b *bench) (reading, error) {
-		if b.steady == 0 && !b.WithoutLimits {
-			steady, err := b.measurePipeline(ctx, 0, nil)
+	return row{name: name, about: 45 * time.Second, title: title, measure: func(ctx context.Context, b *bench) (reading, error) {
+		// The measurement after the row before this one is the one before this row.
+		before := b.steady
+		b.steady = 0
+		if before == 0 && !b.WithoutLimits {
+			steady, err := b.measureSteady(ctx)
 			if err != nil {
 				return reading{}, err
 			}
-			b.steady = steady.figures[0].value
+			before = steady.figures[0].value
 		}
-		r, err := b.measurePipeline(ctx, idle, disturb)
-		if err == nil && !b.WithoutLimits {
-			r.limits = []limit{{figure: figure{"both services without it", unitRate, b.steady}}}
+		d := disturbed{Workload: shop.New(b.scale.pipeline, 1)}
+		if disturb != nil {
+			d = disturb(d.Workload)
 		}
-		return r, err
+		r, err := b.measurePipeline(ctx, idle, d)
+		if err != nil || b.WithoutLimits {
+			return r, err
+		}
+		after, err := b.measureSteady(ctx)
+		if err != nil {
+			return reading{}, err
+		}
+		steady := (before + after.figures[0].value) / 2
+		r.limits = []limit{{figure: figure{titleWithout, unitRate, steady}}}
+		if d.hot != "" {
+			r.limits = append(r.limits, limit{figure: figure{titleShared, unitRate, steady * float64(d.others()) / float64(len(d.Events))}})
+		}
+		return r, nil
 	}}
 }
 
-// measurePipeline measures a workload of the default mode, changed by disturb; nil changes
-// nothing. idle says how many times the scale's idle aggregates the store holds before.
-func (b *bench) measurePipeline(ctx context.Context, idle int, disturb func(*workload.Workload) disturbed) (_ reading, err error) {
-	d := disturbed{Workload: shop.New(b.scale.pipeline, 1)}
-	if disturb != nil {
-		d = disturb(d.Workload)
+// measureSteady measures the undisturbed workload, for the row after it too.
+func (b *bench) measureSteady(ctx context.Context) (reading, error) {
+	// Its profiles are not those of the row that it is measured for.
+	defer func(row string) { b.row = row }(b.row)
+	b.row, b.steady = rowSteady, 0
+	r, err := b.measurePipeline(ctx, 0, disturbed{Workload: shop.New(b.scale.pipeline, 1)})
+	if err == nil {
+		b.steady = r.figures[0].value
 	}
+	return r, err
+}
+
+// measurePipeline measures a workload in the default mode. idle says how many times the
+// scale's idle aggregates the store holds before.
+func (b *bench) measurePipeline(ctx context.Context, idle int, d disturbed) (_ reading, err error) {
 	// Idle aggregates are built from the event store, as fast as it goes, and are not on the
 	// topic.
 	e, err := b.newEnvironment(ctx, with{publisher: []string{"PENSTOCK_START=now"}, projector: []string{"PENSTOCK_REFOLD_RATE=0"}})
@@ -105,9 +143,8 @@ func (e *environment) pipe(ctx context.Context, d disturbed) (reading, error) {
 		published := e.published()
 		return e.settled(published)
 	}
-	others, done := len(d.Events)-d.parked, all
+	others, done := d.others(), all
 	if d.hot != "" {
-		others -= hotEvents(d)
 		done = func() int { return all() - e.shown(ctx, "itemReadModels", d.hot) }
 	}
 	m, err := e.measure(ctx, "projected", others, done, publisher, projector)

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
@@ -10,7 +11,7 @@ import (
 // plainLoops measures what the services are not compared with.
 func plainLoops() row {
 	return row{
-		name: "plain-loops", title: "For scale only: plain loops that send or receive one event and wait",
+		name: "plain-loops", about: 35 * time.Second, title: "For scale only: plain loops that send or receive one event and wait",
 		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
 			e, err := b.published(ctx, shop.New(b.scale.growth, 1), nil)
 			if err != nil {

@@ -71,8 +71,20 @@ func (r *Report) table() string {
 	return b.String()
 }
 
+// failureEnd bounds what the table says of a failure.
+const failureEnd = 160
+
 // lines are the row's lines of the table.
 func (r *Row) lines() [][]string {
+	if len(r.Figures) == 0 {
+		line := make([]string, len(header))
+		line[0], line[1] = r.Title, "not measured"
+		if len(r.Failures) > 0 {
+			reason, _, _ := strings.Cut(r.Failures[0], "\n")
+			line[3] = strings.ReplaceAll(reason[:min(len(reason), failureEnd)], "|", "/")
+		}
+		return [][]string{line}
+	}
 	lines := make([][]string, max(len(r.Figures), len(r.Limits), len(r.Costs)))
 	for i := range lines {
 		line := make([]string, len(header))
@@ -134,6 +146,9 @@ func (r *Report) benchmarks() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "goos: %s\ncpu: %s\ncommit: %s\n", strings.ReplaceAll(r.Host.System, "/", "\ngoarch: "), r.Host.CPU, r.Host.Commit)
 	for _, row := range r.Rows {
+		if len(row.Figures) == 0 {
+			continue
+		}
 		for round := range row.Figures[0].Rounds {
 			fmt.Fprintf(&b, "Benchmark%s 1", benchmarkName(row.Name))
 			for _, f := range row.Figures {

@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
@@ -57,21 +59,47 @@ func (e *environment) profile(ctx context.Context, processes []*harness.Process)
 		seconds = profileSecondsShort
 	}
 	p := &profiling{}
+	row := filepath.Join(e.Profiles, strings.ReplaceAll(e.row, "/", "-"))
+	// What the stand-ins and the measurement itself use of the same cores.
+	p.group.Go(func() { p.note(profileSelf(ctx, time.Duration(seconds)*time.Second, row+".bench.cpu.pprof")) })
 	for _, process := range processes {
 		p.group.Go(func() {
-			name := filepath.Join(e.Profiles, strings.ReplaceAll(e.row, "/", "-")+"."+process.Name)
+			name := row + "." + process.Name
 			err := fetch(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", process.Admin, seconds), name+".cpu.pprof")
 			if err == nil {
 				err = fetch(ctx, fmt.Sprintf("http://%s/debug/pprof/heap", process.Admin), name+".heap.pprof")
 			}
 			if err != nil {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				p.errs = append(p.errs, fmt.Errorf("profile %s: %w", process.Name, err))
+				p.note(fmt.Errorf("profile %s: %w", process.Name, err))
 			}
 		})
 	}
 	return p
+}
+
+func (p *profiling) note(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.errs = append(p.errs, err)
+}
+
+// profileSelf writes a CPU profile of this process.
+func profileSelf(ctx context.Context, during time.Duration, file string) error {
+	out, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("write the profile of the stand-ins: %w", err)
+	}
+	if err := pprof.StartCPUProfile(out); err != nil {
+		return errors.Join(fmt.Errorf("profile the stand-ins: %w", err), out.Close())
+	}
+	timer := time.NewTimer(during)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	pprof.StopCPUProfile()
+	return out.Close()
 }
 
 // wait returns when all profiles are written.

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/workload"
@@ -16,10 +17,16 @@ const (
 	sdkSlots             = 64
 )
 
+const (
+	titleReceive    = "bare azservicebus: receive and complete the same messages"
+	titleAcceptSDK  = "AcceptNextSession and Close alone, 16 connections"
+	titleAcceptAMQP = "accept and release over go-amqp alone, 4 connections"
+)
+
 // projectorBuckets projects a published history of few long sessions.
 func projectorBuckets() row {
 	return row{
-		name: "projector/buckets", title: "Projector, 64 buckets, from the topic to durable read models",
+		name: "projector/buckets", about: 30 * time.Second, title: "Projector, 64 buckets, from the topic to durable read models",
 		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
 			w := shop.New(b.scale.buckets, 1)
 			e, err := b.published(ctx, w, inBuckets)
@@ -30,7 +37,7 @@ func projectorBuckets() row {
 			s := e.specify(e.backend.Bus().Topic)
 			s.Events, s.Connections, s.Slots = len(w.Events), projectorConnections, buckets
 			var r reading
-			if err := e.limit(ctx, &r, "bare azservicebus: receive and complete the same messages", limitReceive, s); err != nil {
+			if err := e.limit(ctx, &r, titleReceive, limitReceive, s); err != nil {
 				return reading{}, err
 			}
 			if err := e.project(ctx, w, &r); err != nil {
@@ -45,7 +52,7 @@ func projectorBuckets() row {
 // projectorAggregates projects a published history in the default mode.
 func projectorAggregates() row {
 	return row{
-		name: "projector/aggregates", title: "Projector, a session for each aggregate of about 4 events",
+		name: "projector/aggregates", about: 40 * time.Second, title: "Projector, a session for each aggregate of about 4 events",
 		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
 			w := shop.New(b.scale.aggregates, 1)
 			e, err := b.published(ctx, w, nil)
@@ -57,11 +64,11 @@ func projectorAggregates() row {
 			s.For, s.PerSession = b.scale.loops, float64(len(w.Events))/float64(w.Aggregates())
 			var r reading
 			s.Connections, s.Slots = sdkConnections, sdkSlots
-			if err := e.limit(ctx, &r, "AcceptNextSession and Close alone, 16 connections", limitAcceptSDK, s); err != nil {
+			if err := e.limit(ctx, &r, titleAcceptSDK, limitAcceptSDK, s); err != nil {
 				return reading{}, err
 			}
 			s.Connections, s.Slots = projectorConnections, projectorSlots
-			if err := e.limit(ctx, &r, "accept and release over go-amqp alone, 4 connections", limitAcceptAMQP, s); err != nil {
+			if err := e.limit(ctx, &r, titleAcceptAMQP, limitAcceptAMQP, s); err != nil {
 				return reading{}, err
 			}
 			err = e.project(ctx, w, &r)

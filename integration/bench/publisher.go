@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
@@ -15,12 +16,13 @@ const (
 	titleSend   = "bare azservicebus: ready-made messages, full batches, no order, no checkpoint"
 	titleStream = "bare change stream, read into memory"
 	titleFind   = "bare find by the index, read into memory"
+	titleBoth   = "both, one after the other on the same cores (calculated)"
 )
 
 // publisherSteady publishes what its change stream holds.
 func publisherSteady() row {
 	return row{
-		name: "publisher/steady", title: "Publisher, from the change stream to acknowledged messages",
+		name: "publisher/steady", about: 20 * time.Second, title: "Publisher, from the change stream to acknowledged messages",
 		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
 			e, err := b.newEnvironment(ctx, with{})
 			if err != nil {
@@ -42,7 +44,7 @@ func publisherSteady() row {
 // publisherCatchUp publishes a stored history from its beginning.
 func publisherCatchUp(events int) row {
 	return row{
-		name: fmt.Sprintf("publisher/catch-up-%d", events), title: fmt.Sprintf("Publisher, catching up %s stored events", number(float64(events))),
+		name: fmt.Sprintf("publisher/catch-up-%d", events), about: 12*time.Second + time.Duration(events)*35*time.Microsecond, title: fmt.Sprintf("Publisher, catching up %s stored events", number(float64(events))),
 		measure: func(ctx context.Context, b *bench) (_ reading, err error) {
 			e, err := b.newEnvironment(ctx, with{})
 			if err != nil {
@@ -98,7 +100,7 @@ func oneAfterTheOther(limits []limit) []limit {
 	if len(limits) == 0 {
 		return nil
 	}
-	both := limit{figure: figure{name: "both, one after the other on the same cores (calculated)", unit: unitRate}}
+	both := limit{figure: figure{name: titleBoth, unit: unitRate}}
 	seconds := 0.0
 	for _, l := range limits {
 		seconds += 1 / l.value

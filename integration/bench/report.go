@@ -18,6 +18,8 @@ type Row struct {
 	Limits []Limit `json:"limits,omitempty"`
 	// Costs are those of each service.
 	Costs []Cost `json:"costs,omitempty"`
+	// Failures are the errors of the rounds in which the row was not measured.
+	Failures []string `json:"failures,omitempty"`
 }
 
 // Figure is one quantity in all rounds.

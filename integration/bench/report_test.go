@@ -18,7 +18,7 @@ func twoRounds() *Report {
 	for _, rate := range []float64{90_000, 110_000} {
 		row.add(reading{
 			figures: []figure{{"", unitRate, rate}},
-			limits:  []limit{{figure: figure{"bare SDK", unitRate, 2 * rate}, cpu: 7, allocs: 17}},
+			limits:  []limit{{figure: figure{titleSend, unitRate, 2 * rate}, cpu: 7, allocs: 17}},
 			costs:   []cost{{service: "publisher", cpu: 10, allocs: 12.5, peak: 100}},
 		})
 	}
@@ -29,7 +29,7 @@ func TestTableShowsMedianSpreadAndShare(t *testing.T) {
 	t.Parallel()
 	table := twoRounds().table()
 	for _, want := range []string{
-		"| Publisher ", "| 100,000 events/s |", "| 90,000 to 110,000 |", "| bare SDK ", "| 200,000 events/s, 7.00 µs, 17.0 allocations |", "| 0.50 ",
+		"| Publisher ", "| 100,000 events/s |", "| 90,000 to 110,000 |", "| bare azservicebus: ready-made", "| 200,000 events/s, 7.00 µs, 17.0 allocations |", "| 0.50 ",
 		"| 10.0 µs ", "| 12.5 ", "| 100 MiB ",
 	} {
 		if !strings.Contains(table, want) {
@@ -126,6 +126,18 @@ func TestTableReplacesWhatThePageHad(t *testing.T) {
 		strings.Contains(text, "old") || !strings.Contains(text, "| Publisher ") {
 		t.Errorf("got\n%s", got)
 	}
+	write("before\n<!-- bench-short -->\nold\n<!-- /bench-short -->\nafter\n")
+	if err := twoRounds().WriteInto(page); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = os.ReadFile(page); err != nil {
+		t.Fatal(err)
+	}
+	want := "before\n<!-- bench-short -->\n| | Penstock | peak memory | limits in the same run | share |\n|---|---|---|---|---|\n" +
+		"| publisher, from the change stream to acknowledged messages | 100,000 events/s | 100 MiB | bare Azure SDK, ready-made messages: 200,000 events/s | 0.50 |\n"
+	if text := string(got); !strings.HasPrefix(text, want) || !strings.HasSuffix(text, ".\n<!-- /bench-short -->\nafter\n") || strings.Contains(text, "old") {
+		t.Errorf("got\n%s", got)
+	}
 	write("no marks")
 	if err := twoRounds().WriteInto(page); err == nil || !strings.Contains(err.Error(), tableBegin) {
 		t.Errorf("a page without the marks: %v", err)
@@ -173,5 +185,37 @@ func TestDisturbancesAreOfTheirSize(t *testing.T) {
 	}
 	if poisoned.parked < len(poisoned.until) || poisoned.parked > events/20 {
 		t.Errorf("%d events of parked aggregates", poisoned.parked)
+	}
+}
+
+// TestShortTableFindsItsLimits checks the names by which the short table looks up rows and
+// limits against a run's.
+func TestShortTableFindsItsLimits(t *testing.T) {
+	t.Parallel()
+	names := Names()
+	for _, line := range short {
+		if !slices.Contains(names, line.row) {
+			t.Errorf("there is no row %s", line.row)
+		}
+	}
+	for value, want := range map[float64]string{120_484: "120,000 ms", 9_760: "9,760 ms", 443.2: "443 ms", 20.51: "20.5 ms", 999.6: "1,000 ms"} {
+		if got := rounded(value, unitMillis); got != want {
+			t.Errorf("%v is rounded to %s, want %s", value, got, want)
+		}
+	}
+}
+
+func TestShortTableShowsThePercentileAndBothServices(t *testing.T) {
+	t.Parallel()
+	row := Row{Name: "latency/at-25"}
+	row.add(reading{
+		figures: []figure{{"p50", unitMillis, 12}, {"p99", unitMillis, 40}},
+		limits:  []limit{{figure: figure{titleHops + ": insert 0.2", unitMillis, 10}}, {figure: figure{titleHopsAccepted, unitMillis, 8}}},
+		costs:   []cost{{service: "projector", peak: 161}, {service: "publisher", peak: 45}},
+	})
+	failed := Row{Name: "latency/at-50", Failures: []string{"no luck"}}
+	want := "| 12.0 ms, p99 40.0 ms | projector 161 MiB, publisher 45.0 MiB | bare hops, one after the other: 10.0 ms; bare hops that overlap, in a new session: 8.00 ms | 1.20; 1.50 |\n\n"
+	if got := (&Report{Rows: []Row{row, failed}}).short(); !strings.Contains(got, want) {
+		t.Errorf("got\n%s", got)
 	}
 }

@@ -6,19 +6,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
 
 // row is a subject with the way to measure it.
 type row struct {
 	name, title string
-	measure     func(ctx context.Context, b *bench) (reading, error)
+	// about is how long a measurement of full scale takes on two quiet cores, for the
+	// forecast.
+	about time.Duration
+	// loads says that the row loads the services for the scale's latencyFor in addition.
+	loads   bool
+	measure func(ctx context.Context, b *bench) (reading, error)
 }
 
-// rowTimeout bounds one measurement of a row beyond the time for which it loads the
-// services.
-const rowTimeout = 10 * time.Minute
+const (
+	// rowTimeout bounds one measurement of a row beyond the time for which it loads the
+	// services.
+	rowTimeout = 5 * time.Minute
+	// rowGrace is how long a row may take to clean up after its timeout. Then the run goes
+	// on without it.
+	rowGrace = time.Minute
+)
+
+// errAbandoned reports a row that did not even end after its timeout.
+var errAbandoned = errors.New("the row did not end after its timeout; it may disturb the rows after it")
 
 // bench is a run.
 type bench struct {
@@ -26,8 +38,8 @@ type bench struct {
 	scale scale
 	// row is the name of the row that is being measured, for the names of its profiles.
 	row string
-	// steady is what both services reach with an undisturbed backlog in this round, in
-	// events/s; 0 until it is measured.
+	// steady is what both services reached with an undisturbed backlog, in events/s, if that
+	// was the last measurement of this round that succeeded; 0 otherwise.
 	steady float64
 	// capacity is what both services reached together in this round, in events/s; 0 until
 	// it is measured.
@@ -70,43 +82,83 @@ func measureRows(ctx context.Context, o Options, s scale) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
-	report := &Report{Host: describeHost(ctx, &o)}
-	b := &bench{Options: o, scale: s}
 	var selected []row
-	for _, r := range rows(b.scale) {
+	for _, r := range rows(s) {
 		if o.Rows == nil || o.Rows.MatchString(r.name) {
 			selected = append(selected, r)
-			report.Rows = append(report.Rows, Row{Name: r.name, Title: r.title})
 		}
 	}
 	if len(selected) == 0 {
 		return nil, fmt.Errorf("no row matches %s; the rows are %q", o.Rows, Names())
 	}
+	host := describeHost(ctx, &o)
+	measured, err := measureRounds(ctx, o, s, selected)
+	return &Report{Host: host, Rows: measured}, err
+}
+
+// measureRounds measures rows. Those that failed have failures instead of figures.
+func measureRounds(ctx context.Context, o Options, s scale, selected []row) ([]Row, error) {
+	measured := make([]Row, len(selected))
+	for i, r := range selected {
+		measured[i] = Row{Name: r.name, Title: r.title}
+	}
+	b := &bench{Options: o, scale: s}
 	var errs []error
+	progress := newProgress(&o, s, selected)
 	for round := range o.Rounds {
-		b.steady, b.capacity, b.hops = 0, 0, nil
+		b.steady, b.capacity, b.hops = 0, o.Capacity, nil
 		for i, r := range selected {
-			begun := time.Now()
+			if ctx.Err() != nil {
+				return measured, errors.Join(append(errs, context.Cause(ctx))...)
+			}
+			progress.begin(round, i)
 			b.row = r.name
 			one, err := b.measure(ctx, r)
 			if err != nil {
 				// The others took long to measure, and are still worth something.
 				errs = append(errs, fmt.Errorf("measure %s: %w", r.name, err))
-				fmt.Fprintf(o.Progress, "round %d of %d: %-32s failed: %v\n", round+1, o.Rounds, r.name, err)
+				measured[i].Failures = append(measured[i].Failures, err.Error())
+				progress.failed(err)
 				continue
 			}
-			report.Rows[i].add(one)
-			fmt.Fprintf(o.Progress, "round %d of %d: %-32s %s %s, after %s\n", round+1, o.Rounds, r.name,
-				number(one.figures[0].value), one.figures[0].unit, time.Since(begun).Round(time.Second))
+			measured[i].add(one)
+			progress.measured(one.figures[0])
 		}
 	}
-	report.Rows = slices.DeleteFunc(report.Rows, func(r Row) bool { return len(r.Figures) == 0 })
-	return report, errors.Join(errs...)
+	return measured, errors.Join(errs...)
 }
 
+// measure measures a row once. It returns after the row's timeout even if the row does not.
 func (b *bench) measure(ctx context.Context, r row) (reading, error) {
 	timeout := rowTimeout + b.scale.latencyFor
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %s", timeout))
 	defer cancel()
-	return r.measure(ctx, b)
+	type outcome struct {
+		bench   bench
+		reading reading
+		err     error
+	}
+	measured := make(chan outcome, 1)
+	// A row that is abandoned must not change what the rows after it read.
+	own := *b
+	go func() {
+		o := outcome{bench: own}
+		o.reading, o.err = r.measure(ctx, &o.bench)
+		measured <- o
+	}()
+	var end outcome
+	select {
+	case end = <-measured:
+	case <-ctx.Done():
+		select {
+		case end = <-measured:
+		case <-time.After(rowGrace):
+			return reading{}, fmt.Errorf("%w: %w", errAbandoned, context.Cause(ctx))
+		}
+	}
+	*b = end.bench
+	if end.err == nil && len(end.reading.figures) == 0 {
+		return reading{}, errors.New("the row has no figure")
+	}
+	return end.reading, end.err
 }

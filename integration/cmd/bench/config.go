@@ -22,10 +22,11 @@ type config struct {
 	Latency      time.Duration `help:"Latency that is added to each frame to and from the broker, each way." default:"2ms"`
 	StoreLatency time.Duration `help:"Latency that is added to each command to MongoDB." default:"0"`
 	LatencyFor   time.Duration `help:"How long each latency row loads the services; 0 means 60s, or 5s with --short." env:"LATENCY_FOR" default:"0"`
+	Capacity     float64       `help:"Events/s of which the latency rows load 25, 50 and 80 %; 0 measures what both services reach. Give it to compare revisions at the same rate." env:"CAPACITY" default:"0" placeholder:"RATE"`
 	Profiles     string        `help:"Folder for CPU and heap profiles of the services." env:"PROFILES" placeholder:"DIR"`
 	Format       string        `help:"What is printed: table, json, or go for benchstat." env:"FORMAT" enum:"table,json,go" default:"table"`
 	JSON         string        `help:"File that receives the report as JSON, beside what is printed." env:"JSON" placeholder:"FILE"`
-	Page         string        `help:"File whose text between the lines <!-- bench --> and <!-- /bench --> becomes the table." placeholder:"FILE"`
+	Page         []string      `help:"File whose text between the lines <!-- bench --> and <!-- /bench --> becomes the table, or between <!-- bench-short --> and <!-- /bench-short --> the short table. Can be repeated." placeholder:"FILE"`
 	Publisher    string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
 	Projector    string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
 }
@@ -66,7 +67,7 @@ func (c *config) run(ctx context.Context) error {
 	o := bench.Options{
 		Binaries: harness.Binaries{Publisher: c.Publisher, Projector: c.Projector}, Self: self,
 		Rounds: c.Rounds, Short: c.Short, WithoutLimits: !c.Limits,
-		BrokerLatency: c.Latency, StoreLatency: c.StoreLatency, LatencyFor: c.LatencyFor,
+		BrokerLatency: c.Latency, StoreLatency: c.StoreLatency, LatencyFor: c.LatencyFor, Capacity: c.Capacity,
 		Profiles: c.Profiles, Progress: os.Stderr,
 	}
 	if c.Rows != "" {
@@ -81,12 +82,14 @@ func (c *config) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.Page != "" && failed == nil {
-		if err := report.WriteInto(c.Page); err != nil {
-			return err
+	errs := []error{failed}
+	// A table without the rows that failed says so, and the others are still worth something.
+	for _, page := range c.Page {
+		if ctx.Err() == nil {
+			errs = append(errs, report.WriteInto(page))
 		}
 	}
-	return errors.Join(failed, report.Write(os.Stdout, c.Format))
+	return errors.Join(append(errs, report.Write(os.Stdout, c.Format))...)
 }
 
 func writeJSON(report *bench.Report, path string) error {
