@@ -128,7 +128,7 @@ func TestTestCommandWatches(t *testing.T) {
 	}
 	await := func(text string) {
 		t.Helper()
-		for deadline := time.After(time.Minute); ; {
+		for deadline := time.After(settleTimeout()); ; {
 			printed, err := os.ReadFile(out.Name())
 			if err != nil {
 				t.Fatal(err)

@@ -114,7 +114,7 @@ func stop(t *testing.T, p *harness.Process) {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
 	defer cancel()
 	if err := p.AwaitExit(ctx); err != nil {
 		t.Fatal(err)

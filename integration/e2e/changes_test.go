@@ -131,7 +131,7 @@ func (s *tallies) reaches(state string) {
 	s.t.Helper()
 	s.await("generation 2 of tallies is "+state, func() bool {
 		e := s.entry("tallies")
-		return e.Building != nil && e.Building.Generation == 2 && e.Building.State == state || e.Live.Generation >= 2
+		return e.Building != nil && e.Building.Generation == 2 && e.Building.State == state || e.Live != nil && e.Live.Generation >= 2
 	})
 }
 
@@ -270,7 +270,7 @@ func TestDefinitionChangesAgainAndRollsBack(t *testing.T) {
 	third := s.startProjector(2)
 	s.await("the second definition superseded", func() bool {
 		e := s.entry("tallies")
-		return e.Building != nil && e.Building.Generation == 3 || e.Live.Generation == 3
+		return e.Building != nil && e.Building.Generation == 3 || e.Live != nil && e.Live.Generation == 3
 	})
 	s.stopped(slow)
 	s.live("tallies", 3)

@@ -98,7 +98,7 @@ func sendStrangers(ctx context.Context, t *testing.T, connectionString string, c
 		t.Fatal(err)
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		_ = client.Close(closing)
 	}()

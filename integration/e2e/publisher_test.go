@@ -61,7 +61,7 @@ func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) {
 	s.load(4 * time.Second)
 	s.awaitPublished(0.4)
 	first := s.leader()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
 	defer cancel()
 	if err := first.Stop(ctx); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestTokenRewound(t *testing.T) {
 	})
 	s.finishLoad()
 	s.awaitPublished(1)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
 	defer cancel()
 	if err := s.leader().Stop(ctx); err != nil {
 		t.Fatal(err)

@@ -103,12 +103,15 @@ func TestNamespaceRefusesEverythingForAWhile(t *testing.T) {
 			s.start(1, 2)
 			s.load(4 * time.Second)
 			s.awaitPublished(0.2)
-			if err := broker.RefuseLinks(8*time.Second, condition); err != nil {
+			if err := broker.RefuseLinks(settleTimeout(), condition); err != nil {
 				t.Fatal(err)
 			}
 			s.await("the publisher to say that the topic refuses it", func() bool {
 				return s.metric("publisher", "penstock_publisher_topic_refused") == 1
 			})
+			if err := broker.RefuseLinks(8*time.Second, condition); err != nil {
+				t.Fatal(err)
+			}
 			if topic := s.invariants(); topic.Epochs != 1 {
 				t.Errorf("%d terms published, not 1", topic.Epochs)
 			}

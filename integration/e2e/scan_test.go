@@ -23,7 +23,8 @@ func TestScanGoesOnAfterTheOplogIsLost(t *testing.T) {
 	r := newRelease(t, servers, "events", shop.New(6000, 61), "PENSTOCK_MAX_INFLIGHT_EVENTS=64", "PENSTOCK_CHECKPOINT_INTERVAL=50ms")
 	createIndex(t, r.events)
 	r.store(4000)
-	servers.Broker.SetLatency(20*time.Millisecond, 20*time.Millisecond)
+	// The scan takes at least ten seconds, so the kill comes before its end.
+	servers.Broker.SetLatency(100*time.Millisecond, 100*time.Millisecond)
 	publisher := r.publisher()
 	checkpoints := r.events.Database().Client().Database(harness.StateDatabase).Collection("checkpoints")
 	var before bson.Raw

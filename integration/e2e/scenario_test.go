@@ -358,11 +358,28 @@ func (s *scenario) metric(prefix, family string, labels ...string) float64 {
 		if !strings.HasPrefix(process.Name, prefix) {
 			continue
 		}
-		metrics, err := process.Metrics(s.t.Context())
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		sum += metrics.Sum(family, labels...)
+		sum += s.scrape(process).Sum(family, labels...)
 	}
 	return sum
+}
+
+// scrape gives the metrics of a process, and none if it ends: a process that ends closes
+// its admin port before it is gone.
+func (s *scenario) scrape(process *harness.Process) harness.Metrics {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
+	defer cancel()
+	for {
+		metrics, err := process.Metrics(ctx)
+		if err == nil {
+			return metrics
+		}
+		select {
+		case <-time.After(pollInterval()):
+		case <-process.Exited():
+			return nil
+		case <-ctx.Done():
+			s.t.Fatal(err)
+		}
+	}
 }
