@@ -166,7 +166,9 @@ func (c *comparison) rolloutOfFiles() (text string, builds bool) {
 	return "nothing", false
 }
 
-const retires = "retire: when no pod declares the projection any more, nothing writes it; its collection stays until \"projector projections drop\""
+// retires holds for a file of one Deployment. Another Deployment keeps what it declares,
+// also while none of its pods is alive.
+const retires = "retire: nothing writes the projection any more, unless pods of another PENSTOCK_GROUP declare it or declared it before they were scaled to zero; its collection stays until \"projector projections drop\""
 
 // compareWithCatalog compares projections with the live definitions of the catalog. pods
 // is how many pods of the pipeline run.

@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/cost"
 	"go.yaml.in/yaml/v3"
 )
 
-// likelySize is how many elements an array, or characters a text, is taken to have where
-// the cost of an expression is estimated.
-const likelySize = 1000
+const (
+	// likelyElements is how many elements an array has in the estimate of a cost.
+	likelyElements = 1000
+	// likelyCharacters is how many characters a text has in the estimate of a cost.
+	likelyCharacters = 100
+)
 
 // advise notes what works and is most likely a mistake.
 func (p place) advise(node *yaml.Node, format string, args ...any) {
@@ -30,8 +32,8 @@ func (p place) adviseOn(node *yaml.Node, x *expression) {
 		p.advise(node, "the variable %s is not used: use it, or give it a name that starts with _", name)
 	}
 	if most := likelyCost(x.checked); most > costLimit {
-		p.advise(node, "if its arrays and texts have %d elements each, the expression takes up to %s steps, and %d are allowed: loop over less, or keep a total in the document. An event that exceeds the limit parks its aggregate",
-			likelySize, steps(most), costLimit)
+		p.advise(node, "if its arrays have %d elements and its texts %d characters, the expression takes up to %s steps, and %d are allowed: loop over less, or keep a total in the document. An event that exceeds the limit parks its aggregate",
+			likelyElements, likelyCharacters, steps(most), costLimit)
 	}
 }
 
@@ -104,27 +106,4 @@ func uses(name string, in ...ast.Expr) (found bool) {
 		}))
 	}
 	return found
-}
-
-// likelyCost estimates the most steps of an evaluation over values of a likely size; 0 if
-// there is no estimate.
-func likelyCost(checked *ast.AST) uint64 {
-	estimate, err := cost.Cost(checked, likelySizes{})
-	if err != nil {
-		return 0
-	}
-	return estimate.Max
-}
-
-// likelySizes takes every array and text for one of the likely size.
-type likelySizes struct{}
-
-// EstimateSize implements [cost.Estimator].
-func (likelySizes) EstimateSize(cost.AstNode) *cost.SizeEstimate {
-	return &cost.SizeEstimate{Max: likelySize}
-}
-
-// EstimateCallCost implements [cost.Estimator]: calls cost what CEL says.
-func (likelySizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
-	return nil
 }

@@ -24,9 +24,24 @@ func TestCheckAdvises(t *testing.T) {
 		"index unused":        {"payload.lines.transformList(i, l, l.sku)", ""},
 		"both unused":         {"payload.lines.transformList(i, l, 1)", "the variable i, l is not used"},
 		"one loop":            {"payload.lines.exists(l, l.sku == 'tea')", ""},
-		"loop in a loop":      {"payload.lines.filter(a, payload.lines.exists(b, a == b))", "if its arrays and texts have 1000 elements each"},
+		"loop in a loop":      {"payload.lines.filter(a, payload.lines.exists(b, a == b))", "if its arrays have 1000 elements and its texts 100 characters, the expression takes up to "},
 		"long text":           {"payload.sku.matches('^[a-z]+$') ? payload.sku.split(',') : []", ""},
 		"comparison of texts": {"payload.sku == payload.other", ""},
+
+		"texts in a loop":         {"payload.lines.filter(l, l.sku != payload.sku)", ""},
+		"optional in a loop":      {"payload.?lines.orValue([]).filter(l, l.sku != payload.sku)", ""},
+		"two optionals in a loop": {"payload.?lines.or(payload.?items).orValue([]).map(l, l.sku)", ""},
+		"optional index":          {"payload[?'lines'].orValue([]).exists(l, l == payload.sku)", ""},
+		"optional and bind":       {"cel.bind(a, payload.?lines.orValue([]), a.filter(l, l.sku in ['tea', 'milk']))", ""},
+		"one of two arrays":       {"(has(payload.lines) ? payload.lines : []).map(l, l.sku)", ""},
+		"joined arrays":           {"(payload.lines + [payload.line]).filter(l, l.sku != payload.sku)", ""},
+		"loop over a loop":        {"payload.lines.filter(l, l.quantity > 1).map(l, l.sku)", ""},
+		"words":                   {"payload.text.split(' ').filter(w, w != payload.sku)", ""},
+		"sorted":                  {"payload.lines.map(l, l.sku).sort().filter(s, s != payload.sku)", ""},
+		"keys of a map":           {"payload.prices.transformMap(k, v, v * 2)", ""},
+		"optional loop in a loop": {"payload.?lines.orValue([]).filter(a, payload.?lines.orValue([]).exists(b, a == b))", "if its arrays have 1000 elements"},
+		"search in a loop":        {"payload.lines.filter(l, l.sku in payload.skus)", "if its arrays have 1000 elements"},
+		"bound search in a loop":  {"cel.bind(a, payload.skus, payload.lines.filter(l, l.sku in a))", "if its arrays have 1000 elements"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
