@@ -3,7 +3,10 @@
 
 MODULES  := pkg publisher projector integration
 PACKAGES := $(MODULES:%=./%/...)
+# The tools whose code is in this repository.
+TOOLS    := hack/tools/images hack/tools/dockerlint
 BIN      := $(CURDIR)/bin
+DOCKERFILES := $(wildcard */Dockerfile .*/Dockerfile)
 
 # The tests that need a Kubernetes control plane.
 KUBE := ./integration/controlplane ./integration/chart ./integration/kube
@@ -83,14 +86,16 @@ conformance: ## Run the Go SDK's live tests, and scenarios through the JavaScrip
 	go run ./integration/sbemu/conformance
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint workflow-lint ## Check style, import rules, that the modules are tidy, and the workflows
+lint: $(BIN)/golangci-lint workflow-lint dockerfile-lint ## Check style, import rules, that the modules are tidy, the workflows and the Dockerfiles
 	@for module in $(MODULES); do \
 		echo "lint $$module"; \
 		(cd $$module && $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
 	done
-	@echo "lint hack/tools/images"
-	@cd hack/tools/images && GOWORK=off $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...
-	@for module in $(MODULES) hack/tools/images; do \
+	@for module in $(TOOLS); do \
+		echo "lint $$module"; \
+		(cd $$module && GOWORK=off $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...) || exit 1; \
+	done
+	@for module in $(MODULES) $(TOOLS); do \
 		(cd $$module && GOWORK=off go mod tidy -diff) || { echo "$$module: run make tidy"; exit 1; }; \
 	done
 
@@ -98,6 +103,12 @@ lint: $(BIN)/golangci-lint workflow-lint ## Check style, import rules, that the 
 workflow-lint: $(BIN)/actionlint ## Check the workflows of .github (their scripts too, if shellcheck is installed)
 	@echo "lint .github/workflows"
 	@$(BIN)/actionlint .github/workflows/*.yaml
+
+.PHONY: dockerfile-lint
+dockerfile-lint: $(BIN)/dockerlint ## Check the Dockerfiles by BuildKit's rules, as docker build --check does, and that the linter refuses broken ones
+	@echo "lint $(DOCKERFILES)"
+	@cd hack/tools/dockerlint && GOWORK=off go test ./...
+	@$(BIN)/dockerlint $(DOCKERFILES)
 
 .PHONY: verify
 verify: ## Build every module by itself, without the workspace
@@ -196,8 +207,8 @@ screenshots: ## Take the pictures of docs/status-page.md anew (needs chromium)
 # `go get -tool` keeps the modules of the tools: tidying them would resolve the tests of
 # everything that they build.
 .PHONY: tidy
-tidy: ## Tidy every module but those of the tools
-	@for module in $(MODULES) hack/tools/images; do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
+tidy: ## Tidy every module but those that only list tools
+	@for module in $(MODULES) $(TOOLS); do (cd $$module && GOWORK=off go mod tidy) || exit 1; done
 
 # The tools' names as people type them: make bin/helm.
 bin/%: $(BIN)/%
@@ -216,6 +227,11 @@ $(BIN)/actionlint: hack/tools/actionlint/go.mod
 	@mkdir -p $(BIN)
 	@echo "build actionlint (once)"
 	@cd hack/tools/actionlint && GOWORK=off go build -o $@ github.com/rhysd/actionlint/cmd/actionlint
+
+$(BIN)/dockerlint: $(wildcard hack/tools/dockerlint/*)
+	@mkdir -p $(BIN)
+	@echo "build dockerlint (once)"
+	@cd hack/tools/dockerlint && GOWORK=off go build -o $@ .
 
 $(BIN)/images: $(wildcard hack/tools/images/*)
 	@mkdir -p $(BIN)

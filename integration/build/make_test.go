@@ -24,7 +24,7 @@ func TestTestsNeedNoCompiler(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "cc")
 	write(t, broken, "#!/bin/sh\nexit 1\n")
 
-	with := commands(t, "CC="+working, "CGO_ENABLED=1")
+	with := commands(t, "test", "CC="+working, "CGO_ENABLED=1")
 	if !strings.Contains(with, "go test -race ") || strings.Contains(with, "race detector") {
 		t.Errorf("with a C compiler:\n%s", with)
 	}
@@ -36,7 +36,7 @@ func TestTestsNeedNoCompiler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			without := commands(t, environ...)
+			without := commands(t, "test", environ...)
 			if strings.Contains(without, "-race") {
 				t.Errorf("asks for the race detector:\n%s", without)
 			}
@@ -50,11 +50,53 @@ func TestTestsNeedNoCompiler(t *testing.T) {
 	}
 }
 
-// commands are what `make test` would run, in an environment with these changes. An
+// TestLintChecksEveryDockerfile holds `make lint` to the Dockerfiles of the repository. That
+// the linter refuses a broken one is a test of hack/tools/dockerlint, which lint runs too.
+func TestLintChecksEveryDockerfile(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip(err)
+	}
+	var want []string
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "dist"):
+			return filepath.SkipDir
+		case !entry.IsDir() && strings.Contains(entry.Name(), "Dockerfile"):
+			name, err := filepath.Rel(root, path)
+			want = append(want, name)
+			return err
+		}
+		return nil
+	})
+	if err != nil || len(want) < 3 {
+		t.Fatalf("found %q: %v", want, err)
+	}
+	lint := commands(t, "lint")
+	if !strings.Contains(lint, "cd hack/tools/dockerlint && GOWORK=off go test ./...") {
+		t.Errorf("make lint does not run the linter's tests:\n%s", lint)
+	}
+	checked := ""
+	for line := range strings.Lines(lint) {
+		if _, files, ok := strings.Cut(line, "/dockerlint "); ok {
+			checked = " " + strings.TrimSpace(files) + " "
+		}
+	}
+	for _, name := range want {
+		if !strings.Contains(checked, " "+name+" ") {
+			t.Errorf("make lint does not check %s, but%s", name, checked)
+		}
+	}
+}
+
+// commands are what make would run for a target, in an environment with these changes. An
 // empty value removes the variable.
-func commands(t *testing.T, environ ...string) string {
+func commands(t *testing.T, target string, environ ...string) string {
 	t.Helper()
-	dry := exec.CommandContext(t.Context(), "make", "--dry-run", "test")
+	dry := exec.CommandContext(t.Context(), "make", "--dry-run", target)
 	dry.Dir = filepath.Join("..", "..")
 	// Go runs a test again only if a file that the test itself has opened changes.
 	if _, err := os.ReadFile(filepath.Join(dry.Dir, "Makefile")); err != nil {
@@ -74,7 +116,7 @@ func commands(t *testing.T, environ ...string) string {
 	}
 	out, err := dry.CombinedOutput()
 	if err != nil {
-		t.Fatalf("make --dry-run test: %v\n%s", err, out)
+		t.Fatalf("make --dry-run %s: %v\n%s", target, err, out)
 	}
 	return string(out)
 }

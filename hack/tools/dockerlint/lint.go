@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/containerd/platforms"
+	"github.com/moby/buildkit/client/llb"
+	"github.com/moby/buildkit/client/llb/sourceresolver"
+	"github.com/moby/buildkit/frontend/dockerfile/dockerfile2llb"
+	"github.com/opencontainers/go-digest"
+	ocispecs "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// lint prints the findings of a file and reports whether there are any.
+func lint(ctx context.Context, path string, content []byte, out io.Writer) (found bool, err error) {
+	if strings.TrimSpace(string(content)) == "" {
+		return false, fmt.Errorf("the file is empty")
+	}
+	source := llb.NewSourceMap(nil, path, "Dockerfile", content)
+	source.Definition = &llb.Definition{} // the results copy it
+	results, err := dockerfile2llb.DockerfileLint(ctx, content, dockerfile2llb.ConvertOpt{
+		SourceMap:    source,
+		MetaResolver: anyImage{},
+	})
+	if err != nil {
+		return false, fmt.Errorf("apply the rules: %w", err)
+	}
+	if err := results.PrintTo(out, nil); err != nil {
+		return false, fmt.Errorf("print the findings: %w", err)
+	}
+	results.PrintErrorTo(out, nil)
+	return len(results.Warnings) > 0 || results.Error != nil, nil
+}
+
+// anyImage answers for every base image, so that no registry is asked: it exists, for
+// the platform that the Dockerfile asks for, and sets nothing.
+type anyImage struct{}
+
+var _ llb.ImageMetaResolver = anyImage{}
+
+func (anyImage) ResolveImageConfig(_ context.Context, ref string, options sourceresolver.Opt) (string, digest.Digest, []byte, error) {
+	image := ocispecs.Image{Platform: platforms.DefaultSpec()}
+	if o := options.ImageOpt; o != nil && o.Platform != nil {
+		image.Platform = *o.Platform
+	}
+	content, err := json.Marshal(image)
+	if err != nil {
+		return "", "", nil, fmt.Errorf("write the configuration of %s: %w", ref, err)
+	}
+	return ref, "", content, nil
+}
