@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // ErrPaused is the cause that ends the work of a service which is paused.
@@ -55,17 +57,11 @@ func NewSwitch(source Source, process string, logger zerolog.Logger) *Switch {
 
 // Run reads the pause every second until ctx ends, and returns nil.
 func (s *Switch) Run(ctx context.Context) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
+	poll.Every(ctx, pollInterval, func() {
 		s.read(ctx)
 		s.record(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
+	})
+	return nil
 }
 
 func (s *Switch) read(ctx context.Context) {

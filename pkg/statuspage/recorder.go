@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 const (
@@ -63,16 +65,7 @@ func NewRecorder(gatherer prometheus.Gatherer, stages []Stage) *Recorder {
 
 // Run records every two seconds until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		r.record(time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	poll.Every(ctx, interval, func() { r.record(time.Now()) })
 }
 
 // record takes all readings. A collector that fails leaves the others' metrics in what was

@@ -5,23 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 const (
 	defaultInterval = 30 * time.Second
 	// staleAfter is the number of intervals after which a number is stale.
 	staleAfter = 3
-	// firstWithin is the part of the interval within which the first look begins, and
-	// spread the part by which a wait is longer or shorter.
-	firstWithin = 4
-	spread      = 4
 	// lookTimeout bounds one measurement.
 	lookTimeout = 10 * time.Second
 	// refusedWait is how long the counter does not ask a topic that has refused to answer.
@@ -97,20 +93,12 @@ func New(o Options) (*Counter, error) {
 // Run measures until ctx ends. A failure is logged, and its metric is absent.
 // Run is called once.
 func (c *Counter) Run(ctx context.Context) {
-	timer := time.NewTimer(rand.N(c.options.Interval/firstWithin + 1))
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	poll.Spread(ctx, c.options.Interval, func() time.Duration {
 		c.countQuarantine(ctx)
 		c.measureTopic(ctx)
 		c.measureOplog(ctx)
-		interval := c.options.Interval
-		timer.Reset(interval - interval/spread + rand.N(2*(interval/spread)+1))
-	}
+		return c.options.Interval
+	})
 }
 
 func (c *Counter) countQuarantine(ctx context.Context) {

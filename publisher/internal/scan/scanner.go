@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Handler takes the documents of a scan, in its order and one call at a time. It
@@ -104,7 +105,7 @@ func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, sinc
 		return s.handle(groupCtx, pages, handler, &health)
 	})
 	group.Go(func() error {
-		s.beat(beats, &health)
+		poll.Every(beats, beatInterval, func() { s.beat(&health) })
 		return nil
 	})
 	err := group.Wait()
@@ -207,18 +208,10 @@ func (s *Scanner) handle(ctx context.Context, pages <-chan []bson.Raw, handler H
 	}
 }
 
-func (s *Scanner) beat(ctx context.Context, health *alive) {
-	ticker := time.NewTicker(beatInterval)
-	defer ticker.Stop()
-	for {
-		if health.handling.Load() || health.silence(time.Now()) < 2*s.options.Timeout {
-			s.options.Beat()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+// beat sends a heartbeat if the scan is alive.
+func (s *Scanner) beat(health *alive) {
+	if health.handling.Load() || health.silence(time.Now()) < 2*s.options.Timeout {
+		s.options.Beat()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
+	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
 // Handler takes the batches of a stream, in order and one at a time. It may block:
@@ -140,10 +141,8 @@ func startOf(from Position) time.Time {
 // beat sends heartbeats while the stream is alive, and reports when the stream has
 // caught up or falls behind.
 func (w *Watcher) beat(ctx context.Context, progress *progress) {
-	ticker := time.NewTicker(beatInterval)
-	defer ticker.Stop()
 	since, caughtUp := time.Now(), false
-	for {
+	poll.Every(ctx, beatInterval, func() {
 		now := time.Now()
 		if progress.alive(now) {
 			w.options.Beat()
@@ -152,12 +151,7 @@ func (w *Watcher) beat(ctx context.Context, progress *progress) {
 			w.report(is, now.Sub(since), now)
 			since, caughtUp = now, is
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
 // report logs and shows that the stream has caught up after that long, or has fallen
