@@ -240,10 +240,10 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	if err != nil {
 		return nil, nil, err
 	}
-	subscription := drain.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient}
+	subscription := sbus.Subscription{Topic: c.ServiceBus.Topic, Name: c.ServiceBus.Subscription, NewClient: namespace.NewClient}
 	dial := drain.DialAMQP(sessions.Options{Namespace: namespace, Topic: subscription.Topic, Subscription: subscription.Name, Dial: namespace.WebSocketDialer(), Logger: p.logger})
 	if c.ServiceBus.Receiver == config.ReceiverSDK {
-		dial = subscription.Dial
+		dial = drain.DialSDK(subscription)
 	}
 	acceptor, err := drain.New(drain.Options{
 		Dial:          dial,
@@ -275,7 +275,7 @@ func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *store
 	}
 	if c.Backlog.Interval > 0 {
 		counter, err := backlog.New(backlog.Options{
-			Dial:       backlog.Subscription(subscription).Dial,
+			Dial:       backlog.Dial(subscription),
 			Interval:   c.Backlog.Interval,
 			Limit:      c.Backlog.Limit,
 			Registerer: p.registry,

@@ -127,7 +127,7 @@ func checkSubscription(ctx context.Context, r *preflight.Report, e *environment)
 	}
 	looking, cancel := context.WithTimeout(ctx, brokerTimeout)
 	defer cancel()
-	connection, err := backlog.Subscription{Topic: c.Topic, Name: c.Subscription, NewClient: namespace.NewClient}.Dial()
+	connection, err := backlog.Dial(sbus.Subscription{Topic: c.Topic, Name: c.Subscription, NewClient: namespace.NewClient})()
 	if err == nil {
 		if pages := connection.Sessions(); pages.More() {
 			_, err = pages.NextPage(looking)

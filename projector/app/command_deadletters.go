@@ -69,7 +69,7 @@ func (e *environment) withDeadLetters(ctx context.Context, do func(q deadletter.
 	if err != nil {
 		return err
 	}
-	queue, err := deadletter.Subscription{Topic: e.config.ServiceBus.Topic, Name: e.config.ServiceBus.Subscription, NewClient: namespace.NewClient}.Dial()
+	queue, err := deadletter.Dial(sbus.Subscription{Topic: e.config.ServiceBus.Topic, Name: e.config.ServiceBus.Subscription, NewClient: namespace.NewClient})()
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -24,9 +25,9 @@ func healable() []string { return append(reasons(), deadDeliveries, deadExpired)
 func deadReasons() []string { return append(healable(), drain.ReasonInvalidMessageFormat) }
 
 // deadLetters makes the counter of dead letters.
-func (p *Projector) deadLetters(subscription drain.Subscription) (*deadletter.Counter, error) {
+func (p *Projector) deadLetters(subscription sbus.Subscription) (*deadletter.Counter, error) {
 	return deadletter.New(deadletter.Options{
-		Dial:       deadletter.Subscription(subscription).Dial,
+		Dial:       deadletter.Dial(subscription),
 		Interval:   p.config.Backlog.Interval,
 		Reasons:    deadReasons(),
 		Registerer: p.registry,

@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
-	"github.com/penstock-cdc/penstock/projector/internal/drain"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 	"github.com/penstock-cdc/penstock/projector/internal/project"
@@ -24,9 +24,9 @@ import (
 const sweepGrace = 30 * time.Second
 
 // reconciler makes what lets the read models converge whatever the broker does.
-func (p *Projector) reconciler(s *stores, h *history, engine *project.Engine, parked *park.Store, reader *event.Reader, subscription drain.Subscription) (*reconcile.Reconciler, error) {
+func (p *Projector) reconciler(s *stores, h *history, engine *project.Engine, parked *park.Store, reader *event.Reader, subscription sbus.Subscription) (*reconcile.Reconciler, error) {
 	healer, err := deadletter.NewHealer(deadletter.HealerOptions{
-		Dial:       deadletter.Subscription(subscription).Dial,
+		Dial:       deadletter.Dial(subscription),
 		Applier:    applier{engine.Targets, engine.Resume, parked},
 		Reader:     reader,
 		Reasons:    healable(),

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 // Connection is one AMQP connection to the broker.
@@ -19,30 +21,23 @@ type Pages interface {
 	NextPage(ctx context.Context) (azservicebus.ListSessionsResponse, error)
 }
 
-// Subscription makes connections for one subscription of a topic.
-type Subscription struct {
-	Topic, Name string
-	// NewClient makes the SDK's client of a connection. Its own retries should be
-	// off.
-	NewClient func() (*azservicebus.Client, error)
-}
-
-// Dial makes a connection. It does not touch the network: the first page does.
-func (s Subscription) Dial() (Connection, error) {
-	client, err := s.NewClient()
-	if err != nil {
-		return nil, err
+// Dial makes connections with azservicebus. It does not touch the network: the first page
+// does.
+func Dial(s sbus.Subscription) func() (Connection, error) {
+	return func() (Connection, error) {
+		client, err := s.NewClient()
+		if err != nil {
+			return nil, err
+		}
+		return clientConnection{client, s}, nil
 	}
-	return &clientConnection{client: client, topic: s.Topic, subscription: s.Name}, nil
 }
 
 type clientConnection struct {
-	client              *azservicebus.Client
-	topic, subscription string
+	*azservicebus.Client
+	subscription sbus.Subscription
 }
 
-func (c *clientConnection) Sessions() Pages {
-	return c.client.NewListSessionsForSubscriptionPager(c.topic, c.subscription, nil)
+func (c clientConnection) Sessions() Pages {
+	return c.NewListSessionsForSubscriptionPager(c.subscription.Topic, c.subscription.Name, nil)
 }
-
-func (c *clientConnection) Close(ctx context.Context) error { return c.client.Close(ctx) }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
+	"github.com/penstock-cdc/penstock/pkg/poll"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
@@ -15,11 +15,6 @@ const (
 	// does where they are short.
 	staleAfter = 3
 	minFresh   = time.Minute
-	// firstWithin is the part of the interval within which the first count begins: an
-	// autoscaler waits for the number of a pod that it has just started.
-	firstWithin = 4
-	// spread is the part of the interval by which a wait is longer or shorter.
-	spread = 4
 	// minTimeout bounds a count where the interval is shorter; a longer interval
 	// bounds it itself.
 	minTimeout = 30 * time.Second
@@ -29,8 +24,6 @@ const (
 	// https://learn.microsoft.com/azure/service-bus-messaging/service-bus-throttling
 	busyWait    = 10 * time.Second
 	maxBusyWait = 5 * time.Minute
-	// closeTimeout bounds the end of a connection.
-	closeTimeout = time.Second
 )
 
 // errSlow is the cause of a count that takes too long.
@@ -43,8 +36,7 @@ type Counter struct {
 
 	// What follows is Run's.
 
-	// connection is nil where there is none.
-	connection Connection
+	connection *sbus.Kept[Connection]
 	// failed are the failures in a row, throttled those of them that are the broker's
 	// wish.
 	failed, throttled int
@@ -56,27 +48,15 @@ func New(o Options) (*Counter, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("validate options of counting sessions: %w", err)
 	}
-	return &Counter{options: o, metrics: newMetrics(&o)}, nil
+	return &Counter{options: o, metrics: newMetrics(&o), connection: sbus.Keep(o.Dial, o.Logger)}, nil
 }
 
 // Run counts until ctx ends, and returns nil: trouble shows in the metrics and in
 // the log. It is called once.
 func (c *Counter) Run(ctx context.Context) error {
-	defer c.hangUp()
-	timer := time.NewTimer(rand.N(c.options.Interval/firstWithin + 1))
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
-		wait := c.look(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		timer.Reset(wait)
-	}
+	defer c.connection.Close()
+	poll.Spread(ctx, c.options.Interval, func() time.Duration { return c.look(ctx) })
+	return nil
 }
 
 // look counts once, and gives the wait until the next time.
@@ -88,14 +68,14 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	sessions, err := c.count(counting)
 	switch {
 	case ctx.Err() != nil:
-		return 0 // nobody waits for it
+		return 0 // unused: Run ends
 	case err == nil:
 		c.metrics.counted(sessions, start)
 		if c.failed > 0 {
 			o.Logger.Info().Int("sessions", sessions).Msg("sessions that have messages are counted again")
 		}
 		c.failed, c.throttled = 0, 0
-		return around(o.Interval)
+		return o.Interval
 	}
 	result := resultFailed
 	if sbus.Classify(err) == sbus.ClassBusy {
@@ -110,7 +90,7 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 		// Once: a lasting reason would fill the log.
 		o.Logger.Warn().Err(err).Msg("sessions that have messages are not counted; retrying. Autoscaling ignores this process meanwhile")
 	}
-	return around(c.wait())
+	return c.wait()
 }
 
 // wait is the time until the next count after one that failed. A broker that
@@ -129,60 +109,18 @@ func (c *Counter) wait() time.Duration {
 	return wait
 }
 
-// around gives a time that is up to a quarter longer or shorter.
-func around(d time.Duration) time.Duration {
-	return d - d/spread + rand.N(2*(d/spread)+1)
-}
-
-// count counts, over the connection that is there or a new one. A connection that
-// did not work is given up.
-func (c *Counter) count(ctx context.Context) (int, error) {
-	kept := c.connection != nil
-	sessions, err := c.pages(ctx)
-	if kept && sbus.Classify(err) == sbus.ClassConnectionLost {
-		// It can have been lost since the last count: the broker closes a connection
-		// without links after a minute to five.
-		c.hangUp()
-		sessions, err = c.pages(ctx)
-	}
-	if err != nil && sbus.Classify(err) != sbus.ClassBusy {
-		c.hangUp()
-	}
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
-	}
+// count counts the sessions, page by page, up to the limit.
+func (c *Counter) count(ctx context.Context) (sessions int, err error) {
+	err = c.connection.Use(ctx, func(connection Connection) error {
+		sessions = 0
+		for pages := connection.Sessions(); pages.More() && sessions < c.options.Limit; {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return fmt.Errorf("list sessions after the first %d: %w", sessions, err)
+			}
+			sessions += len(page.Sessions)
+		}
+		return nil
+	})
 	return sessions, err
-}
-
-// pages reads pages up to the limit.
-func (c *Counter) pages(ctx context.Context) (int, error) {
-	if c.connection == nil {
-		connection, err := c.options.Dial()
-		if err != nil {
-			return 0, fmt.Errorf("open a connection: %w", err)
-		}
-		c.connection = connection
-	}
-	sessions := 0
-	for pages := c.connection.Sessions(); pages.More() && sessions < c.options.Limit; {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return 0, fmt.Errorf("list sessions after the first %d: %w", sessions, err)
-		}
-		sessions += len(page.Sessions)
-	}
-	return sessions, nil
-}
-
-// hangUp closes the connection, if there is one.
-func (c *Counter) hangUp() {
-	if c.connection == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	if err := c.connection.Close(ctx); err != nil {
-		c.options.Logger.Debug().Err(err).Msg("connection not closed cleanly")
-	}
-	c.connection = nil
 }

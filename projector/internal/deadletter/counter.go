@@ -2,21 +2,22 @@ package deadletter
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
+
+	"github.com/penstock-cdc/penstock/pkg/poll"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
+
+// errSlow is the cause of work on the queue that takes too long.
+var errSlow = errors.New("the work on the dead-letter queue has taken too long")
 
 const (
 	// staleAfter is for how many intervals a count stands, and minFresh how long it
 	// stands if they are short.
 	staleAfter = 3
 	minFresh   = time.Minute
-	// firstWithin is the part of the interval within which the first count begins, and
-	// spread the part by which a wait is longer or shorter: processes that start
-	// together do not ask together.
-	firstWithin = 4
-	spread      = 4
 	// minTimeout bounds a count if the interval is shorter; a longer interval bounds it
 	// itself.
 	minTimeout = 30 * time.Second
@@ -30,7 +31,7 @@ type Counter struct {
 	metrics *metrics
 
 	// connection, and failing, which is whether the last count failed, are Run's.
-	connection connection
+	connection *sbus.Kept[Queue]
 	failing    bool
 }
 
@@ -40,27 +41,15 @@ func New(o Options) (*Counter, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("validate options of counting dead letters: %w", err)
 	}
-	return &Counter{options: o, metrics: newMetrics(&o), connection: connection{dial: o.Dial, log: o.Logger}}, nil
+	return &Counter{options: o, metrics: newMetrics(&o), connection: sbus.Keep(o.Dial, o.Logger)}, nil
 }
 
 // Run counts until ctx ends, and returns nil: a failure shows in the log, and by a
 // metric that is absent. It is called once.
 func (c *Counter) Run(ctx context.Context) error {
-	defer c.connection.hangUp()
-	timer := time.NewTimer(rand.N(c.options.Interval/firstWithin + 1))
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
-		wait := c.look(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		timer.Reset(wait - wait/spread + rand.N(2*(wait/spread)+1))
-	}
+	defer c.connection.Close()
+	poll.Spread(ctx, c.options.Interval, func() time.Duration { return c.look(ctx) })
+	return nil
 }
 
 // look counts once, and gives the wait until the next time.
@@ -92,7 +81,7 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 // count counts the messages by label.
 func (c *Counter) count(ctx context.Context) (map[string]int, error) {
 	var messages map[string]int
-	err := c.connection.use(ctx, func(q Queue) error {
+	err := c.connection.Use(ctx, func(q Queue) error {
 		messages = make(map[string]int)
 		return pages(ctx, q, c.options.Limit, c.options.LimitBytes, func(m *Message) { messages[c.metrics.label(m.Reason)]++ })
 	})

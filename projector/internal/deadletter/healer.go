@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 const (
@@ -74,7 +75,7 @@ type HealerOptions struct {
 type Healer struct {
 	options    HealerOptions
 	reasons    map[string]prometheus.Counter
-	connection connection
+	connection *sbus.Kept[Queue]
 }
 
 // NewHealer makes a healer; it connects to nothing yet.
@@ -84,7 +85,7 @@ func NewHealer(o HealerOptions) (*Healer, error) {
 	}
 	o.Limit, o.LimitBytes = cmp.Or(o.Limit, 1000), cmp.Or(o.LimitBytes, defaultLimitBytes)
 	o.Timeout = cmp.Or(o.Timeout, defaultPass)
-	h := &Healer{options: o, reasons: make(map[string]prometheus.Counter), connection: connection{dial: o.Dial, log: o.Logger}}
+	h := &Healer{options: o, reasons: make(map[string]prometheus.Counter), connection: sbus.Keep(o.Dial, o.Logger)}
 	healed := promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "penstock_projector_dead_letters_healed_total",
 		Help: "Dead letters that were removed because every read model has their event, by the reason that they were dead-lettered for.",
@@ -102,7 +103,7 @@ func NewHealer(o HealerOptions) (*Healer, error) {
 func (h *Healer) Heal(ctx context.Context) (removed int, err error) {
 	ctx, cancel := mongox.Timeout(ctx, h.options.Timeout)
 	defer cancel()
-	err = h.connection.use(ctx, func(q Queue) error {
+	err = h.connection.Use(ctx, func(q Queue) error {
 		healed, err := h.apply(ctx, q)
 		if err != nil || len(healed) == 0 {
 			return err
@@ -122,7 +123,7 @@ func (h *Healer) Heal(ctx context.Context) (removed int, err error) {
 }
 
 // Close closes the connection.
-func (h *Healer) Close() { h.connection.hangUp() }
+func (h *Healer) Close() { h.connection.Close() }
 
 // apply brings the aggregates of dead letters up to date and gives the sequence numbers
 // of those messages whose event every read model has. The messages stay in the queue for

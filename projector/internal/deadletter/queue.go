@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
 // Message is a dead letter.
@@ -37,26 +39,22 @@ type Queue interface {
 	Close(ctx context.Context) error
 }
 
-// Subscription makes connections to the dead-letter queue of one subscription.
-type Subscription struct {
-	Topic, Name string
-	// NewClient makes the SDK's client of a connection. Its own retries should be off.
-	NewClient func() (*azservicebus.Client, error)
-}
-
-// Dial makes a connection. It does not touch the network: the first peek does.
-func (s Subscription) Dial() (Queue, error) {
-	client, err := s.NewClient()
-	if err != nil {
-		return nil, err
+// Dial makes connections to the dead-letter queue of a subscription. It does not touch the
+// network: the first peek does.
+func Dial(s sbus.Subscription) func() (Queue, error) {
+	return func() (Queue, error) {
+		client, err := s.NewClient()
+		if err != nil {
+			return nil, err
+		}
+		receiver, err := client.NewReceiverForSubscription(s.Topic, s.Name, &azservicebus.ReceiverOptions{
+			SubQueue: azservicebus.SubQueueDeadLetter,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("open the dead-letter queue of %s/%s: %w", s.Topic, s.Name, err)
+		}
+		return &clientQueue{client: client, receiver: receiver}, nil
 	}
-	receiver, err := client.NewReceiverForSubscription(s.Topic, s.Name, &azservicebus.ReceiverOptions{
-		SubQueue: azservicebus.SubQueueDeadLetter,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open the dead-letter queue of %s/%s: %w", s.Topic, s.Name, err)
-	}
-	return &clientQueue{client: client, receiver: receiver}, nil
 }
 
 type clientQueue struct {

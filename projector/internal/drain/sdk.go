@@ -7,23 +7,20 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
-// Subscription makes connections to one subscription of a topic, with azservicebus.
-type Subscription struct {
-	Topic, Name string
-	// NewClient makes the SDK's client of a connection. Its own retries should be
-	// off.
-	NewClient func() (*azservicebus.Client, error)
-}
-
-// Dial makes a connection. It does not touch the network: Accept does.
-func (s Subscription) Dial() (Connection, error) {
-	client, err := s.NewClient()
-	if err != nil {
-		return nil, err
+// DialSDK makes connections that accept sessions with azservicebus. It does not touch the
+// network: Accept does.
+func DialSDK(s sbus.Subscription) func() (Connection, error) {
+	return func() (Connection, error) {
+		client, err := s.NewClient()
+		if err != nil {
+			return nil, err
+		}
+		return &clientConnection{client: client, topic: s.Topic, subscription: s.Name}, nil
 	}
-	return &clientConnection{client: client, topic: s.Topic, subscription: s.Name}, nil
 }
 
 type clientConnection struct {
