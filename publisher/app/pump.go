@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -36,8 +35,6 @@ type pump struct {
 	// ready go to the quarantine at the end of the batch, unreadable when the window
 	// allows it.
 	ready, unreadable pending
-	// handles are reused by acked.
-	handles sync.Pool
 }
 
 // stream takes a batch of the change stream.
@@ -127,7 +124,7 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 		return nil
 	}
 	p.window.Readable()
-	return p.submit(ctx, publish.Item{Event: ev, Ticket: uint64(handle)})
+	return p.submit(ctx, publish.Item{Event: ev, Ticket: handle})
 }
 
 // gone keeps for the quarantine that the event at p.at was too large to be read.
@@ -198,20 +195,8 @@ func (p *pump) refused(ctx context.Context, item *publish.Item, cause error) err
 	return nil
 }
 
-// acked moves the watermark.
-func (p *pump) acked(tickets []uint64) {
-	pooled, ok := p.handles.Get().(*[]checkpoint.Handle)
-	if !ok {
-		pooled = new([]checkpoint.Handle)
-	}
-	handles := (*pooled)[:0]
-	for _, ticket := range tickets {
-		handles = append(handles, checkpoint.Handle(ticket))
-	}
-	p.watermark.Ack(handles...)
-	*pooled = handles
-	p.handles.Put(pooled)
-}
+// acked moves the watermark. The tickets of a pump's events are their handles.
+func (p *pump) acked(tickets []checkpoint.Handle) { p.watermark.Ack(tickets...) }
 
 func entryOf(ev *event.Event, cause error, token bson.Raw) quarantine.Entry {
 	reason, field, detail := quarantine.Cause(cause)

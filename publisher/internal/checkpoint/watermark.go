@@ -10,8 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Handle names an added event until it is acknowledged.
-type Handle uint64
+// Handle names an added event until it is acknowledged. It is an alias because a list of
+// handles passes through the dispatcher as its tickets, and back, without a copy.
+type Handle = uint64
 
 // slot is one place in the window: an event, or a mark.
 type slot struct {
@@ -117,7 +118,7 @@ func (w *Watermark) Add(ctx context.Context, p Position) (Handle, error) {
 			return 0, fmt.Errorf("wait for acknowledgements: %w", context.Cause(ctx))
 		}
 	}
-	return Handle(w.push(p)), nil
+	return w.push(p), nil
 }
 
 // Ack acknowledges events: the broker, or the quarantine, has them. A handle that
@@ -125,8 +126,7 @@ func (w *Watermark) Add(ctx context.Context, p Position) (Handle, error) {
 func (w *Watermark) Ack(handles ...Handle) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, h := range handles {
-		seq := uint64(h)
+	for _, seq := range handles {
 		if seq < w.first || seq >= w.next {
 			continue
 		}
