@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"pgregory.net/rapid"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
@@ -308,110 +307,6 @@ func TestAStartPointIsSavedBeforeTheFirstEvent(t *testing.T) {
 	}
 }
 
-func TestALostHistoryIsScanned(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		for n := range int64(30) {
-			s.store.insert("a", n+1, false)
-		}
-		term := s.lead(t)
-		pass(5 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		for n := range int64(30) {
-			s.store.insert("b", n+1, n == 3)
-		}
-		s.store.trim(2)
-		term = s.lead(t)
-		pass(5 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.topic.check(s.store, s.quarantine); err != nil {
-			t.Error(err)
-		}
-		if got := testutil.ToFloat64(s.worker.scans.WithLabelValues(scanHistoryLost)); got != 1 {
-			t.Errorf("%v recoveries", got)
-		}
-	})
-}
-
-func TestALeaderThatIsKilledAfterItsScanSparesTheNextOne(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.worker.saving.Interval = time.Hour
-		for n := range int64(100) {
-			s.store.insert("a", n+1, false)
-		}
-		term := s.lead(t)
-		pass(10 * time.Second)
-		s.kill(term)
-		first := s.topic.count()
-
-		s.store.insert("a", 101, false)
-		term = s.lead(t)
-		pass(10 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.topic.check(s.store, s.quarantine); err != nil {
-			t.Error(err)
-		}
-		// The time that was noted before the scan is that of the last event in it.
-		if got := s.topic.count() - first; got > 2 {
-			t.Errorf("the second term published %d events, want the new one and at most one repeated", got)
-		}
-	})
-}
-
-func TestALeaderThatIsKilledDuringItsScanIsContinued(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		for n := range int64(1000) {
-			s.store.insert("a", n+1, false)
-		}
-		term := s.lead(t)
-		pass(2500 * time.Millisecond)
-		s.kill(term)
-		first := s.topic.count()
-		if first == 0 || first == 1000 {
-			t.Fatalf("killed after %d events, want the scan to be under way", first)
-		}
-
-		term = s.lead(t)
-		pass(10 * time.Second)
-		if err := term.end(term.stop); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.topic.check(s.store, s.quarantine); err != nil {
-			t.Error(err)
-		}
-		// A save a second: what the first term published in its last one is repeated.
-		if repeated := s.topic.count() - 1000; repeated >= first/2 {
-			t.Errorf("%d of %d events are published again", repeated, first)
-		}
-	})
-}
-
-func TestAnOplogShorterThanAScanIsExplained(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSetup(t, random())
-		s.store.trimOnOpen = true
-		s.store.insert("a", 1, false)
-		term := s.lead(t)
-		err := <-term.result
-		term.abort()
-		if !errors.Is(err, errOplogTooShort) || !fatal(err) || !strings.Contains(err.Error(), "replSetResizeOplog") {
-			t.Errorf("ended with %v", err)
-		}
-	})
-}
-
 func TestARefusedTopicIsFatal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -445,89 +340,6 @@ func TestAClaimThatFailsEndsTheTerm(t *testing.T) {
 		}
 		term.abort()
 	})
-}
-
-// TestNothingIsLostOrOutOfOrder runs terms that stop or crash at any moment, over
-// a store that grows, breaks and forgets its oplog, and a broker that refuses,
-// loses connections and stores late: through scans, streams and the seams between
-// them.
-func TestNothingIsLostOrOutOfOrder(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		seed := rapid.Uint64().Draw(rt, "seed")
-		terms := rapid.IntRange(1, 6).Draw(rt, "terms")
-		var problem error
-		synctest.Test(t, func(t *testing.T) { problem = chaos(t, rand.New(rand.NewPCG(seed, 7)), terms) })
-		if problem != nil {
-			// The schedule of goroutines differs when rapid repeats the run, and then it
-			// reports a flaky test and not the problem.
-			t.Log(problem)
-			rt.Fatal(problem)
-		}
-	})
-}
-
-func chaos(t *testing.T, random *rand.Rand, terms int) error {
-	t.Helper()
-	s := newSetup(t, rand.New(rand.NewPCG(random.Uint64(), 1)))
-	s.topic.faults = true
-	s.worker.publishing.Batching = []publish.Batching{publish.BatchingOff, publish.BatchingSession, publish.BatchingMixed}[random.IntN(3)]
-	faults := rand.New(rand.NewPCG(random.Uint64(), 2))
-	s.store.readFault = func() error {
-		if faults.IntN(15) == 0 {
-			return io.ErrUnexpectedEOF
-		}
-		return nil
-	}
-	saves := rand.New(rand.NewPCG(random.Uint64(), 3))
-	s.checkpoint.fault = func() error {
-		if saves.IntN(5) == 0 {
-			return io.ErrUnexpectedEOF
-		}
-		return nil
-	}
-	next := map[string]int64{}
-	insert := func(n int) {
-		for range n {
-			aggregate := string(rune('a' + random.IntN(5)))
-			next[aggregate]++
-			s.store.insert(aggregate, next[aggregate], random.IntN(25) == 0)
-		}
-	}
-	insert(random.IntN(80))
-	for range terms {
-		term := s.lead(t)
-		for range random.IntN(6) {
-			pass(time.Duration(random.IntN(600)) * time.Millisecond)
-			insert(random.IntN(10))
-			if random.IntN(8) == 0 {
-				s.store.trim(random.IntN(5))
-			}
-		}
-		how := term.stop
-		if random.IntN(2) == 0 {
-			how = term.abort
-		}
-		if err := term.end(how); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errOplogTooShort) {
-			return fmt.Errorf("term ended with %w", err)
-		}
-		insert(random.IntN(10))
-		if random.IntN(3) == 0 {
-			s.store.trim(random.IntN(20))
-		}
-	}
-	s.topic.faults = false
-	s.store.readFault, s.checkpoint.fault = nil, nil
-	// Losses before the last terms may end the first of them.
-	for last := range 2 {
-		term := s.lead(t)
-		pass(time.Minute)
-		if err := term.end(term.stop); err != nil && (last > 0 || !errors.Is(err, errOplogTooShort)) {
-			return fmt.Errorf("last term ended with %w", err)
-		}
-	}
-	s.topic.late.Wait()
-	return s.topic.check(s.store, s.quarantine)
 }
 
 func TestFatal(t *testing.T) {

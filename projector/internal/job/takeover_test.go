@@ -1,0 +1,140 @@
+package job_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+)
+
+// process is a runner whose process can be killed or stopped: its requests are then not
+// made, as those of a dead process, or made later.
+type process struct {
+	job.Jobs
+	mu     sync.Mutex
+	frozen chan struct{}
+}
+
+// freeze stops the process; the result lets it go on.
+func (p *process) freeze() (thaw func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := make(chan struct{})
+	p.frozen = c
+	return sync.OnceFunc(func() { close(c) })
+}
+
+func (p *process) wait() {
+	p.mu.Lock()
+	c := p.frozen
+	p.mu.Unlock()
+	if c != nil {
+		<-c
+	}
+}
+
+func (p *process) Save(ctx context.Context, c job.Claim, position bson.Raw, counts map[string]int64, lease time.Duration) error {
+	p.wait()
+	return p.Jobs.Save(context.WithoutCancel(ctx), c, position, counts, lease)
+}
+
+func (p *process) Keep(ctx context.Context, c job.Claim, lease time.Duration) error {
+	p.wait()
+	return p.Jobs.Keep(context.WithoutCancel(ctx), c, lease)
+}
+
+func (p *process) Finish(ctx context.Context, c job.Claim, counts map[string]int64) error {
+	p.wait()
+	return p.Jobs.Finish(context.WithoutCancel(ctx), c, counts)
+}
+
+func (p *process) Claim(ctx context.Context, j job.Job, holder string, lease time.Duration) (job.Claim, bool, error) {
+	p.wait()
+	return p.Jobs.Claim(ctx, j, holder, lease)
+}
+
+// TestAnyTakeoverFinishesEachRangeOnce lets processes stop and go on, be killed, be
+// replaced, and jobs be paused and resumed, at random. Each range must count each of its
+// steps exactly once, and no save of a process that has lost its range may count.
+func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		const steps, ranges, jobs = 4, 3, 2
+		type action struct {
+			what string
+			who  int
+			wait time.Duration
+		}
+		actions := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) action {
+			return action{
+				rapid.SampledFrom([]string{"freeze", "thaw", "restart", "pause", "resume"}).Draw(rt, "what"),
+				rapid.IntRange(0, 1).Draw(rt, "who"),
+				time.Duration(rapid.IntRange(0, 70).Draw(rt, "wait")) * time.Second,
+			}
+		}), 0, 25).Draw(rt, "actions")
+		pace := time.Duration(rapid.IntRange(1, 40).Draw(rt, "pace")) * time.Second
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemory()
+			for i := range jobs {
+				newJob(t, m, fmt.Sprint(i), job.Verify)
+			}
+			w := &counter{ranges: ranges, steps: steps, step: pause(pace)}
+			processes := make([]*process, 2)
+			var stops, thaws []func()
+			start := func(i int) {
+				processes[i] = &process{Jobs: m}
+				stops = append(stops, run(t, job.RunnerOptions{Jobs: processes[i], Workers: verifying(w), Holder: fmt.Sprint(i), Parallel: 2}))
+			}
+			start(0)
+			start(1)
+			last := map[int]func(){}
+			for _, a := range actions {
+				switch a.what {
+				case "freeze":
+					last[a.who] = processes[a.who].freeze()
+					thaws = append(thaws, last[a.who])
+				case "thaw":
+					if thaw := last[a.who]; thaw != nil {
+						thaw()
+					}
+				case "restart":
+					// The old process is stopped for good, as if it were killed; its last
+					// requests come through at the very end.
+					thaws = append(thaws, processes[a.who].freeze())
+					start(a.who)
+				case "pause":
+					_, _ = m.Pause(t.Context(), fmt.Sprint(a.who), "")
+				case "resume":
+					_, _ = m.Resume(t.Context(), fmt.Sprint(a.who))
+				}
+				pass(a.wait)
+			}
+			for _, thaw := range thaws {
+				thaw()
+			}
+			for i := range jobs {
+				_, _ = m.Resume(t.Context(), fmt.Sprint(i))
+			}
+			pass(time.Hour)
+			for _, stop := range stops {
+				stop()
+			}
+			for i := range jobs {
+				wantDone(t, m, fmt.Sprint(i), ranges*steps)
+				if n := m.savedBy(fmt.Sprint(i)); n != ranges*steps {
+					t.Errorf("%d saves counted, want each of the %d once", n, ranges*steps)
+				}
+			}
+		})
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}

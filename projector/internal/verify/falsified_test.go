@@ -1,0 +1,250 @@
+package verify_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// falsifications change what is stored for an aggregate by hand, and say what is to be
+// found; "" if the change does not apply to it.
+var falsifications = map[string]func(w *world, id string) verify.Kind{
+	"a value": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D { return set(d, "n", int64(999)) }, verify.Different)
+	},
+	"the type of a number": func(w *world, id string) verify.Kind {
+		kind := verify.Kind("")
+		return cmpKind(w.change(id, func(d bson.D) bson.D {
+			for i, e := range d {
+				if n, ok := e.Value.(int64); ok && e.Key == "n" {
+					d[i].Value, kind = int32(n), verify.TypeOnly
+				}
+			}
+			return d
+		}, verify.TypeOnly), kind)
+	},
+	"a field too many": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "more", Value: nil}) }, verify.Different)
+	},
+	"a field too few": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D {
+			return slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "n" })
+		}, verify.Different)
+	},
+	"no watermark": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D {
+			return slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "lastEventId" })
+		}, verify.Different)
+	},
+	"a watermark beyond the head": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D { return set(d, "lastEventId", int64(1000)) }, verify.Extra)
+	},
+	"another generation": func(w *world, id string) verify.Kind {
+		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(2)}) }, verify.OldGeneration)
+	},
+	"a document that was set aside": func(w *world, id string) verify.Kind {
+		if w.of(id).side > 0 {
+			return "" // The side watermark is that of no document, so the document is missing.
+		}
+		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(0)}) }, verify.OldGeneration)
+	},
+	"no document": func(w *world, id string) verify.Kind {
+		s := w.of(id)
+		if s.document == nil {
+			return ""
+		}
+		s.document = nil
+		return verify.Missing
+	},
+	"a document that events have deleted": func(w *world, id string) verify.Kind {
+		s := w.of(id)
+		if s.document != nil || s.side == 0 {
+			return ""
+		}
+		s.document = documentOf(id, s.side, 1, bson.Raw{5, 0, 0, 0, 0})
+		return verify.Different
+	},
+	"a document of no aggregate": func(w *world, id string) verify.Kind {
+		if len(w.store[id]) > 0 {
+			return ""
+		}
+		w.of(id).document = documentOf(id, 3, 1, bson.Raw{5, 0, 0, 0, 0})
+		return verify.Extra
+	},
+	"a watermark of no aggregate": func(w *world, id string) verify.Kind {
+		if len(w.store[id]) > 0 {
+			return ""
+		}
+		w.of(id).side, w.of(id).hasSide = 3, true
+		return verify.Extra
+	},
+	"a side watermark that is too high": func(w *world, id string) verify.Kind {
+		s := w.of(id)
+		if s.document != nil || s.side == 0 {
+			return ""
+		}
+		s.side = 1000
+		return verify.Extra
+	},
+	"an event that is not in the store any more": func(w *world, id string) verify.Kind {
+		if !w.strict || len(w.store[id]) < 2 || w.of(id).document == nil {
+			return ""
+		}
+		w.store[id] = w.store[id][1:]
+		return verify.Extra
+	},
+	"an event that nobody has projected": func(w *world, id string) verify.Kind {
+		if len(w.store[id]) == 0 || w.of(id).document == nil {
+			return ""
+		}
+		w.append(id, "Set", "A", 4, 0)
+		return verify.Behind
+	},
+}
+
+// change changes the document of an aggregate, if it has one with the field n.
+func (w *world) change(id string, do func(bson.D) bson.D, found verify.Kind) verify.Kind {
+	s := w.of(id)
+	if s.document == nil {
+		return ""
+	}
+	var d bson.D
+	if err := bson.Unmarshal(s.document, &d); err != nil {
+		w.tb.Fatal(err)
+	}
+	if !slices.ContainsFunc(d, func(e bson.E) bool { return e.Key == "n" }) {
+		return ""
+	}
+	raw, err := bson.Marshal(do(d))
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	s.document = raw
+	return found
+}
+
+func set(d bson.D, field string, value any) bson.D {
+	for i := range d {
+		if d[i].Key == field {
+			d[i].Value = value
+			return d
+		}
+	}
+	return append(d, bson.E{Key: field, Value: value})
+}
+
+// cmpKind is the second kind unless the first is none.
+func cmpKind(first, second verify.Kind) verify.Kind {
+	if first == "" {
+		return ""
+	}
+	return second
+}
+
+// falsify falsifies some aggregates at random and gives what is to be found.
+func (w *world) falsify(rt *rapid.T, names []string) map[string]verify.Kind {
+	want := map[string]verify.Kind{}
+	for range rapid.IntRange(0, 4).Draw(rt, "falsified") {
+		id := fmt.Sprint(rapid.IntRange(0, 9).Draw(rt, "victim"))
+		if _, ok := want[id]; ok {
+			continue
+		}
+		if kind := falsifications[rapid.SampledFrom(names).Draw(rt, "falsification")](w, id); kind != "" {
+			want[id] = kind
+		}
+	}
+	return want
+}
+
+// TestExactlyWhatIsWrongIsFound falsifies read models by hand in every way.
+func TestExactlyWhatIsWrongIsFound(t *testing.T) {
+	t.Parallel()
+	names := slices.Sorted(maps.Keys(falsifications))
+	eachDefinition(t, func(t *testing.T, definition string, strict bool) {
+		t.Helper()
+		rapid.Check(t, func(rt *rapid.T) {
+			w := newWorld(t, definition, strict)
+			live := w.live(rt, map[string]bool{})
+			for range rapid.IntRange(0, 60).Draw(rt, "before") {
+				live()
+			}
+			w.settle()
+			want := w.falsify(rt, names)
+			// Nothing is brought up to date any more.
+			w.happens = func() {}
+			for id := range want {
+				w.parked[id] = model.Position{}
+			}
+			found, counts := w.verifyStill()
+			got := map[string]verify.Kind{}
+			for id, f := range found {
+				got[id] = f.Kind
+			}
+			if !maps.Equal(got, want) || verify.Wrong(counts) != int64(len(want)) {
+				rt.Fatalf("found %v, want %v; counts %v", got, want, counts)
+			}
+		})
+	})
+}
+
+// verifyStill verifies while no live writer works.
+func (w *world) verifyStill() (map[string]verify.Finding, map[string]int64) {
+	w.tb.Helper()
+	w.still = true
+	defer func() { w.still = false }()
+	return w.verify(verify.Params{GraceMillis: 1000})
+}
+
+// TestRepairPutsEverythingRightWhileWritersWork repairs falsified read models while live
+// writers load them, fold on and write. At the end every read model equals the fold.
+func TestRepairPutsEverythingRightWhileWritersWork(t *testing.T) {
+	t.Parallel()
+	all := []string{"a value", "the type of a number", "a field too many", "a field too few", "a document that was set aside", "a document that events have deleted", "no document"}
+	eachDefinition(t, func(t *testing.T, definition string, strict bool) {
+		t.Helper()
+		names := all
+		if !strict {
+			// Live writers of increasing ids cannot tell a deleted document from a new
+			// aggregate.
+			names = all[:4]
+		}
+		rapid.Check(t, func(rt *rapid.T) {
+			w := newWorld(t, definition, strict)
+			live := w.live(rt, map[string]bool{})
+			for range rapid.IntRange(0, 60).Draw(rt, "before") {
+				live()
+			}
+			w.settle()
+			want := w.falsify(rt, names)
+			w.happens = live
+			found, _ := w.verify(verify.Params{Repair: true, GraceMillis: 1000})
+			contended := false
+			for id, f := range found {
+				if !f.Repaired && !strings.Contains(f.RepairError, "other writers kept changing") {
+					rt.Errorf("%s is not repaired: %+v", id, f)
+				}
+				contended = contended || !f.Repaired
+				if want[id] == "" {
+					rt.Errorf("found %s of %s, which was right: %+v", f.Kind, id, f)
+				}
+			}
+			w.happens = func() {}
+			w.settle()
+			if contended {
+				// The finding asks for it: writers were faster ten times in a row.
+				w.verify(verify.Params{Repair: true, GraceMillis: 1000})
+			}
+			if found, counts := w.verifyStill(); len(found) > 0 {
+				rt.Errorf("after the repair: %v, %v", found, counts)
+			}
+		})
+	})
+}

@@ -1,0 +1,107 @@
+package verify_test
+
+import (
+	"context"
+	"sort"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/penstock-cdc/penstock/projector/internal/model"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// The world as the read models, the parked list and the store of findings.
+
+func (w *world) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
+	w.step()
+	states := make([]model.State, len(units))
+	for i, u := range units {
+		states[i] = w.state(u.AggregateID)
+		if states[i].Document != nil || states[i].Foreign != nil || states[i].Err != nil || states[i].Unavailable != nil {
+			continue
+		}
+		// The document was looked for; the side watermark is read later.
+		w.step()
+		states[i] = model.State{Watermark: w.of(u.AggregateID).side}
+		if u.Deletes && states[i].Watermark > 0 {
+			w.step()
+			states[i] = w.state(u.AggregateID)
+		}
+	}
+	return states, nil
+}
+
+func (w *world) Release([]model.State) {}
+
+func (w *world) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
+	w.step()
+	written := make([]model.Written, len(writes))
+	for i, change := range writes {
+		written[i] = w.carryOut(change, change.Document)
+	}
+	return written, nil
+}
+
+func (w *world) SetAside(_ context.Context, u model.Unit, watermark int64) (bool, error) {
+	w.step()
+	s, now := w.of(u.AggregateID), w.state(u.AggregateID)
+	if now.Document == nil || now.Watermark != watermark {
+		return false, nil
+	}
+	s.document = documentOf(u.AggregateID, watermark, 0, w.updated(s.document, nil))
+	return true, nil
+}
+
+func (w *world) Replace(_ context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error) {
+	w.step()
+	s, now := w.of(u.AggregateID), w.state(u.AggregateID)
+	if document == nil {
+		s.side, s.hasSide = max(s.side, to), true
+		w.step()
+		now = w.state(u.AggregateID)
+	}
+	if now.Foreign == nil || *now.Foreign != foreign {
+		return false, nil
+	}
+	s.document = nil
+	if document != nil {
+		s.document = documentOf(u.AggregateID, to, 1, document)
+	}
+	return true, nil
+}
+
+func (w *world) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
+	w.step()
+	positions := make([]model.Position, len(units))
+	for i, u := range units {
+		positions[i] = w.parked[u.AggregateID]
+	}
+	return positions, nil
+}
+
+func (w *world) list(after string, limit int, has func(*stored) bool) []string {
+	w.step()
+	var ids []string
+	for id, s := range w.models {
+		if id > after && has(s) {
+			ids = append(ids, id)
+		}
+	}
+	sort.Strings(ids)
+	return ids[:min(len(ids), limit)]
+}
+
+func (w *world) Documents(_ context.Context, _ model.Unit, after string, limit int) ([]string, error) {
+	return w.list(after, limit, func(s *stored) bool { return s.document != nil }), nil
+}
+
+func (w *world) Odd(context.Context, model.Unit, int) ([]string, error) { return w.odd, nil }
+
+func (w *world) Watermarks(_ context.Context, _ model.Unit, after string, limit int) ([]string, error) {
+	return w.list(after, limit, func(s *stored) bool { return s.hasSide }), nil
+}
+
+func (w *world) Put(_ context.Context, f verify.Finding) error {
+	w.put = append(w.put, f)
+	return nil
+}

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+func TestALostHistoryIsScanned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		for n := range int64(30) {
+			s.store.insert("a", n+1, false)
+		}
+		term := s.lead(t)
+		pass(5 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		for n := range int64(30) {
+			s.store.insert("b", n+1, n == 3)
+		}
+		s.store.trim(2)
+		term = s.lead(t)
+		pass(5 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		if got := testutil.ToFloat64(s.worker.scans.WithLabelValues(scanHistoryLost)); got != 1 {
+			t.Errorf("%v recoveries", got)
+		}
+	})
+}
+
+func TestALeaderThatIsKilledAfterItsScanSparesTheNextOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.worker.saving.Interval = time.Hour
+		for n := range int64(100) {
+			s.store.insert("a", n+1, false)
+		}
+		term := s.lead(t)
+		pass(10 * time.Second)
+		s.kill(term)
+		first := s.topic.count()
+
+		s.store.insert("a", 101, false)
+		term = s.lead(t)
+		pass(10 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		// The time that was noted before the scan is that of the last event in it.
+		if got := s.topic.count() - first; got > 2 {
+			t.Errorf("the second term published %d events, want the new one and at most one repeated", got)
+		}
+	})
+}
+
+func TestALeaderThatIsKilledDuringItsScanIsContinued(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		for n := range int64(1000) {
+			s.store.insert("a", n+1, false)
+		}
+		term := s.lead(t)
+		pass(2500 * time.Millisecond)
+		s.kill(term)
+		first := s.topic.count()
+		if first == 0 || first == 1000 {
+			t.Fatalf("killed after %d events, want the scan to be under way", first)
+		}
+
+		term = s.lead(t)
+		pass(10 * time.Second)
+		if err := term.end(term.stop); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.topic.check(s.store, s.quarantine); err != nil {
+			t.Error(err)
+		}
+		// A save a second: what the first term published in its last one is repeated.
+		if repeated := s.topic.count() - 1000; repeated >= first/2 {
+			t.Errorf("%d of %d events are published again", repeated, first)
+		}
+	})
+}
+
+func TestAnOplogShorterThanAScanIsExplained(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSetup(t, random())
+		s.store.trimOnOpen = true
+		s.store.insert("a", 1, false)
+		term := s.lead(t)
+		err := <-term.result
+		term.abort()
+		if !errors.Is(err, errOplogTooShort) || !fatal(err) || !strings.Contains(err.Error(), "replSetResizeOplog") {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
