@@ -39,7 +39,7 @@ func TestDefaults(t *testing.T) {
 	if c.Election.Kind != config.ElectionKubernetes || !strings.HasPrefix(c.LeaseName(), "penstock-publisher-events-") || c.Election.Host() == "" {
 		t.Errorf("election %+v", c.Election)
 	}
-	if c.Stream.Unreadable != 0.5 || c.Stream.Silence != time.Minute || c.Publish.MaxInflightEvents != 16384 || !c.Publish.ClaimCheck || c.Process.AdminAddress != ":8080" {
+	if c.Stream.Unreadable != 0.5 || c.Stream.Silence != time.Minute || c.Publish.MaxInflightEvents != 8192 || !c.Publish.ClaimCheck || c.Process.AdminAddress != ":8080" {
 		t.Errorf("defaults are %+v", c)
 	}
 	if start, err := c.Stream.StartPoint(); err != nil || start != (config.StartPoint{}) || start.String() != "beginning" {

@@ -69,7 +69,8 @@ type Options struct {
 	Batching Batching
 	// Connections are kept open, each a Connect of its own. Default 4.
 	Connections int
-	// MaxInflightEvents bounds the events between Submit and Acked. Default 16384.
+	// MaxInflightEvents bounds the events between Submit and Acked. They are most of the
+	// heap. Default 8192: more than 100,000 events/s where the broker answers in 80 ms.
 	MaxInflightEvents int
 	// MaxInflightBytes bounds their size; a single larger event passes alone.
 	// Encoded, an event of a batch that is being sent takes about three times its
@@ -122,7 +123,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Batching = o.Batching.Resolve(nil)
 	setDefault(&o.Connections, 4)
-	setDefault(&o.MaxInflightEvents, 16384)
+	setDefault(&o.MaxInflightEvents, 8192)
 	setDefault(&o.MaxInflightBytes, 64<<20)
 	setDefault(&o.MaxBatchEvents, 1000)
 	setDefault(&o.SendTimeout, 30*time.Second)
