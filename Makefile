@@ -26,8 +26,8 @@ help: ## Show this list
 ##@ Run
 
 .PHONY: demo
-demo: build ## Run events through the whole pipeline, kill its leader, change a projection (EVENTS=file.ndjson[.gz] for your own)
-	@$(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector $(if $(EVENTS),--events $(EVENTS))
+demo: build ## Run events through the whole pipeline, kill its leader, change a projection (EVENTS=file.ndjson[.gz] for your own events, STAY=yes to keep it up)
+	@$(BIN)/sandbox --publisher $(BIN)/publisher --projector $(BIN)/projector $(if $(EVENTS),--events $(EVENTS)) $(if $(STAY),--stay --logs $(BIN)/demo)
 
 .PHONY: build
 build: ## Build the services and the sandbox into bin/

@@ -1,131 +1,269 @@
 package e2e_test
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// tutorial is the part of docs/projections.md that authors follow.
-func tutorial(t *testing.T) string {
-	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "projections.md"))
+// The tutorial's repository, and the command that it leaves running.
+const (
+	tutorialRepository = "https://github.com/penstock-cdc/penstock.git"
+	tutorialDemo       = "make demo STAY=yes"
+)
+
+// tutorialTimeout bounds each wait for a line: building the clone takes longest.
+const tutorialTimeout = 6 * time.Minute
+
+// TestTutorialRunsAsWritten follows docs/tutorial.md from the clone to the verified read
+// model: it runs each of its commands in a shell, writes each of its files, and compares
+// what is printed with what the page shows. Only two things differ from a reader's machine:
+// git clones the present tree, and the shop is smaller.
+func TestTutorialRunsAsWritten(t *testing.T) {
+	inParallel(t)
+	if suite.kind != harness.KindEmbedded {
+		t.Skip("the demo runs on the stand-ins only")
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorial.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), "\n## A projection, with its test first\n")
-	text, _, found := strings.Cut(rest, "\n# Reference\n")
-	if !found {
-		t.Fatal("docs/projections.md has no tutorial")
-	}
-	return text
-}
-
-// block is a fenced block, with the last file name in the paragraph before it.
-var block = regexp.MustCompile("(?s)([^\n]*)\n\n```(yaml|console)\n(.*?)```")
-
-var fileName = regexp.MustCompile("`(receipts/[a-z_]+\\.yaml)`")
-
-// unsure is what differs from run to run.
-var unsure = regexp.MustCompile(`in [0-9.]+s \(seed [0-9]+\)`)
-
-// follow does what a text says in a folder: it writes its files, and runs its commands of the
-// projector, each of which must print what the text shows.
-func follow(t *testing.T, text, folder string, run func(args []string) string) (commands int) {
-	t.Helper()
-	for _, b := range block.FindAllStringSubmatch(text, -1) {
-		if b[2] == "yaml" {
-			names := fileName.FindAllStringSubmatch(b[1], -1)
+	folder := t.TempDir()
+	environment := append(os.Environ(),
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+commitTree(t)+".insteadOf", "GIT_CONFIG_VALUE_0="+tutorialRepository,
+		"DEMO_EVENTS=2000", "DEMO_LOAD_TIME=2s")
+	shell := startShell(t, folder, environment)
+	var demo *demoProcess
+	commands := 0
+	for _, block := range pageBlock.FindAllStringSubmatch(string(page), -1) {
+		switch before, kind, text := block[1], block[2], block[3]; kind {
+		case "yaml":
+			names := pageFile.FindAllStringSubmatch(before, -1)
 			if names == nil {
-				t.Fatalf("the paragraph before a block names no file: %s", b[1])
+				t.Fatalf("the paragraph before a block names no file: %s", before)
 			}
-			file := filepath.Join(folder, names[len(names)-1][1])
-			if err := os.WriteFile(file, []byte(b[3]), 0o600); err != nil {
+			file := filepath.Join(folder, "penstock", names[len(names)-1][1])
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			continue
-		}
-		for _, command := range strings.Split("\n"+b[3], "\n$ ")[1:] {
-			line, want, _ := strings.Cut(strings.TrimSuffix(command, "\n"), "\n")
-			words := strings.Fields(line)
-			if words[0] != "projector" {
-				continue
+		case "text":
+			if demo == nil {
+				t.Fatalf("the page shows lines of the demo before it runs:\n%s", text)
 			}
-			commands++
-			got := unsure.ReplaceAllString(strings.TrimSpace(run(words[1:])), "in … (seed …)")
-			if want = unsure.ReplaceAllString(want, "in … (seed …)"); want != "" && got != want {
-				t.Errorf("%s prints\n%s\nand the page shows\n%s", line, got, want)
+			for line := range strings.Lines(text) {
+				demo.await(t, strings.TrimSpace(line))
+			}
+		case "console":
+			for _, command := range strings.Split("\n"+text, "\n$ ")[1:] {
+				line, want, _ := strings.Cut(strings.TrimSuffix(command, "\n"), "\n")
+				commands++
+				if line == tutorialDemo {
+					demo = startDemo(t, filepath.Join(folder, "penstock"), environment, line)
+					continue
+				}
+				got := shell.run(t, line)
+				if want != "" && !shown(want).MatchString(strings.TrimSpace(got)) {
+					t.Errorf("%s prints\n%s\nand the page shows\n%s", line, got, want)
+				}
 			}
 		}
 	}
-	return commands
+	if demo == nil || commands < 10 {
+		t.Fatalf("the page has %d commands, and %q among them: %t", commands, tutorialDemo, demo != nil)
+	}
+	demo.interrupt(t)
 }
 
-// TestTutorialRunsAsWritten holds that the files and commands of the tutorial do what it
-// says: without a server first, and then on a pipeline that runs.
-func TestTutorialRunsAsWritten(t *testing.T) {
-	inParallel(t)
-	text := tutorial(t)
-	alone, running, found := strings.Cut(text, "\n### 6. Add it to a running pipeline\n")
-	if !found {
-		t.Fatal("the tutorial has no sixth step")
-	}
-	folder := t.TempDir()
-	receipts := filepath.Join(folder, "receipts")
-	if err := os.Mkdir(receipts, 0o750); err != nil {
+// pageBlock is a fenced block with the line before it.
+var pageBlock = regexp.MustCompile("(?s)([^\n]*)\n\n```(yaml|console|text)\n(.*?)```")
+
+// pageFile is the name of a file that the page says to write.
+var pageFile = regexp.MustCompile("`(receipts/[a-z_]+\\.yaml)`")
+
+// duration is what differs from run to run.
+var duration = regexp.MustCompile(`in [0-9]+\\\.[0-9]+s \\\(seed [0-9]+\\\)`)
+
+// shown matches an output that the page shows. A line of "…" stands for any lines, and "…"
+// within a line for any text.
+func shown(text string) *regexp.Regexp {
+	pattern := duration.ReplaceAllLiteralString(regexp.QuoteMeta(text), `in [0-9.]+s \(seed [0-9]+\)`)
+	pattern = strings.ReplaceAll(pattern, "…\n", `(?s:.*?)`)
+	return regexp.MustCompile(`\A` + strings.ReplaceAll(pattern, "…", `.*`) + `\z`)
+}
+
+// commitTree commits the files of the present tree to a repository, and returns its path.
+func commitTree(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
 		t.Fatal(err)
 	}
-	commands := follow(t, alone, folder, func(args []string) string {
-		c := exec.CommandContext(t.Context(), suite.services.Projector, args...)
-		c.Dir, c.Env = folder, []string{"HOME=" + folder}
-		out, err := c.CombinedOutput()
-		if c.ProcessState == nil {
-			t.Fatal(err)
+	repository := t.TempDir()
+	git := func(args ...string) string {
+		c := exec.CommandContext(t.Context(), "git", args...)
+		c.Dir = repository
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 		return string(out)
-	})
-	if commands != 5 {
-		t.Errorf("the first steps have %d commands, want 5", commands)
 	}
-
-	w := shop.New(2000, 3)
-	s := newScenarioOn(t, w, harness.TopicOptions{})
-	projections := filepath.Join(folder, "projections")
-	if err := os.Mkdir(projections, 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(projections, "shop.yaml"), w.Projections, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.SetEnv("PENSTOCK_PROJECTIONS=" + projections)
-	s.start(1, 1)
-	s.insert(w.Events...)
-	s.awaitReadModels()
-	// The test file goes along: a projector leaves it out.
-	if err := os.CopyFS(projections, os.DirFS(receipts)); err != nil {
-		t.Fatal(err)
-	}
-	for _, process := range s.Running() {
-		if strings.HasPrefix(process.Name, "projector") {
-			s.stopped(process)
+	git("init", "--quiet")
+	for name := range strings.SplitSeq(git("-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
+		info, err := os.Lstat(filepath.Join(root, name))
+		if name == "" || err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(repository, filepath.Dir(name)), 0o750)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(repository, name), content, info.Mode().Perm())
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	s.startProjector(0)
-	s.ready()
-	s.awaitLive(map[string]int64{"receipts": 1})
-	printed := ""
-	commands = follow(t, running, folder, func(args []string) string {
-		stdout, _ := s.projectorCommand(0, append([]string{"--projections=" + projections}, args...)...)
-		printed += stdout
-		return stdout
-	})
-	if commands != 2 || !strings.Contains(printed, "receipts") {
-		t.Errorf("%d commands on the running pipeline print\n%s", commands, printed)
+	git("add", "--all")
+	git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message=tree")
+	return repository
+}
+
+// tutorialShell is a shell that keeps its folder and its variables between commands.
+type tutorialShell struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// startShell starts a shell that ends with the test.
+func startShell(t *testing.T, folder string, environment []string) *tutorialShell {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "sh")
+	c.Dir, c.Env = folder, environment
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = c.Stdout
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = c.Wait()
+	})
+	return &tutorialShell{in: in, out: bufio.NewReader(out)}
+}
+
+// run runs a command and returns what it printed.
+func (s *tutorialShell) run(t *testing.T, command string) string {
+	t.Helper()
+	const end = "--end of the command--"
+	if _, err := fmt.Fprintf(s.in, "%s\necho; echo '%s'\n", command, end); err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	var printed strings.Builder
+	for {
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%s: the shell ended: %v\n%s", command, err, printed.String())
+		}
+		if strings.TrimSpace(line) == end {
+			return printed.String()
+		}
+		// The log of a command goes to stderr: JSON here, and other text on a terminal.
+		if !strings.HasPrefix(line, `{"level":`) {
+			printed.WriteString(line)
+		}
+	}
+}
+
+// demoProcess is the demo in the first terminal.
+type demoProcess struct {
+	command *exec.Cmd
+	lines   chan string
+	printed []string
+}
+
+// startDemo starts the demo in a process group of its own, as a terminal does.
+func startDemo(t *testing.T, folder string, environment []string, line string) *demoProcess {
+	t.Helper()
+	words := strings.Fields(line)
+	c := exec.CommandContext(t.Context(), words[0], words[1:]...)
+	c.Dir, c.Env = folder, environment
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = c.Stdout
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	demo := &demoProcess{command: c, lines: make(chan string)}
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	go func() {
+		defer close(done)
+		defer close(demo.lines)
+		for scanner := bufio.NewScanner(out); scanner.Scan(); {
+			select {
+			case demo.lines <- scanner.Text():
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		_ = c.Cancel()
+		<-done
+		_ = c.Wait()
+	})
+	return demo
+}
+
+// await waits until the demo prints the line.
+func (d *demoProcess) await(t *testing.T, want string) {
+	t.Helper()
+	timeout := time.After(tutorialTimeout)
+	for {
+		select {
+		case line, open := <-d.lines:
+			if !open {
+				t.Fatalf("the demo ended without the line %q:\n%s", want, strings.Join(d.printed, "\n"))
+			}
+			d.printed = append(d.printed, line)
+			if strings.TrimSpace(line) == want {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("the demo did not print %q within %s:\n%s", want, tutorialTimeout, strings.Join(d.printed, "\n"))
+		}
+	}
+}
+
+// interrupt presses Ctrl-C, and waits until the demo has stopped the services cleanly.
+func (d *demoProcess) interrupt(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(-d.command.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	d.await(t, "the pipeline has stopped")
 }

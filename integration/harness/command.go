@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -27,6 +28,18 @@ func (p *Pipeline) Projector(ctx context.Context, args ...string) (Output, error
 // way.
 func (p *Pipeline) Publisher(ctx context.Context, args ...string) (Output, error) {
 	return p.command(ctx, p.opts.Binaries.Publisher, p.publisherEnv(), args)
+}
+
+// Settings are the variables of both services, as NAME=value, for commands that somebody
+// runs beside the pipeline.
+func (p *Pipeline) Settings() []string {
+	settings := p.projectorEnv()
+	for _, setting := range p.publisherEnv() {
+		if !slices.Contains(settings, setting) {
+			settings = append(settings, setting)
+		}
+	}
+	return settings
 }
 
 func (p *Pipeline) command(ctx context.Context, program string, env, args []string) (Output, error) {

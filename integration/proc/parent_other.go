@@ -1,8 +1,10 @@
-//go:build !linux
+//go:build unix && !linux
 
 package proc
 
 import "syscall"
 
-// dieWithParent does nothing here: only Linux ends a child with its parent.
-func dieWithParent() *syscall.SysProcAttr { return nil }
+// ownGroup puts the child into a process group of its own, so that Ctrl-C in a terminal
+// reaches its parent only, which then stops it. Only Linux can also kill a child with its
+// parent.
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -15,12 +15,12 @@ const stopSignal = syscall.SIGTERM
 
 // Spec says how to start a program.
 type Spec struct {
-	// Name tells the process from others, in errors and in its log's name.
+	// Name is in errors and in the name of the log.
 	Name   string
 	Binary string
 	Args   []string
-	// Env are the program's own variables; of this process's environment it gets
-	// nothing but PATH and HOME.
+	// Env are the program's own variables. Of this process's environment it gets PATH and
+	// HOME only.
 	Env []string
 	// LogDir receives <Name>.log, appended to when the name starts again.
 	LogDir string
@@ -55,8 +55,7 @@ func Start(spec Spec) (*Process, error) {
 	p.cmd = exec.Command(spec.Binary, spec.Args...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, spec.Env...)
-	// A parent that is killed itself must not leave its children behind.
-	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.SysProcAttr = ownGroup()
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}
@@ -77,7 +76,7 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Running says whether the process has not ended.
+// Running reports whether the process has not ended.
 func (p *Process) Running() bool {
 	select {
 	case <-p.exited:
@@ -109,8 +108,8 @@ func (p *Process) Stop(ctx context.Context) error {
 	return p.AwaitExit(ctx)
 }
 
-// AwaitExit waits for the end of the process. An exit status other than 0 is an
-// error; where ctx ends first, the process is killed, an error too.
+// AwaitExit waits for the end of the process. An exit status other than 0 is an error. If
+// ctx ends first, AwaitExit kills the process and returns an error.
 func (p *Process) AwaitExit(ctx context.Context) error {
 	select {
 	case <-p.exited:

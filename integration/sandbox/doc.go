@@ -12,4 +12,7 @@
 //	            first act                        second act
 //	starting ──▶ running ──▶ failover ──▶ running ──▶ rebuilding ──▶ verifying ──▶ running ──▶ comparing ──▶ done
 //	                          (at half)
+//
+// [Stay] then keeps the pipeline up over the same data, for somebody who adds projections
+// of their own: it replaces the projectors whenever a folder of projections changes.
 package sandbox

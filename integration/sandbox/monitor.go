@@ -139,6 +139,7 @@ func (m *monitor) status() Status {
 		s.DuplicatesMet += n
 	}
 	for _, process := range m.pipeline.Running() {
+		s.Pages = append(s.Pages, Page{Service: process.Name, URL: statusPage(process)})
 		if strings.HasPrefix(process.Name, publisherPrefix) {
 			s.Publishers++
 		} else {

@@ -14,20 +14,30 @@ const plainEvery = time.Second
 type PlainView struct {
 	out io.Writer
 
-	mu   sync.Mutex
-	last Status
-	told bool
+	mu    sync.Mutex
+	last  Status
+	told  bool
+	pages map[string]string
 }
 
 var _ View = (*PlainView)(nil)
 
 // NewPlainView writes to out.
-func NewPlainView(out io.Writer) *PlainView { return &PlainView{out: out} }
+func NewPlainView(out io.Writer) *PlainView {
+	return &PlainView{out: out, pages: make(map[string]string)}
+}
 
-// Show writes a line, where a second has passed or the phase has changed.
+// Show writes a line for each status page with a new address, and one for the status if a
+// second has passed or the phase has changed.
 func (v *PlainView) Show(s Status) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	for _, page := range s.Pages {
+		if v.pages[page.Service] != page.URL {
+			v.pages[page.Service] = page.URL
+			fmt.Fprintf(v.out, "        status page of %s: %s\n", page.Service, page.URL)
+		}
+	}
 	if v.told && s.Phase == v.last.Phase && s.Elapsed-v.last.Elapsed < plainEvery {
 		return
 	}

@@ -247,13 +247,8 @@ func (r *run) startServices(ctx context.Context) error {
 	if err := r.pipeline.AwaitReady(ctx); err != nil {
 		return err
 	}
-	if _, err := r.pipeline.AwaitLeader(ctx); err != nil {
-		return err
-	}
-	for _, process := range r.pipeline.Running() {
-		r.opts.View.Note(fmt.Sprintf("status page of %s: http://%s/status", process.Name, process.Admin))
-	}
-	return nil
+	_, err := r.pipeline.AwaitLeader(ctx)
+	return err
 }
 
 // awaitProjected waits until the read models show n events, or gives up when

@@ -108,6 +108,10 @@ func (m screenModel) View() tea.View {
 	if s.Rebuild != nil {
 		b.WriteString(s.Rebuild.view())
 	}
+	for _, page := range s.Pages {
+		fmt.Fprintf(&b, "  %-11s %s\n", page.Service, page.URL)
+	}
+	b.WriteString("\n")
 	for _, n := range m.notes {
 		fmt.Fprintf(&b, "  %s\n", faint.Render(n))
 	}

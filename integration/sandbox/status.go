@@ -3,6 +3,7 @@ package sandbox
 import (
 	"time"
 
+	"github.com/penstock-cdc/penstock/integration/harness"
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
@@ -40,9 +41,18 @@ type Status struct {
 	DuplicatesDropped, DuplicatesMet int
 	// Processes counts the running services.
 	Publishers, Projectors int
+	// Pages are the status pages of the running services, by name. A service that is
+	// replaced has another address.
+	Pages []Page
 	// Rebuild is nil before the second act.
 	Rebuild *RebuildStatus
 }
+
+// Page is the status page of a running service.
+type Page struct{ Service, URL string }
+
+// statusPage is the address of a service's status page.
+func statusPage(process *harness.Process) string { return "http://" + process.Admin + "/status" }
 
 // RebuildStatus is what the projector's commands say of a rebuild, and what a reader of
 // the collection has seen so far.

@@ -17,16 +17,17 @@ import (
 // config is what the command line says.
 type config struct {
 	Events     string        `help:"File of events to run, one JSON object a line, gzipped if it ends in .gz: aggregateId, aggregateType, eventId, eventType, timestamp, payload. Without it a small shop is made up." env:"EVENTS" placeholder:"FILE"`
-	Count      int           `help:"How many events the made-up shop has." default:"20000" placeholder:"N"`
+	Count      int           `help:"How many events the made-up shop has." default:"20000" env:"DEMO_EVENTS" placeholder:"N"`
 	Seed       uint64        `help:"Seed of the made-up shop: the same seed makes the same events." default:"1" placeholder:"N"`
-	LoadTime   time.Duration `help:"Spread the storing of the first four fifths of the events over this time; 0 stores them as fast as can be. The others come ten times more slowly, during the rebuild." default:"16s"`
+	LoadTime   time.Duration `help:"Spread the storing of the first four fifths of the events over this time; 0 stores them as fast as can be. The others come ten times more slowly, during the rebuild." default:"16s" env:"DEMO_LOAD_TIME"`
 	Stall      time.Duration `help:"Give up after this long without progress." default:"60s"`
 	Publishers int           `help:"Publisher processes; one leads, the others stand by." default:"2" placeholder:"N"`
 	Projectors int           `help:"Projector processes." default:"2" placeholder:"N"`
 	Plain      bool          `help:"Write a line a second instead of a live screen, as without a terminal."`
 	Publisher  string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
 	Projector  string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
-	Logs       string        `help:"Folder that keeps the services' logs; without it they are thrown away where all went well." placeholder:"DIR"`
+	Logs       string        `help:"Folder that keeps the services' logs. Without it they are removed if all went well." placeholder:"DIR"`
+	Stay       bool          `help:"Keep the pipeline up after the comparison, until Ctrl-C. The projectors then take their projections from the folder projections in --logs whenever it changes."`
 }
 
 // Validate joins all that is wrong.
@@ -40,6 +41,9 @@ func (c *config) Validate() error {
 	}
 	if c.Projectors < 1 {
 		errs = append(errs, errors.New("--projectors must be at least 1"))
+	}
+	if c.Stay && c.Logs == "" {
+		errs = append(errs, errors.New("--stay needs --logs: the folder of projections is in it"))
 	}
 	if c.LoadTime < 0 {
 		errs = append(errs, errors.New("--load-time must not be negative"))
@@ -59,33 +63,58 @@ func (c *config) workload() (*workload.Workload, error) {
 	return shop.New(c.Count, c.Seed), nil
 }
 
-func (c *config) run(ctx context.Context, interrupt func(), terminal bool) (result *sandbox.Result, err error) {
+// run runs the workload, prints its result, and then keeps the pipeline up if that is asked
+// for. It reports whether every read model was right.
+func (c *config) run(ctx context.Context, interrupt func(), terminal bool) (ok bool, err error) {
 	w, err := c.workload()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	dir := c.Logs
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "penstock-sandbox-"); err != nil {
-			return nil, fmt.Errorf("make a folder for the logs: %w", err)
+			return false, fmt.Errorf("make a folder for the logs: %w", err)
 		}
 		defer func() {
-			if err == nil && result.OK() {
+			if err == nil && ok {
 				_ = os.RemoveAll(dir)
 				return
 			}
 			fmt.Fprintln(os.Stderr, "sandbox: the services' logs are in", dir)
 		}()
 	} else if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("make the folder for the logs: %w", err)
+		return false, fmt.Errorf("make the folder for the logs: %w", err)
 	}
 
 	backend, err := harness.StartEmbedded(harness.EmbeddedOptions{})
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
 
+	result, err := c.acts(ctx, w, backend, dir, interrupt, terminal)
+	if err != nil {
+		return false, err
+	}
+	result.Print(os.Stdout)
+	if !c.Stay || !result.OK() {
+		return result.OK(), nil
+	}
+	projections := w.Projections
+	if w.Change != nil {
+		projections = w.Change.Projections
+	}
+	return true, sandbox.Stay(ctx, sandbox.StayOptions{
+		Backend: backend, Binaries: c.binaries(), Publishers: c.Publishers, Projectors: c.Projectors,
+		Dir: dir, Projections: projections, StartTimeout: c.Stall,
+		Print: func(line string) { fmt.Println(line) },
+	})
+}
+
+// acts runs the workload and shows it on a screen or line by line.
+func (c *config) acts(
+	ctx context.Context, w *workload.Workload, backend *harness.Embedded, dir string, interrupt func(), terminal bool,
+) (*sandbox.Result, error) {
 	var view sandbox.View = sandbox.NewPlainView(os.Stdout)
 	if terminal && !c.Plain {
 		title := fmt.Sprintf("%s, %d events of %d aggregates", w.Name, len(w.Events), w.Aggregates())
@@ -97,8 +126,11 @@ func (c *config) run(ctx context.Context, interrupt func(), terminal bool) (resu
 			accepted, dropped := backend.TopicCounts()
 			return sandbox.BrokerStats{Accepted: accepted, DuplicatesDropped: dropped}
 		},
-		Binaries:   harness.Binaries{Publisher: c.Publisher, Projector: c.Projector},
-		Publishers: c.Publishers, Projectors: c.Projectors,
+		Binaries: c.binaries(), Publishers: c.Publishers, Projectors: c.Projectors,
 		LoadTime: c.LoadTime, Stall: c.Stall, Dir: dir, View: view,
 	})
+}
+
+func (c *config) binaries() harness.Binaries {
+	return harness.Binaries{Publisher: c.Publisher, Projector: c.Projector}
 }

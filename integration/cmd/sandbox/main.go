@@ -36,14 +36,13 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
-	result, err := c.run(ctx, stop, term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd())))
+	ok, err := c.run(ctx, stop, term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd())))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sandbox:", err)
 		return 1
 	}
-	result.Print(os.Stdout)
-	if !result.OK() {
-		fmt.Fprintf(os.Stderr, "sandbox: not every read model is right\n")
+	if !ok {
+		fmt.Fprintln(os.Stderr, "sandbox: not every read model is right")
 		return 1
 	}
 	return 0

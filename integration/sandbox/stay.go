@@ -1,0 +1,257 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+)
+
+// folderPoll is how often the folder of projections is read.
+const folderPoll = 500 * time.Millisecond
+
+// The files that a demo that stays keeps in its folder.
+const (
+	// ProjectionsFolder holds the projections that the projectors run.
+	ProjectionsFolder = "projections"
+	// EnvironmentFile sets the variables that the services' commands need, for a shell.
+	EnvironmentFile = "env"
+	// demoProjections is the file of the demo's own projections.
+	demoProjections = "demo.yaml"
+)
+
+// StayOptions describe a pipeline that stays up after the demo.
+type StayOptions struct {
+	// Backend holds the events and read models of the run before; it is left open.
+	Backend  harness.Backend
+	Binaries harness.Binaries
+	// Publishers and Projectors count the processes.
+	Publishers, Projectors int
+	// Dir takes the projections folder, the environment file and the services' logs.
+	Dir string
+	// Projections are the demo's own.
+	Projections []byte
+	// StartTimeout bounds how long a service may take until it is ready; 0 means 60 s.
+	StartTimeout time.Duration
+	// Print is called with one line for each event that a person should see.
+	Print func(line string)
+}
+
+// Stay runs the services until ctx ends, and then stops them cleanly. The projectors take
+// their projections from a folder. Whenever the folder has changed and `projector check`
+// accepts it, Stay replaces the projectors one by one. A folder that is wrong changes
+// nothing: Stay prints what `projector check` has found.
+func Stay(ctx context.Context, opts StayOptions) (err error) {
+	if opts.StartTimeout == 0 {
+		opts.StartTimeout = time.Minute
+	}
+	// The commands may run in any folder.
+	if opts.Dir, err = filepath.Abs(opts.Dir); err != nil {
+		return fmt.Errorf("find the folder %s: %w", opts.Dir, err)
+	}
+	s := &stay{opts: opts, folder: filepath.Join(opts.Dir, ProjectionsFolder)}
+	if err := s.open(); err != nil {
+		return err
+	}
+	defer s.pipeline.Kill()
+	err = s.start(ctx)
+	if err == nil {
+		err = s.follow(ctx)
+	}
+	// After the end of ctx an error only says that something was interrupted.
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if err := s.pipeline.Stop(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	s.opts.Print("the pipeline has stopped")
+	return nil
+}
+
+// stay is a pipeline that stays up, with its folder of projections.
+type stay struct {
+	opts     StayOptions
+	folder   string
+	pipeline *harness.Pipeline
+	// seen is the folder as it was read last, and tried as it was when Stay acted on it.
+	seen, tried string
+}
+
+// open writes the files, and prepares the pipeline over them.
+func (s *stay) open() error {
+	if err := os.MkdirAll(s.folder, 0o750); err != nil {
+		return fmt.Errorf("make the folder of projections: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.folder, demoProjections), s.opts.Projections, 0o600); err != nil {
+		return fmt.Errorf("write the demo's projections: %w", err)
+	}
+	var err error
+	s.pipeline, err = harness.NewPipeline(s.opts.Backend, harness.PipelineOptions{
+		Binaries: s.opts.Binaries, Dir: s.opts.Dir, Projections: s.opts.Projections,
+		ProjectorEnv: []string{"PENSTOCK_PROJECTIONS=" + s.folder},
+	})
+	if err != nil {
+		return err
+	}
+	var env strings.Builder
+	for _, setting := range s.pipeline.Settings() {
+		name, value, _ := strings.Cut(setting, "=")
+		fmt.Fprintf(&env, "export %s='%s'\n", name, strings.ReplaceAll(value, "'", `'\''`))
+	}
+	if err := os.WriteFile(filepath.Join(s.opts.Dir, EnvironmentFile), []byte(env.String()), 0o600); err != nil {
+		return fmt.Errorf("write the environment file: %w", err)
+	}
+	return nil
+}
+
+// start starts the services. If the folder still has files of an earlier demo that are
+// wrong, the projectors start when the folder is right.
+func (s *stay) start(ctx context.Context) error {
+	for n := range s.opts.Publishers {
+		process, err := s.pipeline.StartPublisher(fmt.Sprintf("%s%d", publisherPrefix, n))
+		if err == nil {
+			err = s.ready(ctx, process)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.seen, err = readFolder(s.folder); err != nil {
+		return err
+	}
+	if err := s.change(ctx); err != nil {
+		return err
+	}
+	s.opts.Print("the pipeline stays up until Ctrl-C")
+	s.opts.Print("projections: " + s.folder)
+	s.opts.Print("settings for the commands: " + filepath.Join(s.opts.Dir, EnvironmentFile))
+	return nil
+}
+
+// follow acts on each change of the folder until ctx ends. It acts when two reads in a row
+// are equal, so a file that is being written is not taken half.
+func (s *stay) follow(ctx context.Context) error {
+	poll := time.NewTicker(folderPoll)
+	defer poll.Stop()
+	for {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return nil
+		}
+		before := s.seen
+		var err error
+		if s.seen, err = readFolder(s.folder); err != nil {
+			return err
+		}
+		if s.seen != before || s.seen == s.tried {
+			continue
+		}
+		if err := s.change(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// change checks the folder, and starts each projector again with it. A projector that does
+// not start is reported: the next change of the folder starts it again.
+func (s *stay) change(ctx context.Context) error {
+	s.tried = s.seen
+	checked, err := s.pipeline.Projector(ctx, "check", s.folder)
+	if err != nil {
+		return err
+	}
+	// Status 1 stands for advice: a projector would start.
+	if checked.Status > 1 {
+		s.opts.Print("the projections are wrong, and the projectors keep the last ones:")
+		for line := range strings.Lines(string(checked.Stderr)) {
+			s.opts.Print(strings.TrimRight(line, "\n"))
+		}
+		return nil
+	}
+	switch err := s.replaceAll(ctx); {
+	case err == nil:
+		s.opts.Print("every projector has the projections of " + strings.Join(fileNames(s.folder), ", "))
+	case ctx.Err() == nil:
+		s.opts.Print(err.Error())
+	}
+	return nil
+}
+
+// replaceAll replaces the projectors one by one.
+func (s *stay) replaceAll(ctx context.Context) error {
+	for n := range s.opts.Projectors {
+		if err := s.replace(ctx, fmt.Sprintf("projector-%d", n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace stops a projector, if it runs, and starts it with the present folder.
+func (s *stay) replace(ctx context.Context, name string) error {
+	for _, process := range s.pipeline.Running() {
+		if process.Name == name {
+			if err := process.Stop(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	process, err := s.pipeline.StartProjector(name)
+	if err != nil {
+		return err
+	}
+	return s.ready(ctx, process)
+}
+
+// ready waits until the service is ready, and prints the address of its status page.
+func (s *stay) ready(ctx context.Context, process *harness.Process) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.StartTimeout, fmt.Errorf("not within %s", s.opts.StartTimeout))
+	defer cancel()
+	if err := process.AwaitReady(ctx); err != nil {
+		return err
+	}
+	s.opts.Print(fmt.Sprintf("status page of %s: %s", process.Name, statusPage(process)))
+	return nil
+}
+
+// fileNames are the files of projections in the folder, in the order of their names.
+func fileNames(folder string) []string {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, entry := range entries {
+		name := entry.Name()
+		ext := filepath.Ext(name)
+		if !entry.IsDir() && !strings.HasPrefix(name, ".") && (ext == ".yaml" || ext == ".yml") && !strings.HasSuffix(name, "_test"+ext) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// readFolder is the content of the folder's files of projections, for comparisons. A file
+// that disappears between the list and the read counts as absent.
+func readFolder(folder string) (string, error) {
+	var content strings.Builder
+	for _, name := range fileNames(folder) {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("read the folder of projections: %w", err)
+		}
+		fmt.Fprintf(&content, "%s %d\n%s", name, len(text), text)
+	}
+	return content.String(), nil
+}
