@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/penstock-cdc/penstock/integration/examples/consumer"
 )
 
 //go:embed javascript/*.mjs javascript/package.json javascript/package-lock.json
@@ -37,7 +39,7 @@ type client struct {
 var clients = []client{
 	{
 		name:  "javascript",
-		want:  63,
+		want:  64,
 		needs: needsNode,
 		commands: [][]string{
 			{"npm", "ci", "--no-audit", "--no-fund", "--omit=optional"},
@@ -170,6 +172,11 @@ func (c client) unpack(folder string) error {
 		if err != nil {
 			return fmt.Errorf("unpack the scenarios of %s: %w", c.name, err)
 		}
+	}
+
+	// A scenario of JavaScript runs the example of a consumer.
+	if err := os.WriteFile(filepath.Join(folder, "consumer.mjs"), consumer.Source, 0o600); err != nil {
+		return fmt.Errorf("unpack the example of a consumer: %w", err)
 	}
 
 	return nil

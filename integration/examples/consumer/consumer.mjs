@@ -1,0 +1,76 @@
+// Prints the events of a subscription: each once, and those of an aggregate in order. It
+// is an example of another service that reads the topic to which Penstock publishes.
+//
+// It accepts one session after the other, so the subscription must have sessions enabled.
+// Copy `handle`, and replace what it prints by your own work.
+import { ServiceBusClient } from "@azure/service-bus";
+
+const client = new ServiceBusClient(required("AZURE_SERVICEBUS_CONNECTION_STRING"));
+const topic = required("AZURE_SERVICEBUS_TOPIC_NAME");
+const subscription = required("AZURE_SERVICEBUS_SUBSCRIPTION_NAME");
+
+// How long to wait for more messages of a session before the next one is accepted.
+const maxWaitTimeInMs = 1000;
+
+// The id of the last event that was handled, by aggregate. Penstock delivers at least once,
+// so an event can come again. A real service keeps this beside its own data and changes
+// both in one transaction, or a crash between the two handles an event twice.
+const lastEventId = new Map();
+
+// handle takes one message, and ignores an event that was handled before.
+function handle(message) {
+  const { aggregateId, eventId, claimCheck } = message.applicationProperties;
+  if (eventId <= (lastEventId.get(aggregateId) ?? 0)) return;
+  if (message.contentType !== "application/json") {
+    // The event has a type that JSON does not have. Parse it with the package bson.
+    throw new Error(`event ${message.messageId} is ${message.contentType}`);
+  }
+  if (claimCheck) {
+    // The event is too large for the topic. Read its payload from the event store.
+    throw new Error(`event ${message.messageId} has no payload on the topic`);
+  }
+  console.log(JSON.stringify({ aggregateId, eventId, type: message.subject, payload: message.body.payload }));
+  lastEventId.set(aggregateId, eventId);
+}
+
+// drain handles the messages of one session until no more come. A message that is not
+// completed comes again. After the subscription's maximum of deliveries the broker moves it
+// to the dead-letter queue.
+async function drain(session) {
+  for (;;) {
+    const messages = await session.receiveMessages(100, { maxWaitTimeInMs });
+    if (messages.length === 0) return;
+    for (const message of messages) {
+      handle(message);
+      await session.completeMessage(message);
+    }
+  }
+}
+
+let stopped = false;
+for (const signal of ["SIGINT", "SIGTERM"]) {
+  process.once(signal, () => {
+    stopped = true;
+    client.close();
+  });
+}
+
+while (!stopped) {
+  let session;
+  try {
+    session = await client.acceptNextSession(topic, subscription);
+    await drain(session);
+  } catch (error) {
+    // No session has messages at present, or another consumer took it: ask again.
+    if (stopped || ["ServiceTimeout", "SessionCannotBeLocked", "SessionLockLost"].includes(error.code)) continue;
+    throw error;
+  } finally {
+    if (!stopped) await session?.close();
+  }
+}
+
+function required(name) {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set`);
+  return value;
+}
