@@ -1,6 +1,7 @@
 package mongox_test
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
@@ -31,7 +32,7 @@ func TestWorkloadTokenLogsIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
+	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(t.Context())) })
 	if err := client.Ping(t.Context(), readpref.Primary()); err != nil {
 		t.Fatal(err)
 	}

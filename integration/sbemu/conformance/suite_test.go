@@ -123,7 +123,7 @@ func TestSuites(t *testing.T) {
 	t.Run("a test that hangs", func(t *testing.T) {
 		t.Parallel()
 
-		results, err := good.goTest(t.Context(), module(t), []string{"HANG=1"}, "-timeout", "2s", "-run", "Passes|Hangs")
+		results, err := good.goTest(t.Context(), module(t), []string{"HANG=1"}, "-timeout", "5s", "-run", "Passes|Hangs")
 		if err != nil {
 			t.Fatal(err)
 		}
