@@ -14,9 +14,9 @@ import (
 
 // Change are the flags of a command that changes something. Embed it.
 type Change struct {
-	Yes bool   `name:"yes" help:"Do it without a question. A command without a terminal, such as kubectl exec without -it, needs it."`
-	Why string `name:"why" placeholder:"TEXT" help:"The reason, which the audit keeps."`
-	Who string `name:"who" env:"PENSTOCK_WHO" placeholder:"NAME" help:"Who does it, for the audit; the default is the user of this process. The host is appended: in a cluster it is the pod."`
+	Yes bool   `name:"yes" help:"Make the change without asking. Needed without a terminal, such as with kubectl exec without -it."`
+	Why string `name:"why" placeholder:"TEXT" help:"Reason for the change, for the audit."`
+	Who string `name:"who" env:"PENSTOCK_WHO" placeholder:"NAME" help:"Name of the person, for the audit; the default is the user of this process. The host is appended: in a cluster it is the pod."`
 }
 
 // ErrNotConfirmed says that nothing was changed, because nobody said yes.

@@ -6,4 +6,29 @@
 // takes, and a field tagged cmd for each command. [ParseCommand] gives the chosen
 // command. [Output], [List] and [Show] print what a command lists; [Change] counts and
 // asks before a command changes something.
+//
+// # What kong does, and what it cannot do
+//
+// github.com/alecthomas/kong builds the model, scans the arguments, finds the commands,
+// decodes the values, suggests similar flags and lays out the help. The environment is a
+// resolver of kong's, and every value goes through a mapper. This package adds only what
+// kong v1.17 has no option for:
+//
+//   - Every problem at once. kong.Parse returns at the first one. So the mapper of each
+//     value notes its problem and lets kong go on, and a flag that kong does not know is
+//     noted, left out, and the arguments are parsed again.
+//   - An empty variable counts as unset, and tests give their own environment. kong's env
+//     tag is applied by Value.Reset, which asks os.LookupEnv and takes the empty text as a
+//     value: a number would be malformed, and a default would be lost.
+//   - Secrets are not printed. The errors of Value.Reset and of the enum tag quote the
+//     value, whatever it is.
+//   - A problem names the variable and the flag, and the remedy. kong's errors name the
+//     flag, and those of decoders are Go's.
+//   - Validate is asked of the configuration as a whole, after all values are read, and a
+//     [Selective] configuration for the chosen command. kong asks each embedded struct in
+//     turn, stops at the first error, and does not pass the command on. For the same
+//     reason the tags required and enum are checked here.
+//   - --help and --version work beside mistakes. kong runs their hooks only if all
+//     arguments are valid. The help of a command leaves the configuration's flags out:
+//     kong prints those of all parents.
 package cli

@@ -35,11 +35,6 @@ func (p *parser) answer(args []string) (bool, error) {
 }
 
 func (p *parser) printHelp(args []string) error {
-	for _, flag := range p.flags {
-		if flag.PlaceHolder == "" {
-			flag.PlaceHolder = placeholder(flag)
-		}
-	}
 	// What else is wrong with args does not matter here: the trace leads as far as
 	// the command whose help is asked for.
 	ctx, err := kong.Trace(p.kong, args)
@@ -68,7 +63,7 @@ func (p *parser) hideConfiguration(command *kong.Node) {
 		}
 	}
 	if hidden && command.Detail == "" {
-		command.Detail = fmt.Sprintf("The configuration of %[1]s holds here too, from the same variables and flags: see \"%[1]s --help\".", p.info.Name)
+		command.Detail = fmt.Sprintf("The command also takes the configuration of %[1]s, from the same variables and flags: see \"%[1]s --help\".", p.info.Name)
 	}
 }
 
@@ -78,8 +73,10 @@ func (p *parser) describe(value *kong.Value) string {
 	if value.HasDefault && value.Default != "" {
 		notes = append(notes, "default "+value.Default)
 	}
-	for _, variable := range p.envs[value] {
-		notes = append(notes, "$"+variable)
+	if value.Flag != nil {
+		for _, variable := range value.Flag.Envs {
+			notes = append(notes, "$"+variable)
+		}
 	}
 	if len(notes) == 0 {
 		return value.Help

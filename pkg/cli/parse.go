@@ -50,8 +50,8 @@ type Selective interface {
 // chosen command have it, is printed on a line of its own on stderr, and Parse
 // gives [ErrUsage]. Any other error means that kong cannot read the struct.
 //
-// Fields tagged secret:"" never show their value. Of kong's tags, xor, and, and
-// lastwins are not checked: Validate says more about such rules.
+// Fields tagged secret:"" never show their value. kong's tags xor, lastwins and the like
+// are not checked: Validate says more about such rules.
 func Parse(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) error {
 	_, err := ParseCommand(config, info, args, environ, stdout, stderr)
 	return err
@@ -78,8 +78,7 @@ func ParseCommand(config any, info Info, args []string, environ func(string) (st
 	if answered, err := p.answer(args); answered {
 		return Chosen{}, err
 	}
-	p.readEnvironment(environ)
-	chosen, err := p.readArguments(args)
+	chosen, err := p.read(args, environ)
 	if err != nil {
 		return Chosen{}, err
 	}
@@ -107,9 +106,6 @@ type parser struct {
 
 	// flags are those of all commands.
 	flags []*kong.Flag
-	// envs are the variables of each flag. They are taken out of kong's model: kong
-	// reads the process's own environment, and stops at the first problem.
-	envs map[*kong.Value][]string
 	// validators are the configuration and the chosen commands, as far as they check
 	// themselves.
 	validators []Validator
@@ -117,12 +113,25 @@ type parser struct {
 	// problems are lines, and broken the variables that have one already.
 	problems []string
 	broken   map[string]bool
+
+	// source is where the value comes from that kong reads now. variable is its name if
+	// the source is the environment.
+	source   source
+	variable string
 }
+
+// source is where a value comes from.
+type source int
+
+const (
+	fromDeclaration source = iota
+	fromArguments
+	fromEnvironment
+)
 
 func newParser(config any, info Info, stdout, stderr io.Writer) (*parser, error) {
 	p := &parser{
 		info: info, stdout: stdout, stderr: stderr,
-		envs:   make(map[*kong.Value][]string),
 		broken: make(map[string]bool),
 	}
 	var err error
@@ -138,6 +147,9 @@ func newParser(config any, info Info, stdout, stderr io.Writer) (*parser, error)
 		return nil, fmt.Errorf("read the declaration of the configuration: %w", err)
 	}
 	p.kong.Model.HelpFlag.Help = "Print this help."
+	if len(p.kong.Model.Children) > 0 {
+		p.kong.Model.Detail = exitCodes
+	}
 	p.collect(p.kong.Model.Node)
 	if v, ok := config.(Validator); ok {
 		if _, ok := config.(Selective); !ok {
@@ -147,12 +159,20 @@ func newParser(config any, info Info, stdout, stderr io.Writer) (*parser, error)
 	return p, nil
 }
 
-// collect takes the flags of node and of its commands.
+// collect takes the flags of node and of its commands, and lets p see every value that
+// kong reads. The variables stay in flag.Envs. kong looks up those of the tag by itself,
+// in the environment of the process.
 func (p *parser) collect(node *kong.Node) {
 	for _, flag := range node.Flags {
 		p.flags = append(p.flags, flag)
-		p.envs[flag.Value] = flag.Tag.Envs
-		flag.Tag.Envs, flag.Envs = nil, nil
+		flag.Tag.Envs = nil
+		flag.Mapper = collector{flag.Mapper, p}
+		if flag.PlaceHolder == "" {
+			flag.PlaceHolder = placeholder(flag)
+		}
+	}
+	for _, argument := range node.Positional {
+		argument.Mapper = collector{argument.Mapper, p}
 	}
 	for _, child := range node.Children {
 		p.collect(child)

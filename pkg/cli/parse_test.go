@@ -278,6 +278,9 @@ func TestParseCommands(t *testing.T) {
 	if strings.Contains(o.stdout, "--uri") || !strings.Contains(o.stdout, `see "publisher --help"`) {
 		t.Errorf("help of a command shows the configuration: %s", o.stdout)
 	}
+	if o := run(t, &tool{}, nil, "--help"); !strings.Contains(strings.Join(strings.Fields(o.stdout), " "), "Every command exits with status 0 if all went well, with status 1 if") {
+		t.Errorf("the help has no exit codes: %s", o.stdout)
+	}
 	for _, args := range [][]string{{"--help"}, {"run", "--help"}} {
 		if o := run(t, &tool{}, nil, args...); !strings.Contains(o.stdout, "--uri") {
 			t.Errorf("help of the service hides its configuration: %s", o.stdout)

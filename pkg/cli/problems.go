@@ -2,65 +2,77 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// problem adds the line of a value that is wrong. variable is empty where the
-// value came from the arguments.
-func (p *parser) problem(variable string, flag *kong.Flag, value, wrong string) {
-	shown := fmt.Sprintf("%q", value)
-	if flag.Tag.Has("secret") {
+// wrongValue notes that the value that kong reads now is wrong.
+func (p *parser) wrongValue(value *kong.Value, text, wrong string) {
+	shown := fmt.Sprintf("%q", text)
+	if value.Tag.Has("secret") {
 		shown = "***"
-	}
-	p.problems = append(p.problems, fmt.Sprintf("%s is %s, %s", p.subject(variable, flag), shown, wrong))
-}
-
-// subject names a flag by how it was set, then by the other way.
-func (p *parser) subject(variable string, flag *kong.Flag) string {
-	if variable != "" {
-		return variable + " (--" + flag.Name + ")"
-	}
-	if envs := p.envs[flag.Value]; len(envs) > 0 {
-		return "--" + flag.Name + " (" + envs[0] + ")"
-	}
-	return "--" + flag.Name
-}
-
-func (p *parser) isBroken(flag *kong.Flag) bool {
-	for _, variable := range p.envs[flag.Value] {
-		if p.broken[variable] {
-			return true
+		if text != "" {
+			wrong = strings.ReplaceAll(wrong, text, shown)
 		}
 	}
-	return false
+	p.problems = append(p.problems, fmt.Sprintf("%s is %s, %s", p.subject(value), shown, wrong))
+	p.markBroken(value)
 }
 
-// unknownFlag is the problem of a flag that neither node nor its parents have.
-func (p *parser) unknownFlag(node *kong.Node, name string) string {
-	best, distance := "", 4
-	for at := node; at != nil; at = at.Parent {
-		for _, flag := range at.Flags {
-			if flag.Hidden {
-				continue
-			}
-			if d := editDistance(name[2:], flag.Name); d < distance {
-				best, distance = flag.Name, d
-			}
+// lacksValue notes that a flag that needs a value has none.
+func (p *parser) lacksValue(value *kong.Value) {
+	p.problems = append(p.problems, fmt.Sprintf("%s lacks its value: write --%s=%s", p.subject(value), value.Name, value.Flag.FormatPlaceHolder()))
+	p.markBroken(value)
+}
+
+// markBroken notes that Validate will see a default instead of the value.
+func (p *parser) markBroken(value *kong.Value) {
+	if value.Flag != nil {
+		for _, variable := range value.Flag.Envs {
+			p.broken[variable] = true
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf("%s is unknown: did you mean --%s?", name, best)
+}
+
+// subject names a value by how it was set, then by the other way.
+func (p *parser) subject(value *kong.Value) string {
+	switch flag := value.Flag; {
+	case flag == nil:
+		return "<" + value.Name + ">"
+	case p.source == fromEnvironment:
+		return p.variable + " (--" + flag.Name + ")"
+	case len(flag.Envs) > 0:
+		return "--" + flag.Name + " (" + flag.Envs[0] + ")"
+	default:
+		return "--" + flag.Name
+	}
+}
+
+// refusedFlag is the problem of the flag at which kong stopped.
+func (p *parser) refusedFlag(ctx *kong.Context) string {
+	unknown, isUnknown := strings.CutPrefix(ctx.Error.Error(), "unknown flag ")
+	node := ctx.Selected()
+	if node == nil {
+		node = ctx.Model.Node
+	}
+	help := fmt.Sprintf(`see "%s --help"`, node.FullPath())
+	if !isUnknown {
+		return ctx.Error.Error() + ": " + help
+	}
+	name, similar, isSimilar := strings.Cut(unknown, ", did you mean ")
+	if isSimilar {
+		return name + " is unknown: did you mean " + strings.ReplaceAll(similar, `"`, "")
 	}
 	if node.Parent == nil {
 		for _, flag := range p.flags {
 			if name == "--"+flag.Name {
-				return fmt.Sprintf("%s stands before its command: write it behind the command", name)
+				return name + " stands before its command: write it behind the command"
 			}
 		}
 	}
-	return fmt.Sprintf(`%s is unknown: see "%s --help"`, name, node.FullPath())
+	return name + " is unknown: " + help
 }
 
 // validate asks the configuration and the chosen commands. What they say about a
@@ -115,10 +127,8 @@ func (p *parser) variableIn(line string) string {
 
 func (p *parser) flagOf(variable string) *kong.Flag {
 	for _, flag := range p.flags {
-		for _, env := range p.envs[flag.Value] {
-			if env == variable {
-				return flag
-			}
+		if slices.Contains(flag.Envs, variable) {
+			return flag
 		}
 	}
 	return nil
@@ -144,24 +154,4 @@ func (p *parser) report() error {
 		return fmt.Errorf("%w: print problems: %w", ErrUsage, err)
 	}
 	return ErrUsage
-}
-
-// editDistance is the Levenshtein distance of a and b, in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// The exit codes.
+// The exit codes, of every command alike. docs/commands.md lists the findings.
 const (
 	exitOK = iota
 	exitFailed
 	exitUsage
 )
+
+const exitCodes = "Every command exits with status 0 if all went well, with status 1 if it failed or has found something to report, and with status 2 if the arguments, the configuration or the projections are wrong."
 
 // Program is a service that is configured and not running yet.
 type Program struct {

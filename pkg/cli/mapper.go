@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// collector is a mapper of kong that notes the problem of a value and lets kong go on, so
+// that every problem is found. The value gets its default instead.
+type collector struct {
+	kong.Mapper
+	parser *parser
+}
+
+// Decode implements [kong.Mapper].
+func (c collector) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+	next := ctx.Scan.Peek()
+	if c.parser.source == fromDeclaration {
+		return c.Mapper.Decode(ctx, target)
+	}
+	if !next.IsValue() && !ctx.Value.IsBool() && !ctx.Value.IsCounter() {
+		c.parser.lacksValue(ctx.Value)
+		return c.fallBack(ctx.Value, target)
+	}
+	wrong := ""
+	text := fmt.Sprint(next.Value)
+	if err := c.Mapper.Decode(ctx, target); err != nil {
+		wrong = mismatch(ctx.Value, text, err)
+	} else if next.IsValue() {
+		wrong = notAllowed(ctx.Value, text)
+	}
+	if wrong == "" {
+		return nil
+	}
+	c.parser.wrongValue(ctx.Value, text, wrong)
+	return c.fallBack(ctx.Value, target)
+}
+
+// fallBack gives a value its default.
+func (c collector) fallBack(value *kong.Value, target reflect.Value) error {
+	target.SetZero()
+	if !value.HasDefault {
+		return nil
+	}
+	scan := kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: value.Default})
+	return c.Mapper.Decode(&kong.DecodeContext{Value: value, Scan: scan}, target)
+}
+
+// notAllowed says what is wrong with a value that kong's enum tag does not have; empty if
+// nothing is.
+func notAllowed(value *kong.Value, text string) string {
+	if value.Enum == "" {
+		return ""
+	}
+	allowed := value.EnumSlice()
+	given := []string{text}
+	if value.IsSlice() {
+		given = strings.Split(text, string(value.Tag.Sep))
+	}
+	for _, one := range given {
+		if !slices.Contains(allowed, one) {
+			return "unknown: use one of " + strings.Join(allowed, ", ")
+		}
+	}
+	return ""
+}
+
+// mismatch says in an operator's words why a value is not of the flag's type.
+func mismatch(value *kong.Value, text string, err error) string {
+	t := value.Target.Type()
+	if reader, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler); ok {
+		// It knows best what it reads.
+		if err := reader.UnmarshalText([]byte(text)); err != nil {
+			return err.Error()
+		}
+	}
+	if t == reflect.TypeFor[time.Duration]() {
+		return "not a duration: write a number with its unit, such as 500ms, 15s or 2m"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "neither true nor false: use one of them"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return fmt.Sprintf("not a whole number of %d bits: write digits alone", t.Bits())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return fmt.Sprintf("not a whole number of %d bits from 0: write digits alone", t.Bits())
+	case reflect.Float32, reflect.Float64:
+		return "not a number: write digits, with a point where needed"
+	}
+	return err.Error()
+}
