@@ -33,7 +33,7 @@ type Line struct {
 // Flags are those of a command that checks. Embed it.
 type Flags struct {
 	cli.Output
-	Init bool `name:"init" help:"Exit with status 0 unless something is wrong that cannot pass by itself: for an init container. A server that does not answer does not hold up the start, because the service waits for it."`
+	Init bool `name:"init" help:"For an init container: exit with status 1 only if a line has failed that cannot pass by itself. A server that does not answer does not hold up the start, because the service waits for it."`
 }
 
 // Report collects lines. The zero value is empty.

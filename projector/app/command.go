@@ -21,14 +21,14 @@ import (
 // struct whose fields are commands.
 type commands struct {
 	Run         runCommand          `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
-	Check       checkCommand        `cmd:"" help:"Check the configuration and the projections, or files of projections alone. It connects to nothing unless --connect is set."`
+	Check       checkCommand        `cmd:"" help:"Check the configuration and the projections, or files of projections alone. It connects to nothing unless --connect is set. Exits with status 2 if something is wrong, and with status 1 if something is most likely a mistake."`
 	Test        testCommand         `cmd:"" help:"Run the tests of projections, *_test.yaml, without any server. Exits with status 1 if one fails."`
 	Schema      schemaCommand       `cmd:"" help:"Print the JSON Schema of a file of projections, or of their tests, for editors."`
 	Infer       inferCommand        `cmd:"" help:"Print the section events of a projections file, inferred from a sample of the event store."`
 	Init        initCommand         `cmd:"" help:"Write a first file of projections, with the types of the events and with tests, from a sample of the event store. It overwrites nothing."`
 	Explain     explainCommand      `cmd:"" help:"Explain a read model, event by event: which handler and which expressions ran on which values, what changed, and why an event was left out or parks the aggregate."`
 	Diff        diffCommand         `cmd:"" help:"Show what changed definitions would do to real aggregates: documents that differ, aggregates that would be parked, and what a rollout starts. It writes nothing. Exits with status 1 if anything would differ."`
-	Status      statusCommand       `cmd:"" help:"Show what the projectors do, on one screen: pods, projections with their generations, jobs, parked aggregates, dead letters, and up to when all is verified. Exits with status 1 if no projector runs."`
+	Status      statusCommand       `cmd:"" help:"Show what the projectors do, on one screen: pods, projections with their generations, jobs, parked aggregates, dead letters, and the time up to which the read models are verified. Exits with status 1 if no projector runs."`
 	Projections projectionsCommands `cmd:"" help:"List projections with their generations, rebuild and drop them."`
 	Parked      parkedCommands      `cmd:"" help:"List, retry and discard parked aggregates."`
 	Deadletters deadlettersCommands `cmd:"" help:"List and discard the dead letters of the subscription."`

@@ -22,10 +22,10 @@ import (
 
 // testCommand runs the tests of projections.
 type testCommand struct {
-	Paths []string `arg:"" optional:"" help:"Test files, folders with *_test.yaml in them, or FOLDER/... with the folders below it. The default is ./..."`
+	Paths []string `arg:"" name:"path" optional:"" help:"Test files, folders with *_test.yaml in them, or FOLDER/... with the folders below it. The default is ./..."`
 	Run   string   `name:"run" placeholder:"REGEXP" help:"Only the cases whose names match."`
 	Watch bool     `name:"watch" help:"Run again when a file has changed, until interrupted."`
-	JUnit string   `name:"junit" placeholder:"FILE" help:"Write the results to FILE as JUnit XML, too."`
+	JUnit string   `name:"junit" placeholder:"FILE" help:"Also write the results to FILE, as JUnit XML."`
 	Seed  uint64   `name:"seed" help:"Seed of the random batches, as a failed run prints it; 0 draws a new one."`
 }
 

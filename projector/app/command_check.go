@@ -18,7 +18,7 @@ import (
 type checkCommand struct {
 	preflight.Flags
 	Connect bool     `name:"connect" help:"Check also, by asking the servers, what the projector needs: rights, the event store, the subscription. Each line is ok, warning or failed, with its remedy. Changes nothing. Exits with status 1 if a line has failed."`
-	Paths   []string `arg:"" optional:"" help:"Files of projections, and folders of them, to check together instead of the configuration: they need no settings. Test files, *_test.yaml, are checked too."`
+	Paths   []string `arg:"" name:"path" optional:"" help:"Files of projections, and folders of them, to check together instead of the configuration: they need no settings. Test files, *_test.yaml, are checked too."`
 }
 
 func (c *checkCommand) needs() config.Part {

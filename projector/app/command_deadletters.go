@@ -20,7 +20,7 @@ import (
 
 // deadlettersCommands are the commands about the dead letters of the subscription.
 type deadlettersCommands struct {
-	List    deadlettersListCommand    `cmd:"" help:"List the dead letters of the subscription with their aggregates, and what becomes of each. It locks none."`
+	List    deadlettersListCommand    `cmd:"" help:"List the dead letters of the subscription with their aggregates, and what becomes of each. It locks no message."`
 	Discard deadlettersDiscardCommand `cmd:"" help:"Remove dead letters for good. The events stay in the event store, and parked aggregates stay parked."`
 }
 

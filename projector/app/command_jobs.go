@@ -17,10 +17,10 @@ import (
 // jobsCommands are the commands about jobs.
 type jobsCommands struct {
 	List   jobsListCommand   `cmd:"" help:"List jobs, the newest first."`
-	Show   jobsShowCommand   `cmd:"" help:"Show all that is known of one job."`
-	Pause  jobsPauseCommand  `cmd:"" help:"Let nobody work on a job until it is resumed. What it has done is kept."`
-	Resume jobsResumeCommand `cmd:"" help:"Let a job that is paused or has failed go on from where it was."`
-	Cancel jobsCancelCommand `cmd:"" help:"Give a job up for good. A rebuild whose job is cancelled fails, and the live read model stays."`
+	Show   jobsShowCommand   `cmd:"" help:"Show everything about one job."`
+	Pause  jobsPauseCommand  `cmd:"" help:"Stop the work on a job until it is resumed. Its progress is kept."`
+	Resume jobsResumeCommand `cmd:"" help:"Continue a job that is paused or has failed, from its saved progress."`
+	Cancel jobsCancelCommand `cmd:"" help:"Cancel a job. It cannot be resumed. A rebuild whose job is cancelled fails, and the live read model stays."`
 }
 
 // jobView is a job as people and machines read it.

@@ -19,8 +19,8 @@ const maxParked = 10_000
 
 // parkedCommands are the commands about parked aggregates.
 type parkedCommands struct {
-	List    parkedListCommand    `cmd:"" help:"List parked aggregates, those that were parked first before the others."`
-	Show    parkedShowCommand    `cmd:"" help:"Show all that is known of one parked aggregate."`
+	List    parkedListCommand    `cmd:"" help:"List parked aggregates, the oldest first."`
+	Show    parkedShowCommand    `cmd:"" help:"Show everything about one parked aggregate."`
 	Retry   parkedRetryCommand   `cmd:"" help:"Apply the events of parked aggregates again, from the event store and under the present definition. It does not wait for a next event. If an event fails again, its aggregate is parked again."`
 	Discard parkedDiscardCommand `cmd:"" help:"Accept that aggregates stay parked. Their read models stay as they are, their later events wait in the event store, and they are neither listed nor counted as parked any more. A retry takes them up again."`
 }
@@ -30,7 +30,7 @@ type parkedFilter struct {
 	Projection string        `name:"projection" placeholder:"NAME" help:"Only aggregates that are parked in this projection."`
 	Reason     string        `name:"reason" placeholder:"REASON" help:"Only aggregates that are parked for this reason, such as expression, rejected or missing."`
 	Aggregate  string        `name:"aggregate" placeholder:"ID" help:"Only this aggregate."`
-	OlderThan  time.Duration `name:"older-than" help:"Only aggregates that have been parked for longer."`
+	OlderThan  time.Duration `name:"older-than" help:"Only aggregates that have been parked for longer than this."`
 	Discarded  bool          `name:"discarded" help:"Only aggregates that are discarded; otherwise only the others."`
 	Limit      int           `name:"limit" default:"1000" help:"Largest number of aggregates, 1 to 10000."`
 }

@@ -17,12 +17,12 @@ import (
 // projectionsCommands are the commands about projections and their generations.
 type projectionsCommands struct {
 	List    projectionsListCommand    `cmd:"" help:"List the projections with their live generation and the one that is being built."`
-	Show    projectionsShowCommand    `cmd:"" help:"Show all that is known of one projection: definitions, build, history, and the pods that write it."`
+	Show    projectionsShowCommand    `cmd:"" help:"Show everything about one projection: definitions, build, history, and the pods that write it."`
 	Watch   projectionsWatchCommand   `cmd:"" help:"Follow a rebuild until its generation is live: each state, and a bar with the rate and the time left. Exits with status 1 if the rebuild fails or is cancelled."`
 	Rebuild projectionsRebuildCommand `cmd:"" help:"Build a new generation of a projection from the event store, beside the live one. It takes the definition of PENSTOCK_PROJECTIONS if that is set and differs, otherwise the present one."`
-	Retry   projectionsRetryCommand   `cmd:"" help:"Build a projection again whose build has failed, by the same definition."`
-	Cancel  projectionsCancelCommand  `cmd:"" help:"Give up the generation of a projection that is being built, or whose build has failed. The live one stays, and the declared definition is not built again until projections rebuild asks for it, or another one is declared."`
-	Retire  projectionsRetireCommand  `cmd:"" help:"End a projection of a set of projectors (PENSTOCK_GROUP) that does not come back. Nothing writes its read model any more."`
+	Retry   projectionsRetryCommand   `cmd:"" help:"Repeat a build that has failed, by the same definition."`
+	Cancel  projectionsCancelCommand  `cmd:"" help:"Cancel the build of a projection, also one that has failed. The live generation stays. The declared definition is not built until \"projector projections rebuild\" asks for it or another definition is declared."`
+	Retire  projectionsRetireCommand  `cmd:"" help:"Retire a projection whose projectors (PENSTOCK_GROUP) are gone for good. Nothing writes its read model any more."`
 	Drop    projectionsDropCommand    `cmd:"" help:"Delete the read model of a retired projection, or the collections that a projection has left behind."`
 }
 

@@ -19,7 +19,7 @@ import (
 // checkpointCommands are the commands about the checkpoint.
 type checkpointCommands struct {
 	Show  checkpointShowCommand  `cmd:"" help:"Show where the next term starts, and whose checkpoint it is."`
-	Set   checkpointSetCommand   `cmd:"" help:"Let publishing go on elsewhere. A running leader is fenced, and the next term starts there within seconds. Events that are published again are dropped by duplicate detection or by the read models' watermarks; events that are passed over are not published."`
+	Set   checkpointSetCommand   `cmd:"" help:"Move the checkpoint. A running leader is fenced, and the next term starts at the new position within seconds. Events that are published again are dropped by duplicate detection or by the read models' watermarks; events that are passed over are not published."`
 	Reset checkpointResetCommand `cmd:"" help:"Remove the position: the next term starts at PENSTOCK_START, as for a new stream."`
 }
 

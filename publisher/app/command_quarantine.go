@@ -19,9 +19,9 @@ import (
 
 // quarantineCommands are the commands about events in the quarantine.
 type quarantineCommands struct {
-	List      quarantineListCommand      `cmd:"" help:"List the events that could not be published, those first that were seen first."`
-	Show      quarantineShowCommand      `cmd:"" help:"Show all that is known of one event in the quarantine, with its document."`
-	Republish quarantineRepublishCommand `cmd:"" help:"Read events of the quarantine from the event store again, publish those that are in order now, and remove their records. Correct an event in place, under its _id, before."`
+	List      quarantineListCommand      `cmd:"" help:"List the events that could not be published, the oldest first."`
+	Show      quarantineShowCommand      `cmd:"" help:"Show everything about one event in the quarantine, with its document."`
+	Republish quarantineRepublishCommand `cmd:"" help:"Publish events of the quarantine that have been corrected in the event store, and remove their records. Correct an event in place: keep its _id."`
 	Discard   quarantineDiscardCommand   `cmd:"" help:"Remove records of the quarantine: accept that their events are not published. The event store stays as it is, and a scan of it quarantines the events again."`
 }
 
@@ -30,7 +30,7 @@ type quarantineFilter struct {
 	Reason    string        `name:"reason" placeholder:"REASON" help:"Only events that are there for this reason, such as missing_event_type or refused."`
 	Aggregate string        `name:"aggregate" placeholder:"ID" help:"Only events of this aggregate."`
 	Document  string        `name:"document" placeholder:"ID" help:"Only the event whose _id in the event store is this, as the list shows it."`
-	OlderThan time.Duration `name:"older-than" help:"Only events that have been there for longer."`
+	OlderThan time.Duration `name:"older-than" help:"Only events that have been in the quarantine for longer than this."`
 	Limit     int           `name:"limit" default:"1000" help:"Largest number of events, 1 to 10000."`
 }
 
