@@ -59,8 +59,8 @@ func New(o Options) (*Acceptor, error) {
 		accepts: newAcceptLimiter(o.Slots),
 		pool:    newPool(o.Connections, o.Dial, m, o.Logger),
 		metrics: m, failures: failures,
-		// A session has a pump, a keeper and mostly one call.
-		workers: workers.New(3 * o.Slots),
+		// A session has a pump, a keeper, mostly one call, and settlements in between.
+		workers: workers.New(4 * o.Slots),
 	}, nil
 }
 

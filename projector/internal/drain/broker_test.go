@@ -54,6 +54,9 @@ type fakeBroker struct {
 	settleErr func() error
 	// settleDelay is added to every settlement.
 	settleDelay time.Duration
+	// settling counts the settlements in flight of all sessions, and mostSettling the most
+	// at the same time.
+	settling, mostSettling int
 }
 
 type fakeSession struct {
@@ -138,6 +141,19 @@ func (b *fakeBroker) release(m *fakeMessage, link *fakeReceiver) {
 func (b *fakeBroker) signal() {
 	close(b.changed)
 	b.changed = make(chan struct{})
+}
+
+// settlement passes the time that the broker takes for a settlement.
+func (b *fakeBroker) settlement(ctx context.Context) {
+	b.mu.Lock()
+	b.settling++
+	b.mostSettling = max(b.mostSettling, b.settling)
+	delay := b.rtt + b.settleDelay
+	b.mu.Unlock()
+	pause(ctx, delay)
+	b.mu.Lock()
+	b.settling--
+	b.mu.Unlock()
 }
 
 // unsettled counts the messages that are still there.

@@ -107,7 +107,7 @@ func (r *directReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMes
 	if again {
 		return sessions.ErrSettled
 	}
-	pause(ctx, b.rtt+b.settleDelay)
+	b.settlement(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
 	}

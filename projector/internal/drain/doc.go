@@ -15,7 +15,7 @@
 // Within a session several goroutines overlap, so that neither the broker nor the
 // database waits for the other:
 //
-//	pump ──▶ inbox ──▶ process ──▶ settle (many at once)      keeper (renews)
+//	pump ──▶ inbox ──▶ process ──▶ settle (64 at once)        keeper (renews)
 //	receive, decode    order          complete, dead-letter
 //	                    │  ▲
 //	                    ▼  │ verdicts
@@ -68,7 +68,10 @@
 // ([Subscription]). Draining relies on neither for correctness:
 //
 //   - The result of a settlement decides nothing but metrics, and whether the session is
-//     lost. What was not settled comes again and is a duplicate then.
+//     lost. What was not settled comes again and is a duplicate then. A session holds its
+//     messages until they are settled, so the settlements that wait are bounded too. If the
+//     broker answers none of them, those that wait are given up together, and the session
+//     ends.
 //   - The lock, and the local deadline before it, only keep two processes from working for
 //     nothing. The guard on each write decides.
 //   - An error of ReceiveMessages, or no message and no error before the context ends, is

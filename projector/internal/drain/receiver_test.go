@@ -204,7 +204,7 @@ func (r *fakeReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessa
 		b.problems = append(b.problems, "settled without a deadline")
 		b.mu.Unlock()
 	}
-	pause(ctx, b.rtt+b.settleDelay)
+	b.settlement(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 		}
 	})
 
-	s.settler = newSettler(s.accepted, lose, s.metrics, s.log)
+	s.settler = newSettler(s.accepted, s.workers, lose, s.metrics, s.log)
 	end := s.process(work, stop, stopReceiving, pumped)
 	stopReceiving()
 	s.settler.wait()

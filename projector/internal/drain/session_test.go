@@ -219,7 +219,7 @@ func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
 	})
 }
 
-// More messages than may be settled at once, by a slow broker: the last ones have as much
+// A slow broker, and more messages than may be settled at once: the last ones have as much
 // time as the first.
 func TestSettlementsThatWaitHaveTheirTime(t *testing.T) {
 	t.Parallel()
@@ -229,9 +229,38 @@ func TestSettlementsThatWaitHaveTheirTime(t *testing.T) {
 		broker.settleDelay = 2 * time.Second
 		broker.send("a", "a", ids(1, 600)...)
 		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.BatchSize = 600 })
-		s.settled(t, 10*time.Second)
+		s.settled(t, 25*time.Second)
 		if held := broker.timesHeld("a"); held != 1 {
 			t.Errorf("the session was accepted %d times: settlements were given up", held)
+		}
+		s.end(t)
+	})
+}
+
+// The broker answers no settlement of a session for a while. The settlements that wait
+// behind the first ones do not time out one after the other: the session ends soon, and its
+// messages come again.
+func TestUnansweredSettlementsAreGivenUpTogether(t *testing.T) {
+	t.Parallel()
+	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
+		t.Helper()
+		broker := newBroker(2*time.Millisecond, time.Minute)
+		broker.settleDelay = time.Hour
+		broker.send("a", "a", ids(1, 600)...)
+		s := start(t, broker, newModel(time.Millisecond), func(o *drain.Options) { o.BatchSize = 600 })
+		pause(t.Context(), 5*time.Second)
+		if held := broker.timesHeld("a"); held != 2 {
+			t.Errorf("the session was accepted %d times, want 2", held)
+		}
+		broker.mu.Lock()
+		broker.settleDelay = 0
+		broker.mu.Unlock()
+		s.settled(t, 10*time.Second)
+		if broker.mostSettling != 64 {
+			t.Errorf("%d settlements were in flight at the same time, want 64", broker.mostSettling)
+		}
+		if err := s.model.check(map[string]int64{"a": 600}); err != nil {
+			t.Error(err)
 		}
 		s.end(t)
 	})

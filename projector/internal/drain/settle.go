@@ -2,6 +2,7 @@ package drain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,11 +14,16 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
-// settlesAtOnce bounds the settlements that a session waits for at the same time.
-// Each costs a round trip, and neither receiver has a call for several.
-const settlesAtOnce = 256
+// settlesInFlight bounds the settlements of a session that wait for the broker's answer. Each
+// costs a round trip and a goroutine, because neither receiver has a call for several.
+const settlesInFlight = 64
+
+// settlesPending bounds the settlements of a session that have begun and not ended: those in
+// flight, and those that wait behind them. With that many, the session waits.
+const settlesPending = 256
 
 // settleAttempts bounds how often a settlement is tried. The broker delivers a message
 // again, as a duplicate, whose settlement was given up, once the session is released. So
@@ -32,18 +38,37 @@ const maxDeadLetterText = 1024
 // that is settled is durable already.
 type settler struct {
 	receiver Receiver
-	slots    chan struct{}
-	running  sync.WaitGroup
+	workers  *workers.Pool
+	// pending has a place for each settlement that has begun and not ended.
+	pending chan struct{}
+	running sync.WaitGroup
 	// left says that a settlement was given up: the broker keeps the message until the
 	// session is released.
-	left    atomic.Bool
-	lost    context.CancelCauseFunc
-	metrics *metrics
-	log     zerolog.Logger
+	left atomic.Bool
+	// answered is when the broker last answered a settlement, and silent when a settlement
+	// last ended without an answer and with none to the others either, in nanoseconds since
+	// 1970; 0 for never.
+	answered, silent atomic.Int64
+	lost             context.CancelCauseFunc
+	metrics          *metrics
+	log              zerolog.Logger
+
+	mu sync.Mutex
+	// waiting are the settlements that no worker has begun, and inFlight counts the workers.
+	waiting  []settling
+	inFlight int
 }
 
-func newSettler(r Receiver, lost context.CancelCauseFunc, m *metrics, log zerolog.Logger) *settler {
-	return &settler{receiver: r, slots: make(chan struct{}, settlesAtOnce), lost: lost, metrics: m, log: log}
+func newSettler(r Receiver, w *workers.Pool, lost context.CancelCauseFunc, m *metrics, log zerolog.Logger) *settler {
+	return &settler{receiver: r, workers: w, pending: make(chan struct{}, settlesPending), lost: lost, metrics: m, log: log}
+}
+
+// settling is the settlement of one message.
+type settling struct {
+	*round
+	message *azservicebus.ReceivedMessage
+	// reason dead-letters the message; nil completes it.
+	reason *azservicebus.DeadLetterOptions
 }
 
 // round settles deliveries whose events were finished at the same time. They share the
@@ -74,66 +99,82 @@ func (r *round) end() {
 }
 
 // settle starts to settle a delivery and its duplicates. It waits while too many are
-// running, and does nothing once the work has ended.
+// pending, and does nothing once the work has ended.
 func (r *round) settle(d *Delivery, v Verdict) {
-	operation, call := operationComplete, r.complete
+	var reason *azservicebus.DeadLetterOptions
 	if v.Outcome == Poison {
-		operation, call = operationDeadLetter, r.deadLetter(v)
+		reason = deadLetterOptions(v)
 	}
-	r.start(operation, d, call)
+	r.start(settling{r, d.message, reason})
 	for _, duplicate := range d.duplicates {
-		r.start(operationComplete, duplicate, r.complete)
+		r.start(settling{r, duplicate.message, nil})
 	}
 }
 
-type settleCall func(ctx context.Context, m *azservicebus.ReceivedMessage) error
-
-func (s *settler) complete(ctx context.Context, m *azservicebus.ReceivedMessage) error {
-	return s.receiver.CompleteMessage(ctx, m, nil)
-}
-
-func (s *settler) deadLetter(v Verdict) settleCall {
+func deadLetterOptions(v Verdict) *azservicebus.DeadLetterOptions {
 	reason, description := clip(v.Reason), ""
 	if v.Err != nil {
 		description = clip(v.Err.Error())
 	}
-	return func(ctx context.Context, m *azservicebus.ReceivedMessage) error {
-		return s.receiver.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &description})
-	}
+	return &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &description}
 }
 
-func (r *round) start(operation string, d *Delivery, call settleCall) {
+// start hands a settlement to a worker that runs, or to a new one.
+func (s *settler) start(t settling) {
 	select {
-	case r.slots <- struct{}{}:
-	case <-r.work.Done():
+	case s.pending <- struct{}{}:
+	case <-t.work.Done():
 		return
 	}
-	short, end := r.short, r.end
-	if time.Since(r.begun) > settleTimeout/4 {
-		// It waited for others, and has the same time as they had.
-		short, end = context.WithTimeout(r.work, settleTimeout)
-	} else {
-		r.users.Add(1)
+	t.users.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = append(s.waiting, t)
+	if s.inFlight == settlesInFlight {
+		return
 	}
-	r.running.Go(func() {
-		defer func() { <-r.slots }()
-		err := call(short, d.message)
-		end()
-		r.run(r.work, operation, d.message, call, err)
+	s.inFlight++
+	s.running.Add(1)
+	s.workers.Do(func() {
+		defer s.running.Done()
+		for {
+			t, ok := s.next()
+			if !ok {
+				return
+			}
+			t.run()
+			<-s.pending
+		}
 	})
 }
 
-// run judges the first attempt, and makes the others.
-func (s *settler) run(ctx context.Context, operation string, m *azservicebus.ReceivedMessage, call settleCall, err error) {
-	for attempt := 1; ctx.Err() == nil; attempt++ {
+// next takes the settlement that has waited longest. If none waits, the worker ends.
+func (s *settler) next() (settling, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		s.waiting = nil
+		s.inFlight--
+		return settling{}, false
+	}
+	t := s.waiting[0]
+	s.waiting[0] = settling{}
+	s.waiting = s.waiting[1:]
+	return t, true
+}
+
+// run makes the attempts of a settlement.
+func (t settling) run() {
+	err := t.first()
+	for attempt := 1; t.work.Err() == nil; attempt++ {
 		class := sbus.Classify(err)
-		s.metrics.settlements.WithLabelValues(operation, resultOf(class)).Inc()
+		t.metrics.settlements.WithLabelValues(t.operation(), resultOf(class)).Inc()
 		var pause time.Duration
 		switch class {
 		case sbus.ClassNone:
 			return
 		case sbus.ClassLockLost, sbus.ClassConnectionLost, sbus.ClassStopped:
-			s.lost(fmt.Errorf("%w: settle a message: %w", ErrLockLost, err))
+			t.lost(fmt.Errorf("%w: settle a message: %w", ErrLockLost, err))
 			return
 		case sbus.ClassBusy:
 			pause = busyWait + backoff.After(100*time.Millisecond, time.Second, attempt)
@@ -142,20 +183,63 @@ func (s *settler) run(ctx context.Context, operation string, m *azservicebus.Rec
 		default:
 		}
 		if pause == 0 || attempt == settleAttempts {
-			s.log.Debug().Err(err).Str("operation", operation).Str("messageId", m.MessageID).
-				EmbedObject(originOf(m)).Msg("message not settled, it will come again as a duplicate")
-			s.left.Store(true)
+			t.log.Debug().Err(err).Str("operation", t.operation()).Str("messageId", t.message.MessageID).
+				EmbedObject(originOf(t.message)).Msg("message not settled, it will come again as a duplicate")
+			t.left.Store(true)
 			return
 		}
 		select {
 		case <-time.After(pause):
-		case <-ctx.Done():
+		case <-t.work.Done():
 			return
 		}
-		short, cancel := context.WithTimeout(ctx, settleTimeout)
-		err = call(short, m)
-		cancel()
+		err = t.again()
 	}
+}
+
+// first makes the first attempt. It shares the round's context, unless it has waited for
+// others: it has the same time as they had. If the broker answers nothing at all, it is
+// given up at once: the settlements that wait would time out one after the other.
+func (t settling) first() error {
+	defer t.end()
+	switch {
+	case time.Since(t.begun) <= settleTimeout/4:
+		return t.attempt(t.short)
+	case t.silent.Load() > t.begun.UnixNano():
+		return context.DeadlineExceeded
+	}
+	return t.again()
+}
+
+// again makes an attempt with a context of its own.
+func (t settling) again() error {
+	short, cancel := context.WithTimeout(t.work, settleTimeout)
+	defer cancel()
+	return t.attempt(short)
+}
+
+func (t settling) attempt(ctx context.Context) (err error) {
+	if t.reason != nil {
+		err = t.receiver.DeadLetterMessage(ctx, t.message, t.reason)
+	} else {
+		err = t.receiver.CompleteMessage(ctx, t.message, nil)
+	}
+	now := time.Now()
+	switch {
+	case !errors.Is(err, context.DeadlineExceeded):
+		t.answered.Store(now.UnixNano())
+	case t.answered.Load() <= now.Add(-settleTimeout).UnixNano():
+		t.silent.Store(now.UnixNano())
+	}
+	return err
+}
+
+// operation is the label of the settlement in metrics.
+func (t settling) operation() string {
+	if t.reason != nil {
+		return operationDeadLetter
+	}
+	return operationComplete
 }
 
 // wait returns when nothing is being settled any more.
