@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -38,7 +39,33 @@ func (f fields) index(name string) int {
 	return -1
 }
 
+// within applies do to the fields of the document in a field, for a path with a dot.
+func (f *fields) within(path string, do func(inner *fields, name string) error) error {
+	name, rest, _ := strings.Cut(path, ".")
+	at := f.index(name)
+	if at < 0 || (*f)[at].value.Type != bson.TypeEmbeddedDocument {
+		return fmt.Errorf("update %s: %s is no document", path, name)
+	}
+	inner, err := fieldsOf((*f)[at].value.Document())
+	if err != nil {
+		return err
+	}
+	if err := do(&inner, rest); err != nil {
+		return err
+	}
+	raw, err := inner.raw()
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	(*f)[at].value = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: raw}
+	return nil
+}
+
+// set stores a value. A path with a dot leads into a document.
 func (f *fields) set(name string, value any) error {
+	if strings.Contains(name, ".") {
+		return f.within(name, func(inner *fields, name string) error { return inner.set(name, value) })
+	}
 	raw, ok := value.(bson.RawValue)
 	if !ok {
 		kind, data, err := bson.MarshalValue(value)
@@ -55,10 +82,15 @@ func (f *fields) set(name string, value any) error {
 	return nil
 }
 
-func (f *fields) unset(name string) {
+// unset removes a field. A path with a dot leads into a document.
+func (f *fields) unset(name string) error {
+	if strings.Contains(name, ".") {
+		return f.within(name, (*fields).unset)
+	}
 	if i := f.index(name); i >= 0 {
 		*f = append((*f)[:i], (*f)[i+1:]...)
 	}
+	return nil
 }
 
 // push appends the values of {$each: […]} to an array; one that is absent counts as empty.
@@ -111,7 +143,7 @@ func created(w *model.Write) (bson.Raw, error) {
 	return append(f, more...).raw()
 }
 
-// updated is a document after $set, $unset and $push of own fields, with its new
+// updated is a document after $set, $unset and $push as in [model.Write], with its new
 // watermark. The update may be nil.
 func updated(document, update bson.Raw, to int64) (bson.Raw, error) {
 	f, err := fieldsOf(document)
@@ -137,7 +169,7 @@ func updated(document, update bson.Raw, to int64) (bson.Raw, error) {
 			case "$set":
 				err = f.set(o.name, o.value)
 			case "$unset":
-				f.unset(o.name)
+				err = f.unset(o.name)
 			case "$push":
 				err = f.push(o.name, o.value)
 			default:

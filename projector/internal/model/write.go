@@ -44,8 +44,8 @@ type Write struct {
 	Foreign *Foreign
 	// Document holds the own fields of a document to create: without the engine's.
 	Document bson.Raw
-	// Update holds $set, $unset and $push of own fields; nil means that only the
-	// watermark moves.
+	// Update holds $set and $unset of own fields and of keys one level below them, with a dot
+	// between, and $push of own fields; nil means that only the watermark moves.
 	Update bson.Raw
 	// Traced are the spans of the write's sampled events; nil if there are none.
 	Traced []trace.SpanContext

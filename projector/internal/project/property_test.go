@@ -67,7 +67,12 @@ func drawValue(t *rapid.T, depth int) any {
 		}
 		return a
 	}
-	return bson.D{{Key: "x", Value: drawValue(t, depth+1)}, {Key: "k", Value: drawValue(t, depth+1)}}
+	d := bson.D{{Key: "x", Value: drawValue(t, depth+1)}, {Key: "k", Value: drawValue(t, depth+1)}}
+	if rapid.Bool().Draw(t, "long") {
+		// A change of one key is little beside the whole.
+		d = append(d, bson.E{Key: "rest", Value: strings.Repeat("long ", 20)})
+	}
+	return d
 }
 
 var eventTime = eventOf(&testing.T{}, 1, "A", "").Timestamp
@@ -128,6 +133,7 @@ func TestUpdateLeadsToState(t *testing.T) {
 				t.Fatalf("%s on %s gives %v, not %v", f.Update, before, got, want)
 			}
 			for name := range changed(f.Update) {
+				name, _, _ = strings.Cut(name, ".")
 				if reflect.DeepEqual(old[name], want[name]) {
 					t.Fatalf("%s writes %s, which stays %v", f.Update, name, old[name])
 				}
@@ -198,6 +204,41 @@ func changed(update bson.Raw) map[string]bool {
 	return names
 }
 
+// changedKey applies $set or $unset to a key of a field that is a document.
+func changedKey(t *rapid.T, field bson.RawValue, operator, key string, value bson.RawValue) bson.RawValue {
+	document, ok := field.DocumentOK()
+	if !ok {
+		t.Fatalf("%s is no document", field)
+	}
+	elements, err := document.Elements()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, found := bson.D{}, false
+	for _, e := range elements {
+		switch {
+		case e.Key() != key:
+			next = append(next, bson.E{Key: e.Key(), Value: e.Value()})
+			continue
+		case operator == "$set":
+			next = append(next, bson.E{Key: key, Value: value})
+		}
+		found = true
+	}
+	switch {
+	case operator == "$unset" && found, operator == "$set" && found:
+	case operator == "$set":
+		next = append(next, bson.E{Key: key, Value: value})
+	default:
+		t.Fatalf("%s of %s, which is not there", operator, key)
+	}
+	kind, data, err := bson.MarshalValue(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bson.RawValue{Type: kind, Value: data}
+}
+
 // updated applies an update as MongoDB does, and refuses what that would refuse.
 func updated(t *rapid.T, old map[string]bson.RawValue, update bson.Raw) map[string]bson.RawValue {
 	next := make(map[string]bson.RawValue)
@@ -207,13 +248,19 @@ func updated(t *rapid.T, old map[string]bson.RawValue, update bson.Raw) map[stri
 	if update == nil {
 		return next
 	}
-	seen := make(map[string]bool)
+	seen, below := make(map[string]bool), make(map[string]bool)
 	for operator, fields := range contentOf(update) {
 		for name, value := range contentOf(fields.Document()) {
-			if seen[name] || strings.ContainsAny(name, ".$") {
+			parent, key, dotted := strings.Cut(name, ".")
+			if seen[name] || seen[parent] || below[name] || strings.Contains(key, ".") || strings.Contains(name, "$") || dotted && key == "" {
 				t.Fatalf("%s: conflict or bad name %s", update, name)
 			}
 			seen[name] = true
+			if dotted {
+				below[parent] = true
+				next[parent] = changedKey(t, next[parent], operator, key, value)
+				continue
+			}
 			switch operator {
 			case "$set":
 				next[name] = value

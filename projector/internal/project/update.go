@@ -9,8 +9,9 @@ import (
 )
 
 // update gives the least that turns the loaded document into the present one, both
-// of which exist: $set and $unset of the top-level fields that differ, and $push of
-// what was only appended to an array, so that a long array is not written again.
+// of which exist: $set and $unset of the top-level fields that differ, or of their keys that
+// do ([changedKeys]), and $push of what was only appended to an array, so that a long map or
+// array is not written again.
 // nil means that nothing differs. Fields whose names an update cannot express are
 // none of a projection's, and stay.
 func (d *document) update() bson.Raw {
@@ -32,7 +33,13 @@ func (d *document) update() bson.Raw {
 		}
 		if more, ok := appended(old, next); ok {
 			push = appendPush(push, t.name, more)
-		} else if present(next) {
+			continue
+		}
+		var byKey bool
+		if set, unset, byKey = changedKeys(set, unset, t.name, old, next); byKey {
+			continue
+		}
+		if present(next) {
 			set = appendField(set, t.name, next)
 		} else {
 			unset = appendUnset(unset, t.name)

@@ -140,6 +140,12 @@ func testContract(t *testing.T, db database) {
 		// To the same watermark by someone else: the same events.
 		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 8, To: 9, Update: rawOf(t, `{"$set":{"a":8}}`)})
 	})
+	t.Run("UpdateKeys", func(t *testing.T) {
+		s, k := newTestStore(t, db), keyOf("keys")
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Create, To: 1, Document: rawOf(t, `{"a":1,"m":{"x":1,"y":2,"0":3}}`)})
+		s.apply(t, model.Applied, model.Write{Unit: k, Kind: model.Update, From: 1, To: 2, Update: rawOf(t, `{"$set":{"m.0":5,"a":2,"m.z":4},"$unset":{"m.x":""}}`)})
+		s.expect(t, k, 2, `{"a":2,"m":{"y":2,"0":5,"z":4}}`)
+	})
 	t.Run("Mixed", func(t *testing.T) {
 		s := newTestStore(t, db)
 		var create, next []model.Write

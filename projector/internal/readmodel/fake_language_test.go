@@ -51,7 +51,7 @@ func matchesValue(want, got bson.RawValue) bool {
 }
 
 // applyUpdate understands $set, $unset, $push with $each, $max and $inc, on
-// top-level fields, none of them twice.
+// top-level fields, none of them twice, and $set and $unset of fields of a document in one.
 func applyUpdate(old, change bson.Raw) bson.Raw {
 	var document, operators bson.D
 	if err := errors.Join(bson.Unmarshal(old, &document), bson.Unmarshal(change, &operators)); err != nil {
@@ -60,10 +60,15 @@ func applyUpdate(old, change bson.Raw) bson.Raw {
 	touched := make(map[string]bool)
 	for _, operator := range operators {
 		for _, e := range operator.Value.(bson.D) {
-			if touched[e.Key] || strings.ContainsAny(e.Key, ".$") {
+			if touched[e.Key] || strings.Contains(e.Key, "$") {
 				panic("conflicting or unusable path " + e.Key)
 			}
 			touched[e.Key] = true
+			if parent, key, dotted := strings.Cut(e.Key, "."); dotted {
+				at := slices.IndexFunc(document, func(field bson.E) bool { return field.Key == parent })
+				document[at].Value = applyWithin(document[at].Value.(bson.D), operator.Key, key, e.Value)
+				continue
+			}
 			at := slices.IndexFunc(document, func(field bson.E) bool { return field.Key == e.Key })
 			var value any
 			if at >= 0 {
@@ -102,6 +107,23 @@ func applyUpdate(old, change bson.Raw) bson.Raw {
 	}
 	next, err := bson.Marshal(document)
 	if err != nil {
+		panic(err)
+	}
+	return next
+}
+
+// applyWithin applies $set or $unset to a field of a document that is a field itself.
+func applyWithin(document bson.D, operator, key string, value any) bson.D {
+	change, err := bson.Marshal(bson.D{{Key: operator, Value: bson.D{{Key: key, Value: value}}}})
+	if err != nil {
+		panic(err)
+	}
+	old, err := bson.Marshal(document)
+	if err != nil {
+		panic(err)
+	}
+	var next bson.D
+	if err := bson.Unmarshal(applyUpdate(old, change), &next); err != nil {
 		panic(err)
 	}
 	return next

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -226,7 +227,29 @@ func (w *world) carryOut(change model.Write, own bson.Raw) model.Written {
 	return model.Written{Status: model.Applied}
 }
 
-// updated carries an update of top-level fields out.
+// changedKey carries $set or $unset of a key out, in a field that is a document.
+func (w *world) changedKey(field bson.RawValue, operator, key string, value bson.RawValue) bson.RawValue {
+	var next bson.D
+	if err := field.Unmarshal(&next); err != nil {
+		w.tb.Fatal(err)
+	}
+	at := slices.IndexFunc(next, func(e bson.E) bool { return e.Key == key })
+	switch {
+	case operator == "$unset":
+		next = slices.Delete(next, at, at+1)
+	case at >= 0:
+		next[at].Value = value
+	default:
+		next = append(next, bson.E{Key: key, Value: value})
+	}
+	t, data, err := bson.MarshalValue(next)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return bson.RawValue{Type: t, Value: data}
+}
+
+// updated carries an update out.
 func (w *world) updated(document, update bson.Raw) bson.Raw {
 	fields := map[string]any{}
 	elements, _ := document.Elements()
@@ -239,6 +262,10 @@ func (w *world) updated(document, update bson.Raw) bson.Raw {
 	for _, operator := range operators {
 		changes, _ := operator.Value().Document().Elements()
 		for _, change := range changes {
+			if parent, key, dotted := strings.Cut(change.Key(), "."); dotted {
+				fields[parent] = w.changedKey(fields[parent].(bson.RawValue), operator.Key(), key, change.Value())
+				continue
+			}
 			switch operator.Key() {
 			case "$set":
 				fields[change.Key()] = change.Value()

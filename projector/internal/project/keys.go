@@ -1,0 +1,96 @@
+package project
+
+import (
+	"bytes"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// maxKeys bounds the keys of a field that are written one by one.
+const maxKeys = 8
+
+// keyChanges are the changes of one field from a document to another, key by key.
+type keyChanges struct {
+	name       string
+	old, next  bson.RawValue
+	set, unset []byte
+	count      int
+}
+
+// changedKeys appends to set and unset what turns a field that is a document into another
+// document, key by key: a long map is not written again for one key. It is false if the
+// whole field has to be written, because
+//
+//   - the keys are not less than half of the field;
+//   - an update cannot express the name of a key: it is empty, has a dot, starts with $, or
+//     stands in the document twice;
+//   - the keys that stay have changed their order, or more than one is new: the server
+//     decides about the order of new keys.
+func changedKeys(set, unset []byte, name string, old, next bson.RawValue) (_, _ []byte, ok bool) {
+	if old.Type != bson.TypeEmbeddedDocument || next.Type != bson.TypeEmbeddedDocument {
+		return set, unset, false
+	}
+	c := keyChanges{name: name, old: old, next: next, set: set, unset: unset}
+	if !c.collect() || 2*(len(c.set)+len(c.unset)-len(set)-len(unset)) > len(next.Value) {
+		return set, unset, false
+	}
+	return c.set, c.unset, true
+}
+
+// collect walks over both documents at the same time.
+func (c *keyChanges) collect() bool {
+	after := readFields(c.next.Value)
+	key, value, more := after.next()
+	for before := readFields(c.old.Value); ; {
+		oldKey, oldValue, had := before.next()
+		if !had {
+			break
+		}
+		if !more || !bytes.Equal(key, oldKey) {
+			if _, moved := lookup(c.next.Value, string(oldKey)); moved || !c.change(oldKey, bson.RawValue{}) {
+				return false
+			}
+			continue
+		}
+		if !sameBytes(oldValue, value) && !c.change(key, value) {
+			return false
+		}
+		key, value, more = after.next()
+	}
+	if !more {
+		return true
+	}
+	if _, moved := lookup(c.old.Value, string(key)); moved || !c.change(key, value) {
+		return false
+	}
+	_, _, more = after.next()
+	return !more
+}
+
+// change notes the value of a key; an absent one removes the key.
+func (c *keyChanges) change(key []byte, value bson.RawValue) bool {
+	if c.count++; c.count > maxKeys || updatable(string(key)) != nil || repeated(c.old.Value, key) || repeated(c.next.Value, key) {
+		return false
+	}
+	path := c.name + "." + string(key)
+	if present(value) {
+		c.set = appendField(c.set, path, value)
+	} else {
+		c.unset = appendUnset(c.unset, path)
+	}
+	return true
+}
+
+// repeated reports whether a key stands in a document more than once.
+func repeated(document, key []byte) bool {
+	count := 0
+	for r := readFields(document); ; {
+		name, _, ok := r.next()
+		if !ok {
+			return count > 1
+		}
+		if bytes.Equal(name, key) {
+			count++
+		}
+	}
+}
