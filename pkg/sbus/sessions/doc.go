@@ -43,7 +43,7 @@
 // aggregate with four events each (`make bench`, row projector/aggregates):
 //
 //   - A settlement is a disposition, and a goroutine that waits for the broker's answer,
-//     for each message: 4 %. go-amqp (v1.7.0) has sendDisposition for a range, but exports
+//     for each message: 3 %. go-amqp (v1.7.0) has sendDisposition for a range, but exports
 //     only calls for one message, which wait. With the settlement mode first they would not
 //     wait, and a settlement that the broker refuses would be lost without an error.
 //   - A link has two queues of 5,000 places, the session's window, which no option changes:
