@@ -26,7 +26,7 @@ func Canonical(doc bson.Raw) (bson.Raw, error) {
 	return appendCanonical(make([]byte, 0, len(doc)+len(doc)/4), doc), nil
 }
 
-// isNaN tells whether a double is a NaN, and isCanonical whether it may stay.
+// isNaN reports whether a double is a NaN, and isCanonical whether it may stay.
 func isNaN(v bson.RawValue) (isNaN, isCanonical bool) {
 	bits := binary.LittleEndian.Uint64(v.Value)
 	return math.IsNaN(math.Float64frombits(bits)), bits == canonicalNaN

@@ -55,13 +55,13 @@ func eachElement(doc bson.Raw, yield func(name []byte, v bson.RawValue, element 
 	return err
 }
 
-// same tells whether v is w: the same bytes of the same document, not merely equal
+// same reports whether v is w: the same bytes of the same document, not merely equal
 // ones.
 func same(v, w bson.RawValue) bool {
 	return v.Type == w.Type && len(v.Value) > 0 && len(v.Value) == len(w.Value) && &v.Value[0] == &w.Value[0]
 }
 
-// isAny tells whether name is one of names that are not empty.
+// isAny reports whether name is one of names that are not empty.
 func isAny(name []byte, names [2]string) bool {
 	for _, n := range names {
 		if n != "" && string(name) == n {

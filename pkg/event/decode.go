@@ -8,7 +8,7 @@ import (
 )
 
 // DecodeBody gives the event document in a message's body, in the form of
-// [Canonical]. A BSON body is checked through and through, and returned without a copy
+// [Canonical]. A BSON body is checked completely, and returned without a copy
 // if it is canonical. An unknown content type or a body that does not parse is a
 // [*ContractError].
 func DecodeBody(contentType string, body []byte) (bson.Raw, error) {

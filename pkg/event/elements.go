@@ -132,7 +132,7 @@ func splitCodeWithScope(value []byte) (code, scope []byte, err error) {
 	return body[4 : size-1], scope, err
 }
 
-// validate checks doc through and through: lengths, types, terminators, and that
+// validate checks doc completely: lengths, types, terminators, and that
 // nothing nests deeper than maxDepth. It reports whether doc is canonical.
 func validate(doc []byte, depth int) (canonical bool, err error) {
 	if depth > maxDepth {

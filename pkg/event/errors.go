@@ -22,13 +22,13 @@ const (
 // same event breaks it again.
 type ContractError struct {
 	Reason Reason
-	// Field is the source's field name, empty where the whole document is meant.
+	// Field is the source's field name, empty if the whole document is meant.
 	Field string
 	// Detail says what was found.
 	Detail string
 }
 
-// Error gives the reason, then the field and the detail where there are any.
+// Error gives the reason, then the field and the detail if there are any.
 func (e *ContractError) Error() string {
 	s := "event breaks the contract: " + string(e.Reason)
 	if e.Field != "" {

@@ -11,7 +11,7 @@ import (
 type Keys struct {
 	// AggregateID is the canonical string of the source's aggregateId.
 	AggregateID string
-	// AggregateType is empty where the source has none.
+	// AggregateType is empty if the source has none.
 	AggregateType string
 	// EventID is positive and rises within its aggregate.
 	EventID int64
@@ -32,9 +32,9 @@ type Event struct {
 	// RawAggregateID is aggregateId with its source type, as a query on the event
 	// store needs it.
 	RawAggregateID bson.RawValue
-	// Timestamp is when the event happened, in UTC; zero where the source has none.
+	// Timestamp is when the event happened, in UTC; zero if the source has none.
 	Timestamp time.Time
-	// Payload and Metadata have Type 0 where the source has none.
+	// Payload and Metadata have Type 0 if the source has none.
 	Payload  bson.RawValue
 	Metadata bson.RawValue
 	// Document is the whole source document.

@@ -56,7 +56,7 @@ func (f Fields) Validate() error {
 }
 
 // Variable is the environment variable that configures the field of that name; empty
-// where none does.
+// if none does.
 func (f Fields) Variable(name string) string {
 	for _, v := range f.variables() {
 		if v.name == name {

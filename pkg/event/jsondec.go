@@ -276,7 +276,7 @@ func (d *jsonDecoder) digits() int {
 	return d.at - start
 }
 
-// parseInt reads digits alone; it says false where they exceed an int64.
+// parseInt reads digits alone; it says false if they exceed an int64.
 func parseInt(digits []byte, negative bool) (int64, bool) {
 	const most = 19 // digits of 2^63-1
 	if len(digits) > most {

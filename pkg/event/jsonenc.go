@@ -92,7 +92,7 @@ func appendArray(dst []byte, rest []byte, depth int) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// isIndex tells whether the key of an array's element is i. Some writers leave other
+// isIndex reports whether the key of an array's element is i. Some writers leave other
 // keys, which JSON has no place for.
 func isIndex(name []byte, i int) bool {
 	const mostDigits = 20

@@ -45,7 +45,7 @@ const (
 
 // Properties are the application properties of m: the names that subscription
 // rules filter on. eventId and epoch are int64, claimCheck is a bool and stands
-// only where it is true, cloudEvents:time is a time, all others are strings and stand only
+// only if it is true, cloudEvents:time is a time, all others are strings and stand only
 // where there is one.
 func (m *Message) Properties() map[string]any {
 	p := make(map[string]any, 8)

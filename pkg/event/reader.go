@@ -35,7 +35,7 @@ type Reader struct {
 }
 
 // NewReader makes a reader for documents that name their fields so. It fails
-// where a name is empty, dotted or used twice.
+// if a name is empty, dotted or used twice.
 func NewReader(fields Fields) (*Reader, error) {
 	if err := fields.Validate(); err != nil {
 		return nil, fmt.Errorf("validate field names: %w", err)
@@ -248,7 +248,7 @@ func outOfRange(name, value string) error {
 	return &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: value + " is not a whole number from 1 to 2^63-1"}
 }
 
-// quoted shows s in an error, cut where it is long.
+// quoted shows s in an error, cut if it is long.
 func quoted(s []byte) string {
 	const most = 64
 	if len(s) > most {

@@ -34,7 +34,7 @@ type HeadCursor interface {
 
 // Heads begins to read the heads of the aggregates between from and until, as [Reader.Open]
 // reads their events. Only the keys of the index are asked for, so the server reads no
-// event document, except where an index entry alone cannot answer: a key field that
+// event document, except if an index entry alone cannot answer: a key field that
 // holds an array, or a collection that is sharded by another key. Documents whose keys
 // break the event contract are left out. The cursor is nil if the range is empty.
 //

@@ -40,7 +40,7 @@ func (r *Reader) Readable(ctx context.Context, ev *event.Event, from, to int64, 
 }
 
 // some reads events of one aggregate, in order, until there are limit or they are large.
-// pass says whether to go on after an event that breaks the contract.
+// pass reports whether to go on after an event that breaks the contract.
 func (r *Reader) some(ctx context.Context, ev *event.Event, from, to int64, limit int, pass func(error, event.Event) bool, opts *options.FindOptionsBuilder) (events []*event.Event, broken int, err error) {
 	cursor, err := r.events.Find(ctx,
 		bson.D{

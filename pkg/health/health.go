@@ -81,7 +81,7 @@ func (l *Loop) stale() (silence time.Duration, stale bool) {
 }
 
 // Live reports every active loop that has been silent for too long, a line for
-// each; nil where all make progress.
+// each; nil if all make progress.
 func (h *Health) Live() error {
 	h.mu.Lock()
 	loops := slices.Clone(h.loops)
@@ -111,7 +111,7 @@ func (h *Health) Ready(name string, run func(context.Context) error) {
 const checkTimeout = 2 * time.Second
 
 // CheckReady runs the readiness checks at the same time, for 2 s at most, and
-// reports those that fail, a line for each; nil where all pass.
+// reports those that fail, a line for each; nil if all pass.
 func (h *Health) CheckReady(ctx context.Context) error {
 	h.mu.Lock()
 	checks := slices.Clone(h.checks)

@@ -16,7 +16,7 @@ var (
 // OwnCollections are all of them: all stores may share a database.
 func OwnCollections() []string { return slices.Concat(readModelsOwn, stateOwn) }
 
-// SameDatabase tells whether two stores are one database: of one name, on the same
+// SameDatabase reports whether two stores are one database: of one name, on the same
 // hosts, whoever logs in there.
 func (s Store) SameDatabase(other Store) bool {
 	return s.Database == other.Database && hosts(s.URI) == hosts(other.URI)

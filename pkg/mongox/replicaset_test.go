@@ -18,7 +18,7 @@ func TestSecondaryOfADirectConnectionIsNoPrimary(t *testing.T) {
 	ok := bson.D{{Key: "ok", Value: 1}}
 	for name, test := range map[string]struct {
 		primary bool
-		want    string // empty where the server will do
+		want    string // empty if the server will do
 	}{"primary": {true, ""}, "secondary": {false, "instead of directConnection"}} {
 		hello := bson.D{{Key: "ok", Value: 1}, {Key: "setName", Value: "rs0"}, {Key: "isWritablePrimary", Value: test.primary}}
 		err := mongox.CheckReplicaSet(t.Context(), mongoxtest.NewServer(t, ok, hello).Client)

@@ -108,12 +108,12 @@ var transientLabels = []string{
 	"ExceededTimeLimitError",
 }
 
-// Transient tells whether the same operation may succeed later: the network, an
+// Transient reports whether the same operation may succeed later: the network, an
 // election, a server that is overloaded or full, a write conflict, a timeout, and
 // also a context that ended or a client that was closed, since the operation was
 // not to blame. The caller looks at its own context before it tries again.
 //
-// Of a bulk write it says so only where no operation failed for good; then
+// Of a bulk write it says so only if no operation failed for good; then
 // [WriteErrors] tells which.
 func Transient(err error) bool {
 	if err == nil {
@@ -178,6 +178,6 @@ func transientClient(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// authenticationFailed tells whether a connection came to nothing because the
+// authenticationFailed reports whether a connection came to nothing because the
 // credentials are wrong.
 func authenticationFailed(err error) bool { return HasCode(err, CodeAuthenticationFailed) }

@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// DuplicateKeyOnID tells whether err is a duplicate key in the index of _id, and
+// DuplicateKeyOnID reports whether err is a duplicate key in the index of _id, and
 // nothing else: the document is there already. A duplicate in another unique index
 // is a conflict between two documents. It takes the error of a whole operation or
 // one [mongo.WriteError] of it.
@@ -44,7 +44,7 @@ func duplicateOnID(err mongo.WriteError) bool {
 }
 
 // WriteErrors gives the errors of a write by the index of their operation; nil
-// where err holds none. An operation without an error of its own was carried out;
+// if err holds none. An operation without an error of its own was carried out;
 // where err also holds a write concern error, a new primary may take it back.
 func WriteErrors(err error) map[int]mongo.WriteError {
 	var found []mongo.WriteError
@@ -68,7 +68,7 @@ func WriteErrors(err error) map[int]mongo.WriteError {
 	return byIndex
 }
 
-// HasCode tells whether err comes from the server, or holds an error of it, with
+// HasCode reports whether err comes from the server, or holds an error of it, with
 // one of these codes.
 func HasCode(err error, codes ...int) bool {
 	var server mongo.ServerError

@@ -147,7 +147,7 @@ func Classify(err error) Class {
 	return ClassTransient
 }
 
-// Broken tells whether the sender or receiver that gave err is of no more use:
+// Broken reports whether the sender or receiver that gave err is of no more use:
 // close it and open another. With the SDK's retries off it does not mend a lost
 // connection, and it never mends a link that was detached with a condition such as
 // server-busy: [Classify] says busy, and every later call fails at once.
@@ -243,7 +243,7 @@ func conditionIn(text string) amqp.ErrCond {
 }
 
 // statusIn finds the status in the text of a failed management request, which
-// prints as "rpc: failed, status code <status> and description: …"; 0 where there
+// prints as "rpc: failed, status code <status> and description: …"; 0 if there
 // is none.
 func statusIn(text string) int {
 	_, rest, ok := strings.Cut(text, "rpc: failed, status code ")

@@ -66,8 +66,8 @@ func property(connectionString, name string) string {
 	return ""
 }
 
-// Host is the namespace's host name, for logs, with its port where it has one;
-// empty where c is invalid.
+// Host is the namespace's host name, for logs, with its port if it has one;
+// empty if c is invalid.
 func (c Config) Host() string {
 	if c.ConnectionString == "" {
 		return c.host()

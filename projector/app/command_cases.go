@@ -72,7 +72,7 @@ func (c *testCommand) run(ctx context.Context, e *environment) error {
 	}
 }
 
-// fileVersion tells whether a file has changed.
+// fileVersion reports whether a file has changed.
 type fileVersion struct {
 	modified time.Time
 	size     int64

@@ -32,7 +32,7 @@ const (
 	maxExplained     = 10_000
 )
 
-// needs are the stores only where the events come from them. Where the projections come
+// needs are the stores only if the events come from them. Where the projections come
 // from the catalog, run validates the rest.
 func (c *explainCommand) needs() config.Part {
 	if c.From != "" {

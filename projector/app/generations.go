@@ -50,7 +50,7 @@ type history struct {
 	// not wait for them.
 	reconciling *job.Runner
 	coordinator *rebuild.Coordinator
-	// pausing says whether the projectors of the pipeline are paused.
+	// pausing reports whether the projectors of the pipeline are paused.
 	pausing *pause.Switch
 }
 

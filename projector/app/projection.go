@@ -15,14 +15,14 @@ type Declaration = project.Declaration
 type Func = project.Func
 
 // State is a read model document as a projection sees it: without the fields that
-// the projector adds; nil where there is none.
+// the projector adds; nil if there is none.
 type State = project.State
 
 // NewProjection makes a projection of a Go function.
 func NewProjection(d Declaration) (*Projection, error) { return project.New(d) }
 
 // Typed makes a [Func] of a function on a struct, by the driver's codecs: more
-// convenient and slower. state is nil where there is no document; so is the result
+// convenient and slower. state is nil if there is no document; so is the result
 // where there is to be none. T holds no maps, whose order is random.
 func Typed[T any](apply func(state *T, ev *event.Event) (*T, error)) Func {
 	return project.Typed(apply)

@@ -32,7 +32,7 @@ const (
 // remedy.
 var errSetup = errors.New("not set up")
 
-// awaitMongoDB waits until a store can be reached, and fails where it is no replica
+// awaitMongoDB waits until a store can be reached, and fails if it is no replica
 // set or refuses the credentials.
 func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store, what string, logger zerolog.Logger) error {
 	for {

@@ -111,7 +111,7 @@ func (p *pump) mark(at checkpoint.Position) {
 	p.watermark.Mark(at)
 }
 
-// take submits the event at p.at or, where it could not be read, keeps it for the
+// take submits the event at p.at or, if it could not be read, keeps it for the
 // quarantine.
 func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error {
 	handle, err := p.watermark.Add(ctx, p.at)

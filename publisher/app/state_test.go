@@ -142,7 +142,7 @@ func (c *checkpointDocument) apply(update bson.M) error {
 	return nil
 }
 
-// field is what the document holds; nil where it does not.
+// field is what the document holds; nil if it does not.
 func (c *checkpointDocument) field(name string) any {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -63,7 +63,7 @@ type worker struct {
 	pausing   *pause.Switch
 
 	// identity is this process's pipeline but for the collection's UUID, which collection
-	// reads. adopt allows a takeover; checkLock compares the lock's stream, nil where the
+	// reads. adopt allows a takeover; checkLock compares the lock's stream, nil if the
 	// lock records none.
 	identity   checkpoint.Identity
 	collection func(context.Context) (mongox.CollectionID, error)
@@ -238,7 +238,7 @@ func (t *term) drain(ctx context.Context) {
 	}
 }
 
-// fatal tells whether err is for an operator: no other term or process would fare
+// fatal reports whether err is for an operator: no other term or process would fare
 // better, and the process ends with the explanation.
 func fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {

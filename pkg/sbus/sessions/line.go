@@ -113,7 +113,7 @@ func (l *line) close(ctx context.Context) error {
 	return err
 }
 
-// take gives an AMQP session without a link, and says whether it had one before.
+// take gives an AMQP session without a link, and reports whether it had one before.
 func (l *line) take(ctx context.Context) (*amqp.Session, bool, error) {
 	l.mu.Lock()
 	if n := len(l.free); n > 0 {

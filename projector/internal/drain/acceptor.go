@@ -65,7 +65,7 @@ func New(o Options) (*Acceptor, error) {
 }
 
 // Run drains until ctx ends. Then it accepts nothing more, finishes and settles
-// what it has received, releases its sessions and returns nil; or, where that takes
+// what it has received, releases its sessions and returns nil; or, if that takes
 // longer than the drain timeout, leaves it and returns [ErrDrainTimeout]. It ends by
 // itself with [ErrRefused] only, before anything was accepted: what the broker
 // refuses later is tried again, since someone is changing things. It is called once.

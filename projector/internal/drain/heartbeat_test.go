@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// A slot shows life only where its handler's calls return.
+// A slot shows life only if its handler's calls return.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {

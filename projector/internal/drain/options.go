@@ -124,7 +124,7 @@ const (
 	defaultLock = 10 * time.Second
 	// maxLock is the longest lock that Service Bus grants.
 	maxLock = 5 * time.Minute
-	// maxRenewInterval keeps a lock of the usual minute alive even where this clock is
+	// maxRenewInterval keeps a lock of the usual minute alive even if this clock is
 	// far behind the broker's, which makes the lock look longer than it is.
 	maxRenewInterval = 30 * time.Second
 )

@@ -29,7 +29,7 @@ type chaos struct {
 	// holes is whether aggregates lack an event that is not in the event store either.
 	holes              bool
 	lock, rtt, latency time.Duration
-	// trickle is the longest time between two messages; 0 where all are there from the
+	// trickle is the longest time between two messages; 0 if all are there from the
 	// beginning.
 	trickle, moment, again time.Duration
 	deaf, increasing       bool
@@ -234,7 +234,7 @@ func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attem
 }
 
 // What a session cannot hold behind a gap comes again after its release, and nothing
-// of the same aggregate overtakes it meanwhile, even where the handler would not
+// of the same aggregate overtakes it meanwhile, even if the handler would not
 // notice.
 func TestNothingOvertakesWhatWasForgotten(t *testing.T) {
 	t.Parallel()

@@ -131,7 +131,7 @@ func (p *pool) shutdown(within time.Duration) {
 	waitFor(&p.closing, within)
 }
 
-// waitFor waits for all of a group and says whether it came to its end in time.
+// waitFor waits for all of a group and reports whether it came to its end in time.
 func waitFor(all interface{ Wait() }, within time.Duration) bool {
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()

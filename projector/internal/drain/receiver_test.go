@@ -59,7 +59,7 @@ func (r *fakeReceiver) deliver() {
 	}
 }
 
-// next takes the next message that has arrived. Without one it says whether the link
+// next takes the next message that has arrived. Without one it reports whether the link
 // is alive: then ctx has ended.
 func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 	b := r.broker

@@ -71,7 +71,7 @@ type FollowerOptions struct {
 	Declares []Declared
 	// Able says why this pod cannot fold events into a target; nil if it can.
 	Able func(Target) error
-	// Empty says whether the event store has no event; Known whether a projection without
+	// Empty reports whether the event store has no event; Known whether a projection without
 	// an entry has a read model from before there was a catalog.
 	Empty func(ctx context.Context) (bool, error)
 	Known func(ctx context.Context, d Declared) (bool, error)

@@ -143,7 +143,7 @@ func (s *Store) find(ctx context.Context, id string) (Job, error) {
 	return j, nil
 }
 
-// request bounds a request. Its error says whether the server did not answer.
+// request bounds a request. Its error says that the server did not answer.
 func (s *Store) request(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()

@@ -32,7 +32,7 @@
 // # Discarding
 //
 // An operator can accept that an aggregate stays behind. Discard keeps the marker, with who
-// and why: without it, the aggregate would be parked again at its next event, or, where
+// and why: without it, the aggregate would be parked again at its next event, or, if
 // event ids only increase, the next event would be applied over the missing ones. So the
 // read model stays at its watermark, later events are acknowledged and wait in the event
 // store, and a retry takes the aggregate up with nothing lost. A discarded marker is not
@@ -44,7 +44,7 @@
 // The list is read from MongoDB each time, at majority read concern. A stale "parked"
 // would acknowledge an event of an aggregate that is to go on. A stale "not parked"
 // would, where event ids only increase, apply an event over the one that failed. The
-// projections ask only where it matters: before they treat a gap as one, and always
+// projections ask only if it matters: before they treat a gap as one, and always
 // where ids only increase. A permanent marker of an event that the read model has, for
 // it passed when it came again, keeps nothing back where event ids have no holes.
 //

@@ -122,7 +122,7 @@ type unit struct {
 	cause *Error
 }
 
-// finished says whether all events are done with.
+// finished reports whether all events are done with.
 func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
 
 func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, gaps Gaps) *batch {

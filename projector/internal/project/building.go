@@ -51,7 +51,7 @@ func (b *batch) fillBuilding(ctx context.Context, read *repairRead, u *unit) boo
 	if !b.strict && !u.target.Building {
 		events, err = b.restOf(ctx, read, u, events, err, to)
 	}
-	// The number of events does not tell whether there are more: pages end early at large
+	// The number of events does not show whether there are more: pages end early at large
 	// events.
 	complete := b.strict && int64(len(events)) == to-from+1 || !b.strict && (len(events) == 0 || events[len(events)-1].EventID >= to)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// equalValues says whether pull and addToSet take two values for the same. Numbers
+// equalValues reports whether pull and addToSet take two values for the same. Numbers
 // are equal by value whatever their type, and NaN equals itself. Documents are
 // equal if they have the same fields, in any order: maps from an expression have
 // none. Arrays are equal element by element. All else is equal to the same value of

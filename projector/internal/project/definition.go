@@ -32,7 +32,7 @@ func (p *Projection) Definition() string { return p.definition }
 // Hash identifies the definition: the first 16 hex digits of its SHA-256.
 func (p *Projection) Hash() string { return HashOf(p.definition) }
 
-// InCode says whether the projection is a Go function.
+// InCode reports whether the projection is a Go function.
 func (p *Projection) InCode() bool { return p.apply != nil }
 
 // HashOf is the hash of a definition's text.

@@ -29,7 +29,7 @@
 // carried out whole or not at all.
 //
 // A projection without an aggregateType concerns every aggregate of the store, and
-// keeps a watermark for each, even where it never has a document.
+// keeps a watermark for each, even if it never has a document.
 //
 // A document comes into being with the first value that an operator stores in it,
 // and goes with delete; it may come again.
@@ -47,7 +47,7 @@
 //
 //   - payload and metadata, empty maps where the event has none;
 //   - aggregateId, aggregateType (empty where absent), eventId, eventType;
-//   - timestamp, which fails where the event has none;
+//   - timestamp, which fails if the event has none;
 //   - event, with all of these as fields, and those of the store's document that the
 //     contract does not know;
 //   - state, the document before the event without _id, lastEventId, lastUpdatedAt and

@@ -13,7 +13,7 @@ import (
 // loaded, and over it the top-level fields that have been touched since. What is
 // untouched costs nothing, and what was pushed to an array is kept apart from it.
 type document struct {
-	// loaded is what the store holds; nil where it holds nothing.
+	// loaded is what the store holds; nil if it holds nothing.
 	loaded bson.Raw
 	// base is where untouched fields are read: loaded, or nothing after a delete.
 	base    bson.Raw
@@ -30,7 +30,7 @@ type document struct {
 }
 
 // touched is a top-level field that differs, or may differ, from base. It is
-// absent where value is.
+// absent if value is.
 type touched struct {
 	name  string
 	value bson.RawValue
@@ -143,7 +143,7 @@ func (d *document) each(visit func(name string, v bson.RawValue)) {
 	}
 }
 
-// state gives the document's own fields; nil where there is no document.
+// state gives the document's own fields; nil if there is no document.
 func (d *document) state() State {
 	if !d.exists {
 		return nil

@@ -33,7 +33,7 @@ type Options struct {
 	// that it always can. If it cannot, [Park] parks nothing as unavailable: no unit
 	// could go on, and every unit would end up in the list.
 	Reachable func(ctx context.Context) error
-	// Trusted says whether other processes still count on this one to know the targets; nil
+	// Trusted reports whether other processes still count on this one to know the targets; nil
 	// means always. It is asked after the writes. If it gives an error, no event is Done:
 	// others may have changed the targets since, without waiting for this process.
 	Trusted func() error

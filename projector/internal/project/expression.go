@@ -96,7 +96,7 @@ func checkResult(t *cel.Type, want resultKind) error {
 	return nil
 }
 
-// eval runs the expression. An optional result is unpacked; ok is false where it
+// eval runs the expression. An optional result is unpacked; ok is false if it
 // holds nothing.
 func (x *expression) eval(vars cel.Activation) (result ref.Val, ok bool, err error) {
 	v, _, err := x.program.Eval(vars)

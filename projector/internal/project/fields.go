@@ -15,7 +15,7 @@ const (
 	fieldLastGeneration = "lastGeneration"
 )
 
-// engineOwned says whether a top-level field belongs to the engine. No projection
+// engineOwned reports whether a top-level field belongs to the engine. No projection
 // sees or writes it.
 func engineOwned(name string) bool {
 	switch name {
@@ -80,10 +80,10 @@ func countFields(doc []byte) int {
 	}
 }
 
-// present says whether there is a value at all; null is one.
+// present reports whether there is a value at all; null is one.
 func present(v bson.RawValue) bool { return v.Type != 0 }
 
-// sameBytes says whether two values are the same to the last bit.
+// sameBytes reports whether two values are the same to the last bit.
 func sameBytes(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }
 
 func appendField(dst []byte, name string, v bson.RawValue) []byte {

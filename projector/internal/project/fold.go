@@ -13,8 +13,8 @@ import (
 
 // Fold is what a run of one aggregate's events makes of its document.
 type Fold struct {
-	// Kind is what is to be written. It is a write even where nothing but the
-	// watermark changes; 0 where no event was folded.
+	// Kind is what is to be written. It is a write even if nothing but the
+	// watermark changes; 0 if no event was folded.
 	Kind model.Kind
 	// Document and Update are as in [model.Write].
 	Document, Update bson.Raw
@@ -22,18 +22,18 @@ type Fold struct {
 	Folded int
 	// Applied tells for each folded event whether it was applied or ignored.
 	Applied []bool
-	// Err is why the event after the folded ones failed; nil where all were folded.
+	// Err is why the event after the folded ones failed; nil if all were folded.
 	Err *Error
 
 	document *document
 }
 
-// State gives the own fields of the document after the fold; nil where there is
+// State gives the own fields of the document after the fold; nil if there is
 // none.
 func (f *Fold) State() State { return f.document.state() }
 
 // Fold folds events, which are in order, into a document as it is stored, the
-// engine's fields included; nil where there is none. It stops before the first
+// engine's fields included; nil if there is none. It stops before the first
 // event that fails.
 func (p *Projection) Fold(loaded bson.Raw, events []*event.Event) Fold {
 	views := make([]*eventView, len(events))
@@ -132,7 +132,7 @@ func (p *Projection) foldFunc(f *Fold, events []*eventView) (Reason, error) {
 	return ReasonFunction, err
 }
 
-// same says whether two states are the same memory, so that nothing has changed.
+// same reports whether two states are the same memory, so that nothing has changed.
 func same(a, b State) bool {
 	return a == nil && b == nil || a != nil && b != nil && len(a) == len(b) && &a[0] == &b[0]
 }

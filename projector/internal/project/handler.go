@@ -10,7 +10,7 @@ import (
 
 // handler is what a declared projection does with one type of event.
 type handler struct {
-	// when is nil where the handler always runs.
+	// when is nil if the handler always runs.
 	when       *expression
 	operations []operation
 	// delete excludes operations.
@@ -79,7 +79,7 @@ func (h *handler) holds(s *scope) (bool, error) {
 
 var errNotBool = errors.New("the result is no bool")
 
-// evaluate gives the values of the operations; absent where an operation has
+// evaluate gives the values of the operations; absent if an operation has
 // nothing to do.
 func (h *handler) evaluate(s *scope) ([]bson.RawValue, error) {
 	values := make([]bson.RawValue, len(h.operations))

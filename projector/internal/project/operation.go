@@ -83,7 +83,7 @@ func (d *document) push(field *touched, v bson.RawValue) error {
 	return nil
 }
 
-// reaches says whether there is a value at p, or something that stands in the way.
+// reaches reports whether there is a value at p, or something that stands in the way.
 func (d *document) reaches(p fieldPath) bool {
 	var v bson.RawValue
 	if i := d.indexTouched(p[0]); i >= 0 {

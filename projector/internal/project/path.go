@@ -38,7 +38,7 @@ func parsePath(text string) (fieldPath, error) {
 	return parts, nil
 }
 
-// overlaps says whether two operations would touch the same value.
+// overlaps reports whether two operations would touch the same value.
 func (p fieldPath) overlaps(q fieldPath) bool {
 	for i := range min(len(p), len(q)) {
 		if p[i] != q[i] {

@@ -35,7 +35,7 @@ func (e *LoadError) Error() string {
 // Problem is one thing wrong with a declaration.
 type Problem struct {
 	File string
-	// Line and Column start at 1; 0 where the whole file is meant.
+	// Line and Column start at 1; 0 if the whole file is meant.
 	Line, Column int
 	// Projection, EventType and Key say where, as far as they are known. Key is the
 	// word of the vocabulary, with a path where it takes one.

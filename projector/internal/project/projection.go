@@ -28,7 +28,7 @@ type State = bson.Raw
 type Func func(state State, ev *event.Event) (State, error)
 
 // Typed makes a [Func] of a function on a struct, by the driver's codecs: more
-// convenient and slower. state is nil where there is no document; so is the result
+// convenient and slower. state is nil if there is no document; so is the result
 // where there is to be none. T holds no maps, whose order is random.
 func Typed[T any](apply func(state *T, ev *event.Event) (*T, error)) Func {
 	return func(state State, ev *event.Event) (State, error) {
@@ -183,7 +183,7 @@ func (p *Projection) Collection() string { return p.collection }
 // AggregateType is the only type that concerns the projection; empty means all.
 func (p *Projection) AggregateType() string { return p.aggregateType }
 
-// Concerns says whether the aggregate of ev is of the projection's type.
+// Concerns reports whether the aggregate of ev is of the projection's type.
 func (p *Projection) Concerns(ev *event.Event) bool {
 	return p.aggregateType == "" || p.aggregateType == ev.AggregateType
 }
@@ -197,7 +197,7 @@ func (p *Projection) EventTypes() []string {
 	return sortedKeys(p.on)
 }
 
-// handles says whether the projection has a rule for the type of ev.
+// handles reports whether the projection has a rule for the type of ev.
 func (p *Projection) handles(ev *event.Event) bool {
 	if !p.Concerns(ev) {
 		return false
@@ -206,5 +206,5 @@ func (p *Projection) handles(ev *event.Event) bool {
 	return listed || p.apply != nil
 }
 
-// Deletes says whether the projection ever deletes a document.
+// Deletes reports whether the projection ever deletes a document.
 func (p *Projection) Deletes() bool { return p.deletes }

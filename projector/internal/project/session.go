@@ -118,7 +118,7 @@ func (s *Session) remove(k *keptState) {
 	}
 }
 
-// newcomers says whether aggregates whose first event comes are taken for new. If one was
+// newcomers reports whether aggregates whose first event comes are taken for new. If one was
 // not, the topic may be repeating a history: the next ones are loaded.
 type newcomers struct{ pause atomic.Int64 }
 

@@ -38,7 +38,7 @@ func viewEvent(ev *event.Event) *eventView {
 	return v
 }
 
-// resolve gives a field of the contract. aggregateType is empty where the event has
+// resolve gives a field of the contract. aggregateType is empty if the event has
 // none, payload and metadata are empty maps; a timestamp that is not there is
 // missing.
 func (v *eventView) resolve(name string) (ref.Val, bool) {

@@ -184,7 +184,7 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 	return x
 }
 
-// isWord says whether an expression is one name: most likely a text without quotes.
+// isWord reports whether an expression is one name: most likely a text without quotes.
 func isWord(source string) bool {
 	for i, r := range source {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'

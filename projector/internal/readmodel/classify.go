@@ -65,7 +65,7 @@ func unknown(err error, n int) []model.Written {
 	return results
 }
 
-// concerned says whether the write is there but not on a majority, so that it may
+// concerned reports whether the write is there but not on a majority, so that it may
 // be rolled back.
 func concerned(err error) bool {
 	var bulk mongo.BulkWriteException

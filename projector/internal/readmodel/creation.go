@@ -161,7 +161,7 @@ type sideKey struct {
 
 func sideKeyOf(u *model.Unit) sideKey { return sideKey{u.Projection, u.AggregateID, u.Later()} }
 
-// sideWatermarks reads the watermarks of keys without a document; 0 where there is
+// sideWatermarks reads the watermarks of keys without a document; 0 if there is
 // none.
 func sideWatermarks(ctx context.Context, db database, keys []*model.Unit) (map[sideKey]int64, error) {
 	found, err := db.find(ctx, watermarksCollection, bySideID(keys), nil, len(keys))

@@ -233,7 +233,7 @@ func (g *gatherer[T, R]) enqueue(lanes map[string]*lane[T, R], r *request[T, R])
 	}
 }
 
-// due says whether a group of the lane starts now.
+// due reports whether a group of the lane starts now.
 func (g *gatherer[T, R]) due(l *lane[T, R], now time.Time) bool {
 	if len(l.waiting) == 0 || l.busy >= g.maxBusy {
 		return false
@@ -243,7 +243,7 @@ func (g *gatherer[T, R]) due(l *lane[T, R], now time.Time) bool {
 }
 
 // next takes a group from the front of a lane, and what was given up with it. It is
-// empty where nothing else waits.
+// empty if nothing else waits.
 func (g *gatherer[T, R]) next(l *lane[T, R]) *group[T, R] {
 	started := &group[T, R]{lane: l}
 	var taken map[string]bool

@@ -115,7 +115,7 @@ func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit)
 	}
 	l.sides(ctx, keys, absent, answers)
 	// A document may have come and be about to go since it was looked for: its delete
-	// has raised the watermark already. That watermark counts only where there still is
+	// has raised the watermark already. That watermark counts only if there still is
 	// no document.
 	var again []int
 	for _, i := range absent {

@@ -17,7 +17,7 @@ import (
 // quarter of the time.
 const defaultRest = 3
 
-// Live says whether live events are being projected.
+// Live reports whether live events are being projected.
 type Live interface {
 	Active() bool
 }

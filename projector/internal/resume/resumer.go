@@ -37,7 +37,7 @@ type Marker struct {
 // a marker: the claim is lost, or the list does not answer and the claim will expire.
 type Claims interface {
 	// Claim takes up the marker that has been due for longest, for the duration of
-	// lease; false where none is due.
+	// lease; false if none is due.
 	Claim(ctx context.Context, lease time.Duration) (Marker, bool, error)
 	// Extend keeps the claim for another lease and gives the last event that was
 	// acknowledged for the aggregate.

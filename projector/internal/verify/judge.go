@@ -31,7 +31,7 @@ type Subject struct {
 	// Begin starts a fold from a stored document, or from nothing if that is nil. Events
 	// after until are ignored; 0 means that none is.
 	Begin func(stored bson.Raw, until int64) Fold
-	// Concerns says whether an event is of an aggregate type that concerns the projection.
+	// Concerns reports whether an event is of an aggregate type that concerns the projection.
 	Concerns func(ev *event.Event) bool
 }
 
@@ -58,7 +58,7 @@ type judge struct {
 	reached int64
 	// hole is the first event that the store lacks in a strict sequence; 0 if none.
 	hole int64
-	// whole folds all events if there is no document, to tell whether one is missing.
+	// whole folds all events if there is no document, to report whether one is missing.
 	whole Fold
 }
 

@@ -21,7 +21,7 @@ type State struct {
 	Holder string
 	// UpdatedAt is when the checkpoint was saved, by the clock of the process that did.
 	UpdatedAt time.Time
-	// Position is where the next term starts; zero where it starts as for a new stream.
+	// Position is where the next term starts; zero if it starts as for a new stream.
 	Position Position
 	// Identity is the pipeline; nil in a checkpoint of a version that recorded none.
 	Identity *Identity

@@ -213,7 +213,7 @@ type Claim struct {
 	// Epoch is greater than that of every earlier claim, as long as the checkpoint's
 	// document is not deleted.
 	Epoch int64
-	// Position is where the terms before came to; zero where there was none, but for its
+	// Position is where the terms before came to; zero if there was none, but for its
 	// CollectionUUID.
 	Position Position
 

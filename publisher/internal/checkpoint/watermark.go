@@ -17,7 +17,7 @@ type Handle = uint64
 // slot is one place in the window: an event, or a mark.
 type slot struct {
 	// data is the token, or the scan's aggregateId; its array is reused. It is nil
-	// where the position can no longer become the low watermark, because the one
+	// if the position can no longer become the low watermark, because the one
 	// after it is acknowledged too.
 	data        []byte
 	clusterTime bson.Timestamp
@@ -279,7 +279,7 @@ func (w *Watermark) advance() {
 	}
 }
 
-// standsAt says whether p is where s is; the cluster time of a token is no part of it.
+// standsAt reports whether p is where s is; the cluster time of a token is no part of it.
 func (s *slot) standsAt(p Position) bool {
 	if s.shared.collectionUUID != p.CollectionUUID || s.shared.lap != p.Scan.Lap {
 		return false

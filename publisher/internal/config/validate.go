@@ -118,7 +118,7 @@ func (s Process) validate() error {
 	return errors.Join(p...)
 }
 
-// isDNSName tells whether s is a DNS subdomain, as names of Kubernetes objects are.
+// isDNSName reports whether s is a DNS subdomain, as names of Kubernetes objects are.
 func isDNSName(s string) bool {
 	if len(s) > 253 {
 		return false

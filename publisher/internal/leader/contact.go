@@ -52,13 +52,13 @@ func (c *contact) asked(err error) {
 	}
 }
 
-// answered tells whether the lock store did its part: to find no lock, or that another
+// answered reports whether the lock store did its part: to find no lock, or that another
 // was faster, is an answer.
 func answered(err error) bool {
 	return err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// complaintOf says what failed, with the remedy where there is one.
+// complaintOf says what failed, with the remedy if there is one.
 func complaintOf(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):

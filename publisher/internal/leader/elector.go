@@ -45,7 +45,7 @@ type TermEnd struct {
 
 // Elector runs work in terms of leadership.
 type Elector struct {
-	// lock is nil where there is none to take.
+	// lock is nil if there is none to take.
 	lock     resourcelock.Interface
 	identity string
 	config   Config
@@ -58,7 +58,7 @@ type Elector struct {
 }
 
 // New makes an elector on lock, which must not be shared with another. It fails
-// where config is invalid or the lock has no identity.
+// if config is invalid or the lock has no identity.
 func New(lock resourcelock.Interface, config Config, options Options) (*Elector, error) {
 	e, err := newElector(lock.Identity(), config, options)
 	if err != nil {
@@ -95,7 +95,7 @@ func newElector(identity string, config Config, options Options) (*Elector, erro
 
 // Run takes part in the election and runs work in one term after the other, never
 // two at once, until ctx ends: the work has then ended, and the lease is given up,
-// or, where the lock store cannot be reached, left to expire. It returns nil, or
+// or, if the lock store cannot be reached, left to expire. It returns nil, or
 // [ErrWorkerStuck] or [ErrElectorStuck]. It is called once.
 func (e *Elector) Run(ctx context.Context, work Work) error {
 	spacing := newSpacing(e.config.RetryPeriod)

@@ -55,7 +55,7 @@ func newGuard(lock resourcelock.Interface, config Config, seen *sighting, contac
 	}
 }
 
-// begin says that work is about to begin. It reports false where the lock has been
+// begin says that work is about to begin. It reports false if the lock has been
 // lost since the elector took it: no work may begin then.
 func (g *guard) begin() bool {
 	g.mu.Lock()
@@ -190,9 +190,9 @@ func (g *guard) lose() {
 // sighting is what a process saw last of another one that leads. Its zero value saw
 // none. It is for one goroutine at a time: the elector's.
 type sighting struct {
-	// lasts is how long the other's lease lasts; zero where nobody else led.
+	// lasts is how long the other's lease lasts; zero if nobody else led.
 	lasts time.Duration
-	// missing is when its lock was first found missing; zero where it is there.
+	// missing is when its lock was first found missing; zero if it is there.
 	missing time.Time
 }
 

@@ -37,7 +37,7 @@ type KubernetesConfig struct {
 
 // NewKubernetesLock makes a lock on a Lease, which the first leader creates where it
 // is missing. It needs the verbs get, create and update on leases, and contacts no
-// server yet. It fails where there are no credentials or there is no namespace.
+// server yet. It fails if there are no credentials or there is no namespace.
 func NewKubernetesLock(config KubernetesConfig) (resourcelock.Interface, error) {
 	if config.Name == "" || config.Identity == "" {
 		return nil, errors.New("make a lease lock: name and identity must not be empty")
@@ -82,7 +82,7 @@ func clientConfig(config KubernetesConfig) (*rest.Config, string, error) {
 }
 
 // findServer returns how to reach the API server, and the namespace that belongs to
-// it, empty where there is none.
+// it, empty if there is none.
 func findServer(kubeconfig string) (*rest.Config, string, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()

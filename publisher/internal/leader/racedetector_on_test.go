@@ -2,5 +2,5 @@
 
 package leader_test
 
-// raceDetector says whether the tests run under it.
+// raceDetector reports whether the tests run under it.
 const raceDetector = true

@@ -215,7 +215,7 @@ func (e *episode) overlap() time.Duration {
 // outcome is what an episode came to.
 type outcome struct {
 	overlap  time.Duration
-	takeover time.Duration // zero where nobody took over
+	takeover time.Duration // zero if nobody took over
 	err      error
 }
 

@@ -36,7 +36,7 @@ type TopicProperties struct {
 	Partitioned bool
 	// DuplicateDetection: the topic drops a MessageId that it has seen.
 	DuplicateDetection bool
-	// MaxMessageBytes is the largest single message; 0 where it is not known. It
+	// MaxMessageBytes is the largest single message; 0 if it is not known. It
 	// informs only: the link itself says what fits.
 	MaxMessageBytes int64
 }
@@ -48,7 +48,7 @@ type TopicReader interface {
 }
 
 // Resolve decides what [BatchingAuto] means for a topic; any other policy is what
-// it is. topic is nil where the properties could not be read: then it is
+// it is. topic is nil if the properties could not be read: then it is
 // [BatchingMixed], because a topic that does not take that refuses the batch as a
 // whole, and the dispatcher falls back by itself without losing or doubling one
 // event.

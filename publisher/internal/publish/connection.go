@@ -52,7 +52,7 @@ type connections struct {
 	alone atomic.Bool
 
 	mu     sync.Mutex
-	slots  []*connection // nil where there is none at the moment
+	slots  []*connection // nil if there is none at the moment
 	ids    uint64
 	failed int           // attempts to open one, of all slots, since the last that succeeded
 	opened chan struct{} // closed, and made anew, when one opens

@@ -141,7 +141,7 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 	return nil
 }
 
-// fits says whether one more event may be in flight. One that is larger than the
+// fits reports whether one more event may be in flight. One that is larger than the
 // bound passes when it is alone.
 func (d *Dispatcher) fits(size int64) bool {
 	return d.inflight == 0 ||
@@ -222,7 +222,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.endSpans()
 	d.metrics.inflight.CompareAndSwap(d, nil)
 	d.metrics.delayed.Set(0)
-	if isClosed(d.drained) { // even where something else has ended Run meanwhile
+	if isClosed(d.drained) { // even if something else has ended Run meanwhile
 		return nil
 	}
 	return cause

@@ -79,6 +79,6 @@
 // connections report it, too.
 //
 // Repeats are harmless: what is repeated is a prefix of what is unacknowledged,
-// so the first occurrences on the topic stay in order even where the broker
+// so the first occurrences on the topic stay in order even if the broker
 // processes an old connection's bytes late.
 package publish

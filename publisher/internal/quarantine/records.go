@@ -21,11 +21,11 @@ const listTimeout = 30 * time.Second
 
 // Record is an event in the quarantine, as an operator sees it.
 type Record struct {
-	// DocumentID is the event's _id in the store; null where it had none.
+	// DocumentID is the event's _id in the store; null if it had none.
 	DocumentID    bson.RawValue
 	Reason        event.Reason
 	Field, Detail string
-	// AggregateID and EventID are empty and 0 where they could not be read.
+	// AggregateID and EventID are empty and 0 if they could not be read.
 	AggregateID string
 	EventID     int64
 	// Event is the document as it was; nil if it was omitted, or not asked for.

@@ -39,10 +39,10 @@ type Entry struct {
 	Field, Detail string
 	// Keys are the event's, as far as they could be read.
 	Keys event.Keys
-	// Token is the position just after the event in the stream; nil where it was
+	// Token is the position just after the event in the stream; nil if it was
 	// scanned.
 	Token bson.Raw
-	// Event is the document; nil where it is not to be had.
+	// Event is the document; nil if it is not to be had.
 	Event bson.Raw
 }
 

@@ -40,7 +40,7 @@ func TestSampleOfTheStore(t *testing.T) {
 	for name, test := range map[string]struct {
 		newest, oldest []any
 		share          float64
-		want           string // empty where the store passes
+		want           string // empty if the store passes
 	}{
 		"empty":                    {nil, nil, 0.5, ""},
 		"readable":                 {stored(50, 50, "eventId", each), stored(0, 50, "eventId", each), 0.5, ""},

@@ -87,7 +87,7 @@ func New(source Source, options Options) *Scanner {
 // position on (the event there included) to until (excluded; zero is the end), and some
 // that came later. It returns
 // nil after the last, [eventstore.ErrIndex] or [ErrRefused] where it cannot go on, the
-// handler's error, or, where ctx ends, its cause; anything else it tries again.
+// handler's error, or, if ctx ends, its cause; anything else it tries again.
 // When Run returns, all its goroutines have ended.
 func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, handler Handler) error {
 	pages := make(chan []bson.Raw, pagesAhead)

@@ -32,7 +32,7 @@ const (
 // Chunk is some changes that follow one another.
 type Chunk struct {
 	// Changes are change events as the server sent them; they belong to the receiver.
-	// There are none where the server had nothing new within its wait.
+	// There are none if the server had nothing new within its wait.
 	Changes []bson.Raw
 	// Token is the position after the last of Changes or, without any, the
 	// post-batch token of the server's latest reply.
@@ -77,7 +77,7 @@ type Source interface {
 
 // Insert is one event that was stored.
 type Insert struct {
-	// Document is the event. It is nil only where it was too large for the stream
+	// Document is the event. It is nil only if it was too large for the stream
 	// and is no longer in the store.
 	Document bson.Raw
 	// DocumentKey identifies it in the store.
@@ -89,13 +89,13 @@ type Insert struct {
 }
 
 // Batch is what the handler gets: some inserts that follow one another, or none
-// where only the position has moved.
+// if only the position has moved.
 type Batch struct {
 	Inserts []Insert
 	// Token is the position after everything in the batch, the changes that are no
 	// inserts included. It is never after the change that ended the collection, so that
 	// whoever resumes there meets this change again; nil if the batch begins with it.
 	Token bson.Raw
-	// Time is the cluster time of the last change in it; zero where it is not known.
+	// Time is the cluster time of the last change in it; zero if it is not known.
 	Time bson.Timestamp
 }

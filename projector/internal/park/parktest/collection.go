@@ -54,7 +54,7 @@ func NewCollection() *Collection {
 	return &Collection{markers: make(map[Key]bson.M), commands: make(map[string]int)}
 }
 
-// Marker is a copy of a marker without its _id; nil where there is none.
+// Marker is a copy of a marker without its _id; nil if there is none.
 func (c *Collection) Marker(key Key) bson.M {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -295,7 +295,7 @@ func path(marker bson.M, fieldPath any) any {
 	return nil
 }
 
-// holds says whether a value meets a condition: a value, or one operator.
+// holds reports whether a value meets a condition: a value, or one operator.
 func holds(value any, exists bool, condition any) bool {
 	d, ok := condition.(bson.D)
 	if !ok || len(d) == 0 || d[0].Key[0] != '$' {
