@@ -7,15 +7,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// canonicalNaN is the one NaN of canonical documents. BSON has 2^53 of them, and JSON
-// only one.
+// canonicalNaN is the only NaN of canonical documents. BSON has 2^53 of them, JSON has one.
 const canonicalNaN = 0x7ff8000000000000
 
-// Canonical gives an event document the form that [DecodeBody] gives it: every
-// integer is an int64 and every NaN the same one, at any depth. Relaxed Extended JSON
-// does not tell an int32 from a small int64. Without this, an event read from the
-// event store would differ from the same event that came over the topic.
-//
+// Canonical gives an event document the form that [DecodeBody] gives it: every integer is
+// an int64, and every NaN is the same one, at any depth. Relaxed Extended JSON does not
+// distinguish an int32 from a small int64, so without this an event read from the event
+// store would differ from the same event received from the topic.
 // It gives doc itself if there is nothing to change. It does not change doc's bytes.
 // A document that is no valid BSON is a [*ContractError].
 func Canonical(doc bson.Raw) (bson.Raw, error) {
@@ -26,7 +24,7 @@ func Canonical(doc bson.Raw) (bson.Raw, error) {
 	return appendCanonical(make([]byte, 0, len(doc)+len(doc)/4), doc), nil
 }
 
-// isNaN reports whether a double is a NaN, and isCanonical whether it may stay.
+// isNaN reports whether a double is a NaN, and whether it is the canonical one.
 func isNaN(v bson.RawValue) (isNaN, isCanonical bool) {
 	bits := binary.LittleEndian.Uint64(v.Value)
 	return math.IsNaN(math.Float64frombits(bits)), bits == canonicalNaN
@@ -74,7 +72,7 @@ func appendCanonicalCode(dst, value []byte) []byte {
 	return finish(appendCanonical(append(dst, value[:len(value)-scope]...), value[len(value)-scope:]), start)
 }
 
-// finish sets the length of what begins at start.
+// finish sets the length of the document that begins at start.
 func finish(dst []byte, start int) []byte {
 	binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start))
 	return dst

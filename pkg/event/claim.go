@@ -6,12 +6,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// maxClaimValue bounds the values that a claim check keeps: the longest that a key
-// of the contract is, with the length and the NUL of a BSON string.
+// maxClaimValue bounds the values that a claim check keeps: the longest key of the
+// contract, plus the length and the NUL of a BSON string.
 const maxClaimValue = MaxKeyBytes + 5
 
-// claim copies doc without the fields that hold payload and metadata, wherever
-// they stand, and without every value that is too long to be a key.
+// claim copies doc without the fields that hold payload and metadata and without every
+// value that is too long to be a key.
 func claim(doc bson.Raw, payload, metadata bson.RawValue) (bson.Raw, error) {
 	var large [2]string
 	err := eachElement(doc, func(name []byte, v bson.RawValue, _ []byte) {
@@ -55,8 +55,8 @@ func eachElement(doc bson.Raw, yield func(name []byte, v bson.RawValue, element 
 	return err
 }
 
-// same reports whether v is w: the same bytes of the same document, not merely equal
-// ones.
+// same reports whether v and w are the same bytes of one document. Equal bytes elsewhere
+// are not the same.
 func same(v, w bson.RawValue) bool {
 	return v.Type == w.Type && len(v.Value) > 0 && len(v.Value) == len(w.Value) && &v.Value[0] == &w.Value[0]
 }

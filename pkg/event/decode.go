@@ -7,10 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// DecodeBody gives the event document in a message's body, in the form of
-// [Canonical]. A BSON body is checked completely, and returned without a copy
-// if it is canonical. An unknown content type or a body that does not parse is a
-// [*ContractError].
+// DecodeBody gives the event document in a message's body, in the form of [Canonical]. It
+// validates a BSON body completely and returns it without a copy if it is canonical. An
+// unknown content type, or a body that cannot be parsed, is a [*ContractError].
 func DecodeBody(contentType string, body []byte) (bson.Raw, error) {
 	switch mediaType(contentType) {
 	case ContentTypeJSON:

@@ -1,6 +1,6 @@
-// Package event is the contract between the event store, the topic and the read
-// models: which fields an event has, what its keys are, and how it stands in a
-// message. Both services share it and nothing else about events.
+// Package event is the contract between the event store, the topic and the read models. It
+// defines the fields of an event, its keys, and its form in a message. Both services share
+// it, and they share nothing else about events.
 //
 //	source document ──Reader──▶ Event ──Encoder──▶ Message ──topic──▶ body ──DecodeBody──▶ document ──Reader──▶ Event
 //
@@ -10,15 +10,15 @@
 //	eventId      int32, int64 or integral double, 1 to 2^63-1
 //	eventType    string
 //
-// aggregateType, timestamp (a date or an RFC 3339 string), payload and metadata may
-// be absent. What breaks this is a [ContractError] with a [Reason], and permanent.
+// aggregateType, timestamp (a date or an RFC 3339 string), payload and metadata may be
+// absent. An event that breaks these rules is a [ContractError] with a [Reason]. The error
+// is permanent.
 //
-// An [Encoder] gives the event its message: the MessageId is
-// "<aggregateId>/<eventId>", the session key is the aggregate's or that of its
-// bucket, and the body is the whole document in relaxed Extended JSON or in BSON.
-// [DecodeBody] gives every integer 64 bits, because relaxed Extended JSON does not tell
-// the widths apart; [Canonical] does the same to an event from the event store, so that
-// an event is the same by whatever way it came.
+// An [Encoder] makes the message of an event. The MessageId is "<aggregateId>/<eventId>".
+// The session key is the aggregate's or its bucket's. The body is the whole document, in
+// relaxed Extended JSON or in BSON. Relaxed Extended JSON does not distinguish the widths
+// of integers, so [DecodeBody] gives every integer 64 bits. [Canonical] does the same for
+// an event from the event store, so an event is the same from both sources.
 //
 // Both codecs work on bytes, without reflection, because each event passes both. The
 // driver's take much longer: for an event of 436 bytes, in BenchmarkEncode and

@@ -39,9 +39,9 @@ func nextElement(b []byte) (name []byte, value bson.RawValue, rest []byte, err e
 	return name, bson.RawValue{Type: t, Value: rest[:size:size]}, rest[size:], nil
 }
 
-// valueSize is the length of the value of type t at the start of b. It has
-// checked that b holds it, that the lengths inside it add up and that a string
-// ends with NUL; it has not looked into nested documents.
+// valueSize is the length of the value of type t at the start of b. It checks that b holds
+// the value, that the lengths inside it are consistent and that a string ends with NUL. It
+// does not check nested documents.
 func valueSize(t bson.Type, b []byte) (int, error) {
 	var size int
 	switch t {
@@ -98,7 +98,8 @@ func valueSize(t bson.Type, b []byte) (int, error) {
 	return size, nil
 }
 
-// stringSize is the length of a string at the start of b and of what follows it.
+// stringSize is the length of a string at the start of b, and of the after bytes that
+// follow it.
 func stringSize(t bson.Type, b []byte, after int) (int, error) {
 	if len(b) < 5 {
 		return 0, short(t)

@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Encoding is how the event document stands in a message's body.
+// Encoding is the format of the event document in a message's body.
 type Encoding string
 
 // The encodings, by the names that configuration uses.
@@ -25,14 +25,14 @@ const (
 	ContentTypeBSON = "application/bson"
 )
 
-// Encoder makes messages of events. It is immutable and safe for concurrent use.
+// Encoder encodes events as messages. It is immutable and safe for concurrent use.
 type Encoder struct {
 	encoding Encoding
 	sessions SessionKeys
 	source   string
 }
 
-// NewEncoder makes an encoder of that encoding and session key. An encoding that
+// NewEncoder makes an encoder for an encoding and a kind of session key. An encoding that
 // is not [EncodingBSON] is [EncodingJSON].
 func NewEncoder(encoding Encoding, sessions SessionKeys) *Encoder {
 	if encoding != EncodingBSON {
@@ -47,22 +47,21 @@ func (e *Encoder) WithSource(source string) *Encoder {
 	return &Encoder{encoding: e.encoding, sessions: e.sessions, source: source}
 }
 
-// Encode makes the message of ev for the publisher's term epoch. A document that
-// is no valid BSON is a [*ContractError]. A BSON body aliases ev.Document.
+// Encode makes the message of ev for the publisher's term epoch. A document that is not
+// valid BSON is a [*ContractError]. A BSON body aliases ev.Document.
 //
-// A document that extended JSON cannot hold exactly travels as BSON in
-// [EncodingJSON] too, and its content type says so: text that is not valid UTF-8,
-// data that reads as an extended-JSON wrapper, such as {"$oid": 1}, options of a
-// regular expression out of order, an array with keys of its own, a Decimal128 that
-// has no text, 190 levels and more. The width of an integer is the exception: see
-// [Canonical].
+// [EncodingJSON] sends a document as BSON, with the content type of BSON, if Extended JSON
+// cannot represent the document exactly. Such documents have text that is not valid UTF-8,
+// data that looks like a wrapper of Extended JSON, such as {"$oid": 1}, unsorted options of
+// a regular expression, an array whose keys are not its indexes, a Decimal128 that has no
+// text, or 190 or more levels. The width of an integer is the exception: see [Canonical].
 func (e *Encoder) Encode(ev *Event, epoch int64) (Message, error) {
 	return e.message(ev, ev.Document, epoch)
 }
 
-// EncodeClaimCheck makes the message that stands for ev where the whole is too
-// large for the topic: its body lacks the payload, the metadata and every other
-// value above [MaxKeyBytes]. The keys, the timestamp and the trace context stay.
+// EncodeClaimCheck makes the message that replaces the message of ev if that is too large
+// for the topic. Its body lacks the payload, the metadata and every other value above
+// [MaxKeyBytes]. The keys, the timestamp and the trace context stay.
 func (e *Encoder) EncodeClaimCheck(ev *Event, epoch int64) (Message, error) {
 	doc, err := claim(ev.Document, ev.Payload, ev.Metadata)
 	if err != nil {
@@ -97,11 +96,11 @@ func (e *Encoder) message(ev *Event, doc bson.Raw, epoch int64) (Message, error)
 	return m, nil
 }
 
-// scratch holds buffers to write JSON into, so that a body is allocated once and in
-// its size: bodies wait in the publisher's queues.
+// scratch holds buffers for JSON, so that each body is one allocation of exactly its size:
+// bodies wait in the publisher's queues.
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxScratch bounds the buffers that are kept.
+// maxScratch bounds the size of a buffer that is kept.
 const maxScratch = 1 << 20
 
 func encodeJSON(doc []byte) ([]byte, error) {

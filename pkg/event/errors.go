@@ -1,7 +1,7 @@
 package event
 
-// Reason says how an event breaks the contract, in words of a fixed set that
-// metrics and the quarantine use.
+// Reason says how an event breaks the contract. The set of reasons is fixed, because
+// metrics and the quarantine use them.
 type Reason string
 
 // The reasons.
@@ -13,13 +13,13 @@ const (
 	ReasonOutOfRange         Reason = "out_of_range"
 	ReasonMalformed          Reason = "malformed"
 	ReasonTooLarge           Reason = "too_large"
-	// ReasonRefused: the topic does not accept the event's message, which otherwise
-	// keeps the contract.
+	// ReasonRefused: the event keeps the contract, but the topic does not accept its
+	// message.
 	ReasonRefused Reason = "refused"
 )
 
-// ContractError says that an event breaks the contract. It is permanent: the
-// same event breaks it again.
+// ContractError says that an event breaks the contract. It is permanent: another attempt
+// gives the same error.
 type ContractError struct {
 	Reason Reason
 	// Field is the source's field name, empty if the whole document is meant.
@@ -28,7 +28,7 @@ type ContractError struct {
 	Detail string
 }
 
-// Error gives the reason, then the field and the detail if there are any.
+// Error gives the reason, then the field and the detail if they are set.
 func (e *ContractError) Error() string {
 	s := "event breaks the contract: " + string(e.Reason)
 	if e.Field != "" {

@@ -6,8 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Keys are what identifies and routes an event, in the forms that the topic and
-// the read models use.
+// Keys identify and route an event, in the forms that the topic and the read models use.
 type Keys struct {
 	// AggregateID is the canonical string of the source's aggregateId.
 	AggregateID string
@@ -19,18 +18,17 @@ type Keys struct {
 	EventType string
 }
 
-// MaxKeyBytes bounds aggregateId, aggregateType and eventType each. The three
-// travel as application properties, which Service Bus limits to 32 KiB for one
-// and 64 KiB for the message's header.
+// MaxKeyBytes bounds aggregateId, aggregateType and eventType each. All three are
+// application properties: Service Bus allows 32 KiB for one property and 64 KiB for the
+// header of a message.
 const MaxKeyBytes = 8 << 10
 
-// Event is one event of the store, read in place: every raw value and Document
-// alias the bytes that it was read from and are valid only as long as those are
-// left alone.
+// Event is one event of the store. It is not copied: every raw value and Document alias the
+// bytes that the event was read from, and are valid only while those bytes do not change.
 type Event struct {
 	Keys
-	// RawAggregateID is aggregateId with its source type, as a query on the event
-	// store needs it.
+	// RawAggregateID is aggregateId with its type in the source, for queries on the event
+	// store.
 	RawAggregateID bson.RawValue
 	// Timestamp is when the event happened, in UTC; zero if the source has none.
 	Timestamp time.Time

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Fields names where the contract's values stand in a source document. All of
-// them are top-level field names. The zero value is invalid; start from
-// [DefaultFields]. Configuration embeds it: the tags are kong's.
+// Fields are the names of the contract's fields in a source document. All of them are
+// top-level fields. The zero value is invalid; start from [DefaultFields]. Configuration
+// embeds Fields: the tags are kong's.
 type Fields struct {
 	AggregateID   string `name:"field-aggregate-id" env:"PENSTOCK_FIELD_AGGREGATE_ID" default:"aggregateId" placeholder:"NAME" help:"Field of the aggregate's id: string, ObjectId, UUID or integer."`
 	AggregateType string `name:"field-aggregate-type" env:"PENSTOCK_FIELD_AGGREGATE_TYPE" default:"aggregateType" placeholder:"NAME" help:"Field of the aggregate's type; events may lack it."`
@@ -33,8 +33,8 @@ func DefaultFields() Fields {
 	}
 }
 
-// Validate reports every name that is empty, dotted, starts with a dollar sign,
-// holds a NUL or is used twice.
+// Validate reports every name that is empty, dotted, starts with a dollar sign, contains a
+// NUL or is used twice.
 func (f Fields) Validate() error {
 	var problems []error
 	seen := make(map[string]string, fieldCount)
@@ -55,8 +55,8 @@ func (f Fields) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Variable is the environment variable that configures the field of that name; empty
-// if none does.
+// Variable is the environment variable that configures the field with that name, or empty
+// if no variable does.
 func (f Fields) Variable(name string) string {
 	for _, v := range f.variables() {
 		if v.name == name {

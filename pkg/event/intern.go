@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of what an interner keeps: a store that puts unbounded values where a
-// type belongs costs an allocation an event, and no memory.
+// Bounds of what an interner keeps. If a store has unbounded values in a type field, each
+// such event costs an allocation, but memory stays bounded.
 const (
 	internMostStrings = 512
 	internMostBytes   = 128
 )
 
-// interner gives equal byte strings the same string, without an allocation once
-// it has seen them. Readers never lock. The zero value is ready.
+// interner gives equal byte strings the same string. A string that it knows costs no
+// allocation. Readers never lock. The zero value is ready.
 type interner struct {
 	known atomic.Pointer[map[string]string]
 	mu    sync.Mutex

@@ -10,10 +10,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// decodeJSON reads an object of Extended JSON v2, relaxed or canonical, into BSON
-// in one pass, in the form of Canonical. Wrappers and numbers but integers read as the
-// driver reads them; what RFC 8259 forbids and the driver lets pass is refused: bytes after the object, control
-// characters, and text that is not valid UTF-8.
+// decodeJSON decodes an object of Extended JSON v2, relaxed or canonical, into BSON in one
+// pass, in the form of Canonical. It reads wrappers and fractional numbers as the driver
+// does. It refuses input that RFC 8259 forbids and the driver accepts: bytes after the
+// object, control characters, and text that is not valid UTF-8.
 func decodeJSON(body []byte) (bson.Raw, error) {
 	d := jsonDecoder{in: body, out: make([]byte, 0, len(body)+64)}
 	if err := d.document(); err != nil {
@@ -22,7 +22,7 @@ func decodeJSON(body []byte) (bson.Raw, error) {
 	return d.out, nil
 }
 
-// jsonDecoder appends to out the BSON of what it reads from in.
+// jsonDecoder reads JSON from in and appends its BSON to out.
 type jsonDecoder struct {
 	in  []byte
 	at  int
@@ -44,8 +44,7 @@ func (d *jsonDecoder) document() error {
 	return nil
 }
 
-// next skips white space and gives the byte that follows, without taking it; 0 at
-// the end.
+// next skips white space and gives the next byte without consuming it; 0 at the end.
 func (d *jsonDecoder) next() byte {
 	for d.at < len(d.in) {
 		switch c := d.in[d.at]; c {
@@ -65,7 +64,7 @@ func (d *jsonDecoder) unexpected(want string) error {
 	return malformed("JSON has %q at byte %d, where %s should be", d.in[d.at], d.at, want)
 }
 
-// open reserves the length of a document.
+// open begins a document: it reserves the bytes of its length.
 func (d *jsonDecoder) open() int {
 	d.out = append(d.out, 0, 0, 0, 0)
 	return len(d.out) - 4
@@ -82,7 +81,7 @@ func (d *jsonDecoder) close(start int) error {
 	return nil
 }
 
-// object reads an object whose brace is next.
+// object reads an object; the next byte is its brace.
 func (d *jsonDecoder) object(depth int) error {
 	if depth > maxDepth {
 		return malformed("JSON has more than %d levels", maxDepth)
@@ -134,7 +133,7 @@ func appendName(dst, name []byte) ([]byte, error) {
 	return append(append(dst, name...), 0), nil
 }
 
-// array reads an array whose bracket is next.
+// array reads an array; the next byte is its bracket.
 func (d *jsonDecoder) array(depth int) error {
 	if depth > maxDepth {
 		return malformed("JSON has more than %d levels", maxDepth)
@@ -164,7 +163,7 @@ func (d *jsonDecoder) array(depth int) error {
 	}
 }
 
-// value reads a value within depth levels, appends it, and sets its type at
+// value reads a value with at most depth levels, appends it, and sets its type at
 // out[typeAt].
 func (d *jsonDecoder) value(typeAt, depth int) error {
 	var t bson.Type
@@ -276,7 +275,7 @@ func (d *jsonDecoder) digits() int {
 	return d.at - start
 }
 
-// parseInt reads digits alone; it says false if they exceed an int64.
+// parseInt parses decimal digits; ok is false if the number exceeds an int64.
 func parseInt(digits []byte, negative bool) (int64, bool) {
 	const most = 19 // digits of 2^63-1
 	if len(digits) > most {
@@ -292,7 +291,7 @@ func parseInt(digits []byte, negative bool) (int64, bool) {
 	return int64(n), n < 1<<63
 }
 
-// string reads a string whose quote is next. What it gives is valid until the next
+// string reads a string; the next byte is its quote. The result is valid until the next
 // call.
 func (d *jsonDecoder) string() ([]byte, error) {
 	d.at++
@@ -319,8 +318,8 @@ func (d *jsonDecoder) string() ([]byte, error) {
 	return nil, d.unexpected("the end of a string")
 }
 
-// escapedString goes on with a string that began at start and has a backslash
-// next.
+// escapedString reads the rest of a string that began at start; the next byte is a
+// backslash.
 func (d *jsonDecoder) escapedString(start int) ([]byte, error) {
 	d.text = append(d.text[:0], d.in[start:d.at]...)
 	for d.at < len(d.in) {
@@ -347,7 +346,7 @@ func (d *jsonDecoder) escapedString(start int) ([]byte, error) {
 	return nil, d.unexpected("the end of a string")
 }
 
-// escape reads what follows a backslash.
+// escape reads an escape sequence after its backslash.
 func (d *jsonDecoder) escape() error {
 	if d.at >= len(d.in) {
 		return d.unexpected("an escape")
@@ -375,8 +374,8 @@ func (d *jsonDecoder) escape() error {
 	return nil
 }
 
-// unicodeEscape reads the u and four hex digits after a backslash, and the second
-// half of a surrogate pair where one follows. Half a pair alone becomes U+FFFD.
+// unicodeEscape reads the u and four hex digits after a backslash, and the second half of a
+// surrogate pair if one follows. Half a pair alone becomes U+FFFD.
 func (d *jsonDecoder) unicodeEscape() error {
 	r, ok := hex4(d.in[d.at:])
 	if !ok {

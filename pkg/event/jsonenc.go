@@ -14,24 +14,24 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// maxDepth bounds how deeply documents and arrays nest in a body. MongoDB stores
-// at most 100 levels; the driver reads at most 200 of extended JSON, where the
-// wrappers of some types count as levels.
+// maxDepth bounds how deeply documents and arrays nest in a body. MongoDB stores at most
+// 100 levels. The driver reads at most 200 levels of Extended JSON, and the wrappers of
+// some types count as levels.
 const maxDepth = 190
 
-// errInexact says that extended JSON would not read back as the same document.
+// errInexact says that Extended JSON cannot represent the document exactly.
 var errInexact = errors.New("document has no exact form in extended JSON")
 
 // appendJSON appends doc in relaxed Extended JSON v2, byte for byte as
 // [bson.MarshalExtJSON] writes it, without reflection and intermediate values.
 // https://github.com/mongodb/specifications/blob/master/source/extended-json/extended-json.md
 //
-// errInexact stands for what the driver would write nevertheless: text that is
-// not valid UTF-8 (it would become U+FFFD), a document that reads as the wrapper of
-// a type ({"$oid": …} as data), a regular expression whose options are not in
-// order, an old binary (subtype 2) without its second length, an array whose keys are
-// not 0, 1, 2 and so on, a Decimal128 that its text does not bring back, more than
-// maxDepth levels. A document that is no valid BSON is a [*ContractError].
+// The error is errInexact for documents that the driver would write inexactly: text that is
+// not valid UTF-8 (it would become U+FFFD), a document that reads as the wrapper of a type
+// ({"$oid": …} as data), a regular expression with unsorted options, an old binary (subtype
+// 2) without its second length, an array whose keys are not 0, 1, 2 and so on, a Decimal128
+// whose text gives another value, or more than maxDepth levels. A document that is not
+// valid BSON is a [*ContractError].
 func appendJSON(dst []byte, doc []byte) ([]byte, error) {
 	rest, err := elements(doc)
 	if err != nil {
@@ -40,7 +40,7 @@ func appendJSON(dst []byte, doc []byte) ([]byte, error) {
 	return appendObject(dst, rest, 1)
 }
 
-// appendObject appends the object of a document's elements.
+// appendObject appends a document, given its elements, as an object.
 func appendObject(dst []byte, rest []byte, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, errInexact
@@ -92,8 +92,8 @@ func appendArray(dst []byte, rest []byte, depth int) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// isIndex reports whether the key of an array's element is i. Some writers leave other
-// keys, which JSON has no place for.
+// isIndex reports whether the key of an array's element is i. Some writers store other
+// keys, which JSON cannot represent.
 func isIndex(name []byte, i int) bool {
 	const mostDigits = 20
 	var digits [mostDigits]byte
@@ -147,7 +147,7 @@ func appendValue(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
 	}
 }
 
-// appendRare appends the types that hardly any event has.
+// appendRare appends the types that are rare in events.
 func appendRare(dst []byte, v bson.RawValue, depth int) ([]byte, error) {
 	var err error
 	switch v.Type {
@@ -222,8 +222,7 @@ func appendDouble(dst []byte, f float64) []byte {
 	return append(dst, ".0"...)
 }
 
-// appendDate writes the years 1970 to 9999 for humans, as relaxed extended JSON
-// asks.
+// appendDate writes the years 1970 to 9999 as text, as relaxed Extended JSON requires.
 func appendDate(dst []byte, millis int64) []byte {
 	t := time.UnixMilli(millis).UTC()
 	if year := t.Year(); year < 1970 || year > 9999 {
@@ -232,13 +231,13 @@ func appendDate(dst []byte, millis int64) []byte {
 		return append(dst, `"}}`...)
 	}
 	dst = append(dst, `{"$date":"`...)
-	// Of whole milliseconds this writes at most three digits, and time has a fast
-	// path for this layout.
+	// millis gives at most three digits of a second, and package time has a fast path for
+	// this layout.
 	dst = t.AppendFormat(dst, time.RFC3339Nano)
 	return append(dst, `"}`...)
 }
 
-// appendDecimal refuses what the text does not bring back: the payload of a NaN, and
+// appendDecimal refuses values whose text gives another value: NaNs with a payload, and
 // coefficients that are too large.
 func appendDecimal(dst []byte, d bson.Decimal128) ([]byte, error) {
 	text := d.String()
@@ -253,7 +252,8 @@ func appendDecimal(dst []byte, d bson.Decimal128) ([]byte, error) {
 func appendBinary(dst []byte, value []byte) ([]byte, error) {
 	subtype, data := value[4], value[5:]
 	if subtype == bson.TypeBinaryBinaryOld {
-		// Its length stands twice. There are writers that did not know.
+		// A binary of subtype 2 holds its length twice, but some writers omit the second
+		// one.
 		if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) != uint64(len(data)-4) {
 			return dst, errInexact
 		}
@@ -282,8 +282,8 @@ func appendRegex(dst []byte, value []byte) ([]byte, error) {
 	return append(dst, `}}`...), nil
 }
 
-// wrapperName gives the key, where an object that starts with it is read as a value
-// of another type; else the empty string.
+// wrapperName gives key if an object that begins with it is read as a value of another
+// type, otherwise the empty string.
 func wrapperName(key []byte) string {
 	if len(key) == 0 || key[0] != '$' {
 		return ""
@@ -296,13 +296,13 @@ func wrapperName(key []byte) string {
 	return ""
 }
 
-// wrapperNames are in the order of how often events have them.
+// wrapperNames are in the order of their frequency in events.
 var wrapperNames = [...]string{
 	"$date", "$oid", "$binary", "$uuid", "$numberDecimal", "$numberLong", "$numberInt", "$numberDouble",
 	"$timestamp", "$regularExpression", "$code", "$scope", "$dbPointer", "$symbol", "$minKey", "$maxKey", "$undefined",
 }
 
-// plain marks the ASCII characters that stand for themselves in a JSON string.
+// plain marks the ASCII characters that need no escape in a JSON string.
 var plain = func() (set [utf8.RuneSelf]bool) {
 	for c := range set {
 		set[c] = c >= ' ' && c != '"' && c != '\\'

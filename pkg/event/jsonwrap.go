@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// wrapperKey gives the first key of the object whose brace is next, where it makes
-// the object the wrapper of a type, such as {"$oid": "…"}.
+// wrapperKey gives the first key of the next object if that key makes the object the
+// wrapper of a type, such as {"$oid": "…"}. The next byte is the brace of the object.
 func (d *jsonDecoder) wrapperKey() string {
 	rest := jsonDecoder{in: d.in, at: d.at + 1}
 	if rest.next() != '"' || rest.at+1 >= len(d.in) || d.in[rest.at+1] != '$' && d.in[rest.at+1] != '\\' {
@@ -23,8 +23,8 @@ func (d *jsonDecoder) wrapperKey() string {
 	return wrapperName(name)
 }
 
-// wrapper reads the wrapper of a type and appends its value. The forms that events
-// have are read here, all others by the driver.
+// wrapper reads the wrapper of a type and appends its value. It reads the common forms
+// itself and leaves all others to the driver.
 func (d *jsonDecoder) wrapper(key string, depth int) (bson.Type, error) {
 	start, length := d.at, len(d.out)
 	var t bson.Type
@@ -43,8 +43,8 @@ func (d *jsonDecoder) wrapper(key string, depth int) (bson.Type, error) {
 	return d.driverWrapper(depth)
 }
 
-// wrapped gives the string in {"<key>": "…"}, past its key. It does not tell why
-// there is none: the driver does then.
+// wrapped gives the string in {"<key>": "…"}, after its key. If there is no string, the
+// driver reports why.
 func (d *jsonDecoder) wrapped() ([]byte, bool) {
 	if !d.key() || d.next() != '"' {
 		return nil, false
@@ -153,10 +153,10 @@ func (d *jsonDecoder) binaryWrapper() bson.Type {
 	return bson.TypeBinary
 }
 
-// driverWrapper lets the driver read the wrapper that is next, within depth levels.
+// driverWrapper has the driver read the next wrapper, with at most depth levels.
 func (d *jsonDecoder) driverWrapper(depth int) (bson.Type, error) {
-	// Read it as an object first: that finds its end, and refuses what the driver
-	// would let pass.
+	// Read it as an object first. This finds its end, and refuses input that the driver
+	// would accept.
 	start, length := d.at, len(d.out)
 	if err := d.object(depth + 1); err != nil {
 		return 0, err

@@ -7,20 +7,20 @@ import (
 	"strconv"
 )
 
-// MaxIDBytes is the length above which a MessageId or a SessionId becomes a hash.
-// Service Bus allows 128 characters and does not say which kind; a string has at
-// most as many characters of any kind as it has bytes.
+// MaxIDBytes is the length above which a MessageId or a SessionId becomes a hash. Service
+// Bus allows 128 characters and does not define character. A string never has more
+// characters than bytes, so 128 bytes fit in any case.
 const MaxIDBytes = 128
 
 // hashPrefix marks an id that is the hash of a longer one.
 const hashPrefix = "sha256:"
 
-// MaxSessionBuckets bounds the buckets of [SessionPerBucket]. More would be
-// sessions as short-lived as one per aggregate.
+// MaxSessionBuckets bounds the buckets of [SessionPerBucket]. With more buckets, sessions
+// would be as short-lived as with one session per aggregate.
 const MaxSessionBuckets = 1 << 16
 
-// MessageID is "<aggregateId>/<eventId>". Where that exceeds 128 bytes, the
-// aggregateId in it is replaced by "sha256:" and its hash in hex.
+// MessageID is "<aggregateId>/<eventId>". If that exceeds 128 bytes, "sha256:" and the hash
+// of the aggregateId in hex replace the aggregateId.
 func MessageID(aggregateID string, eventID int64) string {
 	const mostDigits = 20
 	var digits [1 + mostDigits]byte
@@ -31,7 +31,7 @@ func MessageID(aggregateID string, eventID int64) string {
 	return aggregateID + string(suffix)
 }
 
-// SessionMode says what shares a session.
+// SessionMode says which events share a session.
 type SessionMode string
 
 // The modes, by the names that configuration uses.
@@ -43,14 +43,14 @@ const (
 	SessionPerBucket SessionMode = "bucket"
 )
 
-// SessionKeys makes session keys of aggregate ids. Make it with [NewSessionKeys];
-// the zero value is mode aggregate.
+// SessionKeys derives session keys from aggregate ids. Make it with [NewSessionKeys]; the
+// zero value has mode aggregate.
 type SessionKeys struct {
 	buckets []string
 }
 
-// NewSessionKeys makes the session keys of that mode. buckets counts only in
-// mode bucket, and is from 1 to [MaxSessionBuckets] there.
+// NewSessionKeys makes the session keys of a mode. In mode bucket, buckets is from 1 to
+// [MaxSessionBuckets]; otherwise it is ignored.
 func NewSessionKeys(mode SessionMode, buckets int) (SessionKeys, error) {
 	switch mode {
 	case SessionPerAggregate:
@@ -69,10 +69,10 @@ func NewSessionKeys(mode SessionMode, buckets int) (SessionKeys, error) {
 	}
 }
 
-// Key is the session key of an aggregate, at most 128 bytes: in mode aggregate
-// its id, or "sha256:" and the id's hash where that is longer; in mode bucket
-// "bucket-<n>". It is the same in every process and release: a key that changed
-// would break the order of an aggregate's events in flight.
+// Key is the session key of an aggregate, at most 128 bytes. In mode aggregate it is the
+// aggregate's id, or "sha256:" and the id's hash if the id is longer. In mode bucket it is
+// "bucket-<n>". It must be the same in every process and release: a changed key would break
+// the order of events in flight.
 func (s SessionKeys) Key(aggregateID string) string {
 	if s.buckets != nil {
 		return s.buckets[hash64(aggregateID)%uint64(len(s.buckets))]
@@ -88,8 +88,8 @@ func hashed(s string) string {
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// hash64 is FNV-1a over 64 bits, finished with the mixer of MurmurHash3: FNV's
-// low bits alone are uneven over ids that differ in their last characters only.
+// hash64 is FNV-1a over 64 bits, finished with the mixer of MurmurHash3. FNV alone
+// distributes ids badly if they differ only in their last characters.
 func hash64(s string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

@@ -2,8 +2,8 @@ package event
 
 import "time"
 
-// Message is an event as it travels over the topic, in no SDK's terms.
-// SessionKey is both the SessionId and the PartitionKey.
+// Message is an event on the topic, independent of any SDK. SessionKey is both the
+// SessionId and the PartitionKey.
 type Message struct {
 	Keys
 	MessageID   string
@@ -12,7 +12,7 @@ type Message struct {
 	// Body is the event document in its encoding. In [EncodingBSON] it aliases the
 	// source document.
 	Body []byte
-	// Epoch is the publisher's term that sent it.
+	// Epoch is that of the publisher's term that sent the message.
 	Epoch int64
 	// TraceParent and TraceState are the W3C trace context that the message carries: that
 	// of the event's metadata, or of the publisher's span if the publisher traces. They
@@ -23,8 +23,8 @@ type Message struct {
 	Source string
 	// Timestamp is when the event happened; zero if the event has no time.
 	Timestamp time.Time
-	// ClaimCheck says that Body lacks the payload, the metadata and whatever else is
-	// large: the whole event was too large for the topic and is in the event store.
+	// ClaimCheck says that Body lacks the payload, the metadata and every other large
+	// value. The whole event was too large for the topic and is in the event store.
 	ClaimCheck bool
 }
 
@@ -43,10 +43,10 @@ const (
 	PropertyClaimCheck   = "claimCheck"
 )
 
-// Properties are the application properties of m: the names that subscription
-// rules filter on. eventId and epoch are int64, claimCheck is a bool and stands
-// only if it is true, cloudEvents:time is a time, all others are strings and stand only
-// where there is one.
+// Properties are the application properties of m: the names that subscription rules filter
+// on. eventId and epoch are int64, claimCheck is a bool and present only if it is true,
+// cloudEvents:time is a time. All others are strings and present only if they are not
+// empty.
 func (m *Message) Properties() map[string]any {
 	p := make(map[string]any, 8)
 	m.PutProperties(p)
@@ -63,8 +63,9 @@ func (m *Message) Properties() map[string]any {
 	return p
 }
 
-// PutProperties puts the application properties into p as pointers to m's fields, which AMQP
-// encodes as it does the values. A pointer is no allocation, unlike a value in an interface.
+// PutProperties puts the application properties into p as pointers to m's fields, which
+// AMQP encodes like the values. Unlike a value in an interface, a pointer costs no
+// allocation.
 func (m *Message) PutProperties(p map[string]any) {
 	p[PropertyAggregateID] = &m.AggregateID
 	p[PropertyEventID] = &m.EventID
@@ -88,14 +89,15 @@ func (m *Message) PutProperties(p map[string]any) {
 	}
 }
 
-// Sequence says what a store promises of its event ids.
+// Sequence says what a store guarantees about its event ids.
 type Sequence string
 
 // The sequences, by the names that configuration uses.
 const (
-	// SequenceStrict numbers the events of an aggregate 1, 2, 3, … without a hole:
-	// a hole seen by the projector is a gap.
+	// SequenceStrict: the events of an aggregate are numbered 1, 2, 3, … A missing number
+	// is a gap.
 	SequenceStrict Sequence = "strict"
-	// SequenceIncreasing only lets ids rise: a hole means nothing.
+	// SequenceIncreasing: the ids of an aggregate only increase. A missing number means
+	// nothing.
 	SequenceIncreasing Sequence = "increasing"
 )

@@ -25,17 +25,16 @@ const (
 	fieldCount
 )
 
-// Reader reads events out of source documents, without decoding them. It is safe
-// for concurrent use.
+// Reader reads events from source documents without decoding them. It is safe for
+// concurrent use.
 type Reader struct {
 	names [fieldCount]string
-	// types holds the event and aggregate types that were seen, which are few and
-	// repeat for ever.
+	// types holds the event and aggregate types seen so far, which are few and repeat.
 	types interner
 }
 
-// NewReader makes a reader for documents that name their fields so. It fails
-// if a name is empty, dotted or used twice.
+// NewReader makes a reader for documents with the given field names. It fails if a name is
+// empty, dotted or used twice.
 func NewReader(fields Fields) (*Reader, error) {
 	if err := fields.Validate(); err != nil {
 		return nil, fmt.Errorf("validate field names: %w", err)
@@ -51,11 +50,10 @@ func NewReader(fields Fields) (*Reader, error) {
 	}}, nil
 }
 
-// Read reads the event in doc in one pass over its top-level elements; what is
-// nested in the payload is not looked at. Where a field stands twice, the first
-// counts, as it does for the server. A null or undefined is an absent field. What
-// breaks the contract is a [*ContractError], and the event is then filled as far
-// as it could be read: Document always, and each key that is valid.
+// Read reads the event in doc in one pass over its top-level elements. It does not read
+// values nested in the payload. If a field is present twice, the first counts, as in the
+// server. Null and undefined count as absent. An event that breaks the contract is a
+// [*ContractError], and the result then has Document and each key that is valid.
 func (r *Reader) Read(doc bson.Raw) (Event, error) {
 	ev := Event{Document: doc}
 	values, err := r.scan(doc)
@@ -63,8 +61,8 @@ func (r *Reader) Read(doc bson.Raw) (Event, error) {
 		return ev, err
 	}
 
-	// Every field is read before the first problem is reported, so that the
-	// quarantine can say which event it holds.
+	// Read every field before reporting the first problem, so that the quarantine record
+	// has all keys that can be read.
 	var first error
 	note := func(err error) {
 		if first == nil {
@@ -154,7 +152,7 @@ func (r *Reader) readEventID(ev *Event, v bson.RawValue) error {
 		id = int64(binary.LittleEndian.Uint64(v.Value))
 	case bson.TypeDouble:
 		f := math.Float64frombits(binary.LittleEndian.Uint64(v.Value))
-		// 2^63 is the first double that an int64 cannot hold.
+		// 2^63 is the smallest double that exceeds an int64.
 		if f != math.Trunc(f) || f >= 1<<63 || f < 1 {
 			return outOfRange(name, strconv.FormatFloat(f, 'g', -1, 64))
 		}
@@ -224,9 +222,9 @@ func (r *Reader) readTimestamp(ev *Event, v bson.RawValue) error {
 	}
 }
 
-// keyString gives the bytes of a string that becomes part of a message's keys:
-// not empty (reported as missing, where that is not allowed), valid UTF-8, which
-// AMQP demands, and no longer than an application property may be.
+// keyString gives the bytes of a string that becomes part of a message's keys. It must not
+// be empty (missing is the reason then, if it is set), must be valid UTF-8 because AMQP
+// requires it, and must not exceed MaxKeyBytes.
 func keyString(name string, v bson.RawValue, missing Reason) ([]byte, error) {
 	s := stringBytes(v)
 	switch {
@@ -248,7 +246,7 @@ func outOfRange(name, value string) error {
 	return &ContractError{Reason: ReasonOutOfRange, Field: name, Detail: value + " is not a whole number from 1 to 2^63-1"}
 }
 
-// quoted shows s in an error, cut if it is long.
+// quoted quotes s for an error and truncates it if it is long.
 func quoted(s []byte) string {
 	const most = 64
 	if len(s) > most {

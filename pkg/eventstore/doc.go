@@ -1,6 +1,6 @@
-// Package eventstore is the one reader of the event store. The publisher scans it, and
-// the projector repairs gaps, redeems claim checks, folds read models anew and verifies
-// them with it.
+// Package eventstore reads the event store for both services. The publisher uses it to scan
+// the store. The projector uses it to repair gaps, to redeem claim checks, and to fold and
+// verify read models.
 //
 //	Events   the events of a range, in the order of the index {aggregateId, eventId}
 //	Heads    the first and the last event of each aggregate of a range
@@ -9,26 +9,25 @@
 //	Whole    one event
 //	Sample   the oldest and the newest events
 //
-// Every read goes to the primary and sees what a majority holds, whatever the
-// connection string says.
+// Every read goes to the primary and has majority read concern, whatever the connection
+// string says.
 //
 // # The index
 //
-// Ranges are read by the bounds of the index {aggregateId: 1, eventId: 1} (min, max and
-// hint), not by a filter. A comparison in a filter matches one BSON type only. A store
-// whose aggregate ids are partly strings and partly ObjectIds would be cut off between
-// them. Without the index a range is refused ([ErrIndex]): a sort of the whole store in
-// memory, for each page, would harm the source.
+// Ranges are bounds of the index {aggregateId: 1, eventId: 1} (min, max and hint), not
+// filters. A comparison in a filter matches one BSON type only, so in a store whose
+// aggregate ids are partly strings and partly ObjectIds it would miss one of the types.
+// Without the index, opening a range fails with [ErrIndex], because the server would sort
+// the whole store in memory for each page.
 //
-// An aggregate's events are inserted in the order of their ids, and stand in that order
-// in the index. A cursor that moves forward over it sees snapshots that only become
-// newer, and so never an event without those before it: what it reads of an aggregate
-// is a prefix of its history. Through a mongos the same holds, whatever key the
-// collection is sharded by: each shard walks its own index, and mongos merges the
-// shards by the sort.
+// The events of an aggregate are inserted in the order of their ids, which is also their
+// order in the index. While a cursor moves forward, its snapshots only become newer. So the
+// cursor never reads an event without the events before it: what it reads of an aggregate
+// is a prefix of the aggregate's history. The same holds through a mongos for any shard
+// key, because each shard reads its own index and mongos merges the shards in sort order.
 //
 // # Memory
 //
-// A range is read in pages. A cursor holds one reply of the server (at most 16 MiB) and
-// one page. Split and Missing hold what their bounds say.
+// A range is read in pages. A cursor holds one reply of the server (at most 16 MiB) and one
+// page. The memory of Split and Missing is bounded as their comments say.
 package eventstore

@@ -12,34 +12,33 @@ import (
 )
 
 const (
-	// batchSize bounds the documents of a reply, which 16 MiB bound anyway.
+	// batchSize bounds the documents of a reply. 16 MiB bound it too.
 	batchSize = 4096
 	// pageDocuments and pageBytes bound a page.
 	pageDocuments = 512
 	pageBytes     = 256 << 10
-	// slabBytes bounds what one document that is kept keeps of its neighbours.
+	// slabBytes bounds the bytes of other documents that a kept document keeps in memory.
 	slabBytes = 4 << 10
-	// codeNothingBetween is the server's answer to a range whose min is not before its
+	// codeNothingBetween is the server's error code for a range whose min is not before its
 	// max.
 	codeNothingBetween = 51175
 )
 
-// Cursor reads the documents of one range. One goroutine uses it. It is an interface so
-// that tests can make one.
+// Cursor reads the documents of one range. Only one goroutine may use it. It is an
+// interface so that tests can replace it.
 type Cursor interface {
-	// Next gives the next documents, which belong to the receiver. It fails with
-	// [ErrEnd] after the last.
+	// Next gives the next documents, which the caller may keep. It fails with [ErrEnd]
+	// after the last.
 	Next(ctx context.Context) ([]bson.Raw, error)
 	// Close ends the server's cursor.
 	Close(ctx context.Context) error
 }
 
-// Open begins to read, from the event at from (included) to the one at until
-// (excluded), in the order of the index; a zero from is the beginning, a zero until the
-// end. The reader sees everything up to the cluster time since; zero means no such
-// bound. Open fails with [ErrIndex] if the index is missing. The cursor is nil if the
-// range is empty because the collection does not exist, or because until does not come
-// after from.
+// Open reads events in the order of the index, from the position from (included) to the
+// position until (excluded). A zero from is the beginning, a zero until the end. The cursor
+// sees every event up to the cluster time since; zero means no such bound. Open fails with
+// [ErrIndex] if the index is missing. The cursor is nil if the range is empty because the
+// collection does not exist, or because until does not come after from.
 func (r *Reader) Open(ctx context.Context, from, until Position, since bson.Timestamp) (Cursor, error) {
 	cursor, session, err := r.find(ctx, from, until, since, nil)
 	if cursor == nil || err != nil {
@@ -85,8 +84,8 @@ func (r *Reader) find(ctx context.Context, from, until Position, since bson.Time
 	return cursor, session, nil
 }
 
-// Position is the place of a document in the index. A document with an array in a key
-// field has none: the index has it once for each element.
+// Position is the place of a document in the index. ok is false for a document with an
+// array in a key field, because the index has such a document once for each element.
 func (r *Reader) Position(document bson.Raw) (p Position, ok bool) {
 	p = Position{AggregateID: document.Lookup(r.fields.AggregateID), EventID: document.Lookup(r.fields.EventID)}
 	for _, v := range []bson.RawValue{p.AggregateID, p.EventID} {
@@ -115,20 +114,20 @@ func valueOrNull(v bson.RawValue) any {
 	return v
 }
 
-// driverCursor is the driver's cursor in pages.
+// driverCursor divides the driver's cursor into pages.
 type driverCursor struct {
 	cursor  *mongo.Cursor
 	session *mongo.Session
 }
 
-// Next gives what is left of the driver's batch, up to the bounds of a page, and asks
-// the server only if nothing is left.
+// Next gives the rest of the driver's batch, up to the bounds of a page. It asks the server
+// only if the batch is used up.
 func (d *driverCursor) Next(ctx context.Context) ([]bson.Raw, error) {
 	var page []bson.Raw
 	var slab []byte
 	for size := 0; d.cursor.Next(ctx); {
-		// The driver allows its bytes to be used until the next call only. One slab for
-		// several documents spares an allocation for each.
+		// The driver's bytes are valid only until its next call, so they are copied. One
+		// slab for several documents saves an allocation for each.
 		current, left := d.cursor.Current, d.cursor.RemainingBatchLength()
 		if page == nil {
 			page = make([]bson.Raw, 0, min(left+1, pageDocuments))

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Head says which events an aggregate has.
+// Head summarizes the events of an aggregate.
 type Head struct {
 	// AggregateID is the canonical id, and RawAggregateID the id with its type in the
 	// store.
@@ -22,24 +22,24 @@ type Head struct {
 	Events int64
 }
 
-// HeadCursor reads the heads of one range. One goroutine uses it. It is an interface so
-// that tests can make one.
+// HeadCursor reads the heads of one range. Only one goroutine may use it. It is an
+// interface so that tests can replace it.
 type HeadCursor interface {
-	// Next gives at most 512 heads, which belong to the receiver. It fails with [ErrEnd]
-	// after the last.
+	// Next gives at most 512 heads, which the caller may keep. It fails with [ErrEnd] after
+	// the last.
 	Next(ctx context.Context) ([]Head, error)
 	// Close ends the server's cursor.
 	Close(ctx context.Context) error
 }
 
-// Heads begins to read the heads of the aggregates between from and until, as [Reader.Open]
-// reads their events. Only the keys of the index are asked for, so the server reads no
-// event document, except if an index entry alone cannot answer: a key field that
-// holds an array, or a collection that is sharded by another key. Documents whose keys
-// break the event contract are left out. The cursor is nil if the range is empty.
+// Heads reads the heads of the aggregates between from and until, with the bounds of
+// [Reader.Open]. It asks only for keys of the index, so the server reads no event document.
+// There are two exceptions: a key field that holds an array, and a collection that is
+// sharded by another key. Heads leaves out documents whose keys break the event contract.
+// The cursor is nil if the range is empty.
 //
-// In a collection with a collation that takes different ids for equal, an aggregate can
-// come in several heads. Nothing is lost: each event is in one of them.
+// If the collection's collation takes different ids as equal, an aggregate can have several
+// heads. Each event is counted in exactly one of them.
 func (r *Reader) Heads(ctx context.Context, from, until Position, since bson.Timestamp) (HeadCursor, error) {
 	cursor, session, err := r.find(ctx, from, until, since, r.keyProjection())
 	if cursor == nil || err != nil {
@@ -53,7 +53,7 @@ func (r *Reader) keyProjection() bson.D {
 	return bson.D{{Key: "_id", Value: 0}, {Key: r.fields.AggregateID, Value: 1}, {Key: r.fields.EventID, Value: 1}}
 }
 
-// headCursor folds index keys to heads.
+// headCursor folds index keys into heads.
 type headCursor struct {
 	reader  *Reader
 	cursor  *mongo.Cursor
@@ -92,7 +92,8 @@ func (c *headCursor) Next(ctx context.Context) ([]Head, error) {
 	return page, nil
 }
 
-// add takes a key, and gives the head before it if the key begins another aggregate.
+// add adds a key. If the key begins another aggregate, it gives the finished head before
+// it.
 func (c *headCursor) add(key bson.Raw) (done Head, ok bool) {
 	ev, err := c.reader.reader.ReadPosition(key)
 	if err != nil {

@@ -15,7 +15,7 @@ func (r *Reader) CheckIndex(ctx context.Context) (exists bool, err error) {
 	return exists, err
 }
 
-// index gives the name of the index that ranges are read by.
+// index gives the name of the index for ranges.
 func (r *Reader) index(ctx context.Context) (name string, exists bool, err error) {
 	cursor, err := r.events.Indexes().List(ctx)
 	if err != nil {
@@ -37,8 +37,8 @@ func (r *Reader) index(ctx context.Context) (name string, exists bool, err error
 
 // usable finds an index that holds every document, in the order of ranges.
 func (r *Reader) usable(indexes []bson.Raw) string {
-	// The index of _id has the collection's own collation, and so must this one:
-	// a query could not sort by another one.
+	// The index of _id has the collection's own collation. The index for ranges needs the
+	// same one, because a query cannot sort by an index of another collation.
 	var collation bson.RawValue
 	for _, index := range indexes {
 		if name, _ := index.Lookup("name").StringValueOK(); name == "_id_" {
@@ -62,8 +62,8 @@ func (r *Reader) usable(indexes []bson.Raw) string {
 	return ""
 }
 
-// hasKeys reports whether key is {aggregateId: 1, eventId: 1}, no more and no less:
-// min must name every field of the index.
+// hasKeys reports whether key is exactly {aggregateId: 1, eventId: 1}, because min must
+// name every field of the index.
 func (r *Reader) hasKeys(key bson.RawValue) bool {
 	doc, ok := key.DocumentOK()
 	if !ok {
@@ -90,7 +90,7 @@ func truthy(v bson.RawValue) bool {
 	return ok && n != 0
 }
 
-// CheckUnique reports whether an index keeps two events of one aggregate from having the
+// CheckUnique reports whether a unique index prevents two events of one aggregate with the
 // same id.
 func (r *Reader) CheckUnique(ctx context.Context) (bool, error) {
 	cursor, err := r.events.Indexes().List(ctx)

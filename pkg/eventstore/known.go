@@ -10,13 +10,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Known finds out which aggregates have events: of the canonical ids, those that are in
-// the result do. Its values are the ids with their types in the store: more than one if
-// the store has ids that differ in their type alone. ids are at most some thousands. It
+// Known finds out which of at most some thousands of aggregates have events. The keys of
+// the result are the canonical ids of aggregates with events. The values are the ids with
+// their types in the store, several if ids in the store differ only in their type. Known
 // reads the index keys of one event for each aggregate.
 //
-// A canonical id does not tell its type, so each is looked for as a string and as
-// whatever else has that canonical form.
+// A canonical id does not tell its type, so Known looks for each id as a string and as
+// every other value with that canonical form.
 func (r *Reader) Known(ctx context.Context, ids []string) (map[string][]bson.RawValue, error) {
 	var candidates bson.A
 	for _, id := range ids {
@@ -46,7 +46,7 @@ func appendForms(forms bson.A, id string) bson.A {
 	if oid, err := bson.ObjectIDFromHex(id); err == nil && oid.Hex() == id {
 		forms = append(forms, oid)
 	}
-	// The server compares integers of both widths, so one form stands for both.
+	// The server compares integers of both widths as equal, so one form is enough.
 	if n, err := strconv.ParseInt(id, 10, 64); err == nil && strconv.FormatInt(n, 10) == id {
 		forms = append(forms, n)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// missingBytes is about how much Missing reads at once.
+// missingBytes is the approximate size at which one call of Missing stops.
 const missingBytes = 16 << 20
 
-// Missing reads at most limit of the events from ≤ eventId ≤ to of the aggregate of
-// ev, in order. None means that the store does not have the first of them, or that the
-// first of them breaks the contract. The latter is logged, and such an event counts as
-// missing: it cannot be projected either. Missing may give fewer events than there are,
-// but at least one: it stops after about 16 MiB.
+// Missing reads the events from ≤ eventId ≤ to of the aggregate of ev, in order, at most
+// limit of them. The result can be shorter, but not empty if there is an event: Missing
+// stops after about 16 MiB. It also stops before an event that breaks the contract, which
+// it logs, because such an event cannot be projected. An empty result means that the first
+// event is absent or breaks the contract.
 func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
 	events, _, err := r.some(ctx, ev, from, to, limit, func(err error, found event.Event) bool {
 		r.logger.Error().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
@@ -28,8 +28,8 @@ func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, l
 	return events, err
 }
 
-// Readable is Missing for aggregates whose event ids only increase: it passes over events
-// that break the contract, and gives how many there were. None means that the store has no
+// Readable is Missing for aggregates whose event ids only increase. It skips events that
+// break the contract and counts them in broken. An empty result means that the store has no
 // readable event in the range.
 func (r *Reader) Readable(ctx context.Context, ev *event.Event, from, to int64, limit int) (events []*event.Event, broken int, err error) {
 	return r.some(ctx, ev, from, to, limit, func(err error, found event.Event) bool {
@@ -39,8 +39,8 @@ func (r *Reader) Readable(ctx context.Context, ev *event.Event, from, to int64, 
 	}, options.Find().SetBatchSize(int32(min(limit, batchSize))))
 }
 
-// some reads events of one aggregate, in order, until there are limit or they are large.
-// pass reports whether to go on after an event that breaks the contract.
+// some reads events of one aggregate, in order, up to limit or about missingBytes. pass
+// reports whether to continue after an event that breaks the contract.
 func (r *Reader) some(ctx context.Context, ev *event.Event, from, to int64, limit int, pass func(error, event.Event) bool, opts *options.FindOptionsBuilder) (events []*event.Event, broken int, err error) {
 	cursor, err := r.events.Find(ctx,
 		bson.D{

@@ -12,9 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Newest gives the highest event id of the aggregate with a canonical id; 0 if the store
-// has no event of it. It reads one key of the index for each type that the id can have in
-// the store. The error is MongoDB's.
+// Newest gives the highest event id of an aggregate; 0 if the store has no event of it. It
+// reads one index key for each type that the canonical id can have in the store. The error
+// is MongoDB's.
 func (r *Reader) Newest(ctx context.Context, aggregateID string) (int64, error) {
 	var newest int64
 	for _, id := range stored(aggregateID) {
@@ -33,7 +33,7 @@ func (r *Reader) Newest(ctx context.Context, aggregateID string) (int64, error) 
 	return newest, nil
 }
 
-// stored are the values that have a canonical id, by type: text, ObjectId, UUID, integer.
+// stored gives the values with a canonical id: string, ObjectId, UUID, integer.
 func stored(aggregateID string) []any {
 	values := []any{aggregateID}
 	if id, err := bson.ObjectIDFromHex(aggregateID); err == nil {
@@ -43,13 +43,13 @@ func stored(aggregateID string) []any {
 		values = append(values, uuid)
 	}
 	if n, err := strconv.ParseInt(aggregateID, 10, 64); err == nil && strconv.FormatInt(n, 10) == aggregateID {
-		// A comparison matches every numeric type.
+		// The server compares all numeric types as equal.
 		values = append(values, n)
 	}
 	return values
 }
 
-// uuidOf reads the form 8-4-4-4-12.
+// uuidOf parses the form 8-4-4-4-12.
 func uuidOf(text string) (bson.Binary, bool) {
 	const length = 36
 	parts := strings.Split(text, "-")

@@ -7,9 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Compare orders two positions as the index does. known is false if it cannot tell: the
-// collection has a collation of its own, or a position has a type that no valid key has.
-// The collation is known after the first range was opened.
+// Compare orders two positions as the index does. known is false if the collection has a
+// collation of its own or a position has a type that no valid key has. The collation is
+// known only after the first range has been opened.
 func (r *Reader) Compare(a, b Position) (order int, known bool) {
 	if r.collated.Load() {
 		return 0, false
@@ -21,7 +21,7 @@ func (r *Reader) Compare(a, b Position) (order int, known bool) {
 	return compareValues(a.EventID, b.EventID)
 }
 
-// The places of types in MongoDB's order, of those that a valid key or the bound of an
+// The ranks of types in MongoDB's order, for the types that a valid key or the bound of an
 // aggregate can have:
 // https://www.mongodb.com/docs/manual/reference/bson-type-comparison-order/
 const (
@@ -51,8 +51,8 @@ func rankOf(v bson.RawValue) int {
 	return 0
 }
 
-// compareValues orders two values by MongoDB's simple collation. The order of types that
-// no valid key has is not known.
+// compareValues orders two values by MongoDB's simple collation. known is false for types
+// that no valid key has.
 func compareValues(a, b bson.RawValue) (order int, known bool) {
 	first, second := rankOf(a), rankOf(b)
 	switch {

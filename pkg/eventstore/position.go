@@ -33,7 +33,7 @@ func After(aggregateID bson.RawValue) Position {
 // IsZero reports whether p is the zero value.
 func (p Position) IsZero() bool { return p.AggregateID.Type == 0 && p.EventID.Type == 0 }
 
-// Equal reports whether p and other are the same position, written the same way.
+// Equal reports whether p and other are the same position with the same types.
 func (p Position) Equal(other Position) bool {
 	return p.AggregateID.Equal(other.AggregateID) && p.EventID.Equal(other.EventID)
 }

@@ -18,14 +18,14 @@ import (
 )
 
 var (
-	// ErrEnd says that a cursor has given everything.
+	// ErrEnd says that a cursor has reached the end of its range.
 	ErrEnd = errors.New("all events of the range have been read")
 	// ErrIndex says that the event store lacks the index of ranges; the text says how to
 	// create it.
 	ErrIndex = errors.New("event store lacks the index that a scan needs")
 	// ErrNotFound says that the event store does not have an event.
 	ErrNotFound = errors.New("event is not in the event store")
-	// ErrNoOperationTime says that the server is no replica set.
+	// ErrNoOperationTime says that the server is not part of a replica set.
 	ErrNoOperationTime = errors.New("the server gives no operation time; it must be a replica set")
 )
 
@@ -40,9 +40,9 @@ type Reader struct {
 	collated atomic.Bool
 }
 
-// NewReader makes a reader of the events collection, whose documents name their fields
-// so. It reads from the primary and what a majority holds, whatever the collection's
-// own settings are. It fails if the names are invalid.
+// NewReader makes a reader of the events collection with the given field names. It reads
+// from the primary with majority read concern, whatever the collection's own settings are.
+// It fails if the names are invalid.
 func NewReader(events *mongo.Collection, fields event.Fields, logger zerolog.Logger) (*Reader, error) {
 	reader, err := event.NewReader(fields)
 	if err != nil {
@@ -58,10 +58,10 @@ func NewReader(events *mongo.Collection, fields event.Fields, logger zerolog.Log
 	}, nil
 }
 
-// Read reads an event of the store in the form that it has when it comes over the
-// topic ([event.Canonical]). The event aliases document unless its form differs. A
-// document that breaks the contract is an [*event.ContractError], and the event then
-// has the keys that could be read.
+// Read reads an event of the store in the form that it has on the topic
+// ([event.Canonical]). The event aliases document unless its form differs. A document that
+// breaks the contract is an [*event.ContractError], and the event then has the keys that
+// could be read.
 func (r *Reader) Read(document bson.Raw) (event.Event, error) {
 	canonical, err := event.Canonical(document)
 	if err != nil {
@@ -70,10 +70,10 @@ func (r *Reader) Read(document bson.Raw) (event.Event, error) {
 	return r.reader.Read(canonical)
 }
 
-// OperationTime is a cluster time up to which a read that begins now sees everything.
-// It asks for one document with majority read concern. The operation time of that reply
-// is the majority commit point, where that of a ping would be what the primary alone
-// has applied.
+// OperationTime gives a cluster time up to which a read that begins now sees everything. It
+// reads one document with majority read concern, because the operation time of such a reply
+// is the majority commit point. The operation time of a ping would be that of the primary
+// alone.
 func (r *Reader) OperationTime(ctx context.Context) (bson.Timestamp, error) {
 	session, err := r.events.Database().Client().StartSession()
 	if err != nil {
@@ -92,14 +92,14 @@ func (r *Reader) OperationTime(ctx context.Context) (bson.Timestamp, error) {
 	return *at, nil
 }
 
-// name is the collection's, for errors.
+// name is the collection's name, for errors.
 func (r *Reader) name() string { return r.events.Database().Name() + "." + r.events.Name() }
 
-// closeTimeout bounds the end of a cursor that has not been read to its end.
+// closeTimeout bounds closing a cursor that has not been read to its end.
 const closeTimeout = time.Second
 
-// closeCursor tells the server, within bounded time, that nobody reads on. Otherwise
-// the server keeps the cursor for ten minutes.
+// closeCursor closes the cursor on the server, within closeTimeout. Otherwise the server
+// keeps the cursor for ten minutes.
 func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()

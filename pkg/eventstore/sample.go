@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// Sample gives visit the n oldest events by _id and then the n newest that were not
-// among them. The bytes of an event are valid only during its visit. broken counts
-// the documents that break the contract, which are not visited.
+// Sample calls visit for the n oldest events by _id and then for the n newest that are not
+// among them. The bytes of an event are valid only during its visit. broken counts the
+// documents that break the contract, which are not visited.
 func (r *Reader) Sample(ctx context.Context, n int, visit func(*event.Event)) (broken int, err error) {
 	last, broken, err := r.visit(ctx, bson.D{}, 1, n, visit)
 	if err != nil || len(last.Value) == 0 {
@@ -22,7 +22,7 @@ func (r *Reader) Sample(ctx context.Context, n int, visit func(*event.Event)) (b
 	return broken + more, err
 }
 
-// visit reads n events in the order of their _id and gives the last of these.
+// visit reads n events in the order of their _id and gives the last _id.
 func (r *Reader) visit(ctx context.Context, filter bson.D, order, n int, visit func(*event.Event)) (last bson.RawValue, broken int, err error) {
 	cursor, err := r.events.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: order}}).SetLimit(int64(n)))
 	if err != nil {

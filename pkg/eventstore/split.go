@@ -15,12 +15,12 @@ import (
 const (
 	// MaxSplit bounds the ranges of a split.
 	MaxSplit = 1024
-	// samplesPerRange is how many events are drawn for each range: with 64, a range of
-	// n-th part of the events has between about 0.7/n and 1.3/n of them.
+	// samplesPerRange is how many events are sampled for each range. With 64, each of n
+	// ranges has between about 0.7/n and 1.3/n of the events.
 	samplesPerRange = 64
-	// keysAtMost is the size of a store up to which all its index keys are read instead
-	// of a sample. [$sample] reads every document of a collection if it is asked for 5 %
-	// or more, and the documents are larger than the keys.
+	// keysAtMost is the number of events up to which Split reads all index keys instead of
+	// a sample. For a sample of 5 % or more, [$sample] reads every document of the
+	// collection, and documents are larger than keys.
 	//
 	// [$sample]: https://www.mongodb.com/docs/manual/reference/operator/aggregation/sample/
 	keysAtMost = 20 * samplesPerRange * 64
@@ -29,15 +29,15 @@ const (
 	codeSampleFailed = 28799
 )
 
-// Split gives at most n-1 boundaries that divide the store into ranges of about equal
-// numbers of events, in ascending order: the first range ends at the first boundary, the
-// last one begins at the last. No boundary is within an aggregate, so an aggregate with
-// most of the events is a range by itself, and there are fewer boundaries than n-1 if
-// the store has too few aggregates. n is at most [MaxSplit]. An empty store, or one
-// that does not exist, has no boundaries.
+// Split gives at most n-1 boundaries, in ascending order, that divide the store into ranges
+// of about equal numbers of events. The first range ends at the first boundary, the last
+// one begins at the last. No boundary is within an aggregate. So an aggregate with most of
+// the events is a range by itself, and a store with few aggregates has fewer boundaries. n
+// is at most [MaxSplit]. An empty store, or one that does not exist, has no boundaries.
 //
-// A small store is divided by all of its index keys. In a large one the boundaries are
-// the quantiles of a random sample. Memory is bounded by n, whatever the store has.
+// For a small store, Split reads all index keys. For a large one, the boundaries are the
+// quantiles of a random sample. Memory is bounded by n, independent of the size of the
+// store.
 func (r *Reader) Split(ctx context.Context, n int) ([]Position, error) {
 	n = min(n, MaxSplit)
 	if n < 2 {
@@ -68,9 +68,9 @@ func (r *Reader) Split(ctx context.Context, n int) ([]Position, error) {
 	return q.boundaries(r, n), nil
 }
 
-// Count is about how many documents the store has, from the collection's statistics. It
-// is off after an unclean shutdown of the server, and counts orphaned documents of a
-// sharded collection.
+// Count is the approximate number of documents, from the collection's statistics. The
+// statistics are wrong after an unclean shutdown of the server, and include orphaned
+// documents of a sharded collection.
 func (r *Reader) Count(ctx context.Context) (int64, error) {
 	count, err := r.events.EstimatedDocumentCount(ctx)
 	if err != nil {
@@ -79,8 +79,8 @@ func (r *Reader) Count(ctx context.Context) (int64, error) {
 	return count, nil
 }
 
-// sampleKeys adds the aggregate ids of random events, in the order of the index. The
-// server sorts them, because it knows the collection's collation.
+// sampleKeys adds the aggregate ids of random events, in the order of the index. The server
+// sorts them, because it knows the collection's collation.
 func (r *Reader) sampleKeys(ctx context.Context, samples int, q *quantiles) error {
 	cursor, err := r.events.Aggregate(ctx, mongo.Pipeline{
 		{{Key: "$sample", Value: bson.D{{Key: "size", Value: samples}}}},
@@ -94,7 +94,7 @@ func (r *Reader) sampleKeys(ctx context.Context, samples int, q *quantiles) erro
 	return r.addKeys(ctx, cursor, q)
 }
 
-// allKeys adds the aggregate ids of all events, by the index alone.
+// allKeys adds the aggregate ids of all events. It reads only the index.
 func (r *Reader) allKeys(ctx context.Context, q *quantiles) error {
 	cursor, session, err := r.find(ctx, Position{}, Position{}, bson.Timestamp{}, r.keyProjection())
 	if cursor == nil || err != nil {
@@ -107,8 +107,7 @@ func (r *Reader) allKeys(ctx context.Context, q *quantiles) error {
 
 func (r *Reader) addKeys(ctx context.Context, cursor *mongo.Cursor, q *quantiles) error {
 	for cursor.Next(ctx) {
-		// Only an aggregate's id can be a boundary. Other documents are left to the range
-		// that they happen to be in.
+		// Only a valid aggregate id can be a boundary.
 		if ev, err := r.reader.ReadPosition(cursor.Current); err == nil {
 			q.add(ev.RawAggregateID)
 		}
@@ -119,8 +118,8 @@ func (r *Reader) addKeys(ctx context.Context, cursor *mongo.Cursor, q *quantiles
 	return nil
 }
 
-// quantiles keeps every k-th of the values that are added in ascending order. k starts
-// at 1 and doubles whenever there are too many.
+// quantiles keeps every k-th of the values that are added in ascending order. k starts at 1
+// and doubles when the kept values become too many.
 type quantiles struct {
 	most  int
 	every int
@@ -148,8 +147,8 @@ func (q *quantiles) add(v bson.RawValue) {
 	q.every *= 2
 }
 
-// boundaries are the n-quantiles, each once. The first value is none: nothing is before
-// it.
+// boundaries are the n-quantiles without duplicates and without the first value, because
+// nothing is before it.
 func (q *quantiles) boundaries(r *Reader, n int) []Position {
 	if len(q.kept) == 0 {
 		return nil

@@ -10,10 +10,11 @@ import (
 // https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-protocol-guide#message-annotations
 const partitionKeyAnnotation = "x-opt-partition-key"
 
-// Annotated makes a message for [azservicebus.MessageBatch.AddAMQPAnnotatedMessage], which
-// encodes a message at once. One Annotated can therefore make all messages of a batch but
-// the first in the same memory: an azservicebus.Message for each of them, with its maps and
-// boxed values, is most of what a batch allocates. The zero value is ready for use.
+// Annotated makes a message for [azservicebus.MessageBatch.AddAMQPAnnotatedMessage]. That
+// method encodes the message before it returns, so one Annotated can make all messages of a
+// batch except the first in the same memory. An azservicebus.Message for each of them, with
+// its maps and boxed values, would be most of what a batch allocates. The zero value is
+// ready for use.
 //
 // A batch keeps the application properties of its first message for its envelope, so the
 // first message needs an Annotated of its own.
@@ -25,8 +26,8 @@ type Annotated struct {
 	data        [1][]byte
 }
 
-// Of makes the same message of m as [ToSDK]. It shares m's body and strings, and is valid
-// until the next call.
+// Of makes the message that [ToSDK] makes of m. It shares m's body and strings, and is
+// valid until the next call.
 func (a *Annotated) Of(m *event.Message) *azservicebus.AMQPAnnotatedMessage {
 	if a.application == nil {
 		a.application, a.annotations = make(map[string]any, 8), make(map[any]any, 1)

@@ -21,28 +21,30 @@ type Class int
 const (
 	// ClassNone is no error.
 	ClassNone Class = iota
-	// ClassTransient passes: retry after a backoff. Unknown errors are transient.
+	// ClassTransient may succeed later: retry after a backoff. Unknown errors are
+	// transient.
 	ClassTransient
-	// ClassBusy is a broker that throttles or is full: wait for at least 2 s.
+	// ClassBusy means that the broker throttles or is full: wait for at least 2 s.
 	ClassBusy
-	// ClassTimeout ran out of time: no session was free, no message came, or it is
-	// not known whether a send arrived.
+	// ClassTimeout means that time ran out: no session was free, no message came, or it is
+	// unknown whether a send arrived.
 	ClassTimeout
-	// ClassLockLost is the lock of a message or a session that has ended, or that
-	// another receiver holds.
+	// ClassLockLost means that the lock of a message or session has ended, or that another
+	// receiver holds it.
 	ClassLockLost
-	// ClassTooLarge is a message or batch above the entity's limit: it never fits.
+	// ClassTooLarge means that a message or batch is above the entity's limit. A retry
+	// cannot succeed.
 	ClassTooLarge
-	// ClassConnectionLost is a link or connection that is gone: open it anew.
+	// ClassConnectionLost means that a link or connection is gone: open a new one.
 	ClassConnectionLost
-	// ClassRefused is a request that the broker refuses as it stands, such as a batch
-	// of several sessions on a partitioned topic: the same one fails again, another
-	// may pass.
+	// ClassRefused means that the broker refuses this request, such as a batch of several
+	// sessions on a partitioned topic. The same request fails again, another one may
+	// succeed.
 	ClassRefused
-	// ClassFatal needs an operator: credentials, a missing or disabled entity.
+	// ClassFatal needs an operator: wrong credentials, a missing or disabled entity.
 	ClassFatal
-	// ClassStopped is the caller's own doing: its context was cancelled, or it has
-	// closed the sender, receiver or client.
+	// ClassStopped means that the caller cancelled its context or closed the sender,
+	// receiver or client.
 	ClassStopped
 )
 
@@ -59,7 +61,7 @@ var classNames = [...]string{
 	ClassStopped:        "stopped",
 }
 
-// String is the class in a word, for logs and metrics.
+// String is the class as one word, for logs and metrics.
 func (c Class) String() string {
 	if c < 0 || int(c) >= len(classNames) {
 		return "unknown"
@@ -67,8 +69,8 @@ func (c Class) String() string {
 	return classNames[c]
 }
 
-// conditions are the AMQP error conditions that say more than where they came
-// from. Those of Service Bus stand in
+// conditions are the AMQP error conditions that determine a class. Those of Service Bus are
+// documented in
 // https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-troubleshoot
 var conditions = map[amqp.ErrCond]Class{
 	"com.microsoft:server-busy":              ClassBusy,
@@ -96,13 +98,13 @@ var conditions = map[amqp.ErrCond]Class{
 	amqp.ErrCondDecodeError:           ClassRefused,
 }
 
-// Classify says what to do about an error that azservicebus v1.11, go-amqp v1.7 or package
-// sessions returned.
+// Classify gives the class of an error of azservicebus v1.11, go-amqp v1.7 or package
+// sessions.
 //
-// The SDK hides causes: its [azservicebus.Error] does not unwrap, and calls lost
-// every connection that met a condition which it does not know, such as a session
-// lock that has ended or an argument that the broker refuses. The condition is in
-// the text alone; Classify reads the text there, and only there.
+// The SDK hides causes: its [azservicebus.Error] does not unwrap. The SDK also reports a
+// lost connection for each condition that it does not know, such as an expired session lock
+// or an argument that the broker refuses. Then the condition is only in the text of the
+// error, and Classify parses the text.
 func Classify(err error) Class {
 	switch {
 	case err == nil:
@@ -125,8 +127,8 @@ func Classify(err error) Class {
 			return ClassConnectionLost
 		}
 	}
-	// The SDK's error of a management request is not exported, its method is. Package
-	// sessions has the same method.
+	// The SDK does not export its error of a management request, but that has this method.
+	// The error of package sessions has the same method.
 	var rpc interface{ RPCCode() int }
 	if errors.As(err, &rpc) {
 		return classifyStatus(rpc.RPCCode())
@@ -139,7 +141,7 @@ func Classify(err error) Class {
 	switch {
 	case linkEnded(err):
 		return ClassConnectionLost
-	case errors.Is(err, context.DeadlineExceeded): // it is a net.Error as well
+	case errors.Is(err, context.DeadlineExceeded): // also a net.Error
 		return ClassTimeout
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ClassConnectionLost
@@ -147,10 +149,10 @@ func Classify(err error) Class {
 	return ClassTransient
 }
 
-// Broken reports whether the sender or receiver that gave err is of no more use:
-// close it and open another. With the SDK's retries off it does not mend a lost
-// connection, and it never mends a link that was detached with a condition such as
-// server-busy: [Classify] says busy, and every later call fails at once.
+// Broken reports whether the sender or receiver that returned err must be closed and
+// replaced. With the SDK's retries off, it does not recover from a lost connection, and
+// never from a link that was detached with a condition such as server-busy: [Classify]
+// gives ClassBusy then, and every later call fails at once.
 func Broken(err error) bool {
 	var sdk *azservicebus.Error
 	if errors.As(err, &sdk) {
@@ -170,10 +172,10 @@ func Broken(err error) bool {
 // a condition.
 const rejectedWithoutReason = "the peer rejected the message without specifying an error"
 
-// answered reports whether the text of an error that the SDK takes for a lost connection
-// is the broker's answer to one message instead: a rejection with a condition that
-// the SDK does not know. The same text can come with the end of a link; then the SDK
-// has tried once to attach it again, and does so again with the next use.
+// answered reports whether an error that the SDK takes for a lost connection is the
+// broker's answer to one message: a rejection with a condition that the SDK does not know.
+// The end of a link can have the same text; then the SDK has tried once to attach the link
+// again, and tries again at the next use.
 func answered(text string) bool {
 	if strings.Contains(text, rejectedWithoutReason) {
 		return true
@@ -258,7 +260,8 @@ func statusIn(text string) int {
 	return status
 }
 
-// classifyStatus judges the status of a management request, as HTTP means it.
+// classifyStatus gives the class of a management request's status, which is an HTTP status
+// code.
 // https://learn.microsoft.com/azure/service-bus-messaging/service-bus-amqp-request-response
 func classifyStatus(status int) Class {
 	switch status {
@@ -277,7 +280,7 @@ func classifyStatus(status int) Class {
 	}
 }
 
-// classifyIdentity tells wrong credentials from an identity service that is down.
+// classifyIdentity distinguishes wrong credentials from an identity service that is down.
 func classifyIdentity(err *azidentity.AuthenticationFailedError) Class {
 	if err.RawResponse == nil {
 		return ClassTransient

@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
-// Config says which Service Bus a service uses, and its topic. Both services embed
+// Config names the Service Bus namespace and the topic of a service. Both services embed
 // it; the tags are kong's. The zero value is invalid.
 type Config struct {
 	ConnectionString string `name:"servicebus-connection-string" env:"AZURE_SERVICEBUS_CONNECTION_STRING" secret:"" placeholder:"STRING" help:"Connection string of the Service Bus namespace; or give the namespace."`
@@ -18,10 +18,10 @@ type Config struct {
 	Transport        string `name:"servicebus-transport" env:"PENSTOCK_SERVICEBUS_TRANSPORT" enum:"amqp,websocket" default:"amqp" help:"How Service Bus is reached: by AMQP on port 5671 (amqp), or by AMQP over WebSockets on port 443 (websocket), for networks that block port 5671. WebSockets use the proxy of HTTPS_PROXY."`
 }
 
-// publicCloudSuffix completes a namespace that is given by its bare name.
+// publicCloudSuffix completes a namespace that is given without a domain.
 const publicCloudSuffix = ".servicebus.windows.net"
 
-// Validate reports every problem at once, each naming its variable.
+// Validate reports every problem, each with its variable.
 func (c Config) Validate() error {
 	var problems []error
 	switch {
@@ -46,7 +46,7 @@ func (c Config) Validate() error {
 }
 
 func (c Config) checkConnectionString() []error {
-	// The SDK parses the string at once and connects when it is first used.
+	// This parses the string, and does not connect.
 	if _, err := azservicebus.NewClientFromConnectionString(c.ConnectionString, nil); err != nil {
 		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is no connection string (%w): copy it from the namespace's shared access policies", err)}
 	}

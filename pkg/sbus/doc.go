@@ -1,4 +1,4 @@
-// Package sbus builds Service Bus clients from configuration, turns messages of
-// the event contract into the SDK's, and says what a failed call of the
-// SDK means for its caller. Package sessions, below it, receives without the SDK.
+// Package sbus makes Service Bus clients from configuration, converts messages of the event
+// contract to the SDK's messages, and classifies the errors of the SDK. Package sessions,
+// below it, receives messages without the SDK.
 package sbus

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// ToSDK makes the SDK's message of m. The two share m's body and strings.
+// ToSDK converts m to a message of the SDK. Both share the body and the strings.
 func ToSDK(m *event.Message) *azservicebus.Message {
 	return &azservicebus.Message{
 		ApplicationProperties: m.Properties(),
@@ -16,7 +16,7 @@ func ToSDK(m *event.Message) *azservicebus.Message {
 		// Service Bus refuses a PartitionKey that differs from the SessionId.
 		PartitionKey: &m.SessionKey,
 		SessionID:    &m.SessionKey,
-		// The rules of other subscriptions select by the subject, as sys.Label.
+		// Subscription rules can filter by the subject (sys.Label).
 		Subject: &m.EventType,
 	}
 }

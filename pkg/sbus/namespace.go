@@ -16,19 +16,19 @@ import (
 // for it, which has no administration API over TLS.
 var ErrNoAdministration = errors.New("the emulator has no administration API over TLS")
 
-// Namespace makes the clients of one Service Bus namespace. A process has one: its
-// clients share one Azure identity, because azidentity caches tokens per credential and
-// a credential for each connection would ask the identity provider for each, after an
-// outage for all of them at once. It is safe for concurrent use. Make it with [Open].
+// Namespace makes the clients of one Service Bus namespace. A process has one Namespace, so
+// that all clients share one Azure identity: azidentity caches tokens per credential, and a
+// credential for each connection would send a request for each to the identity provider,
+// all at once after an outage. It is safe for concurrent use. Make it with [Open].
 type Namespace struct {
 	config Config
 	// credential is nil if there is a connection string.
 	credential azcore.TokenCredential
 }
 
-// Open makes the namespace of a valid configuration. It does not touch the network.
-// Without a connection string, the credential is that of the environment: workload
-// identity, managed identity, a developer's login.
+// Open makes the namespace of a valid configuration without a network request. Without a
+// connection string, the credential comes from the environment: workload identity, managed
+// identity or a developer's login.
 func Open(c Config) (*Namespace, error) {
 	return open(c, func() (azcore.TokenCredential, error) { return azidentity.NewDefaultAzureCredential(nil) })
 }
@@ -45,9 +45,9 @@ func open(c Config, newCredential func() (azcore.TokenCredential, error)) (*Name
 	return n, nil
 }
 
-// NewClient makes a client, which is one AMQP connection once it is used; it does
-// not touch the network. The SDK's own retries are off: they wait for 4 s and more
-// and would reorder what is sent.
+// NewClient makes a client without a network request. The client opens one AMQP connection
+// at its first use. The SDK's own retries are off, because they wait for 4 s or more and
+// would change the order of messages.
 func (n *Namespace) NewClient() (*azservicebus.Client, error) {
 	options := &azservicebus.ClientOptions{
 		ApplicationID: "penstock",
@@ -72,8 +72,8 @@ func (n *Namespace) NewClient() (*azservicebus.Client, error) {
 	return client, nil
 }
 
-// NewAdministration makes a client of the namespace's administration API; it does not
-// touch the network. It returns [ErrNoAdministration] for the emulator.
+// NewAdministration makes a client of the namespace's administration API without a network
+// request. For the emulator it returns [ErrNoAdministration].
 func (n *Namespace) NewAdministration() (*admin.Client, error) {
 	if n.config.ConnectionString == "" {
 		client, err := admin.NewClient(n.config.host(), n.credential, nil)

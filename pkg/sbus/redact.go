@@ -4,9 +4,9 @@ import "strings"
 
 const redacted = "***"
 
-// Redact gives a connection string that may be logged: only the endpoint, the
-// entity and the emulator flag keep their values. A string that is none becomes
-// *** as a whole.
+// Redact gives a connection string that may be logged: only the endpoint, the entity and
+// the emulator flag keep their values. A string that is not a connection string becomes
+// ***.
 func Redact(connectionString string) string {
 	if connectionString == "" {
 		return ""
@@ -26,7 +26,7 @@ func Redact(connectionString string) string {
 		case "sharedaccesskeyname", "sharedaccesskey", "sharedaccesssignature":
 			parts = append(parts, name+"="+redacted)
 		default:
-			// A name that is not known may be the tail of a secret.
+			// An unknown name may be the tail of a secret.
 			parts = append(parts, redacted)
 		}
 	}

@@ -20,12 +20,12 @@ const (
 	tokenJWT       = "jwt"
 )
 
-// signatureLifetime is how long a signature is valid that [Namespace.Token] makes. It is
-// long enough for clocks that differ by some minutes.
+// signatureLifetime is the lifetime of a signature of [Namespace.Token]. It tolerates
+// clocks that differ by some minutes.
 const signatureLifetime = time.Hour
 
-// tokenScope is the scope that azservicebus asks for, with both slashes. The credential
-// caches tokens by scope, so the SDK's clients and this package share them.
+// tokenScope is the scope that azservicebus uses, with both slashes. The credential caches
+// tokens by scope, so the SDK's clients and this package share tokens.
 const tokenScope = "https://servicebus.azure.net//.default"
 
 // Token is a claim to an entity, in the form that $cbs takes.
@@ -39,9 +39,9 @@ type Token struct {
 	Expires time.Time
 }
 
-// Token makes a token for an audience such as amqps://host/topic. It asks the identity
-// provider if the namespace has no connection string and the credential has no valid
-// token in its cache.
+// Token makes a token for an audience such as amqps://host/topic. Without a connection
+// string it comes from the credential's cache, or from the identity provider if the cache
+// has no valid token.
 func (n *Namespace) Token(ctx context.Context, audience string) (Token, error) {
 	if n.credential != nil {
 		token, err := n.credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{tokenScope}})

@@ -26,8 +26,8 @@ const (
 	webSocketProtocol = "amqp"
 )
 
-// WebSocketDialer gives how to open a connection for AMQP over WebSockets; nil if the
-// namespace has another transport. The context bounds the opening only.
+// WebSocketDialer gives a function that opens a connection for AMQP over WebSockets; nil if
+// the namespace has another transport. The context bounds only the opening.
 func (n *Namespace) WebSocketDialer() func(ctx context.Context) (net.Conn, error) {
 	if n.config.Transport != TransportWebSocket {
 		return nil
@@ -57,12 +57,12 @@ func dialWebSocket(ctx context.Context, host string, trust *tls.Config) (net.Con
 		_ = socket.CloseNow()
 		return nil, fmt.Errorf("open a WebSocket to %s: the server speaks the subprotocol %q, not %s: check the host name, and the proxy of HTTPS_PROXY", host, protocol, webSocketProtocol)
 	}
-	// Its life does not depend on the context of the opening.
+	// The connection outlives the context of the opening.
 	return &webSocketConn{Conn: websocket.NetConn(context.WithoutCancel(ctx), socket, websocket.MessageBinary), socket: socket}, nil
 }
 
-// webSocketConn closes without the handshake of WebSockets, for which the library waits up
-// to 5 s: AMQP has a handshake of its own.
+// webSocketConn closes without the closing handshake of WebSockets, which would wait for up
+// to 5 s. AMQP has its own.
 type webSocketConn struct {
 	net.Conn
 	socket *websocket.Conn

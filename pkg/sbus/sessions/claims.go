@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// claimTimeout bounds one attempt to put the claims of a connection, with the
-	// identity provider's part in it.
+	// claimTimeout bounds one attempt to put the claims of a connection, including the
+	// request to the identity provider.
 	claimTimeout = 30 * time.Second
-	// Claims are renewed when half of their time is left. minRenewal keeps a credential
-	// that hands out the same token until its end from being asked without pause, and
-	// maxRenewal a token of a year from being held that long.
+	// Claims are renewed when half of their remaining time has passed. minRenewal prevents
+	// requests without a pause if a credential returns the same token until it expires.
+	// maxRenewal bounds the time for tokens with very long lifetimes.
 	minRenewal = 15 * time.Second
 	maxRenewal = 12 * time.Hour
 )
 
-// claim puts a token for the subscription and one for its management node. It returns
-// when the first of them expires; zero if none does.
+// claim puts a token for the subscription and one for its management node. It gives the
+// time when the first of them expires; zero if none expires.
 func (l *line) claim(ctx context.Context) (time.Time, error) {
 	type put struct {
 		audience, value, kind, expiration string
@@ -34,7 +34,8 @@ func (l *line) claim(ctx context.Context) (time.Time, error) {
 	}
 	var puts []put
 	var first time.Time
-	// The tokens come first: no link to $cbs is open while the identity provider thinks.
+	// Get the tokens first, so that no link to $cbs is open while the identity provider
+	// answers.
 	for _, path := range []string{l.path, l.path + managementSuffix} {
 		audience := scheme + l.namespace.Host() + "/" + path
 		token, err := l.namespace.Token(ctx, audience)
@@ -50,8 +51,8 @@ func (l *line) claim(ctx context.Context) (time.Time, error) {
 		}
 		puts = append(puts, put{audience, token.Value, token.Type, expiration})
 	}
-	// The broker allows one pair of links to $cbs on a connection, and detaches them if
-	// they are idle. So they live for this call only.
+	// The broker allows one pair of links to $cbs per connection and detaches idle links,
+	// so the links are open only during this call.
 	cbs, err := l.openRequests(ctx, "$cbs")
 	if err != nil {
 		return time.Time{}, fmt.Errorf("open the link for claims: %w", err)
@@ -76,8 +77,8 @@ func (l *line) claim(ctx context.Context) (time.Time, error) {
 	return first, err
 }
 
-// keepClaims renews the claims until ctx ends. A renewal that fails is retried: the old
-// claims hold until they expire. After that the broker detaches the links, and refuses
+// keepClaims renews the claims until ctx ends. It retries a renewal that fails: the old
+// claims are valid until they expire. After that the broker detaches the links and refuses
 // to accept, which ends the connection.
 func (l *line) keepClaims(ctx context.Context, expires time.Time) {
 	retry := backoff.Backoff{First: time.Second, Most: 30 * time.Second}
@@ -106,7 +107,7 @@ func (l *line) keepClaims(ctx context.Context, expires time.Time) {
 	}
 }
 
-// untilRenewal is when to renew claims that have left to live.
+// untilRenewal is the time to the next renewal of claims that expire in left.
 func untilRenewal(left time.Duration) time.Duration {
 	return min(max(left/2, minRenewal), maxRenewal)
 }

@@ -20,8 +20,8 @@ var ErrNoSession = errors.New("no session is available")
 // ErrClosed reports that the connection was closed by its owner.
 var ErrClosed = fmt.Errorf("the connection is closed: %w", context.Canceled)
 
-// Namespace is what a connection needs to know of a Service Bus namespace.
-// [*sbus.Namespace] implements it.
+// Namespace is a Service Bus namespace, as far as a connection needs it. [*sbus.Namespace]
+// implements it.
 type Namespace interface {
 	// Host is the host name, with a port if it is not the protocol's.
 	Host() string
@@ -33,7 +33,7 @@ type Namespace interface {
 
 var _ Namespace = (*sbus.Namespace)(nil)
 
-// Options say to what a connection connects.
+// Options configure a connection.
 type Options struct {
 	// Namespace is required.
 	Namespace Namespace
@@ -56,8 +56,8 @@ type Options struct {
 type Connection struct {
 	options Options
 	path    string
-	// life ends with Close.
-	life context.Context //nolint:containedctx // of what the connection starts by itself
+	// life ends with Close. It bounds what the connection starts by itself.
+	life context.Context //nolint:containedctx // bounds background work
 	stop context.CancelFunc
 	// opening waits for attempts to connect.
 	opening sync.WaitGroup
@@ -68,14 +68,14 @@ type Connection struct {
 	closed  bool
 }
 
-// attempt is one attempt to connect, which all who accept meanwhile wait for.
+// attempt is one attempt to connect. Concurrent accepts share it.
 type attempt struct {
 	done chan struct{}
 	line *line
 	err  error
 }
 
-// New makes a connection; it does not touch the network.
+// New makes a connection without a network request.
 func New(o Options) *Connection {
 	c := &Connection{options: o, path: o.Topic + "/Subscriptions/" + o.Subscription}
 	c.life, c.stop = context.WithCancel(context.Background())
@@ -111,7 +111,7 @@ func (c *Connection) open(ctx context.Context) (*line, error) {
 }
 
 // connect carries out an attempt. It does not depend on the context of the caller that
-// began it, because others wait for the same attempt.
+// began it, because other callers wait for the same attempt.
 func (c *Connection) connect(a *attempt, lost *line) {
 	if lost != nil {
 		// Nothing of it needs the network any more.
@@ -127,8 +127,8 @@ func (c *Connection) connect(a *attempt, lost *line) {
 	close(a.done)
 }
 
-// Close ends the connection and what is left of its sessions. It returns when ctx has
-// ended at the latest, and leaves nothing running that waits for the broker.
+// Close ends the connection and its sessions. It returns when ctx has ended at the latest,
+// and then no goroutine waits for the broker.
 func (c *Connection) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true

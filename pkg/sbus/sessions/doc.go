@@ -15,10 +15,10 @@
 //	   └─ AMQP session  one for each held session; kept for the next one
 //	      └─ link       attached with the session filter; its detach releases the session
 //
-// An accept is one attach. The broker holds its answer until a session is free and has
-// messages, or until the time that the attach gives it has passed. An accept that is
-// cancelled ends its AMQP session, which releases what the broker may have granted
-// meanwhile. No message is lost by that, because the link has no credit yet.
+// An accept is one attach. The broker answers when a session is free and has messages, or
+// when the timeout in the attach has passed. An accept that is cancelled ends its AMQP
+// session, which releases a session that the broker may have granted meanwhile. No message
+// is lost by that, because the link has no credit yet.
 //
 // # What the SDK does, and what this package does instead
 //
@@ -54,9 +54,9 @@
 //
 // # What remains
 //
-// If the broker refuses a settlement, it cannot be repeated on the link: the message stays
+// A settlement that the broker refuses cannot be repeated on the link: the message stays
 // locked until the session is released, and is delivered again. Messages are not settled
-// through the management node after a link has ended; they are delivered again. A peer
-// that sends nothing for a minute, not even the empty frames that the connection asks
-// for, is dead.
+// through the management node after a link has ended; they are delivered again. A peer that
+// sends nothing for a minute, not even the empty frames that the connection requests,
+// counts as dead.
 package sessions

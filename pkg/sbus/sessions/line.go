@@ -32,15 +32,15 @@ type line struct {
 	stop       context.CancelFunc
 	background sync.WaitGroup
 
-	// managing is held, by its one place, by whoever uses node.
+	// managing is a lock with one place; the goroutine that uses node holds it.
 	managing chan struct{}
 	node     *requests
 
 	mu sync.Mutex
-	// closing is set when nothing more may start in the background.
+	// closing is set when no further background work may start.
 	closing bool
-	// free are AMQP sessions without a link, for the next accepts. There are at most as
-	// many as sessions were held at the same time.
+	// free are AMQP sessions without a link, for later accepts. There are at most as many
+	// as sessions that were held at the same time.
 	free []*amqp.Session
 }
 
@@ -93,8 +93,8 @@ func (l *line) alive() bool {
 	}
 }
 
-// close closes the connection. If ctx ends first, it closes the socket, which ends
-// everything that waits for the broker.
+// close closes the connection. If ctx ends first, it closes the socket, which aborts every
+// wait for the broker.
 func (l *line) close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closing = true
@@ -103,7 +103,7 @@ func (l *line) close(ctx context.Context) error {
 	force := context.AfterFunc(ctx, func() { _ = l.socket.Close() })
 	defer force()
 	err := l.conn.Close()
-	l.managing <- struct{}{} // whoever has it fails now
+	l.managing <- struct{}{} // the closed connection fails its holder
 	if l.node != nil {
 		l.node.closed()
 		<-l.node.ended
@@ -113,7 +113,8 @@ func (l *line) close(ctx context.Context) error {
 	return err
 }
 
-// take gives an AMQP session without a link, and reports whether it had one before.
+// take gives an AMQP session without a link, and reports whether that session has been used
+// before.
 func (l *line) take(ctx context.Context) (*amqp.Session, bool, error) {
 	l.mu.Lock()
 	if n := len(l.free); n > 0 {
@@ -127,17 +128,17 @@ func (l *line) take(ctx context.Context) (*amqp.Session, bool, error) {
 	return channel, false, err
 }
 
-// keep keeps an AMQP session for the next accept. Its link was detached, and every
-// delivery on it is settled: go-amqp remembers the others for as long as the AMQP session
-// lasts.
+// keep keeps an AMQP session for the next accept. Its link must be detached and every
+// delivery on it settled, because go-amqp keeps unsettled deliveries as long as the AMQP
+// session.
 func (l *line) keep(channel *amqp.Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.free = append(l.free, channel)
 }
 
-// end ends an AMQP session and whatever the broker has attached to it, in the
-// background. The end of the connection does the same.
+// end ends an AMQP session and everything attached to it, in the background. Closing the
+// connection does the same.
 func (l *line) end(channel *amqp.Session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

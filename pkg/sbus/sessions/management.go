@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// managementSuffix makes a path that of the entity's management node.
+	// managementSuffix turns an entity's path into the path of its management node.
 	managementSuffix = "/$management"
 	// defaultServerTimeout is how long the broker may take for a request whose context has
 	// no deadline.
@@ -63,7 +63,7 @@ func (l *line) renew(ctx context.Context, link, session string) error {
 			},
 		})
 		if detached(err) && attempt == 1 && ctx.Err() == nil {
-			// The broker detached the shared links, which says nothing about this lock.
+			// The broker detached the shared links. That does not affect this lock.
 			continue
 		}
 		if err != nil {

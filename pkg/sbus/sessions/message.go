@@ -16,10 +16,10 @@ const (
 	annotationPartitionKey   = "x-opt-partition-key"
 )
 
-// convert makes the SDK's message of go-amqp's. The two share the body, the strings and
-// the application properties. Fields that no consumer of a session needs stay empty:
-// RawAMQPMessage, and everything about scheduling, replies and dead letters. A field of
-// an unexpected type stays empty, too.
+// convert converts a message of go-amqp to one of the SDK. Both share the body, the strings
+// and the application properties. Fields that no consumer of a session needs stay empty:
+// RawAMQPMessage, and everything about scheduling, replies and dead letters. A field of an
+// unexpected type stays empty too.
 func convert(raw *amqp.Message) *azservicebus.ReceivedMessage {
 	m := &azservicebus.ReceivedMessage{ApplicationProperties: raw.ApplicationProperties}
 	if len(raw.Data) == 1 {
@@ -62,8 +62,8 @@ func timeIn(annotations amqp.Annotations, name string) *time.Time {
 	return &at
 }
 
-// lockToken makes a UUID of a delivery tag, in which the first three fields are in the
-// byte order of .NET.
+// lockToken makes a UUID from a delivery tag, whose first three fields have the byte order
+// of .NET.
 func lockToken(tag [16]byte) [16]byte {
 	tag[0], tag[1], tag[2], tag[3] = tag[3], tag[2], tag[1], tag[0]
 	tag[4], tag[5] = tag[5], tag[4]

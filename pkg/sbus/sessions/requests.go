@@ -12,12 +12,12 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// replyCredit is how many replies the broker may have on their way. go-amqp renews it.
+// replyCredit is how many replies may be in flight. go-amqp renews it.
 const replyCredit = 1000
 
 // StatusError is the broker's refusal of a request to $cbs or to a management node.
 type StatusError struct {
-	// Code is what HTTP means by it, such as 410 for a lock that has ended.
+	// Code is a status as in HTTP, such as 410 for a lock that has ended.
 	Code        int
 	Description string
 }
@@ -27,26 +27,26 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.Code, e.Description)
 }
 
-// RPCCode is the name of Code that the SDK's error has, for the classification in
-// package sbus.
+// RPCCode gives Code under the method name of the SDK's error, so that package sbus
+// classifies both.
 func (e *StatusError) RPCCode() int { return e.Code }
 
-// requests is a pair of links to a node that answers requests. Any number of requests
-// can be under way.
+// requests is a pair of links to a node that answers requests. Many requests can be in
+// flight.
 type requests struct {
 	channel  *amqp.Session
 	sender   *amqp.Sender
 	receiver *amqp.Receiver
 	replyTo  string
 
-	// closed ends the goroutine that receives, which closes ended.
+	// closed ends the goroutine that receives, which then closes ended.
 	closed context.CancelFunc
 	ended  chan struct{}
 
 	mu      sync.Mutex
 	waiting map[string]chan *amqp.Message
 	last    uint64
-	// err is why there are no more replies.
+	// err is the reason why no more replies come.
 	err error
 }
 
@@ -78,7 +78,7 @@ func (l *line) openRequests(ctx context.Context, node string) (*requests, error)
 	return r, nil
 }
 
-// run hands replies to those who wait for them.
+// run delivers replies to the waiting requests.
 func (r *requests) run(ctx context.Context) {
 	defer close(r.ended)
 	for {
@@ -103,7 +103,7 @@ func (r *requests) run(ctx context.Context) {
 	}
 }
 
-// alive reports whether replies can still come.
+// alive reports whether replies can still arrive.
 func (r *requests) alive() bool {
 	select {
 	case <-r.ended:
@@ -143,8 +143,8 @@ func (r *requests) do(ctx context.Context, request *amqp.Message) (*amqp.Message
 	}
 }
 
-// status is the error that a reply carries. $cbs and management nodes use different
-// names for the same.
+// status is the error in a reply. $cbs and management nodes name its properties
+// differently.
 func status(reply *amqp.Message) error {
 	properties := reply.ApplicationProperties
 	for _, name := range []string{"status-code", "statusCode"} {

@@ -21,13 +21,12 @@ const (
 	sessionFilterCode = uint64(0x137000000C)
 	// noSessionCondition is the answer to an accept if no session is available.
 	noSessionCondition amqp.ErrCond = "com.microsoft:timeout"
-	// deadLetterCondition makes a rejection the order to dead-letter.
+	// deadLetterCondition makes the broker dead-letter a rejected message.
 	deadLetterCondition amqp.ErrCond = "com.microsoft:dead-letter"
 )
 
-// ErrSettled reports a message that this session did not receive, or for which a
-// settlement was sent before. The broker's first answer stands. It is classified as a
-// refusal.
+// ErrSettled reports a message that this session did not receive, or that it has settled
+// before. The first settlement stays valid. [sbus.Classify] gives ClassRefused.
 var ErrSettled error = &amqp.Error{Condition: amqp.ErrCondNotAllowed, Description: "a settlement of this message was sent before, or this session did not receive it"}
 
 // Session is a session that the broker has locked for this process. It satisfies the
@@ -51,9 +50,8 @@ type Session struct {
 }
 
 // Accept waits for the next session of the subscription that is free and has messages.
-// The broker is asked to wait for at most wait, and then answers: the error is
-// [ErrNoSession]. If ctx ends first, a session that the broker grants at the same moment
-// is released at once.
+// After at most wait the broker answers that there is none: [ErrNoSession]. If ctx ends
+// first, a session that the broker grants at the same moment is released.
 func (c *Connection) Accept(ctx context.Context, wait time.Duration) (*Session, error) {
 	l, err := c.open(ctx)
 	if err != nil {
@@ -70,7 +68,7 @@ func (c *Connection) Accept(ctx context.Context, wait time.Duration) (*Session, 
 		}
 		var ended *amqp.SessionError
 		if used && errors.As(err, &ended) && ctx.Err() == nil {
-			// The broker has ended this one since it was last used.
+			// The broker has ended this AMQP session since its last use.
 			continue
 		}
 		return nil, err
@@ -102,9 +100,9 @@ func (l *line) attach(ctx context.Context, channel *amqp.Session, wait time.Dura
 	return s, nil
 }
 
-// refused handles the error of an attach. If the broker has answered, the AMQP session
-// can be used again. In all other cases the accept may still be under way there: the end
-// of the AMQP session ends it, and releases a session that it got.
+// refused handles the error of an attach. If the broker has answered, the AMQP session can
+// be used again. Otherwise the accept may still be pending at the broker, so refused ends
+// the AMQP session, which releases a session that was granted.
 func (l *line) refused(channel *amqp.Session, err error) error {
 	var answer *amqp.Error
 	var conn *amqp.ConnError
@@ -132,8 +130,8 @@ func (s *Session) LockedUntil() time.Time { return s.lockedUntil }
 // message and without an error. TimeAfterFirstMessage has no effect, because there is no
 // reason to wait.
 func (s *Session) ReceiveMessages(ctx context.Context, most int, _ *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
-	// Credit is renewed by halves: a flow frame for each message would cost as much as
-	// the message.
+	// Credit is renewed when half of it is used: a flow frame for each message would cost
+	// as much as the message.
 	if s.credit <= most/2 {
 		if err := s.link.IssueCredit(uint32(most - s.credit)); err != nil {
 			return nil, err
@@ -211,8 +209,8 @@ func (s *Session) DeadLetterMessage(ctx context.Context, m *azservicebus.Receive
 }
 
 // settle sends a disposition and waits for the broker's. If the broker refuses, the error
-// is its condition. A disposition is sent once: go-amqp would report success for a second
-// one without a question to the broker.
+// is its condition. A disposition is sent only once, because go-amqp would report success
+// for a second one without sending it.
 func (s *Session) settle(m *azservicebus.ReceivedMessage, send func(*amqp.Message) error) error {
 	s.mu.Lock()
 	raw, ok := s.unsettled[m]
@@ -231,14 +229,14 @@ func (s *Session) settle(m *azservicebus.ReceivedMessage, send func(*amqp.Messag
 	return err
 }
 
-// RenewSessionLock renews the lock for as long as it lasted at first.
+// RenewSessionLock renews the lock for its full duration.
 func (s *Session) RenewSessionLock(ctx context.Context, _ *azservicebus.RenewSessionLockOptions) error {
 	return s.line.renew(ctx, s.link.LinkName(), s.id)
 }
 
-// Close releases the session: another receiver can accept it at once. Messages that are
-// not settled are available again, without a delivery counted. It takes one round trip.
-// If ctx ends first, the rest happens in the background.
+// Close releases the session, so that another receiver can accept it. Messages that are not
+// settled become available again, and their delivery count does not increase. Close takes
+// one round trip. If ctx ends first, the rest happens in the background.
 //
 // The broker may still have credit and messages on their way. The official SDKs drain
 // that credit before they close a receiver, but not before they release a session, whose

@@ -18,8 +18,8 @@ const (
 	maxPending = 256 << 10
 )
 
-// dial opens a connection to the namespace: TLS on port 5671, or plain TCP on port 5672
-// for the emulator. A port in the host name wins.
+// dial opens a connection to the namespace: TLS on port 5671, or plain TCP on port 5672 for
+// the emulator. A port in the host name overrides both.
 func dial(ctx context.Context, host string, plain bool, trust *tls.Config) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -41,12 +41,12 @@ func dial(ctx context.Context, host string, plain bool, trust *tls.Config) (net.
 }
 
 // transport is a connection whose writes return before the socket has taken them. go-amqp
-// writes each frame by itself. A goroutine of the transport writes all frames that are
-// there with one system call, and with one TLS record.
+// writes each frame separately. A goroutine of the transport writes all pending frames with
+// one system call and one TLS record.
 //
-// Write deadlines have no effect. go-amqp derives them from the context of whoever sends
-// a frame, and a write that misses its deadline closes the connection of all sessions.
-// The transport has a timeout of its own instead.
+// Write deadlines have no effect. go-amqp derives them from the contexts of its callers,
+// and a write that misses its deadline closes the connection with all its sessions. The
+// transport has a timeout of its own instead.
 type transport struct {
 	net.Conn
 
@@ -92,7 +92,7 @@ func (t *transport) SetWriteDeadline(time.Time) error { return nil }
 // SetDeadline implements [net.Conn] for reads.
 func (t *transport) SetDeadline(at time.Time) error { return t.SetReadDeadline(at) }
 
-// Close implements [net.Conn]. It writes what is pending, in bounded time.
+// Close implements [net.Conn]. It writes what is pending, within lastWriteTimeout.
 func (t *transport) Close() error {
 	t.mu.Lock()
 	t.closing = true
@@ -117,15 +117,15 @@ func (t *transport) run() {
 			t.err = err
 			t.changed.Broadcast()
 			t.mu.Unlock()
-			// The reader learns of it, too.
+			// This ends the reader too.
 			_ = t.Conn.Close()
 			return
 		}
 	}
 }
 
-// take waits for frames and takes all of them; spare becomes the buffer of the next
-// ones. It returns false when the transport is closed and nothing is pending.
+// take waits for frames and takes all of them; spare becomes the buffer for the next
+// frames. It returns false when the transport is closed and nothing is pending.
 func (t *transport) take(spare []byte) ([]byte, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
