@@ -12,13 +12,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
-// ErrDrainTimeout says that the drain timeout ended before all work had. What was
-// not settled comes again.
+// ErrDrainTimeout says that the drain timeout ended before all work had. The broker
+// delivers messages that were not settled again.
 var ErrDrainTimeout = errors.New("drain timeout exceeded")
 
-// ErrRefused says that the broker has refused to let this process accept a session,
-// from the beginning and for a reason that does not pass: an entity that is missing
-// or disabled, credentials, a subscription without sessions.
+// ErrRefused says that the broker has refused every accept of this process since its start,
+// for a reason that needs an operator: the entity is missing or disabled, the credentials
+// lack rights, or the subscription has no sessions.
 var ErrRefused = errors.New("the broker refuses sessions")
 
 // Acceptor drains a subscription. Make it with [New].
@@ -28,23 +28,23 @@ type Acceptor struct {
 	pool    *pool
 	budget  *budget
 	metrics *metrics
-	// failures outlive the sessions that met them.
+	// failures outlives sessions.
 	failures *failures
-	// workers run what the sessions do beside each other.
+	// workers run the goroutines of the sessions.
 	workers *workers.Pool
-	// closing are the sessions whose close outlasts them.
+	// closing counts the sessions that have ended and are not closed yet.
 	closing sync.WaitGroup
-	// reached says that the broker has answered once, as it should.
+	// reached says that the broker has answered an accept properly once.
 	reached  atomic.Bool
 	refusals atomic.Int32
 	refuse   context.CancelCauseFunc
 }
 
-// refusalsOut is how many refusals at the start are no accident: a connection that
-// breaks can look like one.
+// refusalsOut is how many refusals at the start end the process. A single one can be a
+// connection that breaks.
 const refusalsOut = 3
 
-// New makes an acceptor; it registers its metrics and connects to nothing yet.
+// New makes an acceptor and registers its metrics. It does not connect.
 func New(o Options) (*Acceptor, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -64,11 +64,11 @@ func New(o Options) (*Acceptor, error) {
 	}, nil
 }
 
-// Run drains until ctx ends. Then it accepts nothing more, finishes and settles
-// what it has received, releases its sessions and returns nil; or, if that takes
-// longer than the drain timeout, leaves it and returns [ErrDrainTimeout]. It ends by
-// itself with [ErrRefused] only, before anything was accepted: what the broker
-// refuses later is tried again, since someone is changing things. It is called once.
+// Run drains until ctx ends. Then it accepts no further session, finishes and settles what
+// it has received, releases its sessions and returns nil. If that takes longer than the
+// drain timeout, it returns [ErrDrainTimeout] at once. It also returns [ErrRefused] if the
+// broker refuses sessions before the first one was accepted. Later refusals are retried,
+// because an operator may be changing the entity or the rights. Run can be called once.
 //
 // A pause ends a round of draining in the same way, and the next round begins when the
 // pause is over.
@@ -120,13 +120,12 @@ func (a *Acceptor) round(ctx context.Context) (drained, ended bool) {
 		return true, true
 	}
 	abort(ErrDrainTimeout)
-	// What heeds its context ends now; what does not goes with the process.
+	// Goroutines that respect their context end now. The others end with the process.
 	return false, waitFor(&slots, time.Second)
 }
 
-// awaitClosed waits until the sessions are closed whose close outlasts them, and reports
-// whether ctx has not ended meanwhile. Only after that may the next round begin: its
-// sessions use the same wait group.
+// awaitClosed waits until all sessions are closed, and reports whether that was before the
+// end of ctx. The next round uses the same wait group, so it may begin only after that.
 func (a *Acceptor) awaitClosed(ctx context.Context) bool {
 	closed := make(chan struct{})
 	go func() {
@@ -165,7 +164,7 @@ func (a *Acceptor) slot(stop, hard context.Context, index int) {
 	}
 }
 
-// drain drains an accepted session and tells the limiter when it has left.
+// drain drains an accepted session, and reports its end to the limiter.
 func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbeat Heartbeat) {
 	o := &a.options
 	handler := o.Handler
@@ -188,7 +187,7 @@ func (a *Acceptor) drain(stop, hard context.Context, accepted Accepted, heartbea
 	s.log.Debug().Str("reason", string(end)).Dur("held", time.Since(s.started)).Msg("session released")
 }
 
-// accept uses a ticket to get a session. Where it does, conn is in use until it is
+// accept uses a ticket to accept a session. On success conn stays in use until it is
 // released.
 func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bool) {
 	conn, err := a.pool.take()
@@ -217,7 +216,7 @@ func (a *Acceptor) accept(stop context.Context, t ticket) (Accepted, *pooled, bo
 	return Accepted{}, nil, false
 }
 
-// missed sorts out why there is no session.
+// missed handles an accept without a session.
 func (a *Acceptor) missed(stop, ctx context.Context, t ticket, conn *pooled, err error) {
 	class := sbus.Classify(err)
 	result := acceptFailed

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// DialAMQP makes connections that accept sessions over AMQP, without azservicebus. It does
-// not touch the network: Accept does.
+// DialAMQP makes connections that accept sessions over AMQP, without azservicebus. The
+// first Accept connects.
 func DialAMQP(o sessions.Options) func() (Connection, error) {
 	return func() (Connection, error) { return amqpConnection{sessions.New(o)}, nil }
 }

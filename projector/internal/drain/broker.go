@@ -10,14 +10,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// Connection is one AMQP connection to the broker. Several goroutines accept on
-// it at once.
+// Connection is one AMQP connection to the broker. It must allow concurrent accepts.
 type Connection interface {
-	// Accept waits for the next session of the subscription that is free and has
-	// messages. The broker is asked to wait for at most wait: then the error is
-	// [ErrNoSession]. ctx ends later, unless the caller cancels the accept.
+	// Accept waits for the next session of the subscription that is free and has messages.
+	// It asks the broker to wait for at most wait; the error is then [ErrNoSession]. The
+	// deadline of ctx is later than that. The caller can cancel the accept by ctx.
 	Accept(ctx context.Context, wait time.Duration) (Accepted, error)
-	// Close closes what is left open, too.
+	// Close also closes the sessions that are still open.
 	Close(ctx context.Context) error
 }
 
@@ -25,7 +24,7 @@ type Connection interface {
 type Accepted struct {
 	Receiver
 	SessionID string
-	// LockedUntil is in the broker's clock.
+	// LockedUntil is by the broker's clock.
 	LockedUntil time.Time
 	// InOrder says that the receiver hands out all messages in the broker's order. If it is
 	// false, the receiver can release a message and hand out its successor first.
@@ -35,8 +34,8 @@ type Accepted struct {
 // ErrNoSession is the broker's answer that no session is free and has messages.
 var ErrNoSession = errors.New("no session is available")
 
-// Receiver is the part of a session receiver that draining uses. There are two: the SDK's,
-// and that of package sessions.
+// Receiver is the part of a session receiver that draining uses. The SDK and package
+// sessions implement it.
 type Receiver interface {
 	ReceiveMessages(ctx context.Context, maxMessages int, options *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
 	CompleteMessage(ctx context.Context, message *azservicebus.ReceivedMessage, options *azservicebus.CompleteMessageOptions) error

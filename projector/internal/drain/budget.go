@@ -7,7 +7,7 @@ import "sync"
 // that need more. One session can borrow at most half of the rest, so that a few busy
 // sessions have most of it, and many busy sessions have equal parts.
 type budget struct {
-	// share is each session's own.
+	// share is the part that belongs to each session.
 	share int
 
 	mu sync.Mutex
@@ -22,14 +22,14 @@ func newBudget(bytes, sessions int) *budget {
 	return &budget{share: share, left: max(bytes-share*sessions, 0)}
 }
 
-// lent is the forecast of sizes for a new session.
+// lent is the first forecast for a new session.
 func (b *budget) lent() sizes {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sizes.lent()
 }
 
-// came notes received messages of a session.
+// came records received messages of a session.
 func (b *budget) came(batch []*Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,15 +38,15 @@ func (b *budget) came(batch []*Delivery) {
 	}
 }
 
-// limit is how much a session may use that has borrowed that much already.
+// limit is how many bytes a session that has borrowed that much may use.
 func (b *budget) limit(borrowed int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.share + max(b.left+borrowed, 0)/2
 }
 
-// use notes that a session uses used bytes and had borrowed that much before. It returns
-// how much the session has borrowed now.
+// use records that a session uses used bytes and had borrowed that much before. It returns
+// how much the session borrows now.
 func (b *budget) use(used, borrowed int) int {
 	now := max(used-b.share, 0)
 	if now == borrowed {

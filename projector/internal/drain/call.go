@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// handleTimeout bounds one Handle call. The events of a call that it ends are retried,
-	// and a call that returns in time shows that the slot is alive.
+	// handleTimeout bounds one Handle call. The events of a call that times out are
+	// retried. A call that returns in time shows that the slot makes progress.
 	handleTimeout = 10 * time.Second
-	// handleGrace is how much later a call may return before its slot no longer shows
-	// life.
+	// handleGrace is how much later than its timeout a call may return before the slot
+	// stops sending heartbeats.
 	handleGrace = time.Second
-	// slowCall is how long healthy lanes wait for a call of other healthy lanes. After
-	// that they have a call of their own beside it.
+	// slowCall is how long healthy lanes wait for a running call of other healthy lanes.
+	// After that they get a call of their own.
 	slowCall = time.Second
 	// maxCalls bounds the calls of a session that run at the same time. At most all but
 	// one of them are calls of lanes in trouble.
@@ -25,14 +25,14 @@ const (
 type call struct {
 	kind  kind
 	lanes []*lane
-	// batch are their events, lane by lane.
+	// batch has the events of the call, lane by lane.
 	batch    []*Delivery
 	verdicts []Verdict
 	begun    time.Time
 	cancel   context.CancelFunc
 }
 
-// take adds what a lane holds, as far as most allows.
+// take adds the events of a lane, up to most events in the call.
 func (c *call) take(l *lane, most int) {
 	l.busy = true
 	c.lanes = append(c.lanes, l)
@@ -50,7 +50,7 @@ func (s *session) startCalls(work context.Context, now time.Time) {
 		if s.awaited(now) == nil {
 			c = s.lanes.next(now, s.options.BatchSize, false)
 		}
-		// A session that ends gives lanes in trouble back.
+		// A session that ends gives lanes in trouble back instead.
 		if c == nil && s.ended.IsZero() && s.inTrouble() < maxCalls-1 {
 			c = s.lanes.next(now, s.options.BatchSize, true)
 		}
@@ -61,7 +61,7 @@ func (s *session) startCalls(work context.Context, now time.Time) {
 	}
 }
 
-// start starts a call, which reports to s.returned.
+// start starts a call; the goroutine sends it to s.returned.
 func (s *session) start(work context.Context, c *call, now time.Time) {
 	ctx, cancel := context.WithTimeout(work, handleTimeout)
 	c.begun, c.cancel = now, cancel
@@ -75,7 +75,7 @@ func (s *session) start(work context.Context, c *call, now time.Time) {
 	})
 }
 
-// finish takes a call that has returned.
+// finish handles a call that has returned.
 func (s *session) finish(work context.Context, c *call) {
 	s.running = slices.DeleteFunc(s.running, func(r *call) bool { return r == c })
 	s.active = time.Now()
@@ -100,7 +100,8 @@ func (s *session) finish(work context.Context, c *call) {
 	}
 }
 
-// awaited is the call of healthy lanes that other healthy lanes wait for, nil if none.
+// awaited is the call of healthy lanes that other healthy lanes wait for; nil if there is
+// none.
 func (s *session) awaited(now time.Time) *call {
 	for _, c := range s.running {
 		if c.kind == fresh && now.Sub(c.begun) < slowCall {
@@ -124,7 +125,7 @@ func (s *session) inTrouble() int {
 // healthy reports whether a call of healthy lanes runs.
 func (s *session) healthy() bool { return s.inTrouble() < len(s.running) }
 
-// overdue reports whether a call has not returned although its time is up.
+// overdue reports whether a call has not returned although it has timed out.
 func (s *session) overdue(now time.Time) bool {
 	return slices.ContainsFunc(s.running, func(c *call) bool { return now.Sub(c.begun) > handleTimeout+handleGrace })
 }

@@ -9,23 +9,22 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
-// Delivery is one event as it came out of a session.
+// Delivery is one event received in a session.
 type Delivery struct {
-	// Event aliases the message's body. Of a claim check it has the keys and no
-	// payload.
+	// Event aliases the message's body. For a claim check it has the keys and no payload.
 	Event event.Event
-	// MessageID and SessionID are the broker's.
+	// MessageID and SessionID are those of the message.
 	MessageID, SessionID string
-	// ClaimCheck says that the whole event has to be read from the event store.
+	// ClaimCheck says that the whole event must be read from the event store.
 	ClaimCheck bool
 
 	message *azservicebus.ReceivedMessage
-	// invalid is why the message is no event; nothing else is set then.
+	// invalid is the reason why the message is not an event; nothing else is set then.
 	invalid error
-	// duplicates are further deliveries of the same event. They share its fate.
+	// duplicates are further deliveries of the same event. They are settled like the first.
 	duplicates []*Delivery
 	size       int
-	// called is whether a call has it, settled whether a call has finished it.
+	// called says that a call has it, settled that a call has finished it.
 	called, settled bool
 }
 
@@ -35,7 +34,7 @@ func (d *Delivery) Properties() map[string]any { return d.message.ApplicationPro
 // Deliveries counts how often the broker has delivered the message, from 1 on.
 func (d *Delivery) Deliveries() uint32 { return d.message.DeliveryCount }
 
-// Enqueued is when the broker took the message; zero if it did not say.
+// Enqueued is when the broker accepted the message; zero if it did not say.
 func (d *Delivery) Enqueued() time.Time {
 	if d.message.EnqueuedTime == nil {
 		return time.Time{}
@@ -46,13 +45,13 @@ func (d *Delivery) Enqueued() time.Time {
 // Size is the length of the message's body.
 func (d *Delivery) Size() int { return d.size }
 
-// originOf names the trace of a message in the log.
+// originOf gives the trace of a message, for the log.
 func originOf(m *azservicebus.ReceivedMessage) tracing.Origin {
 	parent, _ := event.TraceContext(m.ApplicationProperties)
 	return tracing.Origin{Parent: parent}
 }
 
-// decode reads the event out of a message.
+// decode reads the event in a message.
 func decode(reader *event.Reader, sessionID string, m *azservicebus.ReceivedMessage) *Delivery {
 	d := &Delivery{MessageID: m.MessageID, SessionID: sessionID, message: m, size: len(m.Body)}
 	var contentType string

@@ -1,5 +1,5 @@
-// Package drain takes events out of a session-enabled subscription and hands them
-// on in order, aggregate by aggregate.
+// Package drain receives events from a session-enabled subscription and passes them to a
+// [Handler], in order for each aggregate.
 //
 // An [Acceptor] owns N slots over a few connections. A slot accepts the next
 // session, drains it, releases it and goes on:
@@ -23,9 +23,10 @@
 //
 // # Order
 //
-// The deliveries of an aggregate form a lane, ascending by eventId. The [Handler]
-// sees a lane's events in that order, never two batches of a lane at once, and
-// says of each whether it is done, poison, to be tried again or ahead of a gap.
+// The deliveries of an aggregate form a lane, ascending by eventId. The [Handler] gets a
+// lane's events in that order, and never two batches of a lane at once. It returns a
+// verdict for each event: done, poison (it parked its aggregate), retry, or gap (an earlier
+// event is missing).
 //
 // # Trouble
 //
@@ -57,15 +58,15 @@
 //     forgotten: they stay locked and come again after the session's release. If nothing
 //     else can be written either, nothing is forgotten, and the broker is held back.
 //
-// A gap inside a session is either a message that the topic never got, or an order that
-// the receiver of the SDK has changed, see below. The latter closes by itself within a
-// round trip or two. So a lane with a gap is held for [Options.Hold] first; then the
-// Handler is told to repair it from the event store.
+// A gap inside a session has one of two reasons: the topic never got a message, or the
+// receiver of the SDK has changed the order, see below. In the second case the gap closes
+// within a round trip or two. So a lane with a gap is held for [Options.Hold] first. After
+// that the Handler repairs it from the event store.
 //
 // # Two receivers
 //
 // A [Receiver] comes from package sessions ([DialAMQP]) or from azservicebus
-// ([Subscription]). Draining relies on neither for correctness:
+// ([Subscription]). The correctness of draining depends on neither:
 //
 //   - The result of a settlement decides nothing but metrics, and whether the session is
 //     lost. What was not settled comes again and is a duplicate then. A session holds its
@@ -81,34 +82,34 @@
 //   - A connection that is lost ends its sessions, each by itself. It is replaced once for
 //     all.
 //
-// # What the receiver of package sessions leaves
+// # Remaining limits of the receiver of package sessions
 //
-// It accepts in one round trip, several at a time on a connection, keeps the broker's
-// order ([Accepted].InOrder), sends each settlement once, and closes in one round trip. Two
-// things remain:
+// The receiver accepts in one round trip, several sessions at a time on a connection, keeps
+// the broker's order ([Accepted].InOrder), sends each settlement once, and closes in one
+// round trip. Two limits remain:
 //
 //   - The broker may refuse a settlement. It cannot be repeated on the link, so the message
-//     stays locked until the session is released, and comes again.
-//   - A link that is detached with messages on their way gives them back to the broker,
-//     which counts no delivery.
+//     stays locked until the session is released, and is delivered again.
+//   - A link that is detached while messages are in flight returns them to the broker. Their
+//     delivery count does not increase.
 //
-// # What the receiver of the SDK does, and what follows
+// # Behaviour of the SDK's receiver, and consequences
 //
 // Read in azservicebus v1.11.0 and measured:
 //
 //   - An accept takes about 15 round trips, ten of them one after the other on a
 //     connection. So [Options.Connections] is larger with it.
 //   - ReceiveMessages(n) that returns fewer than n leaves credit behind, and a goroutine of
-//     the SDK releases what arrives until the next call: the broker then delivers the
-//     successor first (receiver.go, newReleaserFunc). The pump therefore asks only for what
-//     the inbox has room for, and as long as credit is out it has no reason to pause
-//     between two calls. What the SDK releases all the same is a gap to the Handler. In an
-//     increasing sequence, where it would be none, the pump asks for one message at a time,
-//     which leaves no credit behind.
+//     the SDK releases messages that arrive until the next call. The broker then delivers
+//     the successor first (receiver.go, newReleaserFunc). So the pump requests only as many
+//     messages as the inbox has room for, and while credit is left it does not pause between
+//     calls. If the SDK releases a message nevertheless, the Handler sees a gap. In an
+//     increasing sequence a gap cannot be detected, so the pump requests one message at a
+//     time, which leaves no credit behind.
 //   - (0, nil) before the context ends means a dead link, and the next call would silently
 //     attach the same session again.
-//   - A settlement may report success after the lock was lost, and an error makes the SDK
-//     sleep 3.2 s or more before it attaches again. So settling has a context below that.
+//   - A settlement may report success after the lock was lost, and after an error the SDK
+//     sleeps 3.2 s or more before it attaches again. So the timeout of a settlement is shorter.
 //   - The broker is told to wait for a session until the deadline of the context, and
 //     go-amqp makes that deadline the one of a write (earlyDeadline).
 //   - A fatal error on one receiver closes the connection that it shares.

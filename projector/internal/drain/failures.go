@@ -8,12 +8,12 @@ import (
 
 // Bounds of the memory of failures.
 const (
-	// maxFailures bounds how many aggregates are remembered. If more fail at the same
-	// time, the store is in trouble rather than an aggregate, and none is given up.
+	// maxFailures bounds how many aggregates are remembered. If more fail at the same time,
+	// the reason is the store and not an aggregate, so none is given up.
 	maxFailures = 4096
 	// failureShown is how long a failure counts in the metric.
 	failureShown = time.Minute
-	// answerStride is how long an answer is evidence that the store works. It is not
+	// answerStride is how long an answer counts as evidence that the store works. It is not
 	// shorter than the longest pause of a lane.
 	answerStride = maxLanePause
 )
@@ -23,46 +23,48 @@ const (
 // tenure returns later, and the time of failure of its aggregates continues.
 //
 // That time runs only while the store takes writes of other aggregates, or refuses one
-// because of another document. It stands still while the store is down for all of them,
-// so an outage gives up no aggregate.
+// because of another document. It stops while the store is down for all of them, so no
+// aggregate is given up because of an outage.
 type failures struct {
 	// memory is how long the failure of a store is remembered for an aggregate that this
-	// process has not tried again: another process has its session, or nothing comes for
-	// it. Gaps are remembered for longer, see entry.
+	// process does not try again, because another process has its session or it has no
+	// further event. Gaps are remembered for longer, see entry.
 	memory time.Duration
 
 	mu          sync.Mutex
 	byAggregate map[string]*failure
-	// any is whether byAggregate has an entry. It spares healthy aggregates the lock.
+	// any says that byAggregate has an entry. It saves healthy aggregates the lock.
 	any atomic.Bool
-	// clock is for how long the store has answered writes, last when it answered one.
+	// clock is how long the store has answered writes in total, last when it last answered
+	// one.
 	clock time.Duration
 	last  time.Time
-	// swept is when entries were looked for that are out of date.
+	// swept is when outdated entries were last removed.
 	swept time.Time
 }
 
 // failure is an aggregate that could not be finished.
 type failure struct {
-	// since is the reading of the clock when a store first failed; negative if none has.
+	// since is the value of clock when a store first failed; negative if none has.
 	since time.Duration
 	// missing is the event that the aggregate lacks since gapSince, which is zero if it
 	// has no gap.
 	missing  int64
 	gapSince time.Time
-	// seen is when it was last tried.
+	// seen is when the aggregate was last tried.
 	seen time.Time
 }
 
-// failureMemory is for how many times the limit of giving up a failure is remembered.
+// failureMemory is how many times the limit a failure is remembered.
 const failureMemory = 5
 
-// newFailures makes an empty memory; limit is after how long an aggregate is given up.
+// newFailures makes an empty memory. limit is the time after which an aggregate is given
+// up.
 func newFailures(limit time.Duration) *failures {
 	return &failures{memory: failureMemory * limit, byAggregate: make(map[string]*failure)}
 }
 
-// answered notes that the store has answered a write.
+// answered records that the store has answered a write.
 func (f *failures) answered(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,9 +74,9 @@ func (f *failures) answered(now time.Time) {
 	f.last = now
 }
 
-// failed notes that a store failed for an aggregate. It gives for how long that has been
-// so while the store answered others, 0 if the aggregate cannot be remembered, and whether so
-// few aggregates fail that the trouble may be theirs.
+// failed records that a store failed for an aggregate. lasted is for how long it has failed
+// while the store answered other writes; 0 if the aggregate cannot be remembered. few
+// reports whether so few aggregates fail that they can be the reason.
 func (f *failures) failed(key string, now time.Time) (lasted time.Duration, few bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +90,7 @@ func (f *failures) failed(key string, now time.Time) (lasted time.Duration, few 
 	return f.clock - e.since, len(f.byAggregate) < maxFailures
 }
 
-// gap notes that an aggregate lacks an event, and that its session has known so since
+// gap records that an aggregate lacks an event, and that its session has known that since
 // known. It returns since when this process has known it, in this session or an earlier
 // one.
 func (f *failures) gap(key string, missing int64, known, now time.Time) time.Time {
@@ -104,7 +106,7 @@ func (f *failures) gap(key string, missing int64, known, now time.Time) time.Tim
 	return e.gapSince
 }
 
-// recovered forgets an aggregate of which an event was finished.
+// recovered forgets an aggregate because one of its events was finished.
 func (f *failures) recovered(key string) {
 	if !f.any.Load() {
 		return
@@ -115,7 +117,7 @@ func (f *failures) recovered(key string) {
 	f.any.Store(len(f.byAggregate) > 0)
 }
 
-// known reports whether an aggregate could not be finished when it was last tried.
+// known reports whether the aggregate could not be finished at its last attempt.
 func (f *failures) known(key string, now time.Time) bool {
 	if !f.any.Load() {
 		return false
@@ -139,8 +141,8 @@ func (f *failures) shown(now time.Time) int {
 	return n
 }
 
-// entry gives the entry of an aggregate, a new one if need be; nil if there are too
-// many. The lock is held.
+// entry gives the entry of an aggregate, a new one if necessary; nil if there are too many.
+// The caller holds the lock.
 func (f *failures) entry(key string, now time.Time) *failure {
 	e := f.byAggregate[key]
 	if e == nil {
@@ -155,8 +157,8 @@ func (f *failures) entry(key string, now time.Time) *failure {
 		f.any.Store(true)
 	} else if f.outdated(e, now) {
 		// Another process may have written the aggregate since, so the time of a failing
-		// store starts again. The time of a gap goes on: an event that is still missing has
-		// been missing all the time.
+		// store starts again. The time of a gap continues, because an event that is still
+		// missing has been missing all the time.
 		e.since = -1
 	}
 	e.seen = now
@@ -165,8 +167,7 @@ func (f *failures) entry(key string, now time.Time) *failure {
 
 func (f *failures) outdated(e *failure, now time.Time) bool { return now.Sub(e.seen) > f.memory }
 
-// sweep removes the entries that are out of date, at most once a second. The lock is
-// held.
+// sweep removes outdated entries, at most once a second. The caller holds the lock.
 func (f *failures) sweep(now time.Time) {
 	if now.Sub(f.swept) < time.Second {
 		return

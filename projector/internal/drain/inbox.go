@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// inbox stands between a session's pump and its processing. It is bounded by count, and
-// by bytes: messages that it holds count with their size, and messages that the broker may
-// still send count with a forecast.
+// inbox is the queue between a session's pump and its processing. It is bounded by count
+// and by bytes. Messages in the queue count with their size, messages that the broker may
+// still send with a forecast.
 type inbox struct {
 	capacity int
 	budget   *budget
 
 	mu    sync.Mutex
 	queue []*Delivery
-	// bytes is what the queue holds, with the overhead of each message.
+	// bytes is the size of the queue, with the overhead of each message.
 	bytes int
 	// credit is how many messages the broker may still send.
 	credit int
@@ -34,9 +34,9 @@ func newInbox(capacity int, b *budget) *inbox {
 	}
 }
 
-// ask waits until there is room for at least one more delivery, and returns how many
-// deliveries to request from the broker, at most most; 0 if ctx has ended. If the broker
-// may still send some, ask does not wait, because deliveries on their way must be taken.
+// ask waits until there is room for at least one more delivery, and returns how many to
+// request from the broker, up to most; 0 if ctx has ended. If the broker may still send
+// some, ask does not wait, because the pump must receive them.
 func (b *inbox) ask(ctx context.Context, most int) int {
 	for {
 		if n := b.grant(most); n > 0 {
@@ -50,13 +50,13 @@ func (b *inbox) ask(ctx context.Context, most int) int {
 	}
 }
 
-// grant gives credit as far as there is room.
+// grant adds credit up to the room left.
 func (b *inbox) grant(most int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := b.sizes.fit(b.budget.limit(b.borrowed)-b.bytes, min(b.capacity-len(b.queue), most))
 	if len(b.queue) == 0 {
-		// One message always fits, however large.
+		// One message always fits, whatever its size.
 		n = max(n, 1)
 	}
 	b.credit = max(n, b.credit)
@@ -64,7 +64,7 @@ func (b *inbox) grant(most int) int {
 	return b.credit
 }
 
-// account notes in the shared budget what the inbox uses. The lock is held.
+// account updates the shared budget. The caller holds the lock.
 func (b *inbox) account() {
 	used := b.bytes + b.sizes.sum(b.credit)
 	if b.closed {
@@ -73,7 +73,7 @@ func (b *inbox) account() {
 	b.borrowed = b.budget.use(used, b.borrowed)
 }
 
-// put stores received deliveries, which the credit covers.
+// put stores received deliveries. They use up credit.
 func (b *inbox) put(batch []*Delivery) {
 	if len(batch) == 0 {
 		return
@@ -91,8 +91,8 @@ func (b *inbox) put(batch []*Delivery) {
 	wake(b.filled)
 }
 
-// take removes deliveries in the order in which they came, until there is no room
-// for more: the last one may exceed it in bytes.
+// take removes deliveries, in order of arrival, until room is used up. The last one may
+// exceed it in bytes.
 func (b *inbox) take(room load) []*Delivery {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,8 +123,8 @@ func (b *inbox) len() int {
 	return len(b.queue)
 }
 
-// close returns the inbox's part of the shared budget. Deliveries that arrive later go
-// back to the broker with the session.
+// close returns the inbox's part of the shared budget. Deliveries that arrive later return
+// to the broker with the session.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

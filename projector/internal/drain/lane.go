@@ -2,7 +2,7 @@ package drain
 
 import "time"
 
-// lane is what a session holds of one aggregate: distinct events, ascending.
+// lane is one aggregate in a session: its distinct events, ascending.
 type lane struct {
 	key        string
 	deliveries []*Delivery
@@ -10,21 +10,21 @@ type lane struct {
 	busy bool
 	// due is when a waiting lane is tried again; zero while it does not wait.
 	due time.Time
-	// attempts counts what has failed since something of the lane was done.
+	// attempts counts consecutive failures.
 	attempts int
-	// company bounds the lanes that share a call with this one; 0 is no bound.
+	// company bounds how many lanes may share a call with this one; 0 means no bound.
 	company int
 	// missing is the event that the lane lacks since gapSince, which is zero if the lane
 	// has no gap.
 	missing  int64
 	gapSince time.Time
-	// hopeless is whether stores have failed for the lane for too long.
+	// hopeless says that stores have failed for the lane for too long.
 	hopeless bool
-	// overflows is whether the lane may forget deliveries to leave room for others.
+	// overflows says that the lane may forget deliveries to leave room for others.
 	overflows bool
-	// troubled is whether its load is part of what lanes in trouble hold.
+	// troubled says that its load counts for the lanes in trouble.
 	troubled bool
-	// load is what its deliveries weigh.
+	// load is the load of its deliveries.
 	load load
 }
 
@@ -35,7 +35,7 @@ func (l *lane) hasGap() bool { return !l.gapSince.IsZero() }
 // head is the first event that the lane holds.
 func (l *lane) head() int64 { return l.deliveries[0].Event.EventID }
 
-// load is what messages weigh: those of deliveries and of their duplicates.
+// load is the number and the size of messages: of deliveries and of their duplicates.
 type load struct{ count, bytes int }
 
 // weigh gives the load of a delivery.
@@ -54,22 +54,22 @@ func (w load) exceeds(most load) bool {
 }
 func (w load) none() bool { return w.count <= 0 || w.bytes <= 0 }
 
-// kind is what the lanes of a call have in common. A lane in trouble is not in a call
-// with healthy ones: it could delay them.
+// kind is what the lanes of a call have in common. Lanes in trouble and healthy lanes have
+// separate calls, because a lane in trouble could delay healthy ones.
 type kind uint8
 
 const (
 	// fresh lanes have not failed.
 	fresh kind = iota
-	// retrying lanes have failed at a store.
+	// retrying lanes have failed because of a store.
 	retrying
-	// repairing lanes have a gap that has outlasted the hold.
+	// repairing lanes have a gap that is older than the hold.
 	repairing
 	// givingUp lanes have failed or have had a gap for too long.
 	givingUp
 )
 
-// attempts are how far a call of each kind goes.
+// attempts are the attempts for each kind.
 var attempts = [...]Attempt{fresh: Hold, retrying: Hold, repairing: Repair, givingUp: GiveUp}
 
 func (s *lanes) kind(l *lane, now time.Time) kind {

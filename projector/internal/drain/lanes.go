@@ -8,17 +8,16 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// lanes order the deliveries of a session by aggregate. They belong to one
-// goroutine.
+// lanes order the deliveries of a session by aggregate. Only one goroutine uses them.
 type lanes struct {
 	hold, gapTimeout, parkAfter time.Duration
-	// failures are those of all sessions.
+	// failures is shared by all sessions.
 	failures *failures
-	// most is what is held before nothing more is taken in.
+	// most is the load above which nothing more is taken from the inbox.
 	most load
-	// mostInLane bounds what one lane in trouble holds, mostInTrouble what all of them
-	// do. Beyond it deliveries are forgotten: they stay locked, unsettled, and come
-	// again when the session has been released.
+	// mostInLane bounds one lane in trouble, mostInTrouble all of them. Deliveries beyond
+	// it are forgotten: they stay locked and unsettled, and are delivered again when the
+	// session has been released.
 	mostInLane, mostInTrouble load
 
 	byKey map[string]*lane
@@ -27,11 +26,12 @@ type lanes struct {
 	queue, waiting []*lane
 	held           load
 	inTrouble      load
-	// forgotten counts deliveries for which the session has to be released some day.
+	// forgotten counts forgotten deliveries. If there are any, the session must be released
+	// at some time.
 	forgotten int
-	// closed says, in an increasing sequence, from which event on an aggregate's events
-	// are forgotten. After one is forgotten, all later ones must be, because a missing
-	// event could not be detected.
+	// closed holds, in an increasing sequence, the event from which on an aggregate's
+	// events are forgotten. After one event is forgotten, all later ones must be, because a
+	// missing event could not be detected.
 	closed map[string]int64
 }
 
@@ -51,7 +51,7 @@ func newLanes(o *Options, f *failures) *lanes {
 	return s
 }
 
-// add takes a delivery in.
+// add adds a delivery.
 func (s *lanes) add(d *Delivery, now time.Time) {
 	key := d.Event.AggregateID
 	if from, closed := s.closed[key]; closed && d.Event.EventID >= from {
@@ -77,14 +77,14 @@ func (s *lanes) add(d *Delivery, now time.Time) {
 	}
 	s.grow(l, weigh(d))
 	if l.hasGap() && at == 0 && !found {
-		// It may be what the lane waits for.
+		// The lane may wait for this event.
 		s.wake(l)
 		return
 	}
 	s.trim(l)
 }
 
-// grow notes messages that a lane has taken in.
+// grow adds messages to a lane's load.
 func (s *lanes) grow(l *lane, weight load) {
 	s.held.add(weight)
 	l.load.add(weight)
@@ -93,7 +93,7 @@ func (s *lanes) grow(l *lane, weight load) {
 	}
 }
 
-// shrink notes messages that a lane no longer holds.
+// shrink removes messages from a lane's load.
 func (s *lanes) shrink(l *lane, weight load) {
 	s.held.sub(weight)
 	l.load.sub(weight)
@@ -102,7 +102,7 @@ func (s *lanes) shrink(l *lane, weight load) {
 	}
 }
 
-// mark notes whether a lane is in trouble.
+// mark records whether a lane is in trouble.
 func (s *lanes) mark(l *lane, troubled bool) {
 	switch {
 	case troubled && !l.troubled:
@@ -113,8 +113,8 @@ func (s *lanes) mark(l *lane, troubled bool) {
 	l.troubled = troubled
 }
 
-// trim forgets the messages that a lane in trouble holds beyond its bound, because they
-// would keep out the events of other aggregates.
+// trim forgets messages beyond the bound of a lane in trouble, because they would take the
+// room of other aggregates.
 func (s *lanes) trim(l *lane) {
 	for l.overflows && (l.load.exceeds(s.mostInLane) || s.inTrouble.exceeds(s.mostInTrouble)) && l.load.count > 1 {
 		if !s.forget(l) {
@@ -123,8 +123,8 @@ func (s *lanes) trim(l *lane) {
 	}
 }
 
-// forget gives up the last message that a lane holds: a duplicate if the event has
-// one, else the event. A call's events stay.
+// forget drops the last message of a lane: a duplicate if the event has one, otherwise the
+// event. Events in a call stay.
 func (s *lanes) forget(l *lane) bool {
 	last := len(l.deliveries) - 1
 	d := l.deliveries[last]
@@ -149,7 +149,7 @@ func (s *lanes) forget(l *lane) bool {
 	return true
 }
 
-// room is how much more can be taken in.
+// room is how much more can be taken from the inbox.
 func (s *lanes) room() load {
 	room := s.most
 	room.sub(s.held)
@@ -190,9 +190,9 @@ func (s *lanes) wait(l *lane, due time.Time) {
 	s.waiting = append(s.waiting, l)
 }
 
-// next returns the lanes for the next call, nil if there are none: whole lanes of one
-// kind as far as most allows, first come first served. inTrouble is whether the call may
-// be one of lanes in trouble, or must be.
+// next returns the lanes for the next call, nil if there are none: whole lanes of one kind,
+// up to most events, in order of arrival. inTrouble says whether the call is one of lanes
+// in trouble.
 func (s *lanes) next(now time.Time, most int, inTrouble bool) *call {
 	var c *call
 	company := math.MaxInt
@@ -218,7 +218,7 @@ func (s *lanes) next(now time.Time, most int, inTrouble bool) *call {
 	return c
 }
 
-// bound is how many lanes may share a call with a lane.
+// bound is how many lanes may share a call with this lane.
 func bound(l *lane) int {
 	if l.company == 0 {
 		return math.MaxInt

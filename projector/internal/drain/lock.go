@@ -15,23 +15,22 @@ import (
 // begin any more.
 var ErrLockLost = errors.New("session lock lost")
 
-// keeper renews a session's lock at half-life, and ends the session's work before
-// a lock that cannot be renewed does. The deadline is computed from the start of
-// the last successful renewal and the time that a lock lasts, all in this
-// process's monotonic clock.
+// keeper renews a session's lock at half-life. If a renewal does not succeed, it ends the
+// session's work before the lock ends. The deadline is computed from the start of the last
+// successful renewal and the duration of a lock, in this process's monotonic clock.
 type keeper struct {
 	renew func(ctx context.Context) error
-	// lasts is how long a lock lasts; deadline when the present one ends.
+	// lasts is the duration of a lock, deadline the end of the present one.
 	lasts    time.Duration
 	deadline time.Time
 	log      zerolog.Logger
 }
 
-// newKeeper makes the keeper of a lock that was granted just before now. The
-// broker's clock tells lockedUntil; where the two clocks disagree so much that it
-// makes no sense, the lock is taken for a short one.
+// newKeeper makes the keeper of a lock that was granted just before now. lockedUntil is by
+// the broker's clock. If the clocks differ so much that the value cannot be right, a short
+// duration is assumed.
 func newKeeper(lockedUntil, now time.Time, renew func(context.Context) error, log zerolog.Logger) *keeper {
-	// Round strips the monotonic reading: the two are compared by the wall.
+	// Round strips the monotonic reading, so the wall clocks are compared.
 	lasts := lockedUntil.Sub(now.Round(0))
 	switch {
 	case lasts < time.Second:
@@ -42,13 +41,12 @@ func newKeeper(lockedUntil, now time.Time, renew func(context.Context) error, lo
 	return &keeper{renew: renew, lasts: lasts, deadline: now.Add(lasts), log: log}
 }
 
-// margin is the time before the deadline in which no write may begin: longer than
-// a write usually takes.
+// margin is the time before the deadline in which no write may begin. It is longer than a
+// write usually takes.
 func (k *keeper) margin() time.Duration { return min(k.lasts/6, 5*time.Second) }
 
-// run renews until ctx ends. Where the lock is lost, it calls lost with a cause
-// that is [ErrLockLost], at the latest before the deadline, whatever a renewal that
-// hangs is doing.
+// run renews the lock until ctx ends. If the lock is lost, it calls lost with a cause that
+// wraps [ErrLockLost], before the deadline, even if a renewal hangs.
 func (k *keeper) run(ctx context.Context, lost context.CancelCauseFunc) {
 	watchdog := time.AfterFunc(time.Until(k.end()), func() {
 		lost(fmt.Errorf("%w: not renewed in time", ErrLockLost))
@@ -83,10 +81,10 @@ func (k *keeper) run(ctx context.Context, lost context.CancelCauseFunc) {
 	}
 }
 
-// end is when no write may begin any more.
+// end is the time after which no write may begin.
 func (k *keeper) end() time.Time { return k.deadline.Add(-k.margin()) }
 
-// attempt renews once, and gives up in time to try again.
+// attempt renews once. Its timeout leaves time for another attempt.
 func (k *keeper) attempt(ctx context.Context) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, max(k.end().Sub(start)/3, 100*time.Millisecond))

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
-// What an attempt to accept a session can come to, as the label of a metric.
+// The results of an attempt to accept a session, as the label of a metric.
 const (
 	acceptedSession = "accepted"
 	acceptedNone    = "none"
@@ -32,7 +32,7 @@ type metrics struct {
 	failing        prometheus.GaugeFunc
 }
 
-// newMetrics registers with r, where it is not nil.
+// newMetrics registers the metrics with r, if r is not nil.
 func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
 	const namespace, subsystem = "penstock", "projector"
 	name := func(n, help string) prometheus.Opts {
@@ -48,8 +48,8 @@ func newMetrics(r prometheus.Registerer, failing func() float64) *metrics {
 		reconnects:     prometheus.NewCounter(prometheus.CounterOpts(name("connections_replaced_total", "Connections to the broker that were given up for new ones."))),
 		failing:        prometheus.NewGaugeFunc(prometheus.GaugeOpts(name("aggregates_retrying", "Aggregates of which this process has tried an event again within the last minute, because a store failed or an event is missing.")), failing),
 	}
-	// A counter that appears with its first event hides that event from rate() and
-	// increase(): every label is there from the start.
+	// rate() and increase() miss the first event of a counter that appears with it, so
+	// every label value exists from the start.
 	for _, result := range []string{acceptedSession, acceptedNone, acceptBusy, acceptFailed} {
 		m.accepts.WithLabelValues(result)
 	}

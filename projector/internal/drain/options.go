@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// Options configure an [Acceptor]. What is zero and has a default gets it.
+// Options configure an [Acceptor]. Zero values get their defaults.
 type Options struct {
 	// Dial makes a connection. Required.
 	Dial func() (Connection, error)
@@ -21,52 +21,50 @@ type Options struct {
 	Handler Handler
 	// Judge decides about messages that are not events; nil dead-letters them immediately.
 	Judge Judge
-	// Reader reads the events out of messages. Required.
+	// Reader reads the events in messages. Required.
 	Reader *event.Reader
-	// Sequence is what the handler knows of an aggregate's event ids: strict, the
-	// default, where it notices a missing event, or increasing, where it cannot. Then
-	// nothing may reach it before its predecessor. A receiver that does not keep the order
-	// is asked for one message at a time, a round trip each.
+	// Sequence says what the handler can assume about event ids. In a strict sequence, the
+	// default, it detects a missing event. In an increasing sequence it cannot, so it must
+	// get each event after its predecessor: a receiver that does not keep the order is then
+	// asked for one message at a time, which costs a round trip each.
 	Sequence event.Sequence
-	// Slots is how many sessions are drained at the same time; 128 by default.
+	// Slots is how many sessions are drained concurrently; 128 by default.
 	Slots int
-	// Connections is over how many AMQP connections the slots spread; 4 by default. The SDK
-	// accepts one session after the other on a connection, in about ten round trips each,
-	// and needs more.
+	// Connections is the number of AMQP connections that the slots share; 4 by default. The
+	// SDK needs more: on a connection it accepts one session after the other, in about ten
+	// round trips each.
 	Connections int
 	// BatchSize bounds the events of one Handle call, and with it the credit given
 	// to the broker: a session holds up to six times as many; 256 by default, at most
 	// 2048.
 	BatchSize int
 	// BufferBytes bounds the messages that all sessions together hold before they are
-	// handled: those that are here with their real size, and those that the broker was
-	// asked for with the size that the mean and the variance of the session's last
-	// messages foretell. A message of each session fits in any case. Lanes hold as much
-	// once more: messages that are handled, tried again or wait for a predecessor.
+	// handled. Messages in memory count with their size. Messages that the broker may still
+	// send count with a forecast from the mean and the variance of the session's last
+	// messages. One message of each session always fits. Lanes hold the same amount again:
+	// messages that are being handled, are retried or wait for a predecessor.
 	//
-	// What the broker was asked for cannot be taken back. At worst every session has
-	// asked for BatchSize messages, on account of small ones, and receives as many of
-	// the topic's largest; it asks for no more until those are handled. 64 MiB by
-	// default.
+	// Credit cannot be withdrawn. At worst every session has requested BatchSize messages
+	// because they were small, and receives as many of the largest size. It requests no
+	// more until those are handled. 64 MiB by default.
 	BufferBytes int
-	// SessionIdle is how long a session has no message before its slot goes on to
-	// another session, where some wait; 10 ms by default, and at least three round
-	// trips. If no session waits, the session is kept up to SessionHold, because the slot
-	// has nothing better to do.
+	// SessionIdle is how long a session may be without a message before its slot changes to
+	// another session, if one waits; 10 ms by default, and at least three round trips. If
+	// no session waits, the slot keeps the session for up to SessionHold.
 	SessionIdle time.Duration
 	// SessionHold is how long an idle session is kept at most; 1 min by default.
 	SessionHold time.Duration
 	// SessionTenure is how long a busy session is kept at most; 2 min by default. It
 	// lets sessions that have waited, and pods that have just started, have a turn.
 	SessionTenure time.Duration
-	// Hold is how long a delivery waits for its predecessor before it is repaired;
-	// 250 ms by default.
+	// Hold is how long a delivery waits for its predecessor before the gap is repaired; 250
+	// ms by default.
 	Hold time.Duration
-	// GapTimeout is how long repairing is tried before the aggregate is given up as
-	// missing an event; 10 s by default.
+	// GapTimeout is how long repairing is tried before the aggregate is given up because an
+	// event is missing; 10 s by default.
 	GapTimeout time.Duration
-	// ParkAfter is for how long a store may fail for an aggregate, while events of others
-	// are written, before the aggregate is given up; 1 min by default.
+	// ParkAfter is how long a store may fail for an aggregate, while events of others are
+	// written, before the aggregate is given up; 1 min by default.
 	ParkAfter time.Duration
 	// DrainTimeout bounds how long Run goes on after its context has ended; 20 s by
 	// default.
@@ -75,7 +73,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
 	Logger zerolog.Logger
-	// Heartbeat gives a slot's place in the liveness probe; nil for none.
+	// Heartbeat gives the heartbeat of a slot for the liveness probe; nil for none.
 	Heartbeat func(slot int) Heartbeat
 	// Connected is called at the first sign of a working broker; nil for none.
 	Connected func()
@@ -89,38 +87,38 @@ type Heartbeat interface {
 	Idle()
 }
 
-// MaxSilence is the longest time between two beats of a slot whose Handle calls
-// return, with room for a slow one.
+// MaxSilence is the longest time between two heartbeats of a slot whose Handle calls
+// return, including slow ones.
 const MaxSilence = 2 * time.Minute
 
-// Bounds of the SDK and of what makes sense.
+// Limits of the SDK, and bounds for sensible values.
 const (
 	maxBatchSize   = 2048
 	maxSlots       = 4096
 	maxConnections = 256
 )
 
-// Times that are facts about the broker and the SDK rather than choices.
+// Times that follow from the broker and the SDK.
 const (
 	// acceptWait is how long the broker is asked to wait for a session. It is below
 	// the service's own default of about 65 s, and below MaxSilence.
 	acceptWait = 30 * time.Second
-	// firstAcceptWait is how long it is asked to wait before it has ever answered, so
-	// that a projector with nothing to do shows soon that it could.
+	// firstAcceptWait is how long the broker is asked to wait before it has answered for
+	// the first time, so that an idle projector soon shows that it is connected.
 	firstAcceptWait = time.Second
-	// acceptGrace is what accepting may take beyond that: the round trips of a late
-	// grant, and the wait behind other accepts of the connection.
+	// acceptGrace is how much longer than that an accept may take: the round trips of a
+	// late grant, and the wait behind other accepts of the connection.
 	acceptGrace = 15 * time.Second
-	// settleTimeout is many round trips, and below 0.8 × 4 s, the shortest sleep of the
-	// SDK's retrier before it attaches the session again (internal/utils/retrier.go,
+	// settleTimeout is many round trips, and shorter than 0.8 × 4 s, the shortest sleep of
+	// the SDK's retrier before it attaches the session again (internal/utils/retrier.go,
 	// calcDelay).
 	settleTimeout = 3 * time.Second
-	// busyWait is what the service asks for when it throttles ("50009 … wait 2
+	// busyWait is the wait that the service demands when it throttles ("50009 … wait 2
 	// seconds").
 	busyWait = 2 * time.Second
-	// closeTimeout bounds the wait for a receiver to close; three round trips do it.
+	// closeTimeout bounds closing a receiver, which takes three round trips.
 	closeTimeout = 5 * time.Second
-	// defaultLock is the guess where the broker's clock makes no sense of LockedUntil.
+	// defaultLock is assumed if LockedUntil cannot be right by this process's clock.
 	defaultLock = 10 * time.Second
 	// maxLock is the longest lock that Service Bus grants.
 	maxLock = 5 * time.Minute
@@ -173,13 +171,13 @@ func (o Options) validate() error {
 
 // Pausing says when sessions may be held.
 type Pausing interface {
-	// Working waits until they may, and gives a context that ends with ctx, or when they may
-	// no longer. The caller calls release when it holds none any more. The error is the
-	// cause of the end of ctx.
+	// Working waits until sessions may be held, and gives a context that ends with ctx or
+	// with the next pause. The caller calls release when it holds no session any more. The
+	// error is the cause of the end of ctx.
 	Working(ctx context.Context) (working context.Context, release func(), err error)
 }
 
-// never is a pausing that never pauses.
+// never is a Pausing without pauses.
 type never struct{}
 
 func (never) Working(ctx context.Context) (context.Context, func(), error) {

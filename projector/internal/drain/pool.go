@@ -9,11 +9,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// strikesOut is how many failures in a row replace a connection.
+// strikesOut is how many consecutive failures replace a connection.
 const strikesOut = 2
 
-// pool spreads accepts and sessions over connections, and replaces a connection
-// that does not work, once for all that use it.
+// pool spreads accepts and sessions over connections. It replaces a connection that does
+// not work once, for all its users.
 type pool struct {
 	dial    func() (Connection, error)
 	metrics *metrics
@@ -21,13 +21,13 @@ type pool struct {
 
 	mu    sync.Mutex
 	conns []*pooled
-	// retired connections are closed when nothing uses them any more.
+	// closing counts the replaced connections that are still used or being closed.
 	closing sync.WaitGroup
 }
 
 type pooled struct {
 	Connection
-	// users are accepts and sessions, accepting the first of them alone.
+	// users counts accepts and sessions, accepting only the accepts.
 	users, accepting int
 	strikes          int
 	retired          bool
@@ -37,8 +37,8 @@ func newPool(size int, dial func() (Connection, error), m *metrics, log zerolog.
 	return &pool{dial: dial, metrics: m, log: log, conns: make([]*pooled, size)}
 }
 
-// take gives the connection with the fewest accepts, then the fewest sessions, for
-// one accept. Its return is accepted or done.
+// take gives the connection with the fewest accepts, then the fewest sessions, for one
+// accept. The caller reports the end of the accept.
 func (p *pool) take() (*pooled, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *pool) take() (*pooled, error) {
 	return c, nil
 }
 
-// answered notes the end of an accept on c that the broker answered.
+// answered records the end of an accept on c that the broker answered.
 func (p *pool) answered(c *pooled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,8 +71,8 @@ func (p *pool) answered(c *pooled) {
 	c.strikes = 0
 }
 
-// failed notes the end of an accept on c that was not answered. hung replaces the
-// connection at the first strike.
+// failed records the end of an accept on c that was not answered. If it hung, the
+// connection is replaced at once.
 func (p *pool) failed(c *pooled, hung bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func (p *pool) failed(c *pooled, hung bool) {
 	p.log.Warn().Bool("hung", hung).Msg("connection to the broker given up for a new one")
 }
 
-// stopped notes the end of an accept on c that was cancelled.
+// stopped records the end of an accept on c that was cancelled.
 func (p *pool) stopped(c *pooled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,8 +116,7 @@ func (p *pool) close(c *pooled) {
 	}
 }
 
-// shutdown closes all connections. It returns after within at the latest; what is
-// not closed by then goes with the process.
+// shutdown closes all connections, within the given time. Later ones end with the process.
 func (p *pool) shutdown(within time.Duration) {
 	p.mu.Lock()
 	for i, c := range p.conns {
@@ -131,7 +130,7 @@ func (p *pool) shutdown(within time.Duration) {
 	waitFor(&p.closing, within)
 }
 
-// waitFor waits for all of a group and reports whether it came to its end in time.
+// waitFor waits for a group, and reports whether it ended in time.
 func waitFor(all interface{ Wait() }, within time.Duration) bool {
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()

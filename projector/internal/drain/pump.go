@@ -10,34 +10,33 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// ErrLinkLost says that the broker does not send on this link any more: the
-// session belongs to whoever accepts it next.
+// ErrLinkLost says that the broker sends nothing more on this link: the session belongs to
+// the next process that accepts it.
 var ErrLinkLost = errors.New("link lost")
 
-// How long ReceiveMessages of the SDK waits for more after the first message. In a trickle
-// that is latency for nothing. In a burst, returning before all credit is used
-// leaves a moment in which the SDK releases what arrives. The receiver of package sessions
+// How long ReceiveMessages of the SDK waits for more messages after the first. If messages
+// are rare, waiting only adds latency. In a burst, a return before all credit is used
+// leaves a moment in which the SDK releases messages. The receiver of package sessions
 // never waits.
 const (
 	trickleWait = time.Millisecond
 	burstWait   = 20 * time.Millisecond
-	// burstSize is how many messages in one return foretell a burst.
+	// burstSize is how many messages in one return predict a burst.
 	burstSize = 8
 )
 
-// pump receives without pause and never gives more credit than the inbox has room
-// for.
+// pump receives continuously and never gives more credit than the inbox has room for.
 type pump struct {
 	receiver  Receiver
 	sessionID string
 	reader    *event.Reader
 	inbox     *inbox
-	// most bounds one call.
+	// most bounds the messages of one call.
 	most int
 }
 
-// run ends with nil when ctx does, and otherwise with what ended the link. What was
-// received is in the inbox in either case.
+// run returns nil when ctx ends, and otherwise the error that ended the link. In both cases
+// the inbox has all received messages.
 func (p *pump) run(ctx context.Context) error {
 	options := azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: trickleWait}
 	for ctx.Err() == nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
-// ending is why a session was given up.
+// ending is the reason why a session ended.
 type ending string
 
 const (
 	endIdle     ending = "idle"
 	endTenure   ending = "tenure"
 	endOverflow ending = "overflow"
-	// endUnsettled releases messages whose settlement was given up.
+	// endUnsettled: some settlements failed, and the release returns those messages.
 	endUnsettled ending = "unsettled"
 	endLost      ending = "lost"
 	endStopped   ending = "stopped"
@@ -42,7 +42,7 @@ type session struct {
 	settler *settler
 	// suspects are messages that are not events and must not be dead-lettered yet.
 	suspects []*Delivery
-	// running are the calls of the handler that have not returned. Each comes out of
+	// running are the calls of the handler that have not returned. Each is sent to
 	// returned, and handling waits for their goroutines.
 	running  []*call
 	returned chan *call
@@ -51,10 +51,10 @@ type session struct {
 	// timer wakes process. It is reused, because process waits after each event.
 	timer   *time.Timer
 	started time.Time
-	// active is when something last came or was handled, ended when the session was
+	// active is when a message last arrived or was handled. ended is when the session was
 	// told to end.
 	active, ended time.Time
-	// idle is how long the session may have nothing to do.
+	// idle is how long the session may be idle.
 	idle     time.Duration
 	madeRoom bool
 }
@@ -63,13 +63,13 @@ type session struct {
 // delivers the events that they do not finish again.
 const endGrace = 2 * time.Second
 
-// firstMessage is how long a session's first message may take. It is on its way
-// when the session is accepted.
+// firstMessage is the timeout for a session's first message, which is in flight when the
+// session is accepted.
 const firstMessage = time.Second
 
-// run drains until the session is over: for one of the reasons of its own, or
-// because stop ends, after which what is here is finished, or hard, after which
-// nothing is. closing takes the receiver's close, which may outlast run.
+// run drains until the session ends for a reason of its own, until stop ends, or until hard
+// ends. After stop it finishes what it has received; after hard it finishes nothing.
+// closing runs the closing of the receiver, which may outlast run.
 func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 	work, lose := context.WithCancelCause(hard)
 	defer lose(nil)
@@ -91,7 +91,7 @@ func (s *session) run(stop, hard context.Context, closing func(func())) ending {
 		defer close(pumped)
 		p := pump{receiver: s.accepted, sessionID: s.accepted.SessionID, reader: s.options.Reader, inbox: s.inbox, most: s.options.BatchSize}
 		if s.options.Sequence == event.SequenceIncreasing && !s.accepted.InOrder {
-			p.most = 1 // which leaves no credit behind
+			p.most = 1 // so no credit is left
 		}
 		if err := p.run(receive); err != nil {
 			lose(fmt.Errorf("%w: %w", ErrLockLost, err))
@@ -137,8 +137,8 @@ func (s *session) close(pumped, kept <-chan struct{}, closing func(func())) {
 	}
 }
 
-// process handles what the inbox brings until the session is to end and everything
-// that can be finished is. The lanes in trouble are given back then.
+// process handles the deliveries from the inbox until the session must end and everything
+// that can be finished is. Then it gives the lanes in trouble back.
 func (s *session) process(work, stop context.Context, stopReceiving func(), pumped <-chan struct{}) ending {
 	defer s.handling.Wait()
 	defer s.cancelCalls()
@@ -167,8 +167,8 @@ func (s *session) process(work, stop context.Context, stopReceiving func(), pump
 	return endLost
 }
 
-// giveBack ends the calls of lanes in trouble. Events that one of them has finished
-// anyway are settled; the others stay with the broker.
+// giveBack ends the calls of lanes in trouble. It settles the events that they have
+// finished. The others stay with the broker.
 func (s *session) giveBack(work context.Context) {
 	s.cancelCalls()
 	for len(s.running) > 0 {
@@ -182,12 +182,13 @@ func (s *session) cancelCalls() {
 	}
 }
 
-// admit takes from the inbox into the lanes what they have room for.
+// admit moves deliveries from the inbox into the lanes, as far as there is room.
 func (s *session) admit(work context.Context, now time.Time) {
 	events := 0
 	for _, d := range s.inbox.take(s.lanes.room()) {
 		if s.active.Equal(s.started) {
-			// It took a round trip to come, and so will the next after a pause for credit.
+			// The message took a round trip to arrive, and so will the next one after a
+			// pause for credit.
 			s.idle = max(s.options.SessionIdle, 3*now.Sub(s.started))
 		}
 		s.active = now
@@ -217,7 +218,7 @@ func (s *session) deadLetter(work context.Context, d *Delivery) bool {
 	return true
 }
 
-// over says why the session is to end, if it is.
+// over gives the reason why the session must end; empty if it need not.
 func (s *session) over(stop context.Context, now time.Time) ending {
 	quiet := s.lanes.held.count == 0 && s.inbox.len() == 0 && len(s.suspects) == 0
 	idle := now.Sub(s.active)
@@ -242,24 +243,22 @@ func (s *session) over(stop context.Context, now time.Time) ending {
 	return ""
 }
 
-// finished reports whether a session that ends has nothing left to do for healthy
-// lanes. The session does not wait for a pump that hangs in the SDK: the broker delivers what
-// that pump still receives again.
-// The inbox stays full if lanes in trouble leave no room.
+// finished reports whether a session that ends has nothing left to do for healthy lanes. It
+// does not wait for a pump that hangs in the SDK: the broker delivers what that pump still
+// receives again. If lanes in trouble leave no room, the inbox stays full.
 func (s *session) finished(pumped <-chan struct{}, now time.Time) bool {
 	return (isClosed(pumped) || now.Sub(s.ended) >= closeTimeout) &&
 		(s.inbox.len() == 0 || s.lanes.room().none()) &&
 		!s.healthy() && !s.lanes.fresh(now)
 }
 
-// maxIdleCheck bounds how long an idle session does not look whether it shall make
-// room.
+// maxIdleCheck bounds the time between two checks whether an idle session must make room.
 const maxIdleCheck = 200 * time.Millisecond
 
 // suspectPause is the time between two questions to the judge about the same suspects.
 const suspectPause = 200 * time.Millisecond
 
-// await waits for something to do.
+// await waits until process has something to do.
 func (s *session) await(work, stop context.Context, pumped <-chan struct{}, now time.Time) {
 	idle := now.Sub(s.active)
 	wait := max(s.idle-idle, min(idle/2, maxIdleCheck))

@@ -25,17 +25,17 @@ const settlesInFlight = 64
 // flight, and those that wait behind them. With that many, the session waits.
 const settlesPending = 256
 
-// settleAttempts bounds how often a settlement is tried. The broker delivers a message
-// again, as a duplicate, whose settlement was given up, once the session is released. So
-// the session ends as soon as it has nothing else to do.
+// settleAttempts bounds how often a settlement is tried. After the last attempt the broker
+// keeps the message until the session is released, and then delivers it again as a
+// duplicate. So the session ends as soon as it has nothing else to do.
 const settleAttempts = 3
 
-// maxDeadLetterText bounds reason and description: Service Bus takes 4,096
-// characters of each.
+// maxDeadLetterText bounds reason and description in bytes. Service Bus allows 4,096
+// characters for each.
 const maxDeadLetterText = 1024
 
-// settler settles the messages of a session, many at once and in no order: all
-// that is settled is durable already.
+// settler settles the messages of a session, many at once and in any order, because their
+// effects are already durable.
 type settler struct {
 	receiver Receiver
 	workers  *workers.Pool
@@ -91,7 +91,7 @@ func (s *settler) begin(work context.Context) *round {
 	return r
 }
 
-// end ends a use of the round.
+// end ends one use of the round.
 func (r *round) end() {
 	if r.users.Add(-1) == 0 {
 		r.cancel()
@@ -245,7 +245,7 @@ func (t settling) operation() string {
 // wait returns when nothing is being settled any more.
 func (s *settler) wait() { s.running.Wait() }
 
-// clip makes a text fit for the dead-letter queue.
+// clip truncates a text for the dead-letter queue.
 func clip(text string) string {
 	if len(text) > maxDeadLetterText {
 		text = text[:maxDeadLetterText]

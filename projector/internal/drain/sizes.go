@@ -2,10 +2,10 @@ package drain
 
 import "math"
 
-// sizes forecasts the size of the next message bodies from the mean and the variance of
-// the received ones. Both follow the last few hundred messages, so one large message
-// in a thousand raises the forecast a little and not for long. The zero value
-// forecasts large messages.
+// sizes forecasts the size of the next message bodies from the mean and the variance of the
+// received ones. Both follow the last few hundred messages, so one large message in a
+// thousand raises the forecast only a little and for a short time. The zero value forecasts
+// large messages.
 type sizes struct {
 	// weight counts the messages, up to maxWeight.
 	weight       float64
@@ -13,21 +13,20 @@ type sizes struct {
 }
 
 const (
-	// firstGuess is the forecast before the first message: the largest message of the tier
-	// Standard.
+	// firstGuess is the forecast before the first message: the largest message of the
+	// Standard tier.
 	firstGuess = 256 << 10
-	// messageOverhead is the part of every message in memory that its body leaves out.
+	// messageOverhead is the memory of a message in addition to its body.
 	messageOverhead = 1 << 10
 	// maxWeight is how many messages the forecast follows.
 	maxWeight = 512
 	// lentWeight is the weight that the messages of other sessions have in a new session.
 	lentWeight = 16
-	// deviations is how many standard deviations above its mean the sum of the next
-	// messages is expected at most.
+	// deviations is how many standard deviations above the mean the forecast is.
 	deviations = 2
 )
 
-// add notes a message.
+// add adds a message.
 func (s *sizes) add(weight int) {
 	s.weight = min(s.weight+1, maxWeight)
 	w := float64(weight)
@@ -35,16 +34,15 @@ func (s *sizes) add(weight int) {
 	s.square += (w*w - s.square) / s.weight
 }
 
-// lent is the first forecast for a new session, which soon follows that session's own
-// messages.
+// lent is the first forecast for a new session. It soon follows the session's own messages.
 func (s *sizes) lent() sizes {
 	l := *s
 	l.weight = min(l.weight, lentWeight)
 	return l
 }
 
-// sum is the forecast upper bound of the size of n messages together. The
-// deviation of a sum grows with the root of its terms only.
+// sum is the forecast upper bound for the total size of n messages. The standard deviation
+// of a sum grows only with the square root of n.
 func (s *sizes) sum(n int) int {
 	if n == 0 {
 		return 0
@@ -56,7 +54,7 @@ func (s *sizes) sum(n int) int {
 	return int(float64(n)*s.mean + deviations*math.Sqrt(float64(n)*variance))
 }
 
-// fit is how many messages weigh no more than room together, at most most.
+// fit is how many messages fit into room, up to most.
 func (s *sizes) fit(room, most int) int {
 	low, high := 0, most
 	for low < high {

@@ -20,11 +20,11 @@ const (
 	maxLanePause     = 5 * time.Second
 )
 
-// companyShare is by how much a call that hung shrinks: the lanes that failed in it are
-// called again in groups, until the one that hangs is alone.
+// companyShare is the divisor for the size of a call that hung: its lanes are called again
+// in smaller and smaller groups, until the lane that hangs is alone.
 const companyShare = 8
 
-// apply takes the verdicts of a call that has returned and gives what can be settled.
+// apply applies the verdicts of a call that has returned and gives what can be settled.
 func (s *lanes) apply(c *call, now time.Time) []settlement {
 	settled := make([]settlement, 0, len(c.batch))
 	start := 0
@@ -64,7 +64,7 @@ func (s *lanes) applyLane(settled []settlement, c *call, l *lane, start, end int
 		s.mark(l, false)
 		delete(s.byKey, l.key)
 	case open < 0:
-		// The rest had no room in the call, or came since.
+		// The call had no room for the rest, or the rest arrived later.
 		l.gapSince = time.Time{}
 		s.mark(l, false)
 		s.queue = append(s.queue, l)
@@ -88,14 +88,14 @@ func (s *lanes) failed(l *lane, c *call, now time.Time) {
 	lasted, few := s.failures.failed(l.key, now)
 	l.hopeless = few && lasted >= s.parkAfter
 	// If nothing else is written either, room for others would not help, and the broker
-	// would redeliver the forgotten events in vain.
+	// would only redeliver the forgotten events.
 	l.overflows = lasted > 0
 	s.mark(l, true)
 	s.trim(l)
 	s.wait(l, now.Add(backoff.After(firstRetryPause, maxLanePause, l.attempts)))
 }
 
-// gap lets a lane wait for what the first of its events that is not finished lacks.
+// gap lets a lane wait for the event that its first unfinished event lacks.
 func (s *lanes) gap(l *lane, c *call, open int, now time.Time) {
 	l.hopeless = false
 	if missing := c.verdicts[open].Missing; !l.hasGap() || l.missing != missing {
@@ -110,14 +110,14 @@ func (s *lanes) gap(l *lane, c *call, open int, now time.Time) {
 		if end := l.gapSince.Add(s.gapTimeout); end.After(now) && end.Before(due) {
 			due = end
 		}
-		// A younger gap mostly closes soon, and a session that has forgotten a message
-		// must be released.
+		// A younger gap mostly closes soon, and a session that has forgotten a message must
+		// be released.
 		l.overflows = true
 		s.trim(l)
 	}
 	s.wait(l, due)
 	if l.head() < c.batch[open].Event.EventID {
-		// It came during the call, and may be what the lane waits for.
+		// The lane may wait for an event that came during the call.
 		s.wake(l)
 	}
 }

@@ -15,22 +15,21 @@ const (
 )
 
 // activity shows whether the dispatcher makes progress. Every call into the SDK has a
-// timeout, and every wait between two calls has a bound. So while something is to be
-// sent, a call begins or ends before long, whatever the broker answers, and no call
-// lasts for long. An outage, a throttled broker and back-pressure are progress by this
-// measure.
+// timeout, and every wait between two calls is bounded. So while events wait to be sent, a
+// call soon begins or ends, whatever the broker answers. An outage, a throttled broker and
+// back-pressure count as progress.
 type activity struct {
-	// longestCall and longestPause are what a call, and the time between two, may take.
+	// longestCall bounds one call, longestPause the time between two calls.
 	longestCall, longestPause time.Duration
 
 	mu sync.Mutex
-	// last is when a call last began or ended, or there was nothing to do.
+	// last is when a call last began or ended, or when nothing was to be done.
 	last time.Time
 	// calls holds the start of each call that is under way, by its number.
 	calls map[uint64]time.Time
 	next  uint64
-	// stores is how many events are being stored in the quarantine, which is retried
-	// for as long as its database cannot be reached.
+	// stores counts the events that are being stored in the quarantine. Storing is retried
+	// as long as its database cannot be reached.
 	stores int
 }
 
@@ -69,8 +68,8 @@ func (a *activity) store(n int) {
 	a.stores += n
 }
 
-// stuck reports whether a call does not return, or nothing happens though there is
-// something to do.
+// stuck reports whether a call does not return, or no call begins or ends although events
+// are pending.
 func (a *activity) stuck(now time.Time, pending bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// AvailabilityOptions refine an [Availability]. Every zero value has a meaning.
+// AvailabilityOptions configure an [Availability]. Every zero value is valid.
 type AvailabilityOptions struct {
 	// FatalAfter is how long the topic may refuse a process that it has served before;
 	// 0 ends the term at once.
 	FatalAfter time.Duration
-	// Explain adds to an error what an operator has to do; nil adds nothing.
+	// Explain adds the remedy to an error; nil adds nothing.
 	Explain func(error) error
 	// Registerer receives penstock_publisher_topic_refused; nil for none.
 	Registerer prometheus.Registerer
@@ -24,8 +24,9 @@ type AvailabilityOptions struct {
 	Logger zerolog.Logger
 }
 
-// Availability records, over all terms of a process, for how long the topic has refused
-// the process with [FaultFatal]: a topic that is missing or disabled, credentials without rights.
+// Availability records, over all terms of a process, how long the topic has refused the
+// process with [FaultFatal]: the topic is missing or disabled, or the credentials lack
+// rights.
 //
 // At the start such a refusal means a wrong configuration, and the process exits with the
 // remedy. After the process has connected to the topic once, the same answers also come
@@ -40,19 +41,19 @@ type Availability struct {
 	refused atomic.Bool // some of the refusals last
 
 	mu sync.Mutex
-	// connecting are the refusals since the last connection that opened, sending those
-	// since the last send that was accepted, and everything is the time in which each
-	// event was refused although the connections stand.
+	// connecting are the refusals since the last connection was opened. sending are those
+	// since the last send was accepted. everything are the refusals of events since the
+	// topic last accepted one, although connections are open.
 	connecting, sending, everything refusals
 }
 
-// refusals are those of one kind in a row. The zero value is none.
+// refusals are consecutive refusals of one kind. The zero value is none.
 type refusals struct {
 	since time.Time
 	err   error
 }
 
-// NewAvailability makes one for a process whose topic has not answered yet.
+// NewAvailability makes an Availability for a process whose topic has not answered yet.
 func NewAvailability(o AvailabilityOptions) *Availability {
 	if o.Explain == nil {
 		o.Explain = func(err error) error { return err }
@@ -80,15 +81,15 @@ func (a *Availability) Refused(err error) error { return a.refuse(&a.sending, er
 // ConnectRefused is [Availability.Refused] for an attempt to connect.
 func (a *Availability) ConnectRefused(err error) error { return a.refuse(&a.connecting, err) }
 
-// EverythingRefused notes that the topic has refused an event with [FaultRefused] and
-// has accepted none since the refusal before. The error is as that of
-// [Availability.Refused], and [ErrRefusals].
+// EverythingRefused notes that the topic has refused an event with [FaultRefused] and has
+// accepted none since the last such refusal. The error is that of [Availability.Refused],
+// and wraps [ErrRefusals].
 func (a *Availability) EverythingRefused(err error) error {
 	return a.refuse(&a.everything, fmt.Errorf("%w: it accepts no event: %w", ErrRefusals, err))
 }
 
-// Err is nil unless the topic refuses the process at the moment; then it says why,
-// and what to do. It is a readiness check.
+// Err is nil unless the topic refuses the process at present. Then it says why, and what to
+// do. It is a readiness check.
 func (a *Availability) Err() error {
 	if !a.refused.Load() {
 		return nil

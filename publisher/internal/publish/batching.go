@@ -11,7 +11,7 @@ type Batching string
 
 // The policies, by the names that configuration uses.
 const (
-	// BatchingAuto is decided by the topic's properties, see [Batching.Resolve].
+	// BatchingAuto selects a policy by the topic's properties: see [Batching.Resolve].
 	BatchingAuto Batching = "auto"
 	// BatchingOff sends each event as a message of its own.
 	BatchingOff Batching = "off"
@@ -21,7 +21,7 @@ const (
 	BatchingMixed Batching = "mixed"
 )
 
-// ParseBatching reads a policy's name.
+// ParseBatching parses the name of a policy.
 func ParseBatching(name string) (Batching, error) {
 	switch b := Batching(name); b {
 	case BatchingAuto, BatchingOff, BatchingSession, BatchingMixed:
@@ -30,28 +30,28 @@ func ParseBatching(name string) (Batching, error) {
 	return "", fmt.Errorf("read batching policy %q: want auto, off, session or mixed", name)
 }
 
-// TopicProperties are those of a topic that decide how it may be sent to.
+// TopicProperties are the properties of a topic that determine how events may be sent to
+// it.
 type TopicProperties struct {
 	// Partitioned: the topic spreads its messages over partitions by PartitionKey.
 	Partitioned bool
 	// DuplicateDetection: the topic drops a MessageId that it has seen.
 	DuplicateDetection bool
-	// MaxMessageBytes is the largest single message; 0 if it is not known. It
-	// informs only: the link itself says what fits.
+	// MaxMessageBytes is the largest single message; 0 if it is not known. It is
+	// informative only: the link reports the limit that applies.
 	MaxMessageBytes int64
 }
 
-// TopicReader reads the topic's properties, where the credentials may (the Manage
-// claim); app implements it over the administration API.
+// TopicReader reads the topic's properties, if the credentials allow it (the Manage claim).
+// Package app implements it with the administration API.
 type TopicReader interface {
 	TopicProperties(ctx context.Context) (TopicProperties, error)
 }
 
-// Resolve decides what [BatchingAuto] means for a topic; any other policy is what
-// it is. topic is nil if the properties could not be read: then it is
-// [BatchingMixed], because a topic that does not take that refuses the batch as a
-// whole, and the dispatcher falls back by itself without losing or doubling one
-// event.
+// Resolve gives the policy of [BatchingAuto] for a topic; it returns every other policy
+// unchanged. topic is nil if the properties could not be read. The result is then
+// [BatchingMixed]: a topic that does not allow it refuses each batch as a whole, and the
+// dispatcher falls back to smaller batches without losing or repeating an event.
 //
 //	partitioned, duplicate detection   off      Microsoft: do not batch
 //	                                            (azure-sdk-for-python#21955)
@@ -71,7 +71,7 @@ func (b Batching) Resolve(topic *TopicProperties) Batching {
 	}
 }
 
-// degraded is the policy after the topic has refused a batch of b.
+// degraded is the policy to use after the topic has refused a batch of policy b.
 func (b Batching) degraded(refusal Fault) Batching {
 	if b == BatchingMixed && refusal != FaultBatch {
 		return BatchingSession

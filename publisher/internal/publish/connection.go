@@ -11,11 +11,12 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
-// drainBroken is how long the other sends of a broken connection may still get
-// their answers before it is closed.
+// drainBroken is how long a broken connection stays open for the answers of its other
+// sends.
 const drainBroken = 5 * time.Second
 
-// newBackoff spaces the attempts to connect, and to send the same batch.
+// newBackoff gives the backoff between attempts to connect, and between attempts to send
+// the same batch.
 func newBackoff() backoff.Backoff {
 	return backoff.Backoff{First: 50 * time.Millisecond, Most: 10 * time.Second}
 }
@@ -35,19 +36,19 @@ type connection struct {
 	failures int    // in a row, of batches that had not failed before
 }
 
-// maxFailures is how many batches, none of which had failed before, a connection may
-// fail in a row before it is replaced: the SDK does not always report that a link has
-// ended.
+// maxFailures is how many consecutive failures replace a connection. Only batches that had
+// not failed before count. It is needed because the SDK does not always report that a link
+// has ended.
 const maxFailures = 3
 
-// connections keeps a fixed number of connections open. A broken one is replaced
+// connections keeps a fixed number of connections open. A broken connection is replaced
 // once, however many sends report it.
 type connections struct {
 	options  Options
 	metrics  *Metrics
 	activity *activity
 
-	// turn is held by a send that must be alone, alone says that one is under way.
+	// A send that must be alone holds turn; alone says that such a send is in flight.
 	turn  chan struct{}
 	alone atomic.Bool
 
@@ -70,8 +71,8 @@ func newConnections(options Options, activity *activity) *connections {
 	}
 }
 
-// run keeps the connections until ctx ends, and closes them. A fatal fault in
-// opening one is handed to fail.
+// run keeps the connections open until ctx ends, then closes them. It passes a fatal fault
+// in opening one to fail.
 func (c *connections) run(ctx context.Context, fail context.CancelCauseFunc) {
 	for slot := range c.slots {
 		c.group.Go(func() {
@@ -83,7 +84,7 @@ func (c *connections) run(ctx context.Context, fail context.CancelCauseFunc) {
 	c.group.Wait()
 }
 
-// keep opens the connection of one slot, again and again.
+// keep opens the connection of one slot, and opens it again whenever it is lost.
 func (c *connections) keep(ctx context.Context, slot int) error {
 	retry := newBackoff()
 	for ctx.Err() == nil {
@@ -117,8 +118,8 @@ func (c *connections) keep(ctx context.Context, slot int) error {
 	return nil
 }
 
-// complain logs a failed attempt to connect: the first of all slots since one
-// succeeded, and then ever fewer.
+// complain logs a failed attempt to connect: the first since an attempt of any slot
+// succeeded, and later ones ever less often.
 func (c *connections) complain(err error) {
 	c.mu.Lock()
 	c.failed++
@@ -153,9 +154,9 @@ func (c *connections) open(ctx context.Context, slot int) (*connection, error) {
 	return conn, nil
 }
 
-// acquire gives the connection with the fewest unanswered sends, and if it can not the
-// one with the id avoid. It waits for one if there is none. A risky send, because
-// it may cost a connection, uses the last slot only, which the others then leave to it.
+// acquire gives the connection with the fewest unanswered sends. It avoids the connection
+// with the id avoid if another one is open, and waits if none is open. A risky send, which
+// may cost a connection, uses the last slot only, and the other sends then avoid that slot.
 // The error is the cause of ctx's end.
 func (c *connections) acquire(ctx context.Context, avoid uint64, risky bool) (*connection, error) {
 	for {
@@ -189,8 +190,8 @@ func (c *connections) acquire(ctx context.Context, avoid uint64, risky bool) (*c
 
 func isOpen(conn *connection) bool { return conn != nil }
 
-// enter waits until no other send is under way that must be alone, and has the last
-// slot left to this one. It is the cause of ctx's end, or nil; then leave ends it.
+// enter waits until no other send that must be alone is in flight, and reserves the last
+// slot for this send. Leave ends the reservation. The error is the cause of ctx's end.
 func (c *connections) enter(ctx context.Context) error {
 	select {
 	case c.turn <- struct{}{}:
@@ -206,7 +207,7 @@ func (c *connections) leave() {
 	<-c.turn
 }
 
-// preferred reports whether a send should rather use conn than other.
+// preferred reports whether a send should use conn rather than other.
 func (conn *connection) preferred(other *connection, avoid uint64) bool {
 	if is, was := conn.id == avoid, other.id == avoid; is != was {
 		return was
@@ -214,9 +215,9 @@ func (conn *connection) preferred(other *connection, avoid uint64) bool {
 	return conn.sends < other.sends
 }
 
-// release gives a connection back after one send, and takes it out of use if the
-// send's error says that it is broken. fresh says that the batch had not failed before.
-// It gives the connection's id, and how many sends it has served.
+// release returns a connection after one send, and replaces it if the send's error says
+// that it is broken. fresh says that the batch had not failed before. The results are the
+// connection's id and how many sends it has served.
 func (c *connections) release(conn *connection, err error, fresh bool) (id, served uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +240,7 @@ func (c *connections) release(conn *connection, err error, fresh bool) (id, serv
 	return conn.id, conn.served
 }
 
-// replace takes the connection with that id out of use.
+// replace stops using the connection with that id; keep opens another one.
 func (c *connections) replace(id uint64, reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -253,7 +254,7 @@ func (c *connections) replace(id uint64, reason error) {
 	}
 }
 
-// discard takes a connection out of use; the mutex is held.
+// discard stops using a connection. The caller holds the mutex.
 func (c *connections) discard(conn *connection, reason error) {
 	if conn.isBroken {
 		return
@@ -272,7 +273,7 @@ func (c *connections) hasServed(conn *connection) bool {
 	return conn.served > 0
 }
 
-// retire closes a connection that is broken, or any at the end.
+// retire closes a connection that is broken or no longer needed.
 func (c *connections) retire(ctx context.Context, conn *connection) {
 	timer := time.NewTimer(drainBroken)
 	defer timer.Stop()

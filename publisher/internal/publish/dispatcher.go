@@ -17,16 +17,16 @@ var ErrClosed = errors.New("dispatcher is closed")
 // errDrained is the cause that ends Run after a drain.
 var errDrained = errors.New("dispatcher is drained")
 
-// Dispatcher publishes the events of one term. Make it with [New], have [Dispatcher.Run]
-// running, and feed it with [Dispatcher.Submit].
+// Dispatcher publishes the events of one term. Make it with [New], run [Dispatcher.Run],
+// and pass events to [Dispatcher.Submit].
 type Dispatcher struct {
 	options     Options
 	metrics     *Metrics
 	pace        *pace
 	connections *connections
 	activity    *activity
-	// stumbles logs the batches that fail repeatedly, a few of many: an outage is one
-	// to every lane.
+	// stumbles logs batches that fail repeatedly. It samples, because an outage affects
+	// every lane.
 	stumbles zerolog.Logger
 
 	waits   chan struct{} // a token where a lane's wait ends earlier than any before
@@ -45,24 +45,24 @@ type Dispatcher struct {
 	policy        Batching
 	batchBytes    int64  // of source documents, what has been seen to fit a batch
 	accepted      uint64 // sends that the topic has accepted
-	// policyProven says that the topic has accepted a batch of the policy in force;
-	// refusedBatches counts those that it refused before.
+	// policyProven says that the topic has accepted a batch of the current policy.
+	// refusedBatches counts the batches that it refused before.
 	policyProven   bool
 	refusedBatches int
-	// quarantined counts the events that were quarantined for their refusal since the
-	// topic accepted one.
+	// quarantined counts the events that were quarantined because of refusals since the
+	// topic last accepted one.
 	quarantined int
 	closing     bool  // Submit refuses
 	draining    bool  // Drain was called
 	endCause    error // why Run ended, once it has
 
-	// sends are the batches under way, suspectSends those that failed before or whose
-	// answer is slow to come. limit bounds each.
+	// sends are the batches in flight, suspectSends those that failed before or whose
+	// answer is late. limit bounds each.
 	sends, suspectSends, limit int
 
-	// The workers: started as work demands, up to twice limit, they end with Run. One at
-	// a time is on its way to look for work, and sends the next one before it works
-	// itself: so what arrives in between is in its batch.
+	// Workers start as work demands, up to twice limit, and end with Run. At most one
+	// worker is woken at a time. Before it sends, it wakes the next one, so events that
+	// arrive meanwhile join its batch.
 	work    sync.Cond
 	spawn   func() // starts a worker; nil before and after Run
 	workers int
@@ -73,7 +73,7 @@ type Dispatcher struct {
 	fail context.CancelCauseFunc // ends Run with that error
 }
 
-// New makes a dispatcher; nothing is opened before Run.
+// New makes a dispatcher. Run opens the connections.
 func New(options Options) (*Dispatcher, error) {
 	options = options.withDefaults()
 	if err := options.validate(); err != nil {
@@ -101,10 +101,10 @@ func New(options Options) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Submit accepts the next event of the stream. It blocks while the bounds are
-// reached, until ctx ends (then its error is the cause) or the dispatcher does
-// ([ErrClosed], with what ended it). The events of an aggregate must be submitted
-// in order, so by one goroutine at a time.
+// Submit accepts the next event of the stream. It blocks while the bounds are reached. It
+// fails with the cause of ctx's end if ctx ends first, and with [ErrClosed] and the reason
+// if the dispatcher ends first. The events of an aggregate must be submitted in order, so
+// only one goroutine may submit at a time.
 func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -141,14 +141,14 @@ func (d *Dispatcher) Submit(ctx context.Context, item Item) error {
 	return nil
 }
 
-// fits reports whether one more event may be in flight. One that is larger than the
-// bound passes when it is alone.
+// fits reports whether one more event may be in flight. An event larger than the bound fits
+// if it is alone.
 func (d *Dispatcher) fits(size int64) bool {
 	return d.inflight == 0 ||
 		d.inflight < d.options.MaxInflightEvents && d.inflightBytes+size <= d.options.MaxInflightBytes
 }
 
-// awaitSpace waits, with the mutex released, for anything to have left.
+// awaitSpace releases the mutex and waits until an event has left.
 func (d *Dispatcher) awaitSpace(ctx context.Context) error {
 	d.waiting++
 	d.mu.Unlock()
@@ -171,7 +171,7 @@ func (d *Dispatcher) notifySpace() {
 	}
 }
 
-// closedError says why nothing is accepted; the mutex is not needed once ended.
+// closedError says why Submit refuses. After the end it does not need the mutex.
 func (d *Dispatcher) closedError() error {
 	if d.endCause == nil {
 		return ErrClosed
@@ -179,10 +179,10 @@ func (d *Dispatcher) closedError() error {
 	return fmt.Errorf("%w: %w", ErrClosed, d.endCause)
 }
 
-// Run publishes until ctx ends, the dispatcher is drained (then it returns nil),
-// or a fault ends the term. Events that are not acknowledged by then are dropped:
-// the next term reads them again, from its resume token. When Run returns, no
-// send is under way and Acked is called no more. It can be called once.
+// Run publishes until ctx ends, until the dispatcher is drained (then it returns nil), or
+// until a fault ends the term. It drops events that are not acknowledged by then; the next
+// term reads them again from its resume token. When Run returns, no send is in flight, and
+// Acked is not called any more. Run can be called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	runCtx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -228,7 +228,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return cause
 }
 
-// close makes Submit refuse; the mutex is held.
+// close makes Submit refuse events. The caller holds the mutex.
 func (d *Dispatcher) close() {
 	if !d.closing {
 		d.closing = true
@@ -236,10 +236,10 @@ func (d *Dispatcher) close() {
 	}
 }
 
-// Drain accepts no more events and waits until the accepted ones are
-// acknowledged; Run then returns nil. Where ctx ends first, its cause is the
-// error, the rest stays in flight, and the caller ends Run. Where Run ends first,
-// the error is [ErrClosed] with what ended it.
+// Drain refuses further events and waits until the accepted ones are acknowledged. Run then
+// returns nil. If ctx ends first, the error is its cause, the remaining events stay in
+// flight, and the caller must end Run. If Run ends first, the error is [ErrClosed] with the
+// reason.
 func (d *Dispatcher) Drain(ctx context.Context) error {
 	d.mu.Lock()
 	d.draining = true
@@ -272,22 +272,22 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// endDrain notes that a drain is done, if it is; the mutex is held.
+// endDrain records that draining is complete, if it is. The caller holds the mutex.
 func (d *Dispatcher) endDrain() {
 	if d.draining && d.inflight == 0 {
 		d.drainOnce.Do(func() { close(d.drained) })
 	}
 }
 
-// Inflight is what was submitted and is not acknowledged.
+// Inflight counts the events that were submitted and are not acknowledged.
 func (d *Dispatcher) Inflight() (events int, bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.inflight, d.inflightBytes
 }
 
-// wake sends a worker to look for work, if there is some and none is on its way;
-// the mutex is held.
+// wake wakes a worker if there is work and no other worker is woken. The caller holds the
+// mutex.
 func (d *Dispatcher) wake() {
 	if d.waking || d.spawn == nil || !d.hasWork() {
 		return
@@ -303,7 +303,7 @@ func (d *Dispatcher) wake() {
 	}
 }
 
-// endWaits makes lanes ready whose wait is over, until ctx ends.
+// endWaits makes lanes ready when their wait is over, until ctx ends.
 func (d *Dispatcher) endWaits(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -326,7 +326,7 @@ func (d *Dispatcher) endWaits(ctx context.Context) {
 	}
 }
 
-// notifyWaits tells endWaits of a lane whose wait ends before all others.
+// notifyWaits notifies endWaits of a lane whose wait ends before all others.
 func (d *Dispatcher) notifyWaits() {
 	select {
 	case d.waits <- struct{}{}:

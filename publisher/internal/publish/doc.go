@@ -1,5 +1,5 @@
-// Package publish brings events to the topic: every event at least once, the
-// events of a session key in order, different session keys in parallel.
+// Package publish sends events to the topic: every event at least once, the events of a
+// session key in order, different session keys in parallel.
 //
 // # From the stream to the broker
 //
@@ -34,12 +34,11 @@
 // many events of many keys (mixed). See [Batching] for what a topic allows. In a
 // mixed batch every key that it carries is sending until the broker has answered.
 //
-// The SDK copies the first message's MessageId, SessionId and PartitionKey into
-// the envelope of a batch. On a topic that is not partitioned the envelope
-// routes nothing, and each message inside keeps its own properties. A
-// partitioned topic routes the whole envelope by its PartitionKey to one
-// partition, hence one key per batch there; with duplicate detection it also
-// compares the MessageIds, hence no batch there.
+// The SDK copies the first message's MessageId, SessionId and PartitionKey into the
+// envelope of a batch. A topic that is not partitioned ignores them, and each message
+// inside keeps its own properties. A partitioned topic routes the whole envelope by its
+// PartitionKey to one partition, so a batch may have only one key. With duplicate detection
+// it also compares the MessageIds of envelopes, so batches are not possible.
 //
 // # Failures
 //
@@ -78,7 +77,7 @@
 // connection that would keep an event from the topic counts only if other
 // connections report it, too.
 //
-// Repeats are harmless: what is repeated is a prefix of what is unacknowledged,
-// so the first occurrences on the topic stay in order even if the broker
-// processes an old connection's bytes late.
+// Repeats are harmless. A repeat starts at the first unacknowledged event of its key, so
+// the first occurrences on the topic stay in order even if the broker processes the bytes
+// of an old connection late.
 package publish

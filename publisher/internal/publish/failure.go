@@ -10,7 +10,7 @@ import (
 // failure is one failed send of a batch.
 type failure struct {
 	fault Fault
-	// timedOut says that the broker did not answer in time, broken that the connection
+	// timedOut says that the broker did not answer in time. broken says that the connection
 	// is no longer usable.
 	timedOut, broken bool
 	err              error
@@ -19,13 +19,13 @@ type failure struct {
 	events int
 	// connection is the id of the connection, and served its number of completed sends.
 	connection, served uint64
-	// before and accepted count the sends that the topic had accepted when this one
-	// began and when it failed.
+	// before and accepted count the sends that the topic had accepted when this send began
+	// and when it failed.
 	before, accepted uint64
 }
 
-// failed returns the batch to its lanes to wait, in smaller parts if its own events may
-// be the reason. An event that is the reason is quarantined. False means that Run ends.
+// failed returns the batch to its lanes to wait, in smaller parts if its own events may be
+// the reason. It quarantines an event that is the reason. False means that Run ends.
 func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 	d := w.d
 	if fault == FaultFatal {
@@ -75,8 +75,8 @@ func (w *worker) failed(ctx context.Context, fault Fault, f *failure) bool {
 	return true
 }
 
-// note adds a failure to the setbacks of the batch's lanes, and returns the setback of
-// the first; the mutex is held.
+// note adds a failure to the setbacks of the batch's lanes, and returns the setback of the
+// first lane. The caller holds the mutex.
 func (w *worker) note(f *failure) *setback {
 	l := &w.d.lanes
 	f.accepted = w.d.accepted
@@ -93,7 +93,8 @@ func (w *worker) note(f *failure) *setback {
 	return s
 }
 
-// wait returns the batch to its lanes, which wait until then; the mutex is held.
+// wait returns the batch to its lanes, which wait until the given time. The caller holds
+// the mutex.
 func (w *worker) wait(until time.Time) {
 	d := w.d
 	for _, e := range w.batch {
@@ -108,8 +109,8 @@ func (w *worker) wait(until time.Time) {
 	}
 }
 
-// aloneFor is how long the only event in trouble must have failed to be at fault; 0 if
-// others fail too. The mutex is held.
+// aloneFor is how long the only failing event must have failed to be at fault; 0 if other
+// events fail too. The caller holds the mutex.
 func (d *Dispatcher) aloneFor() time.Duration {
 	if d.lanes.setbacks > 1 {
 		return 0

@@ -23,8 +23,8 @@ type entry struct {
 	span      tracing.Span
 }
 
-// lane holds the events of one session key that are in flight. It exists only as
-// long as there are some.
+// lane holds the events of one session key that are in flight. An empty lane does not
+// exist.
 type lane struct {
 	key        string
 	head, tail *entry   // queued
@@ -54,15 +54,16 @@ func (q *laneQueue) pop() {
 	}
 }
 
-// lanes are the events in flight by session key. Its owner's mutex guards it.
+// lanes are the events in flight by session key. The owner's mutex guards them.
 type lanes struct {
 	byKey map[string]*lane
-	// ready and suspects are the lanes with events queued, none sending and no wait.
-	// Suspects failed before and are kept out of the batches of the others.
+	// ready and suspects are the lanes that have queued events, have none in a send and do
+	// not wait. Suspects failed before and are kept out of the batches of other lanes.
 	ready, suspects laneQueue
-	// waiting are the lanes whose setback has not ended, the first to end on top.
+	// waiting are the lanes whose setback has not ended, ordered by its end.
 	waiting laneHeap
-	// unexplained counts those of them that failed while the topic accepted nothing else.
+	// unexplained counts the waiting lanes that failed while the topic accepted nothing
+	// else.
 	unexplained int
 	// setbacks counts the lanes with a setback.
 	setbacks    int
@@ -81,7 +82,7 @@ func (l *lanes) entry() *entry {
 	return e
 }
 
-// add queues an event behind all others of its session key.
+// add appends an event to the queue of its session key.
 func (l *lanes) add(key string, e *entry) {
 	ln := l.byKey[key]
 	if ln == nil {
@@ -106,8 +107,8 @@ func (l *lanes) add(key string, e *entry) {
 	}
 }
 
-// take moves events from the oldest lanes of a ready queue to a batch, within its
-// bounds but at least one: those of one lane, or with mixed those of as many as fit.
+// take moves events from the oldest lanes of a ready queue to a batch, within the bounds
+// but at least one. The events come from one lane, or with mixed from as many lanes as fit.
 func (l *lanes) take(batch []*entry, from *laneQueue, mixed bool, maxEvents int, maxBytes int64) []*entry {
 	var bytes int64
 	for from.head != nil && len(batch) < maxEvents {
@@ -141,7 +142,7 @@ func (l *lanes) take(batch []*entry, from *laneQueue, mixed bool, maxEvents int,
 	return batch
 }
 
-// putBack returns taken events to the front of their lanes, in their order.
+// putBack returns taken events to the front of their lanes, in order.
 func (l *lanes) putBack(entries []*entry) {
 	for i := len(entries) - 1; i >= 0; i-- {
 		e := entries[i]
@@ -155,8 +156,8 @@ func (l *lanes) putBack(entries []*entry) {
 	}
 }
 
-// remove drops taken events that are settled. The setback of their lanes ends: what
-// comes next in them has not failed.
+// remove drops taken events that are settled. It ends the setback of their lanes, because
+// the next events have not failed.
 func (l *lanes) remove(entries []*entry) {
 	for _, e := range entries {
 		ln := e.lane
@@ -170,8 +171,8 @@ func (l *lanes) remove(entries []*entry) {
 	}
 }
 
-// settle counts one taken event of a lane less; with the last one the lane is
-// ready again, waits, or is gone.
+// settle counts one taken event of a lane as settled. After the last one the lane becomes
+// ready, waits, or is removed.
 func (l *lanes) settle(ln *lane) {
 	ln.sending--
 	switch {
@@ -185,7 +186,7 @@ func (l *lanes) settle(ln *lane) {
 	}
 }
 
-// offer makes a lane with events queued ready, or has it wait.
+// offer makes a lane with queued events ready, or lets it wait.
 func (l *lanes) offer(ln *lane) {
 	switch s := ln.setback; {
 	case s == nil:
@@ -202,8 +203,8 @@ func (l *lanes) offer(ln *lane) {
 	}
 }
 
-// endWaits makes the lanes ready whose wait is over, and gives the time of the next
-// one; zero if none waits.
+// endWaits makes lanes ready whose wait is over, and gives the time of the next one; zero
+// if none waits.
 func (l *lanes) endWaits(now time.Time) time.Time {
 	for len(l.waiting) > 0 {
 		if next := l.waiting[0].setback.notBefore; next.After(now) {
@@ -219,8 +220,8 @@ func (l *lanes) endWaits(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// endUnexplained makes the lanes ready that failed while the topic accepted nothing
-// else: the topic accepts events again, so waiting longer has no purpose.
+// endUnexplained makes lanes ready that failed while the topic accepted nothing else. The
+// topic accepts events again, so they need not wait longer.
 func (l *lanes) endUnexplained() {
 	if l.unexplained == 0 {
 		return

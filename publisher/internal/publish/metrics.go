@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// result is the label of what became of an event.
+// result is the label for the outcome of an event.
 type result int
 
 const (
@@ -19,7 +19,7 @@ const (
 
 var resultNames = [results]string{"published", "claim_check", "quarantined"}
 
-// Metrics are those of the dispatchers of a process, one after another.
+// Metrics are the metrics of all dispatchers of a process.
 type Metrics struct {
 	// inflight is the dispatcher whose events are in flight; nil if none runs.
 	inflight     atomic.Pointer[Dispatcher]
@@ -34,8 +34,8 @@ type Metrics struct {
 	delayed      prometheus.Gauge
 }
 
-// NewMetrics registers the metrics, each label value at 0, so that a first fault is
-// an increase; a nil registerer means that nobody looks at them.
+// NewMetrics registers the metrics. Each label value starts at 0, so that the first fault
+// is an increase. With a nil registerer the metrics are not exported.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	auto := promauto.With(registerer)
 	m := &Metrics{
@@ -88,8 +88,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-// registerInflight registers what is read from the dispatcher at each scrape: a gauge that
-// every event changes twice would be contended.
+// registerInflight registers the gauges that each scrape reads from the dispatcher. A gauge
+// that every event changes twice would be contended.
 func (m *Metrics) registerInflight(auto promauto.Factory) {
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_publisher_inflight_events",

@@ -13,26 +13,25 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
-// MaxBatchEvents is the most messages that Service Bus takes in one batch
+// MaxBatchEvents is the largest number of messages in one batch of Service Bus
 // (Azure/azure-service-bus#397).
 const MaxBatchEvents = 4500
 
 // closeTimeout is how long closing a connection may take.
 const closeTimeout = 5 * time.Second
 
-// Item is one event on its way to the topic.
+// Item is one event to be published.
 type Item struct {
-	// Event must stay unchanged, with the bytes that it aliases, until its ticket is
-	// acknowledged or Run has returned.
+	// Event and the bytes that it aliases must not change until its ticket is acknowledged
+	// or Run has returned.
 	Event event.Event
-	// Ticket is handed back to Acked and means nothing here.
+	// Ticket is passed to Acked. The dispatcher does not interpret it.
 	Ticket uint64
-	// Size is what the event counts against MaxInflightBytes; 0 means the length of
-	// its document.
+	// Size counts against MaxInflightBytes; 0 means the length of the document.
 	Size int
 }
 
-// Encoder makes messages of events. It is called by many goroutines at once.
+// Encoder encodes events as messages. It must be safe for concurrent use.
 type Encoder interface {
 	Encode(ev *event.Event, epoch int64) (event.Message, error)
 	EncodeClaimCheck(ev *event.Event, epoch int64) (event.Message, error)
@@ -40,82 +39,80 @@ type Encoder interface {
 
 var _ Encoder = (*event.Encoder)(nil)
 
-// Options make a [Dispatcher]. Connect, Encoder, SessionKey, Acked and Quarantine
-// are required, and every other zero value means the default named with it.
+// Options configure a [Dispatcher]. Connect, Encoder, SessionKey, Acked and Quarantine are
+// required. Every other zero value means the default named with it.
 type Options struct {
 	// Connect opens one connection to the topic.
 	Connect Connect
-	// Encoder makes the messages, in the workers.
+	// Encoder encodes the messages, in the workers.
 	Encoder Encoder
-	// SessionKey gives the session key of an aggregate; it must be the one that
-	// Encoder puts into the messages ([event.SessionKeys.Key]). It is called by
-	// Submit.
+	// SessionKey gives the session key of an aggregate. It must be the one that Encoder
+	// puts into the messages ([event.SessionKeys.Key]). Submit calls it.
 	SessionKey func(aggregateID string) string
 	// Epoch is the term's, and goes into every message.
 	Epoch int64
 
-	// Acked is told the tickets whose events the topic has, or the quarantine. It is
-	// called by many goroutines at once and must not keep the slice.
+	// Acked receives the tickets whose events are on the topic or in the quarantine. It
+	// must be safe for concurrent use and must not keep the slice.
 	Acked func(tickets []uint64)
-	// Quarantine stores an event that cannot be published, and why: a
-	// [*event.ContractError] where the event itself is the reason. Once it returns
-	// nil the ticket is acknowledged; its error ends the term.
+	// Quarantine stores an event that cannot be published, and the reason: a
+	// [*event.ContractError] if the event itself is the reason. If it returns nil, the
+	// ticket is acknowledged. Its error ends the term.
 	Quarantine func(ctx context.Context, item *Item, cause error) error
-	// ClaimCheck sends an event that is too large for the topic without its payload,
-	// for the projector to read it in the store; otherwise it is quarantined.
+	// ClaimCheck sends an event that is too large for the topic without its payload, which
+	// the projector reads from the event store. Without ClaimCheck such an event is
+	// quarantined.
 	ClaimCheck bool
 
 	// Batching is the policy; default and auto: mixed ([Batching.Resolve]).
 	Batching Batching
-	// Connections are kept open, each a Connect of its own. Default 4.
+	// Connections is how many connections are kept open. Default 4.
 	Connections int
 	// MaxInflightEvents bounds the events between Submit and Acked. They are most of the
 	// heap. Default 8192: more than 100,000 events/s where the broker answers in 80 ms.
 	MaxInflightEvents int
-	// MaxInflightBytes bounds their size; a single larger event passes alone.
-	// Encoded, an event of a batch that is being sent takes about three times its
-	// size in addition. Default 64 MiB.
+	// MaxInflightBytes bounds the size of these events; a single larger event passes alone.
+	// While a batch is sent, its events take about three times their size in addition.
+	// Default 64 MiB.
 	MaxInflightBytes int64
 	// MaxBatchEvents bounds the events of a batch, up to [MaxBatchEvents]. Default
 	// 1000.
 	MaxBatchEvents int
-	// MaxSends bounds the unanswered sends over all connections. Default 512 for
-	// one key or event at a time; with mixed batches 4 per connection, since fewer
-	// sends make fuller and cheaper batches. As many again may be under way of events
-	// that failed before or whose answer is slow to come.
+	// MaxSends bounds the unanswered sends over all connections. Default 512 if a batch has
+	// one key or one event, and 4 per connection for mixed batches, because fewer sends
+	// make fuller and cheaper batches. The same number again is allowed for events that
+	// failed before or whose answer is late.
 	MaxSends int
-	// SendTimeout bounds one send, and opening one connection. After it the outcome
-	// is unknown and the connection is replaced. Default 30 s.
+	// SendTimeout bounds one send, and one attempt to connect. After it the outcome is
+	// unknown and the connection is replaced. Default 30 s.
 	SendTimeout time.Duration
-	// Closing gives the context under which a connection is closed: the time that is
-	// left for it. Default: 5 s for each.
+	// Closing gives the context that bounds the closing of one connection. Default 5 s.
 	Closing func() (context.Context, context.CancelFunc)
 
-	// Beat is called about every second while the dispatcher makes progress or has
-	// nothing to do: an outage of the broker is no reason to restart. It is no longer
-	// called once a call to the broker does not return.
+	// Beat is called about every second while the dispatcher makes progress or has nothing
+	// to do. An outage of the broker does not stop the calls, because a restart would not
+	// help. A call to the broker that does not return stops them.
 	Beat func()
 	// MaxAttempts is how many times the topic may refuse one event, while it accepts
 	// others, before the event is quarantined. Default 5.
 	MaxAttempts int
-	// GiveUpAfter is how long an event must have failed if the topic does not say that
-	// it refuses the event: it fails for an unknown reason, or is not answered. Default
+	// GiveUpAfter is how long an event must fail before it is quarantined if the topic does
+	// not refuse it explicitly: it fails for an unknown reason, or is not answered. Default
 	// 2 min.
 	GiveUpAfter time.Duration
-	// Breaker bounds the events that are quarantined for being refused; beyond it Run
-	// ends with [ErrRefusals]. A process has one. Default one that allows 10, or 5 % of
-	// the last 1000 events.
+	// Breaker bounds the events that are quarantined because of refusals. Beyond the bound
+	// Run ends with [ErrRefusals]. All terms of a process share one. Default one that
+	// allows 10, or 5 % of the last 1000 events.
 	Breaker *breaker.Breaker
-	// Availability says how long a topic may refuse everything. A process has one.
-	// Default one that ends Run at the first such refusal.
+	// Availability decides how long a topic may refuse everything. All terms of a process
+	// share one. Default one that ends Run at the first such refusal.
 	Availability *Availability
 
 	// Tracer makes the spans; nil makes none.
 	Tracer *tracing.Publisher
-	// Metrics default to a set that nobody looks at. A process has one set, whatever
-	// the number of terms.
+	// Metrics are not exported by default. All terms of a process share one set.
 	Metrics *Metrics
-	// Logger defaults to none.
+	// Logger is silent by default.
 	Logger zerolog.Logger
 }
 
@@ -155,7 +152,7 @@ func setDefault[T int | int64 | time.Duration](value *T, to T) {
 	}
 }
 
-// validate names every problem at once; o has its defaults.
+// validate reports every problem; o has its defaults.
 func (o Options) validate() error {
 	var problems []error
 	require := func(ok bool, problem string) {
@@ -184,7 +181,7 @@ func (o Options) validate() error {
 	return errors.Join(problems...)
 }
 
-// sends is how many sends may be unanswered under a policy.
+// sends bounds the unanswered sends under a policy.
 func (o Options) sends(policy Batching) int {
 	switch {
 	case o.MaxSends > 0:

@@ -14,39 +14,39 @@ import (
 )
 
 const (
-	// busyWait is what Service Bus asks of a throttled client
+	// busyWait is the wait that Service Bus demands of a throttled client
 	// (learn.microsoft.com/azure/service-bus-messaging/service-bus-throttling).
 	busyWait = 2 * time.Second
-	// maxBusyWait bounds the waits of throttlings in a row.
+	// maxBusyWait bounds the wait after consecutive throttlings.
 	maxBusyWait = 30 * time.Second
 
-	// rateDecrease is what is kept of the rate at which a throttling set in.
+	// rateDecrease is the part of the accepted rate that is kept after a throttling.
 	rateDecrease = 0.85
-	// slowGrowth and fastGrowth are by how much the rate rises in a second of use:
-	// slow near the rate that was too much, since each attempt beyond it costs a
-	// wait; doubling where nothing is known.
+	// slowGrowth and fastGrowth are the growth of the rate per second of use. Growth is
+	// slow near the rate that was throttled, because each further throttling costs a wait,
+	// and doubles the rate where nothing is known.
 	slowGrowth = 0.005
 	fastGrowth = 1.0
-	// knownUpTo is up to where the last throttling says something of the present.
+	// knownUpTo is the multiple of the throttled rate up to which growth is slow.
 	knownUpTo = 1.25
-	// minRate, startRate and maxRate are in events per second. The first throttling
-	// does not slow down below startRate: the standard tier grants 1000 credits a
-	// second to the namespace. Beyond maxRate there is no limit.
+	// minRate, startRate and maxRate are in events per second. The first throttling does
+	// not reduce the rate below startRate, because the standard tier grants 1000 credits
+	// per second to a namespace. Above maxRate there is no limit.
 	minRate   = 10
 	startRate = 500
 	maxRate   = 1e6
-	// burst is how much of a second's events may leave at once.
+	// burst is the part of a second's events that may be sent at once.
 	burst = 0.1
 	// rateMemory is the time constant over which the accepted rate is averaged:
 	// Service Bus grants its credits per second.
 	rateMemory = time.Second
 )
 
-// pace is how fast the term may send, over all lanes and connections: a throttled
-// namespace refuses them all. There is no limit until the broker says busy. Then
-// nothing is sent for [busyWait], and the events per second are bounded below
-// what had been accepted, rising again with use. It bounds events, not sends,
-// because lanes coalesce: fewer sends would only be fuller.
+// pace limits how fast the term sends, over all lanes and connections, because a throttled
+// namespace refuses all of them. There is no limit until the broker reports that it is
+// busy. Then nothing is sent for [busyWait], and the rate is bounded below the rate that
+// had been accepted. The bound rises with use. It bounds events, not sends, because fewer
+// sends would only make fuller batches.
 type pace struct {
 	metrics *Metrics
 	logger  zerolog.Logger
@@ -73,8 +73,8 @@ func newPace(metrics *Metrics, logger zerolog.Logger) *pace {
 	return p
 }
 
-// wait waits until events may be sent. The caller says how many they are with
-// done, without delay: others wait for that.
+// wait waits until events may be sent. The caller then passes their number to done without
+// delay, because others wait for it.
 func (p *pace) wait(ctx context.Context) (done func(events int), err error) {
 	if p.free.Load() {
 		return ignore, nil
@@ -98,7 +98,7 @@ func (p *pace) wait(ctx context.Context) (done func(events int), err error) {
 
 func ignore(int) {}
 
-// delay is how long nothing may be sent yet.
+// delay is the time until something may be sent.
 func (p *pace) delay(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *pace) delay(now time.Time) time.Duration {
 	return seconds(-p.tokens/p.rate) + time.Microsecond // rounded up, not to wait twice
 }
 
-// spend ends a turn.
+// spend takes the tokens for events and passes the turn on.
 func (p *pace) spend(events int) {
 	p.mu.Lock()
 	p.tokens -= float64(events)
@@ -126,7 +126,7 @@ func (p *pace) spend(events int) {
 	p.turn <- struct{}{}
 }
 
-// batch bounds the events of one batch, so that it is no more than the burst.
+// batch bounds the events of one batch by the burst.
 func (p *pace) batch(most int) int {
 	if p.free.Load() {
 		return most
@@ -139,7 +139,7 @@ func (p *pace) batch(most int) int {
 	return min(most, max(1, int(p.rate*burst)))
 }
 
-// accepted notes that the broker has taken events.
+// accepted records that the broker has accepted events.
 func (p *pace) accepted(events int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,8 +160,8 @@ func (p *pace) accepted(events int) {
 	p.setRate(p.rate * math.Pow(1+growth, min(elapsed, rateMemory).Seconds()))
 }
 
-// refused notes that the broker is busy. Refusals of what was sent before the
-// first one prolong the wait and count as one.
+// refused records that the broker is busy. Refusals of sends that began before the first
+// refusal prolong the wait and count as one.
 func (p *pace) refused(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,11 +173,12 @@ func (p *pace) refused(err error) {
 	}
 	p.decay(now)
 	if p.rate == 0 {
-		// What was accepted before is that of a burst or of a quiet time: no ceiling.
+		// The broker accepted these events in a burst or a quiet time, so their rate is no
+		// ceiling.
 		p.setRate(max(p.average*rateDecrease, startRate))
 	} else {
-		// The average lags behind a rate that rose fast, and a rate that was hardly
-		// used was not what was too much: the truth is between the two.
+		// The average lags behind a rate that rose fast, and a rate that was hardly used
+		// did not cause the throttling: the true limit is between the two.
 		p.ceiling = min((p.average+p.rate)/2, p.rate)
 		p.setRate(p.ceiling * rateDecrease)
 	}
@@ -202,7 +203,7 @@ func (p *pace) setRate(rate float64) {
 	p.metrics.rate.Set(rate)
 }
 
-// decay brings the average forward to now, and says by how much.
+// decay ages the average up to now, and gives the elapsed time.
 func (p *pace) decay(now time.Time) time.Duration {
 	elapsed := now.Sub(p.averaged)
 	if elapsed <= 0 {

@@ -30,7 +30,7 @@ func (w *worker) degrade(fault Fault, err error) {
 	w.putBack(0)
 }
 
-// degradePolicy falls back to a smaller policy; the mutex is held.
+// degradePolicy falls back to a smaller policy. The caller holds the mutex.
 func (w *worker) degradePolicy(fault Fault, err error) {
 	d := w.d
 	if d.policy != w.policy {
@@ -44,8 +44,8 @@ func (w *worker) degradePolicy(fault Fault, err error) {
 		Msg("topic refuses batches of this kind; sending smaller batches. Set PENSTOCK_BATCHING to avoid this attempt in every term")
 }
 
-// noteRefusedBatch counts a batch that the topic refused without saying that it refuses
-// batches; the mutex is held.
+// noteRefusedBatch counts a batch that the topic refused for an unspecified reason. The
+// caller holds the mutex.
 func (w *worker) noteRefusedBatch(f failure) {
 	d := w.d
 	if f.fault != FaultRefused || !w.tests(f.events) || d.policyProven || d.policy != w.policy {
@@ -56,7 +56,7 @@ func (w *worker) noteRefusedBatch(f failure) {
 	}
 }
 
-// noteAcceptedBatch notes that the topic takes batches of the policy.
+// noteAcceptedBatch records that the topic accepts batches of the policy.
 func (w *worker) noteAcceptedBatch(events int) {
 	if !w.tests(events) {
 		return
@@ -68,8 +68,8 @@ func (w *worker) noteAcceptedBatch(events int) {
 	}
 }
 
-// tests reports whether that many events at the head of the batch are allowed by its
-// policy and not by a smaller policy.
+// tests reports whether a batch of the first events is allowed by its policy but not by the
+// next smaller policy.
 func (w *worker) tests(events int) bool {
 	if w.policy == BatchingMixed {
 		return w.batch[0].lane != w.batch[events-1].lane
@@ -90,8 +90,8 @@ func (w *worker) refused(ctx context.Context, cause *event.ContractError) bool {
 	return w.quarantine(ctx, 0, cause)
 }
 
-// tooLarge makes the batch smaller: fewer events, or a claim check for the one,
-// or the quarantine. False means that Run ends.
+// tooLarge sends fewer events, or a claim check if there is only one event, or quarantines
+// that event. False means that Run ends.
 func (w *worker) tooLarge(ctx context.Context, cause error) bool {
 	if len(w.batch) > 1 {
 		keep := 1
@@ -119,8 +119,8 @@ func (w *worker) tooLarge(ctx context.Context, cause error) bool {
 	})
 }
 
-// quarantine stores the i-th event of the batch away and acknowledges it. False
-// means that Run ends.
+// quarantine stores the i-th event of the batch in the quarantine and acknowledges it.
+// False means that Run ends.
 func (w *worker) quarantine(ctx context.Context, i int, cause error) bool {
 	e := w.batch[i]
 	w.d.activity.store(1)
@@ -137,9 +137,9 @@ func (w *worker) quarantine(ctx context.Context, i int, cause error) bool {
 	return true
 }
 
-// learnBatchBytes notes that n events of the batch fit, so that later batches are
-// not taken much larger, to be encoded and cut again. Documents differ in how
-// they encode, so the estimate rises again while batches fit.
+// learnBatchBytes records that n events of the batch fit, so that later batches are not
+// much larger: encoding them and splitting them again costs time. Encoded sizes vary, so
+// the estimate rises again while batches fit.
 func (d *Dispatcher) learnBatchBytes(batch []*entry, n int) {
 	var bytes int64
 	for _, e := range batch[:n] {
@@ -149,7 +149,7 @@ func (d *Dispatcher) learnBatchBytes(batch []*entry, n int) {
 	defer d.mu.Unlock()
 	switch {
 	case n < len(batch):
-		// The next one did not fit any more, whatever its size.
+		// The next event did not fit, whatever its size.
 		d.batchBytes = min(bytes+batch[n].size/2, maxBatchBytes)
 	case bytes > d.batchBytes-d.batchBytes/8:
 		d.batchBytes = min(d.batchBytes+d.batchBytes/128+1, maxBatchBytes)

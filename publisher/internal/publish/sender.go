@@ -8,50 +8,50 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// Sender is one connection to the topic. It is used by many goroutines at once;
-// the order of concurrent sends means nothing.
+// Sender is one connection to the topic. It must be safe for concurrent use; concurrent
+// sends have no order.
 type Sender interface {
-	// Send sends as many of the leading messages as one broker message can hold,
-	// all or nothing, and waits for the broker's answer. accepted is how many that
-	// were: at least 1 where err is nil, and 0 otherwise. More than one message is
-	// a batch, a single one is none. An error is a [*SendError]; any other counts as
+	// Send sends as many of the leading messages as one broker message can hold, all or
+	// nothing, and waits for the broker's answer. accepted is the number of messages sent:
+	// at least 1 if err is nil, otherwise 0. Several messages are sent as a batch, a single
+	// one is not. Errors are of type [*SendError]; any other error counts as
 	// [FaultDisconnected].
 	Send(ctx context.Context, messages []*event.Message) (accepted int, err error)
-	// Close releases the connection. Sends that are under way fail.
+	// Close closes the connection. Sends in flight fail.
 	Close(ctx context.Context) error
 }
 
-// Connect opens one connection, ready to send. Its errors are judged like those
-// of Send: only [FaultFatal] can end the term, everything else is retried.
+// Connect opens a connection that is ready to send. Its errors are handled like those of
+// Send: only [FaultFatal] can end the term, all others are retried.
 type Connect func(ctx context.Context) (Sender, error)
 
-// Fault says what a failed send means for what comes next.
+// Fault is the kind of a failed send. It determines what happens next.
 type Fault int
 
 // The faults.
 const (
-	// FaultDisconnected: the sender is of no more use, and whether the broker has
-	// the messages is unknown.
+	// FaultDisconnected: the sender can no longer be used, and it is unknown whether the
+	// broker has the messages.
 	FaultDisconnected Fault = iota
 	// FaultTransient: the same send may succeed later.
 	FaultTransient
 	// FaultBusy: the namespace is throttled. Wait at least 2 s
 	// (learn.microsoft.com/azure/service-bus-messaging/service-bus-throttling).
 	FaultBusy
-	// FaultTooLarge: the messages exceed what the topic takes at once.
+	// FaultTooLarge: the messages exceed the limit of the topic.
 	FaultTooLarge
-	// FaultRefused: the topic refuses the messages as they stand. A batch is halved; a
-	// single message that stays refused goes to the quarantine.
+	// FaultRefused: the topic refuses these messages. A batch is halved. A single message
+	// that is refused repeatedly goes to the quarantine.
 	FaultRefused
-	// FaultMixed: the topic takes no batch of several session keys.
+	// FaultMixed: the topic accepts no batch of several session keys.
 	FaultMixed
-	// FaultBatch: the topic takes no batch at all.
+	// FaultBatch: the topic accepts no batch.
 	FaultBatch
 	// FaultFatal needs an operator: unauthorized, no such topic, disabled. It ends the
 	// term if it lasts, see [Availability].
 	FaultFatal
 
-	// faults is how many there are.
+	// faults is the number of faults.
 	faults
 )
 
@@ -79,7 +79,7 @@ func (f Fault) String() string {
 	}
 }
 
-// SendError is what a [Sender] reports.
+// SendError is the error of a [Sender].
 type SendError struct {
 	Fault Fault
 	// Broken says that the sender must be replaced, whatever the fault; it is
@@ -97,8 +97,8 @@ func (e *SendError) Error() string { return e.Fault.String() + ": " + e.Err.Erro
 // Unwrap gives the SDK's error.
 func (e *SendError) Unwrap() error { return e.Err }
 
-// faultOf judges any error of a sender; what it does not know counts as a lost
-// connection, the one fault whose handling is right for every other.
+// faultOf gives the fault of any error of a sender. Unknown errors count as a lost
+// connection, because that handling is safe for every error.
 func faultOf(err error) (fault Fault, broken bool) {
 	if sendErr, ok := errors.AsType[*SendError](err); ok {
 		return sendErr.Fault, sendErr.Broken || sendErr.Fault == FaultDisconnected

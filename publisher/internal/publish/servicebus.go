@@ -12,10 +12,10 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
-// ServiceBus connects to a topic of Azure Service Bus. Each connection is a client
-// of its own, because one client is one TCP connection, and because a client
-// whose connection broke does not mend itself: the SDK (v1.11) recovers in its
-// retries only, which are off, but for one at once after the detach of a link.
+// ServiceBus connects to a topic of Azure Service Bus. Each connection is a client of its
+// own, because one client is one TCP connection. A client does not recover from a broken
+// connection: the SDK (v1.11) recovers only in its retries, which are off, except for one
+// attempt after the detach of a link.
 func ServiceBus(namespace *sbus.Namespace, topic string) Connect {
 	return func(ctx context.Context) (Sender, error) {
 		client, err := namespace.NewClient()
@@ -27,9 +27,9 @@ func ServiceBus(namespace *sbus.Namespace, topic string) Connect {
 			return nil, &SendError{Fault: FaultFatal, Err: fmt.Errorf("make sender: %w", err)}
 		}
 		s := &serviceBus{client: client, sender: sender}
-		// The first use attaches the links. It must be over before others use the
-		// sender: the SDK attaches once for each of the first concurrent uses, and
-		// loses all but one of the link sets with their token refreshers.
+		// The first use attaches the links. It must complete before concurrent use: the SDK
+		// would attach once for each of the first concurrent uses, and leak all but one of
+		// the link sets with their token refreshers.
 		if _, err := sender.NewMessageBatch(ctx, nil); err != nil {
 			_ = s.Close(ctx)
 			return nil, sendError(fmt.Errorf("attach to topic %s: %w", topic, err), 1)
@@ -48,8 +48,8 @@ var _ Sender = (*serviceBus)(nil)
 
 func (s *serviceBus) Send(ctx context.Context, messages []*event.Message) (int, error) {
 	if len(messages) > 1 {
-		// The batch knows the link's bound; a message that fits no batch may still be
-		// sent alone, where the premium tier allows larger ones.
+		// The batch knows the link's limit. A message that fits into no batch can still be
+		// sent alone, because the premium tier allows larger single messages.
 		batch, err := s.sender.NewMessageBatch(ctx, nil)
 		if err != nil {
 			return 0, sendError(err, len(messages))
@@ -84,8 +84,8 @@ func (s *serviceBus) Send(ctx context.Context, messages []*event.Message) (int, 
 	return 1, nil
 }
 
-// Close returns when ctx ends at the latest. A connection whose peer does not
-// read then lives until the SDK's own write timeout, 30 s.
+// Close returns when ctx ends at the latest. If the peer does not read, the connection
+// stays open until the SDK's own write timeout, 30 s.
 func (s *serviceBus) Close(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- s.client.Close(ctx) }()
@@ -97,12 +97,12 @@ func (s *serviceBus) Close(ctx context.Context) error {
 	}
 }
 
-// fitsAlways is the size of a body that fits into a message of every topic: the
-// standard tier, which takes the least, takes 256 KB.
+// fitsAlways is the size of a body that fits into a message of every topic. The lowest
+// limit is 256 KB, in the standard tier.
 const fitsAlways = 128 << 10
 
-// singleError is [sendError] for one message. Of a link that the broker has ended
-// because one message was too large, the SDK says of every later one that it is.
+// singleError is [sendError] for one message. After the broker has ended a link because of
+// one message that was too large, the SDK reports the same for every later message.
 func singleError(err error, message *event.Message) *SendError {
 	e := sendError(err, 1)
 	if e.Fault == FaultTooLarge && len(message.Body) <= fitsAlways {
@@ -111,11 +111,11 @@ func singleError(err error, message *event.Message) *SendError {
 	return e
 }
 
-// sendError says what the SDK's error for a send of that many messages means.
+// sendError converts the SDK's error for a send of that many messages.
 func sendError(err error, messages int) *SendError {
 	class := sbus.Classify(err)
-	// A send that ran out of time may have left half a message on the link, and the
-	// service's own timeout may have ended the link, for good: the SDK does not tell.
+	// A send that timed out may have left half a message on the link, and the service's own
+	// timeout may have ended the link for good. The SDK reports neither.
 	broken := sbus.Broken(err) || class == sbus.ClassTimeout || errors.Is(err, context.DeadlineExceeded)
 	e := &SendError{Fault: FaultTransient, Broken: broken, Err: err}
 	switch class {
@@ -134,11 +134,11 @@ func sendError(err error, messages int) *SendError {
 	return e
 }
 
-// refusal recognises the refusal of batches by a partitioned topic: "Batching brokered
+// refusal recognizes the refusal of batches by a partitioned topic: "Batching brokered
 // messages with distinct SessionId or PartitionKey is not supported for an entity with
-// partitioning enabled" (amqpnetlite#120: a batch of one session key passes), and with
-// duplicate detection "distinct SessionId, PartitionKey, or MessageId"
-// (azure-sdk-for-python#21955: none passes).
+// partitioning enabled" (amqpnetlite#120: a batch of one session key is accepted). With
+// duplicate detection the text is "distinct SessionId, PartitionKey, or MessageId"
+// (azure-sdk-for-python#21955: no batch is accepted).
 func refusal(err error) Fault {
 	switch text := err.Error(); {
 	case !strings.Contains(text, "Batching"):

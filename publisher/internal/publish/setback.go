@@ -12,27 +12,27 @@ import (
 
 const (
 	// splitAfter is how many times a batch fails before it is halved without further
-	// evidence: one message that the broker cannot process must not delay its neighbours.
+	// evidence, so that one message that the broker cannot process does not delay the
+	// others.
 	splitAfter = 3
 	// maxReasons is how many different errors of an event are kept for its
 	// quarantine.
 	maxReasons = 3
-	// aloneFor is how long an event must have been refused if the topic accepted no
-	// other meanwhile, because no other was there. It doubles with each event that is
-	// quarantined in this way, until the topic accepts one.
+	// aloneFor is how long an event must have been refused while no other event was there
+	// that the topic could accept. It doubles with each event that is quarantined in this
+	// way, until the topic accepts one.
 	aloneFor = time.Minute
-	// outageRate bounds, about, the sends per second of lanes that wait while the topic
-	// accepts nothing.
+	// outageRate is the approximate bound for the sends per second of waiting lanes while
+	// the topic accepts nothing.
 	outageRate = 50
 )
 
-// setback summarises the failed sends of the events at a lane's head: how long
-// the lane waits, in what batches its events may leave, and whether its first event
-// is at fault.
+// setback summarizes the failed sends of the events at a lane's head: how long the lane
+// waits, in which batches its events may be sent, and whether its first event is at fault.
 //
-// The event is at fault if it fails again and again while the topic works. The topic
-// works if it accepts other events between the failures, and the connection is sound
-// if it served others in between or if a second connection fails in the same way.
+// The event is at fault if it fails repeatedly although the topic and the connection work.
+// The topic works if it accepts other events between the failures. The connection works if
+// it served others in between, or if a second connection fails in the same way.
 type setback struct {
 	waits     bool // the lane waits until notBefore
 	notBefore time.Time
@@ -78,7 +78,7 @@ func (s *setback) note(f failure) {
 	if f.timedOut {
 		s.timedOut++
 	}
-	// One connection may be lost without the batch being the reason.
+	// A batch can lose one connection by chance. The second loss makes it risky.
 	s.risky = s.risky || f.timedOut || s.broken > 1
 	s.suspect = s.suspect || s.risky || s.refused || f.fault == FaultTransient || s.failures >= splitAfter
 
@@ -88,15 +88,15 @@ func (s *setback) note(f failure) {
 	switch {
 	case f.events > 1 && (s.refused || s.failures >= splitAfter || s.explained && s.suspect):
 		s.most = (f.events + 1) / 2
-		s.retry.Reset() // to halve the batch is progress
+		s.retry.Reset() // halving the batch is progress
 	case f.events == 1:
 		s.most = 1
 	}
 	s.notBefore = f.at.Add(s.retry.Next())
 }
 
-// alone reports whether no other such send may be under way. If sends lose connections
-// without a timeout, only a single send shows whether its batch is the reason.
+// alone reports whether the send must be the only one of its kind. If sends lose
+// connections without a timeout, only a single send shows whether its batch is the reason.
 func (s *setback) alone() bool { return s.broken > max(1, s.timedOut) }
 
 // noteAlone adds a failure of the first event alone.
@@ -120,9 +120,9 @@ func (s *setback) noteAlone(f failure) {
 	}
 }
 
-// conclusive reports whether the event is at fault and must not be sent again. alone is
-// how long it must have failed if the topic accepted no other meanwhile; 0 if then it is
-// never at fault, because others fail, too.
+// conclusive reports whether the event is at fault and must not be sent again. alone is how
+// long it must have failed if the topic accepted no other event meanwhile; 0 if it is never
+// at fault then, because other events fail too.
 func (s *setback) conclusive(now time.Time, attempts int, giveUpAfter, alone time.Duration) bool {
 	least := time.Duration(0)
 	switch {

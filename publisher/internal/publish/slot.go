@@ -9,8 +9,8 @@ import (
 // an event that the broker does not answer must not delay the others.
 const slowSend = time.Second
 
-// awaitWork waits until a lane is ready; false means that Run ends. woken says
-// that the worker was sent to look for work.
+// awaitWork waits until a lane is ready; false means that Run ends. woken says that wake
+// sent this worker.
 func (d *Dispatcher) awaitWork(ctx context.Context, woken bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -31,8 +31,8 @@ func (d *Dispatcher) awaitWork(ctx context.Context, woken bool) bool {
 	}
 }
 
-// hasWork reports whether a batch may be taken; the mutex is held. Suspects have as
-// many sends as the others, but never one of theirs.
+// hasWork reports whether a batch may be taken. Suspects have as many slots as the others,
+// and only those. The caller holds the mutex.
 func (d *Dispatcher) hasWork() bool {
 	return d.lanes.ready.head != nil && d.sends < d.limit ||
 		d.lanes.suspects.head != nil && d.suspectSends < d.limit
@@ -62,7 +62,7 @@ func (w *worker) take() {
 	d.wake()
 }
 
-// done lets another batch be taken in the place of this worker's.
+// done frees the slot of this worker's batch.
 func (w *worker) done() {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -74,8 +74,8 @@ func (w *worker) done() {
 	w.d.wake()
 }
 
-// watchSlow has slow called if the send that begins now is slow. The call has ended
-// before the send is over.
+// watchSlow starts a timer that calls slow if the send takes longer than slowSend. The call
+// has ended before the send is over.
 func (w *worker) watchSlow() {
 	if w.slowTimer != nil {
 		w.slowTimer.Reset(slowSend)
@@ -88,7 +88,7 @@ func (w *worker) watchSlow() {
 	})
 }
 
-// slow counts the batch among the suspects from now on, if there is room.
+// slow moves the batch to a slot of the suspects, if one is free.
 func (w *worker) slow() {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()

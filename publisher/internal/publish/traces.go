@@ -21,15 +21,15 @@ func (w *worker) beginSend(ctx context.Context) (context.Context, tracing.Span) 
 	return w.d.options.Tracer.Send(ctx, w.traced)
 }
 
-// endSpans ends the spans of the batch that Run leaves behind.
+// endSpans ends the spans of the worker's batch when Run ends.
 func (w *worker) endSpans() {
 	for _, e := range w.batch {
 		e.span.End(errTermEnded)
 	}
 }
 
-// endSpans ends the spans of the events that Run leaves behind in their lanes. No worker
-// runs any more.
+// endSpans ends the spans of the events left in lanes when Run ends. No worker runs any
+// more.
 func (d *Dispatcher) endSpans() {
 	if d.options.Tracer == nil {
 		return

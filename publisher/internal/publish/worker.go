@@ -48,8 +48,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// publish brings the batch to the topic, or what is left of it back to its lanes.
-// False means that Run ends.
+// publish sends the batch, and returns the rest to its lanes. False means that Run ends.
 func (w *worker) publish(ctx context.Context) bool {
 	if !w.encode(ctx) {
 		return false
@@ -67,8 +66,8 @@ func (w *worker) publish(ctx context.Context) bool {
 		w.d.metrics.sendErrors.WithLabelValues(fault.String()).Inc()
 		switch fault {
 		case FaultTooLarge, FaultBatch, FaultMixed:
-			// A link that ended tells every later send why it did, though another message
-			// was the reason: for an event alone each connection is asked once.
+			// A link that ended reports its reason to every later send, although another
+			// message was the reason. So a single event is tried once on each connection.
 			if broken && len(w.batch) == 1 && ambiguous < w.d.options.Connections {
 				ambiguous++
 				continue
@@ -93,8 +92,8 @@ func (w *worker) publish(ctx context.Context) bool {
 	return true
 }
 
-// encode makes the messages of the batch. What cannot be encoded goes to the
-// quarantine and leaves it. False means that Run ends.
+// encode encodes the messages of the batch. It quarantines events that cannot be encoded
+// and removes them from the batch. False means that Run ends.
 func (w *worker) encode(ctx context.Context) bool {
 	for i := 0; i < len(w.batch); {
 		e := w.batch[i]
@@ -182,8 +181,8 @@ func (w *worker) send(ctx context.Context) (accepted int, failed *failure) {
 	return accepted, nil
 }
 
-// published acknowledges the first n of the batch. The others did not fit, and go
-// back to their lanes, where any worker can take them.
+// published acknowledges the first n events of the batch. The others did not fit and return
+// to their lanes.
 func (w *worker) published(n int) {
 	w.d.learnBatchBytes(w.batch, n)
 	w.noteAcceptedBatch(n)
@@ -203,8 +202,8 @@ func (w *worker) published(n int) {
 	w.putBack(0)
 }
 
-// settle acknowledges events of the batch, which the topic or the quarantine has, and
-// lets go of them.
+// settle acknowledges events of the batch that the topic or the quarantine has, and
+// releases them.
 func (w *worker) settle(entries []*entry, accepted bool) {
 	w.tickets = w.tickets[:0]
 	var bytes int64
