@@ -6,7 +6,7 @@ import "time"
 type lane struct {
 	key        string
 	deliveries []*Delivery
-	// busy is whether a call has some of its deliveries.
+	// busy says that a call has some of its deliveries.
 	busy bool
 	// due is when a waiting lane is tried again; zero while it does not wait.
 	due time.Time

@@ -54,8 +54,8 @@ type Options struct {
 	SessionIdle time.Duration
 	// SessionHold is how long an idle session is kept at most; 1 min by default.
 	SessionHold time.Duration
-	// SessionTenure is how long a busy session is kept at most; 2 min by default. It
-	// lets sessions that have waited, and pods that have just started, have a turn.
+	// SessionTenure is how long a busy session is kept at most; 2 min by default. It gives
+	// a turn to sessions that wait, and to pods that have just started.
 	SessionTenure time.Duration
 	// Hold is how long a delivery waits for its predecessor before the gap is repaired; 250
 	// ms by default.
@@ -122,8 +122,8 @@ const (
 	defaultLock = 10 * time.Second
 	// maxLock is the longest lock that Service Bus grants.
 	maxLock = 5 * time.Minute
-	// maxRenewInterval keeps a lock of the usual minute alive even if this clock is
-	// far behind the broker's, which makes the lock look longer than it is.
+	// maxRenewInterval keeps a lock of the usual minute alive even if this clock is far
+	// behind the broker's, so that the lock seems to last longer than it does.
 	maxRenewInterval = 30 * time.Second
 )
 

@@ -1,5 +1,5 @@
-// Package checkpoint remembers how far the event store has been published, so that
-// a term resumes where the one before it was safe.
+// Package checkpoint stores how far the event store has been published, so that a term
+// resumes at a position that the previous term has completed.
 //
 //	 events read                                  acknowledgements, in any order
 //	      │                                                    │
@@ -14,7 +14,7 @@
 //	                       {_id: stream, epoch, holder, token, …} ◀── matches only the
 //	                                                                  epoch that it claimed
 //
-// What is stored is always in one of these states; see [Position]:
+// The stored position is always in one of these states; see [Position]:
 //
 //	           start: beginning                     scan is over
 //	nothing ───────────────────▶ scan after an event ───────────▶ stream from a time
@@ -26,31 +26,30 @@
 // A scan's position also holds its [Lap]: where the scan began if the oplog lost the stream
 // in between, and how far the stream was followed for the scanned part.
 //
-// The scan, the mark at its end and the stream that follows go through one
-// Watermark: nothing has to be drained in between. That mark is saved as soon as it
-// is reached, so that a crash after a scan does not bring it about again.
+// The scan, the mark at its end and the stream that follows use one Watermark, so nothing
+// has to be drained between them. That mark is saved as soon as the low watermark reaches
+// it, so that a crash after a scan does not repeat the scan.
 //
 // # Identity
 //
-// A position means nothing for another event store, and a token that was saved for one
-// topic says nothing of another. So the checkpoint records its [Identity]: cluster,
-// database, collection and the collection's UUID; namespace, topic and session mode. A
-// claim of another pipeline fails with [ErrOtherPipeline], prints what differs, and changes
-// nothing. An adoption is a claim with the code that this error carries.
+// A position is valid only for one event store and one topic. So the checkpoint records its
+// [Identity]: cluster, database, collection and the collection's UUID; namespace, topic and
+// session mode. A claim by another pipeline fails with [ErrOtherPipeline], lists the
+// differences, and changes nothing. An adoption is a claim with the code in this error.
 //
-// No id that every user may read names a cluster for good: the name of a replica set is
-// often rs0, and a cluster's own id is for administrators. Two clusters of one name count as
-// two if they share no member and their collections differ in UUID, which the server draws
-// at random.
+// There is no permanent id of a cluster that every user may read: the name of a replica set
+// is often rs0, and only administrators may read a cluster's own id. Two clusters with one
+// name count as different if they share no member and their collections differ in UUID,
+// which the server draws at random.
 //
-// Another collection of the same name is no other pipeline. The collection's UUID is saved
-// together with the first position in it, so that a later term knows which one a position
-// belongs to.
+// Another collection with the same name belongs to the same pipeline. The collection's UUID
+// is saved together with the first position in it, so that a later term knows the
+// collection of a position.
 //
 // # Fencing
 //
 // [Store.Claim] issues an epoch at the start of a term, by one atomic $inc. Every
-// [Claim.Save] matches on the epoch and its holder: after a later claim it matches
-// nothing and fails with [ErrFenced]. That holds for a process that was frozen and
-// for a request that was under way for minutes, where a lease alone does not.
+// [Claim.Save] matches on the epoch and its holder. After a later claim it matches nothing
+// and fails with [ErrFenced]. This also fences a process that was frozen and a request that
+// took minutes, which a lease alone cannot do.
 package checkpoint

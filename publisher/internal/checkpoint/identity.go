@@ -14,25 +14,25 @@ import (
 // error is an [*OtherPipelineError].
 var ErrOtherPipeline = errors.New("checkpoint belongs to another pipeline")
 
-// Identity is the pipeline that a checkpoint belongs to: one source and one destination.
-// A position means nothing in any other.
+// Identity is the pipeline that a checkpoint belongs to: one source and one destination. A
+// position of one pipeline is not valid in another.
 type Identity struct {
-	// Cluster names the deployment of the event store, such as "replica set rs0", and
-	// Hosts are its members, sorted; none if they are not known. Two deployments can have
-	// one name: they are two if they have no member and no collection in common.
+	// Cluster names the deployment of the event store, such as "replica set rs0". Hosts are
+	// its members, sorted; none if they are not known. Two deployments can have one name;
+	// they are different if they have no member and no collection in common.
 	Cluster string   `bson:"cluster"`
 	Hosts   []string `bson:"hosts,omitempty"`
 	// Database and Collection are the event store's.
 	Database   string `bson:"database"`
 	Collection string `bson:"collection"`
-	// CollectionUUID is the collection's, in hexadecimal digits. It is empty if there was
-	// no collection, and where the server has no UUIDs.
+	// CollectionUUID is the collection's UUID, in hexadecimal digits. It is empty if there
+	// was no collection, or if the server has no UUIDs.
 	CollectionUUID string `bson:"collectionUUID"`
 	// Namespace and Topic are of Service Bus.
 	Namespace string `bson:"namespace"`
 	Topic     string `bson:"topic"`
-	// SessionMode and, in mode bucket, SessionBuckets say how events are spread over
-	// sessions.
+	// SessionMode and, in mode bucket, SessionBuckets determine how events are distributed
+	// over sessions.
 	SessionMode    string `bson:"sessionMode"`
 	SessionBuckets int    `bson:"sessionBuckets,omitempty"`
 }
@@ -42,8 +42,8 @@ type Difference struct {
 	Field, Recorded, Here string
 }
 
-// Differences are what keeps here from using a checkpoint of i; none if it is the
-// same pipeline. Another collection of the same name is no difference: the publisher
+// Differences lists the reasons why here cannot use a checkpoint of i; it is empty for the
+// same pipeline. Another collection with the same name is no difference: the publisher
 // scans it.
 func (i Identity) Differences(here Identity) []Difference {
 	var differences []Difference
@@ -64,8 +64,8 @@ func (i Identity) Differences(here Identity) []Difference {
 	return differences
 }
 
-// elsewhere reports whether the two clusters of one name are two: no member is common,
-// and the collection is not the same.
+// elsewhere reports whether two clusters with one name are different: they have no member
+// and no collection in common.
 func (i Identity) elsewhere(here Identity) bool {
 	if len(i.Hosts) == 0 || len(here.Hosts) == 0 {
 		return false
@@ -83,7 +83,7 @@ func (i Identity) sessions() string {
 	return i.SessionMode
 }
 
-// sameSource reports whether a position in the recorded source is one here.
+// sameSource reports whether a position in source i is valid in source here.
 func (i Identity) sameSource(here Identity) bool {
 	return i.Cluster == here.Cluster && !i.elsewhere(here) &&
 		i.Database == here.Database && i.Collection == here.Collection
@@ -93,8 +93,8 @@ func (i Identity) sameSource(here Identity) bool {
 type OtherPipelineError struct {
 	Stream      string
 	Differences []Difference
-	// Adoption is the value that allows this one takeover: it depends on both sides, so
-	// that it allows no other, and none once the checkpoint is taken over.
+	// Adoption is the code that allows this takeover. It depends on both sides, so it
+	// allows no other takeover, and none after the checkpoint has been taken over.
 	Adoption string
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What a save can come to, as the label of a metric.
+// The results of a save, as the label of a metric.
 const (
 	resultSaved  = "saved"
 	resultFenced = "fenced"

@@ -16,10 +16,10 @@ var ErrMoved = errors.New("a term has claimed the checkpoint meanwhile")
 
 // State is a checkpoint as an operator sees it.
 type State struct {
-	// Epoch is the last one that was claimed, and Holder the process that did.
+	// Epoch is the last epoch that was claimed, and Holder the process that claimed it.
 	Epoch  int64
 	Holder string
-	// UpdatedAt is when the checkpoint was saved, by the clock of the process that did.
+	// UpdatedAt is when the checkpoint was saved, by the clock of its holder.
 	UpdatedAt time.Time
 	// Position is where the next term starts; zero if it starts as for a new stream.
 	Position Position
@@ -39,11 +39,11 @@ func (s *Store) Read(ctx context.Context) (*State, error) {
 	}, nil
 }
 
-// Move sets the position of a checkpoint that was read, for holder; a zero position is
-// removed, so that the next term starts as for a new stream. Move claims the next epoch in
-// the same step: if a term is running, its next save fails with [ErrFenced], and the next
-// term starts at the position. It fails with [ErrMoved] if a term has claimed the
-// checkpoint since it was read, and then changes nothing.
+// Move sets the position of a checkpoint that was read, for holder. A zero position removes
+// it, so that the next term starts as for a new stream. Move claims the next epoch in the
+// same step: if a term is running, its next save fails with [ErrFenced], and the next term
+// starts at the position. If a term has claimed the checkpoint since it was read, Move
+// fails with [ErrMoved] and changes nothing.
 func (s *Store) Move(ctx context.Context, read *State, holder string, to Position) error {
 	set := bson.D{{Key: "revision", Value: int64(0)}, {Key: "updatedAt", Value: time.Now()}}
 	unset := bson.D{{Key: "token", Value: ""}, {Key: "clusterTime", Value: ""}, {Key: "recovery", Value: ""}}

@@ -2,12 +2,12 @@ package checkpoint
 
 import "go.mongodb.org/mongo-driver/v2/bson"
 
-// recovery is a Scan as it is stored.
+// recovery is the stored form of a Scan.
 type recovery struct {
 	OperationTime bson.Timestamp `bson:"operationTime"`
 	AggregateID   bson.RawValue  `bson:"aggregateId,omitempty"`
 	EventID       int64          `bson:"eventId,omitempty"`
-	// What follows is a Lap; zero in a scan that met nothing unusual yet.
+	// The following fields are a Lap; zero in a scan without interruptions.
 	Token           bson.Raw      `bson:"token,omitempty"`
 	FromAggregateID bson.RawValue `bson:"fromAggregateId,omitempty"`
 	FromEventID     int64         `bson:"fromEventId,omitempty"`

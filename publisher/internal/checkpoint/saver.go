@@ -11,14 +11,14 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// SaverConfig says when a saver saves. A zero field stands for its default.
+// SaverConfig says when a saver saves. Zero fields mean the defaults.
 type SaverConfig struct {
-	// Interval is the time between two saves, default 1 s. After a failed save it is
-	// the time to the next attempt.
+	// Interval is the time between two saves, and to the next attempt after a failed save;
+	// default 1 s.
 	Interval time.Duration
-	// Events is how many acknowledged events bring a save about before the interval
-	// is over, default 10,000. The end of a scan does so too: it is much to repeat.
-	// Failed saves do not hasten.
+	// Events is how many acknowledged events cause a save before the interval is over;
+	// default 10,000. The end of a scan also causes one, because a scan is expensive to
+	// repeat. Neither causes an early attempt after a failed save.
 	Events int
 	// Timeout bounds one save, default 5 s.
 	Timeout time.Duration
@@ -41,13 +41,13 @@ type Saver struct {
 	moved atomic.Int64
 
 	mu sync.Mutex
-	// saved is how often the watermark had moved when it was saved last.
+	// saved is how often the watermark had moved when it was last saved.
 	saved uint64
-	// failing is since when saves have been failing; zero: they have not.
+	// failing is when the first of the consecutive failures was; zero if there is none.
 	failing time.Time
 }
 
-// NewSaver makes the saver of one term; a watermark has one saver.
+// NewSaver makes the saver of one term. A watermark has only one saver.
 func NewSaver(claim *Claim, watermark *Watermark, config SaverConfig) *Saver {
 	config.Interval = cmp.Or(config.Interval, time.Second)
 	config.Events = cmp.Or(config.Events, 10_000)
@@ -63,10 +63,9 @@ func NewSaver(claim *Claim, watermark *Watermark, config SaverConfig) *Saver {
 	return s
 }
 
-// Run saves the low watermark, whenever it has moved, until ctx ends, and then
-// returns nil. It fails with [ErrFenced] only; every other error is retried, because
-// to end the term would not cure it and what is published stays right: only more of
-// it would be repeated after a failover.
+// Run saves the low watermark whenever it has moved, until ctx ends, and then returns nil.
+// It fails only with [ErrFenced]. It retries after every other error, because a new term
+// would not help, and a missed save only means more repeats after a failover.
 func (s *Saver) Run(ctx context.Context) error {
 	ticker := time.NewTicker(s.config.Interval)
 	defer ticker.Stop()
@@ -93,16 +92,16 @@ func (s *Saver) Run(ctx context.Context) error {
 	}
 }
 
-// Flush saves the low watermark if it has moved since the last save. It is the last
-// step of a term, after the drain. ctx is not the context whose end began the drain: it
-// ends when the term must have ended, at a lost lease too, because the fence makes a late
-// save harmless. ctx must not have a deadline: see [mongox.Timeout].
+// Flush saves the low watermark if it has moved since the last save. It is the last step of
+// a term, after the drain. ctx must end when the term must have ended, not when the drain
+// begins. This holds after a lost lease too, because the fence makes a late save harmless.
+// ctx must not have a deadline: see [mongox.Timeout].
 func (s *Saver) Flush(ctx context.Context) error {
 	defer s.close()
 	return s.save(ctx, s.config.Timeout)
 }
 
-// close takes the term out of the metrics.
+// close removes the term from the metrics.
 func (s *Saver) close() { s.claim.store.metrics.current.CompareAndSwap(s, nil) }
 
 func (s *Saver) save(ctx context.Context, timeout time.Duration) error {
@@ -125,7 +124,7 @@ func (s *Saver) save(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// report logs the first of several failures, and their end.
+// report logs the first of several failures, and the first success after them.
 func (s *Saver) report(ctx context.Context, err error) {
 	logger := s.claim.store.logger
 	switch {

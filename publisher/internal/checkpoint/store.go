@@ -16,21 +16,21 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-// CollectionName is the collection that the checkpoints are in.
+// CollectionName is the collection of the checkpoints.
 const CollectionName = "checkpoints"
 
-// claimAttempts is how often a claim is tried if other processes claim the checkpoint
-// between its read and its update.
+// claimAttempts bounds the attempts of a claim. An attempt fails if another process claims
+// the checkpoint between the claim's read and its update.
 const claimAttempts = 5
 
 var (
-	// ErrFenced says that a later term has claimed the checkpoint: this one is over.
+	// ErrFenced says that a later term has claimed the checkpoint, so this term is over.
 	ErrFenced = errors.New("checkpoint is claimed by a later term")
 	// ErrNoPosition says that a position is zero: there is nothing to save.
 	ErrNoPosition = errors.New("position is empty")
 )
 
-// Collection is what a store needs of a [*mongo.Collection].
+// Collection is the part of a [*mongo.Collection] that a store uses.
 type Collection interface {
 	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
 	FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult
@@ -40,15 +40,15 @@ type Collection interface {
 var _ Collection = (*mongo.Collection)(nil)
 
 // Checkpoints returns the collection checkpoints of db. It writes with majority write
-// concern: a failover of the database must not take a claim or a token back. It reads
-// from the primary.
+// concern, so that a failover of the database loses no claim or token, and reads from the
+// primary.
 func Checkpoints(db *mongo.Database) *mongo.Collection {
 	return db.Collection(CollectionName, options.Collection().
 		SetWriteConcern(writeconcern.Majority()).
 		SetReadPreference(readpref.Primary()))
 }
 
-// document is the checkpoint as it is stored, where it is not written field by field.
+// document is the stored checkpoint.
 type document struct {
 	Epoch       int64          `bson:"epoch"`
 	Holder      string         `bson:"holder"`
@@ -60,7 +60,7 @@ type document struct {
 	Identity *Identity `bson:"identity"`
 }
 
-// position is where the document says to start.
+// position is the start position in the document.
 func (d *document) position() Position {
 	position := Position{Token: d.Token, ClusterTime: d.ClusterTime}
 	if d.Recovery != nil {
@@ -72,7 +72,8 @@ func (d *document) position() Position {
 	return position
 }
 
-// Options are what a store reports to. The zero value reports to no one: every field is optional.
+// Options configure a store. In the zero value it reports to no one: every field is
+// optional.
 type Options struct {
 	Logger zerolog.Logger
 	// Registerer receives penstock_publisher_epoch,
@@ -82,7 +83,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Store keeps the checkpoint of one stream. It is made once in a process.
+// Store keeps the checkpoint of one stream. A process makes one.
 type Store struct {
 	checkpoints Collection
 	stream      string
@@ -101,8 +102,8 @@ func NewStore(checkpoints Collection, stream string, options Options) *Store {
 	}
 }
 
-// Check fails with [ErrOtherPipeline] if the checkpoint belongs to another pipeline than
-// here. A checkpoint that does not exist yet belongs to nobody.
+// Check fails with [ErrOtherPipeline] if the checkpoint exists and belongs to another
+// pipeline than here.
 func (s *Store) Check(ctx context.Context, here Identity) error {
 	found, err := s.find(ctx)
 	if err != nil || found == nil || found.Identity == nil || len(found.Identity.Differences(here)) == 0 {
@@ -111,13 +112,14 @@ func (s *Store) Check(ctx context.Context, here Identity) error {
 	return newOtherPipelineError(s.stream, *found.Identity, here)
 }
 
-// Claim begins a term: it issues the next epoch, in one atomic step, and from then on
-// every save of an earlier claim fails with [ErrFenced]. It is not retried: after an
-// error, the epoch may be issued or not, and the next claim issues a later one.
+// Claim begins a term. It issues the next epoch in one atomic step, and every later save of
+// an earlier claim fails with [ErrFenced]. Claim is not retried: after an error it is
+// unknown whether the epoch was issued, and the next claim issues a later one.
 //
-// The checkpoint must be that of here, or else the claim fails with [ErrOtherPipeline]
-// and changes nothing, unless adopt is the value that this error names. The comparison
-// belongs to the atomic step, because the update requires the epoch that was read: every
+// The checkpoint must belong to the pipeline here. Otherwise the claim fails with
+// [ErrOtherPipeline] and changes nothing, unless adopt is the code in that error. The
+// comparison is part of the atomic step, because the update requires the epoch that was
+// read, every claim changes the epoch, and only a claim changes the pipeline.
 // claim changes the epoch, and nothing but a claim changes whose the checkpoint is.
 func (s *Store) Claim(ctx context.Context, holder string, here Identity, adopt string) (*Claim, error) {
 	for range claimAttempts {
@@ -171,7 +173,7 @@ func (s *Store) find(ctx context.Context) (*document, error) {
 	return &found, nil
 }
 
-// judge gives the identity that a claim records.
+// judge gives the identity that a claim records, or the reason against the claim.
 func (s *Store) judge(found *document, here Identity, adopt string) (Identity, error) {
 	switch {
 	case found == nil:
@@ -208,13 +210,13 @@ func (s *Store) claimed(found document, holder string) *Claim {
 	return claim
 }
 
-// Claim is one term's right to move the checkpoint.
+// Claim is the right of one term to move the checkpoint.
 type Claim struct {
-	// Epoch is greater than that of every earlier claim, as long as the checkpoint's
-	// document is not deleted.
+	// Epoch is greater than that of every earlier claim, unless the checkpoint's document
+	// was deleted.
 	Epoch int64
-	// Position is where the terms before came to; zero if there was none, but for its
-	// CollectionUUID.
+	// Position is the last position of earlier terms; zero except for its CollectionUUID if
+	// there was none.
 	Position Position
 
 	store  *Store
@@ -223,10 +225,9 @@ type Claim struct {
 	revision atomic.Int64
 }
 
-// Save stores p, which is not zero. It fails with [ErrFenced] where a later claim
-// exists, or where the checkpoint was deleted; after any other error, p may be stored
-// or not. A save that is carried out late, after a later one of the same claim,
-// changes nothing.
+// Save stores p, which must not be zero. It fails with [ErrFenced] if a later claim exists
+// or the checkpoint was deleted. After any other error it is unknown whether p is stored. A
+// save that the server processes after a later save of the same claim changes nothing.
 func (c *Claim) Save(ctx context.Context, p Position) error {
 	revision := c.revision.Add(1)
 	update, err := updateTo(p, revision)
@@ -236,7 +237,7 @@ func (c *Claim) Save(ctx context.Context, p Position) error {
 	result, err := c.store.checkpoints.UpdateOne(ctx, bson.D{
 		{Key: "_id", Value: c.store.stream},
 		{Key: "epoch", Value: c.Epoch},
-		// Epochs begin anew when somebody deletes the document; holders do not.
+		// Epochs begin anew if an operator deletes the document; holders are unique.
 		{Key: "holder", Value: c.holder},
 		// A retry of this save must match what its first attempt wrote.
 		{Key: "revision", Value: bson.D{{Key: "$lte", Value: revision}}},

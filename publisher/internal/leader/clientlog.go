@@ -6,9 +6,9 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// forDebugging gives a logger for client-go's elector, which reports each failed
-// request, several a second, and what else it says is told by [contact] and the terms:
-// errors become messages, and all of them one more verbose.
+// forDebugging lowers the level of the messages of client-go's elector by one, and logs
+// errors as messages. The elector reports each failed request, several per second;
+// [contact] and the terms report what matters.
 func forDebugging(logger logr.Logger) logr.Logger {
 	sink := logger.GetSink()
 	if sink == nil {

@@ -8,17 +8,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// retryJitter is how much longer than RetryPeriod an elector may wait between two
-// attempts, as a factor (leaderelection.JitterFactor): attempts are at most
-// RetryPeriod * (1 + retryJitter) apart.
+// retryJitter is the largest random extension of the time between two attempts of an
+// elector, as a factor (leaderelection.JitterFactor): attempts are at most RetryPeriod * (1
+// + retryJitter) apart.
 const retryJitter = 1.2
 
-// pollsPerRetry is how often a candidate looks at the lock while a leader renews it
-// once: reads are cheap, and a handover waits for one.
+// pollsPerRetry is how often a candidate reads the lock in the time in which a leader
+// renews it once. Reads are cheap, and a handover waits for one.
 const pollsPerRetry = 4
 
-// Config times a term. Counted from the moment at which the last successful
-// renewal was begun, a leader that loses the lock store
+// Config sets the times of a term. A leader that cannot reach the lock store, counted from
+// the start of its last successful renewal,
 //
 //	begins to stop   after RenewDeadline + Margin,
 //	has stopped      before LeaseDuration, or its process must exit,
@@ -26,29 +26,28 @@ const pollsPerRetry = 4
 //
 // The zero value is invalid; start from [DefaultConfig].
 type Config struct {
-	// LeaseDuration is how long a candidate waits, without seeing a renewal, before
-	// it takes the lock. Whole seconds: the Lease stores no fractions. All
-	// candidates should agree on it.
+	// LeaseDuration is how long a candidate waits without seeing a renewal before it takes
+	// the lock. It must be whole seconds, because the Lease stores no fractions. All
+	// candidates should use the same value.
 	LeaseDuration time.Duration
 	// RenewDeadline is how long a leader tries to renew before it gives up.
 	RenewDeadline time.Duration
 	// RetryPeriod is the time between two renewals.
 	RetryPeriod time.Duration
-	// PollPeriod is the time between two attempts of a candidate to take the lock, to
-	// which it adds a random part of up to 1.2 times as much, and between two attempts
-	// to renew after one has failed. It is what a handover takes, and a takeover adds
-	// to LeaseDuration.
+	// PollPeriod is the time between two attempts of a candidate to take the lock, plus a
+	// random part of up to 1.2 times as much. It is also the time between two attempts to
+	// renew after one has failed. A handover takes that long, and a takeover takes
+	// LeaseDuration in addition.
 	PollPeriod time.Duration
-	// Margin is how much longer than RenewDeadline a leader trusts its last
-	// renewal. What remains up to LeaseDuration is the time that work gets to stop
-	// after a loss.
+	// Margin is how much longer than RenewDeadline a leader trusts its last renewal. The
+	// rest of LeaseDuration is the time in which work must stop after a loss.
 	Margin time.Duration
-	// StopTimeout is how long work may drain after a stop was asked for, while the
-	// lease is held and renewed.
+	// StopTimeout is how long work may drain after the process was asked to stop. The lease
+	// is still renewed meanwhile.
 	StopTimeout time.Duration
-	// RequestTimeout bounds each request to the lock store, so that one that hangs
-	// leaves time for another. It is also what an unreachable lock store adds to
-	// the time that a stop takes.
+	// RequestTimeout bounds each request to the lock store, so that a request that hangs
+	// leaves time for another. An unreachable lock store prolongs a stop by up to this
+	// time.
 	RequestTimeout time.Duration
 }
 
@@ -66,8 +65,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// NewConfig returns a configuration with those three durations, and a margin and a
-// request timeout that suit them.
+// NewConfig returns a configuration with the given durations, and with a margin and a
+// request timeout that fit them.
 func NewConfig(leaseDuration, renewDeadline, retryPeriod, stopTimeout time.Duration) Config {
 	return Config{
 		LeaseDuration:  leaseDuration,
@@ -107,14 +106,13 @@ func (c Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// trust is how long a renewal is trusted, counted from the start of its request.
+// trust is how long a renewal is trusted, from the start of its request.
 func (c Config) trust() time.Duration { return c.RenewDeadline + c.Margin }
 
 // AbortTimeout is how long work may take to stop after its lease was lost:
 // LeaseDuration - RenewDeadline - Margin.
 func (c Config) AbortTimeout() time.Duration { return c.LeaseDuration - c.trust() }
 
-// NewIdentity returns `<pod>_<uuid>`: a name for this process that no other has,
-// not even a restart of the same pod. Two processes with the same identity would
-// both lead at once.
+// NewIdentity returns `<pod>_<uuid>`, which is unique for this process: a restart of the
+// pod gets another one. Two processes with the same identity would both lead.
 func NewIdentity(pod string) string { return pod + "_" + uuid.NewString() }

@@ -9,21 +9,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// contact logs that the lock store cannot be reached: once for each kind of failure in a
-// row, and once when it answers again. The zero value logs nothing. A contact outlives the
-// terms. Only the elector's goroutine may use it.
+// contact logs when the lock store cannot be reached: once for each kind of consecutive
+// failures, and once when it answers again. The zero value logs nothing. A contact outlives
+// the terms. Only the elector's goroutine may use it.
 type contact struct {
 	logger    zerolog.Logger
 	heartbeat func()
-	// stopping reports, by an error, that the process is stopping; nil: it never is.
+	// stopping returns an error while the process stops; nil means that it never stops.
 	stopping func() error
-	// failing is since when requests have been failing; zero: they have not.
+	// failing is when the first of the consecutive failures was; zero if there is none.
 	failing time.Time
-	// complaint is what was told last.
+	// complaint is the message that was logged last.
 	complaint string
 }
 
-// asked notes what a request to the lock store came to.
+// asked records the result of a request to the lock store.
 func (c *contact) asked(err error) {
 	if c.heartbeat != nil {
 		c.heartbeat()
@@ -52,13 +52,13 @@ func (c *contact) asked(err error) {
 	}
 }
 
-// answered reports whether the lock store did its part: to find no lock, or that another
-// was faster, is an answer.
+// answered reports whether the lock store answered. That no lock exists, or that another
+// process was faster, is an answer.
 func answered(err error) bool {
 	return err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// complaintOf says what failed, with the remedy if there is one.
+// complaintOf gives the log message for a failure, with the remedy if there is one.
 func complaintOf(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):

@@ -15,42 +15,40 @@
 //	  (after a backoff, where      │
 //	   the work failed)            └──▶ Run returns, where a stop was asked for
 //
-// Work that is still running when its time is up (see [Config]) makes Run return
-// [ErrWorkerStuck]: the caller must then exit the process, because nothing else
-// can end such work before another process begins its own.
+// If work is still running when its time is up (see [Config]), Run returns
+// [ErrWorkerStuck]. The caller must then exit the process, because nothing else can end the
+// work before another process begins its own.
 //
-// # What client-go does not do
+// # Differences from client-go
 //
-// The package stands on k8s.io/client-go/tools/leaderelection and closes the gaps
-// that its source (v0.37.2, leaderelection.go) leaves:
+// The package uses k8s.io/client-go/tools/leaderelection (v0.37.2, leaderelection.go) and
+// corrects this behaviour of its elector:
 //
-//   - Release waits for nobody: [Elector.Run] lets the work end first and gives the
-//     lease up second.
-//   - An elector that hangs in a request keeps its callback's context alive: a term
-//     therefore ends by itself when the last renewal, counted from the moment at
-//     which its request was begun, is older than Config.RenewDeadline +
-//     Config.Margin.
-//   - An elector that reads another holder's name goes on trying until
-//     RenewDeadline is over: a term ends at once.
-//   - release looks only at what the elector observed before and then overwrites
-//     whatever record it finds, even a successor's: such a write is refused.
-//   - A missing lock is free to it, so that a candidate takes over at once where
-//     somebody deletes a Lease: a candidate that saw a leader leaves it the time of
-//     its lease to make the lock anew.
-//   - It tells renewals apart by a Lease's times in whole seconds, and would not
-//     notice the second of two within one: it is shown the fractions too.
-//   - It writes one renewal twice, with the same time, where the answer to the first
-//     attempt was lost, and candidates count from the first: each write gets a time
-//     of its own.
-//   - It looks for a free lock as rarely as it renews a held one: it is told to look
-//     once in Config.PollPeriod, and renewals in between are left out.
-//   - It logs every failed request, one or two a second: a lock store that cannot be
-//     reached is told of once, with the remedy.
-//   - An elector runs once: every term has its own.
+//   - It releases the lease without waiting for the work. [Elector.Run] ends the work first
+//     and releases the lease second.
+//   - While it hangs in a request, it keeps its callback's context alive. A term therefore
+//     ends by itself Config.RenewDeadline + Config.Margin after the start of the last
+//     successful renewal.
+//   - If it reads another holder's name, it retries until RenewDeadline has passed. A term
+//     ends immediately.
+//   - Its release checks only the record that it observed before, and then overwrites any
+//     record, even a successor's. The guard refuses such a write.
+//   - It takes a missing lock as free, so a candidate would take over while the leader of a
+//     deleted Lease still works. A candidate that saw a leader waits for the duration of
+//     that leader's lease, in which the leader can create the lock again.
+//   - It distinguishes renewals by a Lease's times in whole seconds, and would miss the
+//     second of two within one second. The guard adds the fractions.
+//   - If the answer to a renewal was lost, it repeats the write with the same time, and
+//     candidates count from the first. The guard gives each write a time of its own.
+//   - It looks for a free lock only as often as it renews a held one. The guard makes it
+//     look every Config.PollPeriod, and omits renewals in between.
+//   - It logs every failed request, one or two per second. A lock store that cannot be
+//     reached is logged once, with the remedy.
+//   - An elector runs once, so every term has its own.
 //
-// # What no lease can do
+// # Limits of a lease
 //
-// A process that is frozen (a paused virtual machine, a suspended laptop) notices
-// the end of its term only when it thaws. The epoch that package checkpoint claims
-// fences what such a process writes.
+// A process that is frozen (a paused virtual machine, a suspended laptop) detects the end
+// of its term only when it continues. The epoch that package checkpoint claims fences its
+// writes.
 package leader

@@ -21,13 +21,14 @@ type Options struct {
 	// Registerer receives penstock_publisher_leader and
 	// penstock_publisher_terms_total{reason}.
 	Registerer prometheus.Registerer
-	// Heartbeat, if not nil, is called after every answered or failed request to
-	// the lock store: the election loop makes progress. Requests are at most
-	// 2.2 RetryPeriod + RequestTimeout apart, except while work that failed is
-	// backed off from (at most 45 RetryPeriod) and without a lock.
+	// Heartbeat, if not nil, is called after every answered or failed request to the lock
+	// store: the election loop makes progress. Requests are at most 2.2 RetryPeriod +
+	// RequestTimeout apart. Exceptions are an elector without a lock, and the backoff after
+	// failed work (at most 45 RetryPeriod).
 	Heartbeat func()
 	// NewLeader, if not nil, is called with the identity of each process that begins to
-	// lead, this one too, as soon as this process sees it. Without a lock it is not called.
+	// lead, including this one, as soon as this process sees it. Without a lock it is not
+	// called.
 	NewLeader func(identity string)
 	// TermEnded, if not nil, is called when a term of this process has ended.
 	TermEnded func(TermEnd)
@@ -39,13 +40,13 @@ type TermEnd struct {
 	Lasted time.Duration
 	// Reason is the value of the label of penstock_publisher_terms_total.
 	Reason string
-	// Err is the work's error; nil if the work ended as it was asked to.
+	// Err is the work's error; nil if the work ended because it was asked to.
 	Err error
 }
 
 // Elector runs work in terms of leadership.
 type Elector struct {
-	// lock is nil if there is none to take.
+	// lock is nil in an elector without a lock.
 	lock     resourcelock.Interface
 	identity string
 	config   Config
@@ -57,8 +58,8 @@ type Elector struct {
 	contact  contact
 }
 
-// New makes an elector on lock, which must not be shared with another. It fails
-// if config is invalid or the lock has no identity.
+// New makes an elector on a lock of its own. It fails if config is invalid or the lock has
+// no identity.
 func New(lock resourcelock.Interface, config Config, options Options) (*Elector, error) {
 	e, err := newElector(lock.Identity(), config, options)
 	if err != nil {
@@ -69,8 +70,8 @@ func New(lock resourcelock.Interface, config Config, options Options) (*Elector,
 	return e, nil
 }
 
-// NewAlone makes an elector without a lock: it leads at once, for as long as it
-// runs. Only the epoch keeps two such processes from moving one checkpoint.
+// NewAlone makes an elector without a lock: it leads as long as it runs. If two such
+// processes run, only the epoch prevents both from moving one checkpoint.
 func NewAlone(identity string, config Config, options Options) (*Elector, error) {
 	return newElector(identity, config, options)
 }
@@ -93,10 +94,10 @@ func newElector(identity string, config Config, options Options) (*Elector, erro
 	}, nil
 }
 
-// Run takes part in the election and runs work in one term after the other, never
-// two at once, until ctx ends: the work has then ended, and the lease is given up,
-// or, if the lock store cannot be reached, left to expire. It returns nil, or
-// [ErrWorkerStuck] or [ErrElectorStuck]. It is called once.
+// Run takes part in the election and runs work in one term after the other, never in two at
+// once, until ctx ends. When it returns, the work has ended, and the lease is released or,
+// if the lock store cannot be reached, left to expire. It returns nil, [ErrWorkerStuck] or
+// [ErrElectorStuck]. Run can be called once.
 func (e *Elector) Run(ctx context.Context, work Work) error {
 	spacing := newSpacing(e.config.RetryPeriod)
 	e.contact.stopping = ctx.Err
@@ -115,8 +116,8 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 	return nil
 }
 
-// runTerm waits for the lock, leads, and gives the lock up. The outcome is zero where
-// no term came about before ctx ended.
+// runTerm waits for the lock, leads, and releases the lock. The outcome is zero if no term
+// began before ctx ended.
 func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 	if e.lock == nil {
 		return e.lead(ctx, work, tenure{end: func() {}})
@@ -128,7 +129,7 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 		Name:          lock.Describe(),
 		LeaseDuration: e.config.LeaseDuration,
 		RenewDeadline: e.config.RenewDeadline,
-		// The guard lets a renewal through once in RetryPeriod.
+		// The guard passes one renewal per RetryPeriod on.
 		RetryPeriod:     e.config.PollPeriod,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{

@@ -17,32 +17,32 @@ import (
 	"k8s.io/client-go/tools/reference"
 )
 
-// pendingEvents is how many events may wait to be sent; those beyond are dropped.
+// pendingEvents is how many events may wait to be sent; further events are dropped.
 const pendingEvents = 16
 
-// component names this program in what it tells Kubernetes.
+// component is the name of this program in Kubernetes Events.
 const component = "penstock-publisher"
 
-// Events records on the Lease who won and who lost a term, as Kubernetes Events. It
-// sends them one by one in the background: an election waits for none, and an event
-// that cannot be sent is logged and gone.
+// Events records on the Lease who won and who lost a term, as Kubernetes Events. It sends
+// them one by one in the background, so an election waits for none. An event that cannot be
+// sent is logged and dropped.
 type Events struct {
 	client corev1client.EventInterface
 	config KubernetesConfig
 	logger zerolog.Logger
 	queue  chan *corev1.Event
-	// abandon ends what is being sent; done is closed when all is over.
+	// abandon ends the sending; done is closed when it has ended.
 	abandon context.CancelCauseFunc
 	done    chan struct{}
 }
 
-// errClosing ends the sending of events that a stop has no more time for.
+// errClosing ends the sending of events that do not fit into the time of a stop.
 var errClosing = errors.New("recorder of events is closing")
 
 var _ resourcelock.EventRecorder = (*Events)(nil)
 
-// NewKubernetesEvents makes a recorder for [KubernetesConfig.EventRecorder]. It needs
-// the verb create on events, and contacts no server yet. The caller closes it.
+// NewKubernetesEvents makes a recorder for [KubernetesConfig.EventRecorder] without a
+// request. It needs the verb create on events. The caller closes it.
 func NewKubernetesEvents(config KubernetesConfig, logger zerolog.Logger) (*Events, error) {
 	client, namespace, err := clientConfig(config)
 	if err != nil {
@@ -94,8 +94,7 @@ func (e *Events) Eventf(object runtime.Object, eventType, reason, message string
 	}
 }
 
-// Close sends what waits, for as long as ctx lasts. When it returns, nothing is sent
-// any more.
+// Close sends the events that wait, until ctx ends. No event is sent after it has returned.
 func (e *Events) Close(ctx context.Context) {
 	close(e.queue)
 	defer context.AfterFunc(ctx, func() { e.abandon(errClosing) })()

@@ -12,33 +12,33 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// errNotOurs keeps an elector from releasing what another process holds.
+// errNotOurs prevents an elector from releasing the lock of another process.
 var errNotOurs = errors.New("lock is not held by this process")
 
-// errVanished keeps an elector from making a lock anew whose last holder may not know
-// yet that it is gone.
+// errVanished prevents an elector from creating a lock again while the last holder may not
+// know yet that it is gone.
 var errVanished = errors.New("lock has vanished, and another process may still lead")
 
-// guard stands between one term's elector and the lock. It knows how long the last
-// renewal may be trusted, notices when the lock is another's, and lets a release
-// through only when no work runs and the lock is ours.
+// guard is the lock that one term's elector sees. It knows how long the last renewal may be
+// trusted, detects when another process holds the lock, and permits a release only when no
+// work runs and this process holds the lock.
 //
-// A release is the write of a record without a holder: nothing else writes one.
+// A release is the write of a record without a holder; no other write has none.
 type guard struct {
 	resourcelock.Interface
 
 	config Config
-	// seen is what this process saw of other leaders, in this term or before.
+	// seen is what this process knows of other leaders, from this term and earlier ones.
 	seen    *sighting
 	contact *contact
-	// lost is closed when the lock is another's, or the elector wants to release it.
+	// lost is closed when another process holds the lock, or when the elector wants to
+	// release it.
 	lost chan struct{}
 
 	mu sync.Mutex
-	// holder is the one in the record that was read or written last.
+	// holder is the holder in the record that was read or written last.
 	holder string
-	// renewed is when the request of the last successful renewal was begun; zero
-	// before the first.
+	// renewed is the start of the last successful renewal's request; zero before the first.
 	renewed time.Time
 	// working is closed when the work has ended; nil before it began.
 	working chan struct{}
@@ -55,8 +55,8 @@ func newGuard(lock resourcelock.Interface, config Config, seen *sighting, contac
 	}
 }
 
-// begin says that work is about to begin. It reports false if the lock has been
-// lost since the elector took it: no work may begin then.
+// begin records that work begins. It reports false if the lock has been lost since the
+// elector took it: then no work may begin.
 func (g *guard) begin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,24 +67,24 @@ func (g *guard) begin() bool {
 	return true
 }
 
-// end says that the work has ended.
+// end records that the work has ended.
 func (g *guard) end() { close(g.working) }
 
-// deadline is when the last successful renewal can no longer be trusted.
+// deadline is when the last successful renewal is no longer trusted.
 func (g *guard) deadline() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.renewed.Add(g.config.trust())
 }
 
-// Get reads the record, and ends the term where it names another holder.
+// Get reads the record, and ends the term if it names another holder.
 func (g *guard) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.config.RequestTimeout)
 	defer cancel()
 	record, raw, err := g.Interface.Get(ctx)
 	g.contact.asked(err)
 	if apierrors.IsNotFound(err) && g.seen.recent() {
-		// To client-go, a lock that is missing is free.
+		// The elector would take a missing lock as free.
 		return nil, nil, errVanished
 	}
 	if err != nil {
@@ -97,8 +97,8 @@ func (g *guard) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	if !g.renewed.IsZero() && g.holder != g.Identity() {
 		g.lose()
 	}
-	// The elector takes a record for renewed where these bytes differ, and a Lease's
-	// hold its time in whole seconds.
+	// The elector takes a record as renewed if these bytes differ, and a Lease has its time
+	// in whole seconds.
 	return record, fmt.Appendf(raw, " %d", record.RenewTime.UnixNano()), nil
 }
 
@@ -125,10 +125,9 @@ func (g *guard) renew(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, g.config.RequestTimeout)
 	defer cancel()
-	// The start of the request, not its end, is what every candidate's wait is
-	// certainly later than. The elector stamps its records earlier, and the second of
-	// two attempts like the first, whose answer may have been lost: candidates that
-	// saw the first would not tell the second from it.
+	// Every candidate begins to wait after the start of this request. The elector would use
+	// an earlier time, and would use the same time in a second attempt after a lost answer,
+	// so candidates that saw the first write would not see the second as a renewal.
 	begun := time.Now()
 	record.RenewTime = metav1.NewTime(begun)
 	err := write(ctx, record)
@@ -136,7 +135,7 @@ func (g *guard) renew(
 	if err != nil {
 		return err
 	}
-	// The lock is ours now: the record that was read before it was taken is the past.
+	// This process holds the lock now, so earlier leaders no longer matter.
 	*g.seen = sighting{}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,8 +144,8 @@ func (g *guard) renew(
 	return nil
 }
 
-// fresh says that the lock is ours and that it is too early to renew it: the elector
-// asks once in PollPeriod, and is told that it has renewed.
+// fresh reports whether this process holds the lock and it is too early to renew it. The
+// elector asks every PollPeriod, and gets success without a write.
 func (g *guard) fresh() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -187,16 +186,16 @@ func (g *guard) lose() {
 	}
 }
 
-// sighting is what a process saw last of another one that leads. Its zero value saw
-// none. It is for one goroutine at a time: the elector's.
+// sighting is what a process knows of another leader. The zero value knows none. Only the
+// elector's goroutine may use it.
 type sighting struct {
-	// lasts is how long the other's lease lasts; zero if nobody else led.
+	// lasts is the duration of the other's lease; zero if no other process led.
 	lasts time.Duration
-	// missing is when its lock was first found missing; zero if it is there.
+	// missing is when the lock was first found missing; zero if it exists.
 	missing time.Time
 }
 
-// note takes note of a record that was read.
+// note records a lock record that was read.
 func (s *sighting) note(record *resourcelock.LeaderElectionRecord, self string) {
 	*s = sighting{}
 	if record.HolderIdentity != "" && record.HolderIdentity != self {
@@ -204,9 +203,9 @@ func (s *sighting) note(record *resourcelock.LeaderElectionRecord, self string) 
 	}
 }
 
-// recent says, of a lock that is missing, that the other may still lead. Its last
-// renewal may be later than the last look at the lock, but not than this first one in
-// vain.
+// recent reports, for a missing lock, whether the other process may still lead. Its last
+// renewal can be later than the last successful read of the lock, but not later than the
+// first read that found it missing.
 func (s *sighting) recent() bool {
 	if s.lasts == 0 {
 		return false

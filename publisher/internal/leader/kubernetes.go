@@ -15,18 +15,18 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// namespaceFile is where the kubelet tells a pod its namespace.
+// namespaceFile is the file in which the kubelet gives a pod its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // KubernetesConfig names the Lease.
 type KubernetesConfig struct {
 	// Name is the Lease's name.
 	Name string
-	// Namespace is empty for the pod's own, or that of the kubeconfig's context.
+	// Namespace is empty for the pod's own, or for that of the kubeconfig's context.
 	Namespace string
 	// Identity is the holder's; see [NewIdentity].
 	Identity string
-	// Kubeconfig is a list of files as in $KUBECONFIG; empty: the pod's service
+	// Kubeconfig is a list of files as in $KUBECONFIG. Empty means the pod's service
 	// account.
 	Kubeconfig string
 	// RequestTimeout is Config.RequestTimeout.
@@ -35,9 +35,9 @@ type KubernetesConfig struct {
 	EventRecorder resourcelock.EventRecorder
 }
 
-// NewKubernetesLock makes a lock on a Lease, which the first leader creates where it
-// is missing. It needs the verbs get, create and update on leases, and contacts no
-// server yet. It fails if there are no credentials or there is no namespace.
+// NewKubernetesLock makes a lock on a Lease without a request. The first leader creates the
+// Lease if it is missing. It needs the verbs get, create and update on leases.
+// NewKubernetesLock fails if there are no credentials or there is no namespace.
 func NewKubernetesLock(config KubernetesConfig) (resourcelock.Interface, error) {
 	if config.Name == "" || config.Identity == "" {
 		return nil, errors.New("make a lease lock: name and identity must not be empty")
@@ -74,15 +74,15 @@ func clientConfig(config KubernetesConfig) (*rest.Config, string, error) {
 	}
 	client = rest.CopyConfig(client)
 	client.Timeout = config.RequestTimeout
-	// Over HTTP/2, a request that timed out leaves its dead connection to the next
-	// one until a ping goes unanswered: 45 s by client-go's defaults, three leases.
-	// Over HTTP/1.1 it takes its connection with it.
+	// Over HTTP/2, a request that timed out leaves its dead connection to the next request
+	// until a ping is unanswered: 45 s by client-go's defaults, three leases. Over HTTP/1.1
+	// a request that times out closes its connection.
 	client.NextProtos = []string{"http/1.1"}
 	return client, namespace, nil
 }
 
-// findServer returns how to reach the API server, and the namespace that belongs to
-// it, empty if there is none.
+// findServer returns the configuration for the API server, and the namespace that belongs
+// to it, empty if there is none.
 func findServer(kubeconfig string) (*rest.Config, string, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()
@@ -101,8 +101,8 @@ func findServer(kubeconfig string) (*rest.Config, string, error) {
 	)
 	config, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		// client-go passes over files that do not exist, and then names a variable that
-		// this program does not read.
+		// client-go ignores files that do not exist, and its error then names a variable
+		// that this program does not read.
 		return nil, "", fmt.Errorf("load the kubeconfig %s: there is no such file, or it is empty", kubeconfig)
 	}
 	if err != nil {

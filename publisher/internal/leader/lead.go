@@ -10,18 +10,18 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// tenure is what a term knows of its lock. The zero value, but for end, is that of a
-// process without one.
+// tenure is what a term knows of its lock. A process without a lock has the zero value with
+// end set.
 type tenure struct {
-	// lost is closed when the lock is another's, ended when the elector has ended.
+	// lost is closed when another process holds the lock, ended when the elector has ended.
 	lost, ended <-chan struct{}
-	// deadline is when the lock can no longer be trusted; it moves. Nil: never.
+	// deadline is when the lock can no longer be trusted; it changes. Nil means never.
 	deadline func() time.Time
 	// end is called when the work has ended.
 	end func()
 }
 
-// outcome is how a term ended. Its zero value says that there was none.
+// outcome says how a term ended. The zero value means that there was no term.
 type outcome struct {
 	reason reason
 	lasted time.Duration
@@ -40,7 +40,8 @@ func (e *Elector) lead(ctx context.Context, work Work, lock tenure) (outcome, er
 	result := make(chan error, 1)
 	go func() { result <- work(working, term) }()
 
-	// The work must have ended when limit fires; it is armed when the work is told.
+	// limit fires when the work must have ended. It is armed when the work is asked to
+	// stop.
 	limit := newDeadlineTimer(&term.limit)
 	defer limit.Stop()
 	trust := time.NewTimer(forever)
@@ -114,7 +115,7 @@ func (e *Elector) finish(term *Term, why reason, err error) outcome {
 // forever is longer than any term.
 const forever = time.Duration(math.MaxInt64)
 
-// deadlineTimer is a timer that starts unarmed and can only be brought forward.
+// deadlineTimer is a timer that starts unarmed and can only be moved to an earlier time.
 type deadlineTimer struct {
 	*time.Timer
 	// at is when it fires, for other goroutines to read; nil while it is unarmed.

@@ -8,7 +8,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Holder is who holds a lock, as anybody can read it. The zero value means nobody.
+// Holder is the holder of a lock, for status output. The zero value means that nobody holds
+// it.
 type Holder struct {
 	// Identity is the holder's; empty if nobody holds the lock.
 	Identity string
@@ -19,7 +20,7 @@ type Holder struct {
 	Expired bool
 }
 
-// Look reads who holds a lock and does not take part in the election.
+// Look reads the holder of a lock. It does not take part in the election.
 func Look(ctx context.Context, lock resourcelock.Interface) (Holder, error) {
 	record, _, err := lock.Get(ctx)
 	if apierrors.IsNotFound(err) {

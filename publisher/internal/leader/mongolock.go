@@ -17,13 +17,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// leasesName is the collection that the locks are in.
+// leasesName is the collection of the locks.
 const leasesName = "leader_leases"
 
-// leaseResource names the lock in errors that client-go tells apart by their kind.
+// leaseResource names the lock in errors whose kind client-go checks.
 var leaseResource = schema.GroupResource{Group: "penstock", Resource: leasesName}
 
-// LeaseCollection is what the lock needs of a [*mongo.Collection].
+// LeaseCollection is the part of a [*mongo.Collection] that the lock uses.
 type LeaseCollection interface {
 	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
 	InsertOne(ctx context.Context, document any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error)
@@ -32,19 +32,18 @@ type LeaseCollection interface {
 
 var _ LeaseCollection = (*mongo.Collection)(nil)
 
-// Leases returns the collection leader_leases of db, with the concerns that a lock
-// needs: a majority knows of each write, so that no failover takes one back, and
-// reads ask the primary.
+// Leases returns the collection leader_leases of db for a lock: writes need a majority, so
+// that no failover loses one, and reads go to the primary.
 func Leases(db *mongo.Database) *mongo.Collection {
 	return mongox.Durable(db, leasesName)
 }
 
-// lease is the lock's document. What decides is version and record.holderIdentity;
-// candidates measure the time since they saw version change and compare no clocks.
-// Holder, Heartbeat and Expiry, by the holder's clock, are for whoever looks at it.
+// lease is the lock's document. Only version and record.holderIdentity matter for the
+// election: candidates measure the time since they saw version change, and compare no
+// clocks. Holder, Heartbeat and Expiry, by the holder's clock, are for people.
 type lease struct {
 	ID string `bson:"_id"`
-	// Stream is what the lease's holders publish. It is empty in a lease of an earlier
+	// Stream is the stream of the lease's holders. It is empty in a lease of an earlier
 	// version.
 	Stream    string      `bson:"stream,omitempty"`
 	Holder    string      `bson:"holder"`
@@ -54,7 +53,7 @@ type lease struct {
 	Record    leaseRecord `bson:"record"`
 }
 
-// leaseRecord is a resourcelock.LeaderElectionRecord under its own names.
+// leaseRecord is a resourcelock.LeaderElectionRecord with its own field names.
 type leaseRecord struct {
 	HolderIdentity       string    `bson:"holderIdentity"`
 	LeaseDurationSeconds int       `bson:"leaseDurationSeconds"`
@@ -63,8 +62,8 @@ type leaseRecord struct {
 	LeaderTransitions    int       `bson:"leaderTransitions"`
 }
 
-// mongoLock is a resourcelock.Interface on a document, by compare-and-swap on its
-// version. Like the Lease lock, it is its elector's alone.
+// mongoLock is a resourcelock.Interface on a document, by compare-and-swap on its version.
+// Each elector has its own.
 type mongoLock struct {
 	leases   LeaseCollection
 	name     string
@@ -81,16 +80,15 @@ var _ resourcelock.Interface = (*mongoLock)(nil)
 // process would wait forever behind their leader, or they behind this process.
 var ErrOtherStream = errors.New("lease belongs to another stream")
 
-// NewMongoLock makes a lock on the document of leases whose _id is name, which the
-// first leader creates where it is missing. Make leases by [Leases]. The lock is for the
-// publishers of that stream alone: with the lock of another stream every request fails
-// with [ErrOtherStream].
+// NewMongoLock makes a lock on the document of leases whose _id is name. The first leader
+// creates it if it is missing. Make leases by [Leases]. The lock is only for the publishers
+// of stream: with the lock of another stream every request fails with [ErrOtherStream].
 func NewMongoLock(leases LeaseCollection, name, stream, identity string) resourcelock.Interface {
 	return &mongoLock{leases: leases, name: name, stream: stream, identity: identity}
 }
 
-// CheckLease fails with [ErrOtherStream] if the lock of that name is for the publishers
-// of another stream.
+// CheckLease fails with [ErrOtherStream] if the lock with that name belongs to the
+// publishers of another stream.
 func CheckLease(ctx context.Context, leases LeaseCollection, name, stream string) error {
 	lock := &mongoLock{leases: leases, name: name, stream: stream}
 	if _, _, err := lock.Get(ctx); !apierrors.IsNotFound(err) {
@@ -135,7 +133,7 @@ func (l *mongoLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	}, raw, nil
 }
 
-// Create inserts the document. Where another was faster, the error is AlreadyExists.
+// Create inserts the document. If another process was faster, the error is AlreadyExists.
 func (l *mongoLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	ctx, cancel := mongox.WithoutDeadline(ctx)
 	defer cancel()
@@ -151,7 +149,7 @@ func (l *mongoLock) Create(ctx context.Context, record resourcelock.LeaderElecti
 	return nil
 }
 
-// Update replaces the record if it is still the one that was seen last; else the
+// Update replaces the record if it has not changed since it was last read. Otherwise the
 // error is Conflict.
 func (l *mongoLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if l.seen == nil {
@@ -161,8 +159,8 @@ func (l *mongoLock) Update(ctx context.Context, record resourcelock.LeaderElecti
 	defer cancel()
 	updated := l.next(record, l.seen.Version+1)
 	result, err := l.leases.UpdateOne(ctx,
-		// The holder guards against a document that was deleted, made anew, and has
-		// come to the same version.
+		// The filter on the holder excludes a document that was deleted, created again, and
+		// has reached the same version.
 		bson.D{
 			{Key: "_id", Value: l.name},
 			{Key: "version", Value: l.seen.Version},
@@ -196,8 +194,8 @@ func (l *mongoLock) Identity() string { return l.identity }
 // Describe names the lock in logs.
 func (l *mongoLock) Describe() string { return leasesName + "/" + l.name }
 
-// failed says what failed. A request that its context's deadline ended is not called
-// cancelled: who waits for an answer would take that for a stop.
+// failed adds the request to its error. If the context's deadline ended the request, the
+// error does not wrap context.Canceled, which callers would take for a stop.
 func (l *mongoLock) failed(ctx context.Context, what string, err error) error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return fmt.Errorf("%s lease %s: %w: %s", what, l.name, mongox.ErrNoAnswer, err.Error())

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// spacing spaces the terms of work that keeps failing. Its shortest wait is longer
-// than the longest pause between two attempts of a candidate (2.2 PollPeriod), so
-// that a healthy one takes the lock before this process asks for it again.
+// spacing is the backoff between terms of work that keeps failing. Its shortest wait is
+// longer than the longest pause between two attempts of a candidate (2.2 PollPeriod), so
+// that another process takes the lock first.
 type spacing struct {
 	shortest, longest, step time.Duration
 }
@@ -16,9 +16,9 @@ func newSpacing(retryPeriod time.Duration) *spacing {
 	return &spacing{shortest: 3 * retryPeriod, longest: 30 * retryPeriod}
 }
 
-// next is how long to wait after a term that lasted so long.
-// It doubles, within the bounds and with up to half as much again at random, and
-// begins anew after a term that outlasted it.
+// next is the wait after a term of the given duration. It doubles, within the bounds and
+// with a random extension of up to half. It starts again after a term that lasted longer
+// than the longest wait.
 func (s *spacing) next(lasted time.Duration) time.Duration {
 	if lasted > s.longest {
 		s.step = 0
