@@ -76,8 +76,8 @@ type mongoLock struct {
 
 var _ resourcelock.Interface = (*mongoLock)(nil)
 
-// ErrOtherStream says that a lease belongs to the publishers of another stream: this
-// process would wait forever behind their leader, or they behind this process.
+// ErrOtherStream says that a lease belongs to the publishers of another stream. Sharing it
+// would make one of the two streams wait forever.
 var ErrOtherStream = errors.New("lease belongs to another stream")
 
 // NewMongoLock makes a lock on the document of leases whose _id is name. The first leader

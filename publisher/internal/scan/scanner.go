@@ -19,20 +19,20 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
-// Handler takes the documents of a scan, in its order and one call at a time. It
-// may block: that is the back-pressure. Its error ends the scan.
+// Handler handles the documents of a scan, in order and one call at a time. If it blocks,
+// reading stops (back-pressure). Its error ends the scan.
 type Handler func(ctx context.Context, documents []bson.Raw) error
 
-// Options refine a scanner. Every zero value means its default.
+// Options configure a scanner. Zero values mean the defaults.
 type Options struct {
-	// Timeout is how long one request may take, and how long a scan that gets no
-	// answer counts as alive. Default 2 min.
+	// Timeout bounds one request. A scan without an answer counts as alive for twice that
+	// time. Default 2 min.
 	Timeout time.Duration
 	// Beat is called about every second while the scan is alive.
 	Beat func()
-	// Metrics default to a set that nobody looks at.
+	// Metrics are not exported by default.
 	Metrics *Metrics
-	// Logger defaults to none.
+	// Logger is silent by default.
 	Logger zerolog.Logger
 }
 
@@ -41,8 +41,7 @@ type Metrics struct {
 	read prometheus.Counter
 }
 
-// NewMetrics registers the metrics; a nil registerer means that nobody looks at
-// them.
+// NewMetrics registers the metrics. With a nil registerer they are not exported.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{read: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "penstock_publisher_events_scanned_total",
@@ -83,12 +82,11 @@ func New(source Source, options Options) *Scanner {
 	return &Scanner{source: source, options: options}
 }
 
-// Run hands every event that was in the store at since to handler, from that
-// position on (the event there included) to until (excluded; zero is the end), and some
-// that came later. It returns
-// nil after the last, [eventstore.ErrIndex] or [ErrRefused] where it cannot go on, the
-// handler's error, or, if ctx ends, its cause; anything else it tries again.
-// When Run returns, all its goroutines have ended.
+// Run passes every event that was in the store at since to handler, from the position from
+// (included) to until (excluded; zero is the end), and some later events. It returns nil at
+// the end. It fails with [eventstore.ErrIndex], with [ErrRefused], with the handler's
+// error, or with the cause of ctx's end. It retries all other errors. When Run returns, all
+// its goroutines have ended.
 func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, handler Handler) error {
 	pages := make(chan []bson.Raw, pagesAhead)
 	var health alive
@@ -115,7 +113,7 @@ func (s *Scanner) Run(ctx context.Context, from, until eventstore.Position, sinc
 	return err
 }
 
-// read fills pages until the end, opening the query again after errors that pass.
+// read fills pages until the end, and opens the query again after transient errors.
 func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) error {
 	retry := backoff.Backoff{First: backoffFirst, Most: backoffMost}
 	for {
@@ -143,8 +141,8 @@ func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, sin
 	}
 }
 
-// query runs one query from the position on, which it moves along, and tells
-// whether it got anything. Its error is never nil.
+// query runs one query from the position, which it advances, and reports whether the query
+// returned anything. Its error is never nil.
 func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until eventstore.Position, since bson.Timestamp, pages chan<- []bson.Raw, health *alive) (moved bool, err error) {
 	opening, cancel := mongox.Timeout(ctx, s.options.Timeout)
 	cursor, err := s.source.Open(opening, *from, until, since)
@@ -215,8 +213,7 @@ func (s *Scanner) beat(health *alive) {
 	}
 }
 
-// alive is what the liveness of a scan is judged by. Waiting for the handler is no
-// fault of the scan.
+// alive is the state for the liveness of a scan. Waiting for the handler counts as alive.
 type alive struct {
 	last     atomic.Int64
 	handling atomic.Bool
@@ -225,7 +222,7 @@ type alive struct {
 func (a *alive) answered(now time.Time)              { a.last.Store(now.UnixNano()) }
 func (a *alive) silence(now time.Time) time.Duration { return now.Sub(time.Unix(0, a.last.Load())) }
 
-// refusal is the explained error where no retry helps, else nil.
+// refusal is the error with its remedy if a retry does not help, otherwise nil.
 func refusal(err error) error {
 	var command mongo.CommandError
 	if !errors.As(err, &command) || mongox.Transient(err) {

@@ -9,14 +9,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
-// ErrRefused says that the server does not allow the scan. The text holds the
-// remedy.
+// ErrRefused says that the server does not allow the scan. The text has the remedy.
 var ErrRefused = errors.New("scan of the event store is refused")
 
-// Source is the event store as scans need it: an [eventstore.Reader]. One goroutine
-// uses it.
+// Source is the event store, as far as scans need it: an [eventstore.Reader]. Only one
+// goroutine may use it.
 type Source interface {
-	// OperationTime is a cluster time up to which a scan that begins now sees
+	// OperationTime gives a cluster time up to which a scan that begins now sees
 	// everything.
 	OperationTime(ctx context.Context) (bson.Timestamp, error)
 	// Open begins to read the events from ≤ position < until; see [eventstore.Reader.Open].

@@ -20,14 +20,14 @@ const (
 	opRename       = "rename"
 	opDropDatabase = "dropDatabase"
 	opInvalidate   = "invalidate"
-	// opOther stands for every other, which the pipeline keeps out.
+	// opOther is the name of every other operation; the pipeline excludes them.
 	opOther = "other"
 )
 
-// operations are all of them, for the pipeline and for the metric's labels.
+// operations are all operation types, for the pipeline and for the metric's labels.
 var operations = []string{opInsert, opUpdate, opReplace, opDelete, opDrop, opRename, opDropDatabase, opInvalidate}
 
-// operationName gives the constant for s, so that no label comes from outside.
+// operationName gives the constant for s, so that the values of the label are bounded.
 func operationName(s []byte) string {
 	for _, op := range operations {
 		if string(s) == op {
@@ -37,7 +37,7 @@ func operationName(s []byte) string {
 	return opOther
 }
 
-// change is a change event, read in place.
+// change is a parsed change event. Its slices alias the raw event.
 type change struct {
 	operation   string
 	token       bson.Raw
@@ -51,8 +51,8 @@ type change struct {
 
 var errNoToken = errors.New("change event without a resume token")
 
-// parseChange reads raw in one pass over its top-level elements; every slice of
-// the result aliases it.
+// parseChange parses raw in one pass over its top-level elements. Every slice of the result
+// aliases raw.
 func parseChange(raw bson.Raw) (change, error) {
 	c := change{operation: opOther}
 	if len(raw) < 5 || int(binary.LittleEndian.Uint32(raw)) != len(raw) {

@@ -13,38 +13,38 @@ import (
 
 // Errors that end [Watcher.Run]; each is wrapped with the server's own.
 var (
-	// ErrHistoryLost says that the position can never be continued from: what came
-	// after it has to be read from the event store itself.
+	// ErrHistoryLost says that the stream cannot continue from the position any more. The
+	// events after it must be read from the event store.
 	ErrHistoryLost = errors.New("change stream cannot continue from its position")
-	// ErrRefused says that the server does not serve this stream, and that trying
-	// again does not help. The text holds the remedy.
+	// ErrRefused says that the server refuses this stream, and that a retry does not help.
+	// The text has the remedy.
 	ErrRefused = errors.New("change stream is refused")
-	// ErrInvalidated says that the collection was dropped or renamed, or another one took
-	// its name. What a collection of that name holds now comes in no stream and has to be
-	// scanned.
+	// ErrInvalidated says that the collection was dropped or renamed, or that another
+	// collection took its name. No stream carries the documents that the collection with
+	// that name has now, so it must be scanned.
 	ErrInvalidated = errors.New("events collection was dropped, renamed or replaced")
 )
 
-// Errors after which the stream is reopened: after a backoff where the server has closed
-// the cursor, else at once.
+// Errors after which the stream is reopened: after a backoff if the server has closed the
+// cursor, otherwise immediately.
 var (
 	errCursorClosed = errors.New("server has closed the stream's cursor")
 	errSilent       = errors.New("stream is silent")
 	errReshape      = errors.New("stream continues whole")
 )
 
-// Class says what an error of a change stream means.
+// Class is the kind of an error of a change stream.
 type Class int
 
 // The classes.
 const (
-	// Reopen: open again from the last position, after a backoff.
+	// Reopen: open the stream again from the last position, after a backoff.
 	Reopen Class = iota
-	// HistoryLost: the position is of no more use ([ErrHistoryLost]).
+	// HistoryLost: the stream cannot continue from the position ([ErrHistoryLost]).
 	HistoryLost
-	// EventTooLarge: the next change exceeds 16 MiB; read its key alone.
+	// EventTooLarge: the next change exceeds 16 MiB; read only its key.
 	EventTooLarge
-	// Refused: no retry helps ([ErrRefused]).
+	// Refused: a retry does not help ([ErrRefused]).
 	Refused
 )
 
@@ -69,14 +69,14 @@ type Phase int
 
 // The phases.
 const (
-	// Opening: the error answers the position that we gave.
+	// Opening: the error is the answer to the watcher's position.
 	Opening Phase = iota
-	// Following: the stream had been open. The driver resumes once by itself, and
-	// by resumeAfter, so that an error here may concern the driver's position.
+	// Following: the stream was open. The driver resumes once by itself, with resumeAfter,
+	// so the error may concern the driver's position.
 	Following
 )
 
-// verdict is what a server's code means in each phase.
+// verdict is the class of a server's code in each phase.
 type verdict struct {
 	opening, following Class
 	remedy             string
@@ -106,8 +106,8 @@ const (
 	remedyNamespace  = "check PENSTOCK_EVENTS_DATABASE and PENSTOCK_EVENTS_COLLECTION: they must name a collection, and a view is none"
 )
 
-// verdicts are the codes that are known. What is not here is tried again: that
-// skips nothing, and the logs, the lag and in the end the liveness probe say so.
+// verdicts are the known codes. An unknown error is retried, which skips nothing; the logs,
+// the lag and finally the liveness probe show it.
 // https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
 var verdicts = map[int32]verdict{
 	280:   lost,     // ChangeStreamFatalError
@@ -124,8 +124,8 @@ var verdicts = map[int32]verdict{
 
 	mongox.CodeUnauthorized:         refused(remedyRights),
 	mongox.CodeAuthenticationFailed: refused(mongox.RemedyCredentials),
-	// Of a new stream it is a refusal by the proxy of Atlas; a stream that
-	// was open may have met a fault of the proxy.
+	// On a new stream the proxy of Atlas refuses it. An open stream may have met a fault of
+	// the proxy.
 	mongox.CodeAtlasError:          {opening: Refused, following: Reopen, remedy: mongox.RemedyCredentials},
 	20:                             refused(remedyReplicaSet), // IllegalOperation
 	40573:                          refused(remedyReplicaSet), // $changeStream on a standalone server
@@ -141,12 +141,12 @@ var verdicts = map[int32]verdict{
 	mongox.CodeMajorityNotEnabled:  refused(mongox.RemedyMajority),
 }
 
-// labelNonResumable is on errors of a stream that is gone for good, codes that
-// are not known here included.
+// labelNonResumable is on errors of a stream that cannot be resumed, also with codes that
+// are unknown here.
 const labelNonResumable = "NonResumableChangeStreamError"
 
-// Classify says what err, of a stream in that phase, means, and for [Refused]
-// what to do about it.
+// Classify gives the class of err, which a stream returned in that phase, and the remedy
+// for [Refused].
 func Classify(err error, phase Phase) (class Class, remedy string) {
 	var command mongo.CommandError
 	if !errors.As(err, &command) || errors.Is(err, mongox.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {

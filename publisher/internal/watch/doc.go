@@ -1,5 +1,5 @@
-// Package watch reads the change stream of the events collection: every insert,
-// in order, as raw BSON, and never past a hole.
+// Package watch reads the change stream of the events collection. It delivers every insert,
+// in order, as raw BSON, and never skips one.
 //
 // # From the server to the handler
 //
@@ -7,10 +7,9 @@
 //	 opens       one cursor      parses,      bounded in        submits to the
 //	 and looks up                counts       bytes             dispatcher
 //
-// The reader is a goroutine ahead of the handler, so that fetching, which waits
-// for the network, overlaps with publishing. Where the handler is slower, the
-// queue fills and the reader stops: back-pressure reaches the server as a cursor
-// that nobody asks for more.
+// The reader is a goroutine that reads ahead of the handler, so that waiting for the
+// network overlaps with publishing. If the handler is slower, the queue fills and the
+// reader stops. The reader then makes no requests, so the back-pressure reaches the server.
 //
 // # States of the reader
 //
@@ -25,30 +24,30 @@
 //	   └──▶ ended: history lost ([ErrHistoryLost]), the collection is another one
 //	        ([ErrInvalidated]), refused ([ErrRefused]), or the context has ended
 //
-// Every reopening continues from the last position that was read. After a drop or a
-// rename the stream ends instead: a collection that is renamed to the name of the old
-// one brings documents that no stream carries. [Classify] says which error leads where.
-// "Restart at now" is nowhere.
+// Every reopening continues from the last position that was read, never from the present.
+// After a drop or a rename the stream ends instead: if another collection is renamed to the
+// name of the old one, no stream carries the documents that it already has. [Classify]
+// gives the class of each error.
 //
 // # Catching up
 //
 // A stream has caught up when a reply is not full and its position is within 15 s of the
-// operation time in that reply. Until then the server may have to scan any length of
-// oplog for one reply, and a client that gives up and asks again makes it start over. So
-// a request has no fixed limit while the stream catches up, at the start as after an
-// interruption: it ends when the server has not answered pings on another connection for
-// [Options.Silence]. A connection that is dead by itself, beside a server that answers,
-// is closed by TCP keep-alive, or after [Options.CatchUp], which doubles each time that
-// it was not enough. The first batches are small and grow while the server fills them.
-// The liveness probe hears heartbeats as long as the server answers pings.
+// operation time in that reply. Until then one reply can require the server to scan any
+// length of oplog, and a client that gives up and asks again makes it start over. So a
+// request has no fixed limit while the stream catches up, at the start and after an
+// interruption. It ends when the server has not answered pings on another connection for
+// [Options.Silence]. If only the connection of the stream is dead, TCP keep-alive closes
+// it, or the request ends after [Options.CatchUp], which doubles each time that it was too
+// short. The first batches are small and grow while the server fills them. The liveness
+// probe gets heartbeats as long as the server answers pings.
 //
 // # Silence
 //
-// A stream whose replica set has lost its majority idles without an error: each
-// reply is empty, and its post-batch token stands still. Even an idle replica set
-// writes to its oplog every 10 s (periodicNoopIntervalSecs), so that the token of
-// a live stream moves. A stream that has caught up and does not move for
-// [Options.Silence] is reopened, and after twice that the heartbeats for the liveness
-// probe end. Through mongos, the token also stands while the slowest shard scans its
-// oplog: a stream that is far behind has [Options.CatchUp].
+// If the replica set has lost its majority, the stream is idle without an error: each reply
+// is empty, and its post-batch token does not change. Even an idle replica set writes to
+// its oplog every 10 s (periodicNoopIntervalSecs), so the token of a healthy stream moves.
+// A stream that has caught up and does not move for [Options.Silence] is reopened. After
+// twice that time the heartbeats for the liveness probe end. Through mongos, the token also
+// stays the same while the slowest shard scans its oplog, so a stream that is far behind
+// has [Options.CatchUp].
 package watch

@@ -7,27 +7,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Why a stream was opened again, as the label of a metric, beside [EventTooLarge].
+// Why a stream was reopened, as the label of a metric, in addition to [EventTooLarge].
 const (
 	causeError  = "error"
 	causeSilent = "silent"
 )
 
-// Metrics are the stream's metrics. A process has one set, which its terms use
-// one after another.
+// Metrics are the stream's metrics. All terms of a process share one set.
 type Metrics struct {
 	read      prometheus.Counter
 	mutations *prometheus.CounterVec
 	reopened  *prometheus.CounterVec
 	caughtUp  prometheus.Gauge
 	shardWait prometheus.Gauge
-	// current is when the stream was last known to have read everything up to, in
-	// Unix nanoseconds; 0 between terms.
+	// current is the time up to which the stream is known to have read everything, in Unix
+	// nanoseconds; 0 between terms.
 	current atomic.Int64
 }
 
-// NewMetrics registers the stream's metrics; a nil registerer means that nobody
-// looks at them.
+// NewMetrics registers the stream's metrics. With a nil registerer they are not exported.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		read: prometheus.NewCounter(prometheus.CounterOpts{
@@ -51,7 +49,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		Name: "penstock_publisher_stream_shard_wait_seconds",
 		Help: "How far the change stream is behind although it has read everything: in a sharded cluster it waits until every shard has written or made its next no-op entry (periodicNoopIntervalSecs). Below 2 on a replica set; 0 while the stream catches up, because that is lag.",
 	})
-	// Each label value starts at 0, so that a first one is an increase.
+	// Each label value starts at 0, so that the first change is an increase.
 	for _, op := range operations[1:] {
 		m.mutations.WithLabelValues(op)
 	}
@@ -68,18 +66,18 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Begin says that a term begins at that position: the lag counts from it, also during a
-// scan, before the first reply of a stream.
+// Begin says that a term begins at that position. The lag counts from it before the first
+// reply of a stream, also during a scan.
 func (m *Metrics) Begin(from Position) { m.upTo(startOf(from)) }
 
-// End says that the term is over: there is no lag on a process that does not lead.
+// End says that the term is over. A process that does not lead has no lag.
 func (m *Metrics) End() {
 	m.current.Store(0)
 	m.shardWait.Set(0)
 }
 
-// replied notes how far a reply without changes is behind the server. A change stream
-// through mongos passes a time when all shards have.
+// replied records how far a reply without changes is behind the server. A change stream
+// through mongos passes a time only after all shards have passed it.
 func (m *Metrics) replied(chunk Chunk) {
 	behind, _ := chunk.behind()
 	if len(chunk.Changes) > 0 || behind > closeBehind {

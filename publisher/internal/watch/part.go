@@ -7,16 +7,16 @@ import (
 
 // part collects the changes of a chunk that go to the queue as one batch.
 type part struct {
-	// capacity is how many inserts may come.
+	// capacity is the expected number of inserts.
 	capacity int
 	batch    Batch
-	// bytes is what the batch holds in memory.
+	// bytes is the size of the batch in memory.
 	bytes int64
 	// wall is the server's clock at the last change.
 	wall time.Time
 }
 
-// passed notes that the part contains a change.
+// passed records that the part contains a change.
 func (p *part) passed(c change) {
 	if c.time.T != 0 {
 		p.batch.Time, p.wall = c.time, c.wall
@@ -37,8 +37,8 @@ func (p *part) insert(c change, document []byte, changeBytes int) {
 	}
 }
 
-// put waits for room in the queue, hands the part on, and empties it. The reader's
-// position is then after the part.
+// put waits for room in the queue, adds the part, and empties it. The reader's position is
+// then after the part.
 func (r *reader) put(ctx context.Context, p *part) error {
 	r.options.Metrics.read.Add(float64(len(p.batch.Inserts)))
 	err := r.queue.put(ctx, p.batch, p.bytes, func() { r.progress.hold(time.Now()) })

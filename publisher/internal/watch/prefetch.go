@@ -8,34 +8,34 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// overheadBytes is what a change costs beside its document: its token, its key
-// and the slices that point to them.
+// overheadBytes is the size of a change without its document: its token, its key and the
+// slices that refer to them.
 const overheadBytes = 256
 
-// item is a batch in the queue, and what it counts.
+// item is a batch in the queue, with the size that it counts.
 type item struct {
 	batch Batch
 	bytes int64
 }
 
-// prefetch is the queue between the one reader and the one handler, bounded in
-// bytes. A batch counts until it has been handled, not until it was taken.
+// prefetch is the queue between the reader and the handler, bounded in bytes. A batch
+// counts until the handler has finished it.
 type prefetch struct {
 	limit int64
 	room  *semaphore.Weighted
 	items chan item
 }
 
-// prefetchItems bounds the queue in batches too, of which a slow stream makes
-// many small ones.
+// prefetchItems also bounds the number of batches, because a slow stream makes many small
+// ones.
 const prefetchItems = 1024
 
 func newPrefetch(limit int64) *prefetch {
 	return &prefetch{limit: limit, room: semaphore.NewWeighted(limit), items: make(chan item, prefetchItems)}
 }
 
-// put waits for room and calls waiting about every second meanwhile. A batch that
-// is larger than the limit passes alone.
+// put waits for room, and calls waiting about every second meanwhile. A batch that is
+// larger than the limit fits if it is alone.
 func (p *prefetch) put(ctx context.Context, batch Batch, bytes int64, waiting func()) error {
 	bytes = min(bytes, p.limit)
 	for !p.room.TryAcquire(bytes) {
@@ -70,8 +70,8 @@ func (p *prefetch) put(ctx context.Context, batch Batch, bytes int64, waiting fu
 	}
 }
 
-// mark puts a batch without inserts where there is a place. It is left out where
-// the handler is behind: a later position makes it superfluous.
+// mark adds a batch without inserts if there is room. If the handler is behind, the batch
+// is dropped, because a later position replaces it.
 func (p *prefetch) mark(batch Batch) {
 	select {
 	case p.items <- item{batch: batch}:
@@ -79,7 +79,7 @@ func (p *prefetch) mark(batch Batch) {
 	}
 }
 
-// close says that nothing follows.
+// close says that no further batch follows.
 func (p *prefetch) close() { close(p.items) }
 
 // handle calls handler for every batch until the queue is closed and empty, ctx

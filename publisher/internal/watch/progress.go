@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// closeBehind is how far behind the server's newest operation a stream may be to
-	// count as caught up. A shard without writes holds a sharded stream back by the 10 s
-	// between its no-op entries (periodicNoopIntervalSecs).
+	// closeBehind is how far behind the server's newest operation a stream may be to count
+	// as caught up. A shard without writes delays a sharded stream by the 10 s between its
+	// no-op entries (periodicNoopIntervalSecs).
 	closeBehind = 15 * time.Second
 	// mostDoublings bounds how often the time for a request is doubled.
 	mostDoublings = 8
@@ -26,19 +26,19 @@ type progress struct {
 	token bson.Raw
 	// moved is when the position last moved, or the reader last waited for the handler.
 	moved time.Time
-	// answered is when the server last showed, other than by moving the position, that
-	// it works on what the stream waits for.
+	// answered is when the server last showed, other than by moving the position, that it
+	// works on the pending request.
 	answered time.Time
-	// stood is when the first reply came that did not move the position, since the
-	// position moved or the stream was opened; zero if none did.
+	// stood is when the first reply arrived that did not move the position, since the
+	// position moved or the stream was opened; zero if there was none.
 	stood time.Time
 	// current is when a reply last showed that the stream had caught up; zero before.
 	current time.Time
-	// far reports that the last reply was known to be far behind.
+	// far says that the last reply was known to be far behind.
 	far bool
-	// exceeded counts how often in a row the time for a request was not enough.
+	// exceeded counts consecutive requests whose time was too short.
 	exceeded int
-	// held reports that the reader waits for the handler.
+	// held says that the reader waits for the handler.
 	held bool
 }
 

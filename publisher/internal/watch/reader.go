@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// reader is the goroutine that reads, with its state.
+// reader is the state of the reading goroutine.
 type reader struct {
 	*Watcher
 	queue    *prefetch
@@ -21,11 +21,11 @@ type reader struct {
 
 	position Position
 	shape    Shape
-	// keysLeft is how many more changes are read by their keys alone.
+	// keysLeft is how many more changes are read with KeysOnly.
 	keysLeft int
 }
 
-// run reads until the stream cannot go on or ctx ends; its error says which.
+// run reads until the stream cannot continue or ctx ends; the error gives the reason.
 func (r *reader) run(ctx context.Context) error {
 	for {
 		phase, err := r.session(ctx)
@@ -42,7 +42,7 @@ func (r *reader) run(ctx context.Context) error {
 	}
 }
 
-// judge says how long to wait before the stream is opened again, or why it is not.
+// judge gives the wait before the stream is reopened, or the error that ends it.
 func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 	log, counted := r.options.Logger, r.options.Metrics.reopened
 	switch {
@@ -80,7 +80,7 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 	return wait, nil
 }
 
-// session opens the stream and reads it until an error, which it returns.
+// session opens the stream, reads it until an error, and returns the error.
 func (r *reader) session(ctx context.Context) (Phase, error) {
 	r.progress.opening()
 	var stream ChangeStream
@@ -92,7 +92,8 @@ func (r *reader) session(ctx context.Context) (Phase, error) {
 		return Opening, err
 	}
 	defer func() {
-		// Closing spares the server a cursor for some minutes; it may not delay the end.
+		// Closing frees the server's cursor some minutes earlier. It must not delay the
+		// end.
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
 		if err := stream.Close(closing); err != nil {
@@ -107,7 +108,7 @@ func (r *reader) session(ctx context.Context) (Phase, error) {
 	}
 }
 
-// read takes one chunk of the stream to the queue.
+// read reads one chunk of the stream into the queue.
 func (r *reader) read(ctx context.Context, stream ChangeStream) error {
 	var chunk Chunk
 	err := r.ask(ctx, func(ctx context.Context) (err error) {
@@ -129,7 +130,7 @@ func (r *reader) read(ctx context.Context, stream ChangeStream) error {
 	return r.take(ctx, chunk)
 }
 
-// idle handles a reply without changes: the server has found none within its wait.
+// idle handles a reply without changes: the server found none within its wait.
 func (r *reader) idle(chunk Chunk, moved bool, now time.Time) error {
 	switch behind, _ := chunk.behind(); {
 	case behind > closeBehind:
@@ -151,9 +152,9 @@ func (r *reader) idle(chunk Chunk, moved bool, now time.Time) error {
 	return nil
 }
 
-// take hands on the inserts of a chunk and accounts for its other changes. Documents
-// that are read one by one leave in parts: the next one is read when the queue has room
-// for those before.
+// take queues the inserts of a chunk and counts its other changes. Documents that are read
+// one by one are queued in parts: the next one is read when the queue has room for those
+// before.
 func (r *reader) take(ctx context.Context, chunk Chunk) error {
 	next := part{capacity: len(chunk.Changes)}
 	replaced := false
@@ -201,8 +202,8 @@ func (r *reader) take(ctx context.Context, chunk Chunk) error {
 	return nil
 }
 
-// documentOf is the inserted document, read from the store where the stream
-// carries keys alone. Nil means that it is gone.
+// documentOf is the inserted document. If the stream carries only keys, it is read from the
+// store. Nil means that the document no longer exists.
 func (r *reader) documentOf(ctx context.Context, c change) (bson.Raw, error) {
 	if c.document != nil || r.shape == Whole {
 		return c.document, nil
@@ -213,7 +214,7 @@ func (r *reader) documentOf(ctx context.Context, c change) (bson.Raw, error) {
 	return document, mongox.Explain(fetching, err)
 }
 
-// breach accounts for a change that an append-only collection never has.
+// breach logs and counts a change that breaks immutability.
 func (r *reader) breach(c change) {
 	r.options.Metrics.mutations.WithLabelValues(c.operation).Inc()
 	event := r.breaches.Warn().Str("operation", c.operation)

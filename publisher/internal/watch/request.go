@@ -10,14 +10,14 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// pingsPerSilence is how often a silence is divided by pings while a request waits.
+// pingsPerSilence is how many pings are sent per [Options.Silence] while a request waits.
 const pingsPerSilence = 4
 
-// ask makes one request of the stream. Once the stream has caught up, a request may take
-// a silence. Before that the server may have to scan any length of oplog for its reply,
-// and to give up would throw away what it has scanned: the request then ends when the
-// server has not answered pings for a silence, or after [Options.CatchUp], which only a
-// connection that is dead by itself reaches.
+// ask makes one request on the stream. Once the stream has caught up, the request is
+// limited to Options.Silence. Before that, the server may have to scan any length of oplog
+// for its reply, and giving up would lose the scan. The request then ends when the server
+// has not answered pings for Options.Silence, or after [Options.CatchUp], which ends a
+// request on a dead connection.
 func (r *reader) ask(ctx context.Context, request func(context.Context) error) error {
 	limit, pinged := r.progress.allowance(time.Now())
 	if !pinged {
@@ -50,8 +50,8 @@ func (r *reader) ask(ctx context.Context, request func(context.Context) error) e
 	return err
 }
 
-// ping asks the server for a sign of life until ctx ends, and gives the request up when
-// it has had none for a silence.
+// ping pings the server until ctx ends, and ends the request if no ping was answered for
+// Options.Silence.
 func (r *reader) ping(ctx context.Context, giveUp context.CancelCauseFunc, begun time.Time, interval time.Duration) {
 	last, logged := begun, false
 	for ctx.Err() == nil {

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// maxAwait is how long the server keeps a request that has nothing to answer:
-	// the pace of the post-batch tokens while nothing happens.
+	// maxAwait is how long the server waits for a change before it replies. It is the
+	// interval of post-batch tokens on an idle stream.
 	maxAwait = time.Second
-	// batchSize bounds the changes of a reply, which 16 MiB bound anyway: enough to
-	// make the round trips few, and small enough to spread the work.
+	// batchSize bounds the changes of a reply. 16 MiB bound it too. It is large enough to
+	// make round trips few, and small enough to spread the work.
 	batchSize = 4096
-	// keysBatchSize bounds the changes of a reply of keys alone, each of which costs
-	// a lookup.
+	// keysBatchSize bounds the changes of a KeysOnly reply, because each of them costs a
+	// lookup.
 	keysBatchSize = 64
 
 	// chunkChanges and chunkBytes bound a chunk.
 	chunkChanges = 512
 	chunkBytes   = 256 << 10
-	// slabBytes bounds what one event that waits for its acknowledgement keeps of its
-	// neighbours that do not.
+	// slabBytes bounds the memory that one unacknowledged event keeps for events that are
+	// already acknowledged.
 	slabBytes = 4 << 10
 )
 
@@ -40,16 +40,16 @@ type Collection struct {
 
 var _ Source = (*Collection)(nil)
 
-// NewCollection makes the source of the events collection. It reads from the
-// primary and what a majority holds, whatever the client's own settings are.
+// NewCollection makes the source of the events collection. It reads from the primary with
+// majority read concern, whatever the client's own settings are.
 func NewCollection(events *mongo.Collection) *Collection {
 	return &Collection{events: events.Clone(options.Collection().
 		SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()))}
 }
 
-// pipeline asks for what is handled, and of it for what is used: _id is the
-// resume token, and without it the server ends the stream with error 280.
+// pipeline selects the changes that are handled and the fields that are used. _id is the
+// resume token; without it the server ends the stream with error 280.
 func pipeline(shape Shape) mongo.Pipeline {
 	fields := bson.D{
 		{Key: "_id", Value: 1},
@@ -83,8 +83,8 @@ func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (Chan
 	default:
 		return nil, errors.New("open change stream: no position given")
 	}
-	// A session of our own, beside what the driver would use, shows the operation time of
-	// each reply. Causal consistency would only hold reads back.
+	// An explicit session gives access to the operation time of each reply. Causal
+	// consistency would delay reads.
 	session, err := c.events.Database().Client().StartSession(options.Session().SetCausalConsistency(false))
 	if err != nil {
 		return nil, fmt.Errorf("start session: %w", err)
@@ -98,14 +98,14 @@ func (c *Collection) Open(ctx context.Context, from Position, shape Shape) (Chan
 	return &driverStream{stream: stream, session: session, sizer: sizer, opened: time.Since(begun)}, nil
 }
 
-// Ping asks the primary for a sign of life.
+// Ping checks that the primary answers.
 func (c *Collection) Ping(ctx context.Context) error {
 	return c.events.Database().Client().Ping(ctx, readpref.Primary())
 }
 
-// Fetch reads the document with that document key, after its insertion: a new primary
-// would otherwise be allowed to show less than the stream has, and the document would
-// seem to be gone.
+// Fetch reads the document with that document key after its insertion. Without that
+// condition a new primary could show an older state than the stream, so that the document
+// would seem to be deleted.
 func (c *Collection) Fetch(ctx context.Context, documentKey bson.Raw, inserted bson.Timestamp) (bson.Raw, error) {
 	session, err := c.events.Database().Client().StartSession()
 	if err != nil {
@@ -125,19 +125,19 @@ func (c *Collection) Fetch(ctx context.Context, documentKey bson.Raw, inserted b
 	return doc, nil
 }
 
-// driverStream is the driver's change stream in chunks.
+// driverStream divides the driver's change stream into chunks.
 type driverStream struct {
 	stream  *mongo.ChangeStream
 	session *mongo.Session
 	sizer   batchSizer
-	// opened is how long opening took, until the first batch has been looked at.
+	// opened is the time that opening took; 0 after the first batch has been read.
 	opened time.Duration
 	// full reports that the server filled the present batch.
 	full bool
 }
 
-// Next gives what is left of the driver's batch, up to the bounds of a chunk, and
-// asks the server only if nothing is left.
+// Next gives the rest of the driver's batch, up to the bounds of a chunk. It asks the
+// server only if the batch is used up.
 func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
 	asks, begun := s.stream.RemainingBatchLength() == 0, time.Now()
 	if !s.stream.TryNext(ctx) {
@@ -161,8 +161,8 @@ func (s *driverStream) Next(ctx context.Context) (Chunk, error) {
 	chunk := Chunk{Changes: make([]bson.Raw, 0, min(s.stream.RemainingBatchLength()+1, chunkChanges))}
 	var slab []byte
 	for size := 0; ; {
-		// The driver allows its bytes to be used until the next call only. One slab for
-		// many changes spares an allocation for each.
+		// The driver's bytes are valid only until its next call, so they are copied. One
+		// slab for many changes saves an allocation for each.
 		current := s.stream.Current
 		left := s.stream.RemainingBatchLength()
 		if len(slab)+len(current) > cap(slab) {
@@ -197,12 +197,12 @@ func (s *driverStream) finish(chunk Chunk) Chunk {
 	return chunk
 }
 
-// token is the position after what was read: after the last change of a reply the
-// post-batch token, which may be far past that change. It is a copy, since the
+// token is the position after the changes read so far. After the last change of a reply it
+// is the post-batch token, which can be far past that change. It is a copy, because the
 // driver's slice would keep the whole reply in memory.
 func (s *driverStream) token() bson.Raw { return bytes.Clone(s.stream.ResumeToken()) }
 
-// Close ends the server's cursor, which is only a courtesy: it would expire.
+// Close closes the server's cursor, which would expire anyway.
 func (s *driverStream) Close(ctx context.Context) error {
 	defer s.session.EndSession(ctx)
 	return s.stream.Close(ctx)

@@ -9,39 +9,39 @@ import (
 
 // Position is where a stream starts. The zero value is no position.
 type Position struct {
-	// Token is opaque: the stream starts just after it.
+	// Token is opaque: the stream starts immediately after it.
 	Token bson.Raw
-	// Time is a cluster time. Without a token, the stream starts with the changes of
-	// that very time. With a token, it is the time of the last change before, zero if
-	// unknown, and serves only the lag.
+	// Time is a cluster time. Without a token, the stream starts with the changes of that
+	// time. With a token, it is the time of the last change before it, zero if unknown, and
+	// is used only for the lag.
 	Time bson.Timestamp
 }
 
-// Shape says what a stream carries of each change.
+// Shape says which part of each change a stream carries.
 type Shape int
 
 // The shapes.
 const (
 	// Whole carries the inserted document.
 	Whole Shape = iota
-	// KeysOnly carries its key alone, for the change whose whole form exceeds the
-	// 16 MiB that the server can reply.
+	// KeysOnly carries only the document key, for a change that exceeds the 16 MiB of a
+	// reply.
 	KeysOnly
 )
 
-// Chunk is some changes that follow one another.
+// Chunk is a number of consecutive changes.
 type Chunk struct {
-	// Changes are change events as the server sent them; they belong to the receiver.
-	// There are none if the server had nothing new within its wait.
+	// Changes are change events as the server sent them; the caller may keep them. There
+	// are none if the server had nothing new within its wait.
 	Changes []bson.Raw
-	// Token is the position after the last of Changes or, without any, the
-	// post-batch token of the server's latest reply.
+	// Token is the position after the last of Changes or, if there are none, the post-batch
+	// token of the server's latest reply.
 	Token bson.Raw
-	// More reports that the server may have more changes at hand: its reply was as large
-	// as it was asked for, or a part of the reply is still to come.
+	// More reports that the server may have more changes ready: its reply was full, or a
+	// part of the reply is still to come.
 	More bool
-	// Time is the cluster time of Token, and Newest that of the server's newest operation
-	// when it replied. Zero: unknown.
+	// Time is the cluster time of Token. Newest is the time of the server's newest
+	// operation when it replied. Zero means unknown.
 	Time, Newest bson.Timestamp
 }
 
@@ -54,47 +54,48 @@ func (c Chunk) behind() (behind time.Duration, known bool) {
 	return max(0, newest.Sub(at)), true
 }
 
-// ChangeStream is an open change stream. One goroutine uses it.
+// ChangeStream is an open change stream. Only one goroutine may use it.
 type ChangeStream interface {
-	// Next gives the next chunk, waiting about a second for the first change. After
-	// an error the stream is of no more use, but for Close.
+	// Next gives the next chunk. It waits about a second for the first change. After an
+	// error only Close may be called.
 	Next(ctx context.Context) (Chunk, error)
 	// Close ends the server's cursor.
 	Close(ctx context.Context) error
 }
 
-// Source is the event store as the watcher needs it.
+// Source is the event store, as far as the watcher needs it.
 type Source interface {
 	// Open opens a change stream that starts at from.
 	Open(ctx context.Context, from Position, shape Shape) (ChangeStream, error)
-	// Fetch reads the document with that document key, which was inserted at that
-	// cluster time; nil without an error means that there is none any more.
+	// Fetch reads the document with that document key, which was inserted at that cluster
+	// time; nil without an error means that it no longer exists.
 	Fetch(ctx context.Context, documentKey bson.Raw, inserted bson.Timestamp) (bson.Raw, error)
-	// Ping returns nil when the server answers. It uses another connection than a stream
+	// Ping returns nil if the server answers. It does not use the connection of a stream
 	// whose request waits.
 	Ping(ctx context.Context) error
 }
 
-// Insert is one event that was stored.
+// Insert is one stored event.
 type Insert struct {
 	// Document is the event. It is nil only if it was too large for the stream
 	// and is no longer in the store.
 	Document bson.Raw
 	// DocumentKey identifies it in the store.
 	DocumentKey bson.Raw
-	// Token is the position just after it.
+	// Token is the position immediately after it.
 	Token bson.Raw
 	// Time is its cluster time.
 	Time bson.Timestamp
 }
 
-// Batch is what the handler gets: some inserts that follow one another, or none
-// if only the position has moved.
+// Batch is the input of the handler: consecutive inserts, or none if only the position has
+// moved.
 type Batch struct {
 	Inserts []Insert
-	// Token is the position after everything in the batch, the changes that are no
-	// inserts included. It is never after the change that ended the collection, so that
-	// whoever resumes there meets this change again; nil if the batch begins with it.
+	// Token is the position after everything in the batch, including changes that are not
+	// inserts. It is never after a change that ended the collection, so that a stream that
+	// resumes there reads that change again. It is nil if the batch begins with such a
+	// change.
 	Token bson.Raw
 	// Time is the cluster time of the last change in it; zero if it is not known.
 	Time bson.Timestamp

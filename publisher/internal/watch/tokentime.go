@@ -6,14 +6,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// tokenTimestamp is the mark of a timestamp, in hexadecimal, at the start of a token: a
+// tokenTimestamp is the type of a timestamp, in hexadecimal, at the start of a token. A
 // token is a key string, and its first value is the cluster time.
 // https://github.com/mongodb/mongo/blob/master/src/mongo/db/pipeline/resume_token.h
 const tokenTimestamp = "82"
 
-// tokenTime returns the cluster time of a resume token, zero if it is not known. Tokens
-// are the server's own and may change: this one serves the lag and the waiting times,
-// and never decides what is read.
+// tokenTime returns the cluster time of a resume token, zero if it is unknown. The format
+// of tokens is internal to the server and may change, so the time is used only for the lag
+// and for timeouts, and never decides what is read.
 func tokenTime(token bson.Raw) bson.Timestamp {
 	data, ok := token.Lookup("_data").StringValueOK()
 	if !ok || len(data) < 18 || data[:2] != tokenTimestamp {

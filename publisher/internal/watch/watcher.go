@@ -11,28 +11,28 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
-// Handler takes the batches of a stream, in order and one at a time. It may block:
-// that is the back-pressure. Its error ends the stream.
+// Handler handles the batches of a stream, in order and one at a time. If it blocks,
+// reading stops (back-pressure). Its error ends the stream.
 type Handler func(ctx context.Context, batch Batch) error
 
-// Options refine a watcher. Every zero value means its default.
+// Options configure a watcher. Zero values mean the defaults.
 type Options struct {
-	// PrefetchBytes bounds what is read ahead of the handler, beside the driver's own
-	// reply of at most 16 MiB, or the one document that was read by its key and waits for
-	// room. Default 16 MiB.
+	// PrefetchBytes bounds what is read ahead of the handler. In addition there are the
+	// driver's reply of at most 16 MiB, or one document that was read by its key and waits
+	// for room. Default 16 MiB.
 	PrefetchBytes int64
-	// Silence is how long the position of a stream that has caught up may stand still,
-	// and how long a server may leave pings unanswered while the stream catches up. It
-	// must exceed the 10 s at which an idle replica set writes to its oplog. Default 60 s.
+	// Silence is how long the position of a stream that has caught up may stay the same,
+	// and how long the server may leave pings unanswered while the stream catches up. It
+	// must exceed the 10 s in which an idle replica set writes to its oplog. Default 60 s.
 	Silence time.Duration
 	// CatchUp is how long a request may take while the stream catches up and the server
-	// answers pings. It doubles each time that it was not enough. Default 30 min.
+	// answers pings. It doubles each time that it was too short. Default 30 min.
 	CatchUp time.Duration
 	// Beat is called about every second while the stream is alive.
 	Beat func()
-	// Metrics default to a set that nobody looks at.
+	// Metrics are not exported by default.
 	Metrics *Metrics
-	// Logger defaults to none.
+	// Logger is silent by default.
 	Logger zerolog.Logger
 }
 
@@ -47,7 +47,7 @@ const (
 type Watcher struct {
 	source  Source
 	options Options
-	// breaches logs the changes that break immutability, a few of many.
+	// breaches logs changes that break immutability. It samples them.
 	breaches zerolog.Logger
 }
 
@@ -75,10 +75,10 @@ func New(source Source, options Options) *Watcher {
 	}
 }
 
-// Run hands the stream from that position to handler until ctx ends (then its
-// error is the cause), the handler fails, or the stream cannot go on:
-// [ErrHistoryLost], [ErrInvalidated] or [ErrRefused]. In these three cases everything
-// that was read before has been handled. When Run returns, all its goroutines have ended.
+// Run passes the stream from that position to handler until ctx ends (the error is its
+// cause), the handler fails, or the stream cannot continue: [ErrHistoryLost],
+// [ErrInvalidated] or [ErrRefused]. In these three cases everything that was read before
+// has been handled. When Run returns, all its goroutines have ended.
 func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error {
 	defer w.options.Metrics.setCaughtUp(false)
 	progress := newProgress(w.options.Silence, w.options.CatchUp, time.Now())
@@ -93,7 +93,7 @@ func (w *Watcher) Run(ctx context.Context, from Position, handler Handler) error
 		r := reader{Watcher: w, queue: queue, progress: progress, position: from,
 			backoff: backoff.Backoff{First: backoffFirst, Most: backoffMost}}
 		ended = r.run(groupCtx)
-		// What is left is the handler's, however long it takes.
+		// The reading has ended. The handler may take any time for the rest.
 		progress.hold(time.Now())
 		return nil
 	})
@@ -154,8 +154,8 @@ func (w *Watcher) beat(ctx context.Context, progress *progress) {
 	})
 }
 
-// report logs and shows that the stream has caught up after that long, or has fallen
-// behind.
+// report logs and records that the stream has caught up, after the given time, or has
+// fallen behind.
 func (w *Watcher) report(caughtUp bool, after time.Duration, now time.Time) {
 	w.options.Metrics.setCaughtUp(caughtUp)
 	lag := w.options.Metrics.lag(now).Round(time.Millisecond)
