@@ -9,10 +9,10 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// stateAttribute is a path that begins at the variable state. A field that is absent
-// on it reads as null, and so do the fields of null: the document before the first
-// event has no fields at all, yet conditions compare them. has() and .? still tell
-// an absent field from one that is null.
+// stateAttribute is a path that begins at the variable state. An absent field on the path
+// reads as null, and so do the fields of null, because conditions compare fields of a
+// document that does not exist before the first event. has() and .? still distinguish an
+// absent field from null.
 type stateAttribute struct {
 	interpreter.InterpretableAttribute
 	qualifiers []interpreter.Qualifier
@@ -51,8 +51,8 @@ func (a *stateAttribute) Resolve(vars interpreter.Activation) (any, error) {
 	return a.resolveAbsent(vars, err)
 }
 
-// resolveAbsent follows the path again after an error. It keeps the error unless an
-// absent field is the reason.
+// resolveAbsent follows the path again after an error. It keeps the error unless an absent
+// field is the reason.
 func (a *stateAttribute) resolveAbsent(vars interpreter.Activation, failed error) (any, error) {
 	value, ok := vars.ResolveName(varState)
 	if !ok {
@@ -70,7 +70,7 @@ func (a *stateAttribute) resolveAbsent(vars interpreter.Activation, failed error
 			if _, isMap := value.(traits.Mapper); !isMap && value != types.NullValue {
 				return nil, failed
 			}
-			// The step itself may fail, such as on an absent field of the payload.
+			// The step itself may fail, for example on an absent field of the payload.
 			if _, present, err := q.QualifyIfPresent(vars, value, true); err != nil || present {
 				return nil, failed
 			}

@@ -12,8 +12,8 @@ import (
 )
 
 // Accumulator folds an aggregate's events part by part into one write, however long its
-// history is. It keeps the document, the last part that it was given, and nothing else of
-// the events. Make it with [Projection.Begin]. It is not safe for concurrent use.
+// history is. It keeps only the document and the last part of the events. Make it with
+// [Projection.Begin]. It is not safe for concurrent use.
 type Accumulator struct {
 	projection *Projection
 	until      int64
@@ -25,9 +25,9 @@ type Accumulator struct {
 	trace *trace
 }
 
-// Begin starts a fold. stored is the document that the events are folded into, as it is
-// stored, with the engine's fields; nil to start from nothing. Events after until are
-// ignored; 0 means that none is.
+// Begin starts a fold. stored is the stored document that the events are folded into, with
+// the engine's fields; nil to start from nothing. Events after until are ignored; 0 means
+// that none are.
 func (p *Projection) Begin(stored bson.Raw, until int64) *Accumulator {
 	if until == 0 {
 		until = math.MaxInt64
@@ -40,13 +40,13 @@ const maxState = 16 << 20
 
 var errOutgrown = errors.New("the document is larger than the 16 MiB that MongoDB stores")
 
-// Add folds the next events, which are in the order of their ids. It ignores those that
-// it has folded already. The caller sees to it that none is missing.
+// Add folds the next events, in the order of their ids. It ignores events that it has
+// already folded. The caller must not leave out any.
 //
-// The result is nil if all were folded. Otherwise the event that it names failed, those
+// The result is nil if all were folded. Otherwise the event in the error failed. The events
 // before it are folded, and those after it are not: all later calls give the same error.
-// With [ReasonRejected], the document has outgrown MongoDB at that event or at an earlier
-// one; [Engine.Resume] finds it.
+// With [ReasonRejected], the document exceeded MongoDB's limit at that event or at an
+// earlier one; [Engine.Resume] finds which.
 func (a *Accumulator) Add(events []*event.Event) *Error {
 	if a.failed != nil {
 		return a.failed
@@ -107,8 +107,8 @@ func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) 
 	}, true
 }
 
-// detach copies the touched fields, so that they do not keep the events in memory that
-// they were made of, and gives about how many bytes they have.
+// detach copies the touched fields, so that they do not keep the memory of their events,
+// and gives their approximate size in bytes.
 func (d *document) detach() (size int) {
 	for i := range d.touched {
 		t := &d.touched[i]

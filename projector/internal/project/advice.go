@@ -16,14 +16,14 @@ const (
 	likelyCharacters = 100
 )
 
-// advise notes what works and is most likely a mistake.
+// advise reports a construct that works but is most likely a mistake.
 func (p place) advise(node *yaml.Node, format string, args ...any) {
 	if p.advising {
 		p.advice = append(p.advice, p.at(node, format, args...))
 	}
 }
 
-// adviseOn looks at an expression that compiled.
+// adviseOn checks an expression that compiled.
 func (p place) adviseOn(node *yaml.Node, x *expression) {
 	if !p.advising || x == nil {
 		return
@@ -37,7 +37,7 @@ func (p place) adviseOn(node *yaml.Node, x *expression) {
 	}
 }
 
-// steps writes a number of steps, of which some are beyond counting.
+// steps formats a number of steps, which may be too large to count.
 func steps(n uint64) string {
 	if n >= math.MaxInt64 {
 		return "countless"
@@ -45,8 +45,8 @@ func steps(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// adviseOnType looks at an event type that is handled: if event types are declared, a
-// similar one among them is probably meant.
+// adviseOnType checks the event type of a handler. If event types are declared and a
+// declared one is similar, that is probably meant.
 func (p place) adviseOnType(node *yaml.Node, eventType string) {
 	if !p.advising || len(p.declared) == 0 || p.declared[eventType] != "" {
 		return
@@ -63,8 +63,8 @@ func (p place) adviseOnType(node *yaml.Node, eventType string) {
 	}
 }
 
-// unusedVariables are those that an expression introduces without using them, by cel.bind
-// or a loop, in the order in which they are found.
+// unusedVariables are variables that cel.bind or a loop introduces and the expression does
+// not use, in order of their position.
 func unusedVariables(checked *ast.AST) (unused []string) {
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.ComprehensionKind {
@@ -93,7 +93,8 @@ func unusedVariables(checked *ast.AST) (unused []string) {
 	return unused
 }
 
-// generated reports whether a variable is one of CEL's own, or is meant not to be used.
+// generated reports whether CEL has generated the variable, or its name says that it is not
+// used.
 func generated(name string) bool {
 	return name == "" || strings.ContainsAny(name[:1], "_@#")
 }

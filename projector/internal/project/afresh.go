@@ -9,16 +9,16 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// maxAfresh bounds how often a unit is looked at again in one call because its watermark
-// has moved.
+// maxAfresh bounds how often one call reads a unit again because its watermark has moved.
 const maxAfresh = 3
 
-// errMoved says that other writers kept moving the unit on while it was folded afresh.
+// errMoved says that other writers kept moving the watermark while the unit was folded from
+// its first event.
 var errMoved = errors.New("other writers keep moving the read model on")
 
-// afresh folds the unit's events from nothing up to the head, or up to its watermark if
-// that is higher, and replaces what is stored by the result in one write. The history is
-// read page by page before the write, without the projection's pause lock.
+// afresh folds the unit's events from the first one to the head, or to its watermark if
+// that is higher. It replaces the stored document by the result in one write. It reads the
+// history page by page before the write, without the projection's pause lock.
 func (b *batch) afresh(ctx context.Context, u *unit, s Suspended) Resumed {
 	a, until := u.target.Projection.Begin(nil, 0), s.Head
 	for range maxAfresh {
@@ -31,7 +31,7 @@ func (b *batch) afresh(ctx context.Context, u *unit, s Suspended) Resumed {
 			if a.failed == nil || a.Last() < state.Watermark {
 				return b.stopped(ctx, u, s, cause)
 			}
-			// What comes before the event that fails replaces what is stored.
+			// The events before the failing one are written.
 			until = a.Last()
 		}
 		replaced := b.replace(ctx, a, u, until)
@@ -53,7 +53,7 @@ func (b *batch) afresh(ctx context.Context, u *unit, s Suspended) Resumed {
 	return b.unavailable(u, s)
 }
 
-// foldUpTo adds events up to an id, and gives why it cannot.
+// foldUpTo adds events up to an id. Its error says why it cannot.
 func (b *batch) foldUpTo(ctx context.Context, a *Accumulator, s Suspended, until int64) *Error {
 	for a.Last() < until && a.failed == nil {
 		events, cause := b.readHistory(ctx, s, a.Last()+1, until)
@@ -71,8 +71,8 @@ func (b *batch) foldUpTo(ctx context.Context, a *Accumulator, s Suspended, until
 	return a.failed
 }
 
-// readHistory reads a page of an aggregate's events from an id on: in a strict sequence as
-// far as they follow each other without a hole.
+// readHistory reads a page of an aggregate's events, beginning with an id. In a strict
+// sequence the page ends before the first hole.
 func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64) ([]*event.Event, *Error) {
 	cause := &Error{Projection: s.Projection, AggregateID: s.AggregateID, EventID: from, Reason: ReasonUnavailable}
 	if b.repairer == nil {
@@ -105,8 +105,8 @@ func (b *batch) readHistory(ctx context.Context, s Suspended, from, until int64)
 	return nil, cause
 }
 
-// replace writes what was folded from nothing in the place of what is stored. It is false
-// if that has moved beyond the last event that was folded, or moved under the write.
+// replace replaces the stored document by the result of the fold. It returns false if the
+// stored watermark is higher than the last folded event, or moved during the write.
 func (b *batch) replace(ctx context.Context, a *Accumulator, u *unit, until int64) bool {
 	release, err := b.enter(ctx, u.target)
 	if err != nil {
@@ -166,8 +166,8 @@ func (b *batch) replaced(ctx context.Context, u *unit, w model.Write) bool {
 	return false
 }
 
-// look gives the state of a unit without its document. A unit that could not be loaded is
-// in trouble.
+// look gives the state of a unit without its document. If the state cannot be loaded, the
+// unit is in trouble.
 func (b *batch) look(ctx context.Context, u *unit) model.State {
 	states := b.load(ctx, []*unit{u})
 	if u.trouble != nil {
@@ -180,8 +180,7 @@ func (b *batch) look(ctx context.Context, u *unit) model.State {
 	return state
 }
 
-// removeForeign removes the document of an older generation from a unit that has no event
-// to be written.
+// removeForeign removes the document of an older generation from a unit without a write.
 func (b *batch) removeForeign(ctx context.Context, u *unit, state model.State) {
 	release, err := b.enter(ctx, u.target)
 	if err != nil {

@@ -2,20 +2,20 @@ package project
 
 import "github.com/penstock-cdc/penstock/projector/internal/model"
 
-// assumption is what the state of a unit rests on.
+// assumption says how the state of a unit is known.
 type assumption uint8
 
 const (
-	// assumesNothing is a state that was loaded.
+	// assumesNothing: the state was loaded.
 	assumesNothing assumption = iota
-	// assumesKept is a state that the session has kept since its last write.
+	// assumesKept: the session has kept the state since its last write.
 	assumesKept
-	// assumesNew is that nothing is stored for the unit.
+	// assumesNew: nothing is stored for the unit.
 	assumesNew
 )
 
-// assumed folds the units whose state need not be loaded. It returns those that have
-// something to write, and the rest, which has to be loaded.
+// assumed folds the units whose state need not be loaded. It returns the units that have a
+// write, and the rest, which must be loaded.
 func (t *track) assumed(units []*unit) (writing, rest []*unit) {
 	if t.session == nil || t.gaps != Hold {
 		return nil, units
@@ -32,8 +32,8 @@ func (t *track) assumed(units []*unit) (writing, rest []*unit) {
 	return writing, rest
 }
 
-// assume folds a unit's events into the state that it most likely has. If it reports
-// false, the unit is as before. It assumes once in a call.
+// assume folds a unit's events into the state that it most likely has. If it returns false,
+// the unit is unchanged. It assumes at most once per call.
 func (t *track) assume(u *unit) bool {
 	if u.looked {
 		return false
@@ -54,8 +54,9 @@ func (t *track) assume(u *unit) bool {
 	u.stored(&state)
 	u.plan(t.strict)
 	u.fold = u.target.Projection.fold(u.document, u.run)
-	// A failure is judged on what is stored. A Delete has no guard but the watermark, and a
-	// moved side watermark none at all.
+	// Only these writes are guarded by more than the watermark. A failure must be judged on
+	// the stored state. A Delete is guarded only by the watermark, and a moved side
+	// watermark not at all.
 	guarded := u.fold.Kind == model.Update && u.assumes == assumesKept || u.fold.Kind == model.Create && u.assumes == assumesNew
 	if u.fold.Err != nil || !guarded {
 		u.unassume()
@@ -64,12 +65,12 @@ func (t *track) assume(u *unit) bool {
 	return true
 }
 
-// stored sets what is stored for the unit.
+// stored sets the stored state of the unit.
 func (u *unit) stored(s *model.State) {
 	u.document, u.watermark, u.updatedAt, u.foreign = s.Document, s.Watermark, s.UpdatedAt, s.Foreign
 }
 
-// unassume forgets the state that was assumed, and what was folded into it.
+// unassume drops the assumed state and its fold.
 func (u *unit) unassume() {
 	u.assumes = assumesNothing
 	u.stored(&model.State{})
@@ -77,9 +78,9 @@ func (u *unit) unassume() {
 	u.run, u.fold = u.run[:0], Fold{}
 }
 
-// refuted reports whether the result of a write says that the unit's state is not the one
-// that was assumed, or that something else is wrong with the write. Then the unit is
-// loaded, and only what becomes of that counts.
+// refuted reports whether the result of a write shows that the assumed state was wrong, or
+// that the write has another problem. Then the unit is loaded, and only the result of that
+// counts.
 func (t *track) refuted(u *unit, result model.Written) bool {
 	assumed := u.assumes
 	u.assumes = assumesNothing
@@ -93,8 +94,8 @@ func (t *track) refuted(u *unit, result model.Written) bool {
 	return true
 }
 
-// remember keeps what was written for the session's next events. It is called before the
-// unit forgets its fold.
+// remember keeps the written document for the session's next events. It is called before
+// the unit drops its fold.
 func (t *track) remember(u *unit, result model.Written) {
 	if t.session == nil {
 		return
@@ -111,7 +112,8 @@ func (t *track) remember(u *unit, result model.Written) {
 		state.Document = u.fold.document.state()
 	}
 	if state.Document == nil {
-		// An older state of the unit must not stay: it would be loaded after all.
+		// An older state of the unit must not stay in the session: a later call would use
+		// it.
 		t.session.take(u)
 		return
 	}

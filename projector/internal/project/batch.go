@@ -18,16 +18,16 @@ import (
 type batch struct {
 	*Engine
 	gaps Gaps
-	// session has what may be assumed instead of loaded; nil if nothing is.
+	// session has the states that may be assumed instead of loaded; nil if there are none.
 	session *Session
-	// targets are those of the moment at which the call began.
+	// targets are the engine's targets at the beginning of the call.
 	targets    snapshot
 	aggregates []*aggregate
 	units      []*unit
-	// places say for each event of the call where it went.
+	// places say for each event of the call which aggregate and index it has.
 	places []eventPlace
-	// folding is held while a projection folds: the projections share the events' views,
-	// which are not safe for concurrent use.
+	// folding is locked while a projection folds. The projections share the views of
+	// events, which are not safe for concurrent use.
 	folding sync.Mutex
 }
 
@@ -36,7 +36,7 @@ type eventPlace struct {
 	index     int
 }
 
-// aggregate is one aggregate's part of a batch.
+// aggregate is an aggregate with its events in a batch.
 type aggregate struct {
 	id string
 	// events are in the order of their ids.
@@ -47,10 +47,10 @@ type aggregate struct {
 // last is the highest id in the batch.
 func (a *aggregate) last() int64 { return a.events[len(a.events)-1].EventID }
 
-// raw is the aggregate's id as the event store has it.
+// raw is the aggregate's id with its type in the event store.
 func (a *aggregate) raw() bson.RawValue { return a.events[0].RawAggregateID }
 
-// settlement is how an event ended in one projection.
+// settlement is the result of an event in one projection.
 type settlement uint8
 
 const (
@@ -58,71 +58,71 @@ const (
 	settledApplied
 	settledIgnored
 	settledDuplicate
-	// settledParked is acknowledged for a parked unit.
+	// settledParked: acknowledged, because the unit is parked.
 	settledParked
-	// settledPoison has parked the unit.
+	// settledPoison: the event has parked the unit.
 	settledPoison
-	// settledDeferred is left to the job that builds the generation.
+	// settledDeferred: left to the job that builds the generation.
 	settledDeferred
 )
 
-// settlements counts them.
+// settlements is their number.
 const settlements = settledDeferred + 1
 
-// unit is one aggregate in one projection, and how far it has come.
+// unit is one aggregate in one projection, with its progress.
 type unit struct {
 	model.Unit
 	target    *Target
 	aggregate *aggregate
 
-	// settled are the aggregate's events that are done with, in order.
+	// settled are the results of the aggregate's finished events, in order.
 	settled []settlement
-	// document is as last loaded, nil once it is written; watermark as last loaded or
-	// written.
+	// document is the document as last loaded; nil after it is written. watermark is the
+	// watermark as last loaded or written.
 	document  bson.Raw
 	watermark int64
-	// updatedAt is when the document says that it was changed last.
+	// updatedAt is the lastUpdatedAt of the document.
 	updatedAt int64
-	// assumes is what the state rests on until its write is answered, and looked whether
-	// the session was asked for the state in this call.
+	// assumes is how the state is known, until the write is answered. looked says that the
+	// session was asked for the state in this call.
 	assumes assumption
 	looked  bool
 	// foreign is the document of an older generation that was loaded.
 	foreign *model.Foreign
-	// missing are events that were read from the event store, still to be folded.
+	// missing are events from the event store that are still to be folded.
 	missing []*eventView
-	// read is the last event up to which the event store was read for a unit whose
-	// watermark does not tell what it lacks.
+	// read is the last event up to which the event store was read, for a unit whose
+	// watermark does not show which events it lacks.
 	read int64
-	// run is what is being folded, and fold what came of it.
+	// run are the events being folded, and fold is the result.
 	run  []*eventView
 	fold Fold
 
-	// parkedFor is the event that has parked the unit before, and is retried.
+	// parkedFor is the event that parked the unit before and is retried.
 	parkedFor int64
-	// attempted is the target of a write of which nobody knows whether it happened.
+	// attempted is the target watermark of a write whose outcome is unknown.
 	attempted int64
 	// single folds one event at a time, to find the one that MongoDB rejects.
 	single bool
-	// stale counts the writes in a row that matched nothing because another writer was
-	// faster, unknown those of the call whose outcome is not known.
+	// stale counts consecutive writes that matched nothing because another writer was
+	// faster. unknown counts the writes of this call whose outcome is unknown.
 	stale, unknown int
-	// trouble is why the unit goes no further in this call.
+	// trouble is the error that stops the unit in this call.
 	trouble error
 	// contended says that trouble comes from another process that works on the same
 	// aggregate, unparkable that it comes from the parking list.
 	contended, unparkable bool
-	// conflict is the last refusal because of a value that another document holds.
+	// conflict is the last refusal because another document has a unique value.
 	conflict *Error
-	// held says that the unit waits for an event, the one after watermark.
+	// held says that the unit waits for the event after watermark.
 	held bool
-	// repaired counts events from the event store that were written.
+	// repaired counts the written events that came from the event store.
 	repaired int
-	// cause has parked the unit.
+	// cause is the reason for which the unit was parked.
 	cause *Error
 }
 
-// finished reports whether all events are done with.
+// finished reports whether all events have a result.
 func (u *unit) finished() bool { return len(u.settled) == len(u.aggregate.events) }
 
 func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, gaps Gaps) *batch {
@@ -151,7 +151,8 @@ func (e *Engine) newBatch(targets snapshot, s *Session, events []*event.Event, g
 	return b
 }
 
-// place sorts each aggregate's events and notes where each of the call's went.
+// place sorts the events of each aggregate, and records the place of each event of the
+// call.
 func (b *batch) place(events []*event.Event, byID map[string]*aggregate) {
 	index := make(map[*event.Event]int, len(events))
 	for _, a := range b.aggregates {
@@ -173,7 +174,7 @@ func (b *batch) place(events []*event.Event, byID map[string]*aggregate) {
 	}
 }
 
-// results answers for the events of the call.
+// results gives the result of each event of the call.
 func (b *batch) results() []Result {
 	results := make([]Result, len(b.places))
 	for i, place := range b.places {
@@ -182,8 +183,8 @@ func (b *batch) results() []Result {
 	return results
 }
 
-// trustedResults gives the results, of which none is final if other processes no longer
-// count on this one.
+// trustedResults gives the results. If other processes no longer count on this one, none of
+// them is final.
 func (b *batch) trustedResults(err error) ([]Result, error) {
 	results := b.results()
 	if b.trusted == nil {
@@ -201,7 +202,7 @@ func (b *batch) trustedResults(err error) ([]Result, error) {
 	return results, errors.Join(err, fmt.Errorf("nothing is acknowledged: %w", untrusted))
 }
 
-// result is the least that any target is done with the event.
+// result combines the results of an event in all targets: the least finished one counts.
 func (a *aggregate) result(i int) Result {
 	r := Result{Verdict: Done}
 	for _, u := range a.units {
@@ -234,7 +235,7 @@ func (a *aggregate) result(i int) Result {
 	return r
 }
 
-// worse gives the verdict that leaves more to do.
+// worse gives the verdict that leaves more work.
 func worse(a, b Verdict) Verdict {
 	for _, v := range []Verdict{Pending, Held, Poison} {
 		if a == v || b == v {
@@ -244,7 +245,7 @@ func worse(a, b Verdict) Verdict {
 	return Done
 }
 
-// count reports what became of the batch. The spans of traced events are exemplars.
+// count updates the metrics. The spans of traced events are exemplars.
 func (b *batch) count(traced *tracing.Events) {
 	now := time.Now()
 	for _, a := range b.aggregates {

@@ -8,35 +8,35 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// maxDeferringReads bounds the reads of the event store in one round for units that may
-// be deferred: the job that builds their generation reads the same events anyway.
+// maxDeferringReads bounds the reads of the event store in one round for units that may be
+// deferred. The job that builds their generation reads the same events anyway.
 const maxDeferringReads = 16
 
 // maxBlindBytes bounds the history that is read at once to replace the document of a stale
-// writer, beyond its first page.
+// writer, in addition to its first page.
 const maxBlindBytes = 64 << 20
 
-// errLongHistory says that a history is too long to be read at once. The unit is parked,
-// and resumed page by page: its marker keeps other writers away.
+// errLongHistory says that a history is too long to be read at once. The unit is then
+// parked, and resumed page by page; its marker keeps other writers away.
 var errLongHistory = errors.New("the history is too long to replace the document of an older generation at once")
 
-// blind reports whether the unit's watermark does not tell what it lacks: event ids only
-// increase, and its generation is being built or a stale writer has been at it. In a
-// strict sequence a gap shows what is missing.
+// blind reports whether the unit's watermark does not show which events it lacks: event ids
+// only increase, and its generation is being built or a stale writer has written it. In a
+// strict sequence a gap shows the missing events.
 func (u *unit) blind(strict bool) bool {
 	return !strict && (u.target.Building || u.foreign != nil)
 }
 
-// unread reports whether the event store has to be read for a blind unit before its events
+// unread reports whether the event store must be read for a blind unit before its events
 // are folded.
 func (u *unit) unread(strict bool) bool {
 	return u.blind(strict) && len(u.missing) == 0 && u.read < u.aggregate.last()
 }
 
 // fillBuilding reads the events that a unit of a building generation lacks, and reports
-// whether the unit can go on. A unit that may be deferred is read for only if one page
-// completes it. The events of such a generation are never waited for: the topic has
-// brought them before there was the generation.
+// whether the unit can go on. For a unit that may be deferred, it reads only if one page
+// completes the unit. It never holds events: the topic delivered the missing ones before
+// the generation existed.
 func (b *batch) fillBuilding(ctx context.Context, read *repairRead, u *unit) bool {
 	from, to := u.watermark+1, u.aggregate.last()
 	if b.strict {
@@ -51,8 +51,8 @@ func (b *batch) fillBuilding(ctx context.Context, read *repairRead, u *unit) boo
 	if !b.strict && !u.target.Building {
 		events, err = b.restOf(ctx, read, u, events, err, to)
 	}
-	// The number of events does not show whether there are more: pages end early at large
-	// events.
+	// The number of events does not show whether there are more, because pages of large
+	// events end early.
 	complete := b.strict && int64(len(events)) == to-from+1 || !b.strict && (len(events) == 0 || events[len(events)-1].EventID >= to)
 	switch {
 	case err != nil && !errors.Is(err, errRepairFull):
@@ -74,9 +74,9 @@ func (b *batch) fillBuilding(ctx context.Context, read *repairRead, u *unit) boo
 	return true
 }
 
-// restOf reads the pages that follow the first one. A document of a stale writer is
-// replaced in one write: after half of the history, the next event would be applied over
-// the other half by whoever has it.
+// restOf reads the pages after the first one. The document of a stale writer must be
+// replaced in one write: after half of the history, another process could apply the next
+// event without the other half.
 func (b *batch) restOf(ctx context.Context, read *repairRead, u *unit, events []*eventView, err error, to int64) ([]*eventView, error) {
 	first := read.bytes
 	for err == nil && len(events) > 0 && events[len(events)-1].EventID < to {
@@ -93,9 +93,8 @@ func (b *batch) restOf(ctx context.Context, read *repairRead, u *unit, events []
 	return events, err
 }
 
-// deferRest leaves what is not finished to the jobs of the generations that are being
-// built. A unit whose target was replaced is not deferred: its events are offered again
-// under the new targets.
+// deferRest leaves unfinished events to the jobs that build the generations. A unit whose
+// target was replaced is not deferred: its events are offered again under the new targets.
 func (b *batch) deferRest() {
 	for _, u := range b.units {
 		if !u.target.Defers || u.finished() || errors.Is(u.trouble, model.ErrSuperseded) {

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// calls counts the calls under way by the set of targets that they began with. The zero
-// value is ready.
+// calls counts the running calls for each set of targets. The zero value is ready.
 type calls struct {
 	mu    sync.Mutex
 	under map[*snapshot]int
@@ -15,7 +14,7 @@ type calls struct {
 	ended chan struct{}
 }
 
-// begin gives the present targets to a call, which ends it.
+// begin gives a call the present targets. The call ends with end.
 func (e *Engine) begin() (targets snapshot, end func()) {
 	c := &e.calls
 	c.mu.Lock()
@@ -42,9 +41,9 @@ func (e *Engine) begin() (targets snapshot, end func()) {
 	}
 }
 
-// Drained waits until all calls have ended that began before the last [Engine.Set]. From
-// then on, every event that is done is so under the present targets. If ctx ends first,
-// the error is its cause.
+// Drained waits until all calls that began before the last [Engine.Set] have ended. After
+// that, an event counts as done only under the present targets. If ctx ends first, the
+// error is its cause.
 func (e *Engine) Drained(ctx context.Context) error {
 	for {
 		ended, n := e.calls.older(e.targets.Load())
@@ -59,7 +58,7 @@ func (e *Engine) Drained(ctx context.Context) error {
 	}
 }
 
-// older counts the calls with other targets than the present ones.
+// older counts the calls whose targets are not the present ones.
 func (c *calls) older(now *snapshot) (ended <-chan struct{}, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,9 +8,10 @@ import (
 
 // FieldChange is a field whose value differs between two documents.
 type FieldChange struct {
-	// Path leads to the field, with dots, and with the indexes of arrays in brackets.
+	// Path is the path of the field, with dots, and with the indexes of arrays in brackets.
 	Path string `json:"path"`
-	// Before and After are Extended JSON; empty if the field is absent. Long values are cut.
+	// Before and After are Extended JSON; empty if the field is absent. Long values are
+	// truncated.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
@@ -18,9 +19,9 @@ type FieldChange struct {
 // maxChanges bounds the changes that [Changes] lists.
 const maxChanges = 50
 
-// Changes lists the fields that differ between two documents, and how many more there are
-// than it lists. The order of fields does not count, nor do the engine's fields. nil is no
-// document. An array whose elements do not all stay in their places is one change.
+// Changes lists the fields that differ between two documents, and how many more differ than
+// it lists. It ignores the order of fields and the engine's fields. nil means no document.
+// An array counts as one change unless all elements keep their places.
 func Changes(before, after State) (listed []FieldChange, more int) {
 	c := changes{}
 	c.documents("", before, after)

@@ -9,11 +9,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// equalValues reports whether pull and addToSet take two values for the same. Numbers
-// are equal by value whatever their type, and NaN equals itself. Documents are
-// equal if they have the same fields, in any order: maps from an expression have
-// none. Arrays are equal element by element. All else is equal to the same value of
-// the same type.
+// equalValues reports whether pull and addToSet treat two values as equal. Numbers are
+// equal by value whatever their type, and NaN equals itself. Documents are equal if they
+// have the same fields in any order, because maps from an expression have no order. Arrays
+// are equal element by element. All other values are equal if type and value are the same.
 func equalValues(a, b bson.RawValue) bool {
 	if sameBytes(a, b) {
 		return true
@@ -65,10 +64,9 @@ func equalArrays(a, b []byte) bool {
 	}
 }
 
-// compareValues orders two values for min and max: numbers by value whatever their
-// type (NaN below all others, as BSON has it), strings by their bytes, dates by
-// time, false before true. Values of different kinds, or of another kind, have no
-// order: that is an error rather than a surprise.
+// compareValues orders two values for min and max: numbers by value whatever their type
+// (NaN is the lowest, as in BSON), strings by their bytes, dates by time, false before
+// true. All other pairs are an error.
 func compareValues(a, b bson.RawValue) (int, error) {
 	if n, ok := numberOf(a); ok {
 		if m, ok := numberOf(b); ok {

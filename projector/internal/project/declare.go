@@ -13,22 +13,23 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// loader turns declarations into projections and collects what is wrong with them.
+// loader compiles declarations to projections and collects their problems.
 type loader struct {
 	found    []*Projection
 	problems []Problem
-	// sections are those of all files.
+	// sections are the sections of all files.
 	sections struct{ events, projections []section }
-	// names, collections and declared event types say where each was first used.
+	// names, collections and declared hold the place of the first use of each projection
+	// name, collection and event type.
 	names, collections, declared map[string]string
-	// schemas are of the declared event types, environments of those compiled so far.
+	// schemas are those of the declared event types, environments the compiled ones.
 	schemas      map[string]*schema
 	environments map[string]*environment
-	// lines are those of each file, to show them with a problem.
+	// lines are the lines of each file, to show them with a problem.
 	lines map[string][]string
-	// advising is whether advice is collected.
+	// advising says whether advice is collected.
 	advising bool
-	// empty is whether a folder has no file of projections.
+	// empty says that a folder has no file of projections.
 	empty  bool
 	advice []Problem
 }
@@ -47,7 +48,7 @@ func newLoader() *loader {
 	}
 }
 
-// environment gives that of an event type.
+// environment gives the environment of an event type.
 func (l *loader) environment(eventType string) (*environment, error) {
 	if e, ok := l.environments[eventType]; ok {
 		return e, nil
@@ -61,8 +62,8 @@ func (l *loader) environment(eventType string) (*environment, error) {
 
 func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
 
-// result declares what all parsed files hold. The event types come first: a file's
-// section events counts for all of them.
+// result compiles the contents of all parsed files. The event types come first, because the
+// section events of a file applies to all files.
 func (l *loader) result(paths ...string) ([]*Projection, error) {
 	for _, s := range l.sections.events {
 		s.place.events(s.node)
@@ -80,19 +81,19 @@ func (l *loader) result(paths ...string) ([]*Projection, error) {
 	return l.found, nil
 }
 
-// place is where the loader is in a file.
+// place is the loader's place in a file.
 type place struct {
 	*loader
 	file                       string
 	projection, eventType, key string
 }
 
-// problem reports what is wrong at node.
+// problem reports a problem at node.
 func (p place) problem(node *yaml.Node, format string, args ...any) {
 	p.report(p.at(node, format, args...))
 }
 
-// at is a problem at node, with its line.
+// at makes a problem at node, with its line.
 func (p place) at(node *yaml.Node, format string, args ...any) Problem {
 	problem := Problem{
 		File: p.file, Line: node.Line, Column: node.Column,
@@ -103,8 +104,8 @@ func (p place) at(node *yaml.Node, format string, args ...any) Problem {
 	return problem
 }
 
-// lineAt is a line of a file without its indentation, and the place in it; empty if there
-// is no such line.
+// lineAt gives a line of a file without its indentation, and the column in it; empty if
+// there is no such line.
 func (l *loader) lineAt(file string, line, column int) (text string, caret int) {
 	lines := l.lines[file]
 	if line < 1 || line > len(lines) {
@@ -152,7 +153,7 @@ type entry struct {
 	node, value *yaml.Node
 }
 
-// entries gives the keys of a mapping, with what is wrong about them reported.
+// entries gives the keys of a mapping, and reports its problems.
 func (p place) entries(node *yaml.Node) ([]entry, bool) {
 	if node.Kind != yaml.MappingNode {
 		return nil, false
@@ -174,7 +175,7 @@ func (p place) entries(node *yaml.Node) ([]entry, bool) {
 	return found, true
 }
 
-// resolve follows an alias to what it stands for.
+// resolve follows an alias to its node.
 func resolve(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
@@ -189,7 +190,7 @@ func empty(node *yaml.Node) bool {
 // rootKeys are the sections of a file.
 var rootKeys = []string{"projections", "events"}
 
-// root notes the sections of a YAML document.
+// root collects the sections of a YAML document.
 func (p place) root(node *yaml.Node) {
 	if empty(node) {
 		return
@@ -301,7 +302,7 @@ func (p place) text(node *yaml.Node, check func(string) error) string {
 	return value
 }
 
-// unique notes the projection's name and collection.
+// unique reports a projection whose name or collection is used twice.
 func (p place) unique(node *yaml.Node, projection *Projection) {
 	here := fmt.Sprintf("%s:%d", p.file, node.Line)
 	if first, taken := p.names[projection.name]; taken && projection.name != "" {

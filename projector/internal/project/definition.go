@@ -13,20 +13,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// semantics counts the versions of what a declaration means to this package. Raise it
-// when a change makes the same declaration fold the same events to another result: every
-// read model is rebuilt then.
+// semantics is the version of the meaning of declarations. Raise it when a change makes the
+// same declaration fold the same events to another result: every read model is then
+// rebuilt.
 const semantics = 1
 
-// ErrInCode says that a definition is of a projection in Go. Only a program that holds
-// the code can run it.
+// ErrInCode says that the projection of a definition is written in Go. Only a program with
+// its code can run it.
 var ErrInCode = errors.New("the projection is in Go: only a program with its code can run it")
 
-// Definition is the canonical text of the projection: JSON with sorted keys that holds
-// all that decides the result of folding events, and nothing else. For a declared
-// projection, the text is enough to compile it ([Compile]). The order of keys, comments
-// and spaces do not change it, nor do payload schemas (section events) that no operator
-// depends on. For one in Go, it holds the Version of its declaration.
+// Definition is the canonical text of the projection: JSON with sorted keys, which contains
+// everything that determines the result of folding events, and nothing else. The text of a
+// declared projection is enough to compile it ([Compile]). The order of keys, comments and
+// spaces do not change it, nor do payload schemas (section events) that no operator depends
+// on. The text of a projection in Go contains the Version of its declaration.
 func (p *Projection) Definition() string { return p.definition }
 
 // Hash identifies the definition: the first 16 hex digits of its SHA-256.
@@ -41,8 +41,8 @@ func HashOf(definition string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Compile makes a projection of the text that [Projection.Definition] gave. The result
-// has the same definition. The error is [ErrInCode] for a projection in Go.
+// Compile compiles the text of [Projection.Definition] to a projection with the same
+// definition. The error is [ErrInCode] for a projection in Go.
 func Compile(definition string) (*Projection, error) {
 	var d storedDefinition
 	if err := json.Unmarshal([]byte(definition), &d); err != nil {
@@ -58,7 +58,7 @@ func Compile(definition string) (*Projection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the stored definition of projection %s: %w", d.Name, err)
 	}
-	// A later version of Penstock may write the same meaning in other words.
+	// A later version of Penstock may write the same definition differently.
 	p.definition = definition
 	return p, nil
 }

@@ -1,10 +1,10 @@
 // Package project turns events into the changes of read models.
 //
-// A projection is a pure function (state, event) → state, declared in YAML with
-// CEL expressions ([Load]) or written in Go ([New]). The [Engine] takes a batch of
-// events in the order of their aggregates, asks a [Store] for the states that they
-// concern, folds each aggregate's events to one change for each projection, has
-// the store write it and says what became of every event.
+// A projection is a pure function (state, event) → state, declared in YAML with CEL
+// expressions ([Load]) or written in Go ([New]). The [Engine] takes a batch of events. It
+// loads the states of their aggregates from a [Store], folds each aggregate's events into
+// one change for each projection, has the store write the change, and returns a result for
+// every event.
 //
 // # Declarations
 //
@@ -17,29 +17,29 @@
 //	        when: payload.newEmail != state.email
 //	        set: {email: payload.newEmail}
 //
-// A section events gives event types the schema of their payload; an expression that
-// asks for a field which the schema lacks is refused. [Inference] writes the section.
+// A section events declares the payload schemas of event types. An expression that uses a
+// field which the schema lacks is refused. [Inference] writes the section.
 //
-// The words of a handler are when, set, unset, inc, push, pull, addToSet, min, max
-// and delete, and no others. Each operator takes a mapping of field paths to
-// expressions, unset a list of paths, delete true. A path names a field, or with
-// dots one inside of documents; it does not lead into arrays, and two operations
-// of one handler never work on the same value. What each operator does with absent
-// fields and with values of other types stands at its constant. A handler is
-// carried out whole or not at all.
+// The words of a handler are when, set, unset, inc, push, pull, addToSet, min, max and
+// delete, and no others. Each operator takes a mapping of field paths to expressions, unset
+// takes a list of paths, delete takes true. A path names a field, or with dots a field
+// inside of documents. It cannot name an element of an array, and two operations of one
+// handler must not change the same value. The comment of each operator's constant says what
+// it does with absent fields and with values of other types. A handler is applied
+// completely or not at all.
 //
 // A projection without an aggregateType concerns every aggregate of the store, and
 // keeps a watermark for each, even if it never has a document.
 //
-// A document comes into being with the first value that an operator stores in it,
-// and goes with delete; it may come again.
+// A document is created with the first value that an operator stores in it, and deleted by
+// delete. It may be created again.
 //
 // # Definitions
 //
-// [Projection.Definition] is the canonical text of a declaration, and its hash tells
-// whether two declarations fold the same events alike. The text is enough to compile a
-// declared projection ([Compile]). A schema of the section events is part of it only where
-// it makes CEL choose another operator than it would without the schema.
+// [Projection.Definition] is the canonical text of a declaration. Two declarations with the
+// same hash fold the same events to the same result. The text of a declared projection is
+// enough to compile it ([Compile]). It contains a schema of the section events only if the
+// schema makes CEL choose another operator.
 //
 // # Expressions
 //
@@ -55,9 +55,8 @@
 //
 // A field of state that is absent reads as null, at any depth: state.status !=
 // 'shipped' holds before the first event. has() and .? still tell absent from null.
-// This holds for paths that begin with the word state. An absent field of payload,
-// metadata or event is an error, because events are facts and a typing error must not
-// read as null.
+// This holds only for paths that begin with the word state. An absent field of payload,
+// metadata or event is an error, because a misspelt name must not read as null.
 //
 // Optional syntax is on: payload.?note is empty if there is no note, and an operator
 // given an empty optional does nothing. The extensions are strings, math, lists,
@@ -66,40 +65,41 @@
 //
 // # Numbers
 //
-// BSON integers of both widths are int, doubles double. All kinds of number compare
-// and compute with each other, because a driver decides which kind it stores 10 as:
-// int with int gives int, and an overflow is an error; any number with a double gives
-// a double; any with a Decimal128 gives a Decimal128, rounded to 34 digits. A double
-// counts there as the fewest digits that stand for it. A Decimal128 has + - * and
-// comparisons, but cannot be divided. The operator inc follows the same rules.
+// BSON integers of both widths are int, doubles are double. All kinds of numbers can be
+// compared and computed with each other, because a driver decides which kind it stores 10
+// as. int with int gives int, and an overflow is an error. A double with any other number
+// gives a double. A Decimal128 with any other number gives a Decimal128, rounded to 34
+// digits; a double is then converted to the shortest decimal that represents it. A
+// Decimal128 has + - * and comparisons, but cannot be divided. The operator inc follows the
+// same rules.
 //
 // # Values of BSON
 //
-// Dates are timestamps (in UTC), generic binary bytes. CEL has no type for an
-// ObjectId, a UUID and the rarer types: they pass through unchanged and compare for
-// equality. string() gives the text of an ObjectId, a UUID or a Decimal128, double()
-// the rounded value of a Decimal128. encodeValue says how results become BSON.
-// Integers are stored as 64 bits wide; those inside of documents and arrays that pass
-// through are so already, because [event.Canonical] made them so.
+// Dates are timestamps (in UTC), and generic binary is bytes. CEL has no type for an
+// ObjectId, a UUID and the rarer types: they pass through unchanged, and can be compared
+// for equality. string() gives the text of an ObjectId, a UUID or a Decimal128, double()
+// the rounded value of a Decimal128. encodeValue defines how results become BSON. Integers
+// are stored with 64 bits. Those inside documents and arrays that pass through have 64 bits
+// already ([event.Canonical]).
 //
 // # Order
 //
-// Against the watermark v of (projection, aggregate), the id n of the last event
-// in its read model:
+// The watermark v of (projection, aggregate) is the id of the last event in its read model.
+// An event with the id n is
 //
 //	n <= v      duplicate: nothing to do
 //	n == v+1    apply
 //	n >  v+1    gap (strict sequence only): held, or repaired from the event store
 //
-// Every write is guarded by the watermark that its fold started from. A write that
-// is stale, because someone else was faster, is folded again from the new state;
-// since a fold is deterministic, both come to the same end.
+// Every write is guarded by the watermark that its fold started from. If another writer was
+// faster, the write is stale, and the events are folded again from the new state. Because a
+// fold is deterministic, both writers reach the same result.
 //
 // # Targets
 //
 // The engine folds into targets: generations of projections, each with its collection.
-// [Engine.Set] replaces them while batches are under way. A batch works for the targets of
-// the moment at which it began, and its events are done when all of them are.
+// [Engine.Set] replaces them while batches are running. A batch works for the targets at
+// its beginning, and its events are done when all of these are.
 //
 //	              start                  catch up                 promote
 //	live g ─────────────▶ live g        ─────────────▶ live g     ─────────────▶ live g+1
@@ -109,12 +109,12 @@
 // Each arrow is a Set. The last one is between [Engine.Pause] and [Engine.Continue], and
 // after the rename of the collection.
 //
-// A generation that is being built gets every event from the moment at which it is a
-// target, beside the job that folds the older ones. While it defers, an event that does
-// not follow its watermark is left to that job, unless one page of the event store closes
-// the gap. When it no longer defers, its events are done only when it has them. A sweep
-// that starts after that, and finds no aggregate behind its head, therefore completes it:
-// a batch that still defers has only events that the event store had before.
+// From the moment at which a generation that is being built is a target, it gets every
+// event. A job folds the older events. While the generation defers, an event that does not
+// follow its watermark is left to that job, unless one page of the event store closes the
+// gap. When it no longer defers, an event is done only when the generation has it. A batch
+// that still defers has only events that were already in the event store. So a sweep that
+// starts after that, and finds no aggregate behind its head, completes the generation.
 //
 // A track is one target's part of a batch. It holds its projection's pause lock from before
 // it loads until its writes are answered. Pause lets no further track acquire the lock and
@@ -159,10 +159,10 @@
 //
 // # One aggregate from the event store
 //
-// [Engine.Resume] takes a unit on without the topic: one that was parked, that a sweep has
-// found behind, or (afresh) whose document is wrong. It takes the same lock and
+// [Engine.Resume] continues a unit without the topic: a parked unit, a unit that a sweep
+// has found behind, or (afresh) a unit whose document is wrong. It takes the same lock and
 // writes under the same guard as a batch, so both can work on the same unit at the same
 // time. It never skips an event: a history that does not begin at event 1 parks the unit,
-// and nothing is deleted because the event store lacks it. [Accumulator] is the fold
-// alone, for those who read and write whole ranges of aggregates.
+// and nothing is deleted because the event store lacks it. [Accumulator] is the fold alone,
+// for packages that read and write whole ranges of aggregates.
 package project

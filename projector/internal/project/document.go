@@ -9,19 +9,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// document is a read model while events are folded into it: the document as it was
-// loaded, and over it the top-level fields that have been touched since. What is
-// untouched costs nothing, and what was pushed to an array is kept apart from it.
+// document is a read model while events are folded into it: the loaded document, and the
+// top-level fields that have been touched since. Untouched fields cost nothing. Elements
+// pushed to an array are kept separately.
 type document struct {
 	// loaded is what the store holds; nil if it holds nothing.
 	loaded bson.Raw
-	// base is where untouched fields are read: loaded, or nothing after a delete.
+	// base is the document from which untouched fields are read: loaded, or nothing after a
+	// delete.
 	base    bson.Raw
 	exists  bool
 	touched []touched
 	// created says that the document came to be at some time during the fold.
 	created bool
-	// saved is what undo goes back to.
+	// saved is the state that undo restores.
 	saved struct {
 		base            bson.Raw
 		exists, created bool
@@ -34,11 +35,11 @@ type document struct {
 type touched struct {
 	name  string
 	value bson.RawValue
-	// pushed are elements to follow those of value, which is an array then.
+	// pushed are elements to append to those of value, which is an array then.
 	pushed []bson.RawValue
 }
 
-// whole gives the value with what was pushed.
+// whole gives the value with the pushed elements.
 func (t *touched) whole() bson.RawValue {
 	if len(t.pushed) == 0 {
 		return t.value
@@ -50,19 +51,19 @@ func newDocument(loaded bson.Raw) *document {
 	return &document{loaded: loaded, base: loaded, exists: loaded != nil}
 }
 
-// save marks the point that undo goes back to.
+// save marks the state that undo restores.
 func (d *document) save() {
 	d.saved.base, d.saved.exists, d.saved.created = d.base, d.exists, d.created
 	d.saved.touched = append(d.saved.touched[:0], d.touched...)
 }
 
-// undo forgets what happened since save.
+// undo drops all changes since save.
 func (d *document) undo() {
 	d.base, d.exists, d.created = d.saved.base, d.saved.exists, d.saved.created
 	d.touched = append(d.touched[:0], d.saved.touched...)
 }
 
-// touch gives the field for writing.
+// touch gives a field for writing.
 func (d *document) touch(name string) *touched {
 	if i := d.indexTouched(name); i >= 0 {
 		return &d.touched[i]
@@ -81,7 +82,7 @@ func (d *document) indexTouched(name string) int {
 	return -1
 }
 
-// come makes the document exist, if it does not.
+// come creates the document, if it does not exist.
 func (d *document) come() {
 	if !d.exists {
 		d.exists, d.created = true, true
@@ -115,8 +116,8 @@ func (d *document) find(name string) (ref.Val, bool) {
 	return celValue(v), true
 }
 
-// names lists the fields of the state in the order of their names: the order in
-// which they stand depends on how the events came in batches.
+// names lists the fields of the state in the order of their names. Their order in the
+// document depends on the batches of events.
 func (d *document) names() []string {
 	var names []string
 	d.each(func(name string, _ bson.RawValue) { names = append(names, name) })
@@ -153,7 +154,7 @@ func (d *document) state() State {
 	return finishDocument(dst, start)
 }
 
-// replace makes the document what a function has returned. nil deletes it.
+// replace replaces the document by the result of a function. nil deletes it.
 func (d *document) replace(next State) {
 	d.clear()
 	if next == nil {

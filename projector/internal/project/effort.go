@@ -13,9 +13,9 @@ import (
 // simple expression, so expressions that cannot loop are not counted.
 const costLimit = 100_000
 
-// straight are the functions that read each of their arguments at most once: whatever the
-// arguments hold, a call takes no longer than reading the event and the document. All
-// other functions, such as those of sets and regular expressions, are counted.
+// straight are the functions that read each argument at most once, so a call takes no
+// longer than reading the event and the document. The cost of all other functions, such as
+// those of sets and regular expressions, is counted.
 var straight = map[string]bool{
 	celoperators.Conditional: true, celoperators.LogicalAnd: true, celoperators.LogicalOr: true, celoperators.LogicalNot: true,
 	celoperators.Equals: true, celoperators.NotEquals: true, celoperators.Less: true, celoperators.LessEquals: true,

@@ -15,8 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// maxDepth bounds how deep a value nests inside its document. MongoDB allows 100
-// levels in all: https://www.mongodb.com/docs/manual/reference/limits/#bson-documents
+// maxDepth bounds how deep a value nests inside its document. MongoDB allows 100 levels:
+// https://www.mongodb.com/docs/manual/reference/limits/#bson-documents
 const maxDepth = 90
 
 // encodeValue turns the result of an expression into BSON:
@@ -28,8 +28,8 @@ const maxDepth = 90
 //   - list and map become array and document; the keys of a map are strings, and it
 //     is stored in their order, since CEL knows none.
 //
-// Documents, arrays and values of other BSON types that come from the event or the
-// state pass through byte for byte. Durations, types and functions have no form.
+// Documents, arrays and values of other BSON types from the event or the state pass through
+// byte for byte. Durations, types and functions cannot be encoded.
 func encodeValue(v ref.Val) (bson.RawValue, error) {
 	switch v := v.(type) {
 	case *documentValue:
@@ -130,8 +130,8 @@ func appendList(dst []byte, l traits.Lister, depth int) ([]byte, error) {
 	return finishDocument(dst, start), nil
 }
 
-// appendMember appends an element of a document: its type, known only afterwards,
-// its name and its value.
+// appendMember appends an element of a document: its type, which is known only after the
+// value is encoded, its name and its value.
 func appendMember(dst []byte, v ref.Val, depth int, name func([]byte) []byte) ([]byte, error) {
 	at := len(dst)
 	dst = name(append(dst, 0))

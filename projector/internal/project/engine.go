@@ -16,42 +16,41 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
-// Options make an [Engine].
+// Options configure an [Engine].
 type Options struct {
-	// Targets are what events are folded into, until [Engine.Set] replaces them. With
-	// none, all events stay Pending until the first Set.
+	// Targets are folded into until [Engine.Set] replaces them. Without targets, all events
+	// stay Pending until the first Set.
 	Targets []Target
 	Store   Store
 	Parking Parking
-	// Repairer may be nil: gaps then stay until their events arrive.
+	// Repairer may be nil: gaps then stay until the missing events arrive.
 	Repairer Repairer
-	// Judge may be nil: aggregates are parked at once then.
+	// Judge may be nil: aggregates are then parked without a check.
 	Judge Judge
 	// Sequence defaults to strict.
 	Sequence event.Sequence
-	// Reachable reports whether the read models' store can be reached at all; nil means
-	// that it always can. If it cannot, [Park] parks nothing as unavailable: no unit
-	// could go on, and every unit would end up in the list.
+	// Reachable reports whether the read models' store can be reached; nil means always. If
+	// it cannot be reached, [Park] parks nothing as unavailable, because every unit would
+	// be parked.
 	Reachable func(ctx context.Context) error
-	// Trusted reports whether other processes still count on this one to know the targets; nil
-	// means always. It is asked after the writes. If it gives an error, no event is Done:
-	// others may have changed the targets since, without waiting for this process.
+	// Trusted reports whether other processes still count on this one to know the targets;
+	// nil means always. It is called after the writes. If it returns an error, no event is
+	// Done, because others may have changed the targets without waiting for this process.
 	Trusted func() error
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
 	Log        zerolog.Logger
-	// Attempt bounds the wait for one answer of the store or the event store; default
-	// 10 s.
+	// Attempt bounds one request to the store or the event store; default 10 s.
 	Attempt time.Duration
 }
 
-// ErrContended says that the writes of some aggregates kept meeting other writers:
-// either another process holds their sessions too, or a process that was killed has
-// left a transaction open. Give the events back.
+// ErrContended says that the writes of some aggregates repeatedly conflicted with other
+// writers. Either another process holds their sessions too, or a killed process has left a
+// transaction open. The caller gives the events back.
 var ErrContended = errors.New("writes keep conflicting: another process writes the same read models, or the open transaction of a killed process holds them until MongoDB ends it (transactionLifetimeLimitSeconds, 60 s by default)")
 
-// Engine projects batches of events. It is safe for concurrent use; two calls
-// with events of one aggregate at once are correct, but one of them folds in vain.
+// Engine projects batches of events. It is safe for concurrent use. Two concurrent calls
+// with events of one aggregate are correct, but one of them folds for nothing.
 type Engine struct {
 	store     Store
 	parking   Parking
@@ -71,7 +70,7 @@ type Engine struct {
 	targets    atomic.Pointer[snapshot]
 }
 
-// NewEngine checks the options.
+// NewEngine makes an engine, and reports every problem of the options.
 func NewEngine(o Options) (*Engine, error) {
 	var problems []error
 	if o.Store == nil || o.Parking == nil {
@@ -104,22 +103,22 @@ func NewEngine(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Process projects events into every projection and answers for each of them, in
-// the order given. The targets are those of the moment at which it begins. Events of several aggregates may be mixed; those of one
-// aggregate are taken in the order of their ids, so an event that was held is
-// simply given again along with what came since.
+// Process projects events into every projection and returns a result for each, in the same
+// order. It uses the targets at its beginning. Events of several aggregates may be mixed;
+// those of one aggregate are applied in the order of their ids. So the caller offers a held
+// event again together with later events.
 //
-// Process makes one attempt. It does not wait between requests: a unit that meets a
-// transient error leaves its events Pending, and the error says why. The caller
-// decides when it tries again. The error is ctx's cause if ctx ended, and includes
-// [ErrContended] if writes stay stale. Either way the results stand: what is not
-// Pending is durable. The events' bytes must stay untouched for good: a write may
-// still be under way when Process returns.
+// Process makes one attempt. It does not wait between requests: after a transient error,
+// the events of a unit are Pending, and the error says why. The caller decides when to try
+// again. The error is ctx's cause if ctx ended, and includes [ErrContended] if writes stay
+// stale. The results are valid in each case: every result but Pending is durable. The
+// events' bytes must never change, because a write may still be running when Process
+// returns.
 func (e *Engine) Process(ctx context.Context, events []*event.Event, gaps Gaps) ([]Result, error) {
 	return e.process(ctx, nil, events, gaps)
 }
 
-// process is Process for a session; nil for none.
+// process is Process for a session; nil means no session.
 func (e *Engine) process(ctx context.Context, s *Session, events []*event.Event, gaps Gaps) ([]Result, error) {
 	targets, end := e.begin()
 	defer end()

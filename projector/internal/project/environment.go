@@ -10,8 +10,8 @@ import (
 	"cel.dev/cel-go/ext"
 )
 
-// common is the environment of all expressions, but for the variable payload. It is
-// built once: that takes longer than all the expressions of a projection.
+// common is the environment of all expressions, except for the variable payload. It is
+// built once, because that takes longer than compiling all expressions of a projection.
 var common = sync.OnceValues(func() (*cel.Env, error) {
 	options, err := standardLibrary()
 	if err != nil {
@@ -30,7 +30,8 @@ var common = sync.OnceValues(func() (*cel.Env, error) {
 		cel.CrossTypeNumericComparisons(true),
 		cel.DefaultUTCTimeZone(true),
 		cel.ParserExpressionSizeLimit(maxExpression),
-		// Not ExtendedValidations: that wants all values of a map literal alike.
+		// ExtendedValidations are not used, because they require that all values of a map
+		// literal have the same type.
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateRegexLiterals()),
 		ext.Strings(ext.StringsVersion(4)),
 		ext.Math(),
@@ -51,7 +52,8 @@ type environment struct {
 	declared *declaredTypes
 }
 
-// dynamic is the environment of event types without a schema: payload is what it is.
+// dynamic is the environment of event types without a schema: the type of payload is not
+// known.
 var dynamic = sync.OnceValues(func() (*environment, error) {
 	base, err := common()
 	if err != nil {
@@ -81,10 +83,9 @@ func newEnvironment(s *schema) (*environment, error) {
 type declaredTypes struct {
 	types.Provider
 	documents map[string]*schema
-	// missed are the suggestions for fields that are not declared, by field, since
-	// compiling began.
+	// missed are the suggestions for undeclared fields, by field, since compiling began.
 	missed map[string]string
-	// used are the declared fields that were asked for since then.
+	// used are the declared fields that were looked up since then.
 	used fieldsUsed
 }
 
@@ -127,8 +128,8 @@ func (e *environment) compile(source string) (*cel.Ast, *cel.Issues) {
 	return e.cel.Compile(source)
 }
 
-// clean drops what CEL says about containers, which projections do not have, and adds
-// the remedy for mistakes about declared events.
+// clean removes what CEL says about containers, which projections do not have, and adds the
+// remedy for mistakes about declared events.
 func (e *environment) clean(message string) string {
 	message = strings.ReplaceAll(message, " (in container '')", "")
 	if e.declared == nil {

@@ -7,8 +7,8 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// equality is == or != that compares a Decimal128 by value on either side. CEL asks
-// the left operand alone, and its own numbers know no Decimal128.
+// equality is == or != that compares a Decimal128 by value on either side. CEL calls only
+// the left operand's method, and its own numbers do not support Decimal128.
 type equality struct {
 	interpreter.InterpretableCall
 	left, right interpreter.InterpretableV2

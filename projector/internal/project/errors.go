@@ -13,8 +13,8 @@ import (
 type Error struct {
 	Projection  string
 	AggregateID string
-	// EventID is the event that failed or is missing. All before it are applied, except
-	// with [ReasonUnavailable]: nobody could look.
+	// EventID is the event that failed or is missing. All events before it are applied,
+	// except with [ReasonUnavailable], where that is unknown.
 	EventID int64
 	// EventType is empty for an event that is missing.
 	EventType string
@@ -34,8 +34,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Marker is what the parked list keeps of a unit that is parked because of e. raw is the
-// aggregate's id with its type in the event store, head the last event of the aggregate
+// Marker is the entry of the parked list for a unit that is parked because of e. raw is the
+// aggregate's id with its type in the event store. head is the last event of the aggregate
 // that was seen.
 func (e *Error) Marker(u model.Unit, raw bson.RawValue, head int64) model.Marker {
 	m := model.Marker{
@@ -48,7 +48,7 @@ func (e *Error) Marker(u model.Unit, raw bson.RawValue, head int64) model.Marker
 	return m
 }
 
-// Reason says in a word why an aggregate is parked.
+// Reason is the reason, as one word, why an aggregate is parked.
 type Reason string
 
 // The reasons.
@@ -60,7 +60,7 @@ const (
 	ReasonOperation Reason = "operation"
 	// ReasonFunction: a projection in Go returned an error or panicked.
 	ReasonFunction Reason = "function"
-	// ReasonDocument: what is stored under the aggregate's id is no read model of the
+	// ReasonDocument: the document with the aggregate's id is not a read model of the
 	// projection.
 	ReasonDocument Reason = "document"
 	// ReasonRejected: MongoDB refuses the document: its validation, a unique index,
@@ -68,14 +68,14 @@ const (
 	ReasonRejected Reason = "rejected"
 	// ReasonMissing: the event store does not have the aggregate's next event.
 	ReasonMissing Reason = "missing"
-	// ReasonUnavailable: a store did not load or write what concerns the aggregate.
+	// ReasonUnavailable: a store did not load or write data of the aggregate.
 	ReasonUnavailable Reason = "unavailable"
 	// ReasonHistory: the event store has events of the aggregate, but not the first ones,
 	// so that its read model cannot be folded from nothing.
 	ReasonHistory Reason = "history"
 )
 
-// Reasons are all of them, in the order above.
+// Reasons are all reasons, in the order above.
 func Reasons() []Reason {
 	return []Reason{
 		ReasonExpression, ReasonOperation, ReasonFunction, ReasonDocument, ReasonRejected,
@@ -83,6 +83,6 @@ func Reasons() []Reason {
 	}
 }
 
-// Resumes reports whether a unit that is parked for the reason goes on by itself
-// once the reason has gone.
+// Resumes reports whether a unit that is parked for the reason resumes by itself when the
+// reason has gone.
 func (r Reason) Resumes() bool { return r == ReasonMissing || r == ReasonUnavailable }

@@ -32,7 +32,7 @@ type Step struct {
 	Why string `json:"why,omitempty"`
 	// Evaluations are the expressions that ran, in their order. A projection in Go has none.
 	Evaluations []Evaluation `json:"evaluations,omitempty"`
-	// Created and Deleted say that the document came into being, or went.
+	// Created and Deleted say that the document was created or deleted.
 	Created bool `json:"created,omitempty"`
 	Deleted bool `json:"deleted,omitempty"`
 	// Changes are the first fields that changed, and More how many others did.
@@ -42,8 +42,8 @@ type Step struct {
 	Err *Error `json:"-"`
 }
 
-// Explain folds one event as Add does, and says what it did. It costs a copy of the
-// document, which Add does not make.
+// Explain folds one event as Add does, and explains what it did. Unlike Add it copies the
+// document.
 func (a *Accumulator) Explain(ev *event.Event) Step {
 	s := Step{EventID: ev.EventID, EventType: ev.EventType, Timestamp: ev.Timestamp}
 	if a.failed == nil && (ev.EventID <= a.last || ev.EventID > a.until) {

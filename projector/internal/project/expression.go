@@ -18,12 +18,12 @@ const maxExpression = 16 << 10
 type expression struct {
 	source  string
 	program cel.Program
-	// checked and used are what the definition is made of.
+	// checked and used are inputs of the definition.
 	checked *ast.AST
 	used    fieldsUsed
 }
 
-// resultKind says what an expression may result in.
+// resultKind says which results an expression may have.
 type resultKind uint8
 
 const (
@@ -32,15 +32,14 @@ const (
 	numberValue
 )
 
-// issue is one thing wrong with an expression. Line and column start at 1 and 0,
-// as CEL counts them.
+// issue is a problem in an expression. Lines count from 1 and columns from 0, as in CEL.
 type issue struct {
 	line, column int
 	message      string
 }
 
-// compile checks an expression, as far as its types are known, and makes it
-// runnable. All that is wrong with it is returned.
+// compile compiles an expression, and checks its types as far as they are known. It returns
+// all problems.
 func compile(env *environment, source string, want resultKind) (*expression, []issue) {
 	checked, problems := env.compile(source)
 	if problems.Err() != nil {
@@ -70,7 +69,7 @@ func compile(env *environment, source string, want resultKind) (*expression, []i
 	return x, nil
 }
 
-// checkResult refuses a type that can never fit. dyn may.
+// checkResult refuses a type that can never be valid. dyn may be valid.
 func checkResult(t *cel.Type, want resultKind) error {
 	if want != boolValue && t.TypeName() == types.OptionalType.TypeName() {
 		t = t.Parameters()[0]
@@ -96,8 +95,7 @@ func checkResult(t *cel.Type, want resultKind) error {
 	return nil
 }
 
-// eval runs the expression. An optional result is unpacked; ok is false if it
-// holds nothing.
+// eval runs the expression. It unpacks an optional result; ok is false if that is empty.
 func (x *expression) eval(vars cel.Activation) (result ref.Val, ok bool, err error) {
 	v, _, err := x.program.Eval(vars)
 	if err != nil {
@@ -112,7 +110,7 @@ func (x *expression) eval(vars cel.Activation) (result ref.Val, ok bool, err err
 	return v, true, nil
 }
 
-// explain adds the remedy to the errors that authors meet most.
+// explain adds the remedy to common errors.
 func explain(err error) error {
 	text := err.Error()
 	switch {

@@ -28,8 +28,8 @@ func engineOwned(name string) bool {
 // emptyDocument is the encoding of {} and of [].
 var emptyDocument = bson.Raw{5, 0, 0, 0, 0}
 
-// fieldReader walks over the elements of a BSON document or array in place. It
-// stops at the end, and at the first byte that is no element.
+// fieldReader iterates over the elements of a BSON document or array in place. It stops at
+// the end, and at the first invalid byte.
 type fieldReader struct {
 	rest []byte
 }
@@ -80,10 +80,10 @@ func countFields(doc []byte) int {
 	}
 }
 
-// present reports whether there is a value at all; null is one.
+// present reports whether there is a value. Null is a value.
 func present(v bson.RawValue) bool { return v.Type != 0 }
 
-// sameBytes reports whether two values are the same to the last bit.
+// sameBytes reports whether two values have the same type and bytes.
 func sameBytes(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }
 
 func appendField(dst []byte, name string, v bson.RawValue) []byte {
@@ -93,7 +93,7 @@ func appendField(dst []byte, name string, v bson.RawValue) []byte {
 	return append(dst, v.Value...)
 }
 
-// arrayOf makes an array of base's elements, if any, and more.
+// arrayOf makes an array of base's elements, if there are any, and more.
 func arrayOf(base bson.RawValue, more []bson.RawValue) bson.RawValue {
 	size, n := len(emptyDocument), 0
 	if present(base) {

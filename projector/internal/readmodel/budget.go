@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// budget bounds the bytes of documents between their load and the write of what was
-// folded into them. A load takes its share before it reads; a share larger than the
-// whole budget is granted while nothing else is taken.
+// budget bounds the bytes of documents between their load and the write of their fold. A
+// load takes its share before it reads. A share that is larger than the whole budget is
+// granted if nothing else is taken.
 type budget struct {
 	limit int
 
@@ -30,7 +30,7 @@ func (b *budget) take(n int) bool {
 	return true
 }
 
-// adjust changes what was taken by an estimate to what it really is.
+// adjust corrects an estimate that was taken to the real size.
 func (b *budget) adjust(by int) {
 	if by <= 0 {
 		b.give(-by)
@@ -41,7 +41,7 @@ func (b *budget) adjust(by int) {
 	b.used += by
 }
 
-// give gives n bytes back.
+// give returns n bytes.
 func (b *budget) give(n int) {
 	if n == 0 {
 		return
@@ -53,8 +53,8 @@ func (b *budget) give(n int) {
 	b.freed = make(chan struct{})
 }
 
-// watch gives a channel that closes at the next give. It is taken before a try that may
-// fail, so that no give is missed.
+// watch gives a channel that closes at the next give. The caller gets it before it tries to
+// take, so that it misses no give.
 func (b *budget) watch() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // https://www.mongodb.com/docs/manual/reference/limits/#bson-documents
 const maxDocument = 16 << 20
 
-// judge says what a server's error means for the operation that it is about.
+// judge gives the result of an operation from the server's error.
 func judge(e mongo.WriteError) model.Written {
 	switch {
 	case mongox.DuplicateKeyOnID(e):
@@ -27,9 +27,9 @@ func judge(e mongo.WriteError) model.Written {
 	return model.Written{Status: model.Unknown, Err: e}
 }
 
-// judgeAll turns the error of a bulk write into results. An operation that the
-// server did not judge is left to rest: it is called where the server judged some
-// operations and says nothing against the others.
+// judgeAll turns the error of a bulk write into results. For an operation that the error
+// does not mention, it calls rest, if the server judged some operations and did not refuse
+// the command.
 func judgeAll(err error, n int, rest func(i int) model.Written) []model.Written {
 	results := make([]model.Written, n)
 	bad := mongox.WriteErrors(err)
@@ -49,14 +49,14 @@ func judgeAll(err error, n int, rest func(i int) model.Written) []model.Written 
 	return results
 }
 
-// rejectsCommand reports whether the server refused a whole command for what one of its
-// operations holds. It does not say which.
+// rejectsCommand reports whether the server refused a whole command because of the content
+// of one operation, without saying which one.
 func rejectsCommand(err error) bool {
 	command, ok := errors.AsType[mongo.CommandError](err)
 	return ok && rejections[int(command.Code)] != "" && !mongox.Transient(err)
 }
 
-// unknown answers for operations of which nothing is known.
+// unknown gives the results of operations whose outcome is not known.
 func unknown(err error, n int) []model.Written {
 	results := make([]model.Written, n)
 	for i := range results {
@@ -65,16 +65,17 @@ func unknown(err error, n int) []model.Written {
 	return results
 }
 
-// concerned reports whether the write is there but not on a majority, so that it may
-// be rolled back.
+// concerned reports whether the write was made but not on a majority, so that it may be
+// rolled back.
 func concerned(err error) bool {
 	var bulk mongo.BulkWriteException
 	return errors.As(err, &bulk) && bulk.WriteConcernError != nil
 }
 
-// tooLarge rejects what the driver would not even send, along with all the others.
+// tooLarge rejects a document that the driver would refuse to send, together with the rest
+// of its group.
 func tooLarge(o *model.Write) (model.Written, bool) {
-	// What the engine adds has its share.
+	// The engine's fields need room too.
 	const margin = 1 << 10
 	if size := max(len(o.Document), len(o.Update)) + len(o.AggregateID) + margin; size > maxDocument {
 		return model.Written{Status: model.Rejected, Err: fmt.Errorf("the document has %d bytes, more than MongoDB's %d", size, maxDocument)}, true

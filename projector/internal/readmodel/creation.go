@@ -12,15 +12,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// errOvertaken says that a watermark is not the one that a creation starts from.
+// errOvertaken says that a watermark is not the one that a creation started from.
 var errOvertaken = errors.New("a watermark has moved")
 
-// fencedInsert creates documents for a projection that deletes. A writer that has
-// lost its session may hold the creation of a document that has been deleted
-// meanwhile, and its insert would find nothing in the way. So each creation is a
-// transaction that also writes to the watermark, if it still is the one that was
-// folded from: the delete wrote to that first, and of two that write to it at once,
-// one has to give way.
+// fencedInsert creates documents for a projection that deletes. A writer that has lost its
+// session may create a document that was deleted meanwhile, and nothing would conflict with
+// its insert. So each creation is a transaction that also writes to the side watermark, if
+// that still is the one that the fold started from. The delete has written to the same
+// watermark, so a stale creation matches nothing, and two concurrent writes conflict.
 func (w *Writer) fencedInsert(ctx context.Context, collection string, operations []*model.Write) []model.Written {
 	results, err := w.fencedGroup(ctx, collection, operations)
 	if err == nil {
@@ -32,8 +31,8 @@ func (w *Writer) fencedInsert(ctx context.Context, collection string, operations
 	if !aborted(err) || ctx.Err() != nil {
 		return unknown(err, len(operations))
 	}
-	// One operation has aborted all. The stale ones show; what remains is halved until
-	// the culprit is alone.
+	// One operation has aborted all. The stale operations are known now. The rest is halved
+	// until the operation with the error is alone.
 	results = make([]model.Written, len(operations))
 	fresh, at := []*model.Write(nil), []int(nil)
 	stale, err := w.overtaken(ctx, collection, operations)
@@ -63,8 +62,8 @@ func (w *Writer) fencedInsert(ctx context.Context, collection string, operations
 	return results
 }
 
-// aborted says that a transaction has not happened because of what one of its
-// operations met, rather than of trouble on the way.
+// aborted reports whether a transaction was aborted because of one of its operations, not
+// because of a transient error.
 func aborted(err error) bool {
 	return errors.Is(err, errOvertaken) || mongox.HasCode(err, mongox.CodeWriteConflict) || mongox.WriteErrors(err) != nil
 }
@@ -111,7 +110,7 @@ func (w *Writer) fencedGroup(ctx context.Context, collection string, operations 
 	return judgeAll(nil, len(operations), created(operations, now)), nil
 }
 
-// verdictOnCreation says what the failure of a lone creation means for it.
+// verdictOnCreation gives the result of a single creation from its error.
 func verdictOnCreation(err error) model.Written {
 	if errors.Is(err, errOvertaken) || mongox.HasCode(err, mongox.CodeWriteConflict) && !errors.Is(err, errUncertain) {
 		return model.Written{Status: model.Stale}
@@ -122,12 +121,13 @@ func verdictOnCreation(err error) model.Written {
 	if rejectsCommand(err) {
 		return model.Written{Status: model.Rejected, Err: fmt.Errorf("refused by MongoDB: %w", err)}
 	}
-	// Nothing has happened, or nobody knows: either way, look again.
+	// The transaction was aborted, or its outcome is unknown. In both cases the caller
+	// loads again.
 	return model.Written{Status: model.Unknown, Err: err}
 }
 
-// overtaken tells which creations are stale: their document is there, or their
-// watermark is another.
+// overtaken reports which creations are stale: their document exists, or their watermark
+// has changed.
 func (w *Writer) overtaken(ctx context.Context, collection string, operations []*model.Write) ([]bool, error) {
 	documents, err := w.look(ctx, collection, operations)
 	if err != nil {
@@ -155,14 +155,13 @@ func (w *Writer) overtaken(ctx context.Context, collection string, operations []
 // sideKey is the _id of a watermark.
 type sideKey struct {
 	projection, aggregateID string
-	// later is 0 for the first generation.
+	// later is the generation; 0 for the first one.
 	later int64
 }
 
 func sideKeyOf(u *model.Unit) sideKey { return sideKey{u.Projection, u.AggregateID, u.Later()} }
 
-// sideWatermarks reads the watermarks of keys without a document; 0 if there is
-// none.
+// sideWatermarks reads the side watermarks of units; 0 for a unit without one.
 func sideWatermarks(ctx context.Context, db database, keys []*model.Unit) (map[sideKey]int64, error) {
 	found, err := db.find(ctx, watermarksCollection, bySideID(keys), nil, len(keys))
 	if err != nil {

@@ -17,24 +17,25 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// database is what this package needs of MongoDB. Writes are unordered and their
-// errors are a [mongo.BulkWriteException] where the server has judged single
-// operations. Reads are of what a majority has: to take an event for a duplicate
-// because of a write that is later rolled back would lose it.
+// database is the part of MongoDB that this package uses. Writes are unordered, and their
+// errors are a [mongo.BulkWriteException] if the server has judged single operations. Reads
+// have majority read concern: an event that was taken for a duplicate because of a write
+// that is rolled back later would be lost.
 type database interface {
-	// find gives the documents that match, with the projected fields; all of them
-	// where projection is nil. limit is how many there can be.
+	// find gives the documents that match, with the projected fields; a nil projection
+	// means all fields. limit bounds how many there can be.
 	find(ctx context.Context, collection string, filter, projection bson.Raw, limit int) ([]bson.Raw, error)
-	// page gives whole documents that match, as find does, but stops soon after they
-	// have maxBytes together. Then the result is false: there are more.
+	// page gives whole documents that match, as find does, but stops soon after they have
+	// maxBytes together. Then the bool is false, because there are more.
 	page(ctx context.Context, collection string, filter bson.Raw, limit, maxBytes int) ([]bson.Raw, bool, error)
 	insert(ctx context.Context, collection string, documents []bson.Raw) error
-	// update gives how many documents were matched or upserted.
+	// update gives the number of documents that were matched or upserted.
 	update(ctx context.Context, collection string, updates []update) (int, error)
-	// remove deletes at most one document for each filter, and gives how many.
+	// remove deletes at most one document for each filter, and gives the number of deleted
+	// documents.
 	remove(ctx context.Context, collection string, filters []bson.Raw) (int, error)
-	// transaction runs do, whose context belongs to the calls above, and commits. An
-	// error is do's own, in which case nothing has happened, or errUncertain.
+	// transaction runs do and commits. do must use the context that it gets for the calls
+	// above. The error is do's own, if nothing has happened, or errUncertain.
 	transaction(ctx context.Context, do func(context.Context) error) error
 }
 
@@ -42,15 +43,15 @@ type database interface {
 type update struct {
 	filter, change bson.Raw
 	upsert         bool
-	// whole says that change is the document to put in the place, not operators.
+	// whole says that change is a replacement document instead of operators.
 	whole bool
 }
 
 // errUncertain says that a commit may have happened.
 var errUncertain = errors.New("the outcome of the commit is unknown")
 
-// abortTimeout bounds the abort of a transaction: the others of its collection wait
-// for it.
+// abortTimeout bounds the abort of a transaction. Other transactions of its collection wait
+// for the abort.
 const abortTimeout = 2 * time.Second
 
 // mongoDatabase is MongoDB.
@@ -60,7 +61,7 @@ type mongoDatabase struct {
 
 var _ database = mongoDatabase{}
 
-// onMongo sees to the concerns that the guards rest on, whatever the client's are.
+// onMongo sets the read and write concerns that the guards need, whatever the client's are.
 func onMongo(db *mongo.Database) mongoDatabase {
 	return mongoDatabase{db.Client().Database(db.Name(), options.Database().
 		SetReadConcern(readconcern.Majority()).
@@ -81,8 +82,8 @@ func (m mongoDatabase) page(ctx context.Context, collection string, filter bson.
 	return m.read(ctx, collection, filter, options.Find(), limit, maxBytes)
 }
 
-// read reads documents until they have maxBytes. The server sends at most 16 MiB at
-// once, so that is how much more may be in memory.
+// read reads documents until they have maxBytes. The server sends at most 16 MiB at once,
+// so memory can exceed maxBytes by that.
 func (m mongoDatabase) read(ctx context.Context, collection string, filter bson.Raw, o *options.FindOptionsBuilder, limit, maxBytes int) ([]bson.Raw, bool, error) {
 	// Without a batch size the first batch ends at 101 documents.
 	cursor, err := m.db.Collection(collection).Find(ctx, filter, o.SetBatchSize(int32(limit)))
@@ -136,8 +137,8 @@ func (m mongoDatabase) remove(ctx context.Context, collection string, filters []
 	return int(result.DeletedCount), err
 }
 
-// bulk runs models of one kind, so that they are one command and its errors count
-// from the first of them. The result is never nil.
+// bulk runs operations of one kind. So they are one command, and the indexes in its errors
+// count from the first operation. The result is never nil.
 func (m mongoDatabase) bulk(ctx context.Context, collection string, models []mongo.WriteModel) (*mongo.BulkWriteResult, error) {
 	result, err := m.db.Collection(collection).BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 	if result == nil {
@@ -154,14 +155,15 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 	if err != nil {
 		return fmt.Errorf("start session: %w", err)
 	}
-	// No request: when it ends, the transaction has.
+	// This sends no request: at this point the transaction has ended.
 	defer session.EndSession(context.WithoutCancel(ctx))
 	if err := session.StartTransaction(options.Transaction().
 		SetReadConcern(readconcern.Snapshot()).SetWriteConcern(writeconcern.Majority())); err != nil {
 		return fmt.Errorf("start transaction: %w", err)
 	}
 	if err := do(mongo.NewSessionContext(ctx, session)); err != nil {
-		// A transaction that cannot be aborted now ends by itself: nothing commits it.
+		// A transaction that cannot be aborted now ends by itself, because nothing commits
+		// it.
 		ending, cancel := mongox.Timeout(context.WithoutCancel(ctx), abortTimeout)
 		defer cancel()
 		_ = session.AbortTransaction(ending)
@@ -178,11 +180,10 @@ func (m mongoDatabase) transaction(ctx context.Context, do func(context.Context)
 	return fmt.Errorf("%w: %w", errUncertain, err)
 }
 
-// Prepare creates the collections that are not there yet: those given
-// and the one of the watermarks, so that no transaction has to. It creates no
-// index, since the engine finds everything by _id. In particular the watermarks
-// have no TTL: a watermark that expired would let a late event start its aggregate
-// again from nothing.
+// Prepare creates the given collections and that of the watermarks if they do not exist, so
+// that no transaction has to. It creates no index, because the engine finds everything by
+// _id. The watermarks must have no TTL: after a watermark had expired, a late event would
+// start its aggregate again from nothing.
 func Prepare(ctx context.Context, db *mongo.Database, collections []string) error {
 	for _, collection := range append([]string{watermarksCollection}, collections...) {
 		if err := db.CreateCollection(ctx, collection); err != nil && !mongox.HasCode(err, mongox.CodeNamespaceExists) {

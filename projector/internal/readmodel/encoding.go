@@ -19,20 +19,20 @@ const (
 	fieldID            = "_id"
 	fieldLastEventID   = "lastEventId"
 	fieldLastUpdatedAt = "lastUpdatedAt"
-	// fieldLastGeneration is the generation of a document, fieldGeneration that in the
-	// _id of a watermark. The first generation has neither.
+	// fieldLastGeneration is the generation of a document, fieldGeneration is the
+	// generation in the _id of a side watermark. The first generation has neither.
 	fieldLastGeneration = "lastGeneration"
 	fieldGeneration     = "generation"
 	fieldUpdatedAt      = "updatedAt"
 	fieldProjection     = "projection"
 	fieldAggregateID    = "aggregateId"
-	// fieldCreations counts the documents created over a watermark: a change that
-	// makes a concurrent write to it conflict.
+	// fieldCreations counts the documents created over a watermark. Its change makes a
+	// concurrent write to the watermark conflict.
 	fieldCreations = "creations"
 )
 
-// builder writes BSON documents. Its methods chain; the document that began last
-// ends first.
+// builder writes BSON documents. Its methods can be chained. Nested documents end in
+// reverse order.
 type builder struct {
 	dst    []byte
 	starts []int32
@@ -100,7 +100,7 @@ func (b *builder) elements(document []byte) *builder {
 // raw closes the outermost document.
 func (b *builder) raw() bson.Raw { return b.end().dst }
 
-// ofGeneration makes a filter match documents of a generation only; 0 means the first.
+// ofGeneration restricts a filter to documents of one generation; 0 means the first.
 func (b *builder) ofGeneration(later int64) *builder {
 	if later == 0 {
 		b.dst = bsoncore.AppendNullElement(b.dst, fieldLastGeneration)
@@ -115,8 +115,8 @@ func updatedAt(document bson.Raw) int64 {
 	return at
 }
 
-// stamp is the lastUpdatedAt that a write gives its document: now, but later than that of
-// the document that was folded, and later than that of the foreign one that it replaces.
+// stamp is the lastUpdatedAt that a write gives its document: the current time, but later
+// than that of the folded document and of the foreign document that it replaces.
 func stamp(o *model.Write, now time.Time) int64 {
 	at := max(now.UnixMilli(), o.UpdatedAt+1)
 	if o.Foreign != nil {
@@ -125,18 +125,18 @@ func stamp(o *model.Write, now time.Time) int64 {
 	return at
 }
 
-// guard matches the unit's document with exactly that watermark.
+// guard matches the unit's document with exactly this watermark.
 func guard(u *model.Unit, watermark int64) bson.Raw {
 	return build(len(u.AggregateID)+80).string(fieldID, u.AggregateID).int(fieldLastEventID, watermark).ofGeneration(u.Later()).raw()
 }
 
-// outdated matches the unit's document with a watermark up to that.
+// outdated matches the unit's document with a watermark of at most this value.
 func outdated(u *model.Unit, watermark int64) bson.Raw {
 	return build(len(u.AggregateID)+96).string(fieldID, u.AggregateID).document(fieldLastEventID).int("$lte", watermark).end().ofGeneration(u.Later()).raw()
 }
 
-// newDocument makes a document to insert: the engine's fields come first, where the
-// server finds them soon.
+// newDocument makes a document to insert. The engine's fields come first, so that the
+// server finds them quickly.
 func newDocument(o *model.Write, now time.Time) bson.Raw {
 	b := build(len(o.Document)+len(o.AggregateID)+104).
 		string(fieldID, o.AggregateID).int(fieldLastEventID, o.To).millis(fieldLastUpdatedAt, stamp(o, now))
@@ -146,8 +146,8 @@ func newDocument(o *model.Write, now time.Time) bson.Raw {
 	return b.elements(o.Document).raw()
 }
 
-// guardedUpdate makes the update of a document. Where only the watermark moves,
-// the time of the last change stays.
+// guardedUpdate makes the update of a document. If only the watermark moves, lastUpdatedAt
+// stays.
 func guardedUpdate(o *model.Write, now time.Time) update {
 	b := build(len(o.Update) + 96)
 	changed := len(o.Update) > 5
@@ -199,8 +199,8 @@ func (b *builder) sideID(name string, u *model.Unit) *builder {
 	return b.end()
 }
 
-// sideUpdate raises the watermark of a key without a document. Being an upsert by
-// _id alone, it is retried by the server itself when two make it at once.
+// sideUpdate raises the watermark of a unit without a document. It is an upsert by _id
+// only, so the server retries it if two clients make it at the same time.
 func sideUpdate(o *model.Write, now time.Time) update {
 	return update{
 		filter: build(160).sideID(fieldID, &o.Unit).raw(),
@@ -211,10 +211,9 @@ func sideUpdate(o *model.Write, now time.Time) update {
 	}
 }
 
-// sideFence matches the watermark of a key without a document exactly, and changes
-// it, so that whoever else writes to it meanwhile conflicts. Where there is none
-// yet, it comes to be; should there be another one after all, that upsert fails on
-// the _id.
+// sideFence matches the side watermark of a unit exactly, and changes it, so that
+// concurrent writes to it conflict. If there is none, it creates one; if another client has
+// created one meanwhile, the upsert fails with a duplicate _id.
 func sideFence(o *model.Write, now time.Time) update {
 	return update{
 		filter: build(160).sideID(fieldID, &o.Unit).int(fieldLastEventID, o.From).raw(),
@@ -248,8 +247,8 @@ func bySideID(keys []*model.Unit) bson.Raw {
 }
 
 // sidesOf matches the watermarks of a generation of a projection, except for its record
-// (see [Record]). The range is what the index on _id serves: a document compares field by
-// field, and every document is greater than every string.
+// (see [Record]). It is a range for the index on _id: documents compare field by field, and
+// every document is greater than every string.
 func sidesOf(projection string, generation int64) bson.Raw {
 	b := build(192+2*len(projection)).document(fieldID).
 		document("$gt").string(fieldProjection, projection).string(fieldAggregateID, "").end().
@@ -266,7 +265,7 @@ func sidesOf(projection string, generation int64) bson.Raw {
 // watermarkOnly projects the watermark, the generation and the time of the last change.
 var watermarkOnly = build(80).int(fieldLastEventID, 1).int(fieldLastGeneration, 1).int(fieldLastUpdatedAt, 1).raw()
 
-// watermarkOf reads lastEventId, of whatever numeric type.
+// watermarkOf reads lastEventId of any numeric type.
 func watermarkOf(document bson.Raw) (int64, bool) {
 	v, err := document.LookupErr(fieldLastEventID)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
-// ErrClosed says that Run has ended. What was asked may or may not have happened.
+// ErrClosed says that Run has ended. The outcome of the request is unknown.
 var ErrClosed = errors.New("the store of read models is closed")
 
-// gatherer collects what many callers ask at about the same time, and carries it
-// out in groups.
+// gatherer collects the items that callers request at about the same time, and processes
+// them in groups.
 //
 // Items queue in lanes; a group holds items of one lane. A group starts
 //
@@ -23,26 +23,26 @@ var ErrClosed = errors.New("the store of read models is closed")
 //   - or when the first item has waited for the window;
 //   - or when the group is full;
 //
-// and never while the lane has enough groups under way.
+// but only while fewer than maxBusy groups of the lane are running.
 type gatherer[T, R any] struct {
-	// lane says which lane an item queues in. There are few.
+	// lane gives the lane of an item. There are few lanes.
 	lane func(T) string
-	// key tells items apart that must not share a group; nil if all may.
+	// key is equal for items that must not share a group; nil if all items may.
 	key func(T) string
 	// size is an item's share of maxBytes.
 	size func(T) int
-	// carryOut answers for each item of a group. It bounds its own time, and returns
-	// soon after ctx ends.
+	// carryOut processes a group and gives a result for each item. It has a timeout of its
+	// own, and returns soon after ctx ends.
 	carryOut func(ctx context.Context, lane string, items []T) []R
 
-	// discard takes the results of a request that was given up; nil if nothing needs to
-	// be done about them.
+	// discard takes the results of a request whose caller has given up; nil if nothing must
+	// be done with them.
 	discard func([]R)
 
 	window             time.Duration
 	maxItems, maxBytes int
-	// maxWaiting bounds what waits in one lane: beyond it do blocks. maxBusy bounds the
-	// groups of one lane under way.
+	// maxWaiting bounds the items that wait in one lane; if it is reached, do blocks.
+	// maxBusy bounds the running groups of one lane.
 	maxWaiting, maxBusy int
 
 	rooms     rooms
@@ -58,19 +58,19 @@ type request[T, R any] struct {
 	results []R
 	open    int
 	done    chan struct{}
-	// state says who has the results: see the constants.
+	// state says who owns the results: see the constants.
 	state atomic.Int32
 }
 
-// The states of a request: its caller waits, has given up, or has the results. Items
-// of one that was given up are not carried out any more.
+// The states of a request: its caller waits, has given up, or has the results. Items of a
+// request that was given up are not processed.
 const (
 	requestWaits int32 = iota
 	requestGivenUp
 	requestDone
 )
 
-// item is one of a request's.
+// item is an item of a request.
 type item[T, R any] struct {
 	*request[T, R]
 	index int
@@ -78,20 +78,20 @@ type item[T, R any] struct {
 	since time.Time
 }
 
-// group is what is carried out at once.
+// group is the set of items that are processed together.
 type group[T, R any] struct {
 	lane    *lane[T, R]
 	items   []item[T, R]
 	results []R
 }
 
-// lane is a queue and what is known about its groups.
+// lane is a queue with the state of its groups.
 type lane[T, R any] struct {
 	name    string
 	waiting []item[T, R]
-	// bytes is the size of what waits.
+	// bytes is the size of the waiting items.
 	bytes int
-	// busy counts the groups under way.
+	// busy counts the running groups.
 	busy int
 	// expected is the size of the last group.
 	expected int
@@ -103,7 +103,7 @@ func (g *gatherer[T, R]) init() {
 	g.ended = make(chan struct{})
 }
 
-// do has items carried out and gives their results in the same order.
+// do processes items and gives their results in the same order.
 func (g *gatherer[T, R]) do(ctx context.Context, items []T) ([]R, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -135,8 +135,8 @@ func (g *gatherer[T, R]) do(ctx context.Context, items []T) ([]R, error) {
 	return nil, err
 }
 
-// enter waits until the lanes of items have room for them. A full lane holds up only
-// the callers that want something of it.
+// enter waits until the lanes of the items have room for them. A full lane blocks only
+// callers with items for it.
 func (g *gatherer[T, R]) enter(ctx context.Context, items []T) (entered, error) {
 	wanted := make(entered, 0, 1)
 	lane, in := "", (*room)(nil)
@@ -155,7 +155,7 @@ func (g *gatherer[T, R]) enter(ctx context.Context, items []T) (entered, error) 
 	return wanted, nil
 }
 
-// run carries out until ctx ends. It may run once.
+// run processes groups until ctx ends. It may run once.
 func (g *gatherer[T, R]) run(ctx context.Context) error {
 	defer g.once.Do(func() { close(g.ended) })
 	work := workers.New(idleWorkers)
@@ -242,8 +242,8 @@ func (g *gatherer[T, R]) due(l *lane[T, R], now time.Time) bool {
 		now.Sub(l.waiting[0].since) >= g.window
 }
 
-// next takes a group from the front of a lane, and what was given up with it. It is
-// empty if nothing else waits.
+// next takes a group from the front of a lane, and skips items that were given up. The
+// group is empty if no other item waits.
 func (g *gatherer[T, R]) next(l *lane[T, R]) *group[T, R] {
 	started := &group[T, R]{lane: l}
 	var taken map[string]bool
@@ -288,7 +288,7 @@ func (g *group[T, R]) values() []T {
 	return values
 }
 
-// deliver hands the results to the requests that they are for.
+// deliver gives the results to their requests.
 func (g *gatherer[T, R]) deliver(done *group[T, R]) {
 	for i, it := range done.items {
 		it.results[it.index] = done.results[i]

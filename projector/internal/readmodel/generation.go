@@ -12,13 +12,13 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// errNoGeneration says that a document names a generation that there cannot be.
+// errNoGeneration says that a document has an invalid generation.
 var errNoGeneration = errors.New("the document has no valid " + fieldLastGeneration + ": it is no read model of Penstock's")
 
-// generation is that of a unit, counted from 1.
+// generation is the generation of a unit, from 1.
 func generation(u *model.Unit) int64 { return max(u.Generation, model.FirstGeneration) }
 
-// generationOf reads the generation of a document, counted from 1.
+// generationOf reads the generation of a document, from 1.
 func generationOf(document bson.Raw) (int64, bool) {
 	v, err := document.LookupErr(fieldLastGeneration)
 	if err != nil || v.Type == bson.TypeNull {
@@ -32,7 +32,7 @@ func generationOf(document bson.Raw) (int64, bool) {
 const forgetPage = 1000
 
 // Forget deletes the watermarks of a generation that is no longer written, and gives how
-// many there were. It takes them page by page, so it can be ended and called again.
+// many it deleted. It works page by page, so it can be interrupted and called again.
 func Forget(ctx context.Context, db *mongo.Database, projection string, generation int64) (int, error) {
 	return forget(ctx, onMongo(db), projection, generation)
 }
@@ -56,10 +56,10 @@ func forget(ctx context.Context, db database, projection string, generation int6
 	}
 }
 
-// replace creates documents in the place of those of older generations, each of them only
-// if that still is the one that was found. It is one step: between a removal and an
-// insert, another writer would find neither the document nor a watermark, and would take
-// the aggregate for a new one.
+// replace creates documents that replace documents of older generations, each only if that
+// has not changed since it was found. It is one step. Between a removal and an insert,
+// another writer would find neither the document nor a watermark, and would take the
+// aggregate for a new one.
 func (w *Writer) replace(ctx context.Context, collection string, operations []*model.Write) []model.Written {
 	now := time.Now()
 	updates := make([]update, len(operations))
@@ -77,9 +77,10 @@ func replacement(o *model.Write, now time.Time) update {
 }
 
 // removeForeign removes the documents of older generations that operations found under
-// their aggregate's id, where these operations have left no document: each only if it
-// still is the one that was found. The watermark was raised before, so the aggregate is
-// never without one. If the process ends in between, a sweep removes the document.
+// their aggregate's id, if these operations have left no document. It removes only
+// documents that have not changed since they were found. The watermark was raised before,
+// so the aggregate always has one. If the process ends in between, a sweep removes the
+// document.
 func (w *Writer) removeForeign(ctx context.Context, collection string, operations []model.Write, results []model.Written) {
 	var part []*model.Write
 	var at []int
@@ -97,7 +98,7 @@ func (w *Writer) removeForeign(ctx context.Context, collection string, operation
 	}
 	deleted, err := w.db.remove(ctx, collection, filters)
 	removed, _ := w.resolve(ctx, collection, part, deleted, err, func(_ *model.Write, found *found) model.Status {
-		// Another writer was faster, and has put its own document in the place.
+		// Another writer was faster, and its own document has replaced this one.
 		if found != nil {
 			return model.Stale
 		}

@@ -33,8 +33,8 @@ func Known(ctx context.Context, db *mongo.Database, projection, collection strin
 	return false, nil
 }
 
-// recordID is the _id of a projection's record among the watermarks: that of no
-// aggregate.
+// recordID is the _id of a projection's record in the collection of the watermarks. No
+// aggregate has it.
 func recordID(projection string) bson.D {
 	return bson.D{{Key: fieldProjection, Value: projection}, {Key: fieldAggregateID, Value: ""}}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// ErrLayout says that a collection cannot hold read models as it is, with the remedy.
+// ErrLayout says that a collection cannot hold read models, and gives the remedy.
 var ErrLayout = errors.New("the collection cannot hold read models")
 
-// CheckLayout finds the collections, of those of the projections and of the
-// watermarks, in which documents are not found and kept unique by _id: views, time
-// series, capped collections, and those that are sharded by something else. All of
-// them are in the error, each as an [ErrLayout]. Any other error is the server's.
+// CheckLayout checks whether documents of the projections' collections, and of the
+// watermarks, are found and unique by _id. Views, time series, capped collections and
+// collections with another shard key do not fulfil that. The error has all of them, each as
+// an [ErrLayout]. Any other error is the server's.
 func CheckLayout(ctx context.Context, db *mongo.Database, collections []string) error {
 	all := append([]string{watermarksCollection}, collections...)
 	problems, err := checkKinds(ctx, db, all)
@@ -40,7 +40,7 @@ func CheckLayout(ctx context.Context, db *mongo.Database, collections []string) 
 	return errors.Join(problems...)
 }
 
-// checkKinds finds what is no ordinary collection.
+// checkKinds finds collections that are not ordinary collections.
 func checkKinds(ctx context.Context, db *mongo.Database, collections []string) (problems []error, err error) {
 	found, err := db.ListCollectionSpecifications(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$in", Value: collections}}}})
 	if err != nil {
@@ -59,8 +59,8 @@ func checkKinds(ctx context.Context, db *mongo.Database, collections []string) (
 }
 
 // checkShardKeys finds the collections of a sharded cluster whose shard key is not _id.
-// Ordinary users may not read the cluster's configuration: then the plan of a query by
-// _id shows whether one shard or all of them are asked.
+// Ordinary users may not read the cluster's configuration. Then the plan of a query by _id
+// shows whether it goes to one shard or to all.
 func checkShardKeys(ctx context.Context, db *mongo.Database, collections []string) (problems []error, err error) {
 	refuse := func(collection, by string) {
 		problems = append(problems, fmt.Errorf("%w: %s.%s is sharded by %s, so that two shards could each have a document of one aggregate; shard it by {_id: 1} or {_id: \"hashed\"}, or not at all",

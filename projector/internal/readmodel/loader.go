@@ -15,28 +15,28 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// LoaderOptions tune a [Loader]. The zero value is good.
+// LoaderOptions configure a [Loader]. The zero value is valid.
 type LoaderOptions struct {
-	// Window is how long a key waits for company while others are about; a lone one
-	// does not wait. Default 1 ms.
+	// Window is how long a key waits for others of its group; a single caller does not
+	// wait. Default 1 ms.
 	Window time.Duration
 	// MaxKeys bounds one group; default 1,000.
 	MaxKeys int
-	// MaxBytes bounds the documents that are loaded and not yet released, over all
-	// callers; default 64 MiB. A single document may be larger. A page that turns out to
-	// be larger than documents of its collection have been may exceed it, by 16 MiB at
-	// most for each group under way.
+	// MaxBytes bounds the documents that are loaded and not yet released, over all callers;
+	// default 64 MiB. A single document may be larger. If the documents of a page are
+	// larger than earlier ones of the collection, each running group can exceed it by up to
+	// 16 MiB.
 	MaxBytes int
-	// Parallel bounds the groups of one collection under way; default 4.
+	// Parallel bounds the running groups of one collection; default 4.
 	Parallel int
-	// Queue bounds the keys of one collection that wait; beyond it Load blocks. Default
-	// 10,000.
+	// Queue bounds the waiting keys of one collection; if it is reached, Load blocks.
+	// Default 10,000.
 	Queue int
 }
 
 // Loader reads the states of many sessions in few queries: for each group of keys of a
-// collection one, and one more for the watermarks of those without a document.
-// Collections are independent of each other. Run must be running for Load to return.
+// collection one, and another one for the watermarks of units without a document.
+// Collections are independent of each other. Load returns only while Run is running.
 type Loader struct {
 	db     database
 	groups gatherer[model.Unit, model.State]
@@ -44,7 +44,7 @@ type Loader struct {
 	sizes  sizes
 }
 
-// NewLoader makes a loader from that database, whose concerns it sets itself.
+// NewLoader makes a loader for that database. It sets the read concern itself.
 func NewLoader(db *mongo.Database, o LoaderOptions) *Loader { return newLoader(onMongo(db), o) }
 
 func newLoader(db database, o LoaderOptions) *Loader {
@@ -65,15 +65,15 @@ func newLoader(db database, o LoaderOptions) *Loader {
 	return l
 }
 
-// Run answers until ctx ends, and returns its cause when all it started has ended.
-// It may run once.
+// Run answers until ctx ends, and returns its cause when all its goroutines have ended. It
+// may run once.
 func (l *Loader) Run(ctx context.Context) error { return l.groups.run(ctx) }
 
-// Load gives the state of each unit, in the order given. The caller releases the states
-// when it no longer uses their documents. If memory has no room for all, some units are
-// deferred, but never all of them: Load waits until there is room for one. A collection
-// that cannot be read makes its own units unavailable. The error is the context's cause
-// or [ErrClosed]; then there is nothing to release.
+// Load gives the state of each unit, in the same order. The caller releases the states when
+// it no longer uses their documents. If memory has no room for all, Load defers some units,
+// but waits until there is room for one. If a collection cannot be read, its units are
+// unavailable. The error is the context's cause or [ErrClosed]; then there is nothing to
+// release.
 func (l *Loader) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
 	for {
 		freed := l.budget.watch()
@@ -96,7 +96,7 @@ func (l *Loader) Release(states []model.State) {
 	l.budget.give(bytes)
 }
 
-// errNoReadModel says that a document is not the engine's.
+// errNoReadModel says that the engine has not written the document.
 var errNoReadModel = errors.New("the document has no valid " + fieldLastEventID + ": it is no read model of Penstock's")
 
 // load loads a group of keys of one collection.
@@ -114,9 +114,9 @@ func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit)
 		return answers
 	}
 	l.sides(ctx, keys, absent, answers)
-	// A document may have come and be about to go since it was looked for: its delete
-	// has raised the watermark already. That watermark counts only if there still is
-	// no document.
+	// The document may have been created and deleted after the first query. Its delete
+	// raises the watermark before it removes the document. So the watermark counts only if
+	// there still is no document.
 	var again []int
 	for _, i := range absent {
 		if keys[i].Deletes && answers[i].Watermark > 0 {
@@ -127,7 +127,7 @@ func (l *Loader) load(ctx context.Context, collection string, keys []model.Unit)
 	return answers
 }
 
-// absent gives those that were read and not found.
+// absent gives the keys that were read and not found.
 func (l *Loader) absent(indexes []int, answers []model.State) []int {
 	var absent []int
 	for _, i := range indexes {
@@ -138,12 +138,12 @@ func (l *Loader) absent(indexes []int, answers []model.State) []int {
 	return absent
 }
 
-// pageBytes is about how much is read at once. The first page of a collection may be
-// larger, until the size of its documents is known.
+// pageBytes is the approximate size of one read. The first page of a collection may be
+// larger, because the size of its documents is not known yet.
 const pageBytes = 4 << 20
 
-// documents reads the documents of some keys, page by page as memory has room for
-// them; what is not found stays as it is.
+// documents reads the documents of some keys in pages, as memory has room for them. The
+// answers for keys without a document stay unchanged.
 func (l *Loader) documents(ctx context.Context, collection string, keys []model.Unit, indexes []int, answers []model.State) {
 	asked := make(map[string][]int, len(indexes))
 	ids := make([]string, 0, len(indexes))
@@ -154,7 +154,7 @@ func (l *Loader) documents(ctx context.Context, collection string, keys []model.
 		}
 		asked[id] = append(asked[id], i)
 	}
-	// rest changes the answers of what has not been read.
+	// rest changes the answers for all keys that have not been read.
 	rest := func(change func(*model.State)) {
 		for _, id := range ids {
 			for _, i := range asked[id] {
@@ -197,8 +197,8 @@ func (l *Loader) documents(ctx context.Context, collection string, keys []model.
 	}
 }
 
-// stateOf is the state of a unit under whose aggregate's id a document was found. side
-// is the unit's watermark if the document is not its own.
+// stateOf is the state of a unit for which a document was found. side is the unit's side
+// watermark, which counts if the document is foreign.
 func stateOf(document bson.Raw, u *model.Unit, side int64) model.State {
 	watermark, ok := watermarkOf(document)
 	if !ok {

@@ -5,14 +5,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics are the writer's and the loader's.
+// metrics are the metrics of the writer and the loader.
 type metrics struct {
 	writeSize     prometheus.Histogram
 	writeDuration prometheus.Histogram
 	stale         prometheus.Counter
 }
 
-// newMetrics registers the metrics; with nil they are counted nowhere.
+// newMetrics registers the metrics. With a nil registerer they are not exported.
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	return &metrics{

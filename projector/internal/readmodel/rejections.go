@@ -1,15 +1,15 @@
 package readmodel
 
-// rejections are the server's codes that say that a document or an update will never
-// do, whoever else does what, by the names that the server gives them; codes without a
-// name in its table are described. They park one aggregate for good.
+// rejections are the server's codes for documents and updates that can never succeed, with
+// the server's name of the code, or a description if it has no name. They park one
+// aggregate permanently.
 //
-// Every code of the server's table was decided about. The others are
+// Every code of the server's table is classified. The codes that are not here are
 //
 //   - transient: see mongox.Transient;
 //   - about the server, the client's rights or the deployment, such as Unauthorized,
-//     NamespaceNotFound or OutdatedClient. They pass when somebody mends that, and are
-//     no aggregate's doing. The lanes retry, and what they park resumes by itself;
+//     NamespaceNotFound or OutdatedClient. An operator can correct these, and no aggregate
+//     is the reason. The lanes retry, and aggregates parked for it resume by themselves;
 //   - about commands that this package does not send.
 //
 // The table: https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml

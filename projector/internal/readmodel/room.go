@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// rooms bound what waits in each lane of a gatherer. The zero value is ready. There are few
-// lanes and many callers, so a lane that is known is found without a lock.
+// rooms bound the waiting items of each lane of a gatherer. The zero value is ready. There
+// are few lanes and many callers, so looking up an existing lane takes no lock.
 type rooms struct {
 	mu     sync.Mutex
 	byLane atomic.Pointer[map[string]*room]
@@ -42,14 +42,14 @@ func (r *rooms) find(lane string) *room {
 	return (*known)[lane]
 }
 
-// room counts items. As long as it is not full, a caller enters with all of its items,
-// so that it never waits for room that it has itself.
+// room counts items. While it is not full, a caller enters with all of its items at once,
+// so that a caller never waits for room that it uses itself.
 type room struct {
 	most int
 
 	mu      sync.Mutex
 	waiting int
-	// left holds a token while somebody may try to enter.
+	// left holds a token if a caller may try to enter.
 	left chan struct{}
 }
 
@@ -88,7 +88,8 @@ func (r *room) leave(n int) {
 	}
 }
 
-// wake lets one caller try; if it enters and there is more room, it wakes the next.
+// wake lets one caller try to enter. If it enters and there is more room, it wakes the
+// next.
 func (r *room) wake() {
 	select {
 	case r.left <- struct{}{}:

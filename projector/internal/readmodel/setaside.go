@@ -12,27 +12,27 @@ import (
 )
 
 // setAside is the generation of a document that a repair has set aside. It is older than
-// every generation, so the document is foreign to each.
+// every other generation, so the document is foreign to every unit.
 const setAside int64 = 0
 
 // A Repairer replaces documents that are wrong.
 //
-// A replacement may leave the watermark as it is. A writer that loaded the wrong document
-// just before would still match it, and write what follows from the wrong document. So a
-// document is set aside first: no guard of a writer matches it any more, and no writer
-// folds on from it. After that the caller reads the aggregate's last event. Every event
-// that a writer of the wrong document had is in the event store by then, so the
-// replacement has a higher watermark than that writer's guard, or no such writer is there.
+// A replacement may keep the watermark. A writer that loaded the wrong document just before
+// would still match it, and write a result of the wrong document. So the document is set
+// aside first: no guard of a writer matches it any more. After that the caller reads the
+// aggregate's last event. By then the event store has every event that a writer of the
+// wrong document had. So either the replacement has a higher watermark than that writer's
+// guard, or there is no such writer.
 //
-// A repair that dies in between leaves a document that is foreign: the next event of the
-// aggregate, or the next repair, replaces it.
+// A repair that dies in between leaves a foreign document. The next event of the aggregate,
+// or the next repair, replaces it.
 type Repairer struct{ db mongoDatabase }
 
-// NewRepairer makes a repairer of that database, whose concerns it sets itself.
+// NewRepairer makes a repairer for that database. It sets the concerns itself.
 func NewRepairer(db *mongo.Database) *Repairer { return &Repairer{onMongo(db)} }
 
 // SetAside sets the document of a unit aside if it has exactly that watermark and the
-// unit's generation. It reports whether it did.
+// unit's generation, and reports whether it did.
 func (r *Repairer) SetAside(ctx context.Context, u model.Unit, watermark int64) (bool, error) {
 	matched, err := r.db.update(ctx, u.Collection, []update{{
 		filter: guard(&u, watermark),
@@ -44,10 +44,10 @@ func (r *Repairer) SetAside(ctx context.Context, u model.Unit, watermark int64) 
 	return matched == 1, nil
 }
 
-// Replace puts the own fields of a document in the place of one that is foreign to the
-// unit, with the watermark to, in one operation. nil means that there is to be no
-// document: the watermark of the unit is raised, and the foreign document deleted. Replace
-// reports whether the foreign document still was as it was found.
+// Replace replaces a document that is foreign to the unit by the given own fields, with the
+// watermark to, in one operation. nil means that there must be no document: Replace then
+// raises the unit's watermark and deletes the foreign document. It reports whether the
+// foreign document was unchanged since it was found.
 func (r *Repairer) Replace(ctx context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error) {
 	w := &model.Write{Unit: u, To: to, Foreign: &foreign, Document: document}
 	guard := foreignGuard(u.AggregateID, foreign)
@@ -69,8 +69,8 @@ func (r *Repairer) Replace(ctx context.Context, u model.Unit, foreign model.Fore
 }
 
 // RemoveForeign deletes exactly the document of an older generation that was found under a
-// unit's aggregate id, and reports whether it was still there. It is for a unit that is to
-// have no document as of its watermark. The watermark stays.
+// unit's aggregate id, and reports whether it still existed. It is for a unit that has no
+// document as of its watermark. The watermark stays.
 func (r *Repairer) RemoveForeign(ctx context.Context, u model.Unit, foreign model.Foreign) (bool, error) {
 	deleted, err := r.db.remove(ctx, u.Collection, []bson.Raw{foreignGuard(u.AggregateID, foreign)})
 	if err != nil {

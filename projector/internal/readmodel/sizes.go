@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// firstSize is how large documents of a collection are assumed to be at first.
+// firstSize is the assumed size of a collection's first documents.
 const firstSize = 32 << 10
 
 // sizes estimate the size of a collection's documents from those that were read. The
@@ -26,8 +26,8 @@ func (s *sizes) of(collection string) int {
 	return firstSize
 }
 
-// learn takes in a page of documents. The estimate rises at once and falls by degrees:
-// one that is too low costs memory, one that is too high a few requests.
+// learn learns from a page of documents. The estimate rises immediately and falls slowly,
+// because a low estimate costs memory and a high one only a few requests.
 func (s *sizes) learn(collection string, documents []bson.Raw) {
 	if len(documents) == 0 {
 		return

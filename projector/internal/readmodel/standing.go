@@ -11,14 +11,13 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Watermarks gives the watermark of each unit, in the order given, without its document:
-// 0 if the unit has no event yet, or is of a generation that has been replaced. It makes
-// one query for the side watermarks and one for each collection.
+// Watermarks gives the watermark of each unit, in the same order, without its document: 0
+// if the unit has no event yet, or if its generation was replaced. It makes one query for
+// the side watermarks and one for each collection.
 //
-// A watermark may be lower than that of a moment later, and is never higher than what a
-// reader finds afterwards. The side watermarks are read first: the delete of a document
-// raises its side watermark before the document goes, and a side watermark counts only if
-// there is no document.
+// A watermark may rise after it was read, and is never higher than what a later read finds.
+// The side watermarks are read first, because deleting a document raises its side watermark
+// before the document is removed, and a side watermark counts only if there is no document.
 func Watermarks(ctx context.Context, db *mongo.Database, units []model.Unit) ([]int64, error) {
 	return watermarks(ctx, onMongo(db), units)
 }

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// lockWait is how long a bulk of watermarks may take before a transaction is taken
-	// to hold one of them: outside of a transaction, the server waits for its end.
+	// lockWait is how long a bulk of watermarks may take before it is assumed that a
+	// transaction holds one of them. Outside of a transaction, the server waits for the end
+	// of such a transaction.
 	lockWait = time.Second
-	// lockMemory is how long a watermark that was found locked is written apart from
-	// others. The server ends a transaction after transactionLifetimeLimitSeconds, 60 s
-	// by default.
+	// lockMemory is how long a watermark that was found locked is written separately. The
+	// server ends a transaction after transactionLifetimeLimitSeconds, 60 s by default.
 	lockMemory = time.Minute
 )
 
-// moveWatermarks raises the watermarks of keys without a document. They only rise.
-// Each says only that there is no document as of that event, and every writer that folds
-// the same events finds the same.
+// moveWatermarks raises the watermarks of units without a document. They only rise. A side
+// watermark only says that there is no document as of that event, and every writer that
+// folds the same events gets the same.
 //
-// A projector that was killed inside the creation of documents leaves a transaction
-// that holds their watermarks until the server ends it. A bulk would wait for it as a
-// whole. So the watermarks of a slow bulk are written in transactions, in which the server
-// reports a conflict instead of waiting: only those that are held fail.
+// A projector that was killed while it created documents leaves a transaction that holds
+// their watermarks until the server ends it. A bulk would wait for it as a whole. So the
+// watermarks of a slow bulk are written in transactions, in which the server reports a
+// conflict instead of waiting. Then only the locked ones fail.
 func (w *Writer) moveWatermarks(ctx context.Context, operations []*model.Write) []model.Written {
 	now := time.Now()
 	results := make([]model.Written, len(operations))
@@ -68,7 +68,7 @@ func (w *Writer) moveTogether(ctx context.Context, updates []update) []model.Wri
 	}
 	results := judgeAll(err, len(updates), applied)
 	for i := range results {
-		// Two that create the same watermark at once: it is there for the next try.
+		// Two clients created the same watermark. It exists for the next attempt.
 		if results[i].Status == model.Stale {
 			results[i] = model.Written{Status: model.Unknown, Err: err}
 		}
@@ -77,7 +77,7 @@ func (w *Writer) moveTogether(ctx context.Context, updates []update) []model.Wri
 }
 
 // moveApart writes watermarks in a transaction. If that conflicts with another one, it
-// halves them until those that are locked are alone.
+// halves them until the locked ones are alone.
 func (w *Writer) moveApart(ctx context.Context, updates []update) []model.Written {
 	if len(updates) == 0 {
 		return nil
@@ -96,8 +96,7 @@ func (w *Writer) moveApart(ctx context.Context, updates []update) []model.Writte
 	return append(w.moveApart(ctx, updates[:half]), w.moveApart(ctx, updates[half:])...)
 }
 
-// locked remembers watermarks that transactions were found to hold. The zero value is
-// ready.
+// locked remembers watermarks that open transactions hold. The zero value is ready.
 type locked struct {
 	mu    sync.Mutex
 	since map[sideKey]time.Time
@@ -114,7 +113,7 @@ func (l *locked) has(key sideKey, now time.Time) bool {
 	return ok
 }
 
-// add remembers a key, and forgets those whose time is over.
+// add remembers a key, and forgets those that are older than lockMemory.
 func (l *locked) add(key sideKey, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,17 +9,16 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// watermarkPage is how many units one query asks for.
+// watermarkPage is how many units one query has.
 const watermarkPage = 1000
 
-// Watermarks gives the state of each unit without its document, in the order given. It
-// reads only the watermarks and generations of documents, so it is the way to compare
-// many units with the event store. Unlike [Loader.Load] it shares no queries with other
-// callers, never defers a unit, and leaves nothing to release. Run need not be running. A
-// collection that cannot be read makes its own units unavailable. The error is the
-// context's cause.
+// Watermarks gives the state of each unit without its document, in the same order. It reads
+// only the watermarks and generations of documents, so it is made for comparing many units
+// with the event store. Unlike [Loader.Load] it shares no queries with other callers, never
+// defers a unit, and leaves nothing to release. Run need not be running. If a collection
+// cannot be read, its units are unavailable. The error is the context's cause.
 func (l *Loader) Watermarks(ctx context.Context, units []model.Unit) ([]model.State, error) {
-	// What is read is small: pages bound it, and it is in memory only for a moment.
+	// The results are small: pages bound them, and they are in memory only briefly.
 	small := &Loader{db: watermarksOnly{l.db}, budget: newBudget(math.MaxInt)}
 	byCollection := make(map[string][]int)
 	for i := range units {

@@ -18,25 +18,25 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// groupTimeout bounds a group commit, and a group load. What is unfinished then is
-// Unknown, and its caller looks again.
+// groupTimeout bounds a group commit and a group load. Unfinished operations are then
+// Unknown, and the caller loads again.
 const groupTimeout = 20 * time.Second
 
-// idleWorkers bounds the goroutines of a gatherer, and those of the writer, that wait for
+// idleWorkers bounds the idle goroutines of a gatherer, and of the writer, that wait for
 // the next group.
 const idleWorkers = 16
 
-// WriterOptions tune a [Writer]. The zero value is good.
+// WriterOptions configure a [Writer]. The zero value is valid.
 type WriterOptions struct {
-	// Window is how long an operation waits for company while others are about; a
-	// lone one does not wait. Default 2 ms.
+	// Window is how long an operation waits for others of its group; a single caller does
+	// not wait. Default 2 ms.
 	Window time.Duration
 	// MaxOperations and MaxBytes bound one group commit of a collection; defaults
 	// 1,000 and 8 MiB. A single larger operation goes alone.
 	MaxOperations, MaxBytes int
-	// Parallel bounds the group commits of one collection under way; default 2.
+	// Parallel bounds the running group commits of one collection; default 2.
 	Parallel int
-	// Queue bounds the operations that wait; beyond it Write blocks. Default 10,000.
+	// Queue bounds the waiting operations; if it is reached, Write blocks. Default 10,000.
 	Queue int
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
@@ -44,20 +44,20 @@ type WriterOptions struct {
 	Tracer *tracing.Tracer
 }
 
-// Writer writes operations of many sessions in guarded bulk writes. Run must be
-// running for Write to return.
+// Writer writes operations of many sessions in guarded bulk writes. Write returns only
+// while Run is running.
 type Writer struct {
 	db      database
 	metrics *metrics
 	tracer  *tracing.Tracer
 	groups  gatherer[model.Write, model.Written]
-	// kinds carry out the parts of group commits.
+	// kinds run the parts of group commits.
 	kinds *workers.Pool
 	// locked are the watermarks that open transactions hold.
 	locked locked
 }
 
-// NewWriter makes a writer into that database, whose concerns it sets itself.
+// NewWriter makes a writer for that database. It sets the concerns itself.
 func NewWriter(db *mongo.Database, o WriterOptions) *Writer { return newWriter(onMongo(db), o) }
 
 func newWriter(db database, o WriterOptions) *Writer {
@@ -78,8 +78,8 @@ func newWriter(db database, o WriterOptions) *Writer {
 	return w
 }
 
-// Run commits until ctx ends, and returns its cause when all it started has ended.
-// It may run once.
+// Run commits until ctx ends, and returns its cause when all its goroutines have ended. It
+// may run once.
 func (w *Writer) Run(ctx context.Context) error {
 	defer func() {
 		w.kinds.Stop()
@@ -88,15 +88,15 @@ func (w *Writer) Run(ctx context.Context) error {
 	return w.groups.run(ctx)
 }
 
-// Write carries out writes and answers for each in the order given. An error
-// is the context's cause, or [ErrClosed]: the writes may or may not have
-// happened then. Their bytes must stay untouched for good.
+// Write makes writes and gives a result for each, in the same order. The error is the
+// context's cause, or [ErrClosed]: then the outcome of the writes is unknown. Their bytes
+// must never change.
 func (w *Writer) Write(ctx context.Context, writes []model.Write) ([]model.Written, error) {
 	return w.groups.do(ctx, writes)
 }
 
-// commit is a group commit: operations on distinct documents of one collection.
-// The kinds are independent of each other and go at once.
+// commit makes a group commit: operations on distinct documents of one collection.
+// Operations of different kinds are independent and run concurrently.
 func (w *Writer) commit(ctx context.Context, collection string, operations []model.Write) []model.Written {
 	ctx, cancel := mongox.Timeout(ctx, groupTimeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func traced(operations []model.Write) []trace.SpanContext {
 	return spans
 }
 
-// commitFunc is a way to commit operations of a kind.
+// commitFunc is the way to commit operations of one kind.
 type commitFunc uint8
 
 const (
@@ -186,8 +186,9 @@ func way(o *model.Write) commitFunc {
 	return byRemoval
 }
 
-// commitPart commits operations of one kind. Where the server refuses the command as a
-// whole for what one of them holds, the group is halved until that one is alone.
+// commitPart commits operations of one kind. If the server refuses the whole command
+// because of the content of one operation, the group is halved until that operation is
+// alone.
 func (w *Writer) commitPart(ctx context.Context, do commitFunc, collection string, operations []*model.Write) []model.Written {
 	results := w.commitGroup(ctx, do, collection, operations)
 	refused := slices.ContainsFunc(results, func(r model.Written) bool { return r.Status == model.Unknown && rejectsCommand(r.Err) })
@@ -216,7 +217,7 @@ func (w *Writer) commitGroup(ctx context.Context, do commitFunc, collection stri
 	return w.remove(ctx, collection, operations)
 }
 
-// applied is the result of whatever nothing speaks against.
+// applied is the result of an operation without an error.
 func applied(int) model.Written { return model.Written{Status: model.Applied} }
 
 // update updates documents that have exactly the expected watermark.
@@ -231,8 +232,7 @@ func (w *Writer) update(ctx context.Context, collection string, operations []*mo
 	return dated(operations, results, all, now)
 }
 
-// dated adds to the results of updates when their documents say that they were changed,
-// if all of them certainly took effect.
+// dated sets UpdatedAt in the results of updates, if all of them certainly took effect.
 func dated(operations []*model.Write, results []model.Written, all bool, now time.Time) []model.Written {
 	for i, o := range operations {
 		if all && results[i].Status == model.Applied {
@@ -242,8 +242,8 @@ func dated(operations []*model.Write, results []model.Written, all bool, now tim
 	return results
 }
 
-// reached is the verdict on a write that matched nothing. Whoever brought the document to
-// just this watermark, folded the same events.
+// reached gives the status of a write that matched nothing. If the document has the write's
+// watermark, a writer that folded the same events has written it.
 func reached(o *model.Write, found *found) model.Status {
 	if found != nil && found.generation == generation(&o.Unit) && found.watermark == o.To {
 		return model.Applied
@@ -251,10 +251,9 @@ func reached(o *model.Write, found *found) model.Status {
 	return model.Stale
 }
 
-// resolve gives the results of guarded operations. The server only tells how many
-// documents it found: where that is less than all, the documents' watermarks tell
-// which operations took effect, or were made by another writer. all is whether it found
-// all.
+// resolve gives the results of guarded operations. The server only reports how many
+// documents it found. If that is less than all, the documents' watermarks show which
+// operations took effect, here or by another writer. all reports whether it found all.
 func (w *Writer) resolve(ctx context.Context, collection string, operations []*model.Write, matched int, err error,
 	verdict func(o *model.Write, found *found) model.Status,
 ) (results []model.Written, all bool) {
@@ -282,8 +281,8 @@ func (w *Writer) resolve(ctx context.Context, collection string, operations []*m
 // found is what is known of a document.
 type found struct{ watermark, generation int64 }
 
-// look looks for the documents of operations, by aggregate. Those that are not there are
-// not in the result.
+// look reads the watermarks of the operations' documents, by aggregate. Missing documents
+// are not in the result.
 func (w *Writer) look(ctx context.Context, collection string, operations []*model.Write) (map[string]*found, error) {
 	ids := make([]string, len(operations))
 	for i, o := range operations {
@@ -295,7 +294,7 @@ func (w *Writer) look(ctx context.Context, collection string, operations []*mode
 	}
 	documents := make(map[string]*found, len(read))
 	for _, document := range read {
-		// The loader reports a document that is no read model.
+		// The loader reports a document that is not a read model.
 		watermark, _ := watermarkOf(document)
 		generation, _ := generationOf(document)
 		if id, ok := document.Lookup(fieldID).StringValueOK(); ok {
@@ -305,9 +304,8 @@ func (w *Writer) look(ctx context.Context, collection string, operations []*mode
 	return documents, nil
 }
 
-// insert creates documents for a projection that never deletes. That the insert
-// finds no document is guard enough: without deletes, an aggregate whose document
-// is not there has not had one.
+// insert creates documents for a projection that never deletes. The insert itself is the
+// guard: without deletes, an aggregate without a document has never had one.
 func (w *Writer) insert(ctx context.Context, collection string, operations []*model.Write) []model.Written {
 	now := time.Now()
 	documents := make([]bson.Raw, len(operations))
@@ -317,15 +315,15 @@ func (w *Writer) insert(ctx context.Context, collection string, operations []*mo
 	return judgeAll(w.db.insert(ctx, collection, documents), len(operations), created(operations, now))
 }
 
-// created are the results of creations that took effect.
+// created gives the results of creations that took effect.
 func created(operations []*model.Write, now time.Time) func(int) model.Written {
 	return func(i int) model.Written {
 		return model.Written{Status: model.Applied, UpdatedAt: updatedBy(operations[i], now)}
 	}
 }
 
-// remove deletes documents. The watermark comes first: should the delete not
-// follow, the document still has its own, and the event is taken again.
+// remove deletes documents. It raises the watermark first. If the delete does not follow,
+// the document still has its own watermark, and the event is processed again.
 func (w *Writer) remove(ctx context.Context, collection string, operations []*model.Write) []model.Written {
 	results := w.moveWatermarks(ctx, operations)
 	for _, kind := range []model.Kind{model.Delete, model.Erase} {
@@ -349,11 +347,11 @@ func (w *Writer) remove(ctx context.Context, collection string, operations []*mo
 		}
 		deleted, err := w.db.remove(ctx, collection, filters)
 		if kind == model.Erase && err == nil {
-			// There was most likely nothing to erase.
+			// Most likely there was nothing to erase.
 			continue
 		}
 		removed, _ := w.resolve(ctx, collection, part, deleted, err, func(o *model.Write, found *found) model.Status {
-			// A document of an older generation is not the one that was to be deleted.
+			// A document of an older generation is not the one that the operation deletes.
 			if found != nil && found.generation >= generation(&o.Unit) {
 				return model.Stale
 			}
