@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Config says where the event store and the state are. Both services embed it;
-// the tags are kong's. The zero value is invalid.
+// Config configures the event store and the state. Both services embed it; the tags are
+// kong's. The zero value is invalid.
 type Config struct {
 	URI              string `name:"mongodb-uri" env:"MONGODB_URI" secret:"" placeholder:"URI" help:"MongoDB connection string of every store that has none of its own."`
 	EventsURI        string `name:"events-mongodb-uri" env:"PENSTOCK_EVENTS_MONGODB_URI" secret:"" placeholder:"URI" help:"Connection string of the event store; without it, MONGODB_URI."`
@@ -18,8 +18,7 @@ type Config struct {
 	StateDatabase    string `name:"state-database" env:"PENSTOCK_STATE_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the state."`
 }
 
-// ReadModelsConfig is [Config] and where the read models are: what a projector
-// embeds.
+// ReadModelsConfig is [Config] with the read models. The projector embeds it.
 type ReadModelsConfig struct {
 	Config `embed:""`
 
@@ -27,7 +26,7 @@ type ReadModelsConfig struct {
 	ReadModelsDatabase string `name:"readmodels-database" env:"PENSTOCK_READMODELS_DATABASE" default:"penstock" placeholder:"NAME" help:"Database of the read models."`
 }
 
-// Store is one place in MongoDB.
+// Store is a database, and for the event store a collection.
 type Store struct {
 	// URI is never empty in a valid configuration; it may hold a password.
 	URI      string
@@ -113,7 +112,7 @@ func checkURI(variable, uri string) []error {
 	return nil
 }
 
-// checkDatabase holds a name against the server's rules for a database:
+// checkDatabase checks a name against the server's rules for a database:
 // https://www.mongodb.com/docs/manual/reference/limits/#naming-restrictions
 func checkDatabase(variable, name string) []error {
 	if name == "" || len(name) > 63 || strings.ContainsAny(name, "/\\. \"$*<>:|?\x00") {

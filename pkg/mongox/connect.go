@@ -15,33 +15,32 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-// serverSelectionTimeout bounds how long an operation waits for a primary. An
-// election takes some seconds; the driver's default of 30 s is longer than a
-// lease.
+// serverSelectionTimeout bounds how long an operation waits for a primary. An election
+// takes some seconds. The driver's default of 30 s is longer than a lease.
 const serverSelectionTimeout = 10 * time.Second
 
-// Options refine a client. The zero value is good.
+// Options configure a client. The zero value is valid.
 type Options struct {
 	// AppName shows in the server's logs and currentOp.
 	AppName string
 	// MaxPoolSize bounds the connections to each server; 0 means the URI's value,
 	// or the driver's 100.
 	MaxPoolSize uint64
-	// Monitor is told of every command; nil for none.
+	// Monitor receives every command; nil for none.
 	Monitor *event.CommandMonitor
 	// Logger receives a line for each option of the URI that has no effect or a risk.
 	Logger zerolog.Logger
 }
 
-// Open makes a client without touching the network: its first request does, and waits
-// for a primary for 10 s, or the URI's own server-selection timeout. The caller
-// disconnects the client. Errors do not show the password in uri.
+// Open makes a client without a network request. Its first request connects, and waits for
+// a primary for 10 s, or for the URI's own server-selection timeout. The caller disconnects
+// the client. Errors do not show the password in uri.
 //
-// Whatever the URI says, reads go to the primary, reads and writes need a majority,
-// and the driver repeats each once: a watermark or a checkpoint that a new primary
-// could take back would acknowledge an event that is lost. timeoutMS has no effect,
-// because to it the driver reacts as to a deadline: see [Patient]. Options that
-// cannot be served are an error. docs/mongodb.md lists all of them.
+// Whatever the URI says, reads go to the primary, reads and writes need a majority, and the
+// driver retries each once. Otherwise a new primary could lose a watermark or a checkpoint
+// that has acknowledged an event. timeoutMS has no effect, because the driver treats it
+// like a deadline: see [Timeout]. Options that cannot be supported are an error.
+// docs/mongodb.md lists all of them.
 func Open(uri string, opts Options) (*mongo.Client, error) {
 	o, err := clientOptions(uri, opts)
 	if err != nil {
@@ -89,7 +88,7 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 			problems = append(problems, fmt.Errorf("%w: %s=%s: %s", errOption, d.name, d.value, d.reason))
 		}
 	}
-	// A DNS record of a mongodb+srv host can set it too.
+	// A DNS record of a mongodb+srv host can also set it.
 	if len(problems) == 0 && o.LoadBalanced != nil && *o.LoadBalanced {
 		problems = append(problems, fmt.Errorf("%w: loadBalanced=true: %s", errOption, driverOptions["loadbalanced"].judge("true").reason))
 	}
@@ -102,10 +101,10 @@ func clientOptions(uri string, opts Options) (*options.ClientOptions, error) {
 	return o, nil
 }
 
-// errOption says that an option of a connection string cannot be served.
+// errOption says that an option of a connection string is not supported.
 var errOption = errors.New("unsupported option")
 
-// sanitized is an error whose text has been freed of secrets.
+// sanitized is an error without the secrets of a connection string.
 type sanitized struct {
 	text string
 	err  error

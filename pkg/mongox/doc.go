@@ -1,4 +1,3 @@
-// Package mongox connects to the three stores (event store, state, read models)
-// with the concerns that Penstock's promises rest on, and says what a failed
-// command means for its caller.
+// Package mongox connects to the three stores (event store, state, read models) with the
+// read and write concerns that Penstock needs, and classifies MongoDB's errors.
 package mongox

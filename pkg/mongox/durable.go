@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-// Durable is a collection of which a majority knows every write that was answered, and
-// whose reads ask the primary for what a majority has, whatever the client's settings are.
+// Durable gives a collection whose writes need a majority, and whose reads go to the
+// primary with majority read concern, whatever the client's settings are.
 func Durable(db *mongo.Database, name string) *mongo.Collection {
 	return db.Collection(name, options.Collection().
 		SetWriteConcern(writeconcern.Majority()).

@@ -12,26 +12,26 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
-// Cluster is what every user may read of the deployment behind a connection. Two
-// deployments can have the same name, so Name alone does not prove that they are one:
-// see [Cluster.MayBe].
+// Cluster identifies the deployment of a connection, as far as every user may read it. Two
+// deployments can have the same name, so equal names do not prove that they are one: see
+// [Cluster.MayBe].
 type Cluster struct {
 	// Name is "replica set NAME" or "sharded cluster".
 	Name string
-	// Hosts are the members of a replica set as it knows them, sorted. They are empty
-	// for a sharded cluster, whose routers name nobody.
+	// Hosts are the members of a replica set, sorted. They are empty for a sharded cluster,
+	// because its routers name no members.
 	Hosts []string
 }
 
-// shardedCluster is the name of every sharded cluster: its id stands in the database
-// config, which an ordinary user may not read.
+// shardedCluster is the name of every sharded cluster: its id is in the database config,
+// which ordinary users may not read.
 const shardedCluster = "sharded cluster"
 
 // Sharded reports whether the deployment is a sharded cluster, reached through mongos.
 func (c Cluster) Sharded() bool { return c.Name == shardedCluster }
 
-// ClusterOf asks the primary which deployment it belongs to. The context should have
-// no deadline of its own: see [Patient].
+// ClusterOf asks the primary for its deployment. The context should have no deadline: see
+// [Timeout].
 func ClusterOf(ctx context.Context, client *mongo.Client) (Cluster, error) {
 	var hello struct {
 		SetName string   `bson:"setName"`
@@ -49,9 +49,9 @@ func ClusterOf(ctx context.Context, client *mongo.Client) (Cluster, error) {
 	return Cluster{Name: "replica set " + hello.SetName, Hosts: hello.Hosts}, nil
 }
 
-// MayBe reports whether c and other can be one deployment: they have one name, and, if
+// MayBe reports whether c and other can be one deployment: they have the same name, and, if
 // the members of both are known, at least one member in common. Members are added and
-// removed one at a time, so a deployment that was seen lately keeps some.
+// removed one at a time, so a deployment keeps some of them.
 func (c Cluster) MayBe(other Cluster) bool {
 	if c.Name != other.Name {
 		return false
@@ -62,8 +62,8 @@ func (c Cluster) MayBe(other Cluster) bool {
 	return slices.ContainsFunc(c.Hosts, func(host string) bool { return slices.Contains(other.Hosts, host) })
 }
 
-// CollectionID is what tells a collection from every other one, a later one of the
-// same name included: the UUID that the server gave it, in hexadecimal digits.
+// CollectionID distinguishes a collection from every other one, even from a later one with
+// the same name: the UUID that the server gave it, in hexadecimal digits.
 type CollectionID struct {
 	// Exists reports whether there is a collection of that name.
 	Exists bool
@@ -71,9 +71,8 @@ type CollectionID struct {
 	UUID string
 }
 
-// IdentifyCollection reads the UUID of a collection, which the right listCollections
-// allows (the role read has it). The context should have no deadline of its own: see
-// [Patient].
+// IdentifyCollection reads the UUID of a collection. This needs the right listCollections,
+// which the role read has. The context should have no deadline: see [Timeout].
 func IdentifyCollection(ctx context.Context, collection *mongo.Collection) (CollectionID, error) {
 	cursor, err := collection.Database().ListCollections(ctx, bson.D{{Key: "name", Value: collection.Name()}})
 	if err != nil {

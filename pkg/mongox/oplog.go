@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
-// ErrOplogHidden says that the oplog cannot be looked at: the user lacks the right, or the
-// server is a mongos, which has none.
+// ErrOplogHidden says that the oplog cannot be read: the user lacks the right, or the
+// server is a mongos, which has no oplog.
 var ErrOplogHidden = errors.New("the oplog cannot be looked at")
 
 // OplogStart gives the time of the oldest entry of the primary's oplog. It reads the entry
@@ -50,8 +50,8 @@ func OplogStart(ctx context.Context, client *mongo.Client) (bson.Timestamp, erro
 	return status.Oplog.Earliest, nil
 }
 
-// hidden reports whether the server has answered that there is nothing to see, which no
-// later attempt changes.
+// hidden reports whether the server's answer means that a retry cannot show the oplog
+// either.
 func hidden(err error) bool {
 	answer, ok := errors.AsType[mongo.ServerError](err)
 	return ok && !Transient(answer)

@@ -17,9 +17,8 @@ var secretOptions = map[string]bool{
 	"sslclientcertificatekeypassword": true,
 }
 
-// Redact gives a connection string that may be logged: user name, password and
-// secret options are replaced by ***. It takes malformed strings too, and then
-// leaves out too much rather than too little.
+// Redact gives a connection string that may be logged: it replaces user name, password and
+// secret options by ***. In malformed strings it replaces too much rather than too little.
 func Redact(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if !ok {
@@ -29,8 +28,8 @@ func Redact(uri string) string {
 		return redacted
 	}
 	rest, query, hasQuery := strings.Cut(rest, "?")
-	// An unescaped @ or / in a password is a mistake, and yet no reason to show it:
-	// everything before the last @ is credentials.
+	// A password with an unescaped @ or / is a mistake, but must not be shown: everything
+	// before the last @ counts as credentials.
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 		rest = redacted + rest[at:]
 	}
@@ -50,7 +49,7 @@ func Redact(uri string) string {
 	return scheme + "://" + rest + "?" + strings.Join(pairs, "&")
 }
 
-// secrets lists what of uri must not appear in a text, as written and unescaped.
+// secrets lists the secrets of uri, as written and unescaped.
 func secrets(uri string) []string {
 	var found []string
 	add := func(s string) {

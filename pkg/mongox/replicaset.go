@@ -9,18 +9,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
-// ErrNoReplicaSet says that a server is a standalone one, with the remedy. Change
-// streams, transactions and the majority, which Penstock's promises rest on, are a
-// replica set's.
+// ErrNoReplicaSet says that a server is a standalone server, with the remedy. Penstock
+// needs change streams, transactions and majority concerns, which only a replica set has.
 var ErrNoReplicaSet = errors.New("it is no replica set, and only a replica set has change streams, transactions and a majority; start mongod with --replSet and run rs.initiate(), one node is enough")
 
-// errNotPrimary says that a direct connection leads to a member that accepts no
-// writes, which the driver does not notice.
+// errNotPrimary says that a direct connection leads to a member that accepts no writes. The
+// driver does not detect that.
 var errNotPrimary = errors.New("the member of the direct connection is not the primary: name all members and replicaSet in the connection string instead of directConnection")
 
-// CheckReplicaSet asks the primary whether it is a replica set's or a sharded
-// cluster's. A standalone server is [ErrNoReplicaSet], another product
-// [ErrNotMongoDB]; any other error is the request's, a refused login among them.
+// CheckReplicaSet asks the primary whether it belongs to a replica set or a sharded
+// cluster. A standalone server is [ErrNoReplicaSet], another product [ErrNotMongoDB]. Every
+// other error is that of the request, for example a refused login.
 func CheckReplicaSet(ctx context.Context, client *mongo.Client) error {
 	// Unlike hello, a ping is authenticated.
 	if err := client.Ping(ctx, readpref.Primary()); err != nil {

@@ -16,5 +16,5 @@ func FromNow(d time.Duration) bson.D {
 	return bson.D{{Key: "$add", Value: bson.A{Now, d.Milliseconds()}}}
 }
 
-// Literal keeps a value in an expression from being read as one.
+// Literal makes a value a literal in an expression.
 func Literal(v any) bson.D { return bson.D{{Key: "$literal", Value: v}} }

@@ -9,11 +9,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// ErrNotMongoDB says that a service which speaks MongoDB's protocol is another
-// product, with what it lacks.
+// ErrNotMongoDB says that a service which speaks MongoDB's protocol is another product, and
+// what it lacks.
 var ErrNotMongoDB = errors.New("it is not MongoDB")
 
-// The products that are recognised, each with what Penstock's promises would miss.
+// The products that are recognized, each with the feature that Penstock needs and that is
+// missing.
 const (
 	amazonDocumentDB = "Amazon DocumentDB has no retryable writes and other rules for change streams"
 	cosmosRU         = "Azure Cosmos DB for MongoDB (RU) gives neither operation types nor cluster times in its change streams"
@@ -21,7 +22,7 @@ const (
 	useMongoDB       = "use MongoDB 6.0 or later, such as Atlas"
 )
 
-// services are the products by the ends of their host names.
+// services are the products by the suffixes of their host names.
 var services = []struct{ suffix, product string }{
 	{".docdb.amazonaws.com", amazonDocumentDB},
 	{".docdb-elastic.amazonaws.com", amazonDocumentDB},
@@ -30,7 +31,7 @@ var services = []struct{ suffix, product string }{
 	{".documents.azure.com", cosmosRU},
 }
 
-// checkHosts recognises a product by the names of its hosts.
+// checkHosts recognizes a product by the names of its hosts.
 func checkHosts(hosts []string) error {
 	for _, address := range hosts {
 		host := address
@@ -46,8 +47,7 @@ func checkHosts(hosts []string) error {
 	return nil
 }
 
-// checkHello recognises a product by its answer to hello, whatever the name that it
-// was reached by.
+// checkHello recognizes a product by its answer to hello, whatever its host name is.
 func checkHello(hello bson.Raw) error {
 	// What Azure DocumentDB puts there is described in
 	// https://github.com/documentdb/documentdb/issues/672; older clusters give

@@ -94,8 +94,7 @@ var transientCodes = []int{
 	10045600, // InterruptedDueToFCVChange
 }
 
-// transientLabels are the labels by which the server or the driver allows the
-// operation again.
+// transientLabels are the labels by which the server or the driver permits a retry.
 var transientLabels = []string{
 	"NetworkError",
 	"NetworkTimeoutError",
@@ -108,13 +107,13 @@ var transientLabels = []string{
 	"ExceededTimeLimitError",
 }
 
-// Transient reports whether the same operation may succeed later: the network, an
-// election, a server that is overloaded or full, a write conflict, a timeout, and
-// also a context that ended or a client that was closed, since the operation was
-// not to blame. The caller looks at its own context before it tries again.
+// Transient reports whether the same operation may succeed later: after network errors,
+// elections, overloaded or full servers, write conflicts and timeouts. It is also true for
+// a context that ended and a client that was closed, because the operation itself was
+// valid. The caller checks its own context before a retry.
 //
-// Of a bulk write it says so only if no operation failed for good; then
-// [WriteErrors] tells which.
+// For a bulk write it is true only if no operation failed permanently; [WriteErrors] gives
+// the failed ones.
 func Transient(err error) bool {
 	if err == nil {
 		return false
@@ -136,8 +135,8 @@ func Transient(err error) bool {
 	return transientClient(err)
 }
 
-// transientServer judges an error that the server sent, or that the driver put in
-// that form.
+// transientServer classifies an error from the server, or one that the driver has in the
+// same form.
 func transientServer(err mongo.ServerError) bool {
 	return slices.ContainsFunc(transientLabels, err.HasErrorLabel) ||
 		slices.ContainsFunc(transientCodes, err.HasErrorCode) ||
@@ -145,8 +144,8 @@ func transientServer(err mongo.ServerError) bool {
 		transientClient(err)
 }
 
-// atlasFault reports whether the proxy of Atlas failed. It uses the same code if it
-// refuses credentials ("bad auth : authentication failed") or an operation ("user is not
+// atlasFault reports whether the proxy of Atlas failed. The proxy uses the same code when
+// it refuses credentials ("bad auth : authentication failed") or an operation ("user is not
 // allowed to do action [find] on [shop.events]", "CMD_NOT_ALLOWED: …").
 func atlasFault(err mongo.ServerError) bool {
 	if !err.HasErrorCode(CodeAtlasError) {
@@ -157,14 +156,14 @@ func atlasFault(err mongo.ServerError) bool {
 		func(refusal string) bool { return strings.Contains(text, refusal) })
 }
 
-// transientClient judges an error that came about before a server answered.
+// transientClient classifies an error without an answer of a server.
 func transientClient(err error) bool {
 	var selection topology.ServerSelectionError
 	var connection topology.ConnectionError
 	var queue topology.WaitQueueTimeoutError
 	var network net.Error
-	// The driver's error of a pool that was cleared is not exported; this is what
-	// makes it retryable (driver.RetryablePoolError).
+	// The driver does not export the error of a cleared pool, but that has this method
+	// (driver.RetryablePoolError).
 	var pool interface{ Retryable() bool }
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, mongo.ErrClientDisconnected):
@@ -178,6 +177,6 @@ func transientClient(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// authenticationFailed reports whether a connection came to nothing because the
-// credentials are wrong.
+// authenticationFailed reports whether a connection failed because the credentials are
+// wrong.
 func authenticationFailed(err error) bool { return HasCode(err, CodeAuthenticationFailed) }

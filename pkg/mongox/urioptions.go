@@ -21,22 +21,22 @@ const (
 	Refused
 )
 
-// verdict is the treatment of one option with one value. An option that is not
-// plainly honoured has a reason; an honoured one with a reason is logged.
+// verdict is the treatment of one option with one value. An option that is overridden or
+// refused has a reason. An honoured one with a reason is logged.
 type verdict struct {
 	Treatment
 	reason string
 }
 
-// rule decides about one option, whose name is spelt as in the documentation.
+// rule is the rule for one option, with its name as in the documentation.
 type rule struct {
 	name  string
 	judge func(value string) verdict
 }
 
-// minPoolSize is the least number of connections that serves a process well. The
-// change stream keeps one for its wait of a second, again and again; renewing a
-// lease, saving, writing and answering /readyz would queue behind it.
+// minPoolSize is the least number of connections with which a process works well. The
+// change stream occupies one during its waits. Lease renewals, saves, writes and /readyz
+// would queue behind it.
 const minPoolSize = 10
 
 // driverOptions are all options that the driver parses, in lower case because their
@@ -124,8 +124,8 @@ var driverOptions = index([]rule{
 	{"zstdCompressionLevel", honour},
 })
 
-// otherOptions are those of other drivers for which more can be said than that this
-// one ignores them.
+// otherOptions are options of other drivers for which a more specific message than
+// "ignored" exists.
 var otherOptions = index([]rule{
 	{"proxyHost", func(string) verdict {
 		return verdict{Refused, "the Go driver cannot use a SOCKS proxy: route the network instead"}
@@ -175,14 +175,14 @@ func index(rules []rule) map[string]rule {
 	return indexed
 }
 
-// decided is an option of a connection string that is not plainly honoured.
+// decided is an option of a connection string that is not honoured without a remark.
 type decided struct {
 	verdict
 	name, value string
 }
 
-// decide judges every option of a connection string, in its order. What the driver
-// cannot parse is left to the driver.
+// decide decides about every option of a connection string, in order. The driver reports
+// options that it cannot parse.
 func decide(uri string) []decided {
 	_, rest, _ := strings.Cut(uri, "://")
 	if _, hosts, ok := strings.Cut(rest, "@"); ok {
@@ -211,9 +211,8 @@ func decide(uri string) []decided {
 	return all
 }
 
-// report logs what a connection string asks for and does not get, and what it gets
-// at a risk. No option with a reason holds a secret but an unknown one, so its value
-// is left out.
+// report logs the options of a connection string that have no effect or a risk. Only
+// unknown options can hold a secret, so the values of those are left out.
 func report(logger zerolog.Logger, uri string) {
 	for _, d := range decide(uri) {
 		message := "option of the MongoDB connection string is risky"

@@ -8,10 +8,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// DuplicateKeyOnID reports whether err is a duplicate key in the index of _id, and
-// nothing else: the document is there already. A duplicate in another unique index
-// is a conflict between two documents. It takes the error of a whole operation or
-// one [mongo.WriteError] of it.
+// DuplicateKeyOnID reports whether err is a duplicate key in the index of _id, so that the
+// document already exists. A duplicate in another unique index is a conflict between two
+// documents. err is the error of a whole operation or one of its [mongo.WriteError]s.
 func DuplicateKeyOnID(err error) bool {
 	var bulk mongo.BulkWriteException
 	if errors.As(err, &bulk) {
@@ -35,7 +34,7 @@ func duplicateOnID(err mongo.WriteError) bool {
 	if err.Code != CodeDuplicateKey {
 		return false
 	}
-	// keyPattern is in the reply since MongoDB 4.2; the message serves what lacks it.
+	// Replies have keyPattern since MongoDB 4.2. For older ones the message is parsed.
 	if pattern, ok := err.Raw.Lookup("keyPattern").DocumentOK(); ok {
 		elements, e := pattern.Elements()
 		return e == nil && len(elements) == 1 && elements[0].Key() == "_id"
@@ -43,9 +42,9 @@ func duplicateOnID(err mongo.WriteError) bool {
 	return strings.Contains(err.Message, "index: _id_ ")
 }
 
-// WriteErrors gives the errors of a write by the index of their operation; nil
-// if err holds none. An operation without an error of its own was carried out;
-// where err also holds a write concern error, a new primary may take it back.
+// WriteErrors gives the errors of a write by the index of their operation; nil if err has
+// none. Operations without an error were carried out. If err also has a write concern
+// error, a new primary may roll them back.
 func WriteErrors(err error) map[int]mongo.WriteError {
 	var found []mongo.WriteError
 	var bulk mongo.BulkWriteException
@@ -68,8 +67,7 @@ func WriteErrors(err error) map[int]mongo.WriteError {
 	return byIndex
 }
 
-// HasCode reports whether err comes from the server, or holds an error of it, with
-// one of these codes.
+// HasCode reports whether err is, or wraps, a server error with one of these codes.
 func HasCode(err error, codes ...int) bool {
 	var server mongo.ServerError
 	return errors.As(err, &server) && slices.ContainsFunc(codes, server.HasErrorCode)

@@ -12,19 +12,19 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-// commandPoll is how often a command looks whether the work has ended.
+// commandPoll is how often a command checks whether the work has ended.
 const commandPoll = 250 * time.Millisecond
 
-// Subject is what the commands of one service pause and resume.
+// Subject is a service that can be paused and resumed.
 type Subject struct {
-	// Name is what the text calls it, such as "stream events", and Effect what a pause does,
-	// such as "stop publishing".
+	// Name is its name in the output, such as "stream events". Effect is the effect of a
+	// pause, such as "stop publishing".
 	Name, Effect string
 	Store        *Store
-	// Change asks, makes the change and records it.
+	// Change confirms the change with the user, makes it and records it.
 	Change func(ctx context.Context, flags cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error
-	// Working gives, of those that have stopped, the processes that still work. nil means
-	// that only one process works at a time: when one has stopped, nothing works.
+	// Working gives the processes that still work, given those that have stopped. nil means
+	// that only one process works at a time, so when one has stopped, none works.
 	Working func(ctx context.Context, stopped []string) ([]string, error)
 	// Out takes the result.
 	Out io.Writer
@@ -94,7 +94,7 @@ func (r *Request) Pause(ctx context.Context, s Subject) error {
 	}
 }
 
-// working are the processes that have not stopped.
+// working gives the processes that have not stopped.
 func (s Subject) working(ctx context.Context, stopped []string) ([]string, error) {
 	switch {
 	case s.Working != nil:

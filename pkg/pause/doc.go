@@ -1,5 +1,5 @@
-// Package pause lets an operator stop a service from working without stopping its
-// processes: by a document in the collection pauses of the state database.
+// Package pause lets an operator pause a service without stopping its processes. A pause is
+// a document in the collection pauses of the state database.
 //
 //	{_id: {service: "publisher", name: "events"},
 //	 who: "ada@pod", why: "the topic moves", at: ..., stopped: ["publisher-0_1a2b"]}

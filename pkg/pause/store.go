@@ -19,7 +19,7 @@ const CollectionName = "pauses"
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
 
-// Pause is why nothing works.
+// Pause is the reason why a service does not work.
 type Pause struct {
 	// Who paused the service, as NAME@HOST.
 	Who string `bson:"who" json:"who"`
@@ -31,7 +31,7 @@ type Pause struct {
 	Stopped []string `bson:"stopped,omitempty" json:"stopped,omitempty"`
 }
 
-// Collection is what a store needs of a [*mongo.Collection]. Make it with [In].
+// Collection is the part of a [*mongo.Collection] that a store uses. Make it with [In].
 type Collection interface {
 	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
 	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
@@ -40,8 +40,8 @@ type Collection interface {
 
 var _ Collection = (*mongo.Collection)(nil)
 
-// In returns the collection of a database of the state. A majority has each write, and
-// reads ask the primary.
+// In returns the collection in a database of the state. Writes need a majority, and reads
+// go to the primary.
 func In(db *mongo.Database) *mongo.Collection { return mongox.Durable(db, CollectionName) }
 
 // Store is the pause of one service. It is safe for concurrent use.
@@ -51,8 +51,8 @@ type Store struct {
 	name       string
 }
 
-// NewStore makes the store of a service's pause. name tells several of its kind apart
-// that share a database: the stream, or the pipeline.
+// NewStore makes the store of a service's pause. name distinguishes services of one kind in
+// a database: the stream, or the pipeline.
 func NewStore(c Collection, service, name string) *Store {
 	return &Store{collection: c, service: service, name: name}
 }
@@ -76,8 +76,8 @@ func (s *Store) Get(ctx context.Context) (*Pause, error) {
 	return &found, nil
 }
 
-// Begin pauses the service. A service that is paused keeps its pause, with the who and the
-// why of the first; the result then is false.
+// Begin pauses the service. If it is already paused, nothing changes, and the result is
+// false.
 func (s *Store) Begin(ctx context.Context, who, why string) (begun bool, err error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()

@@ -11,16 +11,16 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Fold is what a run of one aggregate's events makes of its document.
+// Fold is the result of folding consecutive events of one aggregate.
 type Fold struct {
-	// Kind is what is to be written. It is a write even if nothing but the
-	// watermark changes; 0 if no event was folded.
+	// Kind is the kind of the write. There is a write even if only the watermark changes; 0
+	// if no event was folded.
 	Kind model.Kind
 	// Document and Update are as in [model.Write].
 	Document, Update bson.Raw
-	// Folded is how many events are in it; the rest follow the one that failed.
+	// Folded is the number of folded events.
 	Folded int
-	// Applied tells for each folded event whether it was applied or ignored.
+	// Applied says for each folded event whether it was applied or ignored.
 	Applied []bool
 	// Err is why the event after the folded ones failed; nil if all were folded.
 	Err *Error
@@ -32,9 +32,8 @@ type Fold struct {
 // none.
 func (f *Fold) State() State { return f.document.state() }
 
-// Fold folds events, which are in order, into a document as it is stored, the
-// engine's fields included; nil if there is none. It stops before the first
-// event that fails.
+// Fold folds events, in order, into a stored document with the engine's fields; nil if
+// there is none. It stops before the first event that fails.
 func (p *Projection) Fold(loaded bson.Raw, events []*event.Event) Fold {
 	views := make([]*eventView, len(events))
 	for i, ev := range events {
@@ -52,9 +51,8 @@ func (p *Projection) fold(loaded bson.Raw, events []*eventView) Fold {
 	return f
 }
 
-// foldInto folds into a document that may have been folded into before. The result says
-// nothing yet about what is to be written. t records the evaluations of handlers, unless
-// it is nil.
+// foldInto folds into a document that may have been folded into before. The result does not
+// have the write yet. t records the evaluations of handlers, unless it is nil.
 func (p *Projection) foldInto(d *document, events []*eventView, t *trace) Fold {
 	f := Fold{document: d, Applied: make([]bool, 0, len(events))}
 	var reason Reason
@@ -72,7 +70,7 @@ func (p *Projection) foldInto(d *document, events []*eventView, t *trace) Fold {
 	return f
 }
 
-// conclude says what is to be written.
+// conclude determines the write.
 func (f *Fold) conclude() {
 	d := f.document
 	switch {
@@ -137,7 +135,7 @@ func same(a, b State) bool {
 	return a == nil && b == nil || a != nil && b != nil && len(a) == len(b) && &a[0] == &b[0]
 }
 
-// call calls the function and holds what it returns against the contract.
+// call calls the function and checks its result.
 func (p *Projection) call(state State, ev *event.Event) (next State, err error) {
 	defer func() {
 		if r := recover(); r != nil {

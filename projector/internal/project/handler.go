@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// handler is what a declared projection does with one type of event.
+// handler is the rule of a declared projection for one event type.
 type handler struct {
 	// when is nil if the handler always runs.
 	when       *expression
@@ -17,10 +17,10 @@ type handler struct {
 	delete bool
 }
 
-// handlers are a declared projection's, by event type.
+// handlers are the rules of a declared projection, by event type.
 type handlers map[string]*handler
 
-// outcome is what an event did.
+// outcome is the effect of an event.
 type outcome uint8
 
 const (
@@ -28,7 +28,7 @@ const (
 	outcomeApplied
 )
 
-// apply folds one event into d. On an error, d is as before.
+// apply folds one event into d. On an error, d is unchanged.
 func (hs handlers) apply(s *scope, d *document) (outcome, Reason, error) {
 	h, ok := hs[s.event.EventType]
 	if !ok {
@@ -79,8 +79,7 @@ func (h *handler) holds(s *scope) (bool, error) {
 
 var errNotBool = errors.New("the result is no bool")
 
-// evaluate gives the values of the operations; absent if an operation has
-// nothing to do.
+// evaluate gives the values of the operations; absent if an operation has no effect.
 func (h *handler) evaluate(s *scope) ([]bson.RawValue, error) {
 	values := make([]bson.RawValue, len(h.operations))
 	for i := range h.operations {

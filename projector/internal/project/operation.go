@@ -9,14 +9,13 @@ import (
 // operator is a word of the vocabulary that changes fields.
 type operator string
 
-// The operators, each working on the value at a path. An expression that gives an
-// empty optional makes its operation do nothing. Expressions all see the state
-// before the event; no two operations of a handler work on overlapping paths, so
-// their order means nothing.
+// The operators. Each works on the value at a path. An operation whose expression gives an
+// empty optional does nothing. All expressions see the state before the event. The paths of
+// a handler's operations do not overlap, so their order does not matter.
 const (
 	// opSet stores the value.
 	opSet operator = "set"
-	// opUnset removes the field. One that is absent stays so.
+	// opUnset removes the field. An absent field stays absent.
 	opUnset operator = "unset"
 	// opInc adds a number to a number; an absent one counts as 0. A Decimal128 with any
 	// number gives a Decimal128, otherwise a double with any number gives a double. Two
@@ -24,18 +23,17 @@ const (
 	opInc operator = "inc"
 	// opPush appends the value to an array; an absent one counts as empty.
 	opPush operator = "push"
-	// opPull removes every element that equals the value. An absent array stays so.
+	// opPull removes every element that equals the value. An absent array stays absent.
 	opPull operator = "pull"
 	// opAddToSet appends the value unless an element equals it.
 	opAddToSet operator = "addToSet"
-	// opMin stores the value where it is less than the present one, or there is none.
+	// opMin stores the value if it is less than the present one, or if there is none.
 	opMin operator = "min"
-	// opMax stores the value where it is greater than the present one, or there is
-	// none.
+	// opMax stores the value if it is greater than the present one, or if there is none.
 	opMax operator = "max"
 )
 
-// operation is one operator with its path and, but for unset, its expression.
+// operation is one operator with its path and, except for unset, its expression.
 type operation struct {
 	op    operator
 	path  fieldPath
@@ -83,7 +81,8 @@ func (d *document) push(field *touched, v bson.RawValue) error {
 	return nil
 }
 
-// reaches reports whether there is a value at p, or something that stands in the way.
+// reaches reports whether there is a value at p, or a value on the path that is not a
+// document.
 func (d *document) reaches(p fieldPath) bool {
 	var v bson.RawValue
 	if i := d.indexTouched(p[0]); i >= 0 {

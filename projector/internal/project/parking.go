@@ -12,14 +12,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// maxParkedLooks bounds how often parked units are looked up in one call because one
-// of them went on in between.
+// maxParkedLooks bounds how often one call looks up parked units again because one of them
+// was resumed meanwhile.
 const maxParkedLooks = 3
 
-// skipParked acknowledges the events of parked units and returns the other units. A
-// unit that has got beyond the event that it was parked at is no longer parked,
-// whatever the list says: the process that parked it lost a race, or the event came
-// again and passed. A unit that is resumed by itself is parked as long as it is in the
+// skipParked acknowledges the events of parked units and returns the other units. If a
+// unit's watermark has passed the event at which it was parked, it no longer counts as
+// parked, even if it is in the list: the process that parked it lost a race, or the event
+// succeeded later. A unit that resumes by itself counts as parked as long as it is in the
 // list.
 func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit) {
 	var err error
@@ -50,7 +50,7 @@ func (b *batch) skipParked(ctx context.Context, units []*unit) (rest []*unit) {
 	return nil
 }
 
-// lookUp parts the units that are parked from the rest.
+// lookUp separates parked units from the rest.
 func (b *batch) lookUp(ctx context.Context, units []*unit) (parked, rest []*unit, err error) {
 	positions, err := b.parking.Parked(ctx, keys(units))
 	if err != nil {
@@ -89,8 +89,7 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 		b.log.WithLevel(level).Err(u.cause.Err).Str("projection", u.Projection).Int64("generation", u.Generation).Str("aggregateId", u.AggregateID).
 			Int64("eventId", u.cause.EventID).Str("eventType", u.cause.EventType).Str("reason", string(u.cause.Reason)).
 			Bool("resumes", u.cause.Reason.Resumes()).EmbedObject(traced.Of(u.AggregateID, u.cause.EventID)).Msg("parked an aggregate; its later events wait in the event store")
-		// The event that failed, in all its copies, unless it was only read from the event
-		// store.
+		// Settle all copies of the failed event, unless it came only from the event store.
 		for !u.cause.Reason.Resumes() && !u.finished() && u.aggregate.events[len(u.settled)].EventID == u.cause.EventID {
 			s := settledPoison
 			if u.target.Building {
@@ -105,13 +104,13 @@ func (b *batch) park(ctx context.Context, units []*unit) {
 // errHeldBack says that an aggregate is not parked yet.
 var errHeldBack = errors.New("the aggregate is not parked: most recent events of this kind fail, so the projection may be wrong")
 
-// errReplaced says that the failure may be what another definition corrects.
+// errReplaced says that another definition may correct the failure.
 var errReplaced = errors.New("the aggregate is not parked: another definition of the projection is to take the place of this one")
 
-// judged leaves units in trouble that the judge does not let be parked, and gives the
-// others. It does not ask about a unit that was parked for its event before. The judge
-// guards the read models that readers see: a definition that is wrong for every event must
-// not stop them while it is being built.
+// judged keeps the units that the judge does not allow to be parked in trouble, and gives
+// the others. It does not ask about a unit that its event has parked before. The judge
+// protects the read models that readers see: a wrong definition that is being built must
+// not stop them.
 func (b *batch) judged(units []*unit) []*unit {
 	if b.judge == nil {
 		return units
@@ -131,15 +130,14 @@ func (b *batch) judged(units []*unit) []*unit {
 	return parkable
 }
 
-// unparkable leaves units in trouble that parking does not end: the list itself does
-// not answer.
+// unparkable marks units as in trouble because the parking list does not answer.
 func (b *batch) unparkable(units []*unit, err error) {
 	for _, u := range units {
 		u.trouble, u.unparkable = err, true
 	}
 }
 
-// parkRest parks the units that could not go on.
+// parkRest parks the units that could not continue.
 func (b *batch) parkRest(ctx context.Context) {
 	var parking, unavailable []*unit
 	for _, u := range b.units {
@@ -168,11 +166,11 @@ func (b *batch) parkRest(ctx context.Context) {
 	b.park(ctx, append(parking, unavailable...))
 }
 
-// Park parks the aggregates of events that cannot be read, in every projection that
-// the events concern: reason is [ReasonMissing] or [ReasonUnavailable], and err says
-// what happened. The events' keys and raw aggregate id are all that is used of them.
-// They are Done then: the units are resumed from the event store. Pending with an
-// error means that they could not be parked.
+// Park parks the aggregates of unreadable events, in every projection that the events
+// concern. reason is [ReasonMissing] or [ReasonUnavailable], and err is the reason as an
+// error. Park uses only the events' keys and raw aggregate ids. The events are then Done,
+// because the units resume from the event store. Pending with an error means that they
+// could not be parked.
 func (e *Engine) Park(ctx context.Context, events []*event.Event, reason Reason, err error) ([]Result, error) {
 	targets, end := e.begin()
 	defer end()

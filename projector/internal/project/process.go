@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// maxStale bounds how often in a row a unit is folded again in one call because
-	// another writer was faster. Two are enough unless another process works on the same
-	// session.
+	// maxStale bounds how often in a row one call folds a unit again because another writer
+	// was faster. Two are enough unless another process works on the same session.
 	maxStale = 3
-	// maxUnknown bounds the writes with an unknown outcome after which a unit is loaded
-	// again in one call: the write has mostly happened, and only its reply was lost.
+	// maxUnknown bounds the writes with an unknown outcome after which one call loads a
+	// unit again. Mostly the write has happened, and only its reply was lost.
 	maxUnknown = 1
 )
 
-// run takes every unit as far as one attempt goes.
+// run processes every unit as far as one attempt allows.
 func (b *batch) run(ctx context.Context) error {
 	active := b.units
 	if !b.strict {
@@ -39,9 +38,9 @@ func (b *batch) run(ctx context.Context) error {
 	return b.trouble()
 }
 
-// project takes units on until each is finished, parked, in trouble, or at a gap, and
-// returns the last. The targets work beside each other: one whose collection is slow or
-// cannot be read does not keep the others from writing.
+// project processes units until each is finished, parked, in trouble, or at a gap, and
+// returns those with gaps. The targets run concurrently, so a slow or unreadable collection
+// does not keep the others from writing.
 func (b *batch) project(ctx context.Context, units []*unit) (gapped []*unit) {
 	var tracks []*track
 	byTarget := make(map[*Target]*track, len(b.targets))
@@ -89,14 +88,14 @@ func (b *batch) oneAttempt(ctx context.Context) (context.Context, context.Cancel
 	return mongox.Timeout(ctx, b.attempt)
 }
 
-// fail leaves units in trouble.
+// fail marks units as in trouble.
 func (b *batch) fail(units []*unit, err error) {
 	for _, u := range units {
 		u.trouble = err
 	}
 }
 
-// trouble is why units are Pending: each reason once, and a few of them.
+// trouble gives the reasons why units are Pending: each reason once, and only some of them.
 func (b *batch) trouble() error {
 	const most = 3
 	var errs []error
@@ -143,8 +142,7 @@ func (b *batch) write(ctx context.Context, units []*unit) []model.Written {
 	return written
 }
 
-// firstOpen is the first event that is not done with, from the event store or the
-// batch.
+// firstOpen is the first unfinished event, from the event store or the batch.
 func (u *unit) firstOpen() *eventView {
 	if len(u.missing) > 0 {
 		return u.missing[0]
@@ -192,7 +190,7 @@ func (u *unit) plan(strict bool) {
 	}
 }
 
-// settleRun settles what has just been written.
+// settleRun settles the events that were just written.
 func (u *unit) settleRun() {
 	done := u.run[:u.fold.Folded]
 	u.watermark = done[len(done)-1].EventID
@@ -212,7 +210,7 @@ func (u *unit) settleRun() {
 			u.settled = append(u.settled, settledDuplicate)
 		}
 	}
-	// A page from the event store is not kept in memory by what it was used for.
+	// Release the page from the event store.
 	clear(u.run)
 	u.run, u.fold, u.document = u.run[:0], Fold{}, nil
 	if len(u.missing) == 0 {
@@ -220,7 +218,7 @@ func (u *unit) settleRun() {
 	}
 }
 
-// settleRest settles all that is left.
+// settleRest settles all remaining events.
 func (u *unit) settleRest(s settlement) {
 	for !u.finished() {
 		u.settled = append(u.settled, s)

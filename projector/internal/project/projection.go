@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// State is a read model document as a projection sees it: its own fields without
-// the engine's (_id, lastEventId, lastUpdatedAt, lastGeneration). nil means that there
-// is no document; an empty document is not nil.
+// State is a read model document as a projection sees it: its own fields without the
+// engine's (_id, lastEventId, lastUpdatedAt, lastGeneration). nil means that there is no
+// document; an empty document is not nil.
 type State = bson.Raw
 
 // Func is a projection in Go: the state after ev, given the state before. It is
@@ -27,9 +27,9 @@ type State = bson.Raw
 // aggregate in this projection, and so does a panic.
 type Func func(state State, ev *event.Event) (State, error)
 
-// Typed makes a [Func] of a function on a struct, by the driver's codecs: more
-// convenient and slower. state is nil if there is no document; so is the result
-// where there is to be none. T holds no maps, whose order is random.
+// Typed makes a [Func] from a function on a struct, with the driver's codecs. It is more
+// convenient and slower. state is nil if there is no document; a nil result means no
+// document. T must hold no maps, because their order is random.
 func Typed[T any](apply func(state *T, ev *event.Event) (*T, error)) Func {
 	return func(state State, ev *event.Event) (State, error) {
 		var before *T
@@ -62,9 +62,9 @@ type Declaration struct {
 	AggregateType string
 	// Deletes says that Apply may return nil for a state that was not nil.
 	Deletes bool
-	// Version names the present meaning of Apply, in at most 64 characters. Change it
-	// together with Apply whenever the same events would fold to another read model: the
-	// read model is rebuilt then. Penstock cannot see a change of the code by itself.
+	// Version names the present behaviour of Apply, in at most 64 characters. Change it
+	// whenever Apply would fold the same events to another read model: the read model is
+	// then rebuilt. Penstock cannot detect a change of the code by itself.
 	Version string
 	// Apply is the projection itself.
 	Apply Func
@@ -112,11 +112,11 @@ func New(d Declaration) (*Projection, error) {
 // maxVersion bounds the version of a projection in Go.
 const maxVersion = 64
 
-// maxName bounds the name of a projection, which stands in labels and keys.
+// maxName bounds the name of a projection, which is part of labels and keys.
 const maxName = 64
 
-// checkName lets a projection's name be fit for a metric's label, a log and a
-// command line.
+// checkName checks that a projection's name can be a metric's label, part of a log and a
+// command-line argument.
 func checkName(name string) error {
 	if name == "" {
 		return errors.New("the projection has no name")
@@ -130,14 +130,14 @@ func checkName(name string) error {
 	return nil
 }
 
-// reserved are the collections that Penstock itself has, and the usual one of the
-// events: all stores may share a database.
+// reserved are Penstock's own collections, and the usual name of the events collection,
+// because all stores may share a database.
 var reserved = append(mongox.OwnCollections(), "events")
 
 // underConstruction are the names of collections that hold a generation before it is live.
 var underConstruction = regexp.MustCompile(`\.(generation|promotion)-[0-9]+$`)
 
-// checkCollection holds a name against the server's rules:
+// checkCollection checks a name against the server's rules:
 // https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-Restriction-on-Collection-Names
 func checkCollection(name string) error {
 	switch {
@@ -153,8 +153,8 @@ func checkCollection(name string) error {
 	return nil
 }
 
-// CheckSet says what is wrong with projections that are to run together: names and
-// collections are theirs alone.
+// CheckSet reports projections with the same name or the same collection in a set that runs
+// together.
 func CheckSet(projections []*Projection) error {
 	var problems []error
 	names, collections := map[string]bool{}, map[string]string{}
@@ -174,7 +174,7 @@ func CheckSet(projections []*Projection) error {
 	return errors.Join(problems...)
 }
 
-// Name is what names the projection everywhere.
+// Name is the projection's name.
 func (p *Projection) Name() string { return p.name }
 
 // Collection holds its read models.

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Suspended is a unit that is to go on from the event store: a parked one, or one that is
+// Suspended is a unit that must continue from the event store, because it is parked or
 // behind.
 type Suspended struct {
 	Projection, AggregateID string
@@ -20,48 +20,47 @@ type Suspended struct {
 	// RawAggregateID is the aggregate's id with its type in the event store.
 	RawAggregateID bson.RawValue
 	// Head is the last event that was acknowledged for the unit, or that the event store
-	// has of the aggregate: the unit is caught up when it has that.
+	// has of the aggregate. The unit is caught up when it has this event.
 	Head int64
-	// Final is whether the unit is parked for good because of what may pass: a conflict on
-	// a unique value, which otherwise counts as [ReasonUnavailable], or a history that
-	// does not begin at event 1, which otherwise counts as [ReasonMissing].
+	// Final says that the unit is parked permanently for reasons that otherwise count as
+	// transient: a conflict on a unique value ([ReasonUnavailable]), or a history that does
+	// not begin at event 1 ([ReasonMissing]).
 	Final bool
-	// Fresh is whether the unit is folded from nothing instead of from what is stored,
-	// which may be wrong, up to the head or to its watermark if that is higher. The result
-	// replaces what is stored in one write under the usual guard, however many events
-	// there are. A writer that has loaded a wrong document before can put it back only if
-	// the watermark stays as it was.
+	// Fresh says that the unit is folded from its first event instead of from the stored
+	// document, which may be wrong, up to the head or to its watermark if that is higher.
+	// The result replaces the stored document in one write under the usual guard. A writer
+	// that has loaded the wrong document before can restore it only if the watermark stays
+	// the same.
 	Fresh bool
-	// Failed is the event that had parked the unit for good, and is retried on request; 0
-	// if there is none. If it fails again the judge is not asked: the unit was parked for it
-	// before, and a retry of many units must not look like a wrong projection.
+	// Failed is the event that parked the unit permanently and is retried on request; 0 if
+	// there is none. If it fails again the judge is not asked, because a retry of many
+	// units must not look like a wrong projection.
 	Failed int64
 }
 
-// Resumed is how far a unit has come.
+// Resumed is the progress of a unit.
 type Resumed struct {
 	// Watermark is the last event in its read model; 0 if that could not be loaded.
 	Watermark int64
-	// Cause is why it went no further; nil if there is more to do, or nothing. If its
-	// reason is one that does not resume, the unit is parked for that reason.
+	// Cause is the reason why the unit cannot continue; nil if it can, or if it is caught
+	// up. If its reason does not resume by itself, the unit is parked for it.
 	Cause *Error
 }
 
-// errNotStored says that the event store has a hole.
+// errNotStored says that the event store lacks an event.
 var errNotStored = errors.New("the event store does not have the event")
 
-// Resume takes a unit one page of events further: it reads the events that follow its
-// watermark from the event store, folds them and writes the result, with
-// the same guard as any write. So it does no harm while another process resumes the
-// same unit, or while its session's events are applied. The unit is caught up if the
-// watermark is at least the head. The caller calls Resume until it is, or until a
-// cause says why it cannot be now. A unit that is caught up loses the document of an older
-// generation that has taken its place.
+// Resume applies one page of events to a unit: it reads the events after the unit's
+// watermark from the event store, folds them and writes the result, with the same guard as
+// any write. So it is harmless if another process resumes the same unit, or applies its
+// session's events. The unit is caught up if the watermark is at least the head. The caller
+// calls Resume until it is caught up or a cause is set. If a document of an older
+// generation has taken the place of a caught-up unit, Resume removes it.
 //
 // The unit's generation must be one of the targets, otherwise the error is
 // [model.ErrSuperseded].
 //
-// The error is ctx's cause if ctx ended; then the result counts for nothing.
+// The error is ctx's cause if ctx ended; then the result is not valid.
 func (e *Engine) Resume(ctx context.Context, s Suspended) (Resumed, error) {
 	targets, end := e.begin()
 	defer end()
@@ -83,7 +82,7 @@ func (b *batch) resume(ctx context.Context, u *unit, s Suspended) Resumed {
 	if s.Fresh {
 		return b.afresh(ctx, u, s)
 	}
-	// What can never be loaded is found again below, and parks the unit.
+	// A state that can never be loaded fails again below, and parks the unit.
 	state := b.look(ctx, u)
 	if u.trouble == nil && u.watermark >= s.Head {
 		if state.Foreign != nil && u.watermark > 0 {
@@ -128,8 +127,8 @@ func (b *batch) unavailable(u *unit, s Suspended) Resumed {
 	}}
 }
 
-// stopped is the result of a unit that does not go on because of cause. It is parked if
-// that does not pass.
+// stopped is the result of a unit that cannot continue because of cause. It parks the unit
+// if the cause is permanent.
 func (b *batch) stopped(ctx context.Context, u *unit, s Suspended, cause *Error) Resumed {
 	if cause.Reason.Resumes() || ctx.Err() != nil {
 		return Resumed{Watermark: u.watermark, Cause: cause}

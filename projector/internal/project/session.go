@@ -9,15 +9,16 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Session processes the events of one session of the topic while the process holds it. No
-// other process has the session, so what the engine has just written is most likely still
-// stored. The Session keeps it, and folds the next events into it without a load. It also
-// takes an aggregate whose first event comes for one that has no read model yet.
+// Session processes the events of one session of the topic while this process holds it. No
+// other process has the session, so a document that the engine has written is most likely
+// still stored. The Session keeps it, and folds the next events into it without a load. It
+// also assumes that an aggregate has no read model if its first event arrives.
 //
-// Neither has to be true. Every write of such a state is guarded by more than its
-// watermark: an Update also by the time of the document's last change ([model.Write].Exact),
-// and a Create by the insert. If the guard does not hold, or the fold fails, the unit is
-// loaded and folded again. So a kept state decides nothing but how fast an event is applied.
+// Both assumptions can be wrong. Every write of such a state is guarded by more than its
+// watermark: an Update also by the time of the document's last change
+// ([model.Write].Exact), and a Create by the insert. If the guard does not match, or the
+// fold fails, the unit is loaded and folded again. So a kept state only affects how fast an
+// event is applied.
 //
 // Make it with [Engine.Session] and drop it with the session. It is safe for concurrent use.
 type Session struct {
@@ -41,15 +42,15 @@ type keptState struct {
 	older, younger *keptState
 }
 
-// keptOverhead is about what a kept state needs beside its document and id.
+// keptOverhead is the approximate memory of a kept state without its document and id.
 const keptOverhead = 320
 
 func (k *keptState) size() int {
 	return len(k.state.Document) + len(k.unit.AggregateID) + keptOverhead
 }
 
-// Session begins a session. It keeps read models of about that many bytes; those that were
-// written last remain. With 0 it keeps none.
+// Session begins a session. It keeps up to about that many bytes of read models, those
+// written last. With 0 it keeps none.
 func (e *Engine) Session(bytes int) *Session {
 	return &Session{engine: e, left: bytes, kept: make(map[model.Unit]*keptState)}
 }
@@ -64,8 +65,8 @@ func (s *Session) Park(ctx context.Context, events []*event.Event, reason Reason
 	return s.engine.Park(ctx, events, reason, err)
 }
 
-// take gives the kept state of a unit and forgets it. It is false if none is kept, or one
-// of a target that was replaced.
+// take removes the kept state of a unit and gives it. It is false if there is none, or if
+// its target was replaced.
 func (s *Session) take(u *unit) (model.State, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +78,7 @@ func (s *Session) take(u *unit) (model.State, bool) {
 	return k.state, k.target == u.target
 }
 
-// keep keeps the state of a unit, in the place of older ones if need be.
+// keep keeps the state of a unit, and evicts older ones if necessary.
 func (s *Session) keep(u *unit, state model.State) {
 	k := &keptState{unit: u.Unit, target: u.target, state: state}
 	s.mu.Lock()
@@ -102,7 +103,7 @@ func (s *Session) keep(u *unit, state model.State) {
 	s.youngest = k
 }
 
-// remove forgets a state. The lock is held.
+// remove removes a state. The caller holds the lock.
 func (s *Session) remove(k *keptState) {
 	delete(s.kept, k.unit)
 	s.left += k.size()
@@ -118,11 +119,11 @@ func (s *Session) remove(k *keptState) {
 	}
 }
 
-// newcomers reports whether aggregates whose first event comes are taken for new. If one was
-// not, the topic may be repeating a history: the next ones are loaded.
+// newcomers reports whether an aggregate whose first event arrives may be assumed to be
+// new. If one was not, the topic may be repeating a history, so the next ones are loaded.
 type newcomers struct{ pause atomic.Int64 }
 
-// newcomerPause is how many units are loaded after one that was not new.
+// newcomerPause is how many units are loaded after a unit that was not new.
 const newcomerPause = 256
 
 func (n *newcomers) expected() bool { return n.pause.Load() <= 0 || n.pause.Add(-1) < 0 }

@@ -7,48 +7,47 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Store loads and writes read models. Load and Write answer element by element in the
-// order asked; an error of the whole call is transient. The units of a call are of one
-// projection.
+// Store loads and writes read models. Load and Write give their results in the order of
+// their arguments. An error of the whole call is transient. The units of a call belong to
+// one projection.
 type Store interface {
 	// Load may defer units, but not all of them: it waits until it can load one.
 	Load(ctx context.Context, units []model.Unit) ([]model.State, error)
 	// Release says that the documents of a Load are no longer used. The engine calls it
-	// once for each Load without an error, and loads nothing more before that.
+	// once for each Load without an error, before the next Load.
 	Release(loaded []model.State)
 	Write(ctx context.Context, writes []model.Write) ([]model.Written, error)
 }
 
-// Parking keeps the list of parked units. Every call is one request for all of its
-// units, as far as the list allows it.
+// Parking is the list of parked units. Every call is one request for all of its units, if
+// the list allows it.
 type Parking interface {
-	// Parked gives the position of each unit. The engine asks where it has to: before
-	// it treats a gap as one and, in an increasing sequence, for all units.
+	// Parked gives the position of each unit. The engine calls it only if necessary: for
+	// units with a gap and, in an increasing sequence, for all units.
 	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	// Park parks units durably. Parking a unit twice for the same reason at the same
 	// event changes nothing.
 	Park(ctx context.Context, parked []model.Marker) error
-	// Advance notes durably that the events of parked units up to their heads were
-	// acknowledged without being applied. It is an error if one of the units is not
-	// parked, or no longer: its events must not be acknowledged then.
+	// Advance records durably that the events of parked units up to their heads were
+	// acknowledged without being applied. It fails if one of the units is not parked; its
+	// events must not be acknowledged then.
 	Advance(ctx context.Context, heads []model.Head) error
 }
 
-// Judge keeps a projection that is wrong from parking every aggregate that it
-// touches.
+// Judge prevents a wrong projection from parking every aggregate.
 type Judge interface {
-	// Good counts an event that the projection's rule for its type could be applied to.
+	// Good counts an event to which the projection's rule for its type could be applied.
 	Good(projection, eventType string)
 	// Bad reports whether the aggregate may be parked for the failure now. Otherwise its
-	// events stay Pending, and the same failure asks again when they are tried again.
+	// events stay Pending, and the engine asks again when they are tried again.
 	Bad(failure *Error) bool
 }
 
-// Repairer reads what the topic did not bring from the event store.
+// Repairer reads events from the event store.
 type Repairer interface {
 	// Missing reads events from ≤ eventId ≤ to of the aggregate of ev, in order: at most
-	// limit, possibly fewer than there are. None means that the store has no more of them,
-	// or in a strict sequence that it cannot read the first of them. Where ids only
-	// increase, it passes over events that it cannot read.
+	// limit, possibly fewer than there are. An empty result means that the store has no
+	// more of them, or in a strict sequence that it cannot read the first of them. In an
+	// increasing sequence it skips events that it cannot read.
 	Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error)
 }

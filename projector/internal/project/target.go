@@ -16,24 +16,23 @@ type Target struct {
 	Generation int64
 	// Collection holds the documents; empty means the projection's own.
 	Collection string
-	// Building is whether the generation is not the one that readers see. An event that
-	// can never be applied to it parks the aggregate in this generation alone, and the
-	// event's message is not dead-lettered for that. Where event ids only increase,
-	// nobody can tell from its watermark what it lacks, so its events are read from the
-	// event store.
+	// Building says that readers do not see the generation. An event that can never be
+	// applied to it parks the aggregate only in this generation, and the event's message is
+	// not dead-lettered for that. In an increasing sequence its watermark does not show
+	// which events it lacks, so they are read from the event store.
 	Building bool
-	// Replaced is whether another definition is to take the place of this one, which may be
-	// what that corrects. The [Judge] is not asked about its failures, and its aggregates
-	// are not parked for them: their events stay [Pending] until the other one is live.
+	// Replaced says that another definition, which may correct a failure, will replace this
+	// one. The [Judge] is not asked about its failures, and its aggregates are not parked
+	// for them: their events stay [Pending] until the other one is live.
 	Replaced bool
-	// Defers is whether events that cannot be applied at once may be left to the job that
-	// builds the generation; only with Building. Such an event is Done for the target. So
-	// an event that the store has when the last target that defers is replaced must be
-	// found by a later sweep.
+	// Defers says that events that cannot be applied immediately may be left to the job
+	// that builds the generation; only with Building. Such an event is Done for the target.
+	// So a later sweep must find the events that the store has when the last target that
+	// defers is replaced.
 	Defers bool
 }
 
-// Live gives each projection as its own first generation, the one that readers see.
+// Live gives a target for the first generation of each projection, which readers see.
 func Live(projections []*Projection) []Target {
 	targets := make([]Target, len(projections))
 	for i, p := range projections {
@@ -55,7 +54,7 @@ func (t *Target) unit(aggregateID string) model.Unit {
 	}
 }
 
-// complete fills in what the zero values mean.
+// complete replaces zero values by their meaning.
 func (t Target) complete() *Target {
 	t.Generation = max(t.Generation, model.FirstGeneration)
 	if t.Collection == "" && t.Projection != nil {
@@ -64,7 +63,7 @@ func (t Target) complete() *Target {
 	return &t
 }
 
-// same is whether a batch that has begun with one of two targets may go on with the other.
+// same reports whether a batch that has begun with one target may continue with the other.
 func (t *Target) same(o *Target) bool {
 	return t.Projection.name == o.Projection.name && t.Generation == o.Generation &&
 		t.Collection == o.Collection && t.Building == o.Building && t.Defers == o.Defers && t.Replaced == o.Replaced
@@ -165,5 +164,5 @@ func (e *Engine) snapshot() snapshot {
 // serves reports whether a target is one of the present ones.
 func (e *Engine) serves(t *Target) bool { return slices.Contains(e.snapshot(), t) }
 
-// errNoTargets says that the engine does not know yet what to fold events into.
+// errNoTargets says that no targets are set yet.
 var errNoTargets = errors.New("the projections to write are not known yet")

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// track is one target's part of a batch. It works in rounds: load, fold, write what
-// can be written, and again for the units that have more to do.
+// track is one target's part of a batch. It works in rounds: load, fold, write, and again
+// for the units that have more to do.
 type track struct {
 	*batch
 	target *Target
@@ -19,20 +19,20 @@ type track struct {
 	gapped []*unit
 	// failing have a cause to be parked.
 	failing []*unit
-	// conflicting are refused because of another document.
+	// conflicting were refused because of another document.
 	conflicting []*unit
-	// progress is whether a write was applied since the conflicting units were tried.
+	// progress says that a write was applied since the conflicting units were last tried.
 	progress bool
 }
 
-// run goes on until no unit is active.
+// run continues until no unit is active.
 func (t *track) run(ctx context.Context) {
 	for len(t.active) > 0 && ctx.Err() == nil {
 		units := t.active
 		t.active = nil
 		t.round(ctx, units)
 		if len(t.active) == 0 && t.progress {
-			// A value that one document has released may be free for another.
+			// A unique value that one document has released may be free now.
 			t.active, t.conflicting, t.progress = t.conflicting, nil, false
 		}
 	}

@@ -17,9 +17,9 @@ import (
 const (
 	// pagesAhead is how many pages are read ahead of the fold.
 	pagesAhead = 3
-	// writing is how many groups of a range are written at once.
+	// writing is how many groups of a range are written concurrently.
 	writing = 2
-	// failedAtLeast is how many aggregates fail before their share counts.
+	// failedAtLeast is how many aggregates must fail before their share counts.
 	failedAtLeast = 100
 )
 
@@ -39,18 +39,18 @@ type build struct {
 	*Workers
 	target Target
 	labels labels
-	// progress may be nil: nothing is saved then.
+	// progress may be nil: then nothing is saved.
 	progress Progress
-	// only, if not nil, are the aggregates to fold.
+	// only are the aggregates to fold; nil means all.
 	only map[string]struct{}
 
-	// counts and at belong to settle: what is durable, up to which position.
+	// counts and at belong to settle: the counts and the position of what is durable.
 	counts counts
 	at     eventstore.Position
 	saved  time.Time
 }
 
-// run reads, folds, writes and settles, each beside the others.
+// run reads, folds, writes and settles concurrently.
 func (b *build) run(ctx context.Context, r Range) error {
 	cursor, err := b.open(ctx, r)
 	if err != nil {
@@ -120,7 +120,7 @@ func (b *build) read(ctx context.Context, cursor eventstore.Cursor, pages chan<-
 	}
 }
 
-// fold makes histories of pages, and groups of histories.
+// fold makes histories from pages, and groups from histories.
 func (b *build) fold(ctx context.Context, pages <-chan []bson.Raw, work, order chan<- *group) error {
 	g := &group{done: make(chan struct{})}
 	var h *history
@@ -187,8 +187,7 @@ func (b *build) fold(ctx context.Context, pages <-chan []bson.Raw, work, order c
 	return nil
 }
 
-// readPage reads the events of a page. Those that break the contract are counted and
-// left out.
+// readPage reads the events of a page. It counts and skips those that break the contract.
 func (b *build) readPage(page []bson.Raw, g *group) []event.Event {
 	events := make([]event.Event, 0, len(page))
 	for _, document := range page {
@@ -203,8 +202,7 @@ func (b *build) readPage(page []bson.Raw, g *group) []event.Event {
 	return events
 }
 
-// settle waits for groups in the order in which they were read, and saves how far they
-// have come.
+// settle waits for groups in the order in which they were read, and saves their positions.
 func (b *build) settle(ctx context.Context, order <-chan *group) error {
 	for g := range order {
 		select {

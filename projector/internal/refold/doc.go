@@ -17,29 +17,29 @@
 //
 // # Beside the live stream
 //
-// Every write is guarded by the watermark that its fold started from, like a live write.
-// A history is folded from nothing and inserted with its last event as the watermark. If
-// a live write, or another worker, was first, the insert is stale. The aggregate then
-// goes on from the watermark that is stored. So nothing is skipped and nothing applied
-// twice, whoever comes first, and any part of a range can be done again.
+// Every write is guarded by the watermark that its fold started from, like a live write. A
+// history is folded from its first event and inserted with its last event as the watermark.
+// If a live write or another worker was first, the insert is stale, and the aggregate
+// continues from the stored watermark. So no event is skipped or applied twice, whichever
+// writer is first, and any part of a range can be repeated.
 //
 // # Documents of older generations
 //
 // A projector that was stopped in the middle of an insert can create a document of its old
 // generation after the promotion of a new one, if the new one has no document of the
-// aggregate. Readers see that document. The next write of the aggregate removes it, but an
-// aggregate without a later event has none: its events have deleted it, or are not of the
-// projection, or have parked it. So a sweep looks at the generation of each document as
-// well as at the watermark, and removes exactly that document after the grace.
+// aggregate. Readers see that document until the next write of the aggregate removes it. An
+// aggregate without further writes keeps it: its events have deleted the read model, or are
+// not of the projection, or have parked it. So a sweep also compares the generation of each
+// document, and removes exactly such a document after the grace.
 //
 // # What is never done
 //
 // Nothing is deleted because the event store lacks it. A history that does not begin at
 // event 1 is not folded, unless the read model already has the events before it: the
-// aggregate is parked with the reason history. An event that breaks the contract is a
-// hole in its aggregate's history: the aggregate is parked as missing before it, as it
-// is when the live stream meets it. In an increasing sequence ids may begin anywhere and
-// have holes, and such an event is passed over, as the stream never brings it either.
+// aggregate is parked with the reason history. An event that breaks the contract is a hole
+// in its aggregate's history. The aggregate is parked as missing before the hole, as by the
+// live stream. In an increasing sequence ids may begin anywhere and have holes. Then such
+// an event is skipped, because the stream does not deliver it either.
 //
 // # Memory
 //

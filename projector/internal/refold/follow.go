@@ -17,11 +17,11 @@ const (
 	// ReasonHistory: the aggregate's history does not begin at event 1, and the read model
 	// does not have the events before it.
 	ReasonHistory = "history"
-	// reasonMissing is the engine's word for an event that is not in the event store.
+	// reasonMissing is the engine's reason for an event that is not in the event store.
 	reasonMissing = "missing"
 )
 
-// follow takes a history on from its watermark to its last event, or parks it.
+// follow continues a history from its watermark to its last event, or parks it.
 func (w *Workers) follow(ctx context.Context, h *history) (c counts, err error) {
 	if w.strict && h.watermark < h.first-1 && h.hole == 1 {
 		err := w.Parking.Park(ctx, []model.Marker{{
@@ -66,9 +66,9 @@ func risen(before, after int64) int64 {
 	return 0
 }
 
-// stopped parks a history that cannot go on for a reason that may pass. It is resumed by
-// itself. If nothing but events that break the contract is left of the history, it has
-// come to its end: the stream does not bring those either.
+// stopped parks a history that cannot continue for a transient reason, so that it resumes
+// by itself. If only events that break the contract are left, the history is complete,
+// because the stream does not deliver those either.
 func (w *Workers) stopped(ctx context.Context, h *history, f Followed, written int64) (counts, error) {
 	if f.Reason == reasonMissing {
 		more, err := w.readableAfter(ctx, h, f.Watermark)

@@ -11,18 +11,19 @@ import (
 )
 
 const (
-	// groupHistories and groupBytes bound the histories that are written at once. A larger
+	// groupHistories and groupBytes bound the histories that are written together. A larger
 	// history is a group by itself.
 	groupHistories = 1000
 	groupBytes     = 4 << 20
-	// liveShare divides both while live events flow, so that no live write waits behind a
-	// large one.
+	// liveShare divides both while live events flow, so that live writes do not wait behind
+	// a large write.
 	liveShare = 16
-	// following is how many aggregates of a group go on from their watermark at once.
+	// following is how many aggregates of a group continue from their watermarks
+	// concurrently.
 	following = 8
 )
 
-// group is some histories that are written at once.
+// group is a number of histories that are written together.
 type group struct {
 	histories []*history
 	bytes     int
@@ -33,7 +34,7 @@ type group struct {
 	err    error
 }
 
-// counts are what a group, or a range, has seen; see the Count constants.
+// counts are the counts of a group or a range; see the Count constants.
 type counts struct {
 	events, aggregates, written, parked, unreadable, behind int64
 	// failed are the parked aggregates whose events cannot be folded.
@@ -64,7 +65,7 @@ func countsOf(m map[string]int64) counts {
 	}
 }
 
-// full reports whether the group is to be written.
+// full reports whether the group must be written.
 func (w *Workers) full(g *group) bool {
 	share := 1
 	if w.Pace.Yielding() {
@@ -81,8 +82,7 @@ func (g *group) add(h *history) {
 }
 
 // write writes each history of the group, and parks or follows those that cannot be
-// written as they are. When it returns without an error, every history is durable or
-// parked.
+// written. When it returns without an error, every history is durable or parked.
 func (w *Workers) write(ctx context.Context, g *group) error {
 	writes := make([]model.Write, 0, len(g.histories))
 	written := make([]*history, 0, len(g.histories))
@@ -93,7 +93,7 @@ func (w *Workers) write(ctx context.Context, g *group) error {
 		}
 		write, ok := h.fold.Write(h.unit)
 		if !ok {
-			// The first event failed, or is not there. The watermark says what to do.
+			// The first event failed or is missing. The watermark shows how to continue.
 			again = append(again, h)
 			continue
 		}
@@ -143,7 +143,7 @@ func (w *Workers) write(ctx context.Context, g *group) error {
 	return w.followAll(ctx, behind, &g.counts)
 }
 
-// failed is the event that the failure is about.
+// failed is the event that failed.
 func (h *history) failed() int64 { return h.failure.Marker(h.unit, h.raw, h.last).EventID }
 
 // park parks histories at the events that cannot be folded.
@@ -174,8 +174,8 @@ func (w *Workers) loadWatermarks(ctx context.Context, histories []*history) erro
 	return err
 }
 
-// states gives the state of each unit. One that can never be loaded has the watermark 0:
-// following it finds out why.
+// states gives the state of each unit. A unit that can never be loaded gets the watermark
+// 0; following it finds the reason.
 func (w *Workers) states(ctx context.Context, units []model.Unit) ([]model.State, error) {
 	if len(units) == 0 {
 		return nil, nil
@@ -192,7 +192,7 @@ func (w *Workers) states(ctx context.Context, units []model.Unit) ([]model.State
 	return states, nil
 }
 
-// followAll takes histories on from their watermarks, some at once.
+// followAll continues histories from their watermarks, several concurrently.
 func (w *Workers) followAll(ctx context.Context, histories []*history, total *counts) error {
 	if len(histories) == 0 {
 		return nil

@@ -9,25 +9,25 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// history is one aggregate while its events are read, and afterwards.
+// history is one aggregate of a range, while its events are read and afterwards.
 type history struct {
 	unit model.Unit
 	raw  bson.RawValue
 	fold Fold
-	// waiting are the events of the present page that are yet to be folded.
+	// waiting are the events of the present page that are not folded yet.
 	waiting []*event.Event
-	// first and last are the lowest and the highest event id seen, events how many valid
-	// ones, bytes their size.
+	// first and last are the lowest and the highest event id, events is the number of valid
+	// events, bytes their size.
 	first, last int64
 	events      int64
 	bytes       int
-	// hole is the first event that is missing, in a strict sequence; 0 if none is. What
-	// follows is not folded.
+	// hole is the first missing event in a strict sequence; 0 if there is none. The events
+	// after it are not folded.
 	hole int64
-	// failure is why the event after the folded ones cannot be folded.
+	// failure is the reason why the event after the folded ones cannot be folded.
 	failure   Failure
 	concerned bool
-	// watermark and foreign are what a load has found.
+	// watermark and foreign are set by loadWatermarks.
 	watermark int64
 	foreign   *model.Foreign
 }
@@ -41,7 +41,7 @@ func newHistory(target Target, ev *event.Event) *history {
 	}
 }
 
-// add takes the next event.
+// add adds the next event.
 func (h *history) add(ev *event.Event, target Target, strict bool) {
 	h.events++
 	h.bytes += len(ev.Document)
@@ -61,7 +61,7 @@ func (h *history) add(ev *event.Event, target Target, strict bool) {
 	}
 }
 
-// foldWaiting folds the events of the page, which are not kept.
+// foldWaiting folds the events of the page and drops them.
 func (h *history) foldWaiting() {
 	if len(h.waiting) > 0 && h.failure == nil {
 		h.failure = h.fold.Add(h.waiting)

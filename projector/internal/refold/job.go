@@ -10,13 +10,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
-// Job is what a range belongs to.
+// Job is the job of a range.
 type Job struct {
 	ID         string
 	Projection string
 	Generation int64
 	// Grace is, for sweeps, how long an aggregate may be behind before it is folded: the
-	// time that an event may take through the topic. Zero folds it at once.
+	// time that an event may take through the topic. Zero means none.
 	Grace time.Duration
 }
 
@@ -27,13 +27,13 @@ type Range struct {
 	// Since is a cluster time from before the work was planned. The worker sees every
 	// event up to it.
 	Since bson.Timestamp
-	// Position is where the work goes on; zero if it begins.
+	// Position is where the work continues; zero at the beginning.
 	Position eventstore.Position
-	// Counts are those of the range up to Position.
+	// Counts are the counts of the range up to Position.
 	Counts map[string]int64
 }
 
-// from is where to read from.
+// from is the position to read from.
 func (r Range) from() eventstore.Position {
 	if r.Position.IsZero() {
 		return r.From
@@ -43,9 +43,9 @@ func (r Range) from() eventstore.Position {
 
 // The counts of a range.
 const (
-	// CountEvents is how many events were looked at: the unit of a plan's total.
+	// CountEvents is how many events were read: the unit of a plan's total.
 	CountEvents = "events"
-	// CountAggregates is how many aggregates were looked at.
+	// CountAggregates is how many aggregates were read.
 	CountAggregates = "aggregates"
 	// CountWritten is how many aggregates were written.
 	CountWritten = "written"
@@ -53,23 +53,24 @@ const (
 	CountParked = "parked"
 	// CountUnreadable is how many documents break the event contract.
 	CountUnreadable = "unreadable"
-	// CountBehind is how many aggregates a sweep found behind the event store, and
-	// folded, or found with a document of an older generation, which it removed. A sweep that counts none has found every aggregate at its head, or parked.
+	// CountBehind is how many aggregates a sweep found behind the event store, and folded,
+	// or found with a document of an older generation, which it removed. After a sweep with
+	// 0, every aggregate is at its head or parked.
 	CountBehind = "behind"
 )
 
-// Progress takes what the work on a range has reached.
+// Progress saves the progress of the work on a range.
 type Progress interface {
-	// Save stores the position from which another worker goes on, and the counts of the
-	// range up to there. Its error says that the work must stop.
+	// Save stores the position from which another worker can continue, and the counts of
+	// the range up to it. If it fails, the work must stop.
 	Save(ctx context.Context, position eventstore.Position, counts map[string]int64) error
 }
 
 var (
-	// ErrUnknownTarget says that this process does not serve the generation. Another one
-	// may.
+	// ErrUnknownTarget says that this process does not serve the generation. Another
+	// process may.
 	ErrUnknownTarget = errors.New("this process does not serve the generation")
 	// ErrMostlyFailing says that most aggregates of a range cannot be folded, so the
-	// definition is wrong, not the events. No retry helps.
+	// definition is wrong, not the events. A retry does not help.
 	ErrMostlyFailing = errors.New("most aggregates cannot be folded")
 )

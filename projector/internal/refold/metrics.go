@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// labels say which work is counted.
+// labels are the labels of the work that is counted.
 type labels struct{ projection, kind string }
 
 // The kinds of work, as a label.
@@ -14,7 +14,7 @@ const (
 	kindSweep = "sweep"
 )
 
-// What happened to aggregates, as a label.
+// The outcomes for aggregates, as a label.
 const (
 	outcomeWritten = "written"
 	outcomeParked  = "parked"
@@ -27,7 +27,7 @@ const (
 	waitedLive = "live"
 )
 
-// metrics are those of the workers of a process.
+// metrics are the metrics of a process's workers.
 type metrics struct {
 	events, aggregates *prometheus.CounterVec
 	unreadable         prometheus.Counter

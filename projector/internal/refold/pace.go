@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
-// defaultRest is how long a worker rests after a page while live events flow, as a
-// multiple of the time that the page took: with 3, the workers of a process have a
-// quarter of the time.
+// defaultRest is how long a worker rests after a page while live events flow, as a multiple
+// of the time for the page. With 3, the workers of a process use a quarter of the time.
 const defaultRest = 3
 
 // Live reports whether live events are being projected.
@@ -22,12 +21,12 @@ type Live interface {
 	Active() bool
 }
 
-// PaceOptions make a [Pace]. The zero value bounds nothing.
+// PaceOptions configure a [Pace]. The zero value limits nothing.
 type PaceOptions struct {
 	// Rate is the most events per second that all workers of the process fold; 0 for no
 	// bound.
 	Rate float64
-	// Live may be nil: nothing is yielded to then.
+	// Live may be nil: then the workers never rest.
 	Live Live
 	// Rest is how long the workers rest while live events flow, as a multiple of the time
 	// that they work; default 3.
@@ -36,16 +35,16 @@ type PaceOptions struct {
 	Registerer prometheus.Registerer
 }
 
-// Pace keeps the workers of a process gentle. It bounds their rate. While live events
-// flow, one worker at a time works, and rests after each page in proportion. So live
-// events have most of the processor and of the store's capacity, and the work still
+// Pace limits the workers of a process. It bounds their rate. While live events flow, one
+// worker at a time works, and rests after each page for a multiple of the page's time. So
+// live events get most of the processor and of the store's capacity, and the work still
 // progresses. Make it with [NewPace].
 type Pace struct {
 	limiter *rate.Limiter
 	live    Live
 	rest    float64
 	waited  *prometheus.CounterVec
-	// turn holds the one worker that works while live events flow.
+	// turn is held by the one worker that works while live events flow.
 	turn chan struct{}
 	mu   sync.Mutex
 	// resume is when the next turn may begin.
@@ -59,14 +58,14 @@ func NewPace(o PaceOptions) *Pace {
 		p.rest = defaultRest
 	}
 	if o.Rate > 0 {
-		// A page may be larger than what a low rate allows in a second.
+		// A page may have more events than a low rate allows per second.
 		p.limiter = rate.NewLimiter(rate.Limit(o.Rate), max(int(o.Rate), 1))
 	}
 	return p
 }
 
-// Begin waits until a page of events may be worked on. The caller calls end when it has
-// done so. The error is the context's cause.
+// Begin waits until a page of events may be processed. The caller calls end afterwards. The
+// error is the context's cause.
 func (p *Pace) Begin(ctx context.Context, events int) (end func(), err error) {
 	start := time.Now()
 	for p.limiter != nil && events > 0 {
@@ -113,12 +112,12 @@ func (p *Pace) Yielding() bool { return p.live != nil && p.live.Active() }
 // activeFor is how long after the last live event the stream counts as active.
 const activeFor = time.Second
 
-// Activity is a [Live] that is told of live events. The zero value is ready to use.
+// Activity is a [Live] that records live events. The zero value is ready.
 type Activity struct{ last atomic.Int64 }
 
 var _ Live = (*Activity)(nil)
 
-// Note says that live events are being projected now.
+// Note records that live events are being projected now.
 func (a *Activity) Note() { a.last.Store(time.Now().UnixNano()) }
 
 // Active reports whether live events were projected within the last second.

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// candidatesMost bounds the aggregates that wait out the grace, and pagesMost the
-	// pages of heads that wait for them.
+	// candidatesMost bounds the aggregates that wait for the end of the grace, pagesMost
+	// the pages of heads that wait for them.
 	candidatesMost = 10_000
 	pagesMost      = 1024
-	// foldSingly is how many aggregates of a page are read one by one. More are read with
-	// the range that they are in.
+	// foldSingly is how many aggregates of a page are read one by one. If there are more,
+	// their whole range is read.
 	foldSingly = 16
 )
 
 // Sweep compares the head of every aggregate of the range with its watermark, and folds
-// what is behind. It returns nil when every aggregate has the events that were in the
-// store at Range.Since, or is parked, and none has a document of an older generation.
+// aggregates that are behind. It returns nil when every aggregate has the events that were
+// in the store at Range.Since or is parked, and none has a document of an older generation.
 func (w *Workers) Sweep(ctx context.Context, j Job, r Range, p Progress) error {
 	target, err := w.Targets.Target(j.Projection, j.Generation)
 	if err != nil {
@@ -46,7 +46,7 @@ type sweep struct {
 	since    Range
 	progress Progress
 
-	// pages wait for the grace of their candidates, in order.
+	// pages wait for the end of their candidates' grace, in order.
 	pages      []*sweptPage
 	candidates int
 
@@ -59,8 +59,8 @@ type sweep struct {
 type sweptPage struct {
 	end    eventstore.Position
 	counts counts
-	// behind were behind, or had a foreign document, when the page was read, and are looked
-	// at again when it is due.
+	// behind are the aggregates that were behind, or had a foreign document, when the page
+	// was read. They are checked again after the grace.
 	behind []*history
 	due    time.Time
 }
@@ -101,8 +101,8 @@ func (s *sweep) run(ctx context.Context, r Range) error {
 	return s.save(ctx)
 }
 
-// look finds the aggregates of a page that are behind, or have a foreign document. A
-// foreign document counts although the watermark is at the head: readers see it.
+// look finds the aggregates of a page that are behind or have a foreign document. A foreign
+// document counts even if the watermark is at the head, because readers see it.
 func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 	end, err := s.Pace.Begin(ctx, len(heads))
 	if err != nil {
@@ -134,8 +134,8 @@ func (s *sweep) look(ctx context.Context, heads []eventstore.Head) error {
 	return nil
 }
 
-// settle folds the candidates of the pages whose grace is over. It waits for that if too
-// many wait, or if all is set.
+// settle folds the candidates of the pages whose grace is over. If too many wait, or if all
+// is set, it waits for the end of the grace.
 func (s *sweep) settle(ctx context.Context, all bool) error {
 	for len(s.pages) > 0 {
 		page := s.pages[0]
@@ -181,9 +181,9 @@ func (s *sweep) heal(ctx context.Context, page *sweptPage) error {
 	return s.removeForeign(ctx, page)
 }
 
-// removeForeign removes the foreign documents of candidates that had nothing to be written:
-// their events have deleted the read model, or are not of the projection, or have parked
-// the aggregate. Such an aggregate counts as behind.
+// removeForeign removes the foreign documents of candidates without a write: their events
+// have deleted the read model, or are not of the projection, or have parked the aggregate.
+// Such an aggregate counts as behind.
 func (s *sweep) removeForeign(ctx context.Context, page *sweptPage) error {
 	var suspects []*history
 	for _, h := range page.behind {
@@ -251,8 +251,8 @@ func (s *sweep) fold(ctx context.Context, page *sweptPage) error {
 	return nil
 }
 
-// foldAbsent folds aggregates without a read model or a watermark from nothing. Many of
-// them may be none of the projection's: only their events tell.
+// foldAbsent folds aggregates without a read model or a watermark. Many of them may not
+// concern the projection; only their events show that.
 func (s *sweep) foldAbsent(ctx context.Context, absent []*history, healed *counts) error {
 	if len(absent) == 0 {
 		return nil

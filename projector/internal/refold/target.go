@@ -23,22 +23,23 @@ type Target interface {
 	Unit(aggregateID string) model.Unit
 	// Concerns reports whether the event is of the projection's aggregate type.
 	Concerns(ev *event.Event) bool
-	// Begin starts a fold from nothing.
+	// Begin starts a fold without events.
 	Begin() Fold
 }
 
-// Fold folds the history of one aggregate. One goroutine uses it.
+// Fold folds the history of one aggregate. Only one goroutine may use it.
 type Fold interface {
-	// Add folds events, which follow those before them. It stops before the first one that
-	// fails and says why; nil means that all are folded. It keeps no event.
+	// Add folds the next events. It stops at the first event that fails and gives the
+	// reason; nil means that all are folded. It keeps no event.
 	Add(events []*event.Event) Failure
 	// Last is the last event that was folded; 0 if none was.
 	Last() int64
-	// Write is the guarded write from nothing to Last; false if nothing was folded.
+	// Write is the guarded write that creates the read model as of Last; false if nothing
+	// was folded.
 	Write(unit model.Unit) (model.Write, bool)
 }
 
-// Failure is why an event cannot be folded.
+// Failure is the reason why an event cannot be folded.
 type Failure interface {
 	error
 	// Marker parks the unit at the event. head is the last event that was seen.
@@ -64,25 +65,24 @@ type Parking interface {
 	Park(ctx context.Context, markers []model.Marker) error
 }
 
-// Follower takes one aggregate on from its watermark, with the same guards as any write.
+// Follower continues one aggregate from its watermark, with the same guards as any write.
 type Follower interface {
-	// Follow takes the aggregate one page of events towards head. The error is the
-	// context's cause.
+	// Follow applies one page of events towards head. The error is the context's cause.
 	Follow(ctx context.Context, unit model.Unit, rawAggregateID bson.RawValue, head int64) (Followed, error)
 }
 
-// Followed is what a page of events has brought.
+// Followed is the result of a page of events.
 type Followed struct {
 	// Watermark is the last event in the read model.
 	Watermark int64
-	// Failure is why the aggregate goes no further; nil if it does, or has reached the
-	// head.
+	// Failure is the reason why the aggregate cannot continue; nil if it can, or has
+	// reached the head.
 	Failure error
-	// EventID and Reason belong to Failure: the event that the aggregate stops at, and a
-	// word of the parked list.
+	// EventID and Reason belong to Failure: the event at which the aggregate stops, and the
+	// reason for the parked list.
 	EventID int64
 	Reason  string
-	// Parked says that the aggregate is in the parked list for it.
+	// Parked says that the aggregate is in the parked list for this failure.
 	Parked bool
 	// Transient says that the same call may succeed later.
 	Transient bool

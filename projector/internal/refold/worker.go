@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// defaultRanges is how many ranges a plan has. Many more than processes work at a
-	// time, so that they end at about the same time, and a lost one costs little.
+	// defaultRanges is the number of ranges of a plan. It is much larger than the number of
+	// processes, so that they finish at about the same time and a lost range costs little.
 	defaultRanges = 64
-	// graceRanges is how many ranges the plan of a job with a grace has. Each of them waits
-	// out the grace once if any of its aggregates is behind, and holds a worker meanwhile.
-	// So few of them are much faster than many.
+	// graceRanges is the number of ranges of a job with a grace. Each range waits for the
+	// grace once if any of its aggregates is behind, and occupies a worker meanwhile. So
+	// few ranges are faster than many.
 	graceRanges = 4
 	// defaultSaveEvery is how often the position of a range is saved.
 	defaultSaveEvery = time.Second
-	// defaultFailureLimit is the one of the live stream.
+	// defaultFailureLimit is that of the live stream.
 	defaultFailureLimit = 0.2
-	// defaultTimeout bounds one answer of the event store.
+	// defaultTimeout bounds one request to the event store.
 	defaultTimeout = 2 * time.Minute
 )
 
-// Options make the workers of a process.
+// Options configure the workers of a process.
 type Options struct {
 	Source   Source
 	Targets  Targets
@@ -49,7 +49,7 @@ type Options struct {
 	FailureLimit float64
 	// SaveEvery is the time between two saves of a range's position; default 1 s.
 	SaveEvery time.Duration
-	// Timeout bounds one answer of the event store; default 2 min.
+	// Timeout bounds one request to the event store; default 2 min.
 	Timeout time.Duration
 	// Registerer may be nil: no metrics then.
 	Registerer prometheus.Registerer
@@ -66,7 +66,7 @@ type Workers struct {
 	groupHistories, groupBytes int
 }
 
-// New checks the options.
+// New makes workers, and checks the options.
 func New(o Options) (*Workers, error) {
 	if o.Source == nil || o.Targets == nil || o.Store == nil || o.Parking == nil || o.Follower == nil {
 		return nil, errors.New("make refold workers: source, targets, store, parking and follower are required")
@@ -84,9 +84,9 @@ func New(o Options) (*Workers, error) {
 	}, nil
 }
 
-// Plan divides the event store into ranges, and gives about how many events it has. An
-// empty store has no ranges. A build and a sweep are planned alike, but for the number of
-// ranges if the job has a grace.
+// Plan divides the event store into ranges, and estimates its number of events. An empty
+// store has no ranges. The plans of builds and sweeps differ only in the number of ranges,
+// if the job has a grace.
 func (w *Workers) Plan(ctx context.Context, j Job) (ranges []Range, total int64, err error) {
 	if _, err := w.Targets.Target(j.Projection, j.Generation); err != nil {
 		return nil, 0, err
@@ -107,7 +107,7 @@ func (w *Workers) Plan(ctx context.Context, j Job) (ranges []Range, total int64,
 		return nil, 0, fmt.Errorf("plan job %s: %w", j.ID, err)
 	}
 	if len(boundaries) == 0 && total == 0 {
-		// The count is an estimate, which may miss a store's first events.
+		// The count is an estimate, and can be 0 although the store has its first events.
 		if empty, err := w.empty(ctx, Range{Since: since}); err != nil || empty {
 			return nil, 0, err
 		}
@@ -134,7 +134,7 @@ func (w *Workers) empty(ctx context.Context, r Range) (bool, error) {
 	return false, err
 }
 
-// closeTimeout bounds the end of a cursor that has not been read to its end.
+// closeTimeout bounds closing a cursor that has not been read to its end.
 const closeTimeout = time.Second
 
 func (w *Workers) closeCursor(ctx context.Context, cursor interface{ Close(context.Context) error }) {

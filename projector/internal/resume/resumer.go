@@ -26,18 +26,18 @@ type Marker struct {
 	Head int64
 	// Attempts counts the attempts in a row that have brought nothing.
 	Attempts int
-	// Failed is the event that is retried on request after it had parked the aggregate; 0
-	// if the aggregate resumes by itself.
+	// Failed is the event that parked the aggregate and is retried on request; 0 if the
+	// aggregate resumes by itself.
 	Failed int64
 	// Claim identifies the claim.
 	Claim bson.ObjectID
 }
 
-// Claims are the markers of parked aggregates. An error of its methods ends the work on
-// a marker: the claim is lost, or the list does not answer and the claim will expire.
+// Claims are the markers of parked aggregates. An error of its methods ends the work on a
+// marker: the claim is lost, or the list does not answer and the claim will expire.
 type Claims interface {
-	// Claim takes up the marker that has been due for longest, for the duration of
-	// lease; false if none is due.
+	// Claim claims the marker that has been due for longest, for the duration of lease;
+	// false if none is due.
 	Claim(ctx context.Context, lease time.Duration) (Marker, bool, error)
 	// Extend keeps the claim for another lease and gives the last event that was
 	// acknowledged for the aggregate.
@@ -45,13 +45,13 @@ type Claims interface {
 	// Finish deletes the marker unless its head is above watermark: then it extends the
 	// claim and gives the head. 0 means that the marker is deleted.
 	Finish(ctx context.Context, m Marker, watermark int64, lease time.Duration) (head int64, err error)
-	// Postpone gives the marker back, to be claimed after a wait.
+	// Postpone returns the marker, to be claimed after a wait.
 	Postpone(ctx context.Context, m Marker, f Failure) error
-	// Return gives the marker back unchanged, to be claimed at once.
+	// Return returns the marker unchanged, to be claimed immediately.
 	Return(ctx context.Context, m Marker) error
 }
 
-// Failure is why an aggregate does not go on.
+// Failure is the reason why an aggregate cannot continue.
 type Failure struct {
 	// Reason is one of a fixed set, Error the text of what happened.
 	Reason, Error string
@@ -63,8 +63,8 @@ type Failure struct {
 
 // Replayer replays the events of parked aggregates.
 type Replayer interface {
-	// Replay takes the aggregate one page of events towards head. final is whether a
-	// conflict with another document parks the aggregate for good.
+	// Replay applies one page of events towards head. final says that a conflict with
+	// another document parks the aggregate permanently.
 	Replay(ctx context.Context, m Marker, head int64, final bool) (Progress, error)
 }
 
