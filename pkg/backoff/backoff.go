@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Backoff gives waits that double with each failure in a row, as [After] does. It is for
-// one goroutine.
+// Backoff gives waits that double with each consecutive failure, as [After] does. Only one
+// goroutine may use it.
 type Backoff struct {
 	// First and Most bound the waits, First by its half: the first one is between
 	// First/2 and First. Both are positive.
@@ -22,13 +22,12 @@ func (b *Backoff) Next() time.Duration {
 	return After(b.First, b.Most, b.failures)
 }
 
-// Reset says that things work again: the waits begin anew.
+// Reset ends a series of failures: the next wait is the first one again.
 func (b *Backoff) Reset() { b.failures = 0 }
 
-// After is how long to wait after that many failures in a row, of which the first is 1.
-// It doubles from first up to most; both are positive. The upper half of each wait is
-// random, so that many processes do not come back to a recovering server at the same
-// moment.
+// After is the wait after that many consecutive failures, counted from 1. It doubles from
+// first up to most; both are positive. The upper half of each wait is random, so that many
+// processes do not return to a recovering server at the same moment.
 func After(first, most time.Duration, failures int) time.Duration {
 	wait := min(first, most)
 	for ; failures > 1 && wait < most; failures-- {

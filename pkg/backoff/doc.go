@@ -1,2 +1,3 @@
-// Package backoff spaces the attempts of something that fails and may yet succeed.
+// Package backoff gives the waits between the attempts of an operation that may succeed
+// later.
 package backoff

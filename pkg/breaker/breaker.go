@@ -9,8 +9,8 @@ type Limit struct {
 	// Share is the largest share of the recent events that may be set aside,
 	// 0 to 1.
 	Share float64
-	// Minimum may be set aside in each window, whatever the share. It covers the
-	// time before enough events have been seen for a share to mean something.
+	// Minimum may be set aside in each window, whatever the share. It covers the time in
+	// which there are too few events for a share.
 	Minimum int
 }
 
@@ -31,7 +31,7 @@ func New(limit Limit) *Breaker {
 	return &Breaker{limit: limit}
 }
 
-// Good counts n events that were processed as they should be.
+// Good counts n events that were processed.
 func (b *Breaker) Good(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +62,7 @@ func (b *Breaker) Recent() (events, aside int) {
 	return int(min(b.seen, int64(b.limit.Window))), len(b.aside)
 }
 
-// forget drops what has left the window that ends with the event number last.
+// forget drops the events that have left the window, whose last event has the number last.
 func (b *Breaker) forget(last int64) {
 	n := 0
 	for n < len(b.aside) && b.aside[n] <= last-int64(b.limit.Window) {

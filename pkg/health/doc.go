@@ -1,3 +1,3 @@
-// Package health answers /livez, /readyz and /metrics on the admin port: whether
-// the loops of a process make progress, and whether it is able to do its work.
+// Package health serves /livez, /readyz and /metrics on the admin port. The probes report
+// whether the loops of a process make progress, and whether the process can do its work.
 package health

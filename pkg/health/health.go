@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Health holds what a service's probes ask: loops that must make progress, and
-// checks that must pass. Make it with [New]; it is safe for concurrent use.
+// Health holds the state of a service's probes: loops that must make progress, and checks
+// that must pass. Make it with [New]; it is safe for concurrent use.
 type Health struct {
-	// origin is what beats are measured from: the monotonic clock does not jump as
-	// the wall clock does.
+	// origin is the start of the times of heartbeats. They use the monotonic clock, which
+	// does not jump like the wall clock.
 	origin time.Time
 
 	mu     sync.Mutex
@@ -31,12 +31,11 @@ type check struct {
 // New makes a Health without loops and checks: alive and ready.
 func New() *Health { return &Health{origin: time.Now()} }
 
-// idle stands for the time of the last beat of a loop that is left out of the
-// probe.
+// idle is the time of the last beat of a loop that the probe ignores.
 const idle = -1
 
-// Loop is one loop's place in the liveness probe. It is safe for concurrent use,
-// and a beat costs no lock.
+// Loop is one loop of the liveness probe. It is safe for concurrent use, and a beat takes
+// no lock.
 type Loop struct {
 	name       string
 	origin     time.Time
@@ -44,9 +43,9 @@ type Loop struct {
 	last       atomic.Int64
 }
 
-// Loop gives the loop of that name, which beats at least every maxSilence while it
-// is active. A new one is idle until its first beat. Goroutines that share a name
-// share a loop: it is alive while any of them beats.
+// Loop gives the loop with that name, which must beat at least every maxSilence while it is
+// active. A new loop is idle until its first beat. Goroutines that use the same name share
+// a loop, which is alive while any of them beats.
 func (h *Health) Loop(name string, maxSilence time.Duration) *Loop {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,14 +62,14 @@ func (h *Health) Loop(name string, maxSilence time.Duration) *Loop {
 	return l
 }
 
-// Beat says that the loop makes progress, and makes it active.
+// Beat records progress, and makes the loop active.
 func (l *Loop) Beat() { l.last.Store(int64(time.Since(l.origin))) }
 
-// Idle takes the loop out of the probe until its next beat: it has nothing to do,
-// such as where another process leads.
+// Idle makes the probe ignore the loop until its next beat, because it has nothing to do,
+// for example while another process leads.
 func (l *Loop) Idle() { l.last.Store(idle) }
 
-// stale tells for how long the loop has been silent, where that is too long.
+// stale gives how long the loop has been silent, and whether that is too long.
 func (l *Loop) stale() (silence time.Duration, stale bool) {
 	last := l.last.Load()
 	if last == idle {
@@ -96,8 +95,8 @@ func (h *Health) Live() error {
 	return join(lines)
 }
 
-// Ready adds a check of the readiness probe, in the place of one of the same name.
-// run must return soon after its context ends, and be safe for concurrent use.
+// Ready adds a check to the readiness probe, or replaces the check with that name. run must
+// return soon after its context ends, and be safe for concurrent use.
 func (h *Health) Ready(name string, run func(context.Context) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,13 +104,13 @@ func (h *Health) Ready(name string, run func(context.Context) error) {
 	h.checks = append(h.checks, check{name, run})
 }
 
-// checkTimeout bounds the readiness checks of one probe together. A kubelet asks
-// with 1 s by default and charts with more; past it, the answer still says what is
-// slow.
+// checkTimeout bounds the readiness checks of one probe together. A kubelet waits for 1 s
+// by default, and longer in the charts. After the timeout, the answer still names the
+// checks that are slow.
 const checkTimeout = 2 * time.Second
 
-// CheckReady runs the readiness checks at the same time, for 2 s at most, and
-// reports those that fail, a line for each; nil if all pass.
+// CheckReady runs the readiness checks concurrently, for at most 2 s, and reports those
+// that fail, one per line; nil if all pass.
 func (h *Health) CheckReady(ctx context.Context) error {
 	h.mu.Lock()
 	checks := slices.Clone(h.checks)
@@ -130,7 +129,7 @@ func (h *Health) CheckReady(ctx context.Context) error {
 		select {
 		case err = <-results[i]:
 		case <-ctx.Done():
-			// A check that heeds its context has more to say than that it ended.
+			// A check that returns when its context ends may have a more specific error.
 			select {
 			case err = <-results[i]:
 			default:
@@ -144,8 +143,8 @@ func (h *Health) CheckReady(ctx context.Context) error {
 	return join(lines)
 }
 
-// Problems reports everything that Live and CheckReady do, a line for each; nil if there
-// is nothing.
+// Problems reports all problems of Live and CheckReady, one per line; nil if there are
+// none.
 func (h *Health) Problems(ctx context.Context) error {
 	return errors.Join(h.Live(), h.CheckReady(ctx))
 }

@@ -14,8 +14,8 @@ import (
 // shutdownTimeout bounds how long a stopping server waits for its requests.
 const shutdownTimeout = time.Second
 
-// Handler serves /livez, /readyz, and what o names: /metrics, /status and everything
-// below it, /debug/pprof/. A probe answers 200 and "ok", or 503 and what is wrong.
+// Handler serves /livez, /readyz, and the pages in o: /metrics, /status and everything
+// below it, /debug/pprof/. A probe answers 200 and "ok", or 503 and the problems.
 func Handler(h *Health, o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.Live()) })
@@ -49,11 +49,11 @@ func answer(w http.ResponseWriter, err error) {
 	_, _ = io.WriteString(w, text+"\n") // a prober that has gone away needs no answer
 }
 
-// Options say where a [Server] listens and what it serves.
+// Options configure a [Server].
 type Options struct {
-	// Address is what it listens on, [HOST]:PORT, where Listener is nil.
+	// Address is the address to listen on, [HOST]:PORT, if Listener is nil.
 	Address string
-	// Listener is open already; the server closes it.
+	// Listener is an open listener; the server closes it.
 	Listener net.Listener
 	// Metrics answers /metrics; nil for no such page.
 	Metrics http.Handler
@@ -72,10 +72,10 @@ type Server struct {
 	err      error
 }
 
-// Start listens and serves. What the process does meanwhile runs in the context
-// that Start gives: it ends with ctx, or with the server's error as its cause where
-// the server ends by itself. ctx does not end the server, which is there to tell
-// how a process stops: Stop does, once.
+// Start listens and serves. The process works in the context that Start gives. It ends with
+// ctx, or with the server's error as its cause if the server ends by itself. The end of ctx
+// does not end the server, because the probes must answer while the process stops. The
+// caller ends it with Stop, once.
 func Start(ctx context.Context, h *Health, o Options) (*Server, context.Context, error) {
 	l := o.Listener
 	if l == nil {

@@ -1,3 +1,3 @@
-// Package obs makes the logger, the metrics registry and the handler of the metrics that
-// a process hands to its parts, and bridges client-go's klog into the logger.
+// Package obs makes the logger, the metrics registry and the metrics handler of a process,
+// and redirects client-go's klog to the logger.
 package obs

@@ -12,9 +12,9 @@ import (
 
 // klog's verbosities, by
 // https://github.com/kubernetes/community/blob/master/contributors/devel/sig-instrumentation/logging.md:
-// 0 is for everybody, up to 2 for whoever operates Kubernetes itself, from 6 every
-// request. What client-go says from 1 on, such as the state of each of its feature
-// gates at the start, tells an operator of this process nothing.
+// 0 is for everyone, up to 2 for operators of Kubernetes itself, from 6 on every request is
+// logged. Messages of client-go from 1 on, such as the states of its feature gates at the
+// start, do not help an operator of this process.
 const (
 	klogDebug = 1
 	klogTrace = 6
@@ -22,15 +22,14 @@ const (
 	klogMost = 10
 )
 
-// BridgeKlog sends what client-go logs through klog to logger: V(0) as info, V(1) to
-// V(5) as debug, all above as trace. klog is one for the process: call it
-// once, before anything logs.
+// BridgeKlog sends the messages of klog to logger: V(0) as info, V(1) to V(5) as debug, all
+// above as trace. A process has one klog: call BridgeKlog once, before anything logs.
 func BridgeKlog(logger zerolog.Logger) {
 	// client-go's own level says enough, and zerologr's number is not klog's.
 	zerologr.VerbosityFieldName = ""
 	klog.SetLoggerWithOptions(logr.New(newKlogSink(&logger)), klog.ContextualLogger(true))
 
-	// klog.V(4).Infof asks klog's own verbosity, before it asks the logger.
+	// klog.V(4).Infof checks klog's own verbosity before the logger's.
 	verbosity := klogDebug - 1
 	switch level := logger.GetLevel(); {
 	case level <= zerolog.TraceLevel:

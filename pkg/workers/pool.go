@@ -1,6 +1,6 @@
-// Package workers reuses goroutines. A goroutine begins with a small stack, and a task that
-// calls deep into a driver or an interpreter grows that stack step by step, each time with a
-// copy. If tasks are short and many, that costs more than the tasks' own calls.
+// Package workers reuses goroutines. A goroutine begins with a small stack. A task that
+// calls deep into a driver or an interpreter grows that stack step by step, with a copy in
+// each step. For many short tasks this costs more than the tasks themselves.
 package workers
 
 import (
@@ -52,9 +52,10 @@ func (p *Pool) run(task func()) {
 	}
 }
 
-// Stop ends the goroutines that have no task, now and later. It waits for none, and is
-// called once.
+// Stop ends the goroutines without a task, now and later. It does not wait for tasks, and
+// is called once.
 func (p *Pool) Stop() { close(p.stopped) }
 
-// Wait waits until all tasks have ended. It comes after Stop, and no Do after it.
+// Wait waits until all tasks have ended. Call it after Stop. After it, Do must not be
+// called.
 func (p *Pool) Wait() { p.group.Wait() }

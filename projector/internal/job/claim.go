@@ -13,13 +13,13 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// Query says which active jobs are meant.
+// Query selects active jobs.
 type Query struct {
-	// Kinds are those that the asking process has workers for.
+	// Kinds are the kinds that the process has workers for.
 	Kinds []Kind
 	// Only restricts the query to one job; empty means all.
 	Only string
-	// After is the id after which the jobs begin, in the order of their ids.
+	// After is the id after which the result begins, in the order of ids.
 	After string
 	// Limit bounds how many are returned.
 	Limit int
@@ -107,7 +107,7 @@ func (s *Store) claimPlanning(ctx context.Context, j Job, holder string, lease t
 	return Claim{Job: claimed, Planning: true, Holder: holder, Epoch: claimed.Epoch}, true, nil
 }
 
-// check reports whether the claim's job still goes on under the claim's plan.
+// check reports whether the claim's job is still running under the claim's plan.
 func (s *Store) check(ctx context.Context, c Claim) error {
 	var found struct {
 		State State `bson:"state"`
@@ -130,7 +130,7 @@ func (s *Store) check(ctx context.Context, c Claim) error {
 	return nil
 }
 
-// held matches what the claim is on, as long as the claim holds.
+// held matches the range or job of the claim, as long as the claim holds.
 func (c *Claim) held() bson.D {
 	if c.Planning {
 		return bson.D{{Key: "_id", Value: c.Job.ID}, {Key: "epoch", Value: c.Epoch}, {Key: "state", Value: Planning}}
@@ -138,8 +138,9 @@ func (c *Claim) held() bson.D {
 	return bson.D{{Key: "_id", Value: rangeID(c.Job.ID, c.Job.Epoch, c.Range.Index)}, {Key: "epoch", Value: c.Epoch}, {Key: "done", Value: false}}
 }
 
-// change updates what the claim is on and checks the job. The error is [ErrPaused] or
-// [ErrCancelled] if the job does not go on, and [ErrLost] if the claim does not hold.
+// change updates the range or job of the claim, and checks the job. The error is
+// [ErrPaused] or [ErrCancelled] if the job is not running, and [ErrLost] if the claim does
+// not hold.
 func (s *Store) change(ctx context.Context, c Claim, update bson.A) error {
 	collection := s.ranges
 	if c.Planning {
@@ -170,21 +171,21 @@ func (s *Store) Keep(ctx context.Context, c Claim, lease time.Duration) error {
 	return s.change(ctx, c, pipeline(bson.D{{Key: "leaseUntil", Value: mongox.FromNow(lease)}}))
 }
 
-// Save stores how far the work on a range has come, and extends the lease. counts are
-// those of the range since its start. The error is [ErrLost] if the range has another
-// holder: nothing is stored then. It is [ErrPaused] or [ErrCancelled] if the work must
-// stop: what was saved counts if the job is resumed.
+// Save stores the progress of the work on a range, and extends the lease. counts are those
+// of the range since its start. The error is [ErrLost] if the range has another holder:
+// then nothing is stored. It is [ErrPaused] or [ErrCancelled] if the work must stop: a
+// resumed job uses what was saved.
 func (s *Store) Save(ctx context.Context, c Claim, position bson.Raw, counts map[string]int64, lease time.Duration) error {
 	set := bson.D{{Key: "leaseUntil", Value: mongox.FromNow(lease)}}
 	return s.change(ctx, c, saved(set, position, counts))
 }
 
-// Return gives a claim back. Another process may take it after the delay. A failure,
-// which may be nil, is why: it shows in the job until the next save.
+// Return releases a claim. Another process may take it after the delay. failure is the
+// reason, which the job shows until the next save; nil for none.
 func (s *Store) Return(ctx context.Context, c Claim, delay time.Duration, failure error) error {
 	set := bson.D{
 		{Key: "holder", Value: mongox.Literal("")},
-		// A request of this claim that is still under way must not count any more.
+		// A request of this claim that is still in flight must not take effect.
 		{Key: "epoch", Value: next("epoch")},
 		// A lease has ended if its end is before now.
 		{Key: "leaseUntil", Value: mongox.FromNow(delay - time.Millisecond)},

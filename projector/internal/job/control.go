@@ -32,7 +32,7 @@ func (s *Store) Get(ctx context.Context, id string) (Job, error) {
 	return j, nil
 }
 
-// Filter says which jobs are meant. Empty fields mean all.
+// Filter selects jobs. Empty fields mean all.
 type Filter struct {
 	Kinds       []Kind
 	States      []State
@@ -42,8 +42,8 @@ type Filter struct {
 // maxList bounds a list.
 const maxList = 1000
 
-// List returns jobs, the newest first and at most 1,000. The counts of those that have
-// not ended are as of [Store.Get].
+// List returns at most 1,000 jobs, the newest first. For jobs that have not ended, the
+// counts are computed as by [Store.Get].
 func (s *Store) List(ctx context.Context, f Filter) ([]Job, error) {
 	filter := bson.D{}
 	if len(f.Kinds) > 0 {
@@ -82,15 +82,15 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Job, error) {
 	return found, nil
 }
 
-// Pause lets nobody work on a job until it is resumed. Work that is under way stops at
-// its next save or heartbeat, and what it has saved counts. Pausing twice changes nothing.
+// Pause stops the work on a job until it is resumed. Running work stops at its next save or
+// heartbeat, and keeps what it has saved. Pausing twice changes nothing.
 func (s *Store) Pause(ctx context.Context, id, reason string) (Job, error) {
 	set := bson.D{{Key: "state", Value: mongox.Literal(Paused)}, {Key: "reason", Value: mongox.Literal(clip(reason))}, {Key: "progressedAt", Value: mongox.Now}}
 	return s.moved("pause", Paused)(s.move(ctx, id, bson.E{}, pipeline(set), Planning, Running))
 }
 
-// Resume lets a job that is paused or has failed go on from what was saved. Resuming a
-// job that goes on changes nothing.
+// Resume continues a paused or failed job from what was saved. Resuming a running job
+// changes nothing.
 func (s *Store) Resume(ctx context.Context, id string) (Job, error) {
 	set := bson.D{
 		{Key: "state", Value: bson.D{{Key: "$cond", Value: bson.A{"$planned", mongox.Literal(Running), mongox.Literal(Planning)}}}},
@@ -99,7 +99,7 @@ func (s *Store) Resume(ctx context.Context, id string) (Job, error) {
 	return s.moved("resume", Planning, Running)(s.move(ctx, id, bson.E{}, pipeline(set, "reason", "finishedAt"), Paused, Failed))
 }
 
-// Cancel gives a job up for good. Cancelling twice changes nothing.
+// Cancel cancels a job permanently. Cancelling twice changes nothing.
 func (s *Store) Cancel(ctx context.Context, id, reason string) (Job, error) {
 	for {
 		j, err := s.find(ctx, id)
@@ -114,8 +114,8 @@ func (s *Store) Cancel(ctx context.Context, id, reason string) (Job, error) {
 	}
 }
 
-// moved makes an error of a change that was not needed nil, and names the change in the
-// others.
+// moved ignores the error of a change that was not necessary, and adds the change to other
+// errors.
 func (s *Store) moved(what string, wanted ...State) func(Job, error) (Job, error) {
 	return func(j Job, err error) (Job, error) {
 		if !errors.Is(err, ErrState) {
@@ -130,8 +130,8 @@ func (s *Store) moved(what string, wanted ...State) func(Job, error) (Job, error
 	}
 }
 
-// Supersede cancels every job of the kinds for a projection that has not ended, but the
-// one whose id is keep, and returns how many.
+// Supersede cancels every job of the kinds for a projection that has not ended, except for
+// the one whose id is keep, and returns how many it cancelled.
 func (s *Store) Supersede(ctx context.Context, projection string, kinds []Kind, keep, reason string) (int, error) {
 	jobs, err := s.List(ctx, Filter{Kinds: kinds, Projections: []string{projection}, States: []State{Planning, Running, Paused}})
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Store) Supersede(ctx context.Context, projection string, kinds []Kind, 
 	return cancelled, nil
 }
 
-// prune deletes the ended jobs of a kind and projection that are older than those kept.
+// prune deletes old ended jobs of a kind and projection.
 func (s *Store) prune(ctx context.Context, kind Kind, projection string) error {
 	var old []Job
 	err := s.request(ctx, func(ctx context.Context) error {

@@ -1,7 +1,7 @@
-// Package job keeps long work on a projection's history: building a generation,
-// sweeping what is behind, verifying. A job is split into ranges, which the runners of
-// any number of processes lease, work on and finish. Jobs are in the collection jobs of
-// the state database, and their ranges in job_ranges.
+// Package job keeps long-running work on a projection's history: building a generation,
+// sweeping aggregates that are behind, verifying. A job is split into ranges, which the
+// runners of any number of processes lease, work on and finish. Jobs are in the collection
+// jobs of the state database, and their ranges in job_ranges.
 //
 //	                Plan                 last range finished
 //	Create ──▶ planning ──────▶ running ──────────────────────▶ done
@@ -31,15 +31,15 @@
 // So a save that is repeated changes nothing, and what a lost holder had counted since
 // its last save is counted by its successor, who starts from that save.
 //
-// The epoch of the job itself counts the attempts to plan it. Ranges carry the epoch of
-// their plan, and those of another epoch belong to nobody.
+// The epoch of the job itself counts the attempts to plan it. Ranges have the epoch of
+// their plan, and ranges of an earlier plan are ignored.
 //
 // # No job blocks another
 //
 // A [Runner] works on a bounded number of ranges. It asks the active jobs in turn, and
-// takes one range of each. It asks only for kinds that its process has a [Worker] for,
-// so a job of another kind waits for a process that has one. A worker that cannot work on a job in
-// this process says so by [ErrNotHere], and the runner leaves that job alone for a
-// while. Jobs that have ended are not read at all: an index leads to the active ones.
-// The last 20 of each kind and projection are kept.
+// takes one range of each. It asks only for kinds that its process has a [Worker] for, so a
+// job of another kind waits for a process that has one. A worker that cannot work on a job
+// in this process returns [ErrNotHere], and the runner ignores that job for a while. Jobs
+// that have ended are not read, because an index selects the active ones. The last 20 of
+// each kind and projection are kept.
 package job

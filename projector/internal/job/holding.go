@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// holding is a claim while it is worked on: it extends the lease, and ends its context
+// holding is a claim that is being worked on. It extends the lease, and ends its context
 // when the work must stop.
 type holding struct {
 	ctx    context.Context //nolint:containedctx // the work's, made and ended here
@@ -29,22 +29,22 @@ type holding struct {
 	mu sync.Mutex
 	// saved are the counts of the last save.
 	saved map[string]int64
-	// trusted is until when the lease surely holds, by this process's clock: the start of
-	// the last request that extended it, and the lease without its margin.
+	// trusted is the time until which the lease certainly holds, by this process's clock:
+	// the start of the last request that extended it, plus the lease without its margin.
 	trusted time.Time
 }
 
 var _ Progress = (*holding)(nil)
 
-// marginShare is the part of a lease that is kept as a margin: for the time that work
-// takes to stop, and for clocks that do not run equally fast.
+// marginShare is the part of a lease that is kept as a margin, for the time in which work
+// stops, and for clocks of different speed.
 const marginShare = 6
 
 func newHolding(ctx context.Context, o RunnerOptions, c Claim, log *zerolog.Logger) *holding {
 	h := &holding{
 		jobs: o.Jobs, claim: c, lease: o.Lease, log: log, done: make(chan struct{}), saved: c.Range.Counts,
-		// The claim was answered a moment ago, and asked for not long before: the margin
-		// covers that, and the first heartbeat comes soon.
+		// The claim was requested shortly before this moment. The margin covers that time,
+		// and the first heartbeat follows soon.
 		trusted: time.Now().Add(o.Lease - o.Lease/marginShare),
 	}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
@@ -101,7 +101,7 @@ func (h *holding) until() time.Time {
 	return h.trusted
 }
 
-// extended notes that a request that began at start has extended the lease.
+// extended records that a request that began at start has extended the lease.
 func (h *holding) extended(start time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,7 +110,7 @@ func (h *holding) extended(start time.Time) {
 	}
 }
 
-// Save stores what the work has reached.
+// Save stores the progress of the work.
 func (h *holding) Save(ctx context.Context, position bson.Raw, counts map[string]int64) error {
 	if h.ctx.Err() != nil {
 		return context.Cause(h.ctx)
@@ -136,8 +136,8 @@ func (h *holding) counts() map[string]int64 {
 	return h.saved
 }
 
-// stop ends the keeping of the lease, when the work has ended. The result is why the
-// work was stopped; nil if it was not.
+// stop ends the extension of the lease, after the work has ended. The result is the reason
+// why the work was stopped; nil if it was not.
 func (h *holding) stop() error {
 	close(h.done)
 	h.keeper.Wait()

@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Kind is what a job does.
+// Kind is the kind of work of a job.
 type Kind string
 
 // The kinds.
@@ -19,15 +19,15 @@ const (
 	Sweep Kind = "sweep"
 	// Verify compares read models with the fold of their events.
 	Verify Kind = "verify"
-	// Reconcile finds and folds what the topic has not brought. Its work waits more than it
-	// reads, so it has workers of its own.
+	// Reconcile finds and folds events that the topic has not delivered. It has workers of
+	// its own, because it mostly waits.
 	Reconcile Kind = "reconcile"
 )
 
 // Kinds are all kinds.
 func Kinds() []Kind { return []Kind{Build, Sweep, Verify, Reconcile} }
 
-// State is where a job stands.
+// State is the state of a job.
 type State string
 
 // The states.
@@ -36,13 +36,13 @@ const (
 	Planning State = "planning"
 	// Running: the ranges are worked on.
 	Running State = "running"
-	// Paused: nobody works on the job until it is resumed.
+	// Paused: no process works on the job until it is resumed.
 	Paused State = "paused"
 	// Done: every range is finished.
 	Done State = "done"
-	// Failed: a worker met an error that no retry cures; Job.Reason says which.
+	// Failed: a worker met a permanent error; Job.Reason has it.
 	Failed State = "failed"
-	// Cancelled: the job was given up; Job.Reason says why.
+	// Cancelled: the job was cancelled; Job.Reason says why.
 	Cancelled State = "cancelled"
 )
 
@@ -57,7 +57,7 @@ type Job struct {
 	// ID is unique. [Store.Create] makes one if it is empty.
 	ID   string `bson:"_id"`
 	Kind Kind   `bson:"kind"`
-	// Projection and Generation say what the job works on.
+	// Projection and Generation are what the job works on.
 	Projection string `bson:"projection"`
 	Generation int64  `bson:"generation"`
 	// Params are for the worker alone; nil for none.
@@ -77,22 +77,21 @@ type Job struct {
 	Finished   time.Time `bson:"finishedAt,omitempty"`
 	// Epoch counts the attempts to plan the job.
 	Epoch int64 `bson:"epoch"`
-	// Counts are the worker's, summed over all ranges.
+	// Counts are the workers' counts, summed over all ranges.
 	Counts map[string]int64 `bson:"counts,omitempty"`
-	// Total is the planned amount of work in the unit of the worker's first count, about;
-	// 0 if that is not known.
+	// Total is the approximate amount of work in the unit of the worker's first count; 0 if
+	// that is not known.
 	Total int64 `bson:"total"`
-	// Ranges is how many there are, RangesDone how many of them are finished.
+	// Ranges is the number of ranges, RangesDone the number of finished ones.
 	Ranges     int `bson:"ranges"`
 	RangesDone int `bson:"rangesDone"`
 	// Attempts counts the errors of planning in a row.
 	Attempts int `bson:"attempts,omitempty"`
-	// Planned says that the ranges are known. A paused job goes on as it says.
+	// Planned says that the ranges are known. It determines the state of a resumed job.
 	Planned bool `bson:"planned"`
 }
 
-// Bounds are the ends of a range, in the worker's own terms. The package does not look
-// into them.
+// Bounds are the ends of a range. Only the worker interprets them.
 type Bounds struct {
 	From bson.Raw `bson:"from,omitempty"`
 	To   bson.Raw `bson:"to,omitempty"`
@@ -154,8 +153,8 @@ var (
 	ErrExists = errors.New("another job has the id")
 )
 
-// Permanent marks an error of a worker that no retry cures: the job fails. Any other
-// error is retried with backoff, for as long as it takes.
+// Permanent marks an error of a worker as permanent: the job fails. Any other error is
+// retried with backoff, without a limit.
 func Permanent(err error) error { return permanentError{err} }
 
 type permanentError struct{ error }
@@ -172,7 +171,7 @@ func stops(err error) bool {
 	return errors.Is(err, ErrLost) || errors.Is(err, ErrPaused) || errors.Is(err, ErrCancelled)
 }
 
-// stopped is the error for the work on a job in a state; nil if work goes on.
+// stopped is the error for work on a job in this state; nil if work continues.
 func stopped(s State) error {
 	switch {
 	case s == Paused:

@@ -55,8 +55,8 @@ func (s *step) cancel(ctx context.Context, jobs generation.Jobs, reason string) 
 	return nil
 }
 
-// prepare creates the shadow collection like the live one, or like one that stands ready
-// under the declared name.
+// prepare creates the shadow collection with the layout of the live one, or of an existing
+// collection with the declared name.
 func (s *step) prepare(ctx context.Context) error {
 	b := s.entry.Building
 	like := b.Collection
@@ -74,8 +74,8 @@ func (s *step) prepare(ctx context.Context) error {
 	return nil
 }
 
-// fold has every aggregate folded from the event store. The pods have a while to begin
-// with live writes before, so that less is left to the sweep.
+// fold starts the job that folds every aggregate from the event store. Before it, the pods
+// have headStart to begin with live writes, so that less is left to the sweep.
 func (s *step) fold(ctx context.Context) error {
 	if s.entry.Building.Jobs.Build == "" {
 		behind, err := s.notServing(ctx, true)
@@ -98,8 +98,8 @@ func (s *step) fold(ctx context.Context) error {
 }
 
 // catchUp waits until every alive pod folds each event into the generation before it
-// settles the event, and then has the aggregates folded that were left behind until
-// then. A pod that registers later does the same from its first event on.
+// settles the event. Then it starts the job that folds the aggregates left behind until
+// then. A pod that registers later serves the generation from its first event on.
 func (s *step) catchUp(ctx context.Context) error {
 	b := s.entry.Building
 	if b.Jobs.Sweep == "" {
@@ -119,14 +119,14 @@ func (s *step) catchUp(ctx context.Context) error {
 	return s.enter(ctx, generation.Verifying, nextRound)
 }
 
-// nextRound makes room for the jobs of another round.
+// nextRound clears the jobs of the last round.
 func nextRound(b *generation.Build) {
 	b.Round++
 	b.Jobs.Sweep, b.Jobs.Verify = "", ""
 }
 
-// notServing names the alive pods that settle events without the generation: all of them,
-// or only some if the pods may defer events.
+// notServing names the alive pods that settle events without the generation. deferring says
+// that pods may defer events.
 func (s *step) notServing(ctx context.Context, deferring bool) ([]string, error) {
 	serves := func(serving generation.Serving) bool {
 		return serving.Projection == s.entry.Name && serving.Generation == s.entry.Building.Generation && (deferring || !serving.Defers)
@@ -134,7 +134,7 @@ func (s *step) notServing(ctx context.Context, deferring bool) ([]string, error)
 	return s.lacking(ctx, func(r generation.Registration) bool { return slices.ContainsFunc(r.Serves, serves) })
 }
 
-// lacking names the alive pods that do not do what is asked for.
+// lacking names the alive pods that do not fulfil a condition.
 func (s *step) lacking(ctx context.Context, does func(generation.Registration) bool) ([]string, error) {
 	alive, err := s.Pods.Alive(ctx)
 	if err != nil {
@@ -149,14 +149,14 @@ func (s *step) lacking(ctx context.Context, does func(generation.Registration) b
 		}
 	}
 	if !own {
-		// Without this pod, the list is of no use: it may be empty because the registry was.
+		// A list without this pod is not valid: it may be empty because the registry was.
 		behind = append(behind, s.Pod)
 	}
 	return behind, nil
 }
 
-// verify has the new collection compared with the fold of its events, and repaired once
-// if something is wrong.
+// verify starts the job that compares the new collection with the fold of its events, and
+// repairs it once if something is wrong.
 func (s *step) verify(ctx context.Context) error {
 	b := s.entry.Building
 	done, err := s.run(ctx, b.Jobs.Verify, JobSpec{ID: s.jobID(JobVerify, b.Round), Kind: JobVerify, Repair: b.Repairing},
@@ -181,8 +181,8 @@ func (s *step) verify(ctx context.Context) error {
 	return s.proven(ctx)
 }
 
-// proven begins the promotion of a generation that is right, unless something holds it
-// back.
+// proven begins the promotion of a generation that is right, unless parked aggregates or
+// another projection prevent it.
 func (s *step) proven(ctx context.Context) error {
 	b := s.entry.Building
 	if s.entry.Live != nil {
@@ -194,7 +194,7 @@ func (s *step) proven(ctx context.Context) error {
 			return s.heldBack(ctx, parked)
 		}
 		if b.Parked > b.AllowParked {
-			// They were healed after the verification, which had left them out.
+			// These aggregates were healed after the verification, which had left them out.
 			return s.enter(ctx, generation.Verifying, func(b *generation.Build) {
 				nextRound(b)
 				b.Parked, b.Repaired = 0, false
@@ -222,7 +222,7 @@ func (s *step) proven(ctx context.Context) error {
 	return nil
 }
 
-// heldBack says that parked aggregates hold the promotion back.
+// heldBack records that parked aggregates prevent the promotion.
 func (s *step) heldBack(ctx context.Context, parked int64) error {
 	if s.entry.Building.Parked != parked {
 		if err := s.change(ctx, func(b *generation.Build) { b.Parked = parked }); err != nil {
@@ -232,8 +232,8 @@ func (s *step) heldBack(ctx context.Context, parked int64) error {
 	return s.wait(ctx, fmt.Sprintf("%d parked aggregates of the new generation hold its promotion back: see projector parked list, or allow them with projector projections rebuild %s --allow-parked %d", parked, s.entry.Name, parked))
 }
 
-// takeOver makes sure that no other projection has the readers' name. A retired one
-// gives it up; any other has to be changed first.
+// takeOver makes sure that no other projection has the readers' name. A retired projection
+// releases it; for any other the operator must act first.
 func (s *step) takeOver(ctx context.Context) (waits bool, err error) {
 	b := s.entry.Building
 	for name, other := range s.entries {

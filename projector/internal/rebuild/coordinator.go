@@ -55,10 +55,10 @@ type JobSpec struct {
 	Who, Why string
 }
 
-// JobState is where a job stands.
+// JobState is the state of a job.
 type JobState struct {
-	// Done says that it has ended well, Failed that it never will; neither while it works
-	// or is paused.
+	// Done says that the job has succeeded, Failed that it has failed permanently. Both are
+	// false while it is running or paused.
 	Done, Failed bool
 	// Reason says why it failed, or what it waits for.
 	Reason string
@@ -66,7 +66,7 @@ type JobState struct {
 	Findings int64
 }
 
-// Jobs are carried out by any number of pods.
+// Jobs are the jobs, which any number of pods work on.
 type Jobs interface {
 	// Ensure creates a job. One that exists stays as it is.
 	Ensure(ctx context.Context, spec JobSpec) error
@@ -75,7 +75,7 @@ type Jobs interface {
 	Cancel(ctx context.Context, id, reason string) error
 }
 
-// Collections are those of the read models' database.
+// Collections are the collections of the read models' database.
 type Collections interface {
 	// Prepare creates the shadow collection, with the options, indexes and shard key of
 	// the collection like if there is one, and gives its UUID. One that exists already is
@@ -83,12 +83,12 @@ type Collections interface {
 	Prepare(ctx context.Context, shadow, like string) (bson.Binary, error)
 	// Names gives the collections whose names start so.
 	Names(ctx context.Context, prefix string) ([]string, error)
-	// Rename gives a collection another name. If another collection has that, drop says
-	// whether it is dropped, in the same instant, or the collection from stays. It is no
-	// error if there is no collection from, or if it stays.
+	// Rename renames a collection. If another collection has the new name, drop says
+	// whether it is dropped in the same operation; otherwise nothing is renamed. A missing
+	// collection, and one that is not renamed, are no errors.
 	Rename(ctx context.Context, from, to string, drop bool) error
-	// Where gives the name that the collection of that UUID has at one moment; empty if
-	// there is none.
+	// Where gives the present name of the collection with that UUID; empty if there is
+	// none.
 	Where(ctx context.Context, uuid bson.Binary) (string, error)
 	// Drop drops a collection, if it exists.
 	Drop(ctx context.Context, name string) error
@@ -112,15 +112,17 @@ const (
 	tick  = 2 * time.Second
 	watch = 500 * time.Millisecond
 	busy  = 100 * time.Millisecond
-	// pauseTimeout is how long pods may take to pause before the promotion is called off,
-	// and pauseRetry is when it is tried again. The projection stands still meanwhile.
+	// pauseTimeout is how long pods may take to pause before the promotion is cancelled,
+	// and pauseRetry is when it is tried again. The projection's writes are paused
+	// meanwhile.
 	pauseTimeout = 3 * time.Second
 	pauseRetry   = 10 * time.Second
 	// headStart is how long the pods have to serve a new generation before it is built.
 	headStart = 10 * time.Second
-	// lost is how long the collection that was built may be nowhere before the build fails.
+	// lost is how long the collection that was built may be missing before the build fails.
 	lost = 10 * time.Second
-	// linger is how long garbage and unknown shadow collections are kept in view.
+	// linger is the time before garbage is collected again and unknown shadow collections
+	// are dropped.
 	linger = time.Hour
 )
 
@@ -143,7 +145,8 @@ type Coordinator struct {
 	held map[string]*hold
 	// seen are unknown shadow collections since when they were seen first.
 	seen map[string]time.Time
-	// failing are the projections whose last step failed, until when they rest.
+	// failing are the projections whose last step failed, with the time of the next
+	// attempt.
 	failing map[string]time.Time
 }
 
@@ -159,7 +162,7 @@ type hold struct {
 	retry time.Time
 	// prepared is since when pods may serve the generation.
 	prepared time.Time
-	// gone is since when the collection that was built cannot be found.
+	// gone is when the collection that was built was first found missing.
 	gone time.Time
 	// ended is the failed generation whose jobs are cancelled.
 	ended int64
@@ -195,8 +198,8 @@ func (c *Coordinator) release(ctx context.Context) {
 	}
 }
 
-// round makes a step of each build that this pod may drive, and says when the next round
-// is due.
+// round makes a step of each build that this pod may drive, and gives the time to the next
+// round.
 func (c *Coordinator) round(ctx context.Context) time.Duration {
 	entries, err := c.Catalog.List(ctx)
 	if err != nil {
@@ -231,8 +234,8 @@ func (c *Coordinator) warn(ctx context.Context, err error, projection, message s
 // work reports whether an entry needs a coordinator.
 func work(e *generation.Entry) bool { return e.Building != nil || len(e.Garbage) > 0 }
 
-// drive makes one step of a projection under this pod's lease, and says when the next one
-// is due.
+// drive makes one step of a projection under this pod's lease, and gives the time to the
+// next one.
 func (c *Coordinator) drive(ctx context.Context, name string, entries map[string]*generation.Entry) (time.Duration, error) {
 	e, err := c.coordinate(ctx, entries[name])
 	if err != nil || e == nil {
@@ -268,7 +271,8 @@ func (c *Coordinator) coordinate(ctx context.Context, e *generation.Entry) (*gen
 		h = nil
 	}
 	if h == nil {
-		// The other pod's lease is the server's to judge; asking it too often is a waste.
+		// The server decides about the other pod's lease. Until it can have ended, a
+		// request is unnecessary.
 		if e.Coordinator.Pod != c.Pod && time.Until(e.Coordinator.Until) > 0 && time.Until(e.Coordinator.Until) <= lease {
 			return nil, nil
 		}
@@ -356,8 +360,8 @@ func (s *step) wait(ctx context.Context, reason string) error {
 	return nil
 }
 
-// show puts an error that a retry alone does not cure into the catalog, such as a right
-// that the user of MongoDB lacks: nobody looks for it in the log of every pod.
+// show stores an error that needs an operator in the catalog, such as a missing right of
+// the MongoDB user, because an operator does not read the log of every pod.
 func (s *step) show(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, generation.ErrConflict) || errors.Is(err, generation.ErrNotCoordinator) || mongox.Transient(err) {
 		return err
@@ -371,9 +375,9 @@ func (s *step) fail(ctx context.Context, reason string) error {
 	return s.write(ctx, generation.Fail(s.entry, reason, s.author()))
 }
 
-// run has a job of the building generation carried out. id is its id as the entry has
-// it, empty if it is not created yet, and set stores it. The result is nil until the job
-// is done or the build has failed.
+// run runs a job of the building generation. id is the job's id in the entry, empty if it
+// is not created yet, and set stores it. The result is nil until the job is done or the
+// build has failed.
 func (s *step) run(ctx context.Context, id string, spec JobSpec, set func(b *generation.Build, id string)) (*JobState, error) {
 	b := s.entry.Building
 	spec.Projection, spec.Generation, spec.Who, spec.Why = s.entry.Name, b.Generation, b.Who, cmp.Or(b.Why, "rebuild")

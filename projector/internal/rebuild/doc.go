@@ -1,6 +1,6 @@
-// Package rebuild takes a building generation of a projection to live, without a moment
-// in which readers see less than a whole collection. One pod, the coordinator, holds a
-// lease on the projection's catalog entry and makes the steps:
+// Package rebuild makes a building generation of a projection the live one. Readers see a
+// complete collection at any moment. One pod, the coordinator, holds a lease on the
+// projection's catalog entry and makes the steps:
 //
 //	             shadow collection made,       all alive pods serve it,
 //	             job build done                job sweep done
@@ -15,33 +15,32 @@
 //	                                           pause in time      ▼   │ ▼
 //	                                                           verifying  live
 //
-// The state is in the catalog. Each step can be repeated: it first looks what is there.
-// So a coordinator that is killed at any point leaves nothing behind that its successor
-// cannot go on from.
+// The state is in the catalog. Each step first checks what exists, and can be repeated. So
+// a coordinator that is killed at any point leaves nothing that stops its successor.
 //
 // # A late coordinator
 //
-// A coordinator that was stopped for longer than its lease wakes up in the middle of a
-// step. Its writes to the catalog name its epoch and the revision it read, and match
-// nothing. It can repeat three other things: create jobs under the ids that they have
-// already, remove data of a generation whose number is never used again, and rename.
+// A coordinator that was stopped for longer than its lease continues in the middle of a
+// step. Its writes to the catalog name its epoch and the revision that it read, and match
+// nothing. It can repeat three other things: create jobs under the ids that they already
+// have, remove data of a generation whose number is never used again, and rename.
 //
 // # Promotion
 //
 //	shadow ──rename──▶ shadow.promotion-<epoch> ──rename, dropTarget──▶ the readers' name
 //
-// The source of the second rename is the coordinator's own: a successor moves the
-// collection to its own name first. So a late coordinator finds nothing to rename, and
-// none can rename twice. No write is lost between the renames, because every alive pod
-// has paused the projection's writes and has said so in the registry; they go on when
-// they see the entry in which the generation is live. Only the coordinator that began
-// the pause, and has renamed nothing, may call it off: its successor cannot know what a
-// late predecessor will still rename.
+// The source of the second rename has a name that only this coordinator uses: a successor
+// first moves the collection to its own name. So a late coordinator finds nothing to
+// rename, and no rename happens twice. No write is lost between the renames, because every
+// alive pod has paused the projection's writes and has recorded that in the registry. Pods
+// continue when they see the entry in which the generation is live. Only the coordinator
+// that began the pause, and has renamed nothing, may cancel the promotion, because its
+// successor cannot know whether the predecessor will still rename.
 //
 // # Garbage
 //
-// The data of a generation that was superseded, cancelled or replaced are removed as
-// soon as no alive pod serves it, and again after an hour: a pod that was stopped may
-// have written some when it woke up. Shadow collections that no entry names any more are
-// dropped an hour after they were seen first.
+// The data of a generation that was superseded, cancelled or replaced are removed as soon
+// as no alive pod serves it, and again after an hour, because a stopped pod may have
+// written some when it continued. Shadow collections that no entry names are dropped an
+// hour after they were first seen.
 package rebuild

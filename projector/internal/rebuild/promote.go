@@ -40,8 +40,8 @@ func (s *step) notPaused(ctx context.Context) ([]string, error) {
 	return s.lacking(ctx, func(r generation.Registration) bool { return slices.Contains(r.Paused, want) })
 }
 
-// awaitPause calls the promotion off if pods take too long to pause, so that the
-// projection's writes go on. Only the coordinator that began the pause may do that.
+// awaitPause cancels the promotion if pods take too long to pause, so that the projection's
+// writes continue. Only the coordinator that began the pause may do that.
 func (s *step) awaitPause(ctx context.Context, running []string) error {
 	if s.hold.pausing != s.entry.Building.Pause || time.Since(s.hold.paused) < pauseTimeout {
 		return nil
@@ -52,9 +52,8 @@ func (s *step) awaitPause(ctx context.Context, running []string) error {
 	})
 }
 
-// rename moves the new collection to this coordinator's own name, from wherever it or a
-// predecessor has left it, and from there to the readers'. It reports whether the
-// collection has the readers' name.
+// rename moves the new collection from its present name to this coordinator's own name, and
+// from there to the readers'. It reports whether the collection has the readers' name.
 func (s *step) rename(ctx context.Context) (bool, error) {
 	b := s.entry.Building
 	own := generation.PromotionName(b.Shadow, s.hold.epoch)
@@ -86,7 +85,7 @@ func (s *step) rename(ctx context.Context) (bool, error) {
 	return false, s.Collections.Rename(ctx, own, b.Collection, true)
 }
 
-// missing fails the build if its collection stays nowhere to be found.
+// missing fails the build if its collection cannot be found for too long.
 func (s *step) missing(ctx context.Context) error {
 	if s.hold.gone.IsZero() {
 		s.hold.gone = time.Now()
