@@ -24,11 +24,12 @@ const (
 	// quiet is how long a pass waits for messages that it has seen and that do not come:
 	// somebody else has locked them.
 	quiet = 2 * time.Second
-	// receivePage is how many messages are asked for at once.
-	receivePage = 50
+	// receivePage is how many messages are asked for at once. With more than one, the SDK
+	// returns 20 ms after the first, and the link locks others that nobody has asked for.
+	receivePage = 1
 	// returnTimeout bounds unlocking a message at the end. A lock that is not given back
 	// expires.
-	returnTimeout = time.Second
+	returnTimeout = 5 * time.Second
 )
 
 // Aggregate names the aggregate of a dead letter.

@@ -189,12 +189,12 @@ func TestMessageInOtherHands(t *testing.T) {
 // that was received and not removed.
 func TestFailedRemovalUnlocksTheRest(t *testing.T) {
 	t.Parallel()
-	q := &letters{failsAt: 2}
-	for i := range int64(4) {
-		q.messages = append(q.messages, letter(t, i+1, "TTLExpiredException", "a", i+1))
+	q := &letters{failsAt: 4}
+	for i, reason := range []string{"SetAside", "TTLExpiredException", "SetAside", "TTLExpiredException", "TTLExpiredException"} {
+		q.messages = append(q.messages, letter(t, int64(i+1), reason, "a", int64(i+1)))
 	}
-	removed, _, err := heal(t, q, applied{"a": 4}, deadletter.HealerOptions{})
-	if removed != 1 || err == nil || !slices.Equal(q.abandoned, []int64{3, 4}) {
+	removed, _, err := heal(t, q, applied{"a": 5}, deadletter.HealerOptions{})
+	if removed != 1 || err == nil || !slices.Equal(q.abandoned, []int64{1, 3}) {
 		t.Errorf("removed %d, abandoned %v, error %v", removed, q.abandoned, err)
 	}
 }

@@ -34,7 +34,8 @@ type Queue interface {
 	Receive(ctx context.Context, most int) ([]Message, error)
 	// Complete removes a received message for good.
 	Complete(ctx context.Context, m *Message) error
-	// Abandon unlocks a received message.
+	// Abandon unlocks a received message. Abandon messages after the last one was
+	// received.
 	Abandon(ctx context.Context, m *Message) error
 	Close(ctx context.Context) error
 }
@@ -47,19 +48,32 @@ func Dial(s sbus.Subscription) func() (Queue, error) {
 		if err != nil {
 			return nil, err
 		}
-		receiver, err := client.NewReceiverForSubscription(s.Topic, s.Name, &azservicebus.ReceiverOptions{
-			SubQueue: azservicebus.SubQueueDeadLetter,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("open the dead-letter queue of %s/%s: %w", s.Topic, s.Name, err)
+		q := &clientQueue{client: client, subscription: s}
+		if err := q.open(); err != nil {
+			return nil, err
 		}
-		return &clientQueue{client: client, receiver: receiver}, nil
+		return q, nil
 	}
 }
 
 type clientQueue struct {
-	client   *azservicebus.Client
-	receiver *azservicebus.Receiver
+	client       *azservicebus.Client
+	subscription sbus.Subscription
+	receiver     *azservicebus.Receiver
+	// received says that the receiver's link may have credit.
+	received bool
+}
+
+// open makes a receiver, which opens its link when it is used.
+func (q *clientQueue) open() (err error) {
+	q.receiver, err = q.client.NewReceiverForSubscription(q.subscription.Topic, q.subscription.Name, &azservicebus.ReceiverOptions{
+		SubQueue: azservicebus.SubQueueDeadLetter,
+	})
+	if err != nil {
+		return fmt.Errorf("open the dead-letter queue of %s/%s: %w", q.subscription.Topic, q.subscription.Name, err)
+	}
+	q.received = false
+	return nil
 }
 
 func (q *clientQueue) Peek(ctx context.Context, from int64, most int) ([]Message, error) {
@@ -75,6 +89,7 @@ func (q *clientQueue) Peek(ctx context.Context, from int64, most int) ([]Message
 }
 
 func (q *clientQueue) Receive(ctx context.Context, most int) ([]Message, error) {
+	q.received = true
 	received, err := q.receiver.ReceiveMessages(ctx, most, nil)
 	if err != nil {
 		return nil, err
@@ -90,8 +105,19 @@ func (q *clientQueue) Complete(ctx context.Context, m *Message) error {
 	return q.receiver.CompleteMessage(ctx, m.received, nil)
 }
 
+// Abandon closes the link that has received, because with the credit that a wait in vain
+// leaves, the broker gives the message back to that link, which locks it again until the
+// lock expires. Over another link the SDK unlocks a message by its lock token.
 func (q *clientQueue) Abandon(ctx context.Context, m *Message) error {
-	return q.receiver.AbandonMessage(ctx, m.received, nil)
+	if q.received {
+		if err := q.receiver.Close(ctx); err != nil {
+			return fmt.Errorf("close the link to the dead-letter queue: %w", err)
+		}
+		if err := q.open(); err != nil {
+			return err
+		}
+	}
+	return q.receiver.AbandonMessage(ctx, &azservicebus.ReceivedMessage{LockToken: m.received.LockToken}, nil)
 }
 
 // describe reads messages of the SDK.

@@ -33,10 +33,12 @@ func remove(ctx context.Context, q Queue, wanted map[int64]bool, most bounds, lo
 	defer func() {
 		for i := range others {
 			returning, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
-			if e := q.Abandon(returning, &others[i]); e != nil {
-				logger.Debug().Err(e).Msg("dead letter not unlocked; its lock will expire")
-			}
+			e := q.Abandon(returning, &others[i])
 			cancel()
+			if e != nil {
+				logger.Debug().Err(e).Int("messages", len(others)-i).Msg("dead letters not unlocked; their locks will expire")
+				return
+			}
 		}
 	}()
 	for seen, size := 0, 0; len(wanted) > 0 && seen < most.messages && size < most.bytes; {
