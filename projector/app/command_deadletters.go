@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/penstock-cdc/penstock/pkg/cli"
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/mongox"
@@ -20,8 +22,9 @@ import (
 
 // deadlettersCommands are the commands about the dead letters of the subscription.
 type deadlettersCommands struct {
-	List    deadlettersListCommand    `cmd:"" help:"List the dead letters of the subscription with their aggregates, and what becomes of each. It locks no message."`
-	Discard deadlettersDiscardCommand `cmd:"" help:"Remove dead letters for good. The events stay in the event store, and parked aggregates stay parked."`
+	List     deadlettersListCommand     `cmd:"" help:"List the dead letters of the subscription with their aggregates, and what becomes of each. It locks no message."`
+	Resubmit deadlettersResubmitCommand `cmd:"" help:"Bring the read models of the aggregates up to date from the event store, parked ones too, and then remove the dead letters whose event every read model has. Nothing is sent to the topic, because its other subscriptions would get it as well."`
+	Discard  deadlettersDiscardCommand  `cmd:"" help:"Remove dead letters for good. The events stay in the event store, and parked aggregates stay parked."`
 }
 
 // deadlettersFilter are the flags that choose dead letters.
@@ -61,6 +64,10 @@ type deadLetter struct {
 	Parked []string `json:"parked"`
 	// Next says what becomes of the message.
 	Next string `json:"next"`
+
+	// raw is the aggregate's id with its type, and markers where the aggregate is parked.
+	raw     bson.RawValue
+	markers []park.Listed
 }
 
 // withDeadLetters opens the dead-letter queue of the subscription.
@@ -126,6 +133,7 @@ func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter 
 		var ev event.Event
 		ev, err = reader.Read(document)
 		d.AggregateID, d.AggregateType, d.EventID, d.EventType = ev.AggregateID, ev.AggregateType, ev.EventID, ev.EventType
+		d.raw = bson.RawValue{Type: ev.RawAggregateID.Type, Value: slices.Clone(ev.RawAggregateID.Value)}
 	}
 	if err != nil {
 		d.Problem = err.Error()
@@ -135,6 +143,7 @@ func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter 
 
 // judge says what becomes of a dead letter, given the markers of its aggregate.
 func (d *deadLetter) judge(markers []park.Listed) {
+	d.markers = markers
 	for _, m := range markers {
 		d.Parked = append(d.Parked, m.Projection)
 	}
@@ -147,7 +156,7 @@ func (d *deadLetter) judge(markers []park.Listed) {
 	case slices.Contains(healable(), d.Reason):
 		d.Next = "it is removed by itself once every read model has the event (PENSTOCK_RECONCILE)"
 	default:
-		d.Next = "deadletters discard: its reason is not one of Penstock or of the broker"
+		d.Next = "deadletters resubmit or discard: its reason is not one of Penstock or of the broker"
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 	"github.com/penstock-cdc/penstock/projector/internal/park"
-	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
@@ -123,37 +122,29 @@ func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores, d
 	if err := errors.Join(jobs.Prepare(ctx), findings.Prepare(ctx)); err != nil {
 		return nil, err
 	}
-	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: e.config.Projections.LoadBytes})
-	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: e.config.Projections.FlushInterval})
-	worker, err := newVerifier(e.config, s, d, readModels{loader, writer}, park.NewStore(s.parked, park.Options{Logger: e.logger}), nil, e.logger)
-	if err != nil {
-		return nil, err
-	}
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	group, background := errgroup.WithContext(background)
-	group.Go(func() error { return loader.Run(background) })
-	group.Go(func() error { return writer.Run(background) })
-	defer func() {
-		stop()
-		if e := group.Wait(); e != nil && !errors.Is(e, context.Canceled) {
-			err = errors.Join(err, e)
-		}
-	}()
-	for _, name := range names {
-		r, err := c.verifyOne(ctx, e, jobs, d, worker, name)
-		if errors.Is(err, errNotLive) && len(c.Projection) == 0 {
-			fmt.Fprintf(e.stderr, "%s: not verified: it has no live generation yet\n", name)
-			continue
-		}
+	parked := park.NewStore(s.parked, park.Options{Logger: e.logger})
+	err = e.withReadModels(ctx, s, func(store readModels) error {
+		worker, err := newVerifier(e.config, s, d, store, parked, findings, nil, e.logger)
 		if err != nil {
-			return results, err
+			return err
 		}
-		if r.Findings, err = findings.List(ctx, r.Job, c.Limit); err != nil {
-			return results, err
+		for _, name := range names {
+			r, err := c.verifyOne(ctx, e, jobs, d, worker, name)
+			if errors.Is(err, errNotLive) && len(c.Projection) == 0 {
+				fmt.Fprintf(e.stderr, "%s: not verified: it has no live generation yet\n", name)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if r.Findings, err = findings.List(ctx, r.Job, c.Limit); err != nil {
+				return err
+			}
+			results = append(results, r)
 		}
-		results = append(results, r)
-	}
-	return results, nil
+		return nil
+	})
+	return results, err
 }
 
 // cancelTimeout bounds the cancelling of a job by a command that was interrupted.

@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
@@ -54,4 +57,21 @@ func (r tracedReadModels) Write(ctx context.Context, writes []model.Write) ([]mo
 		}
 	}
 	return written, err
+}
+
+// withReadModels runs what reads and writes read models while do works with it.
+func (e *environment) withReadModels(ctx context.Context, s *stores, do func(store readModels) error) (err error) {
+	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: e.config.Projections.LoadBytes})
+	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: e.config.Projections.FlushInterval})
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	group, background := errgroup.WithContext(background)
+	group.Go(func() error { return loader.Run(background) })
+	group.Go(func() error { return writer.Run(background) })
+	defer func() {
+		stop()
+		if e := group.Wait(); e != nil && !errors.Is(e, context.Canceled) {
+			err = errors.Join(err, e)
+		}
+	}()
+	return do(readModels{loader, writer})
 }

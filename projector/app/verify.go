@@ -148,14 +148,14 @@ type verifier struct{ worker *verify.Worker }
 var _ job.Worker = verifier{}
 
 // newVerifier makes the worker of the kind verify. wait limits the rate; nil for no limit.
-func newVerifier(c config.Config, s *stores, d *definitions, store verify.Store, parked *park.Store, wait func(context.Context, int) error, logger zerolog.Logger) (verifier, error) {
+func newVerifier(c config.Config, s *stores, d *definitions, store verify.Store, parked *park.Store, findings verify.Findings, wait func(context.Context, int) error, logger zerolog.Logger) (verifier, error) {
 	events, err := eventstore.NewReader(s.events, c.Fields, logger)
 	if err != nil {
 		return verifier{}, err
 	}
 	return verifier{verify.NewWorker(verify.Options{
 		Events: events, Store: store, Repairer: readmodel.NewRepairer(s.readModels), Parking: parked,
-		Listing: verify.NewDatabase(s.readModels), Findings: verify.NewFindingStore(s.state()),
+		Listing: verify.NewDatabase(s.readModels), Findings: findings,
 		Strict: event.Sequence(c.Projections.Sequence) == event.SequenceStrict,
 		Wait:   wait, Logger: logger,
 		Subject: func(ctx context.Context, name string, number int64) (verify.Subject, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
 // workers are the workers of all kinds of jobs. They share one rate, and yield to the live
@@ -33,7 +34,7 @@ func (p *Projector) workers(s *stores, engine *project.Engine, store readModels,
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := newVerifier(c, s, newDefinitions(s, c, p.projections), store, parked, waiting(pace), p.logger)
+	verifier, err := newVerifier(c, s, newDefinitions(s, c, p.projections), store, parked, verify.NewFindingStore(s.state()), waiting(pace), p.logger)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,176 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/projector/internal/generation"
+	"github.com/penstock-cdc/penstock/projector/internal/job"
+	"github.com/penstock-cdc/penstock/projector/internal/park"
+	"github.com/penstock-cdc/penstock/projector/internal/verify"
+)
+
+// resubmission brings the aggregates of dead letters up to date from the event store. It
+// verifies each live read model of an aggregate, and repairs it under the guards of every
+// writer. So the result is proven, also where event ids only increase and the watermark
+// does not tell whether an event below it took effect. It keeps nothing outside of the
+// read models: if it is interrupted, it can be repeated.
+type resubmission struct {
+	events *eventstore.Reader
+	worker *verify.Worker
+	found  *foundMemory
+	// live are the live generations of the subscription's projections, by name.
+	live map[string]int64
+}
+
+// newResubmission reads from the catalog which projections are live.
+func newResubmission(ctx context.Context, e *environment, s *stores, store readModels, parked *park.Store) (*resubmission, error) {
+	entries, err := entries(ctx, generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), ""))
+	if err != nil {
+		return nil, err
+	}
+	r := &resubmission{live: make(map[string]int64), found: &foundMemory{findings: make(map[string]verify.Finding)}}
+	own := pipelineID(e.config)
+	for name, entry := range entries {
+		if entry.Pipeline == own && entry.Live != nil && entry.RetiredAt == nil {
+			r.live[name] = entry.Live.Generation
+		}
+	}
+	if len(r.live) == 0 {
+		return nil, fmt.Errorf("no projection of subscription %s of topic %s has a live generation: start a projector first", e.config.ServiceBus.Subscription, e.config.ServiceBus.Topic)
+	}
+	if r.events, err = eventstore.NewReader(s.events, e.config.Fields, e.logger); err != nil {
+		return nil, err
+	}
+	// What is found is the result of the command, and no news.
+	v, err := newVerifier(e.config, s, newDefinitions(s, e.config, e.inCode), store, parked, r.found, nil, zerolog.Nop())
+	r.worker = v.worker
+	return r, err
+}
+
+// apply brings the aggregates of dead letters up to date. It gives, by sequence number, why
+// a message must stay; those without a reason can be removed.
+func (r *resubmission) apply(ctx context.Context, letters []deadLetter) (map[int64]string, error) {
+	aggregates := make(map[string][]deadLetter)
+	for _, d := range letters {
+		aggregates[d.AggregateID] = append(aggregates[d.AggregateID], d)
+	}
+	var mu sync.Mutex
+	kept := make(map[int64]string)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(commandParallel)
+	for id, letters := range aggregates {
+		group.Go(func() error {
+			wrong := r.repair(ctx, id)
+			for _, d := range letters {
+				why, err := wrong, error(nil)
+				if why == "" {
+					why, err = r.lacks(ctx, d)
+				}
+				if err != nil {
+					why = err.Error()
+				}
+				if why != "" {
+					mu.Lock()
+					kept[d.Sequence] = why
+					mu.Unlock()
+				}
+			}
+			// The command has ended, and says nothing about what it did not look at.
+			return context.Cause(ctx)
+		})
+	}
+	return kept, group.Wait()
+}
+
+// lacks says that the event store does not have the event of a dead letter, so the read
+// models cannot have it either. It is empty if the event store has it.
+func (r *resubmission) lacks(ctx context.Context, d deadLetter) (string, error) {
+	_, err := r.events.Whole(ctx, &event.Event{Keys: event.Keys{AggregateID: d.AggregateID, EventID: d.EventID}, RawAggregateID: d.raw})
+	if errors.Is(err, eventstore.ErrNotFound) {
+		return fmt.Sprintf("the event store has no readable event %d of the aggregate, and read models come from there: restore or correct the event, or use deadletters discard", d.EventID), nil
+	}
+	return "", err
+}
+
+// repair verifies and repairs every live read model of an aggregate. It is empty if all of
+// them equal the fold of all events of the aggregate now.
+func (r *resubmission) repair(ctx context.Context, aggregateID string) string {
+	// 1 ms of grace: whoever resubmits does not wait for the topic.
+	params, err := bson.Marshal(verify.Params{Aggregate: aggregateID, Repair: true, GraceMillis: 1})
+	if err != nil {
+		return fmt.Sprintf("encode the parameters of a verification: %v", err)
+	}
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(r.live)) {
+		j := verify.Job{ID: "resubmit/" + name, Projection: name, Generation: r.live[name], Params: params}
+		err := r.verify(ctx, j)
+		f, found := r.found.take(j.ID + "/" + aggregateID)
+		switch {
+		case errors.Is(err, job.ErrNotHere):
+			wrong = append(wrong, fmt.Sprintf("%v: run the command in a pod of the projectors", err))
+		case err != nil:
+			wrong = append(wrong, fmt.Sprintf("verify the read model of projection %s: %v", name, err))
+		case found && f.Kind == verify.Parked:
+			wrong = append(wrong, fmt.Sprintf("the aggregate is parked in projection %s: see parked show %s %s", name, name, aggregateID))
+		case found && !f.Repaired:
+			wrong = append(wrong, fmt.Sprintf("the read model of projection %s is not repaired: %s", name, f.RepairError))
+		}
+	}
+	return strings.Join(wrong, "; ")
+}
+
+// verify runs one verification in this process alone, without a stored job.
+func (r *resubmission) verify(ctx context.Context, j verify.Job) error {
+	ranges, _, err := r.worker.Plan(ctx, j)
+	if err != nil {
+		return err
+	}
+	for _, bounds := range ranges {
+		if err := r.worker.Work(ctx, j, verify.Range{Bounds: bounds}, noProgress{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noProgress keeps no progress: a verification of one aggregate begins anew.
+type noProgress struct{}
+
+func (noProgress) Save(context.Context, bson.Raw, map[string]int64) error { return nil }
+
+// foundMemory keeps findings until they are taken.
+type foundMemory struct {
+	mu       sync.Mutex
+	findings map[string]verify.Finding
+}
+
+var _ verify.Findings = (*foundMemory)(nil)
+
+// Put implements [verify.Findings].
+func (m *foundMemory) Put(_ context.Context, f verify.Finding) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.findings[f.ID] = f
+	return nil
+}
+
+// take gives a finding, and forgets it.
+func (m *foundMemory) take(id string) (verify.Finding, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, found := m.findings[id]
+	delete(m.findings, id)
+	return f, found
+}
