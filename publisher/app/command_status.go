@@ -37,10 +37,12 @@ type status struct {
 	// RunwaySeconds is how far the oplog reaches back before the checkpoint.
 	RunwaySeconds *int64 `json:"oplogRunwaySeconds,omitempty"`
 	// Quarantined are the records in the quarantine, counted up to 10,000.
-	Quarantined     *int64            `json:"quarantined,omitempty"`
-	TopicBytes      *int64            `json:"topicBytes,omitempty"`
-	TopicLimitBytes *int64            `json:"topicLimitBytes,omitempty"`
-	Unknown         map[string]string `json:"unknown,omitempty"`
+	Quarantined     *int64 `json:"quarantined,omitempty"`
+	TopicBytes      *int64 `json:"topicBytes,omitempty"`
+	TopicLimitBytes *int64 `json:"topicLimitBytes,omitempty"`
+	// Subscriptions are those of the topic; nil if their counts are not known.
+	Subscriptions []subscriptionCounts `json:"subscriptions,omitempty"`
+	Unknown       map[string]string    `json:"unknown,omitempty"`
 }
 
 // runway is how far an oplog that begins at the oldest entry reaches back before the
@@ -51,7 +53,7 @@ func (c *statusCommand) run(ctx context.Context, e *environment) error {
 	return e.withStores(ctx, func(s *stores) error {
 		now := time.Now()
 		found := lookAround(ctx, e.options, s, now)
-		if err := cli.Show(e.stdout, c.Output, found, statusFields(now)...); err != nil {
+		if err := cli.Show(e.stdout, c.Output, found, statusFields(now, found.Subscriptions)...); err != nil {
 			return err
 		}
 		if found.Leader == "" && e.options.Config.Election.Kind != config.ElectionNone {
@@ -99,6 +101,8 @@ func lookAround(ctx context.Context, o Options, s *stores, now time.Time) status
 	if note("topicBytes", err) {
 		found.TopicBytes, found.TopicLimitBytes = &size, &most
 	}
+	found.Subscriptions, err = countSubscriptions(ctx, c.ServiceBus)
+	note("subscriptions", err)
 	return found
 }
 
@@ -180,7 +184,8 @@ func describe(p checkpoint.Position) string {
 	return "change stream from a time"
 }
 
-func statusFields(now time.Time) []cli.Column[status] {
+// statusFields has a line for each subscription.
+func statusFields(now time.Time, subscriptions []subscriptionCounts) []cli.Column[status] {
 	duration := func(s *int64) string {
 		if s == nil {
 			return ""
@@ -201,7 +206,7 @@ func statusFields(now time.Time) []cli.Column[status] {
 			return text(s.Checkpoint)
 		}
 	}
-	return []cli.Column[status]{
+	fields := []cli.Column[status]{
 		{Name: "stream", Text: func(s status) string { return s.Stream }},
 		{Name: "leader", Text: func(s status) string {
 			text := cmp.Or(s.Leader, "nobody")
@@ -237,6 +242,13 @@ func statusFields(now time.Time) []cli.Column[status] {
 			return fmt.Sprintf("%d of %d bytes", *s.TopicBytes, *s.TopicLimitBytes)
 		}},
 	}
+	for _, counts := range subscriptions {
+		fields = append(fields, cli.Column[status]{Name: "subscription " + counts.Name, Text: func(status) string { return counts.String() }})
+	}
+	if len(subscriptions) == 0 {
+		fields = append(fields, cli.Column[status]{Name: "subscriptions", Text: func(s status) string { return unknown(s, "subscriptions", "none: Service Bus drops every message") }})
+	}
+	return fields
 }
 
 func optionalTime(at *time.Time) string {

@@ -1,0 +1,99 @@
+package e2e_test
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
+	"github.com/penstock-cdc/penstock/integration/proc"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+)
+
+// TestStatusCountsTheSubscriptions holds that `publisher status` shows what waits in each
+// subscription of the topic, and in its dead-letter queues, if the credentials may read
+// that, and says what they lack if they may not.
+func TestStatusCountsTheSubscriptions(t *testing.T) {
+	if suite.kind != harness.KindEmbedded {
+		t.Skip("it brings stand-ins of its own: policies, and the administration API of the stand-in")
+	}
+	t.Parallel()
+	issuer := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(issuer.Close)
+	trusted := filepath.Join(t.TempDir(), "trusted.pem")
+	if err := os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issuer.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address, err := proc.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender := sbemu.Policy{Name: "publisher", Key: "c2VuZC1vbmx5", Send: true}
+	broker, err := sbemu.New(sbemu.Config{
+		TLS:      &sbemu.TLS{Config: &tls.Config{Certificates: issuer.TLS.Certificates, MinVersion: tls.VersionTLS12}, AdminAddress: address},
+		Policies: []sbemu.Policy{{Name: sbemu.DefaultPolicy, Key: sbemu.DefaultKey, Manage: true}, sender},
+		Topics: []sbemu.Topic{{Name: "events", Subscriptions: []sbemu.Subscription{
+			{Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second},
+			{Name: "audit", RequiresSession: true, LockDuration: 30 * time.Second},
+		}}},
+	})
+	if err == nil {
+		err = broker.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = broker.Close() })
+	backend := &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
+	eventStore(t, backend.MongoURI())
+	sendStrangers(t.Context(), t, broker.ConnectionString(), 3)
+
+	status := func(policy, key string, args ...string) harness.Output {
+		t.Helper()
+		pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
+			Binaries: suite.services, Dir: t.TempDir(), PublisherEnv: []string{
+				"SSL_CERT_FILE=" + trusted, "PENSTOCK_SERVICEBUS_TRANSPORT=websocket",
+				"AZURE_SERVICEBUS_CONNECTION_STRING=Endpoint=sb://" + address + ";SharedAccessKeyName=" + policy + ";SharedAccessKey=" + key,
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := pipeline.Publisher(t.Context(), append([]string{"status"}, args...)...)
+		// The status is 1 because nobody leads.
+		if err != nil || out.Status != 1 {
+			t.Fatalf("status %d, %v\n%s%s", out.Status, err, out.Stdout, out.Stderr)
+		}
+		return out
+	}
+	var found struct {
+		Subscriptions []struct {
+			Name                                     string
+			Active, DeadLetters, TransferDeadLetters int
+		}
+		Unknown map[string]string
+	}
+	out := status(sbemu.DefaultPolicy, sbemu.DefaultKey, "--output=json")
+	if err := json.Unmarshal(out.Stdout, &found); err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Subscriptions) != 2 || found.Subscriptions[0].Name != "audit" || found.Subscriptions[0].Active != 3 || found.Subscriptions[1].Name != "projector" || found.Subscriptions[1].Active != 3 {
+		t.Errorf("the status is\n%s%s", out.Stdout, out.Stderr)
+	}
+	if out := status(sbemu.DefaultPolicy, sbemu.DefaultKey); !strings.Contains(string(out.Stdout), "3 active, 0 dead letters, 0 transfer dead letters") {
+		t.Errorf("the table is\n%s", out.Stdout)
+	}
+	refused := status(sender.Name, sender.Key)
+	if text := string(refused.Stdout); !strings.Contains(text, "that needs the role Azure Service Bus Data Owner, or the claim Manage") {
+		t.Errorf("with the right to send alone it is\n%s", text)
+	}
+}

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/penstock-cdc/penstock/pkg/sbus"
+	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
+)
+
+// subscriptionCounts are the messages of one subscription of the topic.
+type subscriptionCounts struct {
+	Name string `json:"name"`
+	// Active are the messages that wait for its receivers, DeadLetters those in its
+	// dead-letter queue, and TransferDeadLetters those that it could not forward.
+	Active              int32 `json:"active"`
+	DeadLetters         int32 `json:"deadLetters"`
+	TransferDeadLetters int32 `json:"transferDeadLetters"`
+}
+
+// String is the counts as one line.
+func (c subscriptionCounts) String() string {
+	return fmt.Sprintf("%d active, %d dead letters, %d transfer dead letters", c.Active, c.DeadLetters, c.TransferDeadLetters)
+}
+
+// errNoCounts says what reading the counts needs.
+var errNoCounts = errors.New("the credentials may not read the counts: that needs the role Azure Service Bus Data Owner, or the claim Manage; \"projector status\" counts the dead letters of its subscription with the right to listen")
+
+// countSubscriptions reads the counts of the topic's subscriptions, by name, at most of
+// 2,000 of them.
+func countSubscriptions(ctx context.Context, c sbus.Config) ([]subscriptionCounts, error) {
+	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
+	defer cancel()
+	namespace, err := sbus.Open(c)
+	if err != nil {
+		return nil, err
+	}
+	client, err := namespace.NewAdministration()
+	if err != nil {
+		return nil, err
+	}
+	counts := []subscriptionCounts{}
+	pages := client.NewListSubscriptionsRuntimePropertiesPager(c.Topic, nil)
+	for pages.More() && len(counts) < maxCheckedSubscriptions {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			if err = refused(err); errors.Is(err, inventory.ErrRefused) {
+				return nil, errNoCounts
+			}
+			return nil, fmt.Errorf("count the messages of the subscriptions of topic %s: %w", c.Topic, err)
+		}
+		for _, s := range page.SubscriptionRuntimeProperties {
+			counts = append(counts, subscriptionCounts{s.SubscriptionName, s.ActiveMessageCount, s.DeadLetterMessageCount, s.TransferDeadLetterMessageCount})
+		}
+	}
+	slices.SortFunc(counts, func(a, b subscriptionCounts) int { return cmp.Compare(a.Name, b.Name) })
+	return counts, nil
+}
