@@ -63,8 +63,13 @@ type TLS struct {
 
 // Policy is a shared access key and what it allows.
 type Policy struct {
-	Name   string
-	Key    string
+	Name string
+	Key  string
+
+	// SecondaryKey is as good as Key; empty for none. Clients change over to it while
+	// the other one is regenerated.
+	SecondaryKey string
+
 	Listen bool
 	Send   bool
 	Manage bool // allows all

@@ -43,6 +43,8 @@
 //   - Forwarding of messages and of dead letters, up to 4 hops.
 //   - TLS, AMQP over WebSockets, and the management API over HTTPS (entities and
 //     rules: create, update, which detaches links, list, delete; [TLS]).
+//   - Shared access policies with two keys, which can be regenerated
+//     ([Server.RegenerateKey]).
 //   - Idleness: connections without links are closed after 1 minute, or 5 if
 //     they had some, and unused links are detached after 10.
 //   - Throttling with error code 50009, ordered or by credits per second.

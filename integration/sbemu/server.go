@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/access"
@@ -25,6 +27,8 @@ type Server struct {
 	front     *front.Server
 
 	admin *atom.Handler
+	// keys are the shared access keys that count now.
+	keys atomic.Pointer[[]access.Policy]
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -62,10 +66,15 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 
-	opts := front.Options{Namespace: s.namespace, AcceptTimeout: cfg.AcceptTimeout}
+	opts := front.Options{Namespace: s.namespace, AcceptTimeout: cfg.AcceptTimeout, Policies: s.policies}
+	keys := []access.Policy{}
 	for _, p := range cfg.Policies {
-		opts.Policies = append(opts.Policies, access.Policy{Name: p.Name, Key: p.Key, Rights: p.rights()})
+		keys = append(keys, access.Policy{Name: p.Name, Key: p.Key, Rights: p.rights()})
+		if p.SecondaryKey != "" {
+			keys = append(keys, access.Policy{Name: p.Name, Key: p.SecondaryKey, Rights: p.rights()})
+		}
 	}
+	s.keys.Store(&keys)
 
 	s.front = front.NewServer(opts)
 	s.admin = atom.NewHandler(atom.Options{
@@ -78,6 +87,28 @@ func New(cfg Config) (*Server, error) {
 	})
 
 	return s, nil
+}
+
+func (s *Server) policies() []access.Policy { return *s.keys.Load() }
+
+// RegenerateKey replaces a key of a policy by another one. From now on, claims that are
+// signed with the replaced key are refused. A connection keeps what it has been granted
+// until its claim ends.
+func (s *Server) RegenerateKey(policy, old, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	keys := slices.Clone(s.policies())
+	for i := range keys {
+		if keys[i].Name == policy && keys[i].Key == old {
+			keys[i].Key = key
+			s.keys.Store(&keys)
+
+			return nil
+		}
+	}
+
+	return fmt.Errorf("policy %q does not have the key that is to be replaced", policy)
 }
 
 // AdminHandler returns the handler of the namespace's management API, which

@@ -84,7 +84,7 @@ func Check(policies []Policy, token, path string) (Rights, time.Time, error) {
 		mac.Write([]byte(parts["sr"] + "\n" + parts["se"]))
 
 		if !hmac.Equal([]byte(base64.StdEncoding.EncodeToString(mac.Sum(nil))), []byte(signature)) {
-			break
+			continue // the policy's other key
 		}
 
 		if !covers(resource, path) {

@@ -18,7 +18,7 @@ import (
 // Options configure a [Handler].
 type Options struct {
 	Namespace *broker.Namespace
-	Policies  []access.Policy
+	Policies  func() []access.Policy
 
 	// Premium makes the namespace one of the Premium tier: no partitioned
 	// entities, messages of up to 100 MB where an entity says so.
@@ -210,7 +210,7 @@ func (h *Handler) manages(r *http.Request) bool {
 		return token != "" // an identity's token, which nobody can check here
 	}
 
-	rights, _, err := access.Check(h.opts.Policies, token, r.URL.Path)
+	rights, _, err := access.Check(h.opts.Policies(), token, r.URL.Path)
 
 	return err == nil && rights&access.Manage != 0
 }

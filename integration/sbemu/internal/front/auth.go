@@ -86,7 +86,7 @@ func (c *conn) cbs(req *request) {
 	switch typ := req.text("type"); typ {
 	case "servicebus.windows.net:sastoken":
 		var err error
-		if rights, until, err = access.Check(c.srv.opts.Policies, token, audience); err != nil {
+		if rights, until, err = access.Check(c.srv.opts.Policies(), token, audience); err != nil {
 			c.respond(req, failure(wire.Errorf(broker.CondUnauthorized, "%s", access.Reason(err))))
 
 			return

@@ -97,7 +97,7 @@ func (c *conn) plain(response []byte) bool {
 		return false
 	}
 
-	for _, p := range c.srv.opts.Policies {
+	for _, p := range c.srv.opts.Policies() {
 		if p.Name == string(parts[1]) && p.Key == string(parts[2]) {
 			c.grants.add("", p.Rights, time.Time{})
 

@@ -19,8 +19,8 @@ import (
 type Options struct {
 	Namespace *broker.Namespace
 
-	// Policies are the shared access keys that tokens may be signed with.
-	Policies []access.Policy
+	// Policies gives the shared access keys that tokens may be signed with now.
+	Policies func() []access.Policy
 
 	// AcceptTimeout is how long an accept of the next available session waits
 	// when the client does not say.

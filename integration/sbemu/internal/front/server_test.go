@@ -58,7 +58,7 @@ func start(tb testing.TB) *server {
 	s := &server{
 		Server: front.NewServer(front.Options{
 			Namespace:     ns,
-			Policies:      []access.Policy{{Name: "p", Key: "k", Rights: access.All}},
+			Policies:      func() []access.Policy { return []access.Policy{{Name: "p", Key: "k", Rights: access.All}} },
 			AcceptTimeout: time.Minute,
 		}),
 		t:     tb,
