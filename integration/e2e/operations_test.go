@@ -1,0 +1,499 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+	"github.com/penstock-cdc/penstock/integration/workload"
+)
+
+// procedure runs commands as docs/operations.md prints them.
+type procedure struct {
+	*scenario
+	page string
+}
+
+func newProcedure(s *scenario) *procedure {
+	s.t.Helper()
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &procedure{s, string(page)}
+}
+
+var (
+	word        = regexp.MustCompile(`"[^"]*"|\S+`)
+	placeholder = regexp.MustCompile(`^[A-Z]+$`)
+)
+
+// run runs a line of the page, which begins with the program, with these values in the
+// places of its words in capitals. It answers the question, and gives what was printed.
+func (p *procedure) run(code int, line string, values ...string) string {
+	p.t.Helper()
+	if !strings.Contains(p.page, line) {
+		p.t.Errorf("docs/operations.md does not have the command %s", line)
+	}
+	words := word.FindAllString(line, -1)
+	for i, w := range words {
+		if placeholder.MatchString(w) {
+			words[i], values = values[0], values[1:]
+		}
+		words[i] = strings.Trim(words[i], `"`)
+	}
+	program, args := strings.TrimPrefix(words[0], "/"), words[1:]
+	command := p.Publisher
+	if program == "projector" {
+		command = p.Projector
+	}
+	if strings.Contains(line, "--why") || strings.Contains(line, "resume") {
+		args = append(args, "--yes")
+	}
+	out, err := command(p.t.Context(), args...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if out.Status != code {
+		p.t.Fatalf("%s: status %d, want %d\n%s%s", strings.Join(words, " "), out.Status, code, out.Stdout, out.Stderr)
+	}
+	return string(out.Stdout) + string(out.Stderr)
+}
+
+// backup is a copy of databases, as mongodump makes it.
+type backup map[string][]saved
+
+type saved struct {
+	collection string
+	indexes    []bson.Raw
+	documents  []any
+}
+
+func (s *scenario) dump(databases ...*mongo.Database) backup {
+	s.t.Helper()
+	b := make(backup)
+	for _, db := range databases {
+		names, err := db.ListCollectionNames(s.t.Context(), bson.D{})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		b[db.Name()] = []saved{}
+		for _, name := range names {
+			c := saved{collection: name}
+			cursor, err := db.Collection(name).Find(s.t.Context(), bson.D{})
+			if err == nil {
+				var found []bson.Raw
+				err = cursor.All(s.t.Context(), &found)
+				for _, document := range found {
+					c.documents = append(c.documents, document)
+				}
+			}
+			if err == nil {
+				cursor, err = db.Collection(name).Indexes().List(s.t.Context())
+			}
+			if err == nil {
+				err = cursor.All(s.t.Context(), &c.indexes)
+			}
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			b[db.Name()] = append(b[db.Name()], c)
+		}
+	}
+	return b
+}
+
+// restore puts the copies in the place of what is there, as mongorestore --drop does, and
+// drops what the copies do not have.
+func (s *scenario) restore(b backup) {
+	s.t.Helper()
+	for name, collections := range b {
+		db := s.client.Database(name)
+		if err := db.Drop(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		for _, c := range collections {
+			if err := db.CreateCollection(s.t.Context(), c.collection); err != nil {
+				s.t.Fatal(err)
+			}
+			var indexes bson.A
+			for _, index := range c.indexes {
+				if index.Lookup("name").StringValue() != "_id_" {
+					indexes = append(indexes, index)
+				}
+			}
+			if len(indexes) > 0 {
+				if err := db.RunCommand(s.t.Context(), bson.D{{Key: "createIndexes", Value: c.collection}, {Key: "indexes", Value: indexes}}).Err(); err != nil {
+					s.t.Fatal(err)
+				}
+			}
+			if len(c.documents) == 0 {
+				continue
+			}
+			if _, err := db.Collection(c.collection).InsertMany(s.t.Context(), c.documents, options.InsertMany().SetOrdered(false)); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// counts is countsProjection's read models as one text, by aggregate.
+func (s *scenario) counts(aggregates ...string) string {
+	s.t.Helper()
+	var all []string
+	for _, id := range aggregates {
+		all = append(all, id+": "+s.count(id))
+	}
+	return strings.Join(all, ", ")
+}
+
+// awaitCounts waits until read models are so.
+func (s *scenario) awaitCounts(want string, aggregates ...string) {
+	s.t.Helper()
+	s.await("the read models "+want, func() bool { return s.counts(aggregates...) == want })
+}
+
+// ten is a payload for countsProjection that cannot be mistaken for others.
+var ten = bson.D{{Key: "n", Value: int64(10)}}
+
+// quickSweeps lets the reconciler find within seconds what is behind.
+const quickSweeps = "PENSTOCK_RECONCILE=10s"
+
+// TestEventStoreIsRestoredToAnEarlierTime holds what the page says of the loss of the last
+// events: their effects disappear, new events take their ids, and all read models equal the
+// fold of the restored store, also where a message of a lost event was still in the
+// subscription.
+func TestEventStoreIsRestoredToAnEarlierTime(t *testing.T) {
+	inParallel(t)
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, quickSweeps)
+	p := newProcedure(s)
+	s.start(1, 1)
+	s.insert(counted("a", 1, one), counted("a", 2, one), counted("b", 1, one))
+	s.awaitCounts("a: n=2 after event 2, b: n=1 after event 1", "a", "b")
+	old := s.dump(s.client.Database(s.backend.Databases().Events))
+
+	// These are lost. The last one waits in the subscription.
+	s.insert(counted("a", 3, ten), counted("lost", 1, ten))
+	s.awaitCounts("a: n=12 after event 3, lost: n=10 after event 1", "a", "lost")
+	p.run(0, `/projector pause --why "restore"`)
+	s.insert(counted("b", 2, ten))
+	s.awaitPublishedEvents(6)
+	p.run(0, `/publisher pause --why "restore"`)
+
+	s.restore(old)
+	p.run(1, "/projector verify")
+	s.emptySubscription()
+	p.run(0, `/publisher checkpoint set beginning --why "restore"`)
+	p.run(0, `/projector projections rebuild NAME --why "restore"`, "counts")
+	s.await("the rebuilt read models", func() bool {
+		return s.live("counts") == 2 && s.counts("a", "b") == "a: n=2 after event 2, b: n=1 after event 1"
+	})
+	p.run(0, "/projector resume")
+	p.run(0, "/publisher resume")
+	s.insert(counted("a", 3, one), counted("b", 2, one), counted("new", 1, one))
+	s.awaitCounts("a: n=3 after event 3, b: n=2 after event 2, new: n=1 after event 1", "a", "b", "new")
+	if err := s.models.Collection("counts").FindOne(t.Context(), bson.D{{Key: "_id", Value: "lost"}}).Err(); err == nil {
+		t.Error("the read model of an event that the store lost is still there")
+	}
+	p.run(0, "/projector verify")
+}
+
+// live is the number of a projection's live generation; 0 if something is being built.
+func (s *scenario) live(projection string) int64 {
+	s.t.Helper()
+	var e entry
+	err := s.state.Collection("projections").FindOne(s.t.Context(), bson.D{{Key: "_id", Value: projection}}).Decode(&e)
+	if err != nil || e.Building != nil || e.Live == nil {
+		return 0
+	}
+	return e.Live.Generation
+}
+
+// emptySubscription completes what is in the subscription, for want of an API that deletes
+// it and makes it again.
+func (s *scenario) emptySubscription() {
+	s.t.Helper()
+	client, bus := s.busClient(), s.backend.Bus()
+	for {
+		backlog, err := s.backend.Backlog()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if backlog.Active == 0 {
+			return
+		}
+		session, err := client.AcceptNextSessionForSubscription(s.t.Context(), bus.Topic, bus.Subscription, nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		messages, err := session.ReceiveMessages(s.t.Context(), 1, nil)
+		if err == nil && len(messages) == 1 {
+			err = session.CompleteMessage(s.t.Context(), messages[0], nil)
+		}
+		if err == nil {
+			err = session.Close(s.t.Context())
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// TestReadModelsAreRestoredToAnEarlierTime holds that an older copy of the read models is
+// brought up to date from the event store, beside live events, and by a sweep alone as by
+// the command.
+func TestReadModelsAreRestoredToAnEarlierTime(t *testing.T) {
+	for _, byCommand := range []bool{true, false} {
+		t.Run(map[bool]string{true: "by the command", false: "by a sweep"}[byCommand], func(t *testing.T) {
+			inParallel(t)
+			reconcile := quickSweeps
+			if byCommand {
+				reconcile = "PENSTOCK_RECONCILE=off"
+			}
+			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, reconcile)
+			p := newProcedure(s)
+			s.start(1, 1)
+			s.insert(counted("a", 1, one), counted("b", 1, one))
+			s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1", "a", "b")
+			old := s.dump(s.models)
+			s.insert(counted("a", 2, one), counted("c", 1, one))
+			s.awaitCounts("a: n=2 after event 2, c: n=1 after event 1", "a", "c")
+			s.restore(old)
+			if got := s.counts("a"); byCommand && got != "a: n=1 after event 1" {
+				t.Fatalf("restored are %s", got)
+			}
+			s.insert(counted("b", 2, one))
+			if byCommand {
+				p.run(1, `/projector verify --repair --why "restore"`)
+				p.run(0, "/projector verify")
+			}
+			s.awaitCounts("a: n=2 after event 2, b: n=2 after event 2, c: n=1 after event 1", "a", "b", "c")
+			s.insert(counted("a", 3, one), counted("c", 2, one))
+			s.awaitCounts("a: n=3 after event 3, c: n=2 after event 2", "a", "c")
+		})
+	}
+}
+
+// TestStateIsRestoredToAnEarlierTime holds that an older copy of the state database loses
+// no event, and that a rebuild which was promoted after the backup is caught up with as the
+// page says.
+func TestStateIsRestoredToAnEarlierTime(t *testing.T) {
+	for _, rebuilt := range []bool{false, true} {
+		t.Run(map[bool]string{false: "same generation", true: "rebuilt since"}[rebuilt], func(t *testing.T) {
+			inParallel(t)
+			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, quickSweeps)
+			p := newProcedure(s)
+			s.start(1, 1)
+			s.insert(counted("a", 1, one), counted("b", 1, one))
+			s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1", "a", "b")
+			s.awaitLiveSaved()
+			old := s.dump(s.state)
+			if rebuilt {
+				p.run(0, `/projector projections rebuild NAME --why "restore"`, "counts")
+				s.await("the rebuilt generation", func() bool { return s.live("counts") == 2 })
+			}
+			s.insert(counted("a", 2, one), counted("c", 1, one))
+			s.awaitCounts("a: n=2 after event 2, c: n=1 after event 1", "a", "c")
+
+			for _, process := range s.Running() {
+				s.stopped(process)
+			}
+			s.restore(old)
+			s.insert(counted("b", 2, one))
+			s.start(1, 1)
+			if out := p.run(0, "/projector projections list"); !strings.Contains(out, "counts") {
+				t.Errorf("the projections are\n%s", out)
+			}
+			if rebuilt {
+				p.run(0, `/projector projections rebuild NAME --why "restore"`, "counts")
+				s.await("the generation rebuilt once more", func() bool { return s.live("counts") >= 2 })
+			}
+			s.awaitCounts("a: n=2 after event 2, b: n=2 after event 2, c: n=1 after event 1", "a", "b", "c")
+			s.insert(counted("a", 3, one))
+			s.awaitCounts("a: n=3 after event 3", "a")
+			p.run(0, "/projector verify")
+		})
+	}
+}
+
+// adoption finds the code that a process asks for in its log.
+func adoption(t *testing.T, process *harness.Process, setting string) string {
+	t.Helper()
+	log, err := os.ReadFile(process.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(setting+`=[0-9a-f]+`).FindAllString(string(log), -1)
+	if len(found) == 0 {
+		t.Fatalf("%s does not name %s:\n%s", process.Name, setting, tail(process.Log))
+	}
+	return found[len(found)-1]
+}
+
+// TestPublishingGoesOnInAnotherNamespace holds that the loss of a Service Bus namespace,
+// with messages in it, loses no event: both services refuse the new namespace until they are
+// told to adopt it, and the read models and other subscribers get what was lost.
+func TestPublishingGoesOnInAnotherNamespace(t *testing.T) {
+	if suite.kind != harness.KindEmbedded {
+		t.Skip("it brings stand-ins of its own: two namespaces")
+	}
+	t.Parallel()
+	first, err := harness.StartEmbedded(harness.EmbeddedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScenarioOver(t, countsWorkload(), first, quickSweeps)
+	p := newProcedure(s)
+	s.start(1, 1)
+	s.insert(counted("a", 1, one), counted("b", 1, one))
+	s.awaitCounts("a: n=1 after event 1, b: n=1 after event 1", "a", "b")
+	s.stopped(s.projectors()[0])
+	before := s.clusterTime()
+	s.insert(counted("a", 2, one), counted("c", 1, one))
+	s.awaitPublishedEvents(4)
+	s.awaitLiveSaved()
+	for _, process := range s.Running() {
+		s.stopped(process)
+	}
+	if err := first.Broker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.insert(counted("b", 2, one))
+
+	second, err := harness.StartEmbedded(harness.EmbeddedOptions{Record: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = second.Close() })
+	bus := "AZURE_SERVICEBUS_CONNECTION_STRING=" + second.Bus().ConnectionString
+	s.SetEnv(bus)
+	codes := []string{bus, quickSweeps}
+	for _, refused := range []struct {
+		process *harness.Process
+		setting string
+	}{{s.startPublisher(0), "PENSTOCK_ADOPT_CHECKPOINT"}, {s.startProjector(0), "PENSTOCK_ADOPT_READ_MODELS"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
+		defer cancel()
+		if err := refused.process.AwaitExit(ctx); err == nil {
+			t.Fatalf("%s took the other namespace without being told", refused.process.Name)
+		}
+		if !strings.Contains(p.page, refused.setting) {
+			t.Errorf("docs/operations.md does not name %s", refused.setting)
+		}
+		codes = append(codes, adoption(t, refused.process, refused.setting))
+	}
+	s.SetEnv(codes...)
+	s.start(1, 1)
+	s.awaitCounts("a: n=2 after event 2, b: n=2 after event 2, c: n=1 after event 1", "a", "b", "c")
+
+	// Other subscribers get the lost events again.
+	published := func() int {
+		n, err := second.Published()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := published(); n != 1 {
+		t.Errorf("%d messages in the new namespace, want the one after the checkpoint", n)
+	}
+	p.run(0, `/publisher checkpoint set TIME --why "lost namespace"`, before)
+	s.await("the lost events on the new topic", func() bool { return published() >= 3 })
+	s.insert(counted("c", 2, one))
+	s.awaitCounts("a: n=2 after event 2, b: n=2 after event 2, c: n=2 after event 2", "a", "b", "c")
+}
+
+// clusterTime is a time of the event store, in the form that commands take.
+func (s *scenario) clusterTime() string {
+	s.t.Helper()
+	var answer struct {
+		LocalTime bson.DateTime `bson:"localTime"`
+	}
+	if err := s.client.Database("admin").RunCommand(s.t.Context(), bson.D{{Key: "hello", Value: 1}}).Decode(&answer); err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.LocalTime.Time().UTC().Format("2006-01-02T15:04:05Z")
+}
+
+// TestStreamIsReset holds that the commands of a reset publish everything again without any
+// effect on the read models.
+func TestStreamIsReset(t *testing.T) {
+	inParallel(t)
+	// The topic remembers no message, so all of them come again.
+	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{DuplicateDetectionWindow: -1})
+	p := newProcedure(s)
+	s.start(1, 1)
+	s.insert(counted("a", 1, one), counted("a", 2, one), counted("b", 1, one))
+	s.awaitCounts("a: n=2 after event 2, b: n=1 after event 1", "a", "b")
+	p.run(0, `/projector pause --why "reset"`)
+	p.run(0, `/publisher pause --why "reset"`)
+	p.run(0, `/publisher checkpoint set beginning --why "reset"`)
+	p.run(0, "/publisher resume")
+	p.run(0, "/projector resume")
+	s.awaitPublishedEvents(6)
+	s.insert(counted("a", 3, one))
+	s.awaitCounts("a: n=3 after event 3, b: n=1 after event 1", "a", "b")
+	s.await("the repeats settled", func() bool {
+		backlog, err := s.backend.Backlog()
+		return err == nil && backlog.Active == 0
+	})
+	if got := s.counts("a", "b"); got != "a: n=3 after event 3, b: n=1 after event 1" {
+		t.Errorf("after the repeats the read models are %s", got)
+	}
+	p.run(0, "/projector verify")
+}
+
+// TestKeysOfServiceBusAreRotated holds that the order of the page's steps loses nothing and
+// needs no pause: over to the secondary key, restart, and only then a new primary key.
+func TestKeysOfServiceBusAreRotated(t *testing.T) {
+	if suite.kind != harness.KindEmbedded {
+		t.Skip("it brings stand-ins of its own: keys that are regenerated")
+	}
+	t.Parallel()
+	policy := sbemu.Policy{Name: "pipeline", Key: "b25l", SecondaryKey: "dHdv", Listen: true, Send: true}
+	backend := startWithPolicies(t, policy)
+	s := newScenarioOver(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, backend)
+	with := func(key string) string {
+		p := policy
+		p.Key = key
+		return "AZURE_SERVICEBUS_CONNECTION_STRING=" + backend.Broker.ConnectionStringFor(p)
+	}
+	s.SetEnv(with(policy.Key))
+	s.start(1, 1)
+	s.insert(counted("a", 1, one))
+	s.awaitCounts("a: n=1 after event 1", "a")
+
+	s.SetEnv(with(policy.SecondaryKey))
+	for _, process := range s.Running() {
+		s.stopped(process)
+	}
+	s.start(1, 1)
+	s.insert(counted("a", 2, one))
+	s.awaitCounts("a: n=2 after event 2", "a")
+	if err := backend.Broker.RegenerateKey(policy.Name, policy.Key, "bmV3"); err != nil {
+		t.Fatal(err)
+	}
+	s.insert(counted("a", 3, one))
+	s.awaitCounts("a: n=3 after event 3", "a")
+	if n := backend.Broker.DropConnections(nil); n == 0 {
+		t.Fatal("no connection was dropped")
+	}
+	s.insert(counted("a", 4, one))
+	s.awaitCounts("a: n=4 after event 4", "a")
+
+	// A pod that has missed the change says what it lacks.
+	s.SetEnv(with(policy.Key))
+	old := s.startProjector(1)
+	s.await("the refusal of the old key", func() bool {
+		log, err := os.ReadFile(old.Log)
+		return err == nil && strings.Contains(string(log), "InvalidSignature")
+	})
+}
