@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
-// stopSignal asks a service to end cleanly, as Kubernetes does.
+// stopSignal makes a service stop cleanly. Kubernetes sends the same signal.
 const stopSignal = syscall.SIGTERM
 
 // Process is a running service.
@@ -35,11 +35,11 @@ func Start(spec proc.Spec) (*Process, error) {
 	return &Process{Process: started, Admin: admin}, nil
 }
 
-// readyPoll is how often AwaitReady asks.
+// readyPoll is how often AwaitReady requests /readyz.
 const readyPoll = 50 * time.Millisecond
 
-// AwaitReady waits until /readyz answers 200. It fails when the process ends or
-// ctx does.
+// AwaitReady waits until /readyz returns 200. It returns an error if the process or ctx
+// ends first.
 func (p *Process) AwaitReady(ctx context.Context) error {
 	poll := time.NewTicker(readyPoll)
 	defer poll.Stop()

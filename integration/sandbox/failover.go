@@ -8,16 +8,16 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// failoverPoll is how finely a failover is timed.
+// failoverPoll is the resolution of the measured failover time.
 const failoverPoll = 20 * time.Millisecond
 
-// killLeader kills the leading publisher with SIGKILL, calls killed, and waits
-// until its successor has had its first event accepted. It returns the time from
-// the one to the other, and fails where that takes longer than patience.
+// killLeader kills the leading publisher with SIGKILL, calls killed, and waits until the
+// broker has accepted the first event of its successor. It returns the time between the
+// two, and an error if that takes longer than timeout.
 func killLeader(
-	ctx context.Context, pipeline *harness.Pipeline, view View, patience time.Duration, killed func(),
+	ctx context.Context, pipeline *harness.Pipeline, view View, timeout time.Duration, killed func(),
 ) (time.Duration, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not within %s", timeout))
 	defer cancel()
 	leader, err := pipeline.AwaitLeader(ctx)
 	if err != nil {

@@ -19,24 +19,24 @@ import (
 // Options say what to run.
 type Options struct {
 	Workload *workload.Workload
-	// Backend is used and left open; Broker tells its counts.
+	// Backend is left open. Broker returns the broker's counts.
 	Backend  harness.Backend
 	Broker   func() BrokerStats
 	Binaries harness.Binaries
-	// Publishers and Projectors count the processes; at least two publishers, or
-	// nobody succeeds the leader that is killed.
+	// Publishers and Projectors count the processes. There must be two publishers or
+	// more, because the first act kills the leader.
 	Publishers, Projectors int
-	// LoadTime spreads the storing of the first act's events; 0 stores them as fast as can
-	// be. Those of the second act come more slowly.
+	// LoadTime is how long storing the events of the first act takes; 0 stores them as
+	// fast as possible. The events of the second act are stored more slowly.
 	LoadTime time.Duration
-	// Stall is how long a run may go on without progress before it is given up.
+	// Stall is how long a run may make no progress before it ends.
 	Stall time.Duration
 	// Dir takes the services' logs and the projections file.
 	Dir  string
 	View View
 }
 
-// Result is what a run showed.
+// Result is the outcome of a run.
 type Result struct {
 	Report   *verify.Report
 	Status   Status
@@ -47,15 +47,15 @@ type Result struct {
 	Took      time.Duration
 	Projected int
 	P50, P99  time.Duration
-	// Rebuild is what the second act showed; nil if the workload has none.
+	// Rebuild is the outcome of the second act; nil if the workload has none.
 	Rebuild *RebuildResult
 }
 
 // errStalled ends a run that makes no progress.
 var errStalled = errors.New("no event was projected for too long")
 
-// Run runs the workload. An error means that the run could not be finished or
-// compared; whether the read models are right is the result's to say.
+// Run runs the workload. An error means that the run could not finish or that its read
+// models could not be compared. Whether they are right is in the Result.
 func Run(ctx context.Context, opts Options) (*Result, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(opts.Backend.MongoURI()).SetAppName("sandbox"))
 	if err != nil {
@@ -109,7 +109,7 @@ type run struct {
 }
 
 func (r *run) run(ctx context.Context) (*Result, error) {
-	// Whoever watches and shows lives until the scenario ends.
+	// The observer and the view run until the scenario ends.
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	group, scenario := errgroup.WithContext(watching)
@@ -133,8 +133,8 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	return result, nil
 }
 
-// firstAct is the share of the events that the first act has, and slowly how much more
-// slowly the others come.
+// firstAct is the first act's share of the events. The other events are stored slowly times
+// more slowly.
 const (
 	firstAct = 0.8
 	slowly   = 10
@@ -190,7 +190,7 @@ func (r *run) failover(ctx context.Context, events []workload.Event, result *Res
 }
 
 // change is the second act: a projection is rebuilt and verified while the other events
-// come slowly. What is left of them when it is over comes at once.
+// are stored slowly. After the verification the remaining events are stored at once.
 func (r *run) change(ctx context.Context, events []workload.Event, result *Result) error {
 	perEvent := slowly * r.opts.LoadTime / time.Duration(result.Projected)
 	hurry := make(chan struct{})
@@ -251,8 +251,8 @@ func (r *run) startServices(ctx context.Context) error {
 	return err
 }
 
-// awaitProjected waits until the read models show n events, or gives up when
-// they stall.
+// awaitProjected waits until the read models show n events. It returns errStalled if they
+// make no progress.
 func (r *run) awaitProjected(ctx context.Context, n int) error {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
-// Phase is where a run stands.
+// Phase is the present part of a run.
 type Phase string
 
 // The phases, in the order of a run.
@@ -21,12 +21,12 @@ const (
 	PhaseDone       Phase = "done"
 )
 
-// Status is what a view shows of a run at one moment.
+// Status is the state of a run that a view shows.
 type Status struct {
 	Phase   Phase
 	Elapsed time.Duration
-	// Leader is the name of the leading publisher, empty where none leads; Epoch is
-	// its term's.
+	// Leader is the name of the leading publisher, empty if none leads. Epoch is that of
+	// its term.
 	Leader string
 	Epoch  int64
 	// Total counts the workload's events; Stored those in the event store,
@@ -35,9 +35,10 @@ type Status struct {
 	Total, Stored, Published, Projected int
 	// ProjectedRate is the number of events projected in the last second.
 	ProjectedRate int
-	// Sessions counts those that the projectors hold now.
+	// Sessions counts the sessions that the projectors hold.
 	Sessions int
-	// DuplicatesDropped were dropped by the broker, DuplicatesMet by a projector.
+	// DuplicatesDropped counts those that the broker dropped, DuplicatesMet those that a
+	// projector received.
 	DuplicatesDropped, DuplicatesMet int
 	// Processes counts the running services.
 	Publishers, Projectors int
@@ -54,8 +55,8 @@ type Page struct{ Service, URL string }
 // statusPage is the address of a service's status page.
 func statusPage(process *harness.Process) string { return "http://" + process.Admin + "/status" }
 
-// RebuildStatus is what the projector's commands say of a rebuild, and what a reader of
-// the collection has seen so far.
+// RebuildStatus is the state of a rebuild, by the projector's commands, and what a reader
+// of the collection has seen so far.
 type RebuildStatus struct {
 	Projection string
 	// Live and Building are the numbers of the generations; 0 for none.
@@ -76,8 +77,8 @@ func (s Status) Lag() int { return max(0, s.Stored-s.Projected) }
 type View interface {
 	// Show replaces what is shown of the run's state.
 	Show(Status)
-	// Note tells of a single happening.
+	// Note shows an event of the run.
 	Note(text string)
-	// Close ends the showing; nothing is shown after it.
+	// Close ends the view. Nothing is shown after it.
 	Close()
 }

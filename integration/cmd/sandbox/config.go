@@ -14,30 +14,30 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// config is what the command line says.
+// config holds the flags.
 type config struct {
-	Events     string        `help:"File of events to run, one JSON object a line, gzipped if it ends in .gz: aggregateId, aggregateType, eventId, eventType, timestamp, payload. Without it a small shop is made up." env:"EVENTS" placeholder:"FILE"`
-	Count      int           `help:"How many events the made-up shop has." default:"20000" env:"DEMO_EVENTS" placeholder:"N"`
-	Seed       uint64        `help:"Seed of the made-up shop: the same seed makes the same events." default:"1" placeholder:"N"`
-	LoadTime   time.Duration `help:"Spread the storing of the first four fifths of the events over this time; 0 stores them as fast as can be. The others come ten times more slowly, during the rebuild." default:"16s" env:"DEMO_LOAD_TIME"`
+	Events     string        `help:"File of events to run, one JSON object a line, compressed by gzip if its name ends in .gz: aggregateId, aggregateType, eventId, eventType, timestamp, payload. Without it, the demo generates the events of a small shop." env:"EVENTS" placeholder:"FILE"`
+	Count      int           `help:"Number of events of the generated shop." default:"20000" env:"DEMO_EVENTS" placeholder:"N"`
+	Seed       uint64        `help:"Seed of the generated shop: the same seed gives the same events." default:"1" placeholder:"N"`
+	LoadTime   time.Duration `help:"Time over which the first four fifths of the events are stored; 0 stores them as fast as possible. The other events are stored ten times more slowly, during the rebuild." default:"16s" env:"DEMO_LOAD_TIME"`
 	Stall      time.Duration `help:"Give up after this long without progress." default:"60s"`
-	Publishers int           `help:"Publisher processes; one leads, the others stand by." default:"2" placeholder:"N"`
-	Projectors int           `help:"Projector processes." default:"2" placeholder:"N"`
-	Plain      bool          `help:"Write a line a second instead of a live screen, as without a terminal."`
+	Publishers int           `help:"Number of publisher processes. One leads, the others are standbys." default:"2" placeholder:"N"`
+	Projectors int           `help:"Number of projector processes." default:"2" placeholder:"N"`
+	Plain      bool          `help:"Print one line per second instead of a live screen, as without a terminal."`
 	Publisher  string        `help:"Path of the publisher's executable." default:"bin/publisher" placeholder:"FILE"`
 	Projector  string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
 	Logs       string        `help:"Folder that keeps the services' logs. Without it they are removed if all went well." placeholder:"DIR"`
 	Stay       bool          `help:"Keep the pipeline up after the comparison, until Ctrl-C. The projectors then take their projections from the folder projections in --logs whenever it changes."`
 }
 
-// Validate joins all that is wrong.
+// Validate returns every problem of the flags at once.
 func (c *config) Validate() error {
 	var errs []error
 	if c.Count < 1 {
 		errs = append(errs, errors.New("--count must be at least 1"))
 	}
 	if c.Publishers < 2 {
-		errs = append(errs, errors.New("--publishers must be at least 2: somebody has to succeed the leader that is killed"))
+		errs = append(errs, errors.New("--publishers must be at least 2: the demo kills the leader, and another one must take over"))
 	}
 	if c.Projectors < 1 {
 		errs = append(errs, errors.New("--projectors must be at least 1"))
