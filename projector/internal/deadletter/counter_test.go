@@ -290,7 +290,7 @@ func TestRefusesWrongOptions(t *testing.T) {
 	}
 }
 
-func TestMetricsAreNamedWell(t *testing.T) {
+func TestMetricNamesPassTheLinter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{})

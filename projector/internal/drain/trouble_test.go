@@ -62,7 +62,7 @@ func (f *flow) end() map[string]int64 {
 // An aggregate that fails for minutes and has many events delays none of its
 // neighbours, and its session is released at the end of each tenure. It is given up
 // after its time and not before, whether or not it had that time in one tenure.
-func TestFailingAggregateDelaysNoNeighbour(t *testing.T) {
+func TestFailingAggregateDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for _, tenure := range []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute} {
 		t.Run(tenure.String(), func(t *testing.T) {

@@ -107,7 +107,7 @@ func (s *Store) ages(ctx context.Context) (map[Kind]time.Duration, error) {
 		bson.D{{Key: "$match", Value: bson.D{{Key: "state", Value: bson.D{{Key: "$in", Value: bson.A{Planning, Running}}}}}}},
 		bson.D{{Key: "$limit", Value: int64(maxList)}},
 		bson.D{{Key: "$project", Value: bson.D{{Key: "kind", Value: 1}, {Key: "age", Value: age("$progressedAt")}}}}); err != nil {
-		return nil, fmt.Errorf("look for jobs that stand still: %w", err)
+		return nil, fmt.Errorf("find jobs without progress: %w", err)
 	}
 	if len(jobs) == 0 {
 		return nil, nil
@@ -120,7 +120,7 @@ func (s *Store) ages(ctx context.Context) (map[Kind]time.Duration, error) {
 		bson.D{{Key: "$match", Value: bson.D{{Key: "job", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "savedAt", Value: bson.D{{Key: "$exists", Value: true}}}}}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$job"}, {Key: "savedAt", Value: bson.D{{Key: "$max", Value: "$savedAt"}}}}}},
 		bson.D{{Key: "$project", Value: bson.D{{Key: "age", Value: age("$savedAt")}}}}); err != nil {
-		return nil, fmt.Errorf("look for ranges that stand still: %w", err)
+		return nil, fmt.Errorf("find ranges without progress: %w", err)
 	}
 	saved := make(map[string]int64)
 	for _, a := range saves {

@@ -128,8 +128,8 @@ func TestRunsFindTheirDefect(t *testing.T) {
 	}
 }
 
-// TestFailuresReadWell holds what a case says whose expectations do not hold.
-func TestFailuresReadWell(t *testing.T) {
+// TestFailureMessages checks the messages for expectations that are not met.
+func TestFailureMessages(t *testing.T) {
 	t.Parallel()
 	file := testcase.Parse("sums_test.yaml", []byte(`
 tests:

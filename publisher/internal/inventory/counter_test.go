@@ -227,7 +227,7 @@ func TestRefusesWrongOptions(t *testing.T) {
 	}
 }
 
-func TestMetricsAreNamedWell(t *testing.T) {
+func TestMetricNamesPassTheLinter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, &world{})

@@ -217,9 +217,9 @@ func TestEventThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// TestALinkThatEndedCondemnsNoEvent: its refusal may be that of an earlier message, and
-// all links may have ended at once.
-func TestALinkThatEndedCondemnsNoEvent(t *testing.T) {
+// TestLinkThatEndedQuarantinesNoEvent: the refusal on an ended link may be that of an
+// earlier message, and all links may have ended at the same time.
+func TestLinkThatEndedQuarantinesNoEvent(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []publish.Fault{
 		publish.FaultTooLarge, publish.FaultRefused, publish.FaultBatch, publish.FaultFatal,
@@ -253,9 +253,9 @@ func TestALinkThatEndedCondemnsNoEvent(t *testing.T) {
 	}
 }
 
-// TestStubbornEventHoldsUpItsKeyOnly: a batch that keeps failing is halved until
+// TestFailingEventBlocksOnlyItsKey: a batch that keeps failing is halved until
 // the event is alone with its key.
-func TestStubbornEventHoldsUpItsKeyOnly(t *testing.T) {
+func TestFailingEventBlocksOnlyItsKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(func(messages []*event.Message) answer {

@@ -188,8 +188,8 @@ func TestOtherConnectionsCarryOnMeanwhile(t *testing.T) {
 	})
 }
 
-// TestAnOutageFillsNoLog, though every lane sees it.
-func TestAnOutageFillsNoLog(t *testing.T) {
+// TestOutageIsLoggedInSamples: an outage affects every lane, and is not logged for each.
+func TestOutageIsLoggedInSamples(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		over := time.Now().Add(time.Minute)
@@ -215,8 +215,8 @@ func TestAnOutageFillsNoLog(t *testing.T) {
 	})
 }
 
-// TestUnreachableBrokerIsTriedOn until it is there.
-func TestUnreachableBrokerIsTriedOn(t *testing.T) {
+// TestUnreachableBrokerIsRetried: the dispatcher connects again until the broker answers.
+func TestUnreachableBrokerIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		there := time.Now().Add(10 * time.Minute)
@@ -247,10 +247,9 @@ func TestUnreachableBrokerIsTriedOn(t *testing.T) {
 	})
 }
 
-// TestThrottledNamespaceIsUsedWell runs a backlog against a namespace that grants
-// credits a second, as the standard tier does, and wants most of them used and
-// few refusals.
-func TestThrottledNamespaceIsUsedWell(t *testing.T) {
+// TestThrottledNamespaceIsUsedFully sends a backlog to a namespace that grants credits per
+// second, as the standard tier does. It wants most credits used, with few refusals.
+func TestThrottledNamespaceIsUsedFully(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		policy    publish.Batching
@@ -307,9 +306,9 @@ func testThrottled(t *testing.T, policy publish.Batching, perSecond int) {
 	}
 }
 
-// TestRateIsForgottenOnceTheThrottleIsGone: it rises while it is used, until
-// there is none.
-func TestRateIsForgottenOnceTheThrottleIsGone(t *testing.T) {
+// TestRateLimitEndsAfterTheThrottling: the limit rises while it is used, until there is
+// none.
+func TestRateLimitEndsAfterTheThrottling(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(answers(ok(time.Millisecond), fails(publish.FaultBusy)))

@@ -47,9 +47,9 @@ func TestFollowsASlowSourceToItsEnd(t *testing.T) {
 	})
 }
 
-// TestServerThatAnswersPingsIsWaitedFor: only a connection that is dead by
+// TestRequestWaitsWhileServerAnswersPings: only a connection that is dead by
 // itself is given up, after an allowance that doubles.
-func TestServerThatAnswersPingsIsWaitedFor(t *testing.T) {
+func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -78,9 +78,9 @@ func TestServerThatAnswersPingsIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestDeadServerIsGivenUpWhileCatchingUp: without an answer to pings, nothing is worth
+// TestRequestEndsIfServerAnswersNoPings: without an answer to pings, nothing is worth
 // waiting for.
-func TestDeadServerIsGivenUpWhileCatchingUp(t *testing.T) {
+func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()

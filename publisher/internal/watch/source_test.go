@@ -158,9 +158,9 @@ func TestALargeReplyIsCutIntoChunks(t *testing.T) {
 	}
 }
 
-// TestAnEventDoesNotHoldItsNeighbours: what waits for its acknowledgement counts by its
+// TestKeptEventDoesNotRetainItsBatch: what waits for its acknowledgement counts by its
 // own size, and may be one of many.
-func TestAnEventDoesNotHoldItsNeighbours(t *testing.T) {
+func TestKeptEventDoesNotRetainItsBatch(t *testing.T) {
 	t.Parallel()
 	const events, oneOf = 2048, 16
 	var documents []any
