@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // missingBytes is the approximate size at which one call of Missing stops.
@@ -51,7 +52,7 @@ func (r *Reader) some(ctx context.Context, ev *event.Event, from, to int64, limi
 	if err != nil {
 		return nil, 0, r.wrap(err, ev, from, to)
 	}
-	defer closeCursor(ctx, cursor)
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
 	for size := 0; size < missingBytes && len(events) < limit && cursor.Next(ctx); {
 		found, err := r.Read(bytes.Clone(cursor.Current))
 		if err != nil {

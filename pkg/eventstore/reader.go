@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -94,14 +93,3 @@ func (r *Reader) OperationTime(ctx context.Context) (bson.Timestamp, error) {
 
 // name is the collection's name, for errors.
 func (r *Reader) name() string { return r.events.Database().Name() + "." + r.events.Name() }
-
-// closeTimeout bounds closing a cursor that has not been read to its end.
-const closeTimeout = time.Second
-
-// closeCursor closes the cursor on the server, within closeTimeout. Otherwise the server
-// keeps the cursor for ten minutes.
-func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	_ = cursor.Close(ctx)
-}

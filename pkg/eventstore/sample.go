@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/penstock-cdc/penstock/pkg/event"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // Sample calls visit for the n oldest events by _id and then for the n newest that are not
@@ -28,7 +29,7 @@ func (r *Reader) visit(ctx context.Context, filter bson.D, order, n int, visit f
 	if err != nil {
 		return last, 0, fmt.Errorf("find events: %w", err)
 	}
-	defer closeCursor(ctx, cursor)
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
 	for cursor.Next(ctx) {
 		id := cursor.Current.Lookup("_id")
 		last = bson.RawValue{Type: id.Type, Value: append([]byte(nil), id.Value...)}

@@ -90,7 +90,7 @@ func (r *Reader) sampleKeys(ctx context.Context, samples int, q *quantiles) erro
 	if err != nil {
 		return fmt.Errorf("sample %s: %w", r.name(), err)
 	}
-	defer closeCursor(ctx, cursor)
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
 	return r.addKeys(ctx, cursor, q)
 }
 
@@ -101,7 +101,7 @@ func (r *Reader) allKeys(ctx context.Context, q *quantiles) error {
 		return err
 	}
 	defer session.EndSession(context.WithoutCancel(ctx))
-	defer closeCursor(ctx, cursor)
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
 	return r.addKeys(ctx, cursor, q)
 }
 

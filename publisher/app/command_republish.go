@@ -144,7 +144,7 @@ func (c *republishCommand) eachIn(ctx context.Context, history *eventstore.Reade
 	if cursor == nil || err != nil {
 		return err
 	}
-	defer func() { _ = cursor.Close(context.WithoutCancel(ctx)) }()
+	defer func() { _ = mongox.CloseCursor(ctx, cursor) }()
 	for {
 		page, err := nextPage(ctx, cursor)
 		if errors.Is(err, eventstore.ErrEnd) {

@@ -134,13 +134,8 @@ func (w *Workers) empty(ctx context.Context, r Range) (bool, error) {
 	return false, err
 }
 
-// closeTimeout bounds closing a cursor that has not been read to its end.
-const closeTimeout = time.Second
-
 func (w *Workers) closeCursor(ctx context.Context, cursor interface{ Close(context.Context) error }) {
-	closing, cancel := mongox.Timeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	if err := cursor.Close(closing); err != nil {
+	if err := mongox.CloseCursor(ctx, cursor); err != nil {
 		w.Logger.Debug().Err(err).Msg("close a cursor on the event store")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
@@ -47,7 +48,7 @@ func (s *scan) open(ctx context.Context, from eventstore.Position) (err error) {
 
 func (s *scan) close(ctx context.Context) {
 	if s.cursor != nil {
-		_ = s.cursor.Close(context.WithoutCancel(ctx))
+		_ = mongox.CloseCursor(ctx, s.cursor)
 		s.cursor = nil
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-cdc/penstock/pkg/event"
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
+	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
 // mergePage is how many events of several histories are given at once.
@@ -104,7 +105,7 @@ func (r *reading) peek(ctx context.Context) (*event.Event, error) {
 
 func (r *reading) close(ctx context.Context) {
 	if r.cursor != nil {
-		_ = r.cursor.Close(context.WithoutCancel(ctx))
+		_ = mongox.CloseCursor(ctx, r.cursor)
 		r.cursor = nil
 	}
 }

@@ -54,12 +54,13 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 }
 
 const (
-	// pagesAhead is how many pages are read ahead of the handler.
+	// pagesAhead is how many pages are read ahead of the handler. A page is about 256 KiB, so
+	// a channel of a few bounds the memory. Batches of a change stream are mostly small, so
+	// package watch has a queue for many, which counts their bytes.
 	pagesAhead   = 4
 	beatInterval = time.Second
 	backoffFirst = 100 * time.Millisecond
 	backoffMost  = 15 * time.Second
-	closeTimeout = 250 * time.Millisecond
 )
 
 // Scanner reads the event store once. Make it with [New].
@@ -155,9 +156,7 @@ func (s *Scanner) query(ctx context.Context, from *eventstore.Position, until ev
 		return false, eventstore.ErrEnd
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		if err := cursor.Close(closing); err != nil {
+		if err := mongox.CloseCursor(ctx, cursor); err != nil {
 			s.options.Logger.Debug().Err(err).Msg("close scan")
 		}
 	}()

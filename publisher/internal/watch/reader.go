@@ -92,11 +92,7 @@ func (r *reader) session(ctx context.Context) (Phase, error) {
 		return Opening, err
 	}
 	defer func() {
-		// Closing frees the server's cursor some minutes earlier. It must not delay the
-		// end.
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		if err := stream.Close(closing); err != nil {
+		if err := mongox.CloseCursor(ctx, stream); err != nil {
 			r.options.Logger.Debug().Err(err).Msg("close change stream")
 		}
 	}()

@@ -39,7 +39,6 @@ type Options struct {
 const (
 	backoffFirst = 100 * time.Millisecond
 	backoffMost  = 15 * time.Second
-	closeTimeout = 250 * time.Millisecond
 	beatInterval = time.Second
 )
 
