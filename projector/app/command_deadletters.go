@@ -44,10 +44,7 @@ func (deadlettersFilter) needs() config.Part {
 
 // Validate implements [cli.Validator] for the commands that embed the flags.
 func (f deadlettersFilter) Validate() error {
-	if f.Limit < 1 || f.Limit > maxDeadLetters {
-		return fmt.Errorf("--limit is %d: use 1 to %d", f.Limit, maxDeadLetters)
-	}
-	return nil
+	return cli.Choice[string]{Limit: f.Limit, Most: maxDeadLetters}.Validate()
 }
 
 // deadLetter is a dead letter as people and machines read it.

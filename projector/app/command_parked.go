@@ -2,11 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/penstock-cdc/penstock/pkg/cli"
@@ -37,17 +34,7 @@ type parkedFilter struct {
 
 // Validate implements [cli.Validator] for the commands that embed the flags.
 func (f parkedFilter) Validate() error {
-	var problems []error
-	if f.Limit < 1 || f.Limit > maxParked {
-		problems = append(problems, fmt.Errorf("--limit is %d: use 1 to %d", f.Limit, maxParked))
-	}
-	if f.OlderThan < 0 {
-		problems = append(problems, fmt.Errorf("--older-than is %v: use a positive duration", f.OlderThan))
-	}
-	if known := reasons(); f.Reason != "" && !slices.Contains(known, f.Reason) {
-		problems = append(problems, fmt.Errorf("--reason is %q, unknown: use one of %s", f.Reason, strings.Join(known, ", ")))
-	}
-	return errors.Join(problems...)
+	return cli.Choice[string]{Limit: f.Limit, Most: maxParked, OlderThan: f.OlderThan, Reason: f.Reason, Reasons: reasons()}.Validate()
 }
 
 // needs are the parts of the configuration of all commands about parked aggregates.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,21 +35,9 @@ type quarantineFilter struct {
 
 // Validate implements [cli.Validator] for the commands that embed the flags.
 func (f quarantineFilter) Validate() error {
-	var problems []error
-	if f.Limit < 1 || f.Limit > quarantine.MaxRecords {
-		problems = append(problems, fmt.Errorf("--limit is %d: use 1 to %d", f.Limit, quarantine.MaxRecords))
-	}
-	if f.OlderThan < 0 {
-		problems = append(problems, fmt.Errorf("--older-than is %v: use a positive duration", f.OlderThan))
-	}
-	if known := quarantine.Reasons(); f.Reason != "" && !slices.Contains(known, event.Reason(f.Reason)) {
-		names := make([]string, len(known))
-		for i, reason := range known {
-			names[i] = string(reason)
-		}
-		problems = append(problems, fmt.Errorf("--reason is %q, unknown: use one of %s", f.Reason, strings.Join(names, ", ")))
-	}
-	return errors.Join(problems...)
+	return cli.Choice[event.Reason]{
+		Limit: f.Limit, Most: quarantine.MaxRecords, OlderThan: f.OlderThan, Reason: event.Reason(f.Reason), Reasons: quarantine.Reasons(),
+	}.Validate()
 }
 
 func (f quarantineFilter) list(ctx context.Context, records *quarantine.Records, whole bool) ([]quarantine.Record, error) {
