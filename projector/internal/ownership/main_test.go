@@ -1,9 +1,13 @@
 package ownership_test
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/penstock-cdc/penstock/projector/internal/mongotest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// server is the MongoDB stand-in.
+var server mongotest.Server
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }

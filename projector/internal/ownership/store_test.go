@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 )
@@ -22,14 +23,14 @@ func names(topic string, all ...string) []ownership.Name {
 	return names
 }
 
-func take(t *testing.T, c *collection, names []ownership.Name, adopt string) error {
+func take(t *testing.T, c *mongo.Collection, names []ownership.Name, adopt string) error {
 	t.Helper()
 	return ownership.Take(t.Context(), []ownership.Place{{Owners: c, Names: names}}, adopt, zerolog.Nop())
 }
 
 func TestOtherPipelineIsRefusedAndTakesNothing(t *testing.T) {
 	t.Parallel()
-	c := &collection{documents: map[string]bson.Raw{}}
+	c := ownership.Owners(server.Database(t))
 	for range 2 {
 		if err := take(t, c, names("orders", "users", "stock"), ""); err != nil {
 			t.Fatal(err)
@@ -40,14 +41,14 @@ func TestOtherPipelineIsRefusedAndTakesNothing(t *testing.T) {
 		!strings.Contains(err.Error(), `projection "users" (topic: "orders" there, "invoices" here), projection "stock"`) {
 		t.Errorf("refused with %v", err)
 	}
-	if n := len(c.documents); n != 2 {
-		t.Errorf("%d names have owners, not 2", n)
+	if n, err := c.CountDocuments(t.Context(), bson.D{}); n != 2 || err != nil {
+		t.Errorf("%d names have owners, not 2: %v", n, err)
 	}
 }
 
 func TestAdoptionAllowsOneTakeover(t *testing.T) {
 	t.Parallel()
-	c := &collection{documents: map[string]bson.Raw{}}
+	c := ownership.Owners(server.Database(t))
 	if err := take(t, c, names("orders", "users"), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestAdoptionAllowsOneTakeover(t *testing.T) {
 // Of two pipelines that start at once for the first time, each name gets one owner.
 func TestNameHasOneOwner(t *testing.T) {
 	t.Parallel()
-	c := &collection{documents: map[string]bson.Raw{}}
+	c := ownership.Owners(server.Database(t))
 	var group sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
