@@ -95,9 +95,7 @@ func TestDrainsManySessionsInOrder(t *testing.T) {
 		}
 		s := start(t, broker, newModel(4*time.Millisecond), nil)
 		took := s.settled(t, 10*time.Second)
-		if err := s.model.check(want); err != nil {
-			t.Error(err)
-		}
+		s.model.applies(t, want)
 		t.Logf("1,000 events in 40 sessions over 4 slots: %s, %d accepts", took, broker.accepts)
 		s.end(t)
 	})
@@ -175,9 +173,7 @@ func TestFinishesWhatItHasReceived(t *testing.T) {
 		s := start(t, broker, newModel(time.Second), nil)
 		pause(t.Context(), 200*time.Millisecond)
 		s.end(t)
-		if err := s.model.check(map[string]int64{"a": 50}); err != nil {
-			t.Error(err)
-		}
+		s.model.applies(t, map[string]int64{"a": 50})
 		if n := broker.unsettled(); n != 0 {
 			t.Errorf("%d messages not settled", n)
 		}
@@ -280,9 +276,7 @@ func TestBusySessionsTakeTurns(t *testing.T) {
 			pause(t.Context(), 20*time.Millisecond)
 		}
 		s.settled(t, 15*time.Second)
-		if err := s.model.check(want); err != nil {
-			t.Error(err)
-		}
+		s.model.applies(t, want)
 		if broker.accepts < 6 {
 			t.Errorf("%d accepts in a minute", broker.accepts)
 		}

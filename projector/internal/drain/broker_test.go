@@ -143,8 +143,9 @@ func (b *fakeBroker) signal() {
 	b.changed = make(chan struct{})
 }
 
-// settlement passes the time that the broker takes for a settlement.
-func (b *fakeBroker) settlement(ctx context.Context) {
+// settlement passes the time that the broker takes for a settlement, and returns the end of
+// ctx or the fault that the test has ordered.
+func (b *fakeBroker) settlement(ctx context.Context) error {
 	b.mu.Lock()
 	b.settling++
 	b.mostSettling = max(b.mostSettling, b.settling)
@@ -154,6 +155,10 @@ func (b *fakeBroker) settlement(ctx context.Context) {
 	b.mu.Lock()
 	b.settling--
 	b.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return fault(b.settleErr)
 }
 
 // unsettled counts the messages that are still there.

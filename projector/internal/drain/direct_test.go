@@ -107,29 +107,17 @@ func (r *directReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMes
 	if again {
 		return sessions.ErrSettled
 	}
-	b.settlement(ctx)
-	if err := ctx.Err(); err != nil {
+	if err := b.settlement(ctx); err != nil {
 		return err
-	}
-	if b.settleErr != nil {
-		if err := b.settleErr(); err != nil {
-			return err
-		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !r.attached {
 		return errDetached
 	}
-	have := b.sessions[r.id].byToken[m.LockToken]
-	if have == nil || have.token != m.LockToken || have.link != r.fakeReceiver || have.settled {
+	if !r.settleHeld(m, then) {
 		return &amqp.Error{Condition: "com.microsoft:message-lock-lost"}
 	}
-	have.settled, have.link = true, nil
-	r.held--
-	b.out -= len(have.body)
-	b.sessions[r.id].left--
-	then(have)
 	return nil
 }
 
@@ -144,10 +132,8 @@ func (r *directReceiver) DeadLetterMessage(ctx context.Context, m *azservicebus.
 func (r *directReceiver) RenewSessionLock(ctx context.Context, _ *azservicebus.RenewSessionLockOptions) error {
 	b := r.broker
 	pause(ctx, b.rtt)
-	if b.renewErr != nil {
-		if err := b.renewErr(); err != nil {
-			return err
-		}
+	if err := fault(b.renewErr); err != nil {
+		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
@@ -175,6 +176,24 @@ func (m *model) check(want map[string]int64) error {
 		}
 	}
 	return nil
+}
+
+// applies fails the test if check finds a problem.
+func (m *model) applies(t *testing.T, want map[string]int64) {
+	t.Helper()
+	if err := m.check(want); err != nil {
+		t.Error(err)
+	}
+}
+
+// gaveUpNone fails the test if an aggregate was given up.
+func (m *model) gaveUpNone(t *testing.T) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := len(m.givenUp); n > 0 {
+		t.Errorf("%d aggregates were given up", n)
+	}
 }
 
 // fail lets the store fail all that concerns an aggregate, or ends that.

@@ -204,28 +204,41 @@ func (r *fakeReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessa
 		b.problems = append(b.problems, "settled without a deadline")
 		b.mu.Unlock()
 	}
-	b.settlement(ctx)
-	if err := ctx.Err(); err != nil {
+	if err := b.settlement(ctx); err != nil {
 		return err
 	}
-	if b.settleErr != nil {
-		if err := b.settleErr(); err != nil {
-			return err
-		}
-	}
 	b.mu.Lock()
-	if have := b.sessions[r.id].byToken[m.LockToken]; have != nil && have.token == m.LockToken && have.link == r && !have.settled {
-		have.settled, have.link = true, nil
-		r.held--
-		b.out -= len(have.body)
-		b.sessions[r.id].left--
-		then(have)
-		b.mu.Unlock()
+	settled := r.settleHeld(m, then)
+	b.mu.Unlock()
+	if settled {
 		return nil
 	}
-	b.mu.Unlock()
 	pause(ctx, 4*time.Second)
 	return ctx.Err()
+}
+
+// settleHeld settles a message that the receiver holds, and reports whether it holds it.
+// The caller holds the broker's lock.
+func (r *fakeReceiver) settleHeld(m *azservicebus.ReceivedMessage, then func(*fakeMessage)) bool {
+	b := r.broker
+	have := b.sessions[r.id].byToken[m.LockToken]
+	if have == nil || have.token != m.LockToken || have.link != r || have.settled {
+		return false
+	}
+	have.settled, have.link = true, nil
+	r.held--
+	b.out -= len(have.body)
+	b.sessions[r.id].left--
+	then(have)
+	return true
+}
+
+// fault is the next fault that the test has ordered; nil if it has ordered none.
+func fault(ordered func() error) error {
+	if ordered == nil {
+		return nil
+	}
+	return ordered()
 }
 
 func (r *fakeReceiver) CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, _ *azservicebus.CompleteMessageOptions) error {
@@ -239,10 +252,8 @@ func (r *fakeReceiver) DeadLetterMessage(ctx context.Context, m *azservicebus.Re
 func (r *fakeReceiver) RenewSessionLock(ctx context.Context, _ *azservicebus.RenewSessionLockOptions) error {
 	b := r.broker
 	pause(ctx, b.rtt)
-	if b.renewErr != nil {
-		if err := b.renewErr(); err != nil {
-			return err
-		}
+	if err := fault(b.renewErr); err != nil {
+		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

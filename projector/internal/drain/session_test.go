@@ -113,9 +113,7 @@ func TestDeadLetters(t *testing.T) {
 		m.poison["a"] = 3
 		s := start(t, broker, m, nil)
 		s.settled(t, time.Second)
-		if err := m.check(map[string]int64{"a": 2, "b": 6}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"a": 2, "b": 6})
 		want := map[string]string{"no event": drain.ReasonInvalidMessageFormat, "a/3": "expression"}
 		if fmt.Sprint(broker.dead) != fmt.Sprint(want) {
 			t.Errorf("dead letters %v, want %v", broker.dead, want)
@@ -138,9 +136,7 @@ func TestGapIsRepaired(t *testing.T) {
 		if took < 250*time.Millisecond || took > time.Second {
 			t.Errorf("the gap was closed after %s", took)
 		}
-		if err := m.check(map[string]int64{"a": 9, "b": 5}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"a": 9, "b": 5})
 		s.end(t)
 	})
 }
@@ -156,9 +152,7 @@ func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
 		broker.send("bucket", "free", ids(1, 500)...)
 		s := start(t, broker, m, func(o *drain.Options) { o.BatchSize = 64 })
 		pause(t.Context(), 3*time.Second)
-		if err := m.check(map[string]int64{"free": 500, "stuck": 0}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"free": 500, "stuck": 0})
 		if reason := m.reason("stuck"); reason != "" {
 			t.Errorf("given up as %s before the gap timeout", reason)
 		}
@@ -173,9 +167,7 @@ func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
 		broker.send("bucket", "stuck", 1)
 		s.settled(t, time.Minute)
 		m.resume()
-		if err := m.check(map[string]int64{"free": 500, "stuck": 1500}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"free": 500, "stuck": 1500})
 		s.end(t)
 	})
 }
@@ -194,9 +186,7 @@ func TestSlowSettlingIsBounded(t *testing.T) {
 		if took := time.Since(begin); took > 4*time.Second {
 			t.Errorf("stopping took %s", took)
 		}
-		if err := s.model.check(map[string]int64{"a": 20}); err != nil {
-			t.Error(err)
-		}
+		s.model.applies(t, map[string]int64{"a": 20})
 	})
 }
 
@@ -212,9 +202,7 @@ func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
 		if took := s.settled(t, time.Second); took > 200*time.Millisecond {
 			t.Errorf("settling took %s", took)
 		}
-		if err := s.model.check(map[string]int64{"a": 20}); err != nil {
-			t.Error(err)
-		}
+		s.model.applies(t, map[string]int64{"a": 20})
 		s.end(t)
 	})
 }
@@ -286,9 +274,7 @@ func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 		if held := broker.timesHeld("a"); held != 2 {
 			t.Errorf("the session was accepted %d times, want 2", held)
 		}
-		if err := s.model.check(map[string]int64{"a": 20}); err != nil {
-			t.Error(err)
-		}
+		s.model.applies(t, map[string]int64{"a": 20})
 		s.end(t)
 	})
 }
@@ -303,9 +289,7 @@ func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {
 		s := start(t, broker, newModel(time.Second), func(o *drain.Options) { o.BatchSize = 8 })
 		broker.send("a", "a", ids(1, 400)...)
 		s.settled(t, time.Minute)
-		if err := s.model.check(map[string]int64{"a": 400}); err != nil {
-			t.Error(err)
-		}
+		s.model.applies(t, map[string]int64{"a": 400})
 		s.end(t)
 		if broker.released > 0 {
 			t.Errorf("%d messages released", broker.released)
@@ -343,9 +327,7 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 		broker.mu.Unlock()
 		send(2001, 2100, 1<<18)
 		s.settled(t, time.Minute)
-		if err := s.model.check(map[string]int64{"a": 2100}); err != nil {
-			t.Error(err)
-		}
+		s.model.applies(t, map[string]int64{"a": 2100})
 		// The first large ones were a surprise. What is being handled and settled comes on
 		// top of the inbox.
 		if most := broker.mostOut; most > 8<<20 {
@@ -392,9 +374,7 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 				}
 				failing.Store(false)
 				s.settled(t, time.Minute)
-				if err := m.check(map[string]int64{"a": last}); err != nil {
-					t.Error(err)
-				}
+				m.applies(t, map[string]int64{"a": last})
 				s.end(t)
 			})
 		})
@@ -418,14 +398,10 @@ func TestGapOfLargeEventsHoldsUpNobodyElse(t *testing.T) {
 		broker.send("bucket", "free", ids(1, 100)...)
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.BufferBytes = 1, 1<<20 })
 		pause(t.Context(), 5*time.Second)
-		if err := m.check(map[string]int64{"free": 100, "stuck": 0}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"free": 100, "stuck": 0})
 		broker.send("bucket", "stuck", 1)
 		s.settled(t, 5*time.Minute)
-		if err := m.check(map[string]int64{"free": 100, "stuck": 300}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"free": 100, "stuck": 300})
 		s.end(t)
 	})
 }
@@ -455,9 +431,7 @@ func TestInvalidMessageWaitsForTheJudge(t *testing.T) {
 		j := &judge{until: time.Now().Add(10 * time.Second)}
 		s := start(t, broker, m, func(o *drain.Options) { o.Judge = j })
 		took := s.settled(t, 11*time.Second)
-		if err := m.check(map[string]int64{"a": 6}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"a": 6})
 		if took < 10*time.Second || len(broker.dead) != 1 || broker.timesHeld("other") != 1 {
 			t.Errorf("dead letters %v after %s in %d sessions", broker.dead, took, broker.timesHeld("other"))
 		}

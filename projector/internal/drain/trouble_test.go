@@ -95,9 +95,7 @@ func TestFailingAggregateDelaysNoOther(t *testing.T) {
 				s.settled(t, time.Minute)
 				m.fail("bad", false)
 				m.resume()
-				if err := m.check(want); err != nil {
-					t.Error(err)
-				}
+				m.applies(t, want)
 				s.end(t)
 			})
 		})
@@ -118,18 +116,14 @@ func TestRetryingSessionEndsWithItsTenure(t *testing.T) {
 		pause(t.Context(), 5*time.Second)
 		broker.send("other", "free", ids(1, 10)...)
 		pause(t.Context(), 17*time.Second)
-		if err := m.check(map[string]int64{"free": 10, "bad": 0}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"free": 10, "bad": 0})
 		pause(t.Context(), 5*time.Minute)
 		if n := broker.unsettled(); n != 2000 {
 			t.Errorf("%d messages are unsettled, not all 2000", n)
 		}
 		m.fail("bad", false)
 		s.settled(t, 30*time.Second)
-		if err := m.check(map[string]int64{"free": 10, "bad": 2000}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"free": 10, "bad": 2000})
 		s.end(t)
 	})
 }
@@ -154,11 +148,7 @@ func TestOutageParksNoAggregate(t *testing.T) {
 		m.outage(true)
 		send(11, 100)
 		pause(t.Context(), 30*time.Minute)
-		m.mu.Lock()
-		if n := len(m.givenUp); n > 0 {
-			t.Errorf("%d aggregates were given up", n)
-		}
-		m.mu.Unlock()
+		m.gaveUpNone(t)
 		broker.mu.Lock()
 		if broker.mostHeld > 6*16 {
 			t.Errorf("a session held %d messages at once", broker.mostHeld)
@@ -166,9 +156,7 @@ func TestOutageParksNoAggregate(t *testing.T) {
 		broker.mu.Unlock()
 		m.outage(false)
 		s.settled(t, 10*time.Second)
-		if err := m.check(want); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, want)
 		s.end(t)
 	})
 }
@@ -225,18 +213,12 @@ func TestManyFailingAggregatesParkNone(t *testing.T) {
 		s := start(t, broker, m, func(o *drain.Options) { o.Slots, o.ParkAfter = sessions+1, 5*time.Second })
 		f := startFlow(broker, m, "other", time.Second, "a")
 		pause(t.Context(), 15*time.Second)
-		m.mu.Lock()
-		if n := len(m.givenUp); n > 0 {
-			t.Errorf("%d aggregates were given up", n)
-		}
-		m.mu.Unlock()
+		m.gaveUpNone(t)
 		m.recover()
 		s.settled(t, time.Minute)
 		want["a"] = f.end()["a"]
 		s.settled(t, time.Second)
-		if err := m.check(want); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, want)
 		s.end(t)
 	})
 }
@@ -262,9 +244,7 @@ func TestStopsWhileAggregatesFail(t *testing.T) {
 		if n := broker.unsettled(); n != 6 {
 			t.Errorf("%d messages are left, not 6", n)
 		}
-		if err := m.check(map[string]int64{"free": 5, "bad": 0, "gap": 0}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"free": 5, "bad": 0, "gap": 0})
 	})
 }
 
@@ -311,9 +291,7 @@ func TestHangingCallDelaysOnlyItsAggregates(t *testing.T) {
 			t.Errorf("an event took %s", f.worst)
 		}
 		pause(t.Context(), time.Second)
-		if err := m.check(want); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, want)
 		begin := time.Now()
 		s.end(t)
 		if took := time.Since(begin); took > 100*time.Millisecond {
@@ -346,9 +324,7 @@ func TestDeferredEventsDoNotWait(t *testing.T) {
 		if took := s.settled(t, time.Second); took > 200*time.Millisecond {
 			t.Errorf("40 events, one a call, took %s", took)
 		}
-		if err := m.check(map[string]int64{"a": 20, "b": 20}); err != nil {
-			t.Error(err)
-		}
+		m.applies(t, map[string]int64{"a": 20, "b": 20})
 		s.end(t)
 	})
 }

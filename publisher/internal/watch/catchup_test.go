@@ -2,7 +2,6 @@ package watch_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,9 +40,7 @@ func TestFollowsASlowSourceToItsEnd(t *testing.T) {
 		if longest := beat.pause(); longest > 30*time.Second {
 			t.Errorf("no beat for %v: the liveness probe fails while the stream makes progress", longest)
 		}
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
+		run.end(t)
 	})
 }
 
@@ -72,9 +69,7 @@ func TestRequestWaitsWhileServerAnswersPings(t *testing.T) {
 		if got := run.seen(); !slices.Equal(got, numbers(1)) {
 			t.Errorf("handled %v, want the event once the server answers", got)
 		}
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
+		run.end(t)
 	})
 }
 
@@ -103,9 +98,7 @@ func TestRequestEndsIfServerAnswersNoPings(t *testing.T) {
 		if got := run.seen(); !slices.Equal(got, numbers(1)) || beat.ago() > 2*time.Second {
 			t.Errorf("handled %v, last beat %v ago", got, beat.ago())
 		}
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
+		run.end(t)
 	})
 }
 
@@ -137,9 +130,7 @@ func TestStreamFarBehindIsNotReopened(t *testing.T) {
 		if n := len(store.opened()); n != 2 {
 			t.Errorf("opened %d times in 34 min, want a second time", n)
 		}
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
+		run.end(t)
 	})
 }
 
@@ -178,9 +169,7 @@ func TestCaughtUpIsShownAndLogged(t *testing.T) {
 		}
 		pass(5 * time.Minute)
 		synctest.Wait()
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
+		run.end(t)
 		if caughtUp() != 0 {
 			t.Error("a stopped stream is caught up")
 		}
@@ -219,9 +208,7 @@ func TestLagStartsFromTheCheckpoint(t *testing.T) {
 				if lag := gauge(t, registry, "penstock_publisher_stream_lag_seconds"); lag != 3*3600+60 {
 					t.Errorf("lag is %v s, want 3 h and a minute", lag)
 				}
-				if err := run.stop(); !errors.Is(err, errEnough) {
-					t.Error(err)
-				}
+				run.end(t)
 			})
 		})
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // fakeStore is an event store in memory whose change streams behave like the
-// server's. Tests script its faults.
+// server's. Tests script its faults. It stands for the [watch.Source], not for the driver:
+// silence and catching up take minutes of virtual time, which no socket knows.
 type fakeStore struct {
 	mu      sync.Mutex
 	log     []bson.M

@@ -1,7 +1,6 @@
 package watch_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -39,8 +38,6 @@ func TestPrefetchBoundsDocumentsReadByTheirKeys(t *testing.T) {
 		if got := run.seen(); !slices.Equal(got, numbers(events)) {
 			t.Errorf("handled %v", got)
 		}
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
+		run.end(t)
 	})
 }

@@ -1,7 +1,6 @@
 package watch_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,9 +47,7 @@ func TestIdleShardIsNamedByAMetricOfItsOwn(t *testing.T) {
 		store.with(func() { store.behind = 9 * time.Second })
 		pass(2 * time.Second)
 		synctest.Wait()
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
+		run.end(t)
 		metrics.End()
 		if got := gauge(t, registry, wait); got != 0 {
 			t.Errorf("waits %v s for a shard after the term", got)

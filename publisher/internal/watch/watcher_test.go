@@ -62,6 +62,14 @@ func (r *running) stop() error {
 	return <-r.result
 }
 
+// end ends the watcher, which must not have ended by itself.
+func (r *running) end(t *testing.T) {
+	t.Helper()
+	if err := r.stop(); !errors.Is(err, errEnough) {
+		t.Error(err)
+	}
+}
+
 func (r *running) seen() []int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,9 +160,7 @@ func TestReopensWhereItWasWithBackoff(t *testing.T) {
 		if got := run.seen(); !slices.Equal(got, numbers(10)) {
 			t.Errorf("handled %v after %v", got, time.Since(began))
 		}
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
+		run.end(t)
 	})
 }
 
@@ -197,9 +203,7 @@ penstock_publisher_events_read_total 2
 			"penstock_publisher_events_read_total"); err != nil {
 			t.Error(err)
 		}
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
+		run.end(t)
 	})
 }
 
@@ -260,9 +264,7 @@ func TestReadsWhatIsTooLargeFromTheStore(t *testing.T) {
 		if !slices.Equal(store.opened(), shapes) {
 			t.Errorf("opened as %v, want %v", store.opened(), shapes)
 		}
-		if err := run.stop(); !errors.Is(err, errEnough) {
-			t.Error(err)
-		}
+		run.end(t)
 	})
 }
 
