@@ -181,21 +181,7 @@ func headsOf(t *testing.T, r *eventstore.Reader, from, until eventstore.Position
 	if cursor == nil {
 		return nil
 	}
-	var all []eventstore.Head
-	for {
-		page, err := cursor.Next(t.Context())
-		if errors.Is(err, eventstore.ErrEnd) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, page...)
-	}
-	if err := cursor.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	return all
+	return readAll(t, cursor)
 }
 
 func documentsOf(t *testing.T, r *eventstore.Reader, from, until eventstore.Position) []bson.Raw {
@@ -207,7 +193,19 @@ func documentsOf(t *testing.T, r *eventstore.Reader, from, until eventstore.Posi
 	if cursor == nil {
 		return nil
 	}
-	var all []bson.Raw
+	return readAll(t, cursor)
+}
+
+// pages is a cursor of the event store.
+type pages[T any] interface {
+	Next(ctx context.Context) ([]T, error)
+	Close(ctx context.Context) error
+}
+
+// readAll reads a cursor to its end, and closes it.
+func readAll[T any](t *testing.T, cursor pages[T]) []T {
+	t.Helper()
+	var all []T
 	for {
 		page, err := cursor.Next(t.Context())
 		if errors.Is(err, eventstore.ErrEnd) {

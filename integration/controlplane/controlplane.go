@@ -8,15 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/penstock-cdc/penstock/integration/proc"
 )
-
-// startTimeout bounds the start of one program until it is ready.
-const startTimeout = 90 * time.Second
 
 // Options say what a control plane is made of.
 type Options struct {
@@ -176,26 +172,4 @@ func (c *ControlPlane) runComponent(name string, args ...string) (*proc.Process,
 	}
 	c.components = append(c.components, process)
 	return process, nil
-}
-
-// await polls until ready succeeds. It fails with the last error where the process
-// ends before, or startTimeout or ctx does.
-func await(ctx context.Context, process *proc.Process, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready within %s", startTimeout))
-	defer cancel()
-	poll := time.NewTicker(50 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		err := ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-poll.C:
-		case <-process.Exited():
-			return fmt.Errorf("start %s: it ended (%w); see %s", process.Name, process.Err(), process.Log)
-		case <-ctx.Done():
-			return fmt.Errorf("start %s: %w (%w); see %s", process.Name, context.Cause(ctx), err, process.Log)
-		}
-	}
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
 // extensionNamespace is where the services of extensions are. Their certificates are
@@ -36,7 +38,7 @@ func (c *ControlPlane) Extend(ctx context.Context, group, version string, handle
 	if err != nil {
 		return fmt.Errorf("listen as %s: %w", name, err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: startTimeout}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: proc.ReadyTimeout}
 	c.extensions = append(c.extensions, server)
 	c.serving.Go(func() { _ = server.Serve(listener) })
 	if err := c.register(ctx, group, version, listener.Addr().(*net.TCPAddr)); err != nil {
@@ -103,7 +105,7 @@ func (c *ControlPlane) register(ctx context.Context, group, version string, at *
 	if err != nil {
 		return err
 	}
-	return await(ctx, c.api, func(ctx context.Context) error {
+	return c.api.AwaitReady(ctx, func(ctx context.Context) error {
 		registration, err := registrations.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err

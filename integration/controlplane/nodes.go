@@ -50,7 +50,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		return fmt.Errorf("make a client: %w", err)
 	}
 	// The first thing that controllers do for everybody.
-	return await(ctx, process, func(ctx context.Context) error {
+	return process.AwaitReady(ctx, func(ctx context.Context) error {
 		_, err := core.ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
@@ -92,7 +92,7 @@ func (c *ControlPlane) startNodes(ctx context.Context) error {
 			return fmt.Errorf("create node %d: %w", n, err)
 		}
 	}
-	return await(ctx, process, func(ctx context.Context) error {
+	return process.AwaitReady(ctx, func(ctx context.Context) error {
 		nodes, err := core.Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err

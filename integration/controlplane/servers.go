@@ -133,7 +133,7 @@ func (c *ControlPlane) awaitHealthy(ctx context.Context, process *proc.Process, 
 	if err != nil {
 		return fmt.Errorf("make a client for %s: %w", process.Name, err)
 	}
-	return await(ctx, process, func(ctx context.Context) error {
+	return process.AwaitReady(ctx, func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return err

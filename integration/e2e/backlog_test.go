@@ -6,13 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/mongoemu"
-	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/verify"
@@ -110,43 +104,6 @@ const (
 	backlogTimeout = 3 * time.Minute
 	countsTotal    = "penstock_projector_backlog_counts_total"
 )
-
-// startWithPolicies starts the stand-ins, the broker with more policies than the one
-// that may do everything, which comes first: it is the backend's.
-func startWithPolicies(t *testing.T, policies ...sbemu.Policy) *harness.Embedded {
-	t.Helper()
-	broker, err := sbemu.New(sbemu.Config{
-		Policies: append([]sbemu.Policy{{Name: sbemu.DefaultPolicy, Key: sbemu.DefaultKey, Manage: true}}, policies...),
-		Topics: []sbemu.Topic{{Name: "events", Subscriptions: []sbemu.Subscription{{
-			Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second,
-		}}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := broker.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = broker.Close() })
-	return &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
-}
-
-// eventStore is an empty collection of events with the index that publishers need.
-func eventStore(t *testing.T, uri string) *mongo.Collection {
-	t.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
-	store := client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
-	if _, err := store.Indexes().CreateOne(t.Context(), mongo.IndexModel{
-		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return store
-}
 
 // backlog reads what a projector counts.
 type backlog struct {

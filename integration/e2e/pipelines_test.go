@@ -12,10 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
-	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/verify"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
@@ -27,21 +25,7 @@ func TestTwoPipelinesSideBySide(t *testing.T) {
 		t.Skip("it brings stand-ins of its own, with two topics")
 	}
 	t.Parallel()
-	var topics []sbemu.Topic
-	for _, name := range []string{"orders", "invoices"} {
-		topics = append(topics, sbemu.Topic{Name: name, DuplicateDetectionWindow: 10 * time.Minute, Subscriptions: []sbemu.Subscription{{
-			Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second,
-		}}})
-	}
-	broker, err := sbemu.New(sbemu.Config{Topics: topics})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := broker.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = broker.Close() })
-	both := &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
+	both := startWithTopics(t, "orders", "invoices")
 
 	// Each name is the first pipeline's, and so is each default.
 	first := newRelease(t, both, "orders", shop.New(2000, 51))
@@ -196,17 +180,7 @@ func (r *release) store(until int) {
 // until polls until the condition holds.
 func (r *release) until(what string, holds func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), settleTimeout())
-	defer cancel()
-	tick := time.NewTicker(pollInterval())
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			r.t.Fatalf("%s: not within %s", what, settleTimeout())
-		}
-	}
+	awaitHolds(r.t, what, holds)
 }
 
 // await waits until every read model equals the fold of the pipeline's event store.

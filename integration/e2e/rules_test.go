@@ -8,8 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/mongoemu"
-	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
@@ -30,15 +28,7 @@ func TestRulesOfOtherSubscriptions(t *testing.T) {
 	for name, rule := range rules {
 		topic.Subscriptions = append(topic.Subscriptions, sbemu.Subscription{Name: name, Rules: []sbemu.Rule{rule}, LockDuration: 30 * time.Second})
 	}
-	broker, err := sbemu.New(sbemu.Config{Topics: []sbemu.Topic{topic}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := broker.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = broker.Close() })
-	backend := &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
+	backend := startWith(t, sbemu.Config{Topics: []sbemu.Topic{topic}})
 	store := eventStore(t, backend.MongoURI())
 	for _, ev := range []struct {
 		aggregate, eventType string
@@ -71,7 +61,7 @@ func TestRulesOfOtherSubscriptions(t *testing.T) {
 	deadline := time.After(settleTimeout())
 	for name, want := range wanted {
 		for {
-			messages, err := broker.Messages("events/Subscriptions/"+name, 0, 10)
+			messages, err := backend.Broker.Messages("events/Subscriptions/"+name, 0, 10)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -256,17 +256,7 @@ func (s *scenario) finishLoad() {
 // await polls until the condition holds.
 func (s *scenario) await(what string, holds func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
-	defer cancel()
-	tick := time.NewTicker(pollInterval())
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			s.t.Fatalf("%s: not within %s", what, settleTimeout())
-		}
-	}
+	awaitHolds(s.t, what, holds)
 }
 
 // awaitPublished waits until the broker has accepted a share of the events.

@@ -6,15 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/penstock-cdc/penstock/integration/harness"
-	"github.com/penstock-cdc/penstock/integration/mongoemu"
 	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
-	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
@@ -102,21 +99,7 @@ func TestRebuildTouchesNoOtherPipeline(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own, with three topics")
 	}
-	var topics []sbemu.Topic
-	for _, name := range []string{"orders", "invoices", "refunds"} {
-		topics = append(topics, sbemu.Topic{Name: name, DuplicateDetectionWindow: 10 * time.Minute, Subscriptions: []sbemu.Subscription{{
-			Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second,
-		}}})
-	}
-	broker, err := sbemu.New(sbemu.Config{Topics: topics})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := broker.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = broker.Close() })
-	servers := &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
+	servers := startWithTopics(t, "orders", "invoices", "refunds")
 
 	orders, invoices := newSharing(t, servers, "orders", "tallies"), newSharing(t, servers, "invoices", "sums")
 	both := []*sharing{orders, invoices}

@@ -37,7 +37,7 @@ func (n *Node) startDNS(ctx context.Context) error {
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(dnsAddress, "53"))
 	}}
-	return await(ctx, process, func(ctx context.Context) error {
+	return process.AwaitReady(ctx, func(ctx context.Context) error {
 		_, err := resolver.LookupHost(ctx, "kubernetes.default.svc.cluster.local.")
 		return err
 	})
@@ -82,7 +82,7 @@ func (n *Node) StartMetrics(ctx context.Context) error {
 		return fmt.Errorf("register %s: %w", metricsServer, err)
 	}
 	nodes := client.Resource(schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "nodes"})
-	return await(ctx, process, func(ctx context.Context) error {
+	return process.AwaitReady(ctx, func(ctx context.Context) error {
 		_, err := nodes.Get(ctx, Name, metav1.GetOptions{})
 		return err
 	})

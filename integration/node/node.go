@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,8 +25,6 @@ const (
 	Name = "node-0"
 	// pauseImage is the image of the containers that hold pods' namespaces.
 	pauseImage = "penstock.local/pause:1"
-	// startTimeout bounds the start of one program until it is ready.
-	startTimeout = 90 * time.Second
 )
 
 // Options say what a node is made of.
@@ -75,7 +72,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := await(ctx, runtime, func(ctx context.Context) error { return n.ctr(ctx, "version") }); err != nil {
+	if err := runtime.AwaitReady(ctx, func(ctx context.Context) error { return n.ctr(ctx, "version") }); err != nil {
 		return err
 	}
 	archive := filepath.Join(n.opts.Dir, "pause.tar")
@@ -97,7 +94,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := await(ctx, agent, n.ready); err != nil {
+	if err := agent.AwaitReady(ctx, n.ready); err != nil {
 		return err
 	}
 	return n.startDNS(ctx)
@@ -191,26 +188,4 @@ func (n *Node) run(name string, args ...string) (*proc.Process, error) {
 	}
 	n.processes = append(n.processes, process)
 	return process, nil
-}
-
-// await polls until ready succeeds. It fails if the process ends first, or if ctx or
-// startTimeout ends.
-func await(ctx context.Context, process *proc.Process, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready within %s", startTimeout))
-	defer cancel()
-	poll := time.NewTicker(100 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		err := ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-poll.C:
-		case <-process.Exited():
-			return fmt.Errorf("start %s: it ended (%w); see %s", process.Name, process.Err(), process.Log)
-		case <-ctx.Done():
-			return fmt.Errorf("start %s: %w (%w); see %s", process.Name, context.Cause(ctx), err, process.Log)
-		}
-	}
 }

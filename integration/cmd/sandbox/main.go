@@ -6,44 +6,36 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"golang.org/x/term"
 
+	"github.com/penstock-cdc/penstock/integration/cmd/internal/program"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-func main() { os.Exit(run()) }
+var info = cli.Info{
+	Name:        "sandbox",
+	Description: "Run events through the whole pipeline on this machine, kill the leader, change a projection while events come, and check every read model.",
+}
 
-func run() int {
+func main() { program.Main(info.Name, run) }
+
+// run runs the demo until it is complete or ctx ends. It fails if a read model is wrong.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var c config
-	info := cli.Info{
-		Name:        "sandbox",
-		Description: "Run events through the whole pipeline on this machine, kill the leader, change a projection while events come, and check every read model.",
+	if err := cli.Parse(&c, info, args, os.LookupEnv, stdout, stderr); err != nil {
+		return err
 	}
-	switch err := cli.Parse(&c, info, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr); {
-	case errors.Is(err, cli.ErrHelp):
-		return 0
-	case errors.Is(err, cli.ErrUsage):
-		return 2
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "sandbox:", err)
-		return 1
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-
-	ok, err := c.run(ctx, stop, term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd())))
+	ctx, interrupt := context.WithCancel(ctx)
+	defer interrupt()
+	ok, err := c.run(ctx, interrupt, term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd())))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "sandbox:", err)
-		return 1
+		return err
 	}
 	if !ok {
-		fmt.Fprintln(os.Stderr, "sandbox: not every read model is right")
-		return 1
+		return errors.New("not every read model is right")
 	}
-	return 0
+	return nil
 }

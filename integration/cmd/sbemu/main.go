@@ -9,13 +9,14 @@ import (
 	"io"
 	"os"
 
+	"github.com/penstock-cdc/penstock/integration/cmd/internal/program"
 	"github.com/penstock-cdc/penstock/integration/cmd/internal/standin"
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 	"github.com/penstock-cdc/penstock/integration/sbemu/control"
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-func main() { standin.Main(info.Name, run) }
+func main() { program.Main(info.Name, run) }
 
 // run serves until ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {

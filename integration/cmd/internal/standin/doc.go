@@ -1,3 +1,3 @@
-// Package standin is what the commands of the stand-ins have in common: how they
-// start, what they print, and how they end.
+// Package standin serves a stand-in for a command: how it starts, what it prints, and how
+// it ends.
 package standin

@@ -1,0 +1,86 @@
+package e2e_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/penstock-cdc/penstock/integration/harness"
+	"github.com/penstock-cdc/penstock/integration/mongoemu"
+	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
+	"github.com/penstock-cdc/penstock/integration/sbemu"
+)
+
+// subscription is the projector's of a topic.
+var subscription = sbemu.Subscription{Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second}
+
+// startWithPolicies starts the stand-ins, the broker with more policies than the one
+// that may do everything, which comes first: it is the backend's.
+func startWithPolicies(t *testing.T, policies ...sbemu.Policy) *harness.Embedded {
+	t.Helper()
+	return startWith(t, sbemu.Config{
+		Policies: append([]sbemu.Policy{{Name: sbemu.DefaultPolicy, Key: sbemu.DefaultKey, Manage: true}}, policies...),
+		Topics:   []sbemu.Topic{{Name: "events", Subscriptions: []sbemu.Subscription{subscription}}},
+	})
+}
+
+// startWithTopics starts the stand-ins, the broker with these topics.
+func startWithTopics(t *testing.T, names ...string) *harness.Embedded {
+	t.Helper()
+	var topics []sbemu.Topic
+	for _, name := range names {
+		topics = append(topics, sbemu.Topic{Name: name, DuplicateDetectionWindow: 10 * time.Minute, Subscriptions: []sbemu.Subscription{subscription}})
+	}
+	return startWith(t, sbemu.Config{Topics: topics})
+}
+
+// startWith starts the stand-ins; they end with the test.
+func startWith(t *testing.T, c sbemu.Config) *harness.Embedded {
+	t.Helper()
+	broker, err := sbemu.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = broker.Close() })
+	return &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
+}
+
+// eventStore is an empty collection of events with the index that publishers need.
+func eventStore(t *testing.T, uri string) *mongo.Collection {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	store := client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
+	if _, err := store.Indexes().CreateOne(t.Context(), mongo.IndexModel{
+		Keys: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// awaitHolds polls until the condition holds.
+func awaitHolds(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout())
+	defer cancel()
+	tick := time.NewTicker(pollInterval())
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %s", what, settleTimeout())
+		}
+	}
+}
