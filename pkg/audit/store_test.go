@@ -13,7 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// collection is the audit in memory, as far as the store uses the language.
+// collection is the audit in memory, as far as the store uses the language. The stand-in
+// mongoemu is in module integration, whose end-to-end tests read and write the audit there.
 type collection struct {
 	entries []bson.D
 	err     error

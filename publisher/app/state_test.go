@@ -17,7 +17,9 @@ import (
 )
 
 // checkpointDocument is the collection checkpoints in memory, with the one document
-// that a test needs. It understands what package checkpoint asks for.
+// that a test needs. It understands what package checkpoint asks for. The stand-in
+// mongoemu cannot take its place: terms run in virtual time, which no socket knows, and
+// a write can fail as that of a dead process.
 type checkpointDocument struct {
 	mu    sync.Mutex
 	doc   bson.M

@@ -132,6 +132,10 @@ func addMissing(f *decls.FunctionDecl, overload decls.FunctionOpt) error {
 	return f.AddOverload(added)
 }
 
+// The operators are alike, and written out all the same: one generic function over the
+// interfaces of package traits looks up its type parameter in each call, and an addition
+// takes a third longer.
+
 func addValues(a, b ref.Val) ref.Val {
 	a, b, decimal := alignNumbers(a, b)
 	if decimal {

@@ -32,7 +32,9 @@ const (
 )
 
 // builder writes BSON documents. Its methods can be chained. Nested documents end in
-// reverse order.
+// reverse order. It is for the filters and updates of this package, whose shapes are fixed.
+// The engine appends to buffers that it reuses, so it does not use a builder. The stand-in
+// mongoemu has its own, so that a mistake of one shows in the other.
 type builder struct {
 	dst    []byte
 	starts []int32

@@ -16,7 +16,9 @@ import (
 
 // fakeDatabase is a replica set in memory, as far as this package needs one:
 // single-document atomicity, unordered writes with errors by index, and
-// transactions with snapshot isolation that conflict on writes.
+// transactions with snapshot isolation that conflict on writes. Beside it, the contract
+// tests run on the stand-in mongoemu. Only the fake serves the property tests: they need
+// virtual time, and thousands of runs in which each command can get lost on either way.
 type fakeDatabase struct {
 	mu          sync.Mutex
 	collections map[string]map[string]*record

@@ -14,7 +14,9 @@ import (
 )
 
 // collection is a checkpoint.Collection in memory, with the operators that the store
-// uses and faults that a test orders.
+// uses and faults that a test orders. The stand-in mongoemu cannot take its place: the
+// tests run in virtual time, which no socket knows, and order what a server does to one
+// update: no answer, or a duplicate of an upsert.
 type collection struct {
 	mu        sync.Mutex
 	documents map[string]bson.M

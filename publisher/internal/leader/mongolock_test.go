@@ -25,7 +25,8 @@ import (
 )
 
 // leaseCollection is a leader.LeaseCollection in memory: equality filters and $set
-// on top-level fields.
+// on top-level fields. The stand-in mongoemu cannot take its place: elections run in
+// virtual time, which no socket knows.
 type leaseCollection struct {
 	mu        sync.Mutex
 	documents map[string]bson.M

@@ -20,7 +20,9 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
-// fakeCollection applies the upserts of the quarantine to documents in memory.
+// fakeCollection applies the upserts of the quarantine to documents in memory. The
+// stand-in mongoemu cannot take its place: the waits between retries run in virtual time,
+// which no socket knows.
 type fakeCollection struct {
 	faults  []error
 	records map[string]bson.M

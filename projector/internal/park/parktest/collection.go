@@ -39,7 +39,9 @@ type group struct {
 }
 
 // Collection carries out the commands of a store of markers in memory, each of them as one
-// step, as far as the store uses the language. What it does not know, it panics at.
+// step, as far as the store uses the language. What it does not know, it panics at. The
+// stand-in mongoemu cannot take its place: waits for retries run in virtual time, which no
+// socket knows.
 type Collection struct {
 	// Before runs before each command, outside of any lock; its error fails the command.
 	Before func(ctx context.Context, command string) error
