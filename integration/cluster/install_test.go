@@ -14,15 +14,22 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// The chart is installed by the README's commands into a namespace that enforces
-// restricted pods. Its test passes, and the commands that its notes print work.
+// The chart is installed by the README's commands, with the checks before the start, into a
+// namespace that enforces restricted pods. The checks find nothing wrong, the chart's test
+// passes, and the commands that its notes print work.
 func TestInstall(t *testing.T) {
 	p := newPipeline(t, "install")
-	r := p.release("shop")
+	r := p.release("shop", "publisher.preflight.enabled=true", "projector.preflight.enabled=true")
 	p.resume(100)
 	notes, took := r.upgrade()
 	recovered := p.recovered(time.Now())
 	suite.table.add(row{what: "install into a restricted namespace", restarts: r.restarts(), took: took, note: "until helm says ready; a new event takes " + recovered.Round(10*time.Millisecond).String()})
+	for _, pod := range r.pods("") {
+		checks := kubectl(t, "-n", p.namespace, "logs", pod.Name, "-c", "preflight")
+		if !strings.Contains(checks, "ok       event store: ") || strings.Contains("\n"+checks, "\nfailed") {
+			t.Errorf("the checks of %s print\n%s", pod.Name, checks)
+		}
+	}
 
 	begun := time.Now()
 	out := helm(t, "test", r.name, "--namespace", p.namespace, "--logs=false")
