@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Holds the chart against what it stands for: the services' variables and metrics,
-# the runbook's headings, its own documentation.
+# Compares the chart with the services' variables and metrics, with the runbook's headings
+# and with its own documentation.
 #
 #   charts/verify.sh HELM HELM-DOCS PUBLISHER PROJECTOR    (the four binaries)
 set -euo pipefail
@@ -10,33 +10,33 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 complain() { echo "$1:"; sed 's/^/  /'; failed=1; }
-# Lines that are in the first list only, complained about.
+# Reports the lines that are only in the first list.
 only_in() { # complaint, file, file
 	if comm -23 "$2" "$3" | grep . >"$work/only"; then complain "$1" <"$work/only"; fi
 }
 
-# Each set of values passes the linter and renders; none at all is refused.
+# Each set of values passes the linter and renders. Without values the chart is refused.
 for values in ci/*.yaml; do
 	"$helm" lint --strict --quiet . -f "$values"
 	"$helm" template shop . --namespace shop -f "$values" >"$work/$(basename "$values")"
 done
 if "$helm" template shop . >/dev/null 2>&1; then complain "not refused" <<<"an empty set of values"; fi
 
-# More projections than a pod's annotations take are refused before the API server
-# refuses them.
+# If the projections exceed the limit of a pod's annotations, the chart refuses them before
+# the API server does.
 head -c 200001 /dev/zero | tr '\0' '#' >"$work/large"
 if "$helm" template shop . -f ci/minimal.yaml --set-file "projector.projections.files.large\.yaml=$work/large" >"$work/answer" 2>&1 ||
 	! grep -q 'the annotations of a pod take 256 KiB' "$work/answer"; then
 	complain "not refused" <<<"projections of more than 200,000 bytes"
 fi
 
-# Two releases have no name in common, whether they share a namespace, a name or,
-# beside the cluster, MongoDB, Prometheus and Grafana: no object, checkpoint, lock,
-# dashboard or label of an alert.
-names() { # release, namespace, values…: what is one release's own
+# Two releases have no object, checkpoint, lock, dashboard or alert label in common. They
+# may share the namespace or the name of the release, and always share the cluster, MongoDB,
+# Prometheus and Grafana.
+names() { # release, namespace, values…: prints the names of one release
 	local release=$1 namespace=$2 variables=PENSTOCK_STREAM
 	shift 2
-	# A Lease in the own namespace is compared as an object.
+	# A Lease in the release's namespace is compared as an object.
 	case $* in *election.kind* | *lease.namespace*) variables='PENSTOCK_(STREAM|LEASE_NAME)' ;; esac
 	"$helm" template "$release" . --namespace "$namespace" -f ci/minimal.yaml --set metrics.dashboards.enabled=true "$@" | awk -v variables="name: $variables\$" '
 		function object() { if (kind != "" && kind != "Pod") print kind, namespace, name; kind = name = namespace = "" }
@@ -72,7 +72,7 @@ done
 if comm -12 "$work/alerts-orders" "$work/alerts-users" | grep . >"$work/both"; then complain "alerts that two releases share" <"$work/both"; fi
 if [ "$(wc -l <"$work/alerts-orders")" -lt "$(grep -c 'alert: ' templates/_alerts.tpl)" ]; then complain "alerts without their release" <"$work/alerts-orders"; fi
 
-# No map has a key twice, which Helm does not see: the API server takes the last one.
+# No map has a key twice. Helm does not detect that, and the API server uses the last one.
 "$helm" template shop . -f ci/everything.yaml --set commonLabels.tier=a,publisher.podLabels.tier=b,projector.podLabels.tier=b,metrics.podMonitor.labels.tier=b,metrics.prometheusRule.labels.tier=b,metrics.dashboards.labels.tier=b |
 	awk '
 		{ match($0, /[^ ]/); indent = RSTART }
@@ -82,8 +82,9 @@ if [ "$(wc -l <"$work/alerts-orders")" -lt "$(grep -c 'alert: ' templates/_alert
 	' >"$work/twice"
 if [ -s "$work/twice" ]; then complain "keys that stand twice in a map" <"$work/twice"; fi
 
-# The chart sets variables that the services know, and all of them but those that
-# are no matter of a pod. OpenTelemetry has several variables for one setting: the chart sets one.
+# The chart sets only variables that the services know, and all of them except those that
+# make no sense in a pod. If OpenTelemetry has several variables for one setting, the chart
+# sets one.
 variables='(PENSTOCK|MONGODB|AZURE|KUBECONFIG|OTEL)[A-Z_]*'
 for service in publisher projector; do
 	object=statefulset
@@ -96,7 +97,7 @@ for service in publisher projector; do
 	only_in "variables of $service that no value of ci/*.yaml sets" "$work/known" "$work/set"
 done
 
-# What a comment in values.yaml calls the service's default is that: (null: …).
+# A default that a comment in values.yaml names, (null: …), is the service's default.
 awk '
 	match($0, /^ *# -- .*\(null: /) { fallback = $0; sub(/.*\(null: /, "", fallback); sub(/\).*/, "", fallback); next }
 	match($0, /^ *[A-Za-z]+:/) {
@@ -122,14 +123,14 @@ join -a 2 "$work/actual" "$work/claimed" |
 	awk '$2 != $3 { print $1 ": " $NF " in values.yaml, " (NF == 3 ? $2 : "none") " in the service" }' >"$work/drifted"
 if [ -s "$work/drifted" ]; then complain "defaults that have changed" <"$work/drifted"; fi
 
-# Alerts, dashboards, autoscaling and pages speak of metrics that the services' code
-# names, whole or behind their prefix; and the dashboards show all that there are.
+# Alerts, dashboards, autoscaling and pages name only metrics that the services' code
+# defines, with or without their prefix. The dashboards show all metrics.
 for service in publisher projector; do
 	grep -rohE --include='*.go' --exclude='*_test.go' --exclude=statuspage.go "\"penstock_${service}_[a-z_]+\"|\\bname\\(\"[a-z_]+\"" "../../$service" |
 		sed "s/^name(\"/penstock_${service}_/; s/\"//g"
 done | sort -u >"$work/exported"
 metrics='penstock_(publisher|projector)_[a-z_]+'
-whole() { # a histogram is asked for by its parts
+whole() { # replaces the parts of a histogram by its name
 	while read -r metric; do
 		for part in _bucket _sum _count; do
 			if grep -qxF "${metric%"$part"}" "$work/exported"; then metric=${metric%"$part"}; fi
@@ -148,7 +149,7 @@ sed -n 's/^## //p' RUNBOOK.md | sort >"$work/headings"
 only_in "alerts without a heading in RUNBOOK.md" "$work/alerts" "$work/headings"
 only_in "headings of RUNBOOK.md without an alert" "$work/headings" "$work/alerts"
 
-# The README is what helm-docs makes of the values' comments.
+# The README is the output of helm-docs for the values' comments.
 "$helm_docs" --log-level error --sort-values-order file --dry-run >"$work/README.md"
 if ! diff -u README.md "$work/README.md" >"$work/diff"; then
 	complain "README.md is not up to date: run make chart-docs" <"$work/diff"

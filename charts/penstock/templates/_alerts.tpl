@@ -1,6 +1,6 @@
 {{/*
-The alerts, each with its heading in RUNBOOK.md. critical: events stand still or
-order is at risk, now; warning: look at it in working hours.
+The alerts. Each has a heading in RUNBOOK.md. critical: events do not move, or their order
+is at risk, now. warning: look at it in working hours.
 */}}
 
 {{/*
@@ -23,7 +23,7 @@ cluster: {{ . | quote }}
   for: 2m
   labels: {severity: critical}
   annotations:
-    summary: Nobody publishes.
+    summary: No publisher leads.
     description: No publisher has led for 2 minutes. New events wait in the event store.
 - alert: PenstockPublisherTwoLeaders
   expr: sum(penstock_publisher_leader{ {{- $pods -}} }) > 1 or sum(increase(penstock_publisher_checkpoint_saves_total{ {{- $pods }}, result="fenced"}[15m])) > 2
@@ -37,7 +37,7 @@ cluster: {{ . | quote }}
   labels: {severity: warning}
   annotations:
     summary: Leadership changes hands too often.
-    description: {{ `{{ $value | humanize }} terms have ended in 15 minutes other than by a stop.` | quote }}
+    description: {{ `In 15 minutes, {{ $value | humanize }} terms have ended for another reason than a stop.` | quote }}
 - alert: PenstockPublisherStreamLag
   expr: max(penstock_publisher_stream_lag_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.streamLagSeconds }} and on() max(penstock_publisher_stream_caught_up{ {{- $pods -}} }) == 1
   for: 5m
@@ -72,7 +72,7 @@ cluster: {{ . | quote }}
   labels: {severity: critical}
   annotations:
     summary: The checkpoint does not move.
-    description: {{ `The checkpoint has stood for {{ $value | humanizeDuration }}: saves fail, an event is not accepted, or the stream stands still.` | quote }}
+    description: {{ `The checkpoint has not moved for {{ $value | humanizeDuration }}: saves fail, an event is not accepted, or the stream makes no progress.` | quote }}
 - alert: PenstockPublisherSendErrors
   expr: sum by (fault) (rate(penstock_publisher_send_errors_total{ {{- $pods }}, fault!="busy"}[5m])) > 0.1
   for: 15m
@@ -126,8 +126,8 @@ cluster: {{ . | quote }}
   for: 5m
   labels: {severity: critical}
   annotations:
-    summary: The oplog is about to lose the publisher's place.
-    description: {{ `The oplog reaches back {{ $value | humanizeDuration }} before the checkpoint. If it no longer reaches back to it, the publisher scans the event store and publishes it again.` | quote }}
+    summary: The oplog is about to lose the publisher's position.
+    description: {{ `The oplog reaches back only {{ $value | humanizeDuration }} before the checkpoint. If it no longer contains the checkpoint's position, the publisher scans the event store and publishes it again.` | quote }}
 - alert: PenstockPublisherPaused
   expr: max(penstock_publisher_paused{ {{- $pods -}} }) == 1
   for: 1h
@@ -139,13 +139,13 @@ cluster: {{ . | quote }}
   expr: sum by (operation) (increase(penstock_publisher_source_mutations_total{ {{- $pods -}} }[15m])) > 0
   labels: {severity: warning}
   annotations:
-    summary: Events were changed after the fact.
+    summary: Stored events were changed.
     description: {{ `Somebody has changed events in place within 15 minutes ({{ $labels.operation }}): {{ $value | humanize }}. Such changes are not published.` | quote }}
 - alert: PenstockPublisherHistoryLost
   expr: sum(increase(penstock_publisher_scans_total{ {{- $pods }}, reason="history_lost"}[1h])) > 0
   labels: {severity: critical}
   annotations:
-    summary: The oplog no longer had what follows the checkpoint.
+    summary: The oplog no longer had the events after the checkpoint.
     description: The publisher scans the event store and publishes it again. Nothing is lost, but the oplog is too short for the outage that it had to bridge.
 - alert: PenstockPublisherScanLosesOplog
   expr: max(penstock_publisher_scan_losses{ {{- $pods -}} }) > 0
@@ -181,15 +181,15 @@ cluster: {{ . | quote }}
   for: 10m
   labels: {severity: critical}
   annotations:
-    summary: The projector stands still.
+    summary: The projectors make no progress.
     description: {{ `Sessions wait ({{ $value | humanize }}), and no event has been projected for 10 minutes.` | quote }}
 - alert: PenstockProjectorBacklogUnknown
   expr: absent(penstock_projector_backlog_sessions{ {{- $pods -}} }) and on() sum(penstock_projector_session_slots{ {{- $pods -}} }) > 0
   for: 10m
   labels: {severity: warning}
   annotations:
-    summary: Nobody can count what waits for the projector.
-    description: No projector that runs has been able to count the sessions that have messages for 10 minutes. Autoscaling by sessions and PenstockProjectorStandsStill do without the number.
+    summary: The backlog of the projectors is unknown.
+    description: For 10 minutes no running projector could count the sessions that have messages. Autoscaling by sessions does not have the number, and PenstockProjectorStandsStill cannot fire.
 {{- end }}
 - alert: PenstockProjectorBreakerOpen
   expr: sum(penstock_projector_breaker_open{ {{- $pods -}} }) > 0
@@ -218,13 +218,13 @@ cluster: {{ . | quote }}
   labels: {severity: warning}
   annotations:
     summary: Aggregates are parked.
-    description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} wait for somebody to deal with an event that cannot be applied.` | quote }}
+    description: {{ `{{ $value }} aggregates of projection {{ $labels.projection }} are parked at an event that cannot be applied, and wait for an operator.` | quote }}
 - alert: PenstockProjectorInvalidMessages
   expr: sum(increase(penstock_projector_invalid_messages_total{ {{- $pods -}} }[15m])) > 0
   labels: {severity: warning}
   annotations:
-    summary: Messages on the topic are no events.
-    description: {{ `{{ $value | humanize }} messages went to the dead-letter queue within 15 minutes, because they are no events.` | quote }}
+    summary: Messages on the topic are not events.
+    description: {{ `{{ $value | humanize }} messages went to the dead-letter queue within 15 minutes, because they are not events.` | quote }}
 - alert: PenstockProjectorEventsMissing
   expr: sum by (projection) (max by (projection, reason) (penstock_projector_parked_aggregates{ {{- $pods }}, reason="missing"})) > 0
   for: 15m
@@ -259,14 +259,14 @@ cluster: {{ . | quote }}
   labels: {severity: warning}
   annotations:
     summary: A rebuilt projection does not go live.
-    description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} has been waiting for an hour: it is caught up or verified and does not go live, or it is built and no job builds it. The read models before it stay in use.` | quote }}
+    description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} has been waiting for an hour. It is caught up or verified and does not go live, or it must be built and no job builds it. The read models before it stay in use.` | quote }}
 - alert: PenstockProjectorPromotionStuck
   expr: max by (projection) (penstock_projector_generation_building{ {{- $pods }}, state="promoting"}) > 0
   for: 2m
   labels: {severity: critical}
   annotations:
     summary: The writes of a projection are paused.
-    description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} has been promoted for 2 minutes. Nobody writes the projection until that has ended; its events wait on the topic.` | quote }}
+    description: {{ `Generation {{ $value }} of projection {{ $labels.projection }} has been in promotion for 2 minutes. No pod writes the projection until the promotion ends; its events wait on the topic.` | quote }}
 {{- if ne (default "" .root.Values.projector.history.reconcile) "off" }}
 - alert: PenstockProjectorNotVerified
   expr: time() - max by (projection) (penstock_projector_verified_through_timestamp_seconds{ {{- $pods -}} }) > {{ int64 $thresholds.verifiedAgeSeconds }}

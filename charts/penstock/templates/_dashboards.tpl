@@ -1,7 +1,7 @@
 {{/*
-A dashboard of one release. Grafana has one dashboard a uid, whatever the namespace or
-the cluster, and its sidecar writes each key of a ConfigMap into one folder, so both
-are the release's own.
+A dashboard of one release. Grafana has one dashboard for each uid, whatever the namespace
+or the cluster. Its sidecar writes each key of every ConfigMap into one folder. So the uid
+and the key contain the release's name.
 */}}
 
 {{- define "penstock.dashboardName" -}}

@@ -1,6 +1,6 @@
 {{/*
-Environment variables. Every list is YAML, for include and fromYamlArray; a value
-that is null or empty leaves its variable to the service's default.
+Environment variables. Every list is YAML, for include and fromYamlArray. If a value is
+null or empty, its variable is not set, and the service uses its default.
 */}}
 
 {{/* A list of pairs [name, value] as variables. */}}
@@ -16,7 +16,7 @@ that is null or empty leaves its variable to the service's default.
 {{- end }}
 {{- end }}
 
-{{/* A variable out of a Secret, where one is named: name, secret, key. */}}
+{{/* A variable from a Secret, if one is named: name, secret, key. */}}
 {{- define "penstock.env.secret" -}}
 {{- if .secret }}
 - name: {{ .name }}
@@ -27,7 +27,7 @@ that is null or empty leaves its variable to the service's default.
 {{- end }}
 {{- end }}
 
-{{/* What both services read. */}}
+{{/* The variables of both services. */}}
 {{- define "penstock.env.common" -}}
 {{- $values := .root.Values }}
 {{- $own := index $values .component }}
@@ -66,7 +66,7 @@ that is null or empty leaves its variable to the service's default.
 ) }}
 {{- end }}
 {{- if eq (include "penstock.mountsMongoDBToken" .root) "true" }}
-{{- /* The driver's name for a token's file, outside Azure's identity: x/mongo/driver/auth/oidc.go. */}}
+{{- /* The driver reads this variable if there is no Azure identity: x/mongo/driver/auth/oidc.go. */}}
 {{- include "penstock.env.plain" (list (list "AWS_WEB_IDENTITY_TOKEN_FILE" "/var/run/secrets/penstock/mongodb/token")) }}
 {{- end }}
 {{- if not (has "GOMEMLIMIT" (include "penstock.env.extraNames" . | fromYamlArray)) }}
@@ -169,8 +169,8 @@ that is null or empty leaves its variable to the service's default.
 {{- end }}
 
 {{/*
-GOMEMLIMIT in MiB, as a part of the container's memory limit; empty where there is no
-limit, or none that is written in one of the usual units.
+GOMEMLIMIT in MiB, as a percentage of the container's memory limit. It is empty if there
+is no limit, or if the limit has none of the usual units.
 */}}
 {{- define "penstock.goMemLimit" -}}
 {{- $own := index .root.Values .component }}

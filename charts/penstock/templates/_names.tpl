@@ -1,6 +1,6 @@
 {{/*
-What the objects are called, and how they are labelled. A component is a dict of the
-root context ("root") and its name ("component"): publisher or projector.
+Names and labels of the objects. A component is a dict of the root context ("root") and
+its name ("component"): publisher or projector.
 */}}
 
 {{- define "penstock.name" -}}
@@ -46,7 +46,7 @@ Some YAML readers refuse a repeated key, and others use its last value.
 {{- toYaml (merge (dict) (include "penstock.ownLabels" . | fromYaml) .Values.commonLabels) }}
 {{- end }}
 
-{{/* The labels of an object that takes more of them ("more"). */}}
+{{/* The labels of an object that has additional ones ("more"). */}}
 {{- define "penstock.labelsWith" -}}
 {{- toYaml (merge (dict) (include "penstock.ownLabels" .root | fromYaml) .more .root.Values.commonLabels) }}
 {{- end }}
@@ -55,7 +55,7 @@ Some YAML readers refuse a repeated key, and others use its last value.
 {{- toYaml (merge (dict "app.kubernetes.io/component" .component) (include "penstock.labels" .root | fromYaml)) }}
 {{- end }}
 
-{{/* What selectors go by: it never changes in the life of a release. */}}
+{{/* The labels of selectors. They never change while a release exists. */}}
 {{- define "penstock.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "penstock.name" .root | quote }}
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
@@ -108,7 +108,7 @@ in the release's own namespace; elsewhere the name includes the namespace.
 {{- default (include "penstock.leaseRole" .) .Values.publisher.lease.name }}
 {{- end }}
 
-{{/* The name of the Role for the Lease, which stands beside the Lease. */}}
+{{/* The name of the Role, which is in the namespace of the Lease. */}}
 {{- define "penstock.leaseRole" -}}
 {{- $name := include "penstock.componentName" (dict "root" . "component" "publisher") }}
 {{- $beside := and (eq .Values.publisher.election.kind "kubernetes") (eq (include "penstock.leaseNamespace" .) .Release.Namespace) }}
@@ -119,7 +119,7 @@ in the release's own namespace; elsewhere the name includes the namespace.
 {{- default .Release.Namespace .Values.publisher.lease.namespace }}
 {{- end }}
 
-{{/* "true" where the publishers elect by a Lease. */}}
+{{/* "true" if the publishers elect by a Lease. */}}
 {{- define "penstock.electsByLease" -}}
 {{- if and .Values.publisher.enabled (eq .Values.publisher.election.kind "kubernetes") }}true{{ end }}
 {{- end }}
@@ -136,7 +136,7 @@ in the release's own namespace; elsewhere the name includes the namespace.
 {{- end }}
 {{- end }}
 
-{{/* "true" where projections are mounted, from the values or a ConfigMap. */}}
+{{/* "true" if projections are mounted, from the values or a ConfigMap. */}}
 {{- define "penstock.hasProjectionFiles" -}}
 {{- with .Values.projector.projections }}{{ if or .files .existingConfigMap }}true{{ end }}{{ end }}
 {{- end }}
@@ -155,21 +155,21 @@ could change or delete.
 {{ toYaml $annotations }}
 {{ end }}
 
-{{/* "true" where the pods log in to MongoDB by a token that the chart has to mount. */}}
+{{/* "true" if the pods log in to MongoDB with a token that the chart must mount. */}}
 {{- define "penstock.mountsMongoDBToken" -}}
 {{- if and .Values.mongodb.oidc.enabled (not .Values.azure.workloadIdentity.enabled) }}true{{ end }}
 {{- end }}
 
-{{/* "true" where the projector counts the sessions that have messages. */}}
+{{/* "true" if the projector counts the sessions that have messages. */}}
 {{- define "penstock.countsBacklog" -}}
 {{- $interval := .Values.projector.backlog.interval }}
 {{- if or (kindIs "invalid" $interval) (regexMatch "[1-9]" (toString $interval)) }}true{{ end }}
 {{- end }}
 
 {{/*
-The pods' names, as a regular expression: It matches only this
-release, not a release whose name begins with this release's name. The pods of a Deployment
-with a long name lack the middle part.
+A regular expression for the pods' names. It matches only this release, not a release
+whose name begins with this release's name. If the name of a Deployment is long, its pods'
+names lack the middle part.
 */}}
 {{- define "penstock.podPattern" -}}
 {{- printf "%s-%s" (include "penstock.componentName" .) (ternary "[0-9]+" "[a-z0-9]+(-[a-z0-9]+)?" (eq .component "publisher")) }}

@@ -33,8 +33,7 @@ metadata:
 spec:
   {{- $most := (index .root.Values .component).podDisruptionBudget.maxUnavailable }}
   maxUnavailable: {{ kindIs "string" $most | ternary $most (int64 $most) }}
-  # A pod that is not ready protects nothing, and must not hold up the drain of its
-  # node.
+  # A pod that is not ready does no work, so it must not block the drain of its node.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:

@@ -1,5 +1,5 @@
 {{/*
-What the pods of both services share. The context is a dict of the root context
+The parts that the pods of both services share. The context is a dict of the root context
 ("root") and the component's name ("component").
 */}}
 
@@ -102,9 +102,9 @@ resources:
 {{- end }}
 
 {{/*
-The init container that checks what the service needs. It fails only for what cannot pass
-by itself: a broker or a database that is away for a moment must not keep a pod from
-starting, because the service waits for both.
+The init container that checks what the service needs. It fails only for problems that do
+not go away by themselves. The service waits for a broker or a database that does not
+answer, so an outage must not keep a pod from starting.
 */}}
 {{- define "penstock.preflight" -}}
 {{- $own := index .root.Values .component -}}
@@ -144,10 +144,10 @@ readinessProbe:
 {{- end }}
 
 {{/*
-The shortest grace period that lets a stop come to its end. The publisher drains, has
-10 s to close the stream and to save the checkpoint, and gives the Lease back, which
-takes up to the renew deadline where the API server does not answer. The projector
-drains and releases its sessions.
+The shortest grace period in which a stop can complete. The publisher drains, has 10 s to
+close the stream and to save the checkpoint, and releases the Lease. The release takes up
+to the renew deadline if the API server does not answer. The projector drains and releases
+its sessions.
 */}}
 {{- define "penstock.leastGracePeriod" -}}
 {{- $own := index .root.Values .component }}
@@ -220,8 +220,8 @@ volumeMounts:
 {{- end }}
 
 {{/*
-An update strategy. rollingUpdate is allowed for one type only, but Helm merges
-the chart's default into the values of every type.
+An update strategy. Kubernetes allows rollingUpdate only for the type RollingUpdate, but
+Helm merges the chart's default into the values of every type.
 */}}
 {{- define "penstock.updateStrategy" -}}
 {{- toYaml (ternary . (omit . "rollingUpdate") (eq (default "RollingUpdate" .type) "RollingUpdate")) }}

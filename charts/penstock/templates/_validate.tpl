@@ -1,6 +1,6 @@
 {{/*
-What the schema cannot say. Every problem is one line that names a value and ends with
-the remedy; all problems are reported together.
+Checks that the schema cannot express. Every problem is one line that names a value and
+ends with the remedy. All problems are reported together.
 */}}
 
 {{- define "penstock.validate" -}}
