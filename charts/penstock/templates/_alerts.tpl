@@ -134,7 +134,7 @@ cluster: {{ . | quote }}
   labels: {severity: warning}
   annotations:
     summary: Publishing has been paused for an hour.
-    description: A command has paused publishing an hour ago or more. New events wait in the event store.
+    description: A command paused publishing at least an hour ago. New events wait in the event store.
 - alert: PenstockPublisherSourceChanged
   expr: sum by (operation) (increase(penstock_publisher_source_mutations_total{ {{- $pods -}} }[15m])) > 0
   labels: {severity: warning}
@@ -211,7 +211,7 @@ cluster: {{ . | quote }}
   labels: {severity: warning}
   annotations:
     summary: The projectors have been paused for an hour.
-    description: A command has paused the projectors an hour ago or more. Messages wait in the subscription, up to its time to live.
+    description: A command paused the projectors at least an hour ago. Messages wait in the subscription, and expire after its time to live.
 - alert: PenstockProjectorParked
   expr: sum by (projection) (max by (projection, reason) (penstock_projector_parked_aggregates{ {{- $pods }}, reason!~"missing|unavailable"})) > 0
   for: 5m
