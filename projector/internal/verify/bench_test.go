@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// benchAggregates have four events each.
+	// benchAggregates is the number of aggregates, each with four events.
 	benchAggregates = 50_000
-	// benchWorkers are ranges at once, as of several pods.
+	// benchWorkers is the number of ranges worked on at once, as with several pods.
 	benchWorkers = 4
 )
 
-// benchStore is the loader and the writer of read models.
+// benchStore combines the loader and the writer of read models.
 type benchStore struct {
 	*readmodel.Loader
 	*readmodel.Writer
@@ -42,9 +42,9 @@ func (notParked) Parked(_ context.Context, units []model.Unit) ([]model.Position
 }
 
 // BenchmarkVerify compares 50,000 read models with the fold of their 200,000 events,
-// through the wire protocol and the stand-in for MongoDB. raw-events/s is the limit of
-// the same data: a loop that reads the same events and the same documents in the same
-// groups, and compares nothing.
+// through the wire protocol and the stand-in for MongoDB. raw-events/s is the upper
+// limit: the rate of a loop that reads the same events and documents in the same groups
+// and compares nothing.
 func BenchmarkVerify(b *testing.B) {
 	const events = 4 * benchAggregates
 	projections, err := project.Parse("bench.yaml", []byte(definitions["that keeps its documents"]))
@@ -146,7 +146,7 @@ func load(b *testing.B, db *mongo.Database, p *project.Projection) {
 	}
 }
 
-// eachRange works on ranges, some at once.
+// eachRange works on all ranges, benchWorkers at once.
 func eachRange(b *testing.B, ranges []verify.Bounds, work func(ctx context.Context, r verify.Bounds) error) time.Duration {
 	b.Helper()
 	start := time.Now()

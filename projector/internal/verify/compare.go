@@ -12,36 +12,36 @@ import (
 
 // Difference is a field in which a document differs from the fold.
 type Difference struct {
-	// Path leads to the field, with dots and with the indexes of arrays.
+	// Path is the path of the field: keys and array indexes, separated by dots.
 	Path string `bson:"path" json:"path"`
-	// Want is the value of the fold and Have that of the document, as Extended JSON with
-	// types; empty if there is none. Long ones are cut.
+	// Want is the value in the fold and Have the value in the document, as Extended JSON
+	// with types. Each is empty if the field is absent, and is cut after 512 bytes.
 	Want string `bson:"want,omitempty" json:"want,omitempty"`
 	Have string `bson:"have,omitempty" json:"have,omitempty"`
-	// TypeOnly says that both are numbers of the same value.
+	// TypeOnly is set if both are numbers with the same value and different types.
 	TypeOnly bool `bson:"typeOnly,omitempty" json:"typeOnly,omitempty"`
 }
 
 const (
-	// maxDifferences bounds the differences of a finding.
+	// maxDifferences bounds the differences that a finding lists.
 	maxDifferences = 20
-	// maxValue bounds a value in one.
+	// maxValue bounds the text of one value, in bytes.
 	maxValue = 512
 )
 
-// engineFields are not a projection's.
+// engineFields are written by the engine, not by a projection.
 var engineFields = []string{"_id", "lastEventId", "lastUpdatedAt", "lastGeneration"}
 
 // comparison collects differences.
 type comparison struct {
 	found []Difference
-	// more counts those beyond maxDifferences, and others is whether one of all is more
-	// than a type.
+	// more counts the differences beyond maxDifferences. others reports whether at least
+	// one of all differences is not only a type.
 	more   int
 	others bool
 }
 
-// compare holds the own fields of a document against those of the fold.
+// compare compares the projection's own fields in a document with those of the fold.
 func compare(want, have bson.Raw) *comparison {
 	c := &comparison{}
 	c.documents("", want, have, engineFields)
@@ -51,7 +51,7 @@ func compare(want, have bson.Raw) *comparison {
 // equal reports whether there is no difference.
 func (c *comparison) equal() bool { return len(c.found) == 0 }
 
-// documents compares two documents whatever the order of their fields.
+// documents compares two documents and ignores the order of their fields.
 func (c *comparison) documents(path string, want, have bson.Raw, except []string) {
 	if bytes.Equal(want, have) {
 		return
@@ -115,7 +115,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// show gives a value as Extended JSON that keeps its type, cut to what people read.
+// show returns a value as Extended JSON with its type, cut after maxValue bytes.
 func show(v bson.RawValue) string {
 	text := v.String()
 	if len(text) > maxValue {
@@ -131,7 +131,7 @@ func sameNumber(a, b bson.RawValue) bool {
 	return isNumber && alsoNumber && x.Cmp(y) == 0
 }
 
-// number gives the exact value of a finite number.
+// number returns the exact value of a finite number.
 func number(v bson.RawValue) (*big.Rat, bool) {
 	switch v.Type {
 	case bson.TypeInt32, bson.TypeInt64:
@@ -143,7 +143,7 @@ func number(v bson.RawValue) (*big.Rat, bool) {
 		if len(text) > 64 || strings.ContainsAny(text, "In") {
 			return nil, false
 		}
-		// An exponent of thousands would make a number of thousands of digits.
+		// An exponent in the thousands would expand to thousands of digits.
 		if at := strings.IndexByte(text, 'E'); at >= 0 {
 			if e, err := strconv.Atoi(text[at+1:]); err != nil || e > 400 || e < -400 {
 				return nil, false

@@ -2,17 +2,17 @@
 //
 // # Why it is exact
 //
-// A read model that carries the watermark w must equal the fold of the events 1 to w of
-// its aggregate. Those events never change. So the read model may be read at any moment,
-// and whatever is written meanwhile, its own watermark says what it must equal. Nothing
-// is paused, and a finding about the content is never a matter of timing.
+// A read model with the watermark w must equal the fold of the events 1 to w of its
+// aggregate. Those events never change. So verification can read a read model at any
+// moment: the watermark in the same document says which events it must contain. No writer
+// is paused, and no finding about content depends on timing.
 //
-// An aggregate without a document has a side watermark: there is no document as of that
-// event. That too is a statement about events that never change.
+// An aggregate without a document has a side watermark: as of that event, the aggregate
+// has no document. This also depends only on events that never change.
 //
 // Only presence and lag depend on time. An aggregate whose watermark is lower than its
-// last event is looked at again, and is a finding only if it has not caught up after the
-// grace period and is not parked:
+// last event is checked again. It becomes a finding only if it has not caught up after
+// the grace period and is not parked:
 //
 //	        content wrong                                     finding
 //	look ──────────────────────────────────────────────────────▶ ●
@@ -27,21 +27,21 @@
 //
 // # Both directions
 //
-// One pass reads the events of the store in the order of the aggregates and looks at the
-// read model of each. Two more look for documents and side watermarks of aggregates that
-// the store does not have. What the store lacks is reported and never deleted: the store
+// One pass reads the event store in the order of the aggregates and checks the read model
+// of each. Two more passes look for documents and side watermarks whose aggregates are
+// not in the event store. They are reported and never deleted, because the event store
 // may have been restored from an old backup.
 //
 // # Comparison
 //
-// Values are compared with their BSON types. The order of fields does not count, because
-// it depends on the batches in which events arrived. lastUpdatedAt does not count. A
-// number of the right value and another type is reported apart (type only).
+// Values are compared with their BSON types. The order of fields is ignored, because it
+// depends on the batches in which events arrived. lastUpdatedAt is ignored. A number with
+// the right value and a different type is a finding of its own kind (type only).
 //
 // # Repair
 //
-// A repair folds the aggregate from the event store again, under the guards of every
-// writer. A document whose content is wrong is set aside first, so that no writer folds
-// on from it: see readmodel.Repairer. After a repair the aggregate is looked at again,
-// and the finding says whether it is right now.
+// A repair folds the aggregate from the event store again and writes with the same guards
+// as every writer. A document with wrong content is first set aside, so that no writer
+// continues from it: see readmodel.Repairer. After a repair the aggregate is checked
+// again, and the finding records whether its read model is right now.
 package verify

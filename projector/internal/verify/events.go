@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// batchEvents and batchBytes bound the events that are looked at together, except for
-	// one page.
+	// batchEvents and batchBytes bound the events of one batch. A batch can exceed them
+	// by one page.
 	batchEvents = 4096
 	batchBytes  = 8 << 20
 )
 
-// history is the events of one aggregate, or the first of them.
+// history holds the events of one aggregate, or the first of them.
 type history struct {
 	aggregate
 	events []*event.Event
-	// cut says that there are more events.
+	// cut is set if the aggregate has more events than these.
 	cut bool
 }
 
@@ -38,7 +38,7 @@ type scan struct {
 	ended   bool
 }
 
-// open begins to read at a position.
+// open starts reading at a position.
 func (s *scan) open(ctx context.Context, from eventstore.Position) (err error) {
 	s.pending, s.bytes = nil, 0
 	s.cursor, err = s.events.Open(ctx, from, s.until, bson.Timestamp{})
@@ -53,8 +53,8 @@ func (s *scan) close(ctx context.Context) {
 	}
 }
 
-// next gives the next histories, and from where to read on after them; none after the
-// last. Only a single one can be cut.
+// next returns the next histories and the position after them; no histories at the end. A
+// history is cut only if it is the only one returned.
 func (s *scan) next(ctx context.Context) (histories []history, after eventstore.Position, read int, err error) {
 	for !s.ended && len(s.pending) < batchEvents && s.bytes < batchBytes {
 		page, err := s.cursor.Next(ctx)
@@ -68,7 +68,7 @@ func (s *scan) next(ctx context.Context) (histories []history, after eventstore.
 		for _, document := range page {
 			ev, err := s.events.Read(document)
 			if err != nil {
-				// It cannot be projected, so it counts as missing.
+				// An unreadable event cannot be projected, so it counts as missing.
 				continue
 			}
 			s.pending = append(s.pending, &ev)
@@ -109,7 +109,7 @@ func (s *scan) next(ctx context.Context) (histories []history, after eventstore.
 	return histories, after, n, err
 }
 
-// events looks at every aggregate of the event store between two positions.
+// events checks every aggregate of the event store between two positions.
 func (p *pass) events(ctx context.Context, from, until eventstore.Position) error {
 	s := &scan{events: p.options.Events, until: until}
 	defer func() { s.close(ctx) }()
@@ -141,7 +141,7 @@ func (p *pass) events(ctx context.Context, from, until eventstore.Position) erro
 	}
 }
 
-// histories looks at the aggregates of a batch.
+// histories checks the aggregates of a batch.
 func (p *pass) histories(ctx context.Context, histories []history, part *part) error {
 	chosen := histories[:0]
 	for _, h := range histories {
@@ -150,7 +150,7 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 		}
 		part.counts[CountAggregates]++
 		if h.cut {
-			// It is read page by page from its beginning.
+			// A long history is read page by page, from its first event.
 			if err := p.confirm(ctx, h.aggregate, part); err != nil {
 				return err
 			}
@@ -182,8 +182,8 @@ func (p *pass) histories(ctx context.Context, histories []history, part *part) e
 	return nil
 }
 
-// confirm looks at one aggregate by itself: with all forms of its id, and after its batch
-// has been released, because a repair loads too.
+// confirm checks one aggregate alone, with all forms of its id. The caller releases the
+// batch first, because a repair loads too.
 func (p *pass) confirm(ctx context.Context, a aggregate, part *part) error {
 	finding, late, err := p.look(ctx, p.subject, &a)
 	switch {
@@ -197,8 +197,8 @@ func (p *pass) confirm(ctx context.Context, a aggregate, part *part) error {
 	return nil
 }
 
-// judgeAll judges what was loaded. It gives the aggregates that something was found of, and
-// those that were not loaded.
+// judgeAll judges the loaded read models. It returns the aggregates with a finding, and
+// those whose loading was deferred.
 func (p *pass) judgeAll(histories []history, states []model.State, part *part) (found []aggregate, deferred []history, err error) {
 	for i, h := range histories {
 		state := states[i]
@@ -211,8 +211,9 @@ func (p *pass) judgeAll(histories []history, states []model.State, part *part) (
 		}
 		j := newJudge(p.subject, h.id, p.options.Strict, state)
 		j.add(h.events)
-		// If the read model has gone on since the events were read, it has a later
-		// watermark than the last of them. That, too, looks like a finding here.
+		// If a writer has folded newer events since these events were read, the watermark
+		// is beyond the last of them. That looks like a finding here, and confirm checks
+		// it again.
 		finding, late := j.verdict()
 		if finding != nil {
 			found = append(found, h.aggregate)

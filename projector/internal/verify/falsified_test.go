@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// falsifications change what is stored for an aggregate by hand, and say what is to be
-// found; "" if the change does not apply to it.
+// falsifications change the stored data of an aggregate and return the kind of the
+// expected finding; "" if the change does not apply to the aggregate.
 var falsifications = map[string]func(w *world, id string) verify.Kind{
 	"a value": func(w *world, id string) verify.Kind {
 		return w.change(id, func(d bson.D) bson.D { return set(d, "n", int64(999)) }, verify.Different)
@@ -52,7 +52,7 @@ var falsifications = map[string]func(w *world, id string) verify.Kind{
 	},
 	"a document that was set aside": func(w *world, id string) verify.Kind {
 		if w.of(id).side > 0 {
-			return "" // The side watermark is that of no document, so the document is missing.
+			return "" // The side watermark says that there is no document.
 		}
 		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(0)}) }, verify.OldGeneration)
 	},
@@ -141,7 +141,7 @@ func set(d bson.D, field string, value any) bson.D {
 	return append(d, bson.E{Key: field, Value: value})
 }
 
-// cmpKind is the second kind unless the first is none.
+// cmpKind returns the first kind, or the second if the first is empty.
 func cmpKind(first, second verify.Kind) verify.Kind {
 	if first == "" {
 		return ""
@@ -149,7 +149,7 @@ func cmpKind(first, second verify.Kind) verify.Kind {
 	return second
 }
 
-// falsify falsifies some aggregates at random and gives what is to be found.
+// falsify falsifies some aggregates at random and returns the expected findings.
 func (w *world) falsify(rt *rapid.T, names []string) map[string]verify.Kind {
 	want := map[string]verify.Kind{}
 	for range rapid.IntRange(0, 4).Draw(rt, "falsified") {
@@ -164,7 +164,7 @@ func (w *world) falsify(rt *rapid.T, names []string) map[string]verify.Kind {
 	return want
 }
 
-// TestExactlyWhatIsWrongIsFound falsifies read models by hand in every way.
+// TestExactlyWhatIsWrongIsFound falsifies read models in every listed way.
 func TestExactlyWhatIsWrongIsFound(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(maps.Keys(falsifications))
@@ -178,7 +178,7 @@ func TestExactlyWhatIsWrongIsFound(t *testing.T) {
 			}
 			w.settle()
 			want := w.falsify(rt, names)
-			// Nothing is brought up to date any more.
+			// Live writers no longer update read models.
 			w.happens = func() {}
 			for id := range want {
 				w.parked[id] = model.Position{}
@@ -204,7 +204,8 @@ func (w *world) verifyStill() (map[string]verify.Finding, map[string]int64) {
 }
 
 // TestRepairPutsEverythingRightWhileWritersWork repairs falsified read models while live
-// writers load them, fold on and write. At the end every read model equals the fold.
+// writers load them, fold newer events and write. At the end every read model equals the
+// fold.
 func TestRepairPutsEverythingRightWhileWritersWork(t *testing.T) {
 	t.Parallel()
 	all := []string{"a value", "the type of a number", "a field too many", "a field too few", "a document that was set aside", "a document that events have deleted", "no document"}
@@ -239,7 +240,8 @@ func TestRepairPutsEverythingRightWhileWritersWork(t *testing.T) {
 			w.happens = func() {}
 			w.settle()
 			if contended {
-				// The finding asks for it: writers were faster ten times in a row.
+				// Writers were faster ten times in a row, so the error of the repair asks
+				// to verify again.
 				w.verify(verify.Params{Repair: true, GraceMillis: 1000})
 			}
 			if found, counts := w.verifyStill(); len(found) > 0 {

@@ -12,53 +12,54 @@ import (
 
 // Fold folds the events of one aggregate, in the order of their ids.
 type Fold interface {
-	// Add folds the next events. An error says that one of them cannot be folded; the
-	// fold then stands before that event.
+	// Add folds the next events. If one of them cannot be folded, Add returns an error,
+	// and the fold ends before that event.
 	Add(events []*event.Event) error
 	// Last is the last event that was folded; 0 if none was.
 	Last() int64
-	// State gives the own fields of the document; nil if there is none.
+	// State returns the projection's own fields of the document; nil if there is none.
 	State() bson.Raw
-	// Write gives the write that brings a unit from the state that the fold began with to
-	// the last event; false if there is nothing to write.
+	// Write returns the write that takes a unit from the state at the start of the fold
+	// to the last event; false if there is nothing to write.
 	Write(u model.Unit, from model.State) (model.Write, bool)
 }
 
-// Subject is what is verified: one generation of a projection.
+// Subject is one generation of a projection, which is verified.
 type Subject struct {
-	// Unit is that of the generation, without an aggregate.
+	// Unit is the unit of the generation, without an aggregate.
 	Unit model.Unit
-	// Begin starts a fold from a stored document, or from nothing if that is nil. Events
-	// after until are ignored; 0 means that none is.
+	// Begin starts a fold from a stored document, or from nothing if stored is nil.
+	// Events after until are ignored; 0 means no limit.
 	Begin func(stored bson.Raw, until int64) Fold
-	// Concerns reports whether an event is of an aggregate type that concerns the projection.
+	// Concerns reports whether the projection handles the event's aggregate type.
 	Concerns func(ev *event.Event) bool
 }
 
-// unit is that of an aggregate.
+// unit returns the unit of an aggregate.
 func (s *Subject) unit(aggregateID string) model.Unit {
 	u := s.Unit
 	u.AggregateID = aggregateID
 	return u
 }
 
-// judge holds what is stored for one aggregate against its events. It is given all of
-// them, in order and part by part.
+// judge compares the stored state of one aggregate with its events. The caller adds all
+// events in order, in one or more parts.
 type judge struct {
 	subject *Subject
 	unit    model.Unit
 	strict  bool
 	state   model.State
-	// fold is up to the watermark; nil if that is 0. failed is why it stopped.
+	// fold folds the events up to the watermark; nil if the watermark is 0. failed is the
+	// error that stopped it.
 	fold   Fold
 	failed error
 	// last is the last event, and head the last one that concerns the projection.
 	last, head int64
 	// reached is the last event up to the watermark.
 	reached int64
-	// hole is the first event that the store lacks in a strict sequence; 0 if none.
+	// hole is the first event id that is missing in a strict sequence; 0 if none is.
 	hole int64
-	// whole folds all events if there is no document, to report whether one is missing.
+	// whole folds all events if there is no document, to detect a missing one.
 	whole Fold
 }
 
@@ -94,14 +95,14 @@ func (j *judge) add(events []*event.Event) {
 		j.failed = j.fold.Add(events)
 	}
 	if j.whole != nil {
-		// Where it fails, the aggregate is to be parked; the document of the events
-		// before that may still be missing.
+		// If an event cannot be folded, projectors park the aggregate. The document as of
+		// the events before it may still be missing.
 		_ = j.whole.Add(events)
 	}
 }
 
-// verdict is what the judge has found: a finding that stands whatever time it is, or one
-// that counts only if it lasts (late). Both nil means that all is right.
+// verdict returns a finding that does not depend on time, or a finding that counts only
+// if it lasts (late). If both are nil, the read model is right.
 func (j *judge) verdict() (finding, late *Finding) {
 	w := j.state.Watermark
 	switch {
@@ -136,7 +137,7 @@ func (j *judge) verdict() (finding, late *Finding) {
 	return nil, nil
 }
 
-// compare holds the document against the fold up to its watermark.
+// compare compares the document with the fold up to its watermark.
 func (j *judge) compare() *Finding {
 	var want bson.Raw
 	if j.fold != nil {
@@ -165,7 +166,7 @@ func (j *judge) compare() *Finding {
 	}
 }
 
-// content is a finding about a document that is wrong.
+// content returns a finding about a document with wrong content.
 func (j *judge) content(detail string) *Finding {
 	f := j.finding(Different, detail)
 	f.wrongContent = true

@@ -15,18 +15,19 @@ import (
 // watermarksCollection holds the side watermarks, in the database of the read models.
 const watermarksCollection = "watermarks"
 
-// Database lists what is stored in the database of the read models.
+// Database lists documents and side watermarks in the database of the read models.
 type Database struct{ db *mongo.Database }
 
 var _ Listing = (*Database)(nil)
 
-// NewDatabase makes a listing of that database, whose concerns it sets itself.
+// NewDatabase makes a listing of the read models' database. It sets the read concern and
+// the read preference itself.
 func NewDatabase(db *mongo.Database) *Database {
 	return &Database{db.Client().Database(db.Name(), options.Database().
 		SetReadConcern(readconcern.Majority()).SetReadPreference(readpref.Primary()))}
 }
 
-// Documents lists documents by their _id. One whose _id is no string is not among them.
+// Documents lists documents in the order of their _id. The filter matches only strings.
 func (d *Database) Documents(ctx context.Context, u model.Unit, after string, limit int) ([]string, error) {
 	ids, err := d.list(ctx, u.Collection, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}, limit)
 	if err != nil {
@@ -41,7 +42,7 @@ func (d *Database) Documents(ctx context.Context, u model.Unit, after string, li
 	return found, nil
 }
 
-// Odd lists documents whose _id is no string.
+// Odd lists documents whose _id is not a string.
 func (d *Database) Odd(ctx context.Context, u model.Unit, limit int) ([]string, error) {
 	ids, err := d.list(ctx, u.Collection, bson.D{{Key: "_id", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "string"}}}}}}, limit)
 	if err != nil {
@@ -54,12 +55,12 @@ func (d *Database) Odd(ctx context.Context, u model.Unit, limit int) ([]string, 
 	return found, nil
 }
 
-// Watermarks lists side watermarks by their _id.
+// Watermarks lists side watermarks in the order of their _id.
 func (d *Database) Watermarks(ctx context.Context, u model.Unit, after string, limit int) ([]string, error) {
 	bound := func(aggregateID any) bson.D {
 		id := bson.D{{Key: "projection", Value: u.Projection}, {Key: "aggregateId", Value: aggregateID}}
 		if aggregateID == after && after != "" {
-			// After those of every generation of the aggregate.
+			// Skip the watermarks of all generations of this aggregate.
 			id = append(id, bson.E{Key: "generation", Value: bson.MaxKey{}})
 		}
 		return id
@@ -85,7 +86,7 @@ func (d *Database) Watermarks(ctx context.Context, u model.Unit, after string, l
 	return found, nil
 }
 
-// list gives the _ids of documents that match, in order.
+// list returns the _ids of the matching documents, in order.
 func (d *Database) list(ctx context.Context, collection string, filter bson.D, limit int) ([]bson.RawValue, error) {
 	cursor, err := d.db.Collection(collection).Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).
 		SetProjection(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit)).SetBatchSize(int32(limit)))

@@ -14,8 +14,8 @@ import (
 // aggregate identifies an aggregate in the read models and in the event store.
 type aggregate struct {
 	id string
-	// raw are the forms of the id in the event store: mostly one, and none if the store
-	// does not have the aggregate.
+	// raw are the BSON values of the id in the event store: usually one, several if the
+	// ids differ only in type, none if the store does not have the aggregate.
 	raw []bson.RawValue
 }
 
@@ -28,7 +28,7 @@ func (w *Worker) load(ctx context.Context, u model.Unit) (model.State, error) {
 		}
 		state := states[0]
 		if state.Deferred {
-			// Load waits until there is room for one.
+			// Load waits until there is memory for one document.
 			w.options.Store.Release(states)
 			continue
 		}
@@ -40,8 +40,8 @@ func (w *Worker) load(ctx context.Context, u model.Unit) (model.State, error) {
 	}
 }
 
-// unavailable is the error of a state that could not be loaded. A document of a newer
-// generation is a state.
+// unavailable returns the error of a state that could not be loaded. A document of a
+// newer generation is no such error: it is reported as a finding.
 func unavailable(s *model.State) error {
 	if errors.Is(s.Unavailable, model.ErrSuperseded) {
 		return nil
@@ -49,13 +49,12 @@ func unavailable(s *model.State) error {
 	return s.Unavailable
 }
 
-// maxLooks bounds how often an aggregate is looked at in one call because it has moved
-// meanwhile.
+// maxLooks bounds how often one call checks an aggregate that changes between two reads.
 const maxLooks = 5
 
-// look looks at one aggregate. Of the results, finding stands, late counts only if it
-// lasts, and both nil means that all is right. A late result with the kind Parked says that
-// the aggregate is parked. look finds out the forms of the aggregate's id.
+// look checks one aggregate. finding does not depend on time; late counts only if it
+// lasts, and has the kind Parked if the aggregate is parked. If both are nil, the read
+// model is right. look also sets the forms of the aggregate's id.
 func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, late *Finding, err error) {
 	known, err := w.options.Events.Known(ctx, []string{a.id})
 	if err != nil {
@@ -89,8 +88,8 @@ func (w *Worker) look(ctx context.Context, s *Subject, a *aggregate) (finding, l
 			late.Kind, late.Detail = Parked, ""
 			return nil, late, nil
 		}
-		// It may have been parked, and resumed, between the two answers: it counts only if
-		// it has not moved.
+		// Between the two answers the aggregate may have been parked and resumed. The
+		// result counts only if the watermark has not changed meanwhile.
 		again, err := w.load(ctx, u)
 		if err != nil {
 			return nil, nil, err

@@ -101,7 +101,7 @@ func TestFindingsAreBoundedInNumber(t *testing.T) {
 	}
 }
 
-// TestDocumentThatIsSetAsideMatchesNoWriter checks the repair's own writes on a server.
+// TestDocumentThatIsSetAsideMatchesNoWriter checks the writes of a repair on a server.
 func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []int64{0, 3} {

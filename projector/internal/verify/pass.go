@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxLate bounds the aggregates that wait for their next look.
+	// maxLate bounds the late aggregates that wait for their next check.
 	maxLate = 10_000
-	// firstLook is after what time a late aggregate is looked at for the first time: most
-	// have caught up by then.
+	// firstLook is the time until a late aggregate is checked again for the first time.
+	// Most have caught up by then.
 	firstLook = time.Second
 )
 
@@ -24,31 +24,32 @@ type pass struct {
 	subject  *Subject
 	params   Params
 	progress Progress
-	// counts are those of the parts that are settled, position where they end.
+	// counts are the sums over the settled parts, and position is the end of the last
+	// one.
 	counts   map[string]int64
 	position position
-	// parts are those that have been looked at, in order, from the first that still has
-	// aggregates to be looked at again.
+	// parts are the parts that are not settled yet, in order: the first of them still has
+	// late aggregates.
 	parts []*part
 	late  []*lateLook
 	saved time.Time
 }
 
-// part is a part of a range: what is saved together.
+// part is a part of a range. Its counts and its end are saved together.
 type part struct {
 	end    position
 	counts map[string]int64
-	// open is how many of its aggregates are to be looked at again.
+	// open is the number of its aggregates that are to be checked again.
 	open int
 }
 
-// lateLook is an aggregate that is to be looked at again.
+// lateLook is an aggregate that is to be checked again.
 type lateLook struct {
 	aggregate aggregate
 	part      *part
-	// head is the last event when it was first seen to be late. Once the watermark has
-	// reached that, the aggregate was not behind for the grace period, even if it is
-	// late again.
+	// head is the last event at the time when the aggregate was first found late. Once
+	// the watermark has reached head, the aggregate has caught up within the grace
+	// period, even if newer events have made it late again.
 	head      int64
 	next, end time.Time
 }
@@ -59,14 +60,14 @@ func newPass(w *Worker, j Job, s *Subject, params Params, at position, counts ma
 	return p
 }
 
-// begin begins the next part.
+// begin appends the next part.
 func (p *pass) begin() *part {
 	part := &part{counts: make(map[string]int64)}
 	p.parts = append(p.parts, part)
 	return part
 }
 
-// advance looks again at what is due, and saves what is settled.
+// advance checks the late aggregates that are due, and saves the settled parts.
 func (p *pass) advance(ctx context.Context) error {
 	if err := p.lookAgain(ctx); err != nil {
 		return err
@@ -79,7 +80,7 @@ func (p *pass) advance(ctx context.Context) error {
 	return p.save(ctx, false)
 }
 
-// finish waits until everything is settled, and saves it.
+// finish waits until every part is settled, and saves the result.
 func (p *pass) finish(ctx context.Context) error {
 	for len(p.late) > 0 {
 		if err := p.waitForLook(ctx); err != nil {
@@ -92,7 +93,7 @@ func (p *pass) finish(ctx context.Context) error {
 	return p.save(ctx, true)
 }
 
-// save stores the settled parts, if that is due.
+// save stores the settled parts if the interval has passed, or if now is set.
 func (p *pass) save(ctx context.Context, now bool) error {
 	for len(p.parts) > 0 && p.parts[0].open == 0 {
 		for name, n := range p.parts[0].counts {
@@ -112,7 +113,7 @@ func (p *pass) save(ctx context.Context, now bool) error {
 	return p.progress.Save(ctx, raw, maps.Clone(p.counts))
 }
 
-// later has an aggregate looked at again.
+// later schedules another check of an aggregate.
 func (p *pass) later(a aggregate, head int64, part *part) {
 	now := p.now()
 	end := now.Add(time.Duration(p.params.GraceMillis) * time.Millisecond)
@@ -124,7 +125,7 @@ func (p *pass) later(a aggregate, head int64, part *part) {
 	p.late = append(p.late, &lateLook{aggregate: a, part: part, head: head, next: next, end: end})
 }
 
-// waitForLook waits until an aggregate is due, and looks at those that are.
+// waitForLook waits until a late aggregate is due, and checks those that are.
 func (p *pass) waitForLook(ctx context.Context) error {
 	next := p.late[0].next
 	for _, l := range p.late {
@@ -132,14 +133,14 @@ func (p *pass) waitForLook(ctx context.Context) error {
 			next = l.next
 		}
 	}
-	// A lease is kept meanwhile by its holder.
+	// The holder of the range's lease renews it during the wait.
 	if err := p.wait(ctx, max(0, next.Sub(p.now()))); err != nil {
 		return err
 	}
 	return p.lookAgain(ctx)
 }
 
-// lookAgain looks at the late aggregates that are due.
+// lookAgain checks the late aggregates that are due.
 func (p *pass) lookAgain(ctx context.Context) error {
 	now := p.now()
 	left := p.late[:0]
@@ -179,7 +180,7 @@ func (p *pass) lookAgain(ctx context.Context) error {
 	return nil
 }
 
-// settle counts and keeps a finding, and repairs it if the job says so.
+// settle counts and stores a finding, and repairs the read model if the job asks for it.
 func (p *pass) settle(ctx context.Context, a aggregate, f *Finding, part *part) error {
 	f.Job, f.At = p.job.ID, p.now().UTC()
 	f.ID = f.Job + "/" + f.AggregateID

@@ -12,12 +12,12 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// mergePage is how many events of several histories are given at once.
+// mergePage is the largest number of events that are passed on at once.
 const mergePage = 500
 
-// readFrom gives the events of the aggregate from one id to another, in parts. An event
-// that breaks the contract is left out: nobody can project it. Histories of ids that
-// differ in their type alone are one history.
+// readFrom passes the aggregate's events with ids in [from, to] to each, in parts. An
+// event that breaks the contract is omitted, because it cannot be projected. Histories
+// whose aggregate ids differ only in type are merged into one.
 func (w *Worker) readFrom(ctx context.Context, a *aggregate, from, to int64, each func([]*event.Event)) error {
 	if from > to {
 		return nil
@@ -69,7 +69,7 @@ type reading struct {
 	page   []*event.Event
 }
 
-// read begins to read a history at an event id.
+// read starts reading a history at an event id.
 func (w *Worker) read(ctx context.Context, raw bson.RawValue, from int64) (*reading, error) {
 	t, id, err := bson.MarshalValue(from)
 	if err != nil {
@@ -80,7 +80,7 @@ func (w *Worker) read(ctx context.Context, raw bson.RawValue, from int64) (*read
 	return &reading{events: w.options.Events, cursor: cursor}, err
 }
 
-// peek gives the next event without taking it; nil after the last.
+// peek returns the next event without taking it; nil after the last.
 func (r *reading) peek(ctx context.Context) (*event.Event, error) {
 	for len(r.page) == 0 {
 		if r.cursor == nil {

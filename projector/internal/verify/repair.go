@@ -10,13 +10,13 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// maxRepairs bounds how often a repair is tried because other writers were faster.
+// maxRepairs bounds the attempts of a repair while other writers are faster.
 const maxRepairs = 10
 
-// errContended says that other writers kept changing a read model during its repair.
+// errContended is returned if other writers were faster at every attempt.
 var errContended = errors.New("other writers kept changing the read model; verify again")
 
-// repair puts an aggregate's read model right, and reports why it could not.
+// repair repairs an aggregate's read model, or returns the reason why it could not.
 func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
 	for range maxRepairs {
 		finding, late, err := w.look(ctx, s, a)
@@ -38,7 +38,7 @@ func (w *Worker) repair(ctx context.Context, s *Subject, a *aggregate) error {
 	return errContended
 }
 
-// repairOnce makes one attempt. It has no error if another writer was faster.
+// repairOnce makes one attempt. If another writer was faster, it returns nil.
 func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Finding) error {
 	u := s.unit(a.id)
 	if f.wrongContent && f.Kind != Missing {
@@ -46,7 +46,7 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 			return err
 		}
 	}
-	// Only what is read from here on is used: see readmodel.Repairer.
+	// The repair must use only reads after SetAside: see readmodel.Repairer.
 	state, err := w.load(ctx, u)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 	stored := state.Document
 	from := state.Watermark + 1
 	if f.wrongContent {
-		from = 1 // The watermark without a document is wrong: fold from nothing.
+		from = 1 // The side watermark is wrong: fold all events.
 	}
 	fold, err := w.foldFrom(ctx, s, a, stored, from)
 	if err != nil {
@@ -76,7 +76,7 @@ func (w *Worker) repairOnce(ctx context.Context, s *Subject, a *aggregate, f *Fi
 	return w.write(ctx, write)
 }
 
-// replace puts the fold of all events in the place of a foreign document.
+// replace replaces a foreign document with the fold of all events.
 func (w *Worker) replace(ctx context.Context, s *Subject, a *aggregate, state model.State) error {
 	fold, err := w.foldFrom(ctx, s, a, nil, 1)
 	if err != nil {
@@ -89,8 +89,9 @@ func (w *Worker) replace(ctx context.Context, s *Subject, a *aggregate, state mo
 	return err
 }
 
-// foldFrom folds the events of an aggregate from one on into a stored document. If one
-// of them cannot be folded, that is an error, unless events before it were.
+// foldFrom folds the aggregate's events from the given id on into a stored document. If
+// the first of them cannot be folded, it returns an error. If a later one cannot, it
+// returns the fold of the events before it.
 func (w *Worker) foldFrom(ctx context.Context, s *Subject, a *aggregate, stored []byte, from int64) (Fold, error) {
 	fold := s.Begin(stored, 0)
 	next := from
@@ -120,7 +121,7 @@ func (w *Worker) foldFrom(ctx context.Context, s *Subject, a *aggregate, stored 
 	return fold, nil
 }
 
-// write writes under the guards of every writer.
+// write writes with the same guards as every writer.
 func (w *Worker) write(ctx context.Context, write model.Write) error {
 	written, err := w.options.Store.Write(ctx, []model.Write{write})
 	if err != nil {
@@ -130,6 +131,7 @@ func (w *Worker) write(ctx context.Context, write model.Write) error {
 	case model.Rejected, model.Conflict:
 		return fmt.Errorf("write %s: %w", write.AggregateID, written[0].Err)
 	}
-	// Applied, or another writer was faster, or nobody knows: the next look tells.
+	// The write was applied, another writer was faster, or the outcome is unknown. The
+	// next check finds out.
 	return nil
 }

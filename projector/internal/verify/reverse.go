@@ -7,10 +7,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// reversePage is how many ids are looked up in the event store at once.
+// reversePage is the number of ids that are looked up in the event store at once.
 const reversePage = 500
 
-// maxOdd bounds the documents that are reported because their _id is no string.
+// maxOdd bounds the reported documents whose _id is not a string.
 const maxOdd = 100
 
 // documents looks for documents of aggregates that the event store does not have.
@@ -58,7 +58,8 @@ func (p *pass) reverse(ctx context.Context, after string, list func(context.Cont
 				continue
 			}
 			a := aggregate{id: id}
-			// What is stored may have changed, and the watermark is to be in the finding.
+			// The read model may have changed since it was listed, and the finding needs
+			// its watermark.
 			finding, late, err := p.look(ctx, p.subject, &a)
 			if err != nil {
 				return err
@@ -83,7 +84,7 @@ func (p *pass) reverse(ctx context.Context, after string, list func(context.Cont
 	}
 }
 
-// single looks at one aggregate.
+// single checks one aggregate.
 func (p *pass) single(ctx context.Context, id string) error {
 	part := p.begin()
 	part.counts[CountAggregates]++
@@ -93,7 +94,7 @@ func (p *pass) single(ctx context.Context, id string) error {
 	return p.finish(ctx)
 }
 
-// extra is a finding about something that the event store knows nothing of.
+// extra returns a finding about a document that has no events in the event store.
 func (p *pass) extra(id, detail string) *Finding {
 	return &Finding{
 		Projection: p.subject.Unit.Projection, Generation: max(p.subject.Unit.Generation, model.FirstGeneration),
@@ -101,5 +102,5 @@ func (p *pass) extra(id, detail string) *Finding {
 	}
 }
 
-// listed gives the ids of a page, for errors.
+// listed wraps the error of listing documents or side watermarks.
 func listed(what string, err error) error { return fmt.Errorf("list the %s: %w", what, err) }

@@ -14,7 +14,7 @@ import (
 // CollectionName is the collection of findings in the state database.
 const CollectionName = "findings"
 
-// maxFindings bounds the findings that are kept of one job. The job's counts count all.
+// maxFindings bounds the stored findings of one job. The job's counts include all.
 const maxFindings = 1000
 
 // FindingStore keeps findings in MongoDB.
@@ -22,13 +22,13 @@ type FindingStore struct{ collection *mongo.Collection }
 
 var _ Findings = (*FindingStore)(nil)
 
-// NewFindingStore makes a store in the database of the state, whose concerns it sets
-// itself.
+// NewFindingStore makes a store in the state database. It sets the read and write
+// concerns itself.
 func NewFindingStore(db *mongo.Database) *FindingStore {
 	return &FindingStore{mongox.Durable(db, CollectionName)}
 }
 
-// Prepare creates the index. It changes nothing if that is there.
+// Prepare creates the index. If the index exists, it changes nothing.
 func (s *FindingStore) Prepare(ctx context.Context) error {
 	if _, err := s.collection.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "job", Value: 1}, {Key: "_id", Value: 1}}}); err != nil {
 		return fmt.Errorf("create the index on job of collection %s: %w", CollectionName, err)
@@ -36,8 +36,8 @@ func (s *FindingStore) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Put keeps a finding, unless there are 1,000 of the job already. A finding about the
-// same aggregate takes the place of an earlier one.
+// Put stores a finding, unless the job has 1,000 stored findings already. A finding
+// replaces an earlier one about the same aggregate.
 func (s *FindingStore) Put(ctx context.Context, f Finding) error {
 	kept, err := s.collection.CountDocuments(ctx, bson.D{{Key: "job", Value: f.Job}}, options.Count().SetLimit(maxFindings))
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *FindingStore) Put(ctx context.Context, f Finding) error {
 	return nil
 }
 
-// List gives the findings of a job by aggregate, at most limit.
+// List returns at most limit findings of a job, ordered by aggregate.
 func (s *FindingStore) List(ctx context.Context, job string, limit int) ([]Finding, error) {
 	cursor, err := s.collection.Find(ctx, bson.D{{Key: "job", Value: job}}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit)))
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Params say what a job verifies. The zero value is all, without repair.
+// Params say what a job verifies. The zero value verifies everything and repairs nothing.
 type Params struct {
-	// Sample is the share of the aggregates that are looked at, more than 0 and at most
-	// 1; 0 means all. The choice depends on the aggregate's id alone, so it is the same
-	// everywhere and each time.
+	// Sample is the share of the aggregates that are checked, more than 0 and at most 1;
+	// 0 means all. The choice depends only on the aggregate's id, so every process and
+	// every job chooses the same aggregates.
 	Sample float64 `bson:"sample,omitempty"`
-	// Aggregate is the only aggregate that is looked at; empty means all.
+	// Aggregate is the only aggregate that is checked; empty means all.
 	Aggregate string `bson:"aggregate,omitempty"`
-	// Repair says that what is wrong is put right.
+	// Repair makes the job repair wrong read models.
 	Repair bool `bson:"repair,omitempty"`
-	// GraceMillis is how long an aggregate may be behind; 0 means 30 s.
+	// GraceMillis is how long an aggregate may be behind, in milliseconds; 0 means 30 s.
 	GraceMillis int64 `bson:"graceMillis,omitempty"`
 }
 
-// Job is what a worker needs of a job.
+// Job is the part of a job that a worker needs.
 type Job struct {
 	ID, Projection string
 	Generation     int64
@@ -40,14 +40,14 @@ type Job struct {
 // Bounds are the ends of a range.
 type Bounds struct{ From, To bson.Raw }
 
-// Range is a part of a job, and how far it has come.
+// Range is a part of a job with its progress.
 type Range struct {
 	Bounds
 	Position bson.Raw
 	Counts   map[string]int64
 }
 
-// Progress takes what the work on a range has reached.
+// Progress saves how far the work on a range has come.
 type Progress interface {
 	Save(ctx context.Context, position bson.Raw, counts map[string]int64) error
 }
@@ -72,11 +72,11 @@ type Store interface {
 
 // Repairer replaces documents whose content is wrong.
 type Repairer interface {
-	// SetAside keeps every writer from folding on from a document, if it still has the
-	// watermark.
+	// SetAside prevents every writer from continuing to fold from a document. It returns
+	// false if the document no longer has the watermark.
 	SetAside(ctx context.Context, u model.Unit, watermark int64) (bool, error)
-	// Replace puts a document with the watermark to, or none, in the place of a foreign
-	// one.
+	// Replace replaces a foreign document with one that has the watermark to, or, if
+	// document is nil, with none.
 	Replace(ctx context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error)
 }
 
@@ -85,23 +85,25 @@ type Parking interface {
 	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 }
 
-// Listing lists the aggregates that have something stored.
+// Listing lists the aggregates that have a document or a side watermark.
 type Listing interface {
-	// Documents gives the ids of documents after one, in order; not all of them are
-	// strings. Fewer than limit means that there are no more.
+	// Documents returns the string ids of at most limit documents after the given id, in
+	// order. Fewer than limit means that there are no more.
 	Documents(ctx context.Context, u model.Unit, after string, limit int) ([]string, error)
-	// Odd gives the documents whose _id is no string, as Extended JSON.
+	// Odd returns the _ids that are not strings, as Extended JSON, at most limit.
 	Odd(ctx context.Context, u model.Unit, limit int) ([]string, error)
-	// Watermarks gives the aggregates of the unit's side watermarks after one, in order.
+	// Watermarks returns the aggregate ids of at most limit side watermarks of the unit
+	// after the given id, in order.
 	Watermarks(ctx context.Context, u model.Unit, after string, limit int) ([]string, error)
 }
 
-// Findings keeps what was found.
+// Findings stores findings.
 type Findings interface {
 	Put(ctx context.Context, f Finding) error
 }
 
-// Options make a [Worker]. All but the last four are needed.
+// Options configure a [Worker]. All but Strict, Wait, Ranges, Save and Logger are
+// required.
 type Options struct {
 	Events   Events
 	Store    Store
@@ -109,24 +111,24 @@ type Options struct {
 	Parking  Parking
 	Listing  Listing
 	Findings Findings
-	// Subject gives what a job verifies. Its error is passed on.
+	// Subject returns the generation that a job verifies. Plan and Work return its error.
 	Subject func(ctx context.Context, projection string, generation int64) (Subject, error)
-	// Strict says that the events of an aggregate count from 1 without a hole.
+	// Strict is set if the event ids of an aggregate are 1, 2, 3, … without a gap.
 	Strict bool
-	// Wait is called for each page with the number of its events, and waits as long as
-	// the rate limit says; nil means no limit.
+	// Wait is called after each batch is read, with the number of its events. It waits as
+	// long as the rate limit demands; nil means no limit.
 	Wait func(ctx context.Context, events int) error
-	// Ranges is into how many ranges of events a job is split; default 16.
+	// Ranges is the number of event ranges into which a job is split; default 16.
 	Ranges int
-	// Save is how often progress is saved; default 2 s.
+	// Save is the interval between two saves of the progress; default 2 s.
 	Save   time.Duration
 	Logger zerolog.Logger
 }
 
-// Worker verifies. It is safe for concurrent use.
+// Worker plans and runs verification jobs. It is safe for concurrent use.
 type Worker struct {
 	options Options
-	// now and wait are the clock, which tests replace.
+	// now and wait are the clock. Tests replace them.
 	now  func() time.Time
 	wait func(ctx context.Context, d time.Duration) error
 }
@@ -145,8 +147,7 @@ const (
 	single     = "aggregate"
 )
 
-// bounds are the ends of a range in the worker's own terms, and position where a range
-// has come to.
+// bounds are the decoded ends of a range. position is the progress within a range.
 type bounds struct {
 	Direction   string `bson:"direction"`
 	From, Until eventstore.Position
@@ -157,14 +158,14 @@ type position struct {
 	After  string              `bson:"after"`
 }
 
-// Plan splits a job into ranges of events, one of documents and one of side watermarks.
-// The total is the number of events, about.
+// Plan splits a job into ranges of events, one range of documents and one of side
+// watermarks. The total is the approximate number of events.
 func (w *Worker) Plan(ctx context.Context, j Job) (ranges []Bounds, total int64, err error) {
 	params, err := readParams(j)
 	if err != nil {
 		return nil, 0, err
 	}
-	// The events of a projection that this process cannot fold may be in another store.
+	// If this process cannot fold the projection, its events may be in another store.
 	if _, err := w.options.Subject(ctx, j.Projection, j.Generation); err != nil {
 		return nil, 0, err
 	}
@@ -195,7 +196,8 @@ func (w *Worker) Plan(ctx context.Context, j Job) (ranges []Bounds, total int64,
 	return ranges, total, nil
 }
 
-// marshalBounds keeps both ends in one document: they belong together.
+// marshalBounds encodes both ends into From, because a direction without its ends has no
+// meaning; To stays empty.
 func marshalBounds(b bounds) (Bounds, error) {
 	raw, err := bson.Marshal(b)
 	if err != nil {
@@ -217,7 +219,7 @@ func readParams(j Job) (p Params, err error) {
 	return p, nil
 }
 
-// Work verifies a range.
+// Work verifies a range, from its saved position on.
 func (w *Worker) Work(ctx context.Context, j Job, r Range, p Progress) error {
 	params, err := readParams(j)
 	if err != nil {
@@ -262,7 +264,7 @@ func (p *Params) sampled(aggregateID string) bool {
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(aggregateID))
-	// FNV mixes the last bytes into the high bits badly; a multiplication does better.
+	// FNV barely mixes the last bytes into the high bits; the multiplication does.
 	const golden = 0x9E3779B97F4A7C15
 	sum := h.Sum64()
 	sum ^= sum >> 32

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// definitions are projections of every sort that verification has to tell apart.
+// definitions are one projection for each case that verification must distinguish.
 var definitions = map[string]string{
 	"that keeps its documents": `
 projections:
@@ -49,8 +49,8 @@ projections:
 
 var kinds = []string{"Set", "Add", "Delete", "Nothing"}
 
-// live makes random things happen in the world: events are stored, live writers load,
-// fold, and write later, aggregates are parked and go on.
+// live returns a function that takes random steps: it stores events, lets live writers
+// load, fold and later write, and parks and resumes aggregates.
 func (w *world) live(rt *rapid.T, falsified map[string]bool) func() {
 	return func() {
 		for range rapid.IntRange(0, 2).Draw(rt, "things") {
@@ -87,8 +87,8 @@ func (w *world) live(rt *rapid.T, falsified map[string]bool) func() {
 	}
 }
 
-// catchUp brings one aggregate up to date, as resuming it does before it is no longer
-// parked.
+// catchUp folds the aggregate up to its last event, as resuming does before it removes
+// the parking.
 func (w *world) catchUp(id string) {
 	position := w.parked[id]
 	delete(w.parked, id)
@@ -115,7 +115,7 @@ func eachDefinition(t *testing.T, test func(t *testing.T, definition string, str
 }
 
 // TestNothingIsFoundWhileAllIsRight lets live writers work between every two steps of a
-// verification. Whatever their order, nothing is found but what is parked.
+// verification. In every order, only parked aggregates are reported.
 func TestNothingIsFoundWhileAllIsRight(t *testing.T) {
 	t.Parallel()
 	eachDefinition(t, func(t *testing.T, definition string, strict bool) {
@@ -253,8 +253,8 @@ func TestOneAggregateIsVerifiedAlone(t *testing.T) {
 	}
 }
 
-// TestParkedAggregateIsInformation checks that the document of a parked aggregate must
-// equal the fold up to its watermark all the same.
+// TestParkedAggregateIsInformation checks that the document of a parked aggregate still
+// must equal the fold up to its watermark.
 func TestParkedAggregateIsInformation(t *testing.T) {
 	t.Parallel()
 	w := history(t, 2)
@@ -300,7 +300,7 @@ func TestWorkGoesOnFromTheSavedPosition(t *testing.T) {
 	w.of("zzz").document = documentOf("zzz", 1, 1, bson.Raw{5, 0, 0, 0, 0})
 	_, want := w.verifyStill()
 	w.still = true
-	// Every save is due.
+	// The clock advances by the save interval, so every save is due.
 	w.happens = func() { w.time = w.time.Add(time.Second) }
 	worker := w.worker()
 	j := verify.Job{ID: "j"}

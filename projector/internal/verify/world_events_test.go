@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
-// The world as the event store.
+// This file makes the world an event store.
 
 func (w *world) all(from, until eventstore.Position) []*event.Event {
 	var all []*event.Event
@@ -33,7 +33,8 @@ func before(ev *event.Event, p eventstore.Position) bool {
 	return p.EventID.Type == bson.TypeMaxKey || isNumber && ev.EventID < n
 }
 
-// memoryCursor reads pages of a few events, each as of the moment.
+// memoryCursor reads pages of a few events. Each page shows the store at the time of the
+// read.
 type memoryCursor struct {
 	w           *world
 	from, until eventstore.Position

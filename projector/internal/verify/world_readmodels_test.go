@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// The world as the read models, the parked list and the store of findings.
+// This file makes the world the read models, the parked list and the store of findings.
 
 func (w *world) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
 	w.step()
@@ -20,7 +20,7 @@ func (w *world) Load(_ context.Context, units []model.Unit) ([]model.State, erro
 		if states[i].Document != nil || states[i].Foreign != nil || states[i].Err != nil || states[i].Unavailable != nil {
 			continue
 		}
-		// The document was looked for; the side watermark is read later.
+		// The real loader reads the document first and the side watermark later.
 		w.step()
 		states[i] = model.State{Watermark: w.of(u.AggregateID).side}
 		if u.Deletes && states[i].Watermark > 0 {

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// world is an event store, read models and live writers in memory. Before each answer it
-// lets something happen.
+// world is an event store, read models and live writers in memory. It runs happens before
+// it answers a request.
 type world struct {
 	tb         testing.TB
 	reader     *event.Reader
@@ -27,26 +27,28 @@ type world struct {
 	strict     bool
 	// happens runs before each answer.
 	happens func()
-	// store are the events of each aggregate, models what is stored for each.
+	// store holds the events of each aggregate, and models its document or side
+	// watermark.
 	store  map[string][]*event.Event
 	models map[string]*stored
-	// odd is not among the models: a document whose _id is no string.
+	// odd are the ids of documents whose _id is not a string. They are not in models.
 	odd    []string
 	parked map[string]model.Position
-	// writing are writes of live writers that have loaded and not written yet.
+	// writing are the pending writes of live writers that have loaded and not written
+	// yet.
 	writing []func()
 	time    time.Time
 	put     []verify.Finding
 	calls   int
-	// page is how many events a page has; 3 if it is less.
+	// page is the number of events per page, at least 3.
 	page int
-	// from is the event store, if that is not the world's own.
+	// from replaces the world's own event store; nil means that it does not.
 	from verify.Events
-	// still says that waiting does not let the live writers finish.
+	// still keeps live writers from finishing while the worker waits.
 	still bool
 }
 
-// stored is what is stored for an aggregate.
+// stored is the document or the side watermark of an aggregate.
 type stored struct {
 	document bson.Raw
 	side     int64
@@ -107,7 +109,7 @@ func (w *world) unit(id string) model.Unit {
 	return model.Unit{Projection: w.projection.Name(), Collection: w.projection.Collection(), AggregateID: id, Deletes: w.projection.Deletes()}
 }
 
-// documentOf makes a document as the engine stores it.
+// documentOf returns a document in the engine's format.
 func documentOf(id string, watermark, generation int64, own bson.Raw) bson.Raw {
 	document := bson.D{{Key: "_id", Value: id}, {Key: "lastEventId", Value: watermark}, {Key: "lastUpdatedAt", Value: time.Unix(watermark, 0)}}
 	if generation != 1 {
@@ -133,7 +135,7 @@ func int64Of(document bson.Raw, field string, missing int64) int64 {
 	return missing
 }
 
-// state is what a loader gives at this moment.
+// state returns the state that a loader would return now.
 func (w *world) state(id string) model.State {
 	s := w.of(id)
 	if s.document != nil {
@@ -152,8 +154,8 @@ func (w *world) state(id string) model.State {
 	return model.State{Watermark: s.side}
 }
 
-// beginLive has a live writer load an aggregate and fold some of its next events. The
-// result writes under the guard.
+// beginLive lets a live writer load an aggregate and fold some of its next events. The
+// returned function writes under the guard.
 func (w *world) beginLive(id string, most int) (write func(), behind bool) {
 	if w.parked[id] != (model.Position{}) {
 		return nil, false
@@ -189,7 +191,7 @@ func (w *world) beginLive(id string, most int) (write func(), behind bool) {
 	return func() { w.carryOut(change, own) }, true
 }
 
-// carryOut does what the writer of read models does, under the same guards. own is the
+// carryOut applies a write under the same guards as the writer of read models. own is the
 // whole document after the write.
 func (w *world) carryOut(change model.Write, own bson.Raw) model.Written {
 	id := change.AggregateID
@@ -227,7 +229,7 @@ func (w *world) carryOut(change model.Write, own bson.Raw) model.Written {
 	return model.Written{Status: model.Applied}
 }
 
-// changedKey carries $set or $unset of a key out, in a field that is a document.
+// changedKey applies $set or $unset of a key in a field that is a document.
 func (w *world) changedKey(field bson.RawValue, operator, key string, value bson.RawValue) bson.RawValue {
 	var next bson.D
 	if err := field.Unmarshal(&next); err != nil {
@@ -249,7 +251,7 @@ func (w *world) changedKey(field bson.RawValue, operator, key string, value bson
 	return bson.RawValue{Type: t, Value: data}
 }
 
-// updated carries an update out.
+// updated applies an update.
 func (w *world) updated(document, update bson.Raw) bson.Raw {
 	fields := map[string]any{}
 	elements, _ := document.Elements()
@@ -304,7 +306,7 @@ func (w *world) updated(document, update bson.Raw) bson.Raw {
 	return raw
 }
 
-// settle lets every live writer finish, and brings every read model up to date.
+// settle lets every live writer finish, and updates every read model to its last event.
 func (w *world) settle() {
 	for _, write := range w.writing {
 		write()
@@ -323,7 +325,7 @@ func (w *world) settle() {
 
 func (w *world) ids() []string { return slices.Sorted(maps.Keys(w.store)) }
 
-// fold is an accumulator as the worker knows it.
+// fold makes an accumulator a [verify.Fold].
 type fold struct{ *project.Accumulator }
 
 func (f fold) Add(events []*event.Event) error {
@@ -335,7 +337,7 @@ func (f fold) Add(events []*event.Event) error {
 
 func (f fold) State() bson.Raw { return f.Accumulator.State() }
 
-// cmpEvents is the first event store unless that is nil.
+// cmpEvents returns the first event store, or the second if the first is nil.
 func cmpEvents(first, second verify.Events) verify.Events {
 	if first != nil {
 		return first
@@ -343,7 +345,7 @@ func cmpEvents(first, second verify.Events) verify.Events {
 	return second
 }
 
-// worker is one that verifies the world. While it waits, live writers finish.
+// worker returns a worker that verifies the world. While it waits, live writers finish.
 func (w *world) worker() *verify.Worker {
 	worker := verify.NewWorker(verify.Options{
 		Events: cmpEvents(w.from, w), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Ranges: 3,
@@ -366,7 +368,7 @@ func (w *world) worker() *verify.Worker {
 	return worker
 }
 
-// saved is where a range has come to.
+// saved is the saved progress of a range.
 type saved struct {
 	position bson.Raw
 	counts   map[string]int64
@@ -377,7 +379,7 @@ func (s *saved) Save(_ context.Context, position bson.Raw, counts map[string]int
 	return nil
 }
 
-// verify runs a job, and gives the findings by aggregate and the counts.
+// verify runs a job and returns the findings by aggregate and the counts.
 func (w *world) verify(p verify.Params) (map[string]verify.Finding, map[string]int64) {
 	w.tb.Helper()
 	w.put = nil
