@@ -1,8 +1,9 @@
-// Package reconcile makes read models converge whatever the broker does. A message that the
-// broker lost, expired or dead-lettered is found only by its aggregate's next event, and
-// an aggregate may have none. So one process of a pipeline sweeps all aggregates now and
-// then: it compares the last event in the event store with the watermark of each read
-// model, and what is behind is folded from the event store.
+// Package reconcile makes read models converge even if the broker loses messages. A
+// message that the broker lost, expired or dead-lettered is detected only at its
+// aggregate's next event, and an aggregate may have none. So one process of a pipeline
+// periodically starts a sweep over all aggregates. A sweep compares the last event of
+// each aggregate in the event store with the watermark of its read model, and folds the
+// read models that are behind from the event store.
 //
 //	           due                job done
 //	waiting ─────────▶ sweeping ───────────▶ waiting, verified through the start of the sweep
@@ -11,17 +12,18 @@
 //	                    ▼
 //	               another process goes on with the same job
 //
-// The sweeps are jobs, on which every process of the pipeline works. What this package
-// keeps is when the next one of each projection is due, and through which time the read
-// models are verified: every event that was stored before the start of a finished sweep is
-// in its read model, or its aggregate is parked. A sweep waits until the events that are
-// under way have had time to arrive, so that it does not repeat the work of the stream.
+// The sweeps are jobs, on which every process of the pipeline works. For each projection,
+// this package stores when the next sweep is due and the time through which the read
+// models are verified: every event that was stored before the start of a finished sweep
+// is in its read model, or its aggregate is parked. A sweep gives events in flight time
+// to arrive, so that it does not repeat the work of the stream.
 //
-// In between, the holder of the lease heals the dead-letter queue: package deadletter.
+// Between sweeps, the holder of the lease heals the dead-letter queue: see package
+// deadletter.
 //
 // # One at a time
 //
-// The lease is in the collection reconciliations, with the server's clock. If two
-// processes believe that they hold it, nothing breaks: a sweep's job has an id of its own
-// that only one of them can store, and the folds are guarded like any other.
+// The lease is a document in the collection reconciliations, and the server's clock
+// measures it. If two processes act as its holder, nothing breaks: only one of them can
+// store the id of a new sweep, and the sweep's writes have the same guards as all others.
 package reconcile

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics are those of a reconciler.
+// metrics are the metrics of a reconciler.
 type metrics struct {
 	through *prometheus.GaugeVec
 	behind  *prometheus.CounterVec
@@ -24,7 +24,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 }
 
-// show reports the records, and forgets the projections that are no longer live.
+// show sets the metrics from the records. It removes projections that are no longer live.
 func (m *metrics) show(records []Record) {
 	m.through.Reset()
 	for _, record := range records {

@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// beat is how often the lease is renewed and the sweeps are looked at. lease is how
-	// long it holds without a sign of life: longer than a pass over the dead letters.
+	// beat is the interval between two renewals of the lease, each followed by a check of
+	// the sweeps. lease is how long the lease lasts without a renewal. It is longer than
+	// a pass over the dead letters.
 	beat  = 5 * time.Second
 	lease = time.Minute
 	// healEvery is the shortest time between two passes over the dead-letter queue.
 	healEvery = time.Minute
-	// retryFailed is when a sweep that failed is due again, unless the interval is
+	// retryFailed is the time until a failed sweep is repeated, unless the interval is
 	// shorter.
 	retryFailed = 10 * time.Minute
 )
@@ -35,22 +36,22 @@ type Projection struct {
 
 // Progress says how far a sweep has come.
 type Progress struct {
-	// Unknown says that nobody knows the sweep: the process that wanted to start it died,
-	// or it ended so long ago that it was deleted.
+	// Unknown is set if there is no such job: the process that stored the sweep's id
+	// ended before it created the job, or the job ended long ago and was deleted.
 	Unknown bool
-	// Ended is whether it is over, and Failed whether it ended without having seen
-	// everything: Reason says why.
+	// Ended is set after the sweep has ended. Failed is set if it ended before it had
+	// compared every aggregate, for the Reason.
 	Ended, Failed bool
 	Reason        string
-	// Folded are the aggregates that were behind.
+	// Folded is the number of aggregates that were behind and were folded.
 	Folded int64
 }
 
 // Sweeps are the jobs that compare heads with watermarks.
 type Sweeps interface {
-	// Live gives the projections that are kept up to date.
+	// Live returns the projections that the pipeline keeps up to date.
 	Live(ctx context.Context) ([]Projection, error)
-	// Start starts a sweep with the id. To start it again changes nothing.
+	// Start starts a sweep with the id. Starting it again changes nothing.
 	Start(ctx context.Context, id string, p Projection) error
 	// Progress reads how far a sweep has come.
 	Progress(ctx context.Context, id string) (Progress, error)
@@ -58,37 +59,38 @@ type Sweeps interface {
 
 // DeadLetters heals the dead-letter queue.
 type DeadLetters interface {
-	// Heal makes one pass and gives the number of messages removed.
+	// Heal makes one pass and returns the number of removed messages.
 	Heal(ctx context.Context) (removed int, err error)
 	// Close ends its connection.
 	Close()
 }
 
-// Records keep what a reconciler knows across processes.
+// Records store the lease and the records that the processes of a pipeline share.
 type Records interface {
-	// Hold takes or renews the lease; false if another process has it.
+	// Hold takes or renews the lease. It returns false if another process holds it.
 	Hold(ctx context.Context, lease time.Duration) (bool, error)
 	// Release gives the lease back.
 	Release(ctx context.Context) error
-	// Read gives the records of all projections.
+	// Read returns the records of all projections.
 	Read(ctx context.Context) ([]Record, error)
-	// Begin stores that a sweep of p with the id begins now, unless the record is not the
-	// one that was read: then the result is false.
+	// Begin stores that a sweep of p with the id begins now. read is the record that the
+	// decision is based on. Begin returns false if another sweep of p is under way.
 	Begin(ctx context.Context, p Projection, id string, read Record) (bool, error)
-	// End stores that the sweep with the id has ended. verified is whether it has seen
-	// everything. The next one is due after a wait.
+	// End stores that the sweep with the id has ended. verified is set if it has compared
+	// every aggregate. The next sweep is due after wait.
 	End(ctx context.Context, p Projection, id string, verified bool, wait time.Duration) error
 }
 
-// Record is what is known of a projection. The zero value, but for the name, is one that
-// was never swept.
+// Record is the stored state of a projection's sweeps. A record with only a Projection
+// stands for one that was never swept.
 type Record struct {
 	Projection Projection
 	// Sweep is the id of the sweep that is under way; empty if none is.
 	Sweep string
-	// Due is whether the time of the next sweep has come, by the server's clock.
+	// Due is set if the next sweep is due, by the server's clock.
 	Due bool
-	// Through is when the last sweep that saw everything began; zero if none has.
+	// Through is the start of the last sweep that compared every aggregate; zero if there
+	// was none.
 	Through time.Time
 }
 
@@ -100,8 +102,8 @@ type Options struct {
 	Sweeps   Sweeps
 	// DeadLetters may be nil.
 	DeadLetters DeadLetters
-	// Paused reports whether nothing may begin: nothing is swept or healed then. nil means
-	// never.
+	// Paused reports whether the pipeline is paused. In a pause nothing is swept or
+	// healed. nil means never paused.
 	Paused func() bool
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
@@ -112,8 +114,8 @@ type Options struct {
 type Reconciler struct {
 	options Options
 	metrics *metrics
-	// healed is when the last pass over the dead letters ended; failing is whether the
-	// last beat failed. Both are Run's.
+	// healed is when the last pass over the dead letters ended. failing is set if the
+	// last beat failed. Only Run uses both.
 	healed  time.Time
 	failing bool
 }
@@ -128,7 +130,7 @@ func New(o Options) (*Reconciler, error) {
 }
 
 // Run reconciles while it holds the lease, until ctx ends; then it returns nil. A failure
-// shows in the log and by the metric of what is verified, which stands still.
+// is logged, and the metric of the verified time stops advancing.
 func (r *Reconciler) Run(ctx context.Context) error {
 	if r.options.DeadLetters != nil {
 		defer r.options.DeadLetters.Close()
@@ -154,7 +156,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	}
 }
 
-// report logs the first of several failures.
+// report logs the first of consecutive failures, and the recovery.
 func (r *Reconciler) report(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
@@ -167,7 +169,7 @@ func (r *Reconciler) report(ctx context.Context, err error) {
 	}
 }
 
-// beat renews the lease and takes every sweep a step further. It reports whether this
+// beat renews the lease and advances every sweep by one step. It reports whether this
 // process holds the lease.
 func (r *Reconciler) beat(ctx context.Context) (held bool, err error) {
 	held, err = r.options.Records.Hold(ctx, lease)
@@ -198,8 +200,8 @@ func (r *Reconciler) beat(ctx context.Context) (held bool, err error) {
 	return true, errors.Join(problems...)
 }
 
-// records gives a record for each live projection. What is known of another generation
-// says nothing about this one.
+// records returns a record for each live projection. A stored record of another
+// generation is ignored.
 func (r *Reconciler) records(ctx context.Context, live []Projection) ([]Record, error) {
 	stored, err := r.options.Records.Read(ctx)
 	if err != nil {
@@ -217,7 +219,7 @@ func (r *Reconciler) records(ctx context.Context, live []Projection) ([]Record, 
 	return records, nil
 }
 
-// step takes the sweep of a projection a step further.
+// step advances the sweep of a projection by one step.
 func (r *Reconciler) step(ctx context.Context, known Record) error {
 	p := known.Projection
 	if known.Sweep == "" {
@@ -251,23 +253,24 @@ func (r *Reconciler) step(ctx context.Context, known Record) error {
 	return r.options.Records.End(ctx, p, known.Sweep, true, r.options.Interval)
 }
 
-// heal makes a pass over the dead letters if it is time.
+// heal makes a pass over the dead letters if one is due.
 func (r *Reconciler) heal(ctx context.Context) error {
 	if r.options.DeadLetters == nil || !r.healed.IsZero() && time.Since(r.healed) < min(healEvery, r.options.Interval) {
 		return nil
 	}
 	removed, err := r.options.DeadLetters.Heal(ctx)
 	if err != nil || removed == 0 {
-		// Otherwise there may be more to remove.
+		// After a pass that removed messages there may be more, so the next one is due at
+		// once.
 		r.healed = time.Now()
 	}
 	return err
 }
 
-// releaseTimeout bounds giving the lease back at the end.
+// releaseTimeout bounds the release of the lease at the end.
 const releaseTimeout = time.Second
 
-// release gives the lease back, so that another process goes on at once.
+// release ends the lease, so that another process can take it at once.
 func (r *Reconciler) release(ctx context.Context) {
 	ctx, cancel := mongox.Timeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()

@@ -28,17 +28,17 @@ type pipeline struct {
 	until   time.Time
 	records map[string]*stored
 	live    []reconcile.Projection
-	// jobs are the sweeps that were started, by id; began counts how often each was.
+	// jobs are the started sweeps by id. began lists the ids in the order of the starts.
 	jobs  map[string]reconcile.Progress
 	began []string
-	// took is how long a sweep takes; 0 means that it never ends.
+	// took is the duration of a sweep; 0 means that it never ends.
 	took time.Duration
-	// folds is what a sweep folds, and fails whether it fails.
+	// folds is the number of aggregates that a sweep folds. fails makes it fail.
 	folds int64
 	fails bool
 	// down makes every request fail.
 	down error
-	// paused says that nothing may begin.
+	// paused is the result of Paused.
 	paused bool
 }
 
@@ -58,7 +58,7 @@ func (p *pipeline) set(change func(*pipeline)) {
 	change(p)
 }
 
-// record copies what is stored of the orders.
+// record copies the stored record of the projection orders.
 func (p *pipeline) record() stored {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *pipeline) leader() string {
 	return p.holder
 }
 
-// process is one process's view.
+// process is one process of the pipeline.
 type process struct {
 	*pipeline
 	name string
@@ -181,7 +181,7 @@ func (p process) Progress(_ context.Context, id string) (reconcile.Progress, err
 	return progress, nil
 }
 
-// running is a reconciler that runs.
+// running is a running reconciler.
 type running struct {
 	registry *prometheus.Registry
 	log      *bytes.Buffer
@@ -221,8 +221,8 @@ func pass(d time.Duration) {
 
 var orders = reconcile.Projection{Name: "orders", Generation: 1}
 
-// TestSweepsInTurn holds that each interval brings one sweep of each projection, and what
-// is verified is the time at which it began.
+// TestSweepsInTurn checks that each projection is swept once per interval, and that the
+// verified time is the start of the sweep.
 func TestSweepsInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestSweepsInTurn(t *testing.T) {
 	})
 }
 
-// A sweep in a pause would fold what the projectors are not to receive.
+// In a pause, projectors must not apply events. A sweep would fold the same events.
 func TestNothingIsSweptInAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,8 +270,8 @@ func TestNothingIsSweptInAPause(t *testing.T) {
 	})
 }
 
-// TestAnotherProcessGoesOn holds that of several processes one starts sweeps, that each
-// of them shows what is verified, and that another one goes on with the same sweep.
+// TestAnotherProcessGoesOn checks that only one of several processes starts sweeps, that
+// each of them reports the verified time, and that another one continues the same sweep.
 func TestAnotherProcessGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -293,8 +293,8 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	})
 }
 
-// TestSweepThatWasNeverStarted holds that a process which dies between its record and the
-// job leaves a sweep that the next one starts.
+// TestSweepThatWasNeverStarted checks that if a process ends between storing the record
+// and creating the job, the next process creates the job.
 func TestSweepThatWasNeverStarted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -309,8 +309,8 @@ func TestSweepThatWasNeverStarted(t *testing.T) {
 	})
 }
 
-// TestFailedSweepVerifiesNothing holds that a sweep which fails is repeated soon, and
-// that a new generation begins with nothing verified.
+// TestFailedSweepVerifiesNothing checks that a failed sweep is repeated after a short
+// time, and that a new generation starts without a verified time.
 func TestFailedSweepVerifiesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -338,8 +338,8 @@ func TestFailedSweepVerifiesNothing(t *testing.T) {
 	})
 }
 
-// TestOutageIsReportedOnce holds that a lasting failure does not fill the log, and that
-// work goes on after it.
+// TestOutageIsReportedOnce checks that a lasting failure is logged once, and that sweeps
+// continue after it.
 func TestOutageIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,14 +25,14 @@ type Store struct {
 	collection *mongo.Collection
 	pipeline   string
 	holder     string
-	// leased is whether the document of the lease is there.
+	// leased is set once the lease's document exists.
 	leased atomic.Bool
 }
 
 var _ Records = (*Store)(nil)
 
-// NewStore makes a store in the database of the state, whose concerns it sets itself.
-// pipeline names what is reconciled, holder this process: both are unique.
+// NewStore makes a store in the state database. It sets the read and write concerns
+// itself. pipeline is the unique name of the pipeline, and holder that of this process.
 func NewStore(db *mongo.Database, pipeline, holder string) *Store {
 	return &Store{
 		collection: mongox.Durable(db, CollectionName),
@@ -41,18 +41,20 @@ func NewStore(db *mongo.Database, pipeline, holder string) *Store {
 	}
 }
 
-// leaseID and recordID are the _ids of the two kinds of document.
+// leaseID returns the _id of the lease's document.
 func (s *Store) leaseID() bson.D { return bson.D{{Key: "pipeline", Value: s.pipeline}} }
 
 func (s *Store) recordID(projection string) bson.D {
 	return bson.D{{Key: "pipeline", Value: s.pipeline}, {Key: "projection", Value: projection}}
 }
 
-// longAgo is when a lease ends that nobody has.
+// longAgo is the end of a lease that no process holds, and the due time of a projection
+// that was never swept.
 var longAgo = time.Unix(0, 0)
 
-// create creates a document unless it is there. An upsert cannot do that and compare with
-// the server's clock: $expr is not allowed in its filter.
+// create creates a document unless it exists. Hold and Begin cannot do this in their own
+// updates: an upsert's filter must not contain $expr, which compares with the server's
+// clock.
 func (s *Store) create(ctx context.Context, id bson.D, document bson.D) error {
 	_, err := s.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}},
 		bson.D{{Key: "$setOnInsert", Value: document}}, options.UpdateOne().SetUpsert(true))
@@ -87,7 +89,7 @@ func (s *Store) Hold(ctx context.Context, lease time.Duration) (bool, error) {
 	return result.MatchedCount == 1, nil
 }
 
-// Release gives the lease back.
+// Release ends the lease if this process holds it.
 func (s *Store) Release(ctx context.Context) error {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
@@ -99,7 +101,7 @@ func (s *Store) Release(ctx context.Context) error {
 	return nil
 }
 
-// record is a record as it is stored.
+// record is the stored form of a [Record].
 type record struct {
 	ID struct {
 		Projection string `bson:"projection"`
@@ -111,7 +113,7 @@ type record struct {
 	Due        bool      `bson:"due"`
 }
 
-// Read gives the records of all projections of the pipeline.
+// Read returns the records of all projections of the pipeline.
 func (s *Store) Read(ctx context.Context) ([]Record, error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
@@ -150,7 +152,7 @@ func (s *Store) Begin(ctx context.Context, p Projection, id string, read Record)
 	if read.Through.IsZero() {
 		update = append(update, bson.D{{Key: "$unset", Value: "through"}})
 	}
-	// The sweep of a generation that is gone does not matter any more.
+	// A sweep of another generation is obsolete, so it does not block a new one.
 	free := bson.A{bson.D{{Key: "sweep", Value: ""}}, bson.D{{Key: "generation", Value: bson.D{{Key: "$ne", Value: p.Generation}}}}}
 	result, err := s.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: s.recordID(p.Name)}, {Key: "$or", Value: free}}, update)
 	if err != nil {
@@ -159,7 +161,7 @@ func (s *Store) Begin(ctx context.Context, p Projection, id string, read Record)
 	return result.MatchedCount == 1, nil
 }
 
-// errNotUnderWay says that a sweep is not the one that is under way.
+// errNotUnderWay is returned by End if the sweep is not the stored one.
 var errNotUnderWay = errors.New("another sweep is under way")
 
 // End stores that the sweep with the id has ended.
