@@ -19,11 +19,11 @@ const (
 	RegistryName = "projectors"
 )
 
-// ErrConflict says that an entry has changed since it was read: read it again and decide
-// again.
+// ErrConflict is returned if an entry has changed since it was read. The caller must read
+// it again and decide again.
 var ErrConflict = errors.New("the catalog entry was changed by another process")
 
-// ErrNotCoordinator says that another pod may drive the build.
+// ErrNotCoordinator is returned if another pod may be the coordinator of the projection.
 var ErrNotCoordinator = errors.New("this pod is not the coordinator of the projection")
 
 // Collection is what this package needs of a [*mongo.Collection]. Make it with [Open].
@@ -38,8 +38,8 @@ type Collection interface {
 
 var _ Collection = (*mongo.Collection)(nil)
 
-// Open returns a collection of db as this package uses it: a majority knows of each
-// write, and reads ask the primary.
+// Open returns a collection of db with the concerns that this package needs: a majority
+// confirms each write, and reads go to the primary.
 func Open(db *mongo.Database, name string) *mongo.Collection {
 	return mongox.Durable(db, name)
 }
@@ -55,7 +55,7 @@ type Catalog struct {
 // the pipeline, leaves it empty: then [Catalog.List] gives the entries of all pipelines.
 func NewCatalog(c Collection, pipeline string) *Catalog { return &Catalog{c, pipeline} }
 
-// List gives all entries of the pipeline, by name.
+// List returns all entries of the pipeline, by name.
 func (c *Catalog) List(ctx context.Context) (map[string]*Entry, error) {
 	filter := bson.D{}
 	if c.pipeline != "" {
@@ -76,8 +76,8 @@ func (c *Catalog) List(ctx context.Context) (map[string]*Entry, error) {
 	return entries, nil
 }
 
-// Adopt makes entries of other pipelines this one's. Only the owner of the projections'
-// names may do that.
+// Adopt moves the named entries from other pipelines to this one. Only the owner of the
+// projections' names may call it.
 func (c *Catalog) Adopt(ctx context.Context, names []string) error {
 	for _, name := range names {
 		_, err := c.collection.UpdateOne(ctx,
@@ -90,14 +90,15 @@ func (c *Catalog) Adopt(ctx context.Context, names []string) error {
 	return nil
 }
 
-// Write stores the change of an entry, or a new entry if old is nil. It gives the entry
-// as it is stored. The error is [ErrConflict] if the entry is not old any more.
+// Write replaces the stored entry old with changed, or creates changed if old is nil. It
+// returns the stored entry. The error is [ErrConflict] if the stored entry is no longer
+// old.
 func (c *Catalog) Write(ctx context.Context, old, changed *Entry) (*Entry, error) {
 	return c.write(ctx, old, changed, 0)
 }
 
-// WriteAs is Write by the coordinator of that epoch. The error is [ErrConflict], too, if
-// another pod coordinates the projection since.
+// WriteAs is Write for the coordinator of the epoch. The error is also [ErrConflict] if
+// the projection has another coordinator since.
 func (c *Catalog) WriteAs(ctx context.Context, epoch int64, old, changed *Entry) (*Entry, error) {
 	return c.write(ctx, old, changed, epoch)
 }
@@ -134,8 +135,8 @@ func (c *Catalog) write(ctx context.Context, old, changed *Entry, epoch int64) (
 	return stored, nil
 }
 
-// updateOf sets all fields of an entry but the coordinator, and removes those that it
-// does not have.
+// updateOf returns the update that sets all fields of an entry except the coordinator,
+// and removes the empty ones.
 func updateOf(e *Entry) (bson.D, error) {
 	text, err := bson.Marshal(e)
 	if err != nil {
@@ -163,7 +164,7 @@ func updateOf(e *Entry) (bson.D, error) {
 	return update, nil
 }
 
-// Remove deletes an entry. The error is [ErrConflict] if it is not e any more.
+// Remove deletes an entry. The error is [ErrConflict] if the stored entry is no longer e.
 func (c *Catalog) Remove(ctx context.Context, e *Entry) error {
 	result, err := c.collection.DeleteOne(ctx, bson.D{{Key: "_id", Value: e.Name}, {Key: "revision", Value: e.Revision}})
 	switch {
@@ -175,9 +176,9 @@ func (c *Catalog) Remove(ctx context.Context, e *Entry) error {
 	return nil
 }
 
-// Coordinate makes this pod the coordinator of a projection for the lease, by the
-// server's clock, if no other pod is. It gives the entry as it is then. The error is
-// [ErrNotCoordinator] if another pod is.
+// Coordinate makes this pod the coordinator of a projection for the duration of the
+// lease, by the server's clock, and returns the changed entry. The error is
+// [ErrNotCoordinator] if another pod holds the lease.
 func (c *Catalog) Coordinate(ctx context.Context, name, pod string, lease time.Duration) (*Entry, error) {
 	var e Entry
 	err := c.collection.FindOneAndUpdate(ctx,
@@ -199,13 +200,13 @@ func (c *Catalog) Coordinate(ctx context.Context, name, pod string, lease time.D
 	return &e, nil
 }
 
-// Renew extends the lease of the coordinator of that epoch. The error is
-// [ErrNotCoordinator] if there is another one since.
+// Renew extends the lease of the coordinator of the epoch. The error is
+// [ErrNotCoordinator] if there is another coordinator since.
 func (c *Catalog) Renew(ctx context.Context, name string, epoch int64, lease time.Duration) error {
 	return c.extend(ctx, name, epoch, lease, "renew the lease on projection")
 }
 
-// Release ends the lease of the coordinator of that epoch.
+// Release ends the lease of the coordinator of the epoch.
 func (c *Catalog) Release(ctx context.Context, name string, epoch int64) error {
 	return c.extend(ctx, name, epoch, -time.Millisecond, "release the lease on projection")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
-// stored is a catalog with the entry users.
+// stored returns a catalog with the entry users.
 func stored(t *testing.T) (*generation.Catalog, *generation.Entry) {
 	t.Helper()
 	c := generation.NewCatalog(generation.Open(server.Database(t), generation.CatalogName), "p")
@@ -22,7 +22,7 @@ func stored(t *testing.T) (*generation.Catalog, *generation.Entry) {
 	return c, e
 }
 
-// read is the entry users as it is stored.
+// read returns the stored entry users.
 func read(t *testing.T, c *generation.Catalog) *generation.Entry {
 	t.Helper()
 	entries, err := c.List(t.Context())
@@ -100,8 +100,8 @@ func TestPipelinesDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-// A coordinator that was stopped for longer than its lease changes nothing any more, and
-// renewing a lease does not disturb those who change the entry.
+// A coordinator that was stopped for longer than its lease can change nothing. Renewing a
+// lease does not conflict with writers of the entry.
 func TestLateCoordinatorWritesNothing(t *testing.T) {
 	t.Parallel()
 	c, e := stored(t)

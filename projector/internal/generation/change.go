@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Author is who changes an entry, and why.
+// Author says who changes an entry, why and when.
 type Author struct {
 	Who, Why string
 	At       time.Time
 }
 
-// What happens to a projection, as its history says it.
+// The changes of a projection that its history records.
 const (
 	WhatAdopted    = "adopted"
 	WhatCreated    = "created"
@@ -34,8 +34,9 @@ func (e *Entry) record(generation int64, hash, what string, by Author) {
 	}
 }
 
-// Create is the entry of a projection whose first generation is live at once: there is
-// nothing to build it from, or (adopted) its read model is there from before.
+// Create returns the entry of a projection whose first generation is live at once,
+// because the event store is empty or, if adopted is set, because its read model existed
+// before the catalog.
 func Create(pipeline string, d Declared, adopted bool, by Author) *Entry {
 	e := &Entry{Name: d.Name, Pipeline: pipeline, Generations: First}
 	e.Live = &Live{Generation: First, Definition: d.Definition, Since: by.At}
@@ -47,8 +48,8 @@ func Create(pipeline string, d Declared, adopted bool, by Author) *Entry {
 	return e
 }
 
-// Start begins to build a definition as the next generation. A build that is under way
-// is superseded. e is nil for a projection without an entry. It is an error while a
+// Start begins to build a definition as the next generation. It supersedes a build in
+// progress. e is nil for a projection without an entry. Start returns an error while a
 // generation is being promoted.
 func Start(e *Entry, pipeline string, d Declared, by Author) (*Entry, error) {
 	if e == nil {
@@ -75,8 +76,8 @@ func Start(e *Entry, pipeline string, d Declared, by Author) (*Entry, error) {
 	return next, nil
 }
 
-// Cancel gives up the generation that is being built, because the live definition is
-// declared again. It is an error if there is none, or if it is being promoted.
+// Cancel cancels the building generation because the live definition is declared again.
+// It returns an error if nothing is being built or if the generation is being promoted.
 func Cancel(e *Entry, by Author) (*Entry, error) {
 	if e.Building == nil {
 		return nil, fmt.Errorf("projection %s builds no generation", e.Name)
@@ -88,7 +89,7 @@ func Cancel(e *Entry, by Author) (*Entry, error) {
 	return next, nil
 }
 
-// discard makes garbage of the building generation, if there is one.
+// discard moves the building generation, if there is one, to the garbage.
 func (e *Entry) discard(what string, by Author) error {
 	b := e.Building
 	if b == nil {
@@ -103,7 +104,7 @@ func (e *Entry) discard(what string, by Author) error {
 	return nil
 }
 
-// declare says that a pod declares the definition that an operator has asked for. From now
+// declare records that a pod declares the definition that an operator asked for. From now
 // on the pods' files decide again.
 func declare(e *Entry, by Author) *Entry {
 	next := e.copy()
@@ -118,8 +119,8 @@ func declare(e *Entry, by Author) *Entry {
 	return next
 }
 
-// Retire says that no pod declares the projection any more. A generation that is being
-// built is given up. It is an error while one is being promoted.
+// Retire records that no pod declares the projection any more, and cancels a build in
+// progress. It returns an error while a generation is being promoted.
 func Retire(e *Entry, by Author) (*Entry, error) {
 	next := e.copy()
 	if err := next.discard(WhatCancelled, by); err != nil {
@@ -140,8 +141,9 @@ func Fail(e *Entry, reason string, by Author) *Entry {
 	return next
 }
 
-// Promote makes the building generation the live one. The data of the one before become
-// garbage. If that had another collection, the collection is left behind.
+// Promote makes the building generation the live one. The data of the previous live
+// generation become garbage. If it had a collection with another name, that collection is
+// kept in Left.
 func Promote(e *Entry, by Author) *Entry {
 	next := e.copy()
 	b := next.Building
@@ -159,7 +161,7 @@ func Promote(e *Entry, by Author) *Entry {
 	return next
 }
 
-// Yield gives a collection up to another projection, which has taken its name.
+// Yield releases a collection to another projection that uses the same name.
 func Yield(e *Entry, collection string, by Author) *Entry {
 	next := e.copy()
 	if next.Live != nil && next.Live.Collection == collection {

@@ -6,36 +6,36 @@ import (
 	"slices"
 )
 
-// View is what a pod decides by.
+// View is the information on which a pod bases its decisions.
 type View struct {
-	// Pipeline is the pod's, and of all entries.
+	// Pipeline is the pipeline of the pod and of all entries.
 	Pipeline string
-	// Entries are the catalog's, by name.
+	// Entries are the catalog's entries by projection name.
 	Entries map[string]*Entry
 	// Declares are this pod's projections.
 	Declares []Declared
-	// Alive are the registrations that hold, this pod's among them.
+	// Alive are the registrations that have not expired, including this pod's.
 	Alive []Registration
-	// Empty says that the event store has no event: there is nothing to build from.
+	// Empty is set if the event store has no events, so there is nothing to build from.
 	Empty bool
-	// Known are the projections without an entry that have a read model or a watermark
-	// from before there was a catalog.
+	// Known holds the projections without an entry that have a read model or a watermark
+	// from a version without a catalog.
 	Known map[string]bool
 }
 
-// Change is one that the catalog needs.
+// Change is a change of a catalog entry.
 type Change struct {
 	// Old is nil for a new entry.
 	Old, New *Entry
 	// Declared is the definition that asks for the change.
 	Declared Declared
-	// Changed says that a projection's definition is replaced by another one, which an
-	// operator may want to confirm first.
+	// Changed is set if the change replaces a projection's definition. An operator may
+	// have to confirm it first: see PENSTOCK_ON_CHANGE.
 	Changed bool
 }
 
-// Decide gives the changes that the catalog needs for this pod's declarations. Entries
-// that are as they must be, or that are being promoted, give none.
+// Decide returns the changes of the catalog that this pod's declarations require. An
+// entry that matches its declaration, or is being promoted, needs none.
 func Decide(v View, by Author) []Change {
 	var changes []Change
 	for _, d := range v.Declares {
@@ -55,7 +55,8 @@ func Decide(v View, by Author) []Change {
 				c.New = declare(old, by)
 			}
 		case old.Seen(d.Hash) && old.asked():
-			// An operator has asked for another definition, and its pods are still to come.
+			// An operator has asked for another definition, and pods that declare it have
+			// not started yet.
 		case old.Seen(d.Hash) && v.declared(d.Name, old.Wanted()):
 			// The pod has an old file: it follows the catalog.
 		case old.Live != nil && old.Live.Hash == d.Hash && !old.Live.Frozen:
@@ -81,15 +82,15 @@ func (v View) used(d Declared) bool {
 	return false
 }
 
-// declared reports whether an alive pod declares the projection with that hash.
+// declared reports whether an alive pod declares the projection with the hash.
 func (v View) declared(name, hash string) bool {
 	return slices.ContainsFunc(v.Alive, func(r Registration) bool {
 		return slices.Contains(r.Declares, Declaration{Projection: name, Hash: hash})
 	})
 }
 
-// Undeclared gives the projections that none of the registrations declares and that are
-// not retired.
+// Undeclared returns the projections that no registration declares and that are not
+// retired.
 func Undeclared(entries map[string]*Entry, alive []Registration) []string {
 	declared := map[string]bool{}
 	for _, r := range alive {
@@ -107,26 +108,27 @@ func Undeclared(entries map[string]*Entry, alive []Registration) []string {
 	return names
 }
 
-// Target is a generation that pods fold events into.
+// Target is a generation into which pods fold events.
 type Target struct {
 	Projection string
 	Generation int64
 	Definition
-	// Collection is where its documents are now: the shadow while it is built. It is not
-	// always the collection of the definition.
+	// Collection holds the generation's documents now: the shadow collection while it is
+	// built, later the live one. It can differ from the definition's collection.
 	Collection string
-	// Building says that nobody reads it yet, so it never keeps an event back.
+	// Building is set while the generation is built. No reader uses it yet, so it never
+	// delays the settlement of an event.
 	Building bool
-	// GivenUp is the hash of the definition that was to take the place of this live one, and
-	// was given up by an operator; empty for none.
+	// GivenUp is the hash of the definition that was to replace this live one and whose
+	// build an operator cancelled; empty for none.
 	GivenUp string
-	// Defers says that an event is settled without this generation if the generation lacks
-	// earlier ones: its aggregate will be folded by a job that has not begun yet.
+	// Defers is set if an event is settled without this generation when the generation
+	// lacks earlier events: a job that has not begun yet will fold the aggregate.
 	Defers bool
 }
 
-// Targets are the generations that every pod folds events into, as far as it can: live
-// ones, and those being built.
+// Targets returns the generations into which every pod that can do so folds events: the
+// live ones and those being built.
 func Targets(entries map[string]*Entry) []Target {
 	var targets []Target
 	for name, e := range entries {
@@ -150,8 +152,9 @@ func Targets(entries map[string]*Entry) []Target {
 	return targets
 }
 
-// Refusal is the error of a pod whose declaration changes a projection, if changes are to
-// be confirmed. difference are the lines of the two definitions that differ.
+// Refusal returns the error of a pod whose declaration changes a projection although
+// changes need a confirmation. difference are the lines in which the two definitions
+// differ.
 func (c Change) Refusal(difference []string) error {
 	text := ""
 	for _, line := range difference {

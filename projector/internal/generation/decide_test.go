@@ -20,7 +20,7 @@ func users(hash string) generation.Declared {
 	return generation.Declared{Name: "users", Definition: generation.Definition{Hash: hash, Text: "text of " + hash, Collection: "userReadModels"}}
 }
 
-// pod is an alive pod with that declaration of users.
+// pod returns an alive pod that declares users with a definition.
 func pod(hash string) generation.Registration {
 	return generation.Registration{Pod: "pod-" + hash, Declares: []generation.Declaration{{Projection: "users", Hash: hash}}}
 }
@@ -35,10 +35,10 @@ func entriesOf(all ...*generation.Entry) map[string]*generation.Entry {
 	return entries
 }
 
-// live is users with a live definition.
+// live returns the entry users with a live definition.
 func live(hash string) *generation.Entry { return generation.Create("p", users(hash), false, by) }
 
-// start builds another definition.
+// start begins to build another definition.
 func start(t interface{ Fatal(...any) }, e *generation.Entry, hash string) *generation.Entry {
 	next, err := generation.Start(e, "p", users(hash), by)
 	if err != nil {
@@ -55,7 +55,7 @@ func in(e *generation.Entry, state generation.State) *generation.Entry {
 	return &next
 }
 
-// askedFor is an entry whose build an operator has asked for.
+// askedFor returns the entry with a build that an operator has asked for.
 func askedFor(e *generation.Entry) *generation.Entry {
 	next := *e
 	building := *e.Building
@@ -64,7 +64,7 @@ func askedFor(e *generation.Entry) *generation.Entry {
 	return &next
 }
 
-// givenUp is an entry whose build an operator has cancelled.
+// givenUp returns the entry after an operator has cancelled its build.
 func givenUp(t interface{ Fatal(...any) }, e *generation.Entry) *generation.Entry {
 	next, err := generation.GiveUp(e, by)
 	if err != nil {
@@ -82,7 +82,7 @@ func retired(t *testing.T, e *generation.Entry) *generation.Entry {
 	return next
 }
 
-// say describes an entry: live/building(state).
+// say describes an entry: its live generation, then its building one.
 func say(e *generation.Entry) string {
 	if e == nil {
 		return "none"
@@ -216,10 +216,10 @@ func TestUndeclaredProjections(t *testing.T) {
 	}
 }
 
-// Pods with various files start and stop in any order, and builds end well or badly, or
-// are cancelled by an operator. Whatever happened, the catalog comes to rest as soon as the
-// pods do; and if they all declare the same then, that is what the projection has or gets,
-// unless an operator has given that up.
+// Pods with different files start and stop in any order. Builds succeed, fail or are
+// cancelled by an operator. Once pods no longer start or stop, the catalog stops
+// changing. If all pods declare the same definition then, it is live or being built,
+// unless an operator has cancelled its build.
 func TestDecisionsComeToRest(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

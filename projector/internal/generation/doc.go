@@ -1,13 +1,12 @@
-// Package generation keeps the catalog of projections: which definition each of them has
-// live, which one is being built, and what it had before. It also keeps the registry of
-// the pods, and decides what a pod does when its declarations and the catalog differ.
+// Package generation stores the catalog of projections: the live definition of each, the
+// one being built, and the earlier ones. It also keeps the registry of the pods, and
+// decides what a pod does when its declarations and the catalog differ.
 //
 // # Generations
 //
-// The definitions of a projection that come into force are numbered 1, 2, 3 and so on.
-// A number is never given twice, also not after a build that failed or was cancelled.
-// Documents, side watermarks and markers carry the number, so the data of two
-// generations never mix.
+// The generations of a projection are numbered 1, 2, 3 and so on. A number is never used
+// twice, not even after a build that failed or was cancelled. Documents, side watermarks
+// and markers contain the number, so the data of two generations never mix.
 //
 //	                  declared anew            proven by package rebuild
 //	(no entry) ──────────────────▶ building ───────────────────────────▶ live
@@ -20,25 +19,25 @@
 //	          a cancellation     garbage                                     ▼
 //	                                                                     (no entry)
 //
-// A projection can have a live and a building generation at the same time; while it is
-// built for the first time, it has no live one.
+// A projection can have a live and a building generation at the same time. During its
+// first build it has no live one.
 //
 // # Decisions
 //
-// [Decide] is pure. Every pod calls it again and again with the same catalog and
-// registry, and writes what it gives by compare-and-swap on the entry's revision. So it
-// does not matter which pod is first, and no pod has to be special. A definition that
-// the projection has had before wins only if no alive pod declares the present one: a
-// pod with an old file that restarts during a rollout changes nothing, and a rollback
-// rebuilds back as soon as the last new pod is gone.
+// [Decide] is a pure function. Every pod calls it regularly with the same catalog and
+// registry, and writes the result by compare-and-swap on the entry's revision. So it does
+// not matter which pod is first, and no pod needs a special role. A definition that the
+// projection has had before replaces the present one only if no alive pod declares the
+// present one. So a pod with an old file that restarts during a rollout changes nothing,
+// and a rollback rebuilds the old definition as soon as the last new pod is gone.
 //
-// A build that an operator has cancelled ([GiveUp]) is not repeated by the pods that declare
-// its definition. The entry names the definition until any definition is built.
+// If an operator cancels a build ([GiveUp]), the pods that declare its definition do not
+// start it again. The entry records the definition until another build starts.
 //
 // # Registry and trust
 //
-// A pod registers before it reads the catalog, and renews its registration every few
-// seconds under a lease that the server's clock measures. If renewing fails, the pod
-// stops trusting its own view ([Registry.Trusted]) before the others stop counting it:
-// it settles nothing on a view that may be old.
+// A pod registers before it reads the catalog, and renews its registration every 5 s. A
+// registration lasts 30 s, measured by the server's clock. If renewals fail, the pod
+// stops trusting its own view ([Registry.Trusted]) before the other pods consider it
+// gone. So it settles no event based on an outdated catalog.
 package generation

@@ -8,13 +8,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// First is the number of a projection's first generation. Its data do not name it.
+// First is the number of a projection's first generation. Stored data without a number
+// belong to it.
 const First int64 = 1
 
-// State is where a building generation stands.
+// State is the state of a building generation.
 type State string
 
-// The states of a building generation. See package rebuild for the way through them.
+// The states of a building generation. Package rebuild draws the transitions.
 const (
 	// Building: the aggregates are folded from the event store.
 	Building State = "building"
@@ -28,10 +29,10 @@ const (
 	Failed State = "failed"
 )
 
-// States are all of them.
+// States returns all states.
 func States() []State { return []State{Building, CatchingUp, Verifying, Promoting, Failed} }
 
-// Definition is what a generation folds by.
+// Definition is the definition of a generation.
 type Definition struct {
 	Hash string `bson:"hash"`
 	// Text is the canonical definition.
@@ -40,7 +41,8 @@ type Definition struct {
 	Collection string `bson:"collection"`
 	// Deletes is whether the projection may delete documents.
 	Deletes bool `bson:"deletes"`
-	// InCode says that only a pod with the code can fold by it.
+	// InCode is set if the definition is Go code, so only a pod with that code can fold
+	// by it.
 	InCode bool `bson:"inCode"`
 }
 
@@ -55,8 +57,8 @@ type Live struct {
 	Generation int64 `bson:"generation"`
 	Definition `bson:",inline"`
 	Since      time.Time `bson:"since"`
-	// Frozen says that nothing writes the generation any more, because the projection was
-	// retired since. It waits for its replacement.
+	// Frozen is set if the projection was retired and is declared again. No pod writes
+	// the generation; readers use it until the new one replaces it.
 	Frozen bool `bson:"frozen,omitempty"`
 	// Asked is as in [Build].
 	Asked bool `bson:"asked,omitempty"`
@@ -69,45 +71,46 @@ type Jobs struct {
 	Verify string `bson:"verify,omitempty"`
 }
 
-// Build is a generation that is being built.
+// Build is a generation that is being built, or whose build has failed.
 type Build struct {
 	Generation int64 `bson:"generation"`
 	Definition `bson:",inline"`
 	// Shadow is the collection that it is built in.
 	Shadow string `bson:"shadow"`
-	// UUID is that of the shadow collection; empty before it is created. Nobody writes the
-	// generation before that.
+	// UUID is the UUID of the shadow collection; empty until the collection exists. No
+	// pod writes the generation before that.
 	UUID  bson.Binary `bson:"uuid,omitempty"`
 	State State       `bson:"state"`
 	// Reason says why the generation failed, or what it waits for.
 	Reason string `bson:"reason,omitempty"`
 	Jobs   Jobs   `bson:"jobs"`
-	// Round counts the sweeps and verifications. It makes the ids of their jobs.
+	// Round counts the rounds of sweeps and verifications. It is part of the ids of their
+	// jobs.
 	Round int `bson:"round,omitempty"`
-	// Repairing says that the present verification repairs what it finds, Repaired that
-	// one has.
+	// Repairing is set if the current verification repairs what it finds, Repaired if an
+	// earlier one has.
 	Repairing bool `bson:"repairing,omitempty"`
 	Repaired  bool `bson:"repaired,omitempty"`
-	// AllowParked is how many parked aggregates do not hold the promotion back.
+	// AllowParked is the number of parked aggregates that the promotion tolerates.
 	AllowParked int64 `bson:"allowParked,omitempty"`
-	// Parked is how many parked aggregates hold the promotion back.
+	// Parked is the number of parked aggregates that prevent the promotion.
 	Parked int64 `bson:"parked,omitempty"`
-	// Pause is what pods write into their registration when they have paused.
+	// Pause is the token that pods write into their registration after they have paused.
 	Pause     string    `bson:"pause,omitempty"`
 	StartedAt time.Time `bson:"startedAt"`
 	Who       string    `bson:"who,omitempty"`
 	Why       string    `bson:"why,omitempty"`
-	// Asked says that an operator has asked for this definition, and that no pod has declared
-	// it since. Until one does, pods with an older file follow it: that nobody declares it
-	// is no rollback.
+	// Asked is set if an operator has asked for this definition and no pod has declared
+	// it since. Until one does, pods with an older file follow it: the missing
+	// declaration is not treated as a rollback.
 	Asked bool `bson:"asked,omitempty"`
 }
 
-// Prepared reports whether the shadow collection is there, so that pods write the
+// Prepared reports whether the shadow collection exists, so that pods can write the
 // generation.
 func (b *Build) Prepared() bool { return len(b.UUID.Data) > 0 }
 
-// Ongoing reports whether the build has neither failed nor waits for its collection.
+// Ongoing reports whether the shadow collection exists and the build has not failed.
 func (b *Build) Ongoing() bool { return b.Prepared() && b.State != Failed }
 
 // GivenUp is a definition whose build an operator has cancelled.
@@ -118,23 +121,23 @@ type GivenUp struct {
 	Why  string    `bson:"why,omitempty"`
 }
 
-// Left is a collection that a projection has left, for example because it was declared
-// with another one. It stays until the projection is dropped.
+// Left is a collection that a projection no longer uses, for example because its
+// definition names another one. It is kept until an operator drops it.
 type Left struct {
 	Collection string    `bson:"collection"`
 	Generation int64     `bson:"generation"`
 	Since      time.Time `bson:"since"`
 }
 
-// Garbage is a generation whose data are to be removed.
+// Garbage is a generation whose data will be removed.
 type Garbage struct {
 	Generation int64 `bson:"generation"`
 	// Shadow is its collection, if it never became live.
 	Shadow string `bson:"shadow,omitempty"`
 	Jobs   Jobs   `bson:"jobs"`
-	// Since is when the generation was given up, Removed when its data were removed for
-	// the first time. They are removed again later: a pod that was stopped for long may
-	// have written some since.
+	// Since is when the generation became garbage, Removed when its data were removed for
+	// the first time. They are removed again later, because a pod that was suspended may
+	// have written some in between.
 	Since   time.Time  `bson:"since"`
 	Removed *time.Time `bson:"removed,omitempty"`
 }
@@ -152,29 +155,30 @@ type Record struct {
 // maxHistory bounds the history of a projection.
 const maxHistory = 20
 
-// Coordinator is the pod that drives a projection's build. It is written apart from the
-// rest of the entry.
+// Coordinator is the pod that drives a projection's build. Its requests do not change the
+// entry's revision.
 type Coordinator struct {
 	Pod string `bson:"pod,omitempty"`
-	// Epoch counts the coordinators; it is the fence of their writes.
+	// Epoch counts the coordinators. Their writes name it, so that the writes of an
+	// earlier one match nothing.
 	Epoch int64     `bson:"epoch,omitempty"`
 	Until time.Time `bson:"until,omitempty"`
 }
 
-// Entry is what the catalog knows of a projection. Treat it as immutable: the functions
-// that change one give a new one.
+// Entry is the catalog entry of a projection. Treat it as immutable: functions that
+// change an entry return a new one.
 type Entry struct {
 	Name string `bson:"_id"`
-	// Pipeline is whose projection it is.
+	// Pipeline is the pipeline that owns the projection.
 	Pipeline string `bson:"pipeline"`
 	// Revision counts the writes. It is 0 for an entry that is not stored yet.
 	Revision int64 `bson:"revision"`
-	// Generations is the highest number that was given to a generation.
+	// Generations is the highest generation number used so far.
 	Generations int64  `bson:"generations"`
 	Live        *Live  `bson:"live,omitempty"`
 	Building    *Build `bson:"building,omitempty"`
-	// GivenUp is the declared definition that an operator has given up; nil for none. No pod
-	// builds it by itself. It ends when any definition is built.
+	// GivenUp is the declared definition whose build an operator cancelled; nil for none.
+	// No pod starts building it. The next build clears the field.
 	GivenUp *GivenUp `bson:"givenUp,omitempty"`
 	// RetiredAt is set while no pod declares the projection.
 	RetiredAt   *time.Time  `bson:"retiredAt,omitempty"`
@@ -184,7 +188,8 @@ type Entry struct {
 	Coordinator Coordinator `bson:"coordinator,omitempty"`
 }
 
-// Wanted is the hash of the definition that is, or is to become, live; empty for none.
+// Wanted returns the hash of the building definition, or else of the live one; empty for
+// none.
 func (e *Entry) Wanted() string {
 	switch {
 	case e.Building != nil:
@@ -195,8 +200,8 @@ func (e *Entry) Wanted() string {
 	return ""
 }
 
-// asked reports whether the definition that is, or is to become, live waits for the first
-// pod that declares it.
+// asked reports whether an operator asked for the building definition, or else for the
+// live one, and no pod has declared it yet.
 func (e *Entry) asked() bool {
 	switch {
 	case e.Building != nil:
@@ -207,25 +212,25 @@ func (e *Entry) asked() bool {
 	return false
 }
 
-// Seen reports whether the projection has had a definition before.
+// Seen reports whether the projection has had a definition before, or has it now.
 func (e *Entry) Seen(hash string) bool {
 	return e.Wanted() == hash || e.Live != nil && e.Live.Hash == hash ||
 		slices.ContainsFunc(e.History, func(r Record) bool { return r.Hash == hash })
 }
 
-// HasGivenUp reports whether an operator has given a definition up, so that pods that
-// declare it follow the live generation.
+// HasGivenUp reports whether an operator has cancelled the build of a definition, so that
+// pods that declare it follow the live generation.
 func (e *Entry) HasGivenUp(hash string) bool {
 	return e.GivenUp != nil && e.GivenUp.Hash == hash && e.RetiredAt == nil
 }
 
-// Uses reports whether a collection is the live one of the projection, or was left by it.
+// Uses reports whether a collection is the projection's live one, or is in its Left.
 func (e *Entry) Uses(collection string) bool {
 	return e.Live != nil && e.Live.Collection == collection ||
 		slices.ContainsFunc(e.Left, func(l Left) bool { return l.Collection == collection })
 }
 
-// copy is an entry that may be changed.
+// copy returns a copy of the entry that the caller may change.
 func (e *Entry) copy() *Entry {
 	c := *e
 	if e.Live != nil {
@@ -244,15 +249,15 @@ func (e *Entry) copy() *Entry {
 	return &c
 }
 
-// ShadowName is the collection that a generation of a projection is built in. It holds
-// the projection's name, not its collection's: a renamed projection and its predecessor
-// may build for one collection at the same time.
+// ShadowName returns the name of the collection in which a generation of a projection is
+// built. It contains the projection's name instead of its collection's, because a renamed
+// projection and its predecessor may build for the same collection at the same time.
 func ShadowName(projection string, generation int64) string {
 	return fmt.Sprintf("%s.generation-%d", projection, generation)
 }
 
-// PromotionName is what a shadow collection is called between its two renames. The epoch
-// makes it the coordinator's own.
+// PromotionName returns the name of a shadow collection between its two renames. Because
+// of the epoch, only one coordinator uses it.
 func PromotionName(shadow string, epoch int64) string {
 	return fmt.Sprintf("%s.promotion-%d", shadow, epoch)
 }

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// poll is how often a pod reads the catalog, and fastPoll while a generation is
-	// verified or promoted: readers' writes stand still until every pod has seen it.
+	// poll is how often a pod reads the catalog, and fastPoll how often while a
+	// generation is verified or promoted: a promotion pauses the projection's writes
+	// until every pod has seen it.
 	poll     = 2 * time.Second
 	fastPoll = 100 * time.Millisecond
 	// decideEvery is how often a pod compares its declarations with the catalog.
@@ -28,16 +29,17 @@ const (
 	leaveTimeout = 2 * time.Second
 )
 
-// ErrRefused says that this pod's declarations change a projection, and that changes are
-// to be confirmed by a command.
+// ErrRefused is returned if this pod's declarations change a projection and changes must
+// be confirmed by a command.
 var ErrRefused = errors.New("PENSTOCK_ON_CHANGE=refuse: a projection has changed")
 
 // Engine folds events into generations.
 type Engine interface {
-	// Set replaces the targets. It returns when no event that was folded into earlier
-	// targets is still to be settled.
+	// Set replaces the targets. It returns after every event that was folded into the
+	// earlier targets is settled.
 	Set(ctx context.Context, targets []Target) error
-	// Pause stops the writes of a projection, and returns when none is under way.
+	// Pause stops the writes of a projection, and returns after those in flight have
+	// ended.
 	Pause(ctx context.Context, projection string) error
 	// Continue ends the pause.
 	Continue(projection string)
@@ -61,7 +63,7 @@ type Members interface {
 	Leave(ctx context.Context) error
 }
 
-// FollowerOptions make a [Follower].
+// FollowerOptions configure a [Follower].
 type FollowerOptions struct {
 	Pod, Pipeline string
 	Catalog       Entries
@@ -69,14 +71,15 @@ type FollowerOptions struct {
 	Engine        Engine
 	// Declares are this pod's projections.
 	Declares []Declared
-	// Able says why this pod cannot fold events into a target; nil if it can.
+	// Able returns the reason why this pod cannot fold events into a target; nil if it
+	// can.
 	Able func(Target) error
-	// Empty reports whether the event store has no event; Known whether a projection without
-	// an entry has a read model from before there was a catalog.
+	// Empty reports whether the event store has no events. Known reports whether a
+	// projection without an entry has a read model from a version without a catalog.
 	Empty func(ctx context.Context) (bool, error)
 	Known func(ctx context.Context, d Declared) (bool, error)
-	// Refuse makes [Follower.Start] fail with [ErrRefused] instead of rebuilding a changed
-	// projection. Difference lists what has changed.
+	// Refuse makes [Follower.Start] fail with [ErrRefused] instead of rebuilding a
+	// changed projection. Difference returns the lines in which two definitions differ.
 	Refuse     bool
 	Difference func(before, after string) []string
 	// Registerer may be nil.
@@ -84,25 +87,29 @@ type FollowerOptions struct {
 	Logger     zerolog.Logger
 }
 
-// Follower keeps what a pod folds events into in step with the catalog.
+// Follower sets the engine's targets as the catalog says, and changes the catalog as the
+// pods' declarations require.
 type Follower struct {
 	FollowerOptions
 	metrics *metrics
 
-	// set are the targets of the engine, and paused the tokens of paused projections.
+	// set are the targets of the engine; known is set once they were set. paused holds
+	// the tokens of paused projections.
 	set    []Target
 	known  bool
 	paused map[string]string
-	// unable are targets that were reported as such.
+	// unable are the targets that were already logged as impossible for this pod.
 	unable map[Serving]bool
-	// undeclared is since when no alive pod declares a projection.
+	// undeclared holds, for each projection that no alive pod declares, since when that
+	// is so.
 	undeclared map[string]time.Time
 	decided    time.Time
-	// refused and givenUp are the definitions that were reported as such.
+	// refused and givenUp are the hashes of the definitions that were already logged as
+	// such.
 	refused, givenUp map[string]string
 
 	mu sync.Mutex
-	// entries are the catalog's as they were read last.
+	// entries are the catalog's entries as of the last read.
 	entries map[string]*Entry
 }
 
@@ -115,7 +122,7 @@ func NewFollower(o FollowerOptions) *Follower {
 }
 
 // Start registers the pod, compares its declarations with the catalog, and sets the
-// engine's targets for the first time. The error is [ErrRefused], or transient.
+// engine's targets for the first time. The error is [ErrRefused] or a transient one.
 func (f *Follower) Start(ctx context.Context) error {
 	if err := f.Registry.Register(ctx); err != nil {
 		return err
@@ -138,8 +145,8 @@ func (f *Follower) Start(ctx context.Context) error {
 	}
 }
 
-// Run follows the catalog and renews the registration until ctx ends. Then the pod
-// leaves the registry; it must have settled its last event before.
+// Run follows the catalog and renews the registration until ctx ends. Then it removes the
+// registration, so the pod must have settled its last event before ctx ends.
 func (f *Follower) Run(ctx context.Context) error {
 	var beating sync.WaitGroup
 	beating.Go(func() { f.beat(ctx) })
@@ -163,7 +170,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// beat renews the registration, also while following waits for something.
+// beat renews the registration in a goroutine of its own, because follow can wait for
+// writes to pause.
 func (f *Follower) beat(ctx context.Context) {
 	tick := time.NewTicker(Heartbeat)
 	defer tick.Stop()
@@ -179,15 +187,15 @@ func (f *Follower) beat(ctx context.Context) {
 	}
 }
 
-// Projections are the catalog's entries as this pod has read them last, by name.
+// Projections returns the catalog's entries by name, as of this pod's last read.
 func (f *Follower) Projections() map[string]*Entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.entries)
 }
 
-// follow reads the catalog once and does what it asks for. The result is when to do that
-// again.
+// follow reads the catalog once and applies it. The result is the time until the next
+// read.
 func (f *Follower) follow(ctx context.Context, first bool) (time.Duration, error) {
 	read := time.Now()
 	entries, err := f.Catalog.List(ctx)
@@ -204,8 +212,7 @@ func (f *Follower) follow(ctx context.Context, first bool) (time.Duration, error
 	f.mu.Lock()
 	f.entries = maps.Clone(entries)
 	f.mu.Unlock()
-	// The pause comes before the targets: a pod that starts during a promotion must not
-	// write.
+	// Pause before setting targets: a pod that starts during a promotion must not write.
 	promoting := map[string]string{}
 	for name, e := range entries {
 		if b := e.Building; b != nil && b.State == Promoting {
@@ -233,7 +240,7 @@ func (f *Follower) follow(ctx context.Context, first bool) (time.Duration, error
 	return interval(entries), f.tell(ctx)
 }
 
-// interval is when the catalog must be read again.
+// interval returns the time until the next read of the catalog.
 func interval(entries map[string]*Entry) time.Duration {
 	for _, e := range entries {
 		if b := e.Building; b != nil && (b.State == Verifying || b.State == Promoting) {
@@ -258,8 +265,8 @@ func (f *Follower) pause(ctx context.Context, name, token string) error {
 	return nil
 }
 
-// retarget gives the engine the targets of the catalog that this pod can serve, if they
-// have changed.
+// retarget sets the engine's targets to those of the catalog that this pod can serve, if
+// they have changed.
 func (f *Follower) retarget(ctx context.Context, entries map[string]*Entry) error {
 	var able []Target
 	for _, t := range Targets(entries) {
@@ -288,7 +295,8 @@ func (f *Follower) retarget(ctx context.Context, entries map[string]*Entry) erro
 	return nil
 }
 
-// tell registers what this pod serves and has paused, if that has changed.
+// tell registers the generations that this pod serves and the projections that it has
+// paused, if they have changed.
 func (f *Follower) tell(ctx context.Context) error {
 	serves := make([]Serving, len(f.set))
 	for i, t := range f.set {
@@ -304,8 +312,8 @@ func (f *Follower) tell(ctx context.Context) error {
 	return f.Registry.Register(ctx)
 }
 
-// decide compares the declarations of this pod, and what the others declare, with the
-// catalog, and stores the changes that follow.
+// decide compares the declarations of this pod and of the others with the catalog, and
+// stores the changes that follow.
 func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first bool) (map[string]*Entry, error) {
 	alive, err := f.Registry.Alive(ctx)
 	if err != nil {
@@ -339,7 +347,7 @@ func (f *Follower) decide(ctx context.Context, entries map[string]*Entry, first 
 	return entries, f.retire(ctx, entries, alive, by)
 }
 
-// refuse reports a change that has to be confirmed: as an error when the pod starts, and
+// refuse reports a change that needs a confirmation: as an error when the pod starts, and
 // once in the log afterwards.
 func (f *Follower) refuse(c Change, first bool) error {
 	err := fmt.Errorf("%w: %w", ErrRefused, c.Refusal(f.Difference(cmp.Or(c.Old.present(), "{}"), c.Declared.Text)))
@@ -353,7 +361,8 @@ func (f *Follower) refuse(c Change, first bool) error {
 	return nil
 }
 
-// reportGivenUp logs once that this pod's definition is not built, although nothing fails.
+// reportGivenUp logs once that this pod's definition is not built. Nothing fails, so only
+// the log says why.
 func (f *Follower) reportGivenUp(e *Entry, d Declared) {
 	if !e.HasGivenUp(d.Hash) {
 		delete(f.givenUp, d.Name)
@@ -366,7 +375,7 @@ func (f *Follower) reportGivenUp(e *Entry, d Declared) {
 	f.givenUp[d.Name] = d.Hash
 }
 
-// present is the text of the definition that is, or is to become, live.
+// present returns the text of the building definition, or else of the live one.
 func (e *Entry) present() string {
 	switch {
 	case e.Building != nil:
@@ -391,9 +400,10 @@ func (f *Follower) write(ctx context.Context, entries map[string]*Entry, old, ch
 	return nil
 }
 
-// retire retires the projections that no alive pod has declared for as long as a
-// registration may be late. A projection of a group of pods that are all away, such as a
-// Deployment that was scaled to zero, is not retired: the other pods keep it up to date.
+// retire retires the projections that no alive pod has declared for the length of a
+// [Lease], in which a late registration could still be renewed. If all pods of a group
+// are gone, for example because its Deployment was scaled to zero, the group's
+// projections are not retired: the other pods keep them up to date.
 func (f *Follower) retire(ctx context.Context, entries map[string]*Entry, alive []Registration, by Author) error {
 	since := map[string]time.Time{}
 	undeclared := Undeclared(entries, alive)
@@ -411,7 +421,7 @@ func (f *Follower) retire(ctx context.Context, entries map[string]*Entry, alive 
 		}
 		changed, err := Retire(entries[name], by)
 		if err != nil {
-			continue // its promotion comes first
+			continue // The projection is being promoted: retire it afterwards.
 		}
 		if err := f.write(ctx, entries, entries[name], changed); err != nil {
 			return err

@@ -22,15 +22,15 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
-// shared is a catalog and a registry in memory, and log is what the engines were told.
+// shared is a catalog and a registry in memory. log lists the calls of the engines.
 type shared struct {
 	mu      sync.Mutex
 	entries map[string]*generation.Entry
 	pods    map[string]generation.Registration
-	// groups are what groups of pods have declared last.
+	// groups are the last declarations of groups of pods.
 	groups []generation.Registration
 	log    []string
-	// broken fails every request.
+	// broken is the error of every request, if set.
 	broken error
 }
 
@@ -40,7 +40,7 @@ func (s *shared) say(format string, args ...any) {
 	s.log = append(s.log, fmt.Sprintf(format, args...))
 }
 
-// told is what the engines were told since the last look.
+// told returns the calls of the engines since the last call of told.
 func (s *shared) told() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *shared) told() string {
 	return said
 }
 
-// put changes the catalog as another process does.
+// put changes the catalog like another process.
 func (s *shared) put(e *generation.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *shared) join(name, hash string) {
 	s.pods[name] = generation.Registration{Pod: name, Until: time.Now().Add(time.Hour), Declares: pod(hash).Declares}
 }
 
-// old is the entry of the projection old.
+// old returns the entry of the projection named old.
 func (s *shared) old() *generation.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ type member struct {
 	*shared
 	*generation.Registry
 	name string
-	// slow is how long the engine takes to pause, a duration.
+	// slow is the time that the engine takes to pause, a [time.Duration].
 	slow atomic.Int64
 }
 
@@ -139,7 +139,7 @@ func (m *member) Leave(context.Context) error {
 	return nil
 }
 
-// engine is the engine of a member.
+// engine records the calls of a member's engine.
 type engine struct{ *member }
 
 func (e engine) Set(_ context.Context, targets []generation.Target) error {
@@ -163,7 +163,7 @@ func (e engine) Pause(ctx context.Context, name string) error {
 
 func (e engine) Continue(name string) { e.say("%s continues %s", e.name, name) }
 
-// newMember makes a pod that declares users with a definition.
+// newMember makes a pod that declares users with the definition hash.
 func (s *shared) newMember(name, hash string, refuse bool, registerer prometheus.Registerer) (*member, *generation.Follower) {
 	m := &member{shared: s, name: name}
 	declares := []generation.Declared{users(hash)}
@@ -186,7 +186,7 @@ func (s *shared) newMember(name, hash string, refuse bool, registerer prometheus
 	})
 }
 
-// follow runs a test with a pod that follows.
+// follow runs a test with a pod that follows the catalog.
 func follow(t *testing.T, test func(s *shared, m *member)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -235,22 +235,22 @@ func TestFollowerFollowsARebuild(t *testing.T) {
 		promoting := in(building, generation.Promoting)
 		promoting.Building.Pause = "token"
 		s.put(promoting)
-		// The targets change too, because nothing is deferred any more.
+		// The targets change too, because users 2 no longer defers.
 		expect("one pauses users; one sets users 1 in userReadModels and users 2 in users.generation-2")
 		s.put(generation.Promote(promoting, by))
 		expect("one sets users 2 in userReadModels; one continues users")
 	})
 }
 
-// A pod whose declared definition was cancelled serves the live one, and says so once. The
-// catalog stays as it is.
+// If an operator cancelled the build of a pod's definition, the pod serves the live one
+// and logs that once. The catalog does not change.
 func TestGivenUpDefinitionIsNotBuiltByItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &shared{entries: map[string]*generation.Entry{}, pods: map[string]generation.Registration{}}
 		s.put(givenUp(t, start(t, live("a"), "b")))
 		var log bytes.Buffer
-		// It does not even have to be confirmed by a command.
+		// PENSTOCK_ON_CHANGE=refuse does not make it fail.
 		_, f := s.newMember("one", "b", true, nil)
 		f.Logger = zerolog.New(&log)
 		if err := f.Start(t.Context()); err != nil {
@@ -288,8 +288,8 @@ func TestPodThatCannotPauseInTimeTriesAgain(t *testing.T) {
 	})
 }
 
-// A pod whose registration has lapsed was counted out: it is trusted again only after it
-// has read the catalog.
+// Other pods may have gone on without a pod whose registration has expired. So it is
+// trusted again only after it has read the catalog.
 func TestLapsedPodReadsTheCatalogBeforeItIsTrusted(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, m *member) {
@@ -331,8 +331,8 @@ func TestProjectionIsRetiredAfterALease(t *testing.T) {
 	})
 }
 
-// A projection of a group whose pods are all away stays. It is retired when a pod of that
-// group is back and does not declare it.
+// A projection of a group whose pods are all gone is not retired. It is retired when a
+// pod of that group is back and does not declare it.
 func TestProjectionOfAnAbsentGroupIsNotRetired(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, _ *member) {

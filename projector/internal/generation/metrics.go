@@ -2,7 +2,7 @@ package generation
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics show the catalog. The labels are the projections that it has.
+// metrics report the catalog. The labels are the names of its projections.
 type metrics struct {
 	live, building *prometheus.GaugeVec
 }

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// WhatDropped and WhatAllowed are what operators do, beside what pods do.
+// WhatDropped and WhatAllowed are the changes that only operators make.
 const (
 	WhatDropped = "dropped"
 	WhatAllowed = "parked aggregates allowed"
 )
 
-// Allow lets parked aggregates of the building generation not hold its promotion back, up
-// to a number of them. It is an error if nothing is being built.
+// Allow lets the building generation be promoted with up to the given number of parked
+// aggregates. It returns an error if nothing is being built.
 func Allow(e *Entry, parked int64, by Author) (*Entry, error) {
 	if e.Building == nil {
 		return nil, fmt.Errorf("projection %s builds no generation", e.Name)
@@ -23,9 +23,9 @@ func Allow(e *Entry, parked int64, by Author) (*Entry, error) {
 	return next, nil
 }
 
-// GiveUp cancels the generation that is being built, or whose build has failed, although
-// pods declare its definition. They follow the live generation until any definition is
-// built. It is an error if nothing is being built, or if it is being promoted.
+// GiveUp cancels the building generation, or removes a failed one, although pods declare
+// its definition. The pods follow the live generation until the next build starts. GiveUp
+// returns an error if nothing is being built or if the generation is being promoted.
 func GiveUp(e *Entry, by Author) (*Entry, error) {
 	next, err := Cancel(e, by)
 	if err != nil {
@@ -37,11 +37,11 @@ func GiveUp(e *Entry, by Author) (*Entry, error) {
 	return next, nil
 }
 
-// BeginDrop is the entry of a projection whose collections are about to be deleted. They
-// are those that a projection has left behind, and those of a retired one. A retired
-// projection keeps only the numbers that it has given: declared again, it is built anew.
-// The collections stay in the entry until [EndDrop], so that a drop that was interrupted
-// can be repeated.
+// BeginDrop returns the entry of a projection before the collections are deleted: those
+// in its Left and, if it is retired, its live one. A retired projection keeps only its
+// generation numbers and its history, so it is built anew if it is declared again. The
+// collections stay in the entry until [EndDrop], so that an interrupted drop can be
+// repeated.
 func BeginDrop(e *Entry, collections []string, by Author) *Entry {
 	next := e.copy()
 	if e.RetiredAt != nil {
@@ -54,7 +54,7 @@ func BeginDrop(e *Entry, collections []string, by Author) *Entry {
 	return next
 }
 
-// EndDrop is the entry after the collections are gone.
+// EndDrop returns the entry after the collections are deleted.
 func EndDrop(e *Entry, collections []string) *Entry {
 	next := e.copy()
 	next.Left = slices.DeleteFunc(next.Left, func(l Left) bool { return slices.Contains(collections, l.Collection) })

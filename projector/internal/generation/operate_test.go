@@ -58,7 +58,8 @@ func TestGivenUpDefinitionLeavesTheLiveOne(t *testing.T) {
 	if again := start(t, e, "b"); again.GivenUp != nil || again.Building.Generation != 3 {
 		t.Errorf("built again: %+v", again)
 	}
-	// A second build by the live definition leaves nothing to give up.
+	// If the live definition is being built again, cancelling the build records no
+	// cancelled definition.
 	if same := givenUp(t, start(t, live("a"), "a")); same.GivenUp != nil {
 		t.Errorf("a build by the live definition: %+v", same.GivenUp)
 	}

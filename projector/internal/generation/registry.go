@@ -16,44 +16,44 @@ import (
 )
 
 const (
-	// Lease is how long a registration holds, by the server's clock.
+	// Lease is how long a registration lasts without a renewal, by the server's clock.
 	Lease = 30 * time.Second
 	// Heartbeat is how often a pod renews its registration.
 	Heartbeat = 5 * time.Second
-	// trustMargin is how much earlier than its registration a pod's trust ends: more than
-	// two clocks drift apart in a lease.
+	// trustMargin is how much earlier than its registration a pod's trust ends. It is
+	// more than two clocks drift apart during a lease.
 	trustMargin = 5 * time.Second
-	// forget is when a registration that has expired is removed.
+	// forget is how long an expired registration is kept.
 	forget = time.Hour
 )
 
-// ErrUntrusted says that the registration may have expired: other pods may have gone on
-// without this one.
+// ErrUntrusted is returned if the registration may have expired, so that other pods may
+// have gone on without this one.
 var ErrUntrusted = errors.New("the registration of this pod may have expired, because renewing it failed; events are not settled until it is renewed")
 
-// Declaration says that a pod declares a projection with a definition.
+// Declaration is a projection that a pod declares, with the hash of its definition.
 type Declaration struct {
 	Projection string `bson:"projection"`
 	Hash       string `bson:"hash"`
 }
 
-// Serving says that a pod folds events into a generation.
+// Serving is a generation into which a pod folds events.
 type Serving struct {
 	Projection string `bson:"projection"`
 	Generation int64  `bson:"generation"`
-	// Defers says that the pod settles an event without this generation if the generation
-	// lacks earlier ones.
+	// Defers is set if the pod settles an event without this generation when the
+	// generation lacks earlier events.
 	Defers bool `bson:"defers,omitempty"`
 }
 
-// Pausing says that a pod has paused a projection's writes, for the promotion that has
-// the token.
+// Pausing is a projection whose writes a pod has paused, for the promotion with the
+// token.
 type Pausing struct {
 	Projection string `bson:"projection"`
 	Token      string `bson:"token"`
 }
 
-// Registration is a pod as the others see it.
+// Registration is the registration of a pod.
 type Registration struct {
 	Pod       string        `bson:"_id"`
 	Pipeline  string        `bson:"pipeline"`
@@ -63,8 +63,8 @@ type Registration struct {
 	Declares  []Declaration `bson:"declares"`
 	Serves    []Serving     `bson:"serves"`
 	Paused    []Pausing     `bson:"paused"`
-	// Group is the set of pods that is rolled out together, such as a Deployment; empty
-	// for pods of which there is only one set.
+	// Group names the pods that are rolled out together, such as a Deployment; empty if
+	// the pipeline has only one group.
 	Group string `bson:"group,omitempty"`
 }
 
@@ -72,32 +72,34 @@ type Registration struct {
 // is safe for concurrent use.
 type Registry struct {
 	collection Collection
-	// sending is held while a renewal is under way: they are carried out in order.
+	// sending is held during a renewal, so that renewals are sent one after another.
 	sending sync.Mutex
 
 	mu sync.Mutex
 	// beat counts the renewals.
 	beat int64
-	// own is what this pod registers.
+	// own is the registration of this pod.
 	own Registration
-	// trusted is until when this pod may rely on its registration.
+	// trusted is the time until which this pod may rely on its registration.
 	trusted time.Time
-	// registered is when the present registration began: others may have gone on without
-	// this pod before that. confirmed says that this pod has read the catalog since.
+	// registered is when the current registration began. Before that, others may have
+	// gone on without this pod. confirmed is set once this pod has read the catalog
+	// since.
 	registered time.Time
 	confirmed  bool
-	// untold says that own was set since the last heartbeat that succeeded began.
+	// untold is set if own has changes that no successful renewal has sent yet.
 	untold bool
 }
 
-// NewRegistry makes the registry of a pod: own has its name, pipeline, group, host, start
-// and declarations.
+// NewRegistry makes the registry of a pod. own has the pod's name, pipeline, group, host,
+// start and declarations.
 func NewRegistry(c Collection, own Registration) *Registry {
 	own.Serves, own.Paused = []Serving{}, []Pausing{}
 	return &Registry{collection: c, own: own}
 }
 
-// Set changes what the next heartbeat registers, and reports whether that is news.
+// Set changes what the next renewal registers, and reports whether there is anything new
+// to register.
 func (r *Registry) Set(serves []Serving, paused []Pausing) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,9 +111,9 @@ func (r *Registry) Set(serves []Serving, paused []Pausing) bool {
 	return true
 }
 
-// Register renews the registration for [Lease], with what was set last. If the
-// registration may have expired, the pod registers anew: as one that serves nothing, until
-// it has read the catalog ([Registry.Confirm]) and has set again what it serves.
+// Register renews the registration for [Lease], with the values of the last Set. If the
+// registration may have expired, the pod registers anew and serves nothing until it has
+// read the catalog ([Registry.Confirm]) and called Set again.
 func (r *Registry) Register(ctx context.Context) error {
 	r.sending.Lock()
 	defer r.sending.Unlock()
@@ -131,7 +133,8 @@ func (r *Registry) Register(ctx context.Context) error {
 	literal := func(v any) bson.D { return bson.D{{Key: "$literal", Value: v}} }
 	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: own.Pod}},
 		mongo.Pipeline{{{Key: "$replaceWith", Value: bson.D{{Key: "$cond", Value: bson.A{
-			// A renewal that was given up may be carried out after a later one.
+			// The server may execute a renewal that timed out after a later one: it must
+			// not take effect then.
 			bson.D{{Key: "$gt", Value: bson.A{"$beat", beat}}},
 			"$$ROOT",
 			bson.D{
@@ -163,8 +166,9 @@ func (r *Registry) Register(ctx context.Context) error {
 	return nil
 }
 
-// Confirm says that this pod acts by a catalog that it began to read at that time. It
-// gives false if the pod has registered anew since: then it must read the catalog again.
+// Confirm records that this pod follows the catalog of a read that began at the given
+// time. It returns false if the pod has registered anew since: then it must read the
+// catalog again.
 func (r *Registry) Confirm(read time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,8 +178,8 @@ func (r *Registry) Confirm(read time.Time) bool {
 	return r.confirmed
 }
 
-// Trusted is nil as long as no other pod can have counted this one out, and
-// [ErrUntrusted] after that.
+// Trusted returns nil as long as no other pod can have seen this pod's registration
+// expire, and [ErrUntrusted] after that.
 func (r *Registry) Trusted() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +201,8 @@ func (r *Registry) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Alive gives the registrations of the pipeline that hold, by the server's clock.
+// Alive returns the registrations of the pipeline that have not expired, by the server's
+// clock.
 func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
 	cursor, err := r.collection.Find(ctx, bson.D{
 		{Key: "pipeline", Value: r.own.Pipeline},
@@ -213,8 +218,8 @@ func (r *Registry) Alive(ctx context.Context) ([]Registration, error) {
 	return alive, nil
 }
 
-// recordGroup keeps what the pod's group declares, for the time when none of its pods is
-// alive. The pod that registered last knows best.
+// recordGroup stores the declarations of the pod's group, which are used while none of
+// its pods is alive. The pod that registers last overwrites them.
 func (r *Registry) recordGroup(ctx context.Context, own Registration) error {
 	if own.Group == "" {
 		return nil
@@ -225,8 +230,8 @@ func (r *Registry) recordGroup(ctx context.Context, own Registration) error {
 	return err
 }
 
-// Away gives the groups of the pipeline that have none of the alive pods, each as a
-// registration with what it declared last.
+// Away returns the groups of the pipeline without an alive pod, each as a registration
+// with the group's last declarations.
 func (r *Registry) Away(ctx context.Context, alive []Registration) ([]Registration, error) {
 	cursor, err := r.collection.Find(ctx, bson.D{
 		{Key: "pipeline", Value: r.own.Pipeline},
@@ -244,11 +249,11 @@ func (r *Registry) Away(ctx context.Context, alive []Registration) ([]Registrati
 	}), nil
 }
 
-// Clean removes registrations that expired long ago.
+// Clean removes registrations that expired more than an hour ago.
 func (r *Registry) Clean(ctx context.Context) error {
 	_, err := r.collection.DeleteMany(ctx, bson.D{
 		{Key: "pipeline", Value: r.own.Pipeline},
-		{Key: "until", Value: bson.D{{Key: "$exists", Value: true}}}, // the others are groups
+		{Key: "until", Value: bson.D{{Key: "$exists", Value: true}}}, // Groups have no until.
 		{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{bson.D{{Key: "$add", Value: bson.A{"$until", forget.Milliseconds()}}}, mongox.Now}}}},
 	})
 	if err != nil {

@@ -49,7 +49,7 @@ func TestPodsSeeEachOther(t *testing.T) {
 	if until := alive[0].Until; until.Before(begun.Add(generation.Lease-time.Second)) || until.After(time.Now().Add(generation.Lease)) {
 		t.Errorf("the lease ends %v after the registration began", until.Sub(begun))
 	}
-	// A renewal that was under way for long changes nothing after a later one.
+	// A delayed renewal changes nothing after a later one.
 	if _, err := db.Collection(generation.RegistryName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "two"}}, bson.D{{Key: "$set", Value: bson.D{{Key: "beat", Value: 100}}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +97,8 @@ func TestExpiredRegistrationsAreNotAliveAndGo(t *testing.T) {
 	}
 }
 
-// A group of pods is remembered with what its last pod declared, and for as long as none of
-// its pods is alive it is away.
+// The registry stores a group with the declarations of its last pod. While none of its
+// pods is alive, Away returns the group.
 func TestGroupsThatAreAwayAreKnown(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
@@ -133,7 +133,7 @@ func TestGroupsThatAreAwayAreKnown(t *testing.T) {
 	}
 }
 
-// fakeRegistry answers registrations as a test says.
+// fakeRegistry answers registrations with the test's function update.
 type fakeRegistry struct {
 	generation.Collection
 	update func(context.Context) error
@@ -143,9 +143,8 @@ func (f *fakeRegistry) UpdateOne(ctx context.Context, _, _ any, _ ...options.Lis
 	return &mongo.UpdateResult{}, f.update(ctx)
 }
 
-// The trust of a pod ends before its registration does, counted from the start of the
-// last renewal that succeeded: the server may have carried it out at once and answered
-// late.
+// A pod's trust ends before its registration. It is counted from the start of the last
+// successful renewal, because the server may have executed it at once and answered late.
 func TestTrustEndsBeforeTheRegistration(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +166,7 @@ func TestTrustEndsBeforeTheRegistration(t *testing.T) {
 		if err := r.Register(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		trusts(false) // it has not read the catalog yet
+		trusts(false) // The pod has not read the catalog yet.
 		if r.Confirm(time.Now().Add(-time.Second)) {
 			t.Error("a catalog that was read before the registration counts")
 		}
