@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
-// collect removes some of the data of one generation that is not needed any more. more
-// asks for the next round soon.
+// collect removes some of the data of one generation that is not needed any more. more is
+// set if the next round should follow soon.
 func (s *step) collect(ctx context.Context) (more bool, err error) {
 	if len(s.entry.Garbage) == 0 {
 		return false, nil

@@ -24,7 +24,7 @@ type run struct {
 	started      int
 }
 
-// coordinator is one that runs step by step.
+// coordinator is a coordinator that runs step by step.
 type coordinator struct {
 	*actor
 	pod    *pod
@@ -48,16 +48,16 @@ func (r *run) start() {
 	r.coordinators = append(r.coordinators, c)
 }
 
-// kill ends a coordinator wherever it is, as SIGKILL does: its operation may have been
-// carried out or not, and its pod says nothing more.
+// kill ends a coordinator at any point, as SIGKILL does. Its current operation may or may
+// not have been executed, and its pod sends nothing more.
 func (c *coordinator) kill() {
 	c.cancel()
 	close(c.killed)
 	<-c.ended
 }
 
-// step lets a coordinator carry one operation out, or take the answer of one, if it wants
-// to.
+// step lets a coordinator execute one operation, or receive the answer of one, if it has
+// one pending.
 func (c *coordinator) step() bool {
 	synctest.Wait()
 	select {
@@ -88,8 +88,8 @@ func (r *run) decide(hash string) {
 	}
 }
 
-// settle lets everything go on without disturbance until nothing more is to be done, or
-// the building generation has reached a state.
+// settle runs everything without faults until no work is left, or the building generation
+// has reached a state.
 func (r *run) settle(until generation.State) {
 	r.parked = 0
 	for range 4000 {
@@ -125,14 +125,15 @@ func (r *run) settle(until generation.State) {
 	}
 }
 
-// Coordinators are killed and stopped between any two operations, pods are stopped and
-// wake up, the definition changes again, verification finds something or aggregates are
-// parked. Readers always see a whole collection, no event that was settled is missing in
-// it, and at the end the projection has a live generation and no garbage.
+// Coordinators are killed and suspended between any two operations, pods are suspended
+// and continue, the definition changes again, verification has findings, and aggregates
+// are parked. Readers always see a complete collection without a gap among the settled
+// events. At the end the projection has a live generation and no garbage.
 func TestRebuildSurvivesAnything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		// The schedule is drawn before: rapid's own control flow must not cross the bubble.
+		// Draw the schedule outside the synctest bubble: rapid ends a check by a panic,
+		// which must not cross the bubble.
 		schedule := rapid.SliceOfN(rapid.IntRange(0, 1<<20), 100, 500).Draw(rt, "schedule")
 		draw := func(n int) int {
 			if len(schedule) == 0 {
@@ -217,7 +218,7 @@ func TestRebuildSurvivesAnything(t *testing.T) {
 					break
 				}
 			}
-			// Stopped coordinators wake up in the middle of what they were doing.
+			// Suspended coordinators continue in the middle of an operation.
 			if len(r.coordinators) == 0 {
 				r.start()
 			}
@@ -237,7 +238,7 @@ func TestRebuildSurvivesAnything(t *testing.T) {
 	})
 }
 
-// check says what is wrong at the end.
+// check returns an error if the final state is wrong.
 func (r *run) check(e *generation.Entry) error {
 	switch b := e.Building; {
 	case e.Live == nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 )
 
-// inWorld runs a test with one coordinator that has just begun to build a second
+// inWorld runs a test with one coordinator that has just started to build a second
 // definition.
 func inWorld(t *testing.T, test func(r *run)) {
 	t.Helper()
@@ -36,7 +36,7 @@ func inWorld(t *testing.T, test func(r *run)) {
 	})
 }
 
-// pass lets time pass for the coordinators, while no pod and no job does anything.
+// pass lets time pass for the coordinators while pods and jobs do nothing.
 func (r *run) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		for _, c := range r.coordinators {
@@ -55,8 +55,8 @@ func (r *run) state() generation.State {
 	return r.entry().Building.State
 }
 
-// A user of MongoDB without the rights that a rebuild needs: the reason is where an
-// operator looks, and the rebuild goes on as soon as the user has them.
+// If the MongoDB user lacks a privilege that a rebuild needs, the catalog shows the
+// reason to operators. The rebuild continues as soon as the user has the privilege.
 func TestErrorOfAStepIsInTheCatalog(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(r *run) {
@@ -221,8 +221,8 @@ func TestAllowedParkedAggregatesDoNotHoldThePromotionBack(t *testing.T) {
 	})
 }
 
-// A renamed projection takes the collection of its predecessor, but only when no pod
-// declares that any more.
+// A renamed projection takes the collection of its predecessor, but only after no pod
+// declares the predecessor any more.
 func TestRetiredProjectionGivesItsCollectionUp(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(r *run) {

@@ -16,13 +16,13 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 )
 
-// events are those that a collection holds.
+// events are the events that a collection contains.
 type events map[int]bool
 
-// collection is one of the read models' database.
+// collection is a collection in the read models' database.
 type collection struct {
 	uuid bson.Binary
-	// generation is that of its documents.
+	// generation is the generation of its documents.
 	generation int64
 	events     events
 }
@@ -38,20 +38,20 @@ type world struct {
 	jobs        map[string]rebuild.JobState
 	specs       map[string]rebuild.JobSpec
 	removed     map[int64]bool
-	// settled are all events, stored those of the event store.
+	// settled are the events that pods have settled, stored those in the event store.
 	settled, stored events
 	last            int
-	// parked is how many aggregates are.
+	// parked is the number of parked aggregates.
 	parked int64
-	// refusal is the answer to making a collection, if set.
+	// refusal is the error of creating a collection, if set.
 	refusal error
-	// broken is the first thing that must not happen.
+	// broken is the first violation of an invariant.
 	broken error
-	// reader is the collection under the readers' name when it was last seen.
+	// reader is the UUID of the collection that readers saw last.
 	reader bson.Binary
 }
 
-// pod is one projector: what it believes, and what it has told the registry.
+// pod is one projector, with its view of the catalog and its registration.
 type pod struct {
 	name       string
 	registered generation.Registration
@@ -59,11 +59,11 @@ type pod struct {
 	targets    []generation.Target
 	paused     string
 	known      bool
-	// writing is the event that the pod is writing, 0 for none; stale says that its guard
-	// matched nothing.
+	// writing is the event that the pod is writing, 0 for none. stale is set if the guard
+	// of that write matched nothing.
 	writing int
 	stale   bool
-	// dead says that it was killed.
+	// dead is set after the pod was killed.
 	dead bool
 }
 
@@ -110,8 +110,8 @@ func (w *world) replace(old, changed *generation.Entry, epoch int64) (*generatio
 	return &next, nil
 }
 
-// see is a look of a reader: there always is a collection, and it is the live one or the
-// one that is just being promoted.
+// see checks what a reader sees: there is always a collection, and it is the live one or
+// the one that is being promoted.
 func (w *world) see() {
 	e := w.entry()
 	if e == nil || e.Live == nil {
@@ -139,7 +139,7 @@ func (w *world) see() {
 // poll is one round of a pod: it renews its registration and follows the catalog.
 func (w *world) poll(p *pod) {
 	if p.until.Before(time.Now()) {
-		// It was counted out: others may have gone on without it.
+		// The registration had expired: others may have gone on without this pod.
 		p.paused, p.known = "", false
 		if p.writing == 0 {
 			p.targets = nil
@@ -167,8 +167,8 @@ func (w *world) poll(p *pod) {
 	}
 }
 
-// project lets a pod write an event into the first of its targets, or the event that is
-// under way into the others. Then the pod settles the event, if it may.
+// project lets a pod write an event into its first target or, if one is already in the
+// first, into the others. Then the pod settles the event if it is trusted.
 func (w *world) project(p *pod) {
 	if p.writing == 0 {
 		if p.paused != "" || len(p.targets) == 0 {
@@ -189,12 +189,12 @@ func (w *world) project(p *pod) {
 	p.writing = 0
 }
 
-// put writes an event into a target, and reports whether a guard has matched: a write of
-// another generation has no effect.
+// put writes an event into a target, and reports whether the guard matched: it does not
+// match documents of another generation.
 func (w *world) put(t generation.Target, event int) bool {
 	c := w.collections[t.Collection]
 	if c == nil {
-		c = w.create(t.Collection) // as MongoDB does
+		c = w.create(t.Collection) // MongoDB creates a missing collection too.
 		c.generation = t.Generation
 	}
 	if c.generation != t.Generation {
@@ -204,7 +204,7 @@ func (w *world) put(t generation.Target, event int) bool {
 	return true
 }
 
-// work lets one job do all that it has to.
+// work lets one job do all of its work.
 func (w *world) work(findings int64) {
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
 		state, spec := w.jobs[id], w.specs[id]
@@ -213,7 +213,7 @@ func (w *world) work(findings int64) {
 		}
 		e := w.entry()
 		if e.Building == nil || e.Building.Generation != spec.Generation {
-			continue // no pod has the target
+			continue // No pod serves the target.
 		}
 		c := w.collections[e.Building.Shadow]
 		if c == nil {
@@ -227,8 +227,8 @@ func (w *world) work(findings int64) {
 	}
 }
 
-// actor is one coordinator's view of the world. Each operation asks the schedule before it
-// is carried out and again before it is answered; an actor that was killed gets no answer.
+// actor is one coordinator's access to the world. Each operation waits for the schedule
+// before it is executed and again before it is answered. A killed actor gets no answer.
 type actor struct {
 	*world
 	ask    chan struct{}
