@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// Await asks for a job again and again, and reports each answer, until the job has
-// ended. It returns the job as it ended. Transient errors of the store are retried. The
-// error is the cause of ctx if that ends first.
+// Await reads a job at the interval every, and reports each answer, until the job has
+// ended. It returns the ended job. Transient errors of the store are retried. If ctx ends
+// first, the error is the cause of ctx.
 func (s *Store) Await(ctx context.Context, id string, every time.Duration, report func(Job)) (Job, error) {
 	for {
 		j, err := s.Get(ctx, id)

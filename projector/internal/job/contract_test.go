@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
-// jobs is what a store offers, and a fake of it in memory as well.
+// jobs are the methods of a store that the tests call on the real one and on the fake.
 type jobs interface {
 	job.Jobs
 	Create(ctx context.Context, j job.Job) (job.Job, error)
@@ -30,7 +30,7 @@ type testStore struct {
 	expire func()
 }
 
-// both are the store with MongoDB and the fake, each empty.
+// both returns the store with MongoDB and the fake, both empty.
 func both(t *testing.T) map[string]testStore {
 	t.Helper()
 	db := server.Database(t)
@@ -70,7 +70,7 @@ func (s testStore) create(t *testing.T, j job.Job) job.Job {
 	return created
 }
 
-// claim claims for a holder; the test fails if there is nothing to claim.
+// claim claims a range for a holder. If there is nothing to claim, the test fails.
 func (s testStore) claim(t *testing.T, id, holder string) job.Claim {
 	t.Helper()
 	c, ok := s.tryClaim(t, id, holder)
@@ -101,7 +101,7 @@ func (s testStore) tryClaim(t *testing.T, id, holder string) (job.Claim, bool) {
 	return job.Claim{}, false
 }
 
-// planned creates a job with so many ranges.
+// planned creates a job with the given number of ranges.
 func (s testStore) planned(t *testing.T, j job.Job, ranges int) job.Job {
 	t.Helper()
 	created := s.create(t, j)
@@ -185,7 +185,7 @@ func TestExpiredRangeIsTakenOverWhereItWasSaved(t *testing.T) {
 			if heir.Range.Position.Lookup("n").AsInt64() != 7 || heir.Range.Counts["events"] != 3 || heir.Epoch <= killed.Epoch {
 				t.Errorf("claimed %+v", heir.Range)
 			}
-			// The first one was not dead after all.
+			// The first holder was only suspended and sends its requests late.
 			wantError(t, s.Save(t.Context(), killed, raw(t, 99), map[string]int64{"events": 99}, lease), job.ErrLost)
 			wantError(t, s.Keep(t.Context(), killed, lease), job.ErrLost)
 			wantError(t, s.Finish(t.Context(), killed, nil), job.ErrLost)
@@ -266,7 +266,8 @@ func TestPausedJobIsLeftAloneAndResumesWhereItWasSaved(t *testing.T) {
 			if _, ok := s.tryClaim(t, j.ID, "b"); ok {
 				t.Error("claimed a range of a paused job")
 			}
-			// Who read the job before it was paused claims nothing either.
+			// A process that read the job before it was paused cannot claim a range
+			// either.
 			if _, ok, err := s.Claim(t.Context(), j, "b", lease); ok || err != nil {
 				t.Errorf("claimed a range of a job that was paused in between: %v, %v", ok, err)
 			}

@@ -153,7 +153,7 @@ func (s *Store) Supersede(ctx context.Context, projection string, kinds []Kind, 
 	return cancelled, nil
 }
 
-// prune deletes old ended jobs of a kind and projection.
+// prune deletes the oldest ended jobs of a kind and projection.
 func (s *Store) prune(ctx context.Context, kind Kind, projection string) error {
 	var old []Job
 	err := s.request(ctx, func(ctx context.Context) error {

@@ -24,7 +24,7 @@ const (
 	Reconcile Kind = "reconcile"
 )
 
-// Kinds are all kinds.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Build, Sweep, Verify, Reconcile} }
 
 // State is the state of a job.
@@ -46,7 +46,7 @@ const (
 	Cancelled State = "cancelled"
 )
 
-// States are all states.
+// States returns all states.
 func States() []State { return []State{Planning, Running, Paused, Done, Failed, Cancelled} }
 
 // Ended reports whether a job in the state is over. A failed one can be resumed.
@@ -132,8 +132,8 @@ type Claim struct {
 
 // Errors that end the work on a range.
 var (
-	// ErrLost says that another process has the range, or that the lease may have expired
-	// because no request about it was answered.
+	// ErrLost is returned if another process has the range, or if the lease may have
+	// expired because no request about it was answered.
 	ErrLost = errors.New("the lease of the range is lost")
 	// ErrPaused says that the job was paused.
 	ErrPaused = errors.New("the job is paused")
@@ -147,7 +147,7 @@ var (
 var (
 	// ErrNotFound says that there is no job with the id.
 	ErrNotFound = errors.New("there is no such job")
-	// ErrState says that a job in its present state cannot be changed so.
+	// ErrState says that the job's present state does not allow the change.
 	ErrState = errors.New("the job's state does not allow it")
 	// ErrExists says that another job has the id.
 	ErrExists = errors.New("another job has the id")

@@ -14,14 +14,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
-// memory is a store in memory, by the clock of the test. The tests in contract_test.go
-// hold it to what the real one does.
+// memory is a store in memory that uses the clock of the test. The tests in
+// contract_test.go check that it behaves like the real one.
 type memory struct {
 	mu   sync.Mutex
 	jobs map[string]*memoryJob
-	// saves are all saves that counted, as "job/range: position".
+	// saves are the accepted saves, as "job/range: position".
 	saves []string
-	// asked counts the claims that were tried.
+	// asked counts the attempts to claim.
 	asked int
 	// fails, if set, fails a call; it may block.
 	fails func(ctx context.Context, call string) error
@@ -49,7 +49,7 @@ func (m *memory) expire() {
 	}
 }
 
-// begin locks, unless the call is to fail.
+// begin locks the store, or returns the error that the test has set for the call.
 func (m *memory) begin(ctx context.Context, call string) error {
 	if m.fails != nil {
 		if err := m.fails(ctx, call); err != nil {
@@ -80,7 +80,7 @@ func (m *memory) Create(_ context.Context, j job.Job) (job.Job, error) {
 	return j, nil
 }
 
-// view is a copy with the counts of its ranges.
+// view returns a copy with the sum of its ranges' counts.
 func (j *memoryJob) view() job.Job {
 	v := j.Job
 	if v.State == job.Done || v.State == job.Cancelled {
@@ -164,7 +164,7 @@ func (j *memoryJob) end(s job.State, reason string) {
 	j.Counts, j.RangesDone, j.State, j.Reason, j.Finished = v.Counts, v.RangesDone, s, reason, time.Now()
 }
 
-// change runs do on what the claim is on, if it holds.
+// change runs do on the job and the range of a claim, if the claim holds.
 func (m *memory) change(ctx context.Context, call string, c job.Claim, do func(j *memoryJob, r *memoryRange)) error {
 	if err := m.begin(ctx, call); err != nil {
 		return err
@@ -259,7 +259,7 @@ func (m *memory) Fail(ctx context.Context, c job.Claim, reason error) error {
 	})
 }
 
-// move changes a job's state; wanted is one in which there is nothing to do.
+// move changes a job's state. If the state is wanted, there is nothing to do.
 func (m *memory) move(id string, from []job.State, wanted job.State, do func(j *memoryJob)) (job.Job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -304,7 +304,7 @@ func (m *memory) Supersede(ctx context.Context, projection string, kinds []job.K
 	return n, nil
 }
 
-// savedBy counts the saves of a job that counted.
+// savedBy counts the accepted saves of a job.
 func (m *memory) savedBy(id string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// metrics are of all processes together: each of them reports the same numbers.
+// metrics describe the jobs of all processes together: each process reports the same
+// numbers.
 type metrics struct {
 	jobs *prometheus.GaugeVec
 	age  *prometheus.GaugeVec
@@ -91,7 +92,7 @@ func (s *Store) measure(ctx context.Context) error {
 	return nil
 }
 
-// ages gives, for each kind, the longest time without progress of an active job.
+// ages returns, for each kind, the longest time that an active job has had no progress.
 func (s *Store) ages(ctx context.Context) (map[Kind]time.Duration, error) {
 	type active struct {
 		ID   string `bson:"_id"`

@@ -47,20 +47,22 @@ const (
 // RunnerOptions make a [Runner].
 type RunnerOptions struct {
 	Jobs Jobs
-	// Workers are those of this process; jobs of other kinds are left alone.
+	// Workers are the workers of this process. It ignores jobs of other kinds.
 	Workers map[Kind]Worker
-	// Holder names this process; unique.
+	// Holder is the unique name of this process.
 	Holder string
 	// Parallel bounds the ranges that are worked on at the same time; default 2.
 	Parallel int
 	// Only restricts the runner to one job; empty means all.
 	Only string
-	// Lease is how long a range is kept without an answer of the store; default 30 s. It
-	// is extended at a third of that.
+	// Lease is how long a range is kept without an answer of the store; default 30 s. The
+	// lease is extended after each third of that time.
 	Lease time.Duration
-	// Poll is about how often the runner looks for work if there is none; default 1 s.
+	// Poll is the average time between two searches for work while there is none; default
+	// 1 s.
 	Poll time.Duration
-	// Away is how long a job is left alone that this process cannot work on; default 1 m.
+	// Away is how long the runner ignores a job that this process cannot work on; default
+	// 1 m.
 	Away   time.Duration
 	Logger zerolog.Logger
 }
@@ -69,14 +71,15 @@ type RunnerOptions struct {
 type Runner struct {
 	options RunnerOptions
 	kinds   []Kind
-	// free asks for another look, because a range has ended.
+	// free triggers another search for work, because a range has ended.
 	free chan struct{}
-	// last is the job that was asked last; the next look begins after it. Run alone
-	// uses it.
+	// last is the job that was asked last; the next search begins after it. Only Run uses
+	// it.
 	last string
 
 	mu sync.Mutex
-	// away are the jobs that a worker cannot work on here, and until when.
+	// away are the jobs that this process cannot work on, with the time until which it
+	// ignores them.
 	away map[string]time.Time
 }
 
@@ -89,8 +92,8 @@ func NewRunner(o RunnerOptions) *Runner {
 	}
 }
 
-// Run works until ctx ends. Then it gives back what it has not finished, and returns nil
-// when all it started has ended.
+// Run works until ctx ends. Then it returns its unfinished ranges to the store, and
+// returns nil after all its goroutines have ended.
 func (r *Runner) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -113,7 +116,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			continue
 		}
 		<-slots
-		// Half of it is random: many processes look at different times.
+		// The wait is random so that many processes search at different times.
 		timer := time.NewTimer(r.options.Poll/2 + rand.N(r.options.Poll))
 		select {
 		case <-timer.C:
@@ -127,7 +130,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// look asks Run to look for work at once.
+// look makes Run search for work at once.
 func (r *Runner) look() {
 	select {
 	case r.free <- struct{}{}:
@@ -135,8 +138,8 @@ func (r *Runner) look() {
 	}
 }
 
-// next claims a range of the first job that has one, beginning after the job that was
-// asked last. An error of one job does not keep the others back.
+// next claims a range of the first job that has an open one, beginning after the job that
+// was asked last. An error of one job does not prevent claims of the others.
 func (r *Runner) next(ctx context.Context) (Claim, bool) {
 	start, after, wrapped := r.last, r.last, false
 	for ctx.Err() == nil {
@@ -175,7 +178,7 @@ func (r *Runner) next(ctx context.Context) (Claim, bool) {
 	return Claim{}, false
 }
 
-// isAway reports whether this process leaves the job alone for now.
+// isAway reports whether this process ignores the job for now.
 func (r *Runner) isAway(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,12 +16,13 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
-// counter is a worker that counts the numbers of a range, a step at a time.
+// counter is a worker that counts the numbers of a range, one per step.
 type counter struct {
 	mu sync.Mutex
-	// ranges is how many Plan gives, and steps how many numbers each has.
+	// ranges is the number of ranges that Plan returns, and steps the number of steps of
+	// each.
 	ranges, steps int
-	// step runs before each step; its error is that of Work.
+	// step runs before each step. Work returns its error.
 	step func(ctx context.Context, j job.Job, r job.Range, n int64) error
 	// worked are the steps as "job/range", in order.
 	worked     []string
@@ -181,8 +182,8 @@ func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
 	})
 }
 
-// Jobs of the reconciler wait for the stream most of the time. They have a runner of their
-// own, so they keep no build back, and a cancelled one gives its slots to its successor.
+// Jobs of the reconciler mostly wait for the stream. They have their own runner, so they
+// do not delay builds. A cancelled one frees its slots for its successor.
 func TestSweepsThatWaitKeepNoOtherJobBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

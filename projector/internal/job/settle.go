@@ -39,7 +39,7 @@ func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64)
 		}
 	}
 	for page := range slices.Chunk(documents, insertPage) {
-		// A repetition, after an answer that did not come, finds them there.
+		// If the answer to an earlier attempt was lost, the ranges already exist.
 		if err := s.request(ctx, func(ctx context.Context) error {
 			_, err := s.ranges.InsertMany(ctx, page, options.InsertMany().SetOrdered(false))
 			if mongo.IsDuplicateKeyError(err) {
@@ -56,7 +56,7 @@ func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64)
 		{Key: "startedAt", Value: mongox.Now}, {Key: "progressedAt", Value: mongox.Now}, {Key: "attempts", Value: mongox.Literal(0)},
 	}
 	if err := s.change(ctx, c, pipeline(set, "holder", "reason")); err != nil {
-		// They belong to a plan that nobody follows.
+		// The ranges belong to a plan that is not used.
 		return errors.Join(err, s.deleteRanges(ctx, bson.D{{Key: "job", Value: c.Job.ID}, {Key: "plan", Value: c.Epoch}}))
 	}
 	if len(bounds) > 0 {
@@ -67,7 +67,7 @@ func (s *Store) Plan(ctx context.Context, c Claim, bounds []Bounds, total int64)
 	return s.completeIfFinished(ctx, j)
 }
 
-// orNull keeps a missing document from being an invalid one.
+// orNull returns null for a missing document, because an empty bson.Raw is invalid.
 func orNull(raw bson.Raw) any {
 	if raw == nil {
 		return nil
@@ -84,7 +84,7 @@ func (s *Store) Finish(ctx context.Context, c Claim, counts map[string]int64) er
 	return s.completeIfFinished(ctx, c.Job)
 }
 
-// completeIfFinished ends a running job that has no range left to be finished.
+// completeIfFinished ends a running job that has no unfinished range.
 func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 	err := s.request(ctx, func(ctx context.Context) error {
 		return s.ranges.FindOne(ctx, bson.D{{Key: "job", Value: j.ID}, {Key: "plan", Value: j.Epoch}, {Key: "done", Value: false}},
@@ -98,7 +98,8 @@ func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 	}
 	_, err = s.end(ctx, j, Done, "", Running)
 	if errors.Is(err, ErrState) {
-		// Another process has completed it, or it was paused: then its resumption does.
+		// Another process has completed the job, or it was paused. After Resume, the next
+		// claim completes it.
 		return nil
 	}
 	return err
@@ -106,7 +107,7 @@ func (s *Store) completeIfFinished(ctx context.Context, j Job) error {
 
 // Fail ends the claim's job with a reason. The error is as in [Store.Save].
 func (s *Store) Fail(ctx context.Context, c Claim, reason error) error {
-	// The claim must still hold: a process that has lost its range fails nothing.
+	// The claim must still hold: a process that has lost its range must not fail the job.
 	if err := s.change(ctx, c, pipeline(bson.D{{Key: "reason", Value: mongox.Literal(clip(reason.Error()))}})); err != nil {
 		return err
 	}
@@ -114,8 +115,8 @@ func (s *Store) Fail(ctx context.Context, c Claim, reason error) error {
 	return err
 }
 
-// end ends a job that is in one of the states, under the plan of j, and returns it. The
-// error is [ErrState] if it is not; then the job is as it was found.
+// end ends a job that is in one of the states from, under the plan of j, and returns it.
+// Otherwise the error is [ErrState], and end returns the job as found.
 func (s *Store) end(ctx context.Context, j Job, state State, reason string, from ...State) (Job, error) {
 	counts, finished, _, err := s.sum(ctx, j)
 	if err != nil {
@@ -138,7 +139,7 @@ func (s *Store) end(ctx context.Context, j Job, state State, reason string, from
 	s.options.Logger.Info().Str("job", j.ID).Str("kind", string(j.Kind)).Str("projection", j.Projection).
 		Int64("generation", j.Generation).Str("state", string(state)).Str("reason", reason).Msg("job ended")
 	if state != Failed {
-		// A failed job keeps its ranges: if it is resumed, it goes on from there.
+		// A failed job keeps its ranges, so that it can be resumed from them.
 		if err := s.deleteRanges(ctx, bson.D{{Key: "job", Value: j.ID}}); err != nil {
 			s.options.Logger.Warn().Err(err).Str("job", j.ID).Msg("ranges of an ended job not deleted; they are deleted with the job")
 		}
@@ -149,7 +150,7 @@ func (s *Store) end(ctx context.Context, j Job, state State, reason string, from
 	return ended, nil
 }
 
-// move changes a job that is in one of the states, and returns it as it is then.
+// move changes a job that is in one of the states from, and returns the changed job.
 func (s *Store) move(ctx context.Context, id string, and bson.E, update bson.A, from ...State) (Job, error) {
 	filter := bson.D{{Key: "_id", Value: id}, {Key: "state", Value: bson.D{{Key: "$in", Value: from}}}}
 	if and.Key != "" {
@@ -172,8 +173,8 @@ func (s *Store) move(ctx context.Context, id string, and bson.E, update bson.A, 
 	return moved, nil
 }
 
-// sum adds up the counts of a job's ranges, says how many are finished, and gives the
-// last error of one that is retried.
+// sum returns the sum of the counts of a job's ranges, the number of finished ranges, and
+// the last error of a range that is retried.
 func (s *Store) sum(ctx context.Context, j Job) (counts map[string]int64, finished int, reason string, err error) {
 	counts = make(map[string]int64)
 	err = s.request(ctx, func(ctx context.Context) error {
@@ -212,7 +213,7 @@ func (s *Store) deleteRanges(ctx context.Context, filter bson.D) error {
 	})
 }
 
-// clip cuts a text to what a document has room for.
+// clip cuts a text to at most maxReason bytes.
 func clip(text string) string {
 	if len(text) > maxReason {
 		text = text[:maxReason]

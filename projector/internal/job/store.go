@@ -35,7 +35,7 @@ const maxReason = 2 << 10
 
 // Options refine a [Store].
 type Options struct {
-	// Keep is how many ended jobs of each kind and projection are kept; default 20.
+	// Keep is the number of ended jobs kept per kind and projection; default 20.
 	Keep int
 	// Pruned is called with the ids of jobs that are about to be deleted, so that what
 	// belongs to them is deleted first; nil for nothing. If it fails, the jobs stay.
@@ -55,7 +55,8 @@ type Store struct {
 	metrics      *metrics
 }
 
-// NewStore makes a store in the database of the state, whose concerns it sets itself.
+// NewStore makes a store in the state database. It sets the read and write concerns
+// itself.
 func NewStore(db *mongo.Database, o Options) *Store {
 	o.Keep, o.Refresh = cmp.Or(o.Keep, 20), cmp.Or(o.Refresh, 15*time.Second)
 	return &Store{
@@ -64,7 +65,7 @@ func NewStore(db *mongo.Database, o Options) *Store {
 	}
 }
 
-// Prepare creates the indexes. It changes nothing if they are there.
+// Prepare creates the indexes. If they exist, it changes nothing.
 func (s *Store) Prepare(ctx context.Context) error {
 	for _, index := range []struct {
 		collection *mongo.Collection
@@ -83,11 +84,10 @@ func (s *Store) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Create stores a new job in the state [Planning] and returns it. Of j it takes the id,
-// the kind, the projection, the generation, the parameters, who and why. If there
-// already is a job with the id for the same work, Create returns that one: so a caller
-// who does not know whether a first Create succeeded repeats it. If the id belongs to
-// other work, the error is [ErrExists].
+// Create stores a new job in the state [Planning] and returns it. It uses the ID, Kind,
+// Projection, Generation, Params, Who and Why of j. If a job with the ID exists for the
+// same work, Create returns that job, so a caller can repeat a Create whose outcome is
+// unknown. If the ID belongs to other work, the error is [ErrExists].
 func (s *Store) Create(ctx context.Context, j Job) (Job, error) {
 	if j.ID == "" {
 		j.ID = newID(j.Kind)
@@ -103,7 +103,7 @@ func (s *Store) Create(ctx context.Context, j Job) (Job, error) {
 	}
 	err := s.request(ctx, func(ctx context.Context) error {
 		_, err := s.jobs.UpdateOne(ctx,
-			// A job that is there has the field: it does not match, and the insert fails.
+			// An existing job has the field, so it does not match, and the insert fails.
 			bson.D{{Key: "_id", Value: j.ID}, {Key: "createdAt", Value: bson.D{{Key: "$exists", Value: false}}}},
 			bson.D{
 				{Key: "$setOnInsert", Value: set},
@@ -143,7 +143,8 @@ func (s *Store) find(ctx context.Context, id string) (Job, error) {
 	return j, nil
 }
 
-// request bounds a request. Its error says that the server did not answer.
+// request bounds a request by requestTimeout. After the timeout, the error says that the
+// server did not answer.
 func (s *Store) request(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
@@ -162,7 +163,7 @@ func pipeline(set bson.D, unset ...string) bson.A {
 // expired matches documents whose lease has ended.
 var expired = bson.E{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{"$leaseUntil", mongox.Now}}}}
 
-// next is the number after that of a field.
+// next is an expression: a field's value plus one.
 func next(field string) bson.D {
 	return bson.D{{Key: "$add", Value: bson.A{"$" + field, int64(1)}}}
 }

@@ -49,7 +49,7 @@ func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 		} else if err := store.Finish(t.Context(), s.claim(t, id, "a"), nil); err != nil {
 			t.Fatal(err)
 		}
-		// The order is that of the server's clock, in milliseconds.
+		// Jobs are ordered by the server's clock, which has a resolution of milliseconds.
 		if _, err := db.Collection(job.CollectionName).UpdateOne(t.Context(), bson.D{{Key: "_id", Value: id}},
 			bson.D{{Key: "$set", Value: bson.D{{Key: "finishedAt", Value: time.Unix(int64(i), 0)}}}}); err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestEndedJobsAreKeptInBoundedNumber(t *testing.T) {
 			t.Errorf("%s is gone; left are %v", id, left)
 		}
 	}
-	// The last one was pruned for when it had not got its time yet.
+	// Pruning after the last job ran before the test set its finishedAt.
 	if len(left) > 2+4 || slices.Contains(left, "verify-0") || !slices.Contains(left, "verify-7") {
 		t.Errorf("left are %v", left)
 	}
@@ -113,8 +113,8 @@ func TestRangesOfADoneJobAreDeleted(t *testing.T) {
 	}
 }
 
-// TestThousandsOfEndedJobsCostNothing checks that the active jobs and the open ranges
-// are found by an index, however many others there are.
+// TestThousandsOfEndedJobsCostNothing checks that active jobs and open ranges are found
+// by an index, independent of the number of other jobs.
 func TestThousandsOfEndedJobsCostNothing(t *testing.T) {
 	t.Parallel()
 	db, store, s := newStore(t, job.Options{})

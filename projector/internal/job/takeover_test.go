@@ -14,15 +14,15 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
-// process is a runner whose process can be killed or stopped: its requests are then not
-// made, as those of a dead process, or made later.
+// process is a runner whose process can be killed or suspended. Its requests are then
+// dropped or delayed.
 type process struct {
 	job.Jobs
 	mu     sync.Mutex
 	frozen chan struct{}
 }
 
-// freeze stops the process; the result lets it go on.
+// freeze suspends the process. The returned function lets it continue.
 func (p *process) freeze() (thaw func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,9 +60,9 @@ func (p *process) Claim(ctx context.Context, j job.Job, holder string, lease tim
 	return p.Jobs.Claim(ctx, j, holder, lease)
 }
 
-// TestAnyTakeoverFinishesEachRangeOnce lets processes stop and go on, be killed, be
-// replaced, and jobs be paused and resumed, at random. Each range must count each of its
-// steps exactly once, and no save of a process that has lost its range may count.
+// TestAnyTakeoverFinishesEachRangeOnce suspends, continues, kills and replaces processes,
+// and pauses and resumes jobs, at random. Each range must count each of its steps exactly
+// once, and the store must reject every save of a process that has lost its range.
 func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -105,8 +105,8 @@ func TestAnyTakeoverFinishesEachRangeOnce(t *testing.T) {
 						thaw()
 					}
 				case "restart":
-					// The old process is stopped for good, as if it were killed; its last
-					// requests come through at the very end.
+					// The old process never continues, as if it were killed. Its last
+					// requests arrive at the very end.
 					thaws = append(thaws, processes[a.who].freeze())
 					start(a.who)
 				case "pause":

@@ -8,22 +8,22 @@ import (
 
 // Worker does the work of one kind of job. It is called from several goroutines.
 //
-// Its errors: [Permanent] fails the job, [ErrNotHere] leaves it to other processes, and
-// any other error is retried with backoff. If its context ends, or a save tells it to
-// stop, it returns that error soon.
+// A [Permanent] error fails the job, [ErrNotHere] leaves it to other processes, and any
+// other error is retried with backoff. If the context ends, or Save says that the work
+// must stop, the worker must soon return that error.
 type Worker interface {
-	// Plan splits a job into ranges and says about how much work they are in all. It may
-	// be called again for the same job, after a process that planned it has died.
+	// Plan splits a job into ranges and estimates the total amount of work. It may be
+	// called again for the same job, after a process that planned it has died.
 	Plan(ctx context.Context, j Job) (ranges []Bounds, total int64, err error)
-	// Work works on a range from its position on, until its end. Work on the same part
-	// of a range may be done twice: after the last save, by another process.
+	// Work works on a range from its position to its end. Another process may repeat the
+	// work that was done after the last save.
 	Work(ctx context.Context, j Job, r Range, p Progress) error
 }
 
-// Progress takes what the work on a range has reached.
+// Progress saves how far the work on a range has come.
 type Progress interface {
-	// Save stores the position from which another process goes on, and the counts of the
-	// range since its start, those of [Range.Counts] included. An error that is [ErrLost],
-	// [ErrPaused] or [ErrCancelled] says that the work must stop.
+	// Save stores the position from which another process would continue, and the counts
+	// since the start of the range, including those of [Range.Counts]. [ErrLost],
+	// [ErrPaused] and [ErrCancelled] mean that the work must stop.
 	Save(ctx context.Context, position bson.Raw, counts map[string]int64) error
 }
