@@ -17,7 +17,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// drawFunc is a projection in Go whose results share memory with state and event.
+// drawFunc draws a projection in Go whose results share memory with the state and the
+// event.
 func drawFunc(t *rapid.T) *project.Projection {
 	p, err := project.New(project.Declaration{Name: "p", Collection: "c", Deletes: true, Apply: func(state project.State, ev *event.Event) (project.State, error) {
 		switch {
@@ -38,8 +39,9 @@ func drawFunc(t *rapid.T) *project.Projection {
 	return p
 }
 
-// TestAccumulatorInPartsIsTheFold holds that a fold in parts writes what the fold of all
-// events at once writes, up to the event that fails or that it is to stop after.
+// TestAccumulatorInPartsIsTheFold checks that a fold in parts writes the same as the fold
+// of all events at once, up to the event that fails or the event after which it must
+// stop.
 func TestAccumulatorInPartsIsTheFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,7 +62,7 @@ func TestAccumulatorInPartsIsTheFold(t *testing.T) {
 		for rest := events; len(rest) > 0; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "part")
 			failed = a.Add(rest[:n])
-			// The last one comes again.
+			// Sometimes repeat the last event.
 			rest = rest[n-rapid.IntRange(0, min(1, n-1)).Draw(t, "again"):]
 		}
 		if (failed == nil) != (want.Err == nil) || failed != nil && (failed.EventID != want.Err.EventID || failed.Reason != want.Err.Reason) {
@@ -97,8 +99,8 @@ func TestAccumulatorInPartsIsTheFold(t *testing.T) {
 	})
 }
 
-// TestAccumulatorKeepsNoEvents holds that a fold lets go of the events of earlier parts,
-// although it keeps values of each of them.
+// TestAccumulatorKeepsNoEvents checks that a fold does not keep the events of earlier
+// parts in memory, although it keeps values of each of them.
 func TestAccumulatorKeepsNoEvents(t *testing.T) {
 	t.Parallel()
 	var declared strings.Builder
@@ -130,8 +132,8 @@ func TestAccumulatorKeepsNoEvents(t *testing.T) {
 	}
 }
 
-// TestAccumulatorEndsWithADocumentTooLarge holds that a fold does not grow beyond what
-// can be stored.
+// TestAccumulatorEndsWithADocumentTooLarge checks that a fold fails if its document
+// exceeds the size that can be stored.
 func TestAccumulatorEndsWithADocumentTooLarge(t *testing.T) {
 	t.Parallel()
 	projections, err := project.Parse("test.yaml", []byte("projections: [{name: p, collection: c, on: {A: {push: {list: payload.v}}}}]"))

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// TestCheckAdvises holds what is found that works and is most likely a mistake, and what is
-// none.
+// TestCheckAdvises checks which valid declarations are reported as probable mistakes, and
+// which are not.
 func TestCheckAdvises(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ expression, says string }{
@@ -87,7 +87,7 @@ func adviceOn(t *testing.T, text string) []project.Problem {
 	if err != nil || len(projections) != 1 {
 		t.Fatal(err)
 	}
-	// Advice never keeps a projector from starting.
+	// Advice does not prevent a projector from starting.
 	if _, err := project.Load(file); err != nil {
 		t.Fatal(err)
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// afresh is aggregate one of counts, to be folded from nothing up to a head.
+// afresh returns aggregate one of counts, to be folded from nothing up to a head.
 func afresh(head int64) project.Suspended {
 	s := suspended(head)
 	s.Fresh = true
 	return s
 }
 
-// stored puts a read model of aggregate one into counts.
+// stored stores a read model of aggregate one in counts.
 func (b *bench) stored(t *testing.T, watermark int64, document string) {
 	t.Helper()
 	u := unitOf("counts", "one")
@@ -33,8 +33,8 @@ func (b *bench) stored(t *testing.T, watermark int64, document string) {
 	}
 }
 
-// TestAfreshReplacesWhatIsStored holds that a unit is folded from nothing to one write,
-// whatever was stored for it.
+// TestAfreshReplacesWhatIsStored checks that a unit is folded from nothing into one
+// write, independent of the stored document.
 func TestAfreshReplacesWhatIsStored(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -71,7 +71,7 @@ func TestAfreshReplacesWhatIsStored(t *testing.T) {
 	}
 }
 
-// TestAfreshReadsPageByPage holds that a long history becomes one write, and that one of
+// TestAfreshReadsPageByPage checks that a long history becomes one write, and that one of
 // increasing ids is read to its end.
 func TestAfreshReadsPageByPage(t *testing.T) {
 	t.Parallel()
@@ -92,8 +92,8 @@ func TestAfreshReadsPageByPage(t *testing.T) {
 	}
 }
 
-// TestAfreshStopsAtAPoisonEvent holds that what comes before the failing event replaces
-// what is stored, but never takes a watermark back.
+// TestAfreshStopsAtAPoisonEvent checks that the fold of the events before the failing one
+// replaces the stored document, but never lowers a watermark.
 func TestAfreshStopsAtAPoisonEvent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
@@ -111,8 +111,8 @@ func TestAfreshStopsAtAPoisonEvent(t *testing.T) {
 	b.expect(t, "counts", "one", 4, `{"n":9}`)
 }
 
-// TestAHistoryThatDoesNotBeginAtOneParks holds that a unit that starts from nothing skips
-// nothing, and waits for the first event as long as it is not final.
+// TestAHistoryThatDoesNotBeginAtOneParks checks that a unit folded from nothing skips no
+// event, and waits for event 1 until the history is final.
 func TestAHistoryThatDoesNotBeginAtOneParks(t *testing.T) {
 	t.Parallel()
 	for _, fresh := range []bool{false, true} {
@@ -133,7 +133,7 @@ func TestAHistoryThatDoesNotBeginAtOneParks(t *testing.T) {
 		if project.ReasonHistory.Resumes() || len(j.bad) > 0 {
 			t.Errorf("judged %v", j.bad)
 		}
-		// A hole further on is one that may be filled.
+		// A later gap may still be closed.
 		b = newBench(t, twoProjections)
 		b.history.events = events(t, "one", "1 Add", "3 Add")
 		b.stored(t, 1, `{"n":9}`)
@@ -142,8 +142,8 @@ func TestAHistoryThatDoesNotBeginAtOneParks(t *testing.T) {
 	}
 }
 
-// TestAfreshUnderOtherWriters holds that a unit which moves on meanwhile is folded up to
-// where it is then.
+// TestAfreshUnderOtherWriters checks that a unit to which other writers apply events
+// meanwhile is folded up to its new watermark.
 func TestAfreshUnderOtherWriters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
@@ -182,8 +182,8 @@ func TestAfreshUnderOtherWriters(t *testing.T) {
 	b.expectParked(t, "counts", "one", project.ReasonRejected, 2, 2)
 }
 
-// TestResumeOfAGeneration holds that a unit is resumed in the generation that is asked
-// for, if it is a target, and not while its projection is paused.
+// TestResumeOfAGeneration checks that a unit is resumed in the requested generation, if
+// that is a target and its projection is not paused.
 func TestResumeOfAGeneration(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -215,8 +215,8 @@ func TestResumeOfAGeneration(t *testing.T) {
 	})
 }
 
-// TestACaughtUpUnitLosesAForeignDocument holds that the document of an older generation
-// goes although there is no event to write.
+// TestACaughtUpUnitLosesAForeignDocument checks that the document of an older generation
+// is removed even if there is no event to write.
 func TestACaughtUpUnitLosesAForeignDocument(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
@@ -234,8 +234,8 @@ func TestACaughtUpUnitLosesAForeignDocument(t *testing.T) {
 	b.resume(t, suspended(4), 4, project.ReasonUnavailable)
 }
 
-// TestAfreshIsTheFold holds for any projection, history and stored document that the
-// result is the fold of the history.
+// TestAfreshIsTheFold checks that the result is the fold of the history, for any
+// projection, history and stored document.
 func TestAfreshIsTheFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -281,7 +281,7 @@ func TestAfreshIsTheFold(t *testing.T) {
 	})
 }
 
-// storedHistory is an event store with one aggregate, whose pages have two events.
+// storedHistory is an event store with one aggregate and two events per page.
 type storedHistory struct{ events []*event.Event }
 
 func (h *storedHistory) Missing(_ context.Context, _ *event.Event, from, to int64, _ int) ([]*event.Event, error) {

@@ -18,23 +18,22 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// CEL computes numbers of one kind with each other only. A driver decides which kind
-// it stores 10 as, so these replacements compute every kind with every other:
+// CEL's operators take two numbers of the same kind only. Which kind 10 is stored as
+// depends on the driver that wrote the event, so these replacements accept mixed kinds:
 //
 //	int with int or uint   gives int, an overflow is an error
 //	uint with uint         gives uint
 //	any with a double      gives double
 //	any with a Decimal128  gives Decimal128, for + - * and comparisons
 //
-// replacement replaces the standard function of that name.
+// replacement replaces the standard function with the name.
 type replacement struct {
 	name string
-	// apply gets operands of which neither is an error.
+	// apply computes the result. Neither operand is an error.
 	apply func(a, b ref.Val) ref.Val
-	// result is the type that the operator gives for numbers of which one is of type
-	// t.
+	// result returns the operator's result type for the common type t of its operands.
 	result func(t *types.Type) *types.Type
-	// fractions says that doubles can be operands.
+	// fractions is set if operands can be doubles, decimals if they can be Decimal128s.
 	fractions, decimals bool
 }
 
@@ -54,7 +53,7 @@ var replacements = []replacement{
 	{celop.GreaterEquals, comparison(func(c int) bool { return c >= 0 }), boolType, true, true},
 }
 
-// standardLibrary is CEL's own with the replaced operators.
+// standardLibrary returns CEL's standard library with the replaced operators.
 func standardLibrary() ([]cel.EnvOption, error) {
 	excluded := &env.LibrarySubset{}
 	var functions []*decls.FunctionDecl
@@ -69,8 +68,8 @@ func standardLibrary() ([]cel.EnvOption, error) {
 	return []cel.EnvOption{cel.StdLib(cel.StdLibSubset(excluded)), cel.FunctionDecls(functions...)}, nil
 }
 
-// declare gives the operator the overloads of the standard library, and those of
-// mixed numbers.
+// declare declares the operator with the overloads of the standard library and with those
+// for mixed numbers.
 func (r replacement) declare() (*decls.FunctionDecl, error) {
 	options := []decls.FunctionOpt{decls.SingletonBinaryBinding(r.apply)}
 	for _, standard := range stdlib.Functions() {
@@ -91,7 +90,8 @@ func (r replacement) declare() (*decls.FunctionDecl, error) {
 	}
 	for i, a := range numbers {
 		for j, b := range numbers {
-			// The kind further down the list wins, but an int and a uint give an int.
+			// The later kind in the list is the common one, but for an int and a uint it
+			// is int.
 			t := numbers[max(i, j)]
 			if i != j && t == types.UintType {
 				t = types.IntType
@@ -117,7 +117,7 @@ func copyOverloads(from *decls.FunctionDecl) decls.FunctionOpt {
 	}
 }
 
-// addMissing adds an overload unless the function has one for these operands.
+// addMissing adds an overload unless the function already has one for these operands.
 func addMissing(f *decls.FunctionDecl, overload decls.FunctionOpt) error {
 	alone, err := decls.NewFunction(f.Name(), overload)
 	if err != nil {
@@ -132,9 +132,9 @@ func addMissing(f *decls.FunctionDecl, overload decls.FunctionOpt) error {
 	return f.AddOverload(added)
 }
 
-// The operators are alike, and written out all the same: one generic function over the
-// interfaces of package traits looks up its type parameter in each call, and an addition
-// takes a third longer.
+// These operators are similar but written out. A generic function over the interfaces of
+// package traits looks up its type parameter in each call, so an addition would take a
+// third longer.
 
 func addValues(a, b ref.Val) ref.Val {
 	a, b, decimal := alignNumbers(a, b)
@@ -193,7 +193,8 @@ func moduloValues(a, b ref.Val) ref.Val {
 
 var errDecimalDivision = errors.New("a Decimal128 cannot be divided in an expression: convert it with double()")
 
-// comparison orders two values and answers by holds.
+// comparison returns an operator that compares two values and passes the result
+// (negative, 0 or positive) to holds.
 func comparison(holds func(int) bool) func(a, b ref.Val) ref.Val {
 	return func(a, b ref.Val) ref.Val {
 		if isDecimal(a) || isDecimal(b) {
@@ -218,9 +219,9 @@ func comparison(holds func(int) bool) func(a, b ref.Val) ref.Val {
 	}
 }
 
-// alignNumbers gives two numbers of unlike kinds the kind of their result. decimal
-// says that both are numbers and one of them is a Decimal128. All other values stay
-// as they are.
+// alignNumbers converts two numbers of different kinds to the kind of the result. decimal
+// is set if both are numbers and at least one is a Decimal128. Other values are returned
+// unchanged.
 func alignNumbers(a, b ref.Val) (x, y ref.Val, decimal bool) {
 	switch v := a.(type) {
 	case types.Int:
@@ -248,7 +249,7 @@ func alignNumbers(a, b ref.Val) (x, y ref.Val, decimal bool) {
 	return a, b, (isDecimal(a) || isDecimal(b)) && isNumber(a) && isNumber(b)
 }
 
-// intOf is a uint as an int, or the error that it is too large for one.
+// intOf converts a uint to an int, or returns an error value if it is too large.
 func intOf(v types.Uint) ref.Val { return v.ConvertToType(types.IntType) }
 
 func isDecimal(v ref.Val) bool {
@@ -274,7 +275,7 @@ func isNaN(v ref.Val) bool {
 	return false
 }
 
-// numberIn is the number of a value that isNumber takes.
+// numberIn returns the number in a value for which isNumber is true.
 func numberIn(v ref.Val) number {
 	switch v := v.(type) {
 	case types.Int:
@@ -294,7 +295,7 @@ func numberIn(v ref.Val) number {
 	return number{}
 }
 
-// errNaNOrder is what CEL says of doubles.
+// errNaNOrder has the text of CEL's own error for doubles.
 var errNaNOrder = errors.New("NaN values cannot be ordered")
 
 func computed(d bson.Decimal128, err error) ref.Val {

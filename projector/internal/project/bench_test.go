@@ -34,7 +34,7 @@ func benchmarkEvents(b *testing.B, n int) []*event.Event {
 	return all
 }
 
-// benchmarkDocument is a read model with ten fields and an array of n documents.
+// benchmarkDocument returns a read model with ten fields and an array of n documents.
 func benchmarkDocument(b *testing.B, n int) bson.Raw {
 	b.Helper()
 	d := bson.D{{Key: "_id", Value: "a-1"}, {Key: "lastEventId", Value: int64(0)}}
@@ -117,7 +117,7 @@ func BenchmarkFoldFunc(b *testing.B) {
 	}
 }
 
-// instant is a store that takes no time: what is measured is the engine.
+// instant is a store that answers at once, so that only the engine is measured.
 type instant struct{ document bson.Raw }
 
 func (s instant) Load(_ context.Context, units []model.Unit) ([]model.State, error) {

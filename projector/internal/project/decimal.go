@@ -16,13 +16,13 @@ const decimalDigits = 34
 
 var errDecimalTooLarge = errors.New("the result exceeds a Decimal128")
 
-// exact is a finite number without loss: coefficient × 10^exponent.
+// exact is an exact finite number: coefficient × 10^exponent.
 type exact struct {
 	coefficient *big.Int
 	exponent    int
 }
 
-// finite gives a number exactly; false for NaN and the infinities.
+// finite returns the exact number; false for NaN and the infinities.
 func (n number) finite() (exact, bool) {
 	switch n.kind {
 	case integerNumber:
@@ -35,8 +35,8 @@ func (n number) finite() (exact, bool) {
 	}
 }
 
-// exactDouble writes a double's binary fraction as a decimal one, which always ends:
-// 2^-n is 5^n × 10^-n.
+// exactDouble converts a double to a decimal fraction. The fraction is always finite,
+// because 2^-n is 5^n × 10^-n.
 func exactDouble(f float64) (exact, bool) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return exact{}, false
@@ -56,8 +56,8 @@ func exactDouble(f float64) (exact, bool) {
 	return exact{coefficient: c.Mul(c, power), exponent: exponent}, true
 }
 
-// decimal gives a finite number for computing. A double gives the fewest digits that stand
-// for it: 0.1 is 0.1.
+// decimal returns a finite number for arithmetic. A double is converted to its shortest
+// decimal form, so 0.1 is exactly 0.1.
 func (n number) decimal() (exact, bool) {
 	if n.kind != doubleNumber {
 		return n.finite()
@@ -69,7 +69,7 @@ func (n number) decimal() (exact, bool) {
 	return number{kind: decimalNumber, d: d}.finite()
 }
 
-// magnitude is the float of a number that is not finite, and 0 for all others.
+// magnitude returns NaN or the infinity that a number is, and 0 for finite numbers.
 func (n number) magnitude() float64 {
 	switch {
 	case n.kind == doubleNumber && (math.IsNaN(n.f) || math.IsInf(n.f, 0)):
@@ -82,7 +82,7 @@ func (n number) magnitude() float64 {
 	return 0
 }
 
-// compareDecimals is compareNumbers for numbers of which one is a decimal.
+// compareDecimals is compareNumbers if at least one number is a decimal.
 func compareDecimals(a, b number) int {
 	x, xFinite := a.finite()
 	y, yFinite := b.finite()
@@ -92,8 +92,8 @@ func compareDecimals(a, b number) int {
 	if c := x.coefficient.Sign() - y.coefficient.Sign(); c != 0 || x.coefficient.Sign() == 0 {
 		return sign(c)
 	}
-	// Numbers of unlike length need no common exponent, which may have thousands of
-	// digits.
+	// Numbers of different length are compared by length: with a common exponent, they
+	// could have thousands of digits.
 	if c := x.length() - y.length(); c != 0 {
 		return sign(c) * x.coefficient.Sign()
 	}
@@ -122,13 +122,13 @@ func sign(n int) int {
 	return 0
 }
 
-// length is how many digits stand before the decimal point; less than 1 for
-// fractions that begin with zeros. x is not zero.
+// length returns the number of digits before the decimal point; 0 or less for numbers
+// below 1. x must not be zero.
 func (x exact) length() int { return digits(x.coefficient) + x.exponent }
 
 func digits(n *big.Int) int { return len(new(big.Int).Abs(n).String()) }
 
-// alike gives two numbers the smaller of their exponents.
+// alike rewrites two numbers with the smaller of their exponents.
 func alike(x, y exact) (exact, exact) {
 	if x.exponent > y.exponent {
 		return x.lowered(y.exponent), y
@@ -147,8 +147,8 @@ func tenTo(n int) *big.Int {
 	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
 }
 
-// addDecimals, subtractDecimals and multiplyDecimals compute exactly and round the
-// result to a Decimal128. A double counts as the fewest digits that stand for it.
+// addDecimals, subtractDecimals and multiplyDecimals compute exactly and round the result
+// to a Decimal128. A double counts as its shortest decimal form.
 func addDecimals(a, b number) (bson.Decimal128, error) {
 	return computeDecimals(a, b, func(x, y exact) exact {
 		x, y = alike(x, y)
@@ -175,7 +175,7 @@ func computeDecimals(a, b number, compute func(x, y exact) exact, infinite func(
 	if xFinite && yFinite {
 		return compute(x, y).round()
 	}
-	// With a NaN or an infinity only the other's sign counts.
+	// If one operand is NaN or infinite, only the sign of the other one matters.
 	float := func(n number, x exact, finite bool) float64 {
 		if finite {
 			return float64(x.coefficient.Sign())
@@ -190,13 +190,13 @@ func computeDecimals(a, b number, compute func(x, y exact) exact, infinite func(
 	return d, nil
 }
 
-// round gives the nearest Decimal128; of two that are equally near, the even one.
+// round returns the nearest Decimal128. If two are equally near, it returns the even one.
 func (x exact) round() (bson.Decimal128, error) {
 	excess := max(digits(x.coefficient)-decimalDigits, bson.MinDecimal128Exp-x.exponent, 0)
 	if excess > 0 {
 		x = exact{coefficient: divideToEven(x.coefficient, tenTo(excess)), exponent: x.exponent + excess}
 		if digits(x.coefficient) > decimalDigits {
-			// 9…9 has become 10…0.
+			// Rounding has turned 9…9 into 10…0.
 			x = exact{coefficient: x.coefficient.Quo(x.coefficient, big.NewInt(10)), exponent: x.exponent + 1}
 		}
 	}

@@ -88,8 +88,8 @@ func TestDefinitionShowsEveryChangeOfMeaning(t *testing.T) {
 	}
 }
 
-// An integer of an event that arrives as a double shows what a schema adds: the operator
-// of integers alone.
+// A schema makes CEL choose the operator for integers. An event with a double instead of
+// an integer shows the difference.
 func TestSchemaCountsWhereItChoosesAnOperator(t *testing.T) {
 	t.Parallel()
 	without := "projections: [{name: p, collection: c, on: {E: {set: {n: %}}}}]"
@@ -225,8 +225,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// The hash of a definition is stored: if it changes between two versions of Penstock,
-// every read model is rebuilt when they are rolled out.
+// The hash of a definition is stored. If a new version of Penstock computes another hash,
+// its rollout rebuilds every read model.
 func TestHashesAreKept(t *testing.T) {
 	t.Parallel()
 	p := parseOne(t, defined)

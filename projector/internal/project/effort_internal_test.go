@@ -2,7 +2,8 @@ package project
 
 import "testing"
 
-// TestOnlyExpressionsThatCanLoopAreCounted holds which expressions CEL counts the cost of.
+// TestOnlyExpressionsThatCanLoopAreCounted checks which expressions CEL counts the cost
+// of.
 func TestOnlyExpressionsThatCanLoopAreCounted(t *testing.T) {
 	t.Parallel()
 	env, err := newEnvironment(nil)

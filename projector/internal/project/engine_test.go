@@ -36,7 +36,7 @@ func unitOf(projection, aggregate string) model.Unit {
 	return model.Unit{Projection: projection, Generation: 1, Collection: projection, AggregateID: aggregate, Deletes: projection == "counts"}
 }
 
-// events makes events of one aggregate from "1 Add" and the like.
+// events makes events of one aggregate from texts such as "1 Add".
 func events(tb testing.TB, aggregate string, list ...string) []*event.Event {
 	tb.Helper()
 	var made []*event.Event
@@ -66,7 +66,7 @@ func verdicts(results []project.Result) string {
 	return strings.Join(list, "/")
 }
 
-// process expects verdicts and no error.
+// process processes events and expects the verdicts want and no error.
 func (b *bench) process(t *testing.T, evs []*event.Event, gaps project.Gaps, want string) []project.Result {
 	t.Helper()
 	results, err := b.Process(t.Context(), evs, gaps)
@@ -100,7 +100,7 @@ func TestProcess(t *testing.T) {
 	if len(b.loads) != 2 || len(b.writes) != 2 || len(b.writes[0])+len(b.writes[1]) != 4 || b.parking.asked != 0 {
 		t.Errorf("%d loads, %d writes, asked for parked %d times", len(b.loads), len(b.writes), b.parking.asked)
 	}
-	// Again, with one more, out of order and one twice.
+	// The same events again, with one more, out of order, and one of them twice.
 	more := events(t, "one", "4 Add", "5 Gone")
 	b.process(t, []*event.Event{more[1], one[0], one[2], more[0], more[0]}, project.Hold, "done/done/done/done/done")
 	b.expect(t, "counts", "one", 5, "nil")
@@ -126,8 +126,8 @@ penstock_projector_events_total{outcome="deferred",projection="things"} 0
 	}
 }
 
-// TestWhatConcernsNobody holds that an event of another type of aggregate costs
-// nothing.
+// TestWhatConcernsNobody checks that an event of another aggregate type causes no
+// request.
 func TestWhatConcernsNobody(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, aggregateType: Other, on: {Add: {inc: {n: 1}}}}]`)
@@ -224,20 +224,20 @@ func TestPoisonParksOneUnit(t *testing.T) {
 	if b.parking.parked[u] == nil || b.parking.heads[u] != 4 || len(b.parking.parked) != 1 {
 		t.Errorf("parked %v", b.parking)
 	}
-	// What follows is acknowledged, and the neighbours go on.
+	// Later events of the aggregate are acknowledged, and other aggregates continue.
 	b.process(t, events(t, "one", "5 Add", "6 Add"), project.Hold, "done/done")
 	b.expect(t, "counts", "one", 1, `{"ids":[1],"n":1}`)
 	b.expect(t, "things", "one", 6, `{"last":6}`)
 	if b.parking.heads[u] != 6 {
 		t.Errorf("head %d", b.parking.heads[u])
 	}
-	// The message of the poison event may come again, before it was dead-lettered.
+	// The message of the poison event may come again before it is dead-lettered.
 	b.process(t, events(t, "one", "2 Bad"), project.Hold, "poison")
 }
 
-// TestParkedAndPassed holds that a unit which is beyond the event that it was parked at
-// goes on: a unique index refused the event to one process, or once, and no longer when
-// it came to another, or came again.
+// TestParkedAndPassed checks that a unit whose watermark is beyond the event at which it
+// was parked continues. This happens if a unique index rejected the event in one process,
+// and another process could apply it later.
 func TestParkedAndPassed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
@@ -284,8 +284,8 @@ func TestIncreasingSequence(t *testing.T) {
 	}
 }
 
-// TestRejectedEventIsFound holds that of a batch that MongoDB refuses, the event at
-// fault is found, and those before it are applied.
+// TestRejectedEventIsFound checks that in a batch that MongoDB rejects, the engine finds
+// the failing event and applies those before it.
 func TestRejectedEventIsFound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
@@ -315,15 +315,15 @@ func TestForeignDocumentParks(t *testing.T) {
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 }
 
-// TestStaleIsFoldedAgain holds that a fold that someone forestalled starts over from
-// what they wrote.
+// TestStaleIsFoldedAgain checks that if another writer was faster, the fold starts again
+// from that writer's document.
 func TestStaleIsFoldedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, twoProjections)
 		b.onWrite = func(call int, w model.Write) *model.Written {
 			if w.Projection == "counts" && call <= 3 {
-				// Somebody applies one event of this batch.
+				// Another writer applies one event of this batch.
 				b.documents[w.Unit] = rawOf(t, fmt.Sprintf(`{"n":%d,"ids":[]}`, call))
 				b.marks[w.Unit] = int64(call)
 				return &model.Written{Status: model.Stale}
@@ -347,8 +347,8 @@ func TestStaleIsFoldedAgain(t *testing.T) {
 	})
 }
 
-// TestStoreErrorsLeaveEventsPending holds that a call makes one attempt without waiting, whatever
-// fails in it, and that the caller's next attempts bring everything to its end.
+// TestStoreErrorsLeaveEventsPending checks that a call makes one attempt without waiting,
+// even if a request fails, and that the caller's next attempts finish all events.
 func TestStoreErrorsLeaveEventsPending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -362,7 +362,7 @@ func TestStoreErrorsLeaveEventsPending(t *testing.T) {
 		}
 		b.onWrite = func(call int, w model.Write) *model.Written {
 			if call == 1 && w.Projection == "counts" {
-				b.apply(w) // it happens, but its reply is lost
+				b.apply(w) // The write is applied, but its reply is lost.
 				return &model.Written{Err: errTrouble}
 			}
 			return nil
@@ -387,8 +387,8 @@ func TestStoreErrorsLeaveEventsPending(t *testing.T) {
 	})
 }
 
-// TestEndOfContext holds that what is not durable by then is pending, and the rest
-// stands.
+// TestEndOfContext checks that events which are not durable when the context ends are
+// pending, and the others are done.
 func TestEndOfContext(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)
@@ -407,8 +407,8 @@ func TestEndOfContext(t *testing.T) {
 	}
 }
 
-// TestUnheardSuccessCounts holds that a write whose reply was lost counts as
-// applied, not as a duplicate.
+// TestUnheardSuccessCounts checks that a write whose reply was lost counts as applied,
+// not as a duplicate.
 func TestUnheardSuccessCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -464,7 +464,7 @@ func TestNewEngine(t *testing.T) {
 	}
 }
 
-// A write of this call shows that the store works, and a duplicate does not.
+// A write of this call shows that the store works; a duplicate does not.
 func TestAnsweredIsWhatThisCallWrote(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)

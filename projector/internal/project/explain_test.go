@@ -28,8 +28,8 @@ projections:
       Removed: {delete: true}
 `
 
-// TestExplainNamesWhatRan holds for each event which expressions ran, on which fields, and
-// what the document's change was.
+// TestExplainNamesWhatRan checks for each event which expressions are reported, with
+// which fields, and how the document changed.
 func TestExplainNamesWhatRan(t *testing.T) {
 	t.Parallel()
 	other := eventOf(t, 5, "Added", `{"quantity":1}`)
@@ -114,7 +114,7 @@ func TestExplainNamesWhatRan(t *testing.T) {
 	}
 }
 
-// TestExplainFoldsAsAdd holds that explaining changes nothing about the fold.
+// TestExplainFoldsAsAdd checks that explaining changes nothing about the fold.
 func TestExplainFoldsAsAdd(t *testing.T) {
 	t.Parallel()
 	p := parseOne(t, explained)
@@ -131,7 +131,7 @@ func TestExplainFoldsAsAdd(t *testing.T) {
 	}
 }
 
-// TestExplainGo holds that a projection in Go is explained by its changes.
+// TestExplainGo checks that a projection in Go is explained by its changes.
 func TestExplainGo(t *testing.T) {
 	t.Parallel()
 	p, err := project.New(project.Declaration{Name: "p", Collection: "c", Apply: func(_ project.State, ev *event.Event) (project.State, error) {
@@ -157,8 +157,9 @@ func TestExplainCutsLongValues(t *testing.T) {
 	}
 }
 
-// TestFoldWithoutTraceAllocatesNoMore holds that the hook for explanations costs the engine
-// nothing: the bound is what the fold allocated before there was one.
+// TestFoldWithoutTraceAllocatesNoMore checks that the hook for explanations adds no
+// allocations to the engine: the bound is the number of allocations before the hook
+// existed.
 func TestFoldWithoutTraceAllocatesNoMore(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector makes pools give away what they hold")

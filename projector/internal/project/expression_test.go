@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// TestExpressions pins what expressions see and give.
+// TestExpressions checks the inputs and results of expressions.
 func TestExpressions(t *testing.T) {
 	t.Parallel()
 	const payload = `{"n":{"$numberInt":"3"},"l":{"$numberLong":"4"},"d":2.0,"s":"text","b":true,"z":null,
@@ -175,8 +175,7 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// TestAbsentParts holds what expressions see of an event without the optional
-// fields.
+// TestAbsentParts checks what expressions see of an event without the optional fields.
 func TestAbsentParts(t *testing.T) {
 	t.Parallel()
 	p := on(t, `{set: {a: "size(payload) + size(metadata)", b: "aggregateType", c: "event.?timestamp", d: "has(event.timestamp)"}}`)
@@ -191,7 +190,7 @@ func TestAbsentParts(t *testing.T) {
 	}
 }
 
-// TestPayloadThatIsNoDocument holds that a payload may be any value.
+// TestPayloadThatIsNoDocument checks that a payload may be any value.
 func TestPayloadThatIsNoDocument(t *testing.T) {
 	t.Parallel()
 	p := on(t, `{set: {a: payload}}`)

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// TestOperators pins what each word of the vocabulary does with each kind of value.
+// TestOperators checks the effect of each word of the vocabulary on each kind of value.
 func TestOperators(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -133,7 +133,8 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// TestWhatIsWritten holds for every way through existence what the store is asked.
+// TestWhatIsWritten checks the write for each sequence of creating, changing and deleting
+// a document.
 func TestWhatIsWritten(t *testing.T) {
 	t.Parallel()
 	p := parseOne(t, `
@@ -213,7 +214,7 @@ func expectedRaw(t *testing.T, text string) bson.Raw {
 	return rawOf(t, text)
 }
 
-// normal writes a document without the widths of integers.
+// normal returns a document as Extended JSON in which both widths of integers look alike.
 func normal(t *testing.T, raw bson.Raw) string {
 	t.Helper()
 	if raw == nil {
@@ -226,8 +227,8 @@ func normal(t *testing.T, raw bson.Raw) string {
 	return string(text)
 }
 
-// TestFailureKeepsThePrefix holds that a fold stops right before the event that
-// fails, with nothing of it in the result.
+// TestFailureKeepsThePrefix checks that a fold stops right before the failing event,
+// without any of its changes in the result.
 func TestFailureKeepsThePrefix(t *testing.T) {
 	t.Parallel()
 	p := parseOne(t, `
@@ -253,7 +254,7 @@ projections:
 	}
 }
 
-// TestOtherTypesOfAggregate holds that events of other types are passed over.
+// TestOtherTypesOfAggregate checks that events of other aggregate types are skipped.
 func TestOtherTypesOfAggregate(t *testing.T) {
 	t.Parallel()
 	p := parseOne(t, `projections: [{name: p, collection: c, aggregateType: Other, on: {E: {inc: {n: 1}}}}]`)

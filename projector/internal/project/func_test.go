@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// TestFunc holds projections in Go to their contract.
+// TestFunc checks the contract of projections in Go.
 func TestFunc(t *testing.T) {
 	t.Parallel()
 	apply := func(state project.State, ev *event.Event) (project.State, error) {
@@ -90,7 +90,7 @@ func TestFunc(t *testing.T) {
 	}
 }
 
-// TestTyped holds the convenience to the same contract.
+// TestTyped checks that a function made by Typed has the same contract.
 func TestTyped(t *testing.T) {
 	t.Parallel()
 	type counter struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// eventOf makes an event with a payload written in extended JSON.
+// eventOf makes an event with a payload given as Extended JSON.
 func eventOf(tb testing.TB, id int64, eventType, payload string) *event.Event {
 	tb.Helper()
 	ev := &event.Event{
@@ -36,8 +36,8 @@ func rawOf(tb testing.TB, json string) bson.Raw {
 	return raw
 }
 
-// jsonOf writes a document in canonical extended JSON, in which types show; "nil"
-// for none.
+// jsonOf returns a document as canonical Extended JSON, which shows the types; "nil" for
+// no document.
 func jsonOf(tb testing.TB, raw bson.Raw) string {
 	tb.Helper()
 	if raw == nil {
@@ -63,7 +63,7 @@ func parseOne(tb testing.TB, yaml string) *project.Projection {
 	return projections[0]
 }
 
-// on compiles a projection of one handler, written in YAML's flow style.
+// on compiles a projection with one handler, given in YAML's flow style.
 func on(tb testing.TB, handler string) *project.Projection {
 	tb.Helper()
 	return parseOne(tb, "projections: [{name: p, collection: c, on: {E: "+handler+"}}]")

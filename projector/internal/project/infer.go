@@ -12,42 +12,43 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// Bounds of what an inference keeps.
+// Bounds of the memory of an inference.
 const (
-	// maxInferredFields is how many fields a document has at most before it is taken for
-	// a map whose keys are data.
+	// maxInferredFields is the largest number of fields of a document. A document with
+	// more is treated as a map whose keys are data.
 	maxInferredFields = 100
 	// maxInferredTypes bounds the event types.
 	maxInferredTypes = 10_000
 )
 
-// Inference collects the shapes of payloads to write the section events of a file of
-// projections. The zero value is ready. It is not safe for concurrent use.
+// Inference collects the shapes of payloads and writes them as the section events of a
+// file of projections. The zero value is ready to use. It is not safe for concurrent use.
 type Inference struct {
 	events map[string]*shape
 	count  int
-	// types are the event types of each aggregate type, in the order in which they came.
+	// types are the event types of each aggregate type, in the order of their first
+	// events.
 	types map[string][]string
-	// timeless are the event types of which an event has no timestamp.
+	// timeless are the event types with at least one event without a timestamp.
 	timeless map[string]bool
 }
 
-// shape is what has been seen of the values at one place.
+// shape summarises the values of one field.
 type shape struct {
-	// seen counts the values, types those of each type.
+	// seen counts the values, and types counts them by type.
 	seen  int
 	types map[bson.Type]int
-	// fields are those of the documents; nil once there are too many.
+	// fields are the shapes of the documents' fields; nil once there are too many. open
+	// is set then, and if the values nest too deep.
 	fields map[string]*shape
 	open   bool
-	// elements are those of the arrays.
+	// elements is the shape of the arrays' elements.
 	elements *shape
 }
 
 func newShape() *shape { return &shape{types: map[bson.Type]int{}, fields: map[string]*shape{}} }
 
-// Add takes an event into account. An event without a payload counts as one with an
-// empty document.
+// Add adds the payload of an event. A missing payload counts as an empty document.
 func (i *Inference) Add(ev *event.Event) {
 	if i.events == nil {
 		i.events, i.types, i.timeless = map[string]*shape{}, map[string][]string{}, map[string]bool{}
@@ -151,8 +152,8 @@ func encodeYAML(root *yaml.Node) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// jsonTypes are the words for the kinds of value; those that JSON Schema lacks are
-// MongoDB's.
+// jsonTypes are the keywords and words for the types of values. For types that JSON
+// Schema lacks, they are those of MongoDB.
 var jsonTypes = map[bson.Type]struct{ keyword, word string }{
 	bson.TypeString:           {"type", "string"},
 	bson.TypeBoolean:          {"type", "boolean"},
@@ -167,7 +168,7 @@ var jsonTypes = map[bson.Type]struct{ keyword, word string }{
 	bson.TypeBinary:           {"bsonType", "binData"},
 }
 
-// node writes the schema of a shape: an empty one if the values are of several kinds.
+// node returns the schema of a shape: an empty one if the values have several types.
 func (s *shape) node() *yaml.Node {
 	keyword, word := s.word()
 	n := mapping()
@@ -196,7 +197,7 @@ func (s *shape) node() *yaml.Node {
 	return n
 }
 
-// properties adds the fields, and which of them every document has.
+// properties adds the fields and the list of those that every document has.
 func (s *shape) properties(n *yaml.Node) {
 	fields := mapping()
 	required := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
@@ -215,7 +216,7 @@ func (s *shape) properties(n *yaml.Node) {
 	}
 }
 
-// word is the one word for all the types that were seen; empty if there is none.
+// word returns the schema's word for all types seen; empty if there is no single one.
 // Numbers of several kinds are a number.
 func (s *shape) word() (keyword, word string) {
 	numbers := true
@@ -242,7 +243,8 @@ func (s *shape) word() (keyword, word string) {
 
 func mapping() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode} }
 
-// scalar is a text; the encoder quotes one that would read as something else.
+// scalar returns a text node. The encoder quotes a text that would otherwise be read as
+// another type.
 func scalar(text string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(text)

@@ -73,8 +73,8 @@ events:
 	}
 }
 
-// TestInferredSchemaTakesItsEvents holds that the section that is inferred from
-// events is valid, and that projections of every field of the events compile and run.
+// TestInferredSchemaTakesItsEvents checks that the section that is inferred from events
+// is valid, and that projections of every field of the events compile and run.
 func TestInferredSchemaTakesItsEvents(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// SchemaID is where the published JSON Schema of a file of projections is.
+// SchemaID is the address of the published JSON Schema of a file of projections.
 const SchemaID = "https://raw.githubusercontent.com/penstock-cdc/penstock/main/docs/schema/projections.json"
 
 // object is a part of a JSON Schema.
 type object = map[string]any
 
-// wordHelp says what each word of a handler does, for editors.
+// wordHelp describes each word of a handler, for editors.
 var wordHelp = map[string]string{
 	wordWhen:   "An expression of type bool. The event acts if it is true; without it, the event always acts.",
 	"set":      "Fields and the values to store.",
@@ -25,7 +25,7 @@ var wordHelp = map[string]string{
 	wordDelete: "true removes the document. It stands alone, or with when.",
 }
 
-// keyHelp says what each key of a projection is.
+// keyHelp describes each key of a projection.
 var keyHelp = map[string]string{
 	"name":          "Names the projection in its watermarks, metrics and parked list. Never change it.",
 	"collection":    "The collection of the read models: one document an aggregate, its _id the aggregate's id.",
@@ -33,15 +33,15 @@ var keyHelp = map[string]string{
 	"on":            "What each type of event does. A type that is not listed changes nothing.",
 }
 
-// rootHelp says what each section of a file is.
+// rootHelp describes each section of a file.
 var rootHelp = map[string]string{
 	"projections": "The projections of this file.",
 	"events":      "The JSON Schema of each event type's payload: names and types that expressions are checked against. projector infer writes it.",
 }
 
-// JSONSchema is the JSON Schema (draft 7) of a file of projections, for editors. It is made
-// of the tables that the parser uses. It accepts what the parser accepts, and more: what
-// expressions say is not its matter.
+// JSONSchema returns the JSON Schema (draft 7) of a file of projections, for editors. It
+// is built from the tables that the parser uses. It accepts every file that the parser
+// accepts, and more, because it does not check expressions.
 func JSONSchema() map[string]any {
 	return object{
 		"$schema":     "http://json-schema.org/draft-07/schema#",
@@ -84,14 +84,14 @@ func JSONSchema() map[string]any {
 
 func refTo(definition string) object { return object{"$ref": "#/definitions/" + definition} }
 
-// properties puts the help of each key beside its schema. A key without either makes the
-// tests fail.
+// properties adds the help text of each key to its schema. The tests fail for a key
+// without a help text or a schema.
 func properties(keys []string, help map[string]string, schemas map[string]object) object {
 	all := object{}
 	for _, key := range keys {
 		described := object{"description": help[key]}
 		if s, isRef := schemas[key]["$ref"]; isRef {
-			// Draft 7 ignores what stands beside a $ref.
+			// Draft 7 ignores the keywords beside a $ref.
 			described["allOf"] = []object{{"$ref": s}}
 		} else {
 			for k, v := range schemas[key] {
@@ -122,7 +122,7 @@ func handlerSchema() object {
 	}
 }
 
-// payloadHelp says what each keyword of a payload's schema is.
+// payloadHelp describes each keyword of a payload's schema.
 var payloadHelp = map[string]string{
 	"type":                 "The type of the value, or a list of types.",
 	"bsonType":             "The type of the value, for types that JSON does not have.",
@@ -141,7 +141,7 @@ func payloadSchema() object {
 		for _, word := range sortedKeys(valueTypes[keyword]) {
 			words = append(words, word)
 		}
-		// YAML reads null without quotes as no text.
+		// YAML reads an unquoted null as null instead of a text.
 		words = append(words, nil)
 		return object{"anyOf": []object{{"enum": words}, {"type": "array", "items": object{"enum": words}}}}
 	}
@@ -153,7 +153,7 @@ func payloadSchema() object {
 			"properties": {"type": "object", "additionalProperties": refTo("payload")},
 			"items":      refTo("payload"),
 		}),
-		// Without properties, these say nothing that expressions are checked against.
+		// The parser reads required and additionalProperties only beside properties.
 		"if": object{"required": []string{"properties"}},
 		"then": object{"properties": object{
 			"required": object{"type": "array"}, "additionalProperties": object{"type": "boolean"},

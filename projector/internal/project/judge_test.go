@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// judge counts good events and lets nothing be parked until it is lenient.
+// judge counts good events. It allows parking only if lenient is set.
 type judge struct {
 	good    map[string]int
 	bad     []string
@@ -45,7 +45,7 @@ func TestNothingIsParkedWithoutTheJudge(t *testing.T) {
 	if want := slices.Repeat([]string{"counts Bad one 2 expression"}, 3); !slices.Equal(j.bad, want) {
 		t.Errorf("judged %v", j.bad)
 	}
-	// An event type that a projection does not list says nothing about its rules.
+	// An event type that a projection does not handle does not prove its rules right.
 	if fmt.Sprint(j.good) != "map[counts Add:2 things Add:3]" {
 		t.Errorf("good events: %v", j.good)
 	}
@@ -54,10 +54,10 @@ func TestNothingIsParkedWithoutTheJudge(t *testing.T) {
 	b.expectParked(t, "counts", "one", project.ReasonExpression, 2, 3)
 }
 
-// TestFailureOfAReplacedDefinitionWaitsForTheOther holds that an aggregate is not parked
-// by a definition that another one is to replace: its events stay on the topic, the judge
-// is not asked, and the other definition applies them. If the other one is given up, the
-// aggregate is parked as usual.
+// TestFailureOfAReplacedDefinitionWaitsForTheOther checks that a definition which is
+// being replaced parks no aggregate: the events stay on the topic, the judge is not
+// asked, and the new definition applies them. If the new one is given up, the aggregate
+// is parked as usual.
 func TestFailureOfAReplacedDefinitionWaitsForTheOther(t *testing.T) {
 	t.Parallel()
 	evs := append(events(t, "one", "1 Add", "2 Bad", "3 Add"), events(t, "two", "1 Add")...)

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// A map that changes a few of its keys is written as those keys. Where the update could mean
-// anything else than the new map, the map is written whole.
+// If a few keys of a map change, only those keys are written. If such an update could be
+// ambiguous, the whole map is written.
 func TestMapIsWrittenByKey(t *testing.T) {
 	t.Parallel()
 	long := fmt.Sprintf(`"rest":%q`, strings.Repeat("long ", 40))

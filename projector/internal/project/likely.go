@@ -8,8 +8,8 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// likelyCost estimates the most steps of an evaluation over values of a likely size; 0 if
-// there is no estimate.
+// likelyCost estimates the maximum number of steps of an evaluation over values of a
+// likely size; 0 if there is no estimate.
 func likelyCost(checked *ast.AST) uint64 {
 	estimate, err := cost.Cost(checked, likelySizes{collections: collectionsIn(checked)})
 	if err != nil {
@@ -18,10 +18,10 @@ func likelyCost(checked *ast.AST) uint64 {
 	return estimate.Max
 }
 
-// likelySizes gives arrays and texts their likely sizes.
+// likelySizes returns likely sizes of arrays, maps and texts.
 type likelySizes struct {
-	// collections are the expressions whose values must be arrays or maps, by their id.
-	// A field without a declared type has no other sign of what it holds.
+	// collections are the ids of the expressions whose values must be arrays or maps. For
+	// a field without a declared type, its use is the only hint at its type.
 	collections map[int64]bool
 }
 
@@ -30,9 +30,9 @@ func (s likelySizes) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 	return s.size(node.Type(), node.Expr())
 }
 
-// EstimateCallCost implements [cost.Estimator]. Only orValue costs something else than CEL
-// says: CEL does not bound the size of its result, because it asks for no size of a value
-// inside an optional.
+// EstimateCallCost implements [cost.Estimator]. It overrides CEL's estimate only for
+// orValue: CEL does not bound the size of the result, because it does not ask for the
+// size of a value inside an optional.
 func (s likelySizes) EstimateCallCost(_, overload string, _ *cost.AstNode, arguments []cost.AstNode) *cost.CallEstimate {
 	if overload != overloads.OptionalOrValueValue || len(arguments) != 1 {
 		return nil
@@ -42,8 +42,8 @@ func (s likelySizes) EstimateCallCost(_, overload string, _ *cost.AstNode, argum
 	return &cost.CallEstimate{CostEstimate: cost.FixedCostEstimate(1), ResultSize: size}
 }
 
-// size is the likely size of a value. Everything that is not a collection is taken for a
-// text, because no other value without a declared type is larger.
+// size returns the likely size of a value. A value that is not a collection is treated as
+// a text, because other values are not larger.
 func (s likelySizes) size(t *types.Type, e ast.Expr) *cost.SizeEstimate {
 	if kind := t.Kind(); kind == types.ListKind || kind == types.MapKind || e != nil && s.collections[e.ID()] {
 		return &cost.SizeEstimate{Max: likelyElements}
@@ -51,8 +51,8 @@ func (s likelySizes) size(t *types.Type, e ast.Expr) *cost.SizeEstimate {
 	return &cost.SizeEstimate{Max: likelyCharacters}
 }
 
-// collectionsIn finds the expressions that are looped over or searched by in, and those
-// that their values come from.
+// collectionsIn finds the expressions over which the program loops, those that the
+// operator in searches, and those from which their values come.
 func collectionsIn(checked *ast.AST) map[int64]bool {
 	f := collectionFinder{found: map[int64]bool{}, bound: map[string][]ast.Expr{}}
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -72,10 +72,10 @@ func collectionsIn(checked *ast.AST) map[int64]bool {
 	return f.found
 }
 
-// collectionFinder collects the expressions of a collection's value.
+// collectionFinder collects the expressions that produce a collection.
 type collectionFinder struct {
 	found map[int64]bool
-	// bound has what cel.bind gives the variables of a name.
+	// bound holds the expressions that cel.bind assigns to each variable name.
 	bound map[string][]ast.Expr
 }
 

@@ -10,27 +10,27 @@ import (
 	"strings"
 )
 
-// maxFile bounds a file of declarations, so that a wrong path is noticed before it
-// is read whole.
+// maxFile bounds a file of declarations in bytes, so that a wrong path fails before a
+// large file is read into memory.
 const maxFile = 8 << 20
 
-// ErrNoFile says that a folder has no file of projections.
+// ErrNoFile is returned if a folder has no file of projections.
 var ErrNoFile = errors.New("the folder has no *.yaml or *.yml file of projections")
 
-// Load reads the projections of YAML files and of folders, and compiles them. Of a folder
-// it reads every *.yaml and *.yml file in the order of their names, except for test files,
-// whose names end in _test. All of them belong together: names and collections are unique,
-// and a section events counts for all. Whatever is wrong with any of them is in the error,
-// a [*LoadError].
+// Load reads and compiles the projections in YAML files and folders. In a folder it reads
+// every *.yaml and *.yml file in the order of their names, except test files, whose names
+// end in _test. All files form one set: names and collections must be unique, and each
+// section events applies to all files. The error is a [*LoadError] with the problems of
+// all files.
 func Load(paths ...string) ([]*Projection, error) {
 	l := newLoader()
 	l.read(paths)
 	return l.result(paths...)
 }
 
-// Check is [Load] that also gives what works and is most likely a mistake: variables that
-// are not used, expressions that can exceed the cost limit, and event types that the
-// section events does not have although it has a similar one.
+// Check is [Load] and also returns advice about declarations that are valid but probably
+// mistakes: unused variables, expressions that can exceed the cost limit, and event types
+// that are missing in the section events although it has a similar one.
 func Check(paths ...string) (projections []*Projection, advice []Problem, err error) {
 	l := newLoader()
 	l.advising = true
@@ -66,14 +66,15 @@ func (l *loader) read(paths []string) {
 	}
 }
 
-// Parse is Load of one file's content; name stands in errors for the file.
+// Parse is Load for the content of one file. Errors use name as the file's name.
 func Parse(name string, data []byte) ([]*Projection, error) {
 	l := newLoader()
 	l.parse(name, data)
 	return l.result(name)
 }
 
-// cause leaves the path out of a file system's error: the problem names it.
+// cause returns a file system error's text without the path, because the problem already
+// names the file.
 func cause(err error) string {
 	if inner, ok := errors.AsType[*fs.PathError](err); ok {
 		return inner.Op + ": " + inner.Err.Error()
@@ -96,8 +97,8 @@ func declarationFiles(path string) ([]string, error) {
 	var files []string
 	for _, entry := range entries {
 		name := entry.Name()
-		// A mounted ConfigMap holds folders and links whose names start with dots; the
-		// links that it means have plain names.
+		// A mounted ConfigMap also contains folders and links whose names start with a
+		// dot. The links to its files have plain names.
 		ext := filepath.Ext(name)
 		if !strings.HasPrefix(name, ".") && !entry.IsDir() && (ext == ".yaml" || ext == ".yml") && !strings.HasSuffix(name, "_test"+ext) {
 			files = append(files, filepath.Join(path, name))

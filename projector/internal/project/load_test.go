@@ -12,8 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestProblems holds the messages for wrong declarations against golden files:
-// they are what a projection's author works with.
+// TestProblems checks the messages for wrong declarations against golden files: they are
+// what a projection's author works with.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	inputs, err := filepath.Glob("testdata/problems/*.yaml")
@@ -50,7 +50,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestLoad holds how files are found.
+// TestLoad checks how files are found.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -92,7 +92,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that no declaration, however odd, does worse than an error.
+// FuzzParse checks that any input yields projections or an error, and no panic.
 func FuzzParse(f *testing.F) {
 	inputs, err := filepath.Glob("testdata/problems/*.yaml")
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics are the engine's. Every label has few values: the projections, and fixed
-// sets.
+// metrics are the engine's metrics. Label values are bounded: the names of the
+// projections, and fixed sets.
 type metrics struct {
 	events *prometheus.CounterVec
 	gaps   *prometheus.CounterVec
 	age    prometheus.Histogram
 }
 
-// What became of an event in a projection, as the label of a metric.
+// The outcomes of an event in a projection, as values of a metric's label.
 const (
 	countApplied   = "applied"
 	countDuplicate = "duplicate"
@@ -23,16 +23,16 @@ const (
 	countDeferred  = "deferred"
 )
 
-// What was done about a gap, as the label of a metric.
+// The results of a gap, as values of a metric's label.
 const (
 	gapHeld     = "held"
 	gapRepaired = "repaired"
 	gapMissing  = "missing"
 )
 
-// newMetrics registers the metrics; with nil they are counted nowhere. Every counter
-// begins at 0: one that appears with its first event hides that event from rate()
-// and increase().
+// newMetrics registers the metrics, unless r is nil. Every counter is created with the
+// value 0, because rate() and increase() miss the first event of a counter that appears
+// with it.
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
@@ -56,7 +56,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// declare makes the counters of a projection.
+// declare creates the counters of a projection with the value 0.
 func (m *metrics) declare(projection string) {
 	for _, outcome := range []string{countApplied, countDuplicate, countIgnored, countParked, countRepaired, countDeferred} {
 		m.events.WithLabelValues(projection, outcome)

@@ -10,8 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// numberKind is which of BSON's kinds of number a number is. Both widths of
-// integer are one kind.
+// numberKind is the kind of a BSON number. Both widths of integers are one kind.
 type numberKind uint8
 
 const (
@@ -28,7 +27,7 @@ type number struct {
 	d    bson.Decimal128
 }
 
-// numberOf gives the number in a BSON value. It is false if the value is no number.
+// numberOf returns the number in a BSON value; false if the value is not a number.
 func numberOf(v bson.RawValue) (number, bool) {
 	switch v.Type {
 	case bson.TypeInt32:
@@ -47,8 +46,8 @@ func numberOf(v bson.RawValue) (number, bool) {
 	return number{}, false
 }
 
-// compareNumbers orders numbers by value, whatever their kind, without losing
-// digits. NaN equals itself and is below all others, as in BSON.
+// compareNumbers compares numbers of any kind by their exact values. NaN equals itself
+// and is less than all others, as in BSON.
 func compareNumbers(a, b number) int {
 	switch {
 	case a.kind == decimalNumber || b.kind == decimalNumber:
@@ -79,8 +78,8 @@ func compareDouble(f float64, i int64) int {
 
 var errSumTooLarge = errors.New("the sum exceeds a 64-bit integer")
 
-// add is the operator inc: a decimal with any number gives a decimal, else a double
-// with any number gives a double, and two integers give an int64.
+// add implements the operator inc. If one number is a decimal, the sum is a decimal.
+// Otherwise, if one is a double, it is a double. The sum of two integers is an int64.
 func add(old, v bson.RawValue) (bson.RawValue, error) {
 	addend, ok := numberOf(v)
 	if !ok {
@@ -108,7 +107,7 @@ func add(old, v bson.RawValue) (bson.RawValue, error) {
 	return integerValue(sum.i + addend.i), nil
 }
 
-// double is the number as a double. Decimals are not asked for it.
+// double returns an integer or a double as a double. It must not be called for decimals.
 func (n number) double() float64 {
 	if n.kind == integerNumber {
 		return float64(n.i)

@@ -12,9 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The types of values that CEL has no word for. They pass through an expression
-// unchanged, are equal to the same value of the same type and to nothing else,
-// and have no order. Those that have a text give it to string().
+// The types of values for which CEL has no type. Expressions pass them on unchanged.
+// Apart from Decimal128, a value equals only the same value of the same type and has no
+// order. string() accepts those with a text form.
 var (
 	typeObjectID   = types.NewOpaqueType("bson.ObjectId")
 	typeUUID       = types.NewOpaqueType("bson.UUID")
@@ -25,7 +25,7 @@ var (
 // subtypeUUID is the binary subtype of a UUID: https://bsonspec.org/spec.html
 const subtypeUUID = 4
 
-// opaque is such a value.
+// opaque is a value of one of these types.
 type opaque struct {
 	raw bson.RawValue
 }
@@ -46,7 +46,7 @@ func (o opaque) Type() ref.Type {
 	return typeOther
 }
 
-// Equal compares a Decimal128 with any number by value, and all else by its bytes.
+// Equal compares a Decimal128 with any number by value, and other values by their bytes.
 func (o opaque) Equal(other ref.Val) ref.Val {
 	if o.raw.Type == bson.TypeDecimal128 && isNumber(other) {
 		n := numberIn(o)
@@ -80,7 +80,7 @@ func (o opaque) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, noNative(o, t)
 }
 
-// Value is the BSON value itself.
+// Value returns the BSON value itself.
 func (o opaque) Value() any { return o.raw }
 
 func (o opaque) text() (string, bool) {
@@ -97,7 +97,8 @@ func (o opaque) text() (string, bool) {
 	return "", false
 }
 
-// opaqueConversions lets string() take what has a text, and double() a decimal.
+// opaqueConversions declares string() for ObjectIds, UUIDs and decimals, and double() for
+// decimals.
 func opaqueConversions() []cel.EnvOption {
 	convert := func(to ref.Type) cel.OverloadOpt {
 		return cel.UnaryBinding(func(v ref.Val) ref.Val { return v.ConvertToType(to) })

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// expectParked expects the one unit that is parked.
+// expectParked expects exactly one parked unit.
 func (b *bench) expectParked(t *testing.T, projection, aggregate string, reason project.Reason, at, head int64) {
 	t.Helper()
 	u := unitOf(projection, aggregate)
@@ -35,7 +35,7 @@ func TestParkMissing(t *testing.T) {
 	b.expectParked(t, "things", "one", project.ReasonMissing, 3, 5)
 	b.process(t, all[5:], project.Hold, "done")
 	b.expectParked(t, "counts", "one", project.ReasonMissing, 3, 6)
-	// The missing event comes late, and is the next one of the read models.
+	// The missing event arrives late, and is the next one of the read models.
 	b.process(t, all[2:3], project.Hold, "done")
 	b.expect(t, "counts", "one", 3, `{"ids":[1,2,3],"n":3}`)
 	// Its successors were acknowledged: the unit stays parked until it is resumed.
@@ -70,7 +70,7 @@ func TestParkUnavailable(t *testing.T) {
 	}
 }
 
-// failing is a write to a collection that gets this status.
+// failing returns a hook that answers each write to counts with the status.
 func failing(status model.Status) func(int, model.Write) *model.Written {
 	return func(_ int, w model.Write) *model.Written {
 		if w.Collection == "counts" {
@@ -88,8 +88,8 @@ func TestParkUnavailableEventStore(t *testing.T) {
 	b.expectParked(t, "p", "one", project.ReasonUnavailable, 7, 7)
 }
 
-// TestResumedInBetween holds that an event is applied if its unit was resumed between
-// the look at the list and the acknowledgement.
+// TestResumedInBetween checks that an event is applied if its unit was resumed between
+// the read of the list and the acknowledgement.
 func TestResumedInBetween(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: counts, collection: counts, on: {Add: {inc: {n: 1}}}}]`)
@@ -106,8 +106,9 @@ func TestResumedInBetween(t *testing.T) {
 	}
 }
 
-// TestASupersededUnitIsNotParked holds that the events of a unit whose document is of a
-// newer generation stay pending: the caller is about to learn of that generation.
+// TestASupersededUnitIsNotParked checks that the events of a unit with a document of a
+// newer generation stay pending, because the caller will soon read of that generation in
+// the catalog.
 func TestASupersededUnitIsNotParked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
@@ -118,7 +119,7 @@ func TestASupersededUnitIsNotParked(t *testing.T) {
 	}
 }
 
-// TestAForeignDocumentIsRemovedByTheNextWrite holds that the write of a unit names the
+// TestAForeignDocumentIsRemovedByTheNextWrite checks that the write of a unit names the
 // document of an older generation that was loaded.
 func TestAForeignDocumentIsRemovedByTheNextWrite(t *testing.T) {
 	t.Parallel()
@@ -130,8 +131,8 @@ func TestAForeignDocumentIsRemovedByTheNextWrite(t *testing.T) {
 	}
 }
 
-// TestNothingIsParkedWhileNothingCanBeWritten holds that an outage of the whole store
-// does not put every aggregate into the list.
+// TestNothingIsParkedWhileNothingCanBeWritten checks that an outage of the whole store
+// parks no aggregate.
 func TestNothingIsParkedWhileNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
 	outage := errors.New("no primary")
@@ -141,14 +142,14 @@ func TestNothingIsParkedWhileNothingCanBeWritten(t *testing.T) {
 	if !errors.Is(err, outage) || verdicts(results) != "pending" || len(b.parking.parked) > 0 {
 		t.Errorf("%v, %s, parked %v", err, verdicts(results), b.parking.parked)
 	}
-	// A gap that lasts is not the store's doing.
+	// A lasting gap does not depend on the store, so it is parked.
 	b.onLoad = nil
 	b.process(t, events(t, "one", "2 Add"), project.Park, "done")
 	b.expectParked(t, "counts", "one", project.ReasonMissing, 1, 2)
 }
 
-// TestPendingWhileParkingFails holds that no event is acknowledged for a unit that
-// could not be parked.
+// TestPendingWhileParkingFails checks that no event is acknowledged for a unit that could
+// not be parked.
 func TestPendingWhileParkingFails(t *testing.T) {
 	t.Parallel()
 	for name, evs := range map[string][]*event.Event{
@@ -169,11 +170,11 @@ func TestPendingWhileParkingFails(t *testing.T) {
 	}
 }
 
-// hanging is a store that answers no load.
+// hanging is a store that never answers a load.
 type hanging struct{ *memory }
 
-// errDated reports a request with a deadline, until which the driver would retry
-// without a pause.
+// errDated reports a request with a deadline. The driver would retry such a request
+// without a pause until the deadline.
 var errDated = errors.New("the request has a deadline")
 
 func (hanging) Load(ctx context.Context, _ []model.Unit) ([]model.State, error) {
@@ -184,8 +185,8 @@ func (hanging) Load(ctx context.Context, _ []model.Unit) ([]model.State, error) 
 	return nil, context.Cause(ctx)
 }
 
-// TestAttemptIsBounded holds that a store that hangs takes a call no longer than an
-// attempt, and that its units are parked then.
+// TestAttemptIsBounded checks that a call ends after the time of one attempt if the store
+// hangs, and that its units are parked then.
 func TestAttemptIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -202,8 +203,8 @@ func TestAttemptIsBounded(t *testing.T) {
 	})
 }
 
-// TestUnreadableEventsAreParked holds that events whose content cannot be read are parked
-// by their keys.
+// TestUnreadableEventsAreParked checks that events with unreadable content park their
+// aggregates, because their keys are readable.
 func TestUnreadableEventsAreParked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
@@ -229,7 +230,7 @@ projections:
       Take: {set: {value: payload.value}}
 `
 
-// take is an event by which an aggregate takes a value that only one may have.
+// take returns an event by which an aggregate takes a value that must be unique.
 func take(t *testing.T, aggregate string, id int64, value string) *event.Event {
 	t.Helper()
 	ev := eventOf(t, id, "Take", fmt.Sprintf(`{"value":%q}`, value))
@@ -237,7 +238,7 @@ func take(t *testing.T, aggregate string, id int64, value string) *event.Event {
 	return ev
 }
 
-// unique is a unique index on value.
+// unique behaves like a unique index on value.
 func (b *bench) unique(_ int, w model.Write) *model.Written {
 	content := contentOf(w.Document)
 	if w.Update != nil {
@@ -252,9 +253,9 @@ func (b *bench) unique(_ int, w model.Write) *model.Written {
 	return nil
 }
 
-// TestUniqueValuesChangeHands holds that two aggregates that swap a unique value, over
-// a third one, come to their ends in whatever order their events arrive: each waits
-// until the other has released what it takes.
+// TestUniqueValuesChangeHands checks that two aggregates which swap their unique values,
+// through a third value, are both completed in every order of their events: each waits
+// until the other has released the value.
 func TestUniqueValuesChangeHands(t *testing.T) {
 	t.Parallel()
 	first := []*event.Event{take(t, "one", 1, "x"), take(t, "one", 2, "between"), take(t, "one", 3, "y")}
@@ -293,15 +294,15 @@ func TestUniqueValuesChangeHands(t *testing.T) {
 	}
 }
 
-// TestUniqueValueThatStaysParks holds that a conflict that lasts parks the aggregate at
-// the event that met it, for good.
+// TestUniqueValueThatStaysParks checks that a lasting conflict parks the aggregate at the
+// event with the conflict, and the aggregate stays parked.
 func TestUniqueValueThatStaysParks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, owned)
 	b.onWrite = b.unique
 	b.process(t, []*event.Event{take(t, "one", 1, "x")}, project.Hold, "done")
 	evs := []*event.Event{take(t, "two", 1, "y"), take(t, "two", 2, "x"), take(t, "two", 3, "x")}
-	// On a quiet system the conflict itself has to show that the store works.
+	// Without other writes, the conflict itself must show that the store works.
 	for _, want := range []string{"done/pending/pending", "done/pending/pending"} {
 		results, err := b.Process(t.Context(), evs, project.Repair)
 		if err == nil || verdicts(results) != want || !results[1].Answered {

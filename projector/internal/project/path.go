@@ -9,14 +9,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// fieldPath is where an operation works: the name of a field, or with dots the way
-// through documents to one. It never leads into an array.
+// fieldPath is the path to the field that an operation changes: the field's name, or the
+// names of nested documents and the field, which are written with dots. It never leads
+// into an array.
 type fieldPath []string
 
 func (p fieldPath) String() string { return strings.Join(p, ".") }
 
-// parsePath checks a path. Fields of the engine, and names that MongoDB would take
-// for operators, are refused.
+// parsePath parses and checks a path. It rejects fields of the engine and names that
+// MongoDB would read as operators.
 func parsePath(text string) (fieldPath, error) {
 	parts := strings.Split(text, ".")
 	for _, part := range parts {
@@ -38,7 +39,7 @@ func parsePath(text string) (fieldPath, error) {
 	return parts, nil
 }
 
-// overlaps reports whether two operations would touch the same value.
+// overlaps reports whether two paths are equal or one is inside the other.
 func (p fieldPath) overlaps(q fieldPath) bool {
 	for i := range min(len(p), len(q)) {
 		if p[i] != q[i] {
@@ -48,16 +49,15 @@ func (p fieldPath) overlaps(q fieldPath) bool {
 	return true
 }
 
-// change is what an operation does with the value at its path: the new value given
-// the old one, either of them absent with Type 0.
+// change computes the new value at an operation's path from the old one. A value with
+// Type 0 is absent.
 type change func(old bson.RawValue) (bson.RawValue, error)
 
-// errNoDocument says that a path leads through something that is no document.
+// errNoDocument is returned if a path leads through a value that is not a document.
 var errNoDocument = errors.New("no document")
 
-// rewrite applies do at p inside a document, and gives the new document. Documents
-// on the way that do not exist are made, unless nothing comes to be in them. An
-// absent document is nil.
+// rewrite applies do at p inside a document and returns the new document. It creates
+// missing documents on the path, unless they would stay empty. An absent document is nil.
 func (p fieldPath) rewrite(doc []byte, do change) ([]byte, error) {
 	old, _ := lookup(doc, p[0])
 	next, err := p.step(old, do)
@@ -70,7 +70,7 @@ func (p fieldPath) rewrite(doc []byte, do change) ([]byte, error) {
 	return replaceField(doc, p[0], next), nil
 }
 
-// step applies do to a value that the first name of p stands for.
+// step applies do to the value of the first name of p, or inside it.
 func (p fieldPath) step(old bson.RawValue, do change) (bson.RawValue, error) {
 	if len(p) == 1 {
 		return do(old)
@@ -85,8 +85,8 @@ func (p fieldPath) step(old bson.RawValue, do change) (bson.RawValue, error) {
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: inner}, nil
 }
 
-// replaceField gives a copy of doc in which the field has that value, in its old
-// place or at the end; with an absent value it is gone.
+// replaceField returns a copy of doc in which the field has the value v, at its old place
+// or at the end. If v is absent, the field is removed.
 func replaceField(doc []byte, name string, v bson.RawValue) []byte {
 	start, dst := bsoncore.AppendDocumentStart(make([]byte, 0, len(doc)+len(name)+len(v.Value)+len(emptyDocument)+2))
 	done := false

@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// LoadError is everything that is wrong with a set of declarations.
+// LoadError lists all problems of a set of declarations.
 type LoadError struct {
-	// Problems stand in the order of their files and lines.
+	// Problems are sorted by file and line.
 	Problems []Problem
-	// noFile is whether all that is wrong is a folder without a file.
+	// noFile is set if the only problem is a folder without a file of projections.
 	noFile bool
 }
 
-// Is reports whether all that is wrong is that a folder is empty ([ErrNoFile]).
+// Is reports whether the only problem is a folder without a file ([ErrNoFile]).
 func (e *LoadError) Is(target error) bool { return e.noFile && target == ErrNoFile }
 
 func (e *LoadError) Error() string {
@@ -32,23 +32,23 @@ func (e *LoadError) Error() string {
 	return b.String()
 }
 
-// Problem is one thing wrong with a declaration.
+// Problem is one problem of a declaration.
 type Problem struct {
 	File string
-	// Line and Column start at 1; 0 if the whole file is meant.
+	// Line and Column start at 1; 0 if the problem concerns the whole file.
 	Line, Column int
-	// Projection, EventType and Key say where, as far as they are known. Key is the
-	// word of the vocabulary, with a path where it takes one.
+	// Projection, EventType and Key say where the problem is, as far as known. Key is a
+	// word of the vocabulary, with its path if it has one.
 	Projection, EventType, Key string
 	Message                    string
-	// Expression is the line of a CEL expression, or of the file, that Caret points into,
-	// counted in characters from 0; empty if the whole file is meant.
+	// Expression is the line of a CEL expression or of the file; empty if the problem
+	// concerns the whole file. Caret is the position in it, in characters from 0.
 	Expression string
 	Caret      int
 }
 
-// String is the problem on one line that starts with file:line:column, followed by
-// two more that show the place in its line.
+// String returns the problem on one line that starts with file:line:column. If the place
+// is known, two more lines show it.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -68,7 +68,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// sortProblems puts problems in the order in which their author reads.
+// sortProblems sorts problems by file, line and column.
 func sortProblems(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// drawProjection declares random handlers for the event types A to D over a few
-// fields, so that operations meet values of every kind.
+// drawProjection draws a projection with random handlers for the event types A to D. They
+// share a few fields, so that operations apply to values of every kind.
 func drawProjection(t *rapid.T) *project.Projection {
 	var b strings.Builder
 	b.WriteString("projections:\n  - name: p\n    collection: c\n    on:\n")
@@ -69,7 +69,7 @@ func drawValue(t *rapid.T, depth int) any {
 	}
 	d := bson.D{{Key: "x", Value: drawValue(t, depth+1)}, {Key: "k", Value: drawValue(t, depth+1)}}
 	if rapid.Bool().Draw(t, "long") {
-		// A change of one key is little beside the whole.
+		// The document is long, so a change of one key is small in comparison.
 		d = append(d, bson.E{Key: "rest", Value: strings.Repeat("long ", 20)})
 	}
 	return d
@@ -109,8 +109,8 @@ func drawEvents(t *rapid.T) []*event.Event {
 	return events
 }
 
-// TestUpdateLeadsToState holds that what is written turns the old document into the
-// state after the fold, and names nothing that stays.
+// TestUpdateLeadsToState checks that the update turns the old document into the state
+// after the fold, and contains no unchanged field.
 func TestUpdateLeadsToState(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -150,7 +150,7 @@ func TestUpdateLeadsToState(t *testing.T) {
 	})
 }
 
-// TestBatchingChangesNothing holds that a fold of any batches comes to the same,
+// TestBatchingChangesNothing checks that any division into batches gives the same result,
 // and fails at the same event.
 func TestBatchingChangesNothing(t *testing.T) {
 	t.Parallel()
@@ -175,7 +175,8 @@ func TestBatchingChangesNothing(t *testing.T) {
 	})
 }
 
-// contentOf gives the own fields by name, with their types; nil for no document.
+// contentOf returns the projection's own fields by name, with their types; nil for no
+// document.
 func contentOf(raw bson.Raw) map[string]bson.RawValue {
 	if raw == nil {
 		return nil
@@ -193,7 +194,7 @@ func contentOf(raw bson.Raw) map[string]bson.RawValue {
 	return content
 }
 
-// changed gives the fields that an update names.
+// changed returns the fields that an update names.
 func changed(update bson.Raw) map[string]bool {
 	names := make(map[string]bool)
 	for _, fields := range contentOf(update) {
@@ -239,7 +240,7 @@ func changedKey(t *rapid.T, field bson.RawValue, operator, key string, value bso
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// updated applies an update as MongoDB does, and refuses what that would refuse.
+// updated applies an update like MongoDB, and fails if MongoDB would reject it.
 func updated(t *rapid.T, old map[string]bson.RawValue, update bson.Raw) map[string]bson.RawValue {
 	next := make(map[string]bson.RawValue)
 	for name, value := range old {

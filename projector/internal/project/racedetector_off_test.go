@@ -2,5 +2,6 @@
 
 package project_test
 
-// raceDetector says that the race detector is compiled in. It changes allocations.
+// raceDetector reports whether the race detector is compiled in. It changes the number of
+// allocations.
 const raceDetector = false

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// exampleOf gives the first YAML block with projections in a page.
+// exampleOf compiles the first YAML block with projections in a page.
 func exampleOf(t *testing.T, page string) *project.Projection {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -23,8 +23,8 @@ func exampleOf(t *testing.T, page string) *project.Projection {
 	return parseOne(t, string(block[1]))
 }
 
-// TestReadmeExample runs the example of the README over what real stores hold: an
-// order that is cancelled before anything else, prices of several kinds of number.
+// TestReadmeExample runs the example of the README with events as in real stores: an
+// order whose first event is its cancellation, and prices of several number types.
 func TestReadmeExample(t *testing.T) {
 	t.Parallel()
 	p := exampleOf(t, "../../../README.md")

@@ -20,8 +20,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// stage is a run of several pods through rebuilds of one projection: events are published,
-// delivered in batches, and acknowledged, while the targets change.
+// stage runs several pods through rebuilds of one projection. Events are published,
+// delivered in batches and acknowledged while the targets change.
 type stage struct {
 	seed       uint64
 	pods       int
@@ -33,10 +33,10 @@ type stage struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	// documents are what is stored for a unit.
+	// documents are the stored documents of the units.
 	documents map[model.Unit]mark
-	// published and acknowledged are how many events of each aggregate are in the event
-	// store and on the topic, and which were acknowledged.
+	// published is the number of each aggregate's events in the event store and on the
+	// topic. acknowledged are those that were acknowledged.
 	published    []int
 	acknowledged []map[int]bool
 	histories    [][]*event.Event
@@ -47,8 +47,9 @@ type mark struct {
 	text      string
 }
 
-// listed lists the ids of the events, after the number of the generation: it shows each
-// event that is lost, or folded twice, or folded by another generation.
+// listed returns a target whose documents list the generation's number and the ids of
+// their events. They show each event that was lost, folded twice, or folded by another
+// generation.
 func listed(tb testing.TB, generation int64) project.Target {
 	tb.Helper()
 	p, err := project.New(project.Declaration{Name: "p", Collection: "c", Apply: func(state project.State, ev *event.Event) (project.State, error) {
@@ -137,7 +138,7 @@ func (s *stage) Write(_ context.Context, writes []model.Write) ([]model.Written,
 	return written, nil
 }
 
-// Missing reads what is published. Pages are small, so that histories take several.
+// Missing returns published events. Pages are small, so that histories take several.
 func (s *stage) Missing(_ context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
 	s.delay()
 	if s.chance(s.faults) {
@@ -156,7 +157,7 @@ func (s *stage) Missing(_ context.Context, ev *event.Event, from, to int64, limi
 	return found, nil
 }
 
-// Parked says that nothing is: nothing here can never be applied.
+// Parked reports no unit: every event here can be applied.
 func (s *stage) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	return make([]model.Position, len(units)), nil
 }
@@ -164,8 +165,8 @@ func (s *stage) Parked(_ context.Context, units []model.Unit) ([]model.Position,
 func (s *stage) Park(context.Context, []model.Marker) error  { return errors.New("parked") }
 func (s *stage) Advance(context.Context, []model.Head) error { return errors.New("advanced") }
 
-// take gives a batch: of some aggregates the events from the first one on that was not
-// acknowledged, some again.
+// take returns a batch: for some aggregates, the events from the first unacknowledged one
+// on, some of them twice.
 func (s *stage) take() (events []*event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +203,7 @@ func (s *stage) acknowledge(events []*event.Event, results []project.Result) {
 	}
 }
 
-// finished is whether everything is published and acknowledged.
+// finished reports whether all events are published and acknowledged.
 func (s *stage) finished() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,8 +253,8 @@ func (s *stage) set(tb testing.TB, engines []*project.Engine, targets ...project
 	}
 }
 
-// refold takes every aggregate to the head that the event store has now, and is also the
-// sweep. A build leaves aggregates that it meets trouble with to the sweep.
+// refold folds every aggregate up to its current head in the event store, as the build
+// and the sweep do. A build leaves aggregates with an error to the sweep.
 func (s *stage) refold(tb testing.TB, e *project.Engine, generation int64, sweep bool) {
 	tb.Helper()
 	for a, history := range s.histories {
@@ -278,7 +279,7 @@ func (s *stage) refold(tb testing.TB, e *project.Engine, generation int64, sweep
 	}
 }
 
-// rebuildOnce builds the next generation and promotes it, or gives it up.
+// rebuildOnce builds the next generation, and promotes it or gives it up.
 func (s *stage) rebuildOnce(tb testing.TB, engines []*project.Engine, live, next project.Target) project.Target {
 	tb.Helper()
 	s.set(tb, engines, live, shadowOf(next, true))
@@ -305,7 +306,7 @@ func (s *stage) rebuildOnce(tb testing.TB, engines []*project.Engine, live, next
 	return next
 }
 
-// rename gives the shadow of a generation the live name.
+// rename renames the shadow of a generation to the live name.
 func (s *stage) rename(next project.Target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,7 +321,7 @@ func (s *stage) rename(next project.Target) {
 	}
 }
 
-// play runs everything, and compares the generation that is live at the end.
+// play runs all rebuilds, and checks the generation that is live at the end.
 func (s *stage) play(tb testing.TB) error {
 	tb.Helper()
 	live := listed(tb, 1)
@@ -372,7 +373,7 @@ func (s *stage) play(tb testing.TB) error {
 	return s.compare(live)
 }
 
-// compare holds the live generation against the whole histories.
+// compare compares the live generation with the complete histories.
 func (s *stage) compare(live project.Target) error {
 	for a, history := range s.histories {
 		want := fmt.Sprint("g", live.Generation)
@@ -387,9 +388,9 @@ func (s *stage) compare(live project.Target) error {
 	return nil
 }
 
-// TestTargetsChangeUnderLoad is the promise of a rebuild: whatever is under way while
-// generations are built, promoted and given up, on however many pods, every acknowledged
-// event is in the generation that is live at the end, once and in order.
+// TestTargetsChangeUnderLoad checks the guarantee of a rebuild: several pods build,
+// promote and give up generations while events are in flight. At the end, every
+// acknowledged event is in the live generation, once and in order.
 func TestTargetsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

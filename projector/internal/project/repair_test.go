@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// endless is an event store with all events of all aggregates, which knows how many
-// bytes of what it gave out are still in use.
+// endless is an event store with all events of all aggregates. It counts the bytes of
+// returned events that are still in use.
 type endless struct {
 	document bson.Raw
 	given    []weak.Pointer[event.Event]
@@ -40,9 +40,9 @@ func (e *endless) Missing(_ context.Context, ev *event.Event, from, to int64, li
 	return events, nil
 }
 
-// A subscription that was made anew lacks the history of every aggregate. What is
-// read to repair a batch is written before more is read: all of it would not fit
-// into memory, nor be read in the time of one call.
+// A new subscription lacks the history of every aggregate. The engine writes the events
+// that it has read for a repair before it reads more, because all of them would neither
+// fit into memory nor be read within one call.
 func TestRepairReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	const aggregates, history, size = 24, 1000, 2 << 10
@@ -58,7 +58,7 @@ func TestRepairReadsAreBounded(t *testing.T) {
 	for i := range aggregates {
 		b.expect(t, "p", fmt.Sprint("aggregate-", i), history+1, fmt.Sprintf(`{"n":%d}`, history+1))
 	}
-	// A page more than the bound, and what was written and is not yet let go.
+	// The bound, plus one page, plus written events that are not freed yet.
 	if most := 4 << 20; store.most > most {
 		t.Errorf("%d bytes of history were in memory at once, more than %d", store.most, most)
 	}

@@ -10,12 +10,13 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// suspended is aggregate one of counts, acknowledged up to a head.
+// suspended returns aggregate one of counts, acknowledged up to a head.
 func suspended(head int64) project.Suspended {
 	return project.Suspended{Projection: "counts", AggregateID: "one", Head: head}
 }
 
-// resume resumes a unit and expects how far it comes and why no further.
+// resume resumes a unit, and expects the watermark that it reaches and the reason why it
+// stops there.
 func (b *bench) resume(t *testing.T, s project.Suspended, watermark int64, reason project.Reason) {
 	t.Helper()
 	r, err := b.Resume(t.Context(), s)
@@ -36,14 +37,14 @@ func TestResume(t *testing.T) {
 	b := newBench(t, twoProjections)
 	all := events(t, "one", "1 Add", "2 Add", "3 Other", "4 Add", "5 Add")
 	b.process(t, all[:1], project.Hold, "done")
-	// The hole lasts at first.
+	// At first the gap persists.
 	b.history.events = []*event.Event{all[1], all[3], all[4]}
 	b.resume(t, suspended(4), 2, "")
 	b.resume(t, suspended(4), 2, project.ReasonMissing)
 	b.history.events = all
 	b.resume(t, suspended(4), 4, "")
 	b.expect(t, "counts", "one", 4, `{"ids":[1,2,4],"n":3}`)
-	// Another projection of the aggregate is not concerned.
+	// The aggregate's read model in another projection does not change.
 	b.expect(t, "things", "one", 1, `{"last":1}`)
 	asked := b.history.asked
 	b.resume(t, suspended(4), 4, "")
@@ -80,8 +81,8 @@ func TestResumeReportsStoreErrors(t *testing.T) {
 	}
 }
 
-// TestResumeParksAtAPoisonEvent holds that an event which can never be applied parks the unit
-// for that reason, after what comes before it was applied.
+// TestResumeParksAtAPoisonEvent checks that an event which can never be applied parks the
+// unit for that reason, after the events before it were applied.
 func TestResumeParksAtAPoisonEvent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)
@@ -91,8 +92,8 @@ func TestResumeParksAtAPoisonEvent(t *testing.T) {
 	b.expect(t, "counts", "one", 2, `{"ids":[1,2],"n":2}`)
 }
 
-// TestResumeWhereIDsOnlyIncrease holds that a hole is none there, and that the unit's
-// marker keeps nothing back.
+// TestResumeWhereIDsOnlyIncrease checks that missing ids are no gap if ids only increase,
+// and that the unit's marker delays nothing.
 func TestResumeWhereIDsOnlyIncrease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections, func(o *project.Options) { o.Sequence = event.SequenceIncreasing })
@@ -102,7 +103,7 @@ func TestResumeWhereIDsOnlyIncrease(t *testing.T) {
 	b.expect(t, "counts", "one", 40, `{"ids":[10,20,40],"n":3}`)
 }
 
-// A retry of many units that fail again must not look like a wrong projection.
+// If many units fail again at a retry, the projection must not be considered wrong.
 func TestResumeDoesNotJudgeAnEventThatParkedTheUnitBefore(t *testing.T) {
 	t.Parallel()
 	j := &judge{good: map[string]int{}}
@@ -115,7 +116,7 @@ func TestResumeDoesNotJudgeAnEventThatParkedTheUnitBefore(t *testing.T) {
 	if len(j.bad) > 0 {
 		t.Errorf("judged %v", j.bad)
 	}
-	// Another event that fails is news.
+	// A failure at another event counts.
 	b.history.events = events(t, "one", "1 Add", "2 Add", "3 Bad")
 	b.resume(t, retried, 2, project.ReasonUnavailable)
 	if len(j.bad) != 1 {

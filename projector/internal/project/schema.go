@@ -9,32 +9,33 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxSchemaDepth bounds how deep a schema nests. An alias in YAML can refer to a
-// schema that holds it.
+// maxSchemaDepth bounds the nesting of a schema, because an alias in YAML can refer to a
+// schema that contains the alias.
 const maxSchemaDepth = 32
 
-// schema is the declared shape of a value: what expressions may ask of it.
+// schema is the declared shape of a value. Expressions are checked against it.
 type schema struct {
-	// name is the path to the value, such as payload.address. It names the type in
-	// messages.
+	// name is the path to the value, such as payload.address. Messages use it as the
+	// type's name.
 	name string
-	// celType is what CEL takes the value for.
+	// celType is the value's type in CEL.
 	celType *types.Type
-	// fields are those of a document whose fields are all declared; nil otherwise.
+	// fields are the fields of a document, if all of them are declared; nil otherwise.
 	fields map[string]*schema
 	// element is the schema of an array's elements; nil otherwise.
 	element *schema
 }
 
-// keywords of JSON Schema that describe names and types. The others describe values,
-// which no expression could be checked against.
+// schemaKeywords are the keywords of JSON Schema that describe names and types. The other
+// keywords describe values, and no expression can be checked against values. annotations
+// are allowed and ignored.
 var (
 	schemaKeywords = []string{"type", "bsonType", "properties", "items", "required", "additionalProperties"}
 	annotations    = []string{"title", "description", "$comment"}
 )
 
-// valueTypes are the words of type and bsonType. A number may be of any kind, so it
-// is dynamic; so is what CEL has no type for.
+// valueTypes are the CEL types for the words of type and bsonType. A number can be of any
+// kind, so its type is dynamic, as for values for which CEL has no type.
 var valueTypes = map[string]map[string]*types.Type{
 	"type": {
 		"string": types.StringType, "integer": types.IntType, "number": types.DynType,
@@ -48,7 +49,7 @@ var valueTypes = map[string]map[string]*types.Type{
 	},
 }
 
-// events reads the section that declares the payloads of event types.
+// events reads the section events, which declares the payloads of event types.
 func (p place) events(node *yaml.Node) {
 	entries, ok := p.entries(node)
 	if !ok {
@@ -67,7 +68,8 @@ func (p place) events(node *yaml.Node) {
 	}
 }
 
-// schema reads one schema. What is wrong is reported; the rest is dynamic then.
+// schema reads one schema. It reports problems and gives the parts with a problem a
+// dynamic type.
 func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 	s := &schema{name: name, celType: types.DynType}
 	entries, ok := p.entries(node)
@@ -111,7 +113,7 @@ func (p place) schema(node *yaml.Node, name string, depth int) *schema {
 	object, array := p.object(s, keys, depth), p.array(s, keys, depth)
 	switch {
 	case len(words) != 1:
-		// Several types, or any.
+		// The value can have several types, or any.
 	case words[0] == "object":
 		s.celType = object
 	case words[0] == "array":
@@ -150,7 +152,7 @@ func (p place) typeWords(e entry) []string {
 	return words
 }
 
-// impliedType is the type of a schema that names none: its keywords may belong to one.
+// impliedType returns the type that the keywords of a schema without a type imply.
 func (place) impliedType(keys map[string]entry) []string {
 	if _, ok := keys["properties"]; ok {
 		return []string{"object"}
@@ -161,8 +163,8 @@ func (place) impliedType(keys map[string]entry) []string {
 	return nil
 }
 
-// object gives the type of a document. One without properties, or that allows
-// others, may have any field.
+// object returns the type of a document. A document can have any field if its schema has
+// no properties or allows additional ones.
 func (p place) object(s *schema, keys map[string]entry, depth int) *types.Type {
 	open := types.NewMapType(types.StringType, types.DynType)
 	properties, ok := keys["properties"]
@@ -193,11 +195,12 @@ func (p place) object(s *schema, keys map[string]entry, depth int) *types.Type {
 	return types.NewObjectType(s.typeName())
 }
 
-// typeName names a document's type for CEL. It is no path of CEL's, so that
-// payload.address is a field and not the name of a type.
+// typeName returns the name of a document's type in CEL. It has slashes instead of dots,
+// so that CEL reads payload.address as a field and not as the name of a type.
 func (s *schema) typeName() string { return strings.ReplaceAll(s.name, ".", "/") }
 
-// required checks the names in the list; an expression may ask for any field.
+// required checks that the listed fields are declared. It does not restrict expressions,
+// which can use optional fields too.
 func (p place) required(s *schema, e entry) {
 	if e.value.Kind != yaml.SequenceNode {
 		p.problem(e.value, "required is a list of fields")
@@ -219,8 +222,8 @@ func (p place) array(s *schema, keys map[string]entry, depth int) *types.Type {
 	return types.NewListType(s.element.celType)
 }
 
-// orNull is a type whose values may be null. CEL has it for simple types; others are
-// dynamic then.
+// orNull returns the nullable variant of a type. CEL has one only for simple types; for
+// others the result is dynamic.
 func orNull(t *types.Type) *types.Type {
 	switch t {
 	case types.StringType, types.IntType, types.DoubleType, types.BoolType:
@@ -229,7 +232,8 @@ func orNull(t *types.Type) *types.Type {
 	return types.DynType
 }
 
-// collect adds the documents whose fields are declared, by the names of their types.
+// collect adds the schemas of all documents with declared fields to documents, by type
+// name.
 func (s *schema) collect(documents map[string]*schema) {
 	if s == nil {
 		return
@@ -243,10 +247,10 @@ func (s *schema) collect(documents map[string]*schema) {
 	s.element.collect(documents)
 }
 
-// names lists the fields in order.
+// names returns the sorted names of the fields.
 func (s *schema) names() []string { return sortedKeys(s.fields) }
 
-// suggestion says which field was probably meant, or which there are.
+// suggestion returns a message that names the most similar field, or all fields.
 func (s *schema) suggestion(field string) string {
 	best, least := "", len(field)/3+2
 	for _, name := range s.names() {
@@ -264,8 +268,8 @@ func (s *schema) suggestion(field string) string {
 	return fmt.Sprintf("%s has no field %s, only %s", s.name, field, strings.Join(s.names(), ", "))
 }
 
-// editDistance counts the insertions, deletions and replacements of characters that
-// turn a into b.
+// editDistance returns the smallest number of insertions, deletions and replacements of
+// characters that turn a into b.
 func editDistance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	row := make([]int, len(y)+1)

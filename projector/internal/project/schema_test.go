@@ -30,8 +30,8 @@ events:
       tags: {type: array, items: {type: string}}
 `
 
-// TestDeclaredEvents pins what expressions can do with a declared payload, whatever
-// kind of number the store holds.
+// TestDeclaredEvents checks what expressions can do with a declared payload, for every
+// kind of number in the store.
 func TestDeclaredEvents(t *testing.T) {
 	t.Parallel()
 	const payload = `{"sku":"a","quantity":2.0,"price":10,"decimal":{"$numberDecimal":"1.5"},"note":null,"at":{"$date":"2026-05-06T07:08:09Z"},
@@ -74,8 +74,8 @@ func TestDeclaredEvents(t *testing.T) {
 	}
 }
 
-// TestEventsOfAnotherFile holds that a folder's section events counts for all of its
-// files, whatever their order.
+// TestEventsOfAnotherFile checks that a section events applies to all files of its
+// folder, in any order.
 func TestEventsOfAnotherFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -29,7 +29,7 @@ projections:
 
 var tallyUnit = model.Unit{Projection: "p", Generation: 1, Collection: "c", AggregateID: "a-1", Deletes: true}
 
-// done has a session process events, all of which must be done.
+// done lets a session process events, and expects all of them to be done.
 func done(t *testing.T, s *project.Session, events ...*event.Event) {
 	t.Helper()
 	results, err := s.Process(t.Context(), events, project.Hold)
@@ -64,7 +64,7 @@ func TestSessionLoadsNothingThatItHasWritten(t *testing.T) {
 	if b.unreleased != 0 {
 		t.Errorf("%d loads are not released", b.unreleased)
 	}
-	// Another session begins with nothing.
+	// Another session starts without states.
 	done(t, b.Session(1<<20), added(t, 5))
 	if len(b.loads) != 1 {
 		t.Errorf("%d loads by another session, want 1", len(b.loads))
@@ -116,7 +116,7 @@ func TestSessionLoadsWhatWasReplacedAtTheSameWatermark(t *testing.T) {
 	b := newBench(t, tally)
 	s := b.Session(1 << 20)
 	done(t, s, added(t, 1))
-	// The document was wrong, and a repair has replaced it.
+	// The document was wrong, and a repair replaces it.
 	b.clock++
 	b.documents[tallyUnit], b.times[tallyUnit] = rawOf(t, `{"n":{"$numberLong":"100"},"seen":[{"$numberLong":"1"}]}`), b.clock
 	done(t, s, added(t, 2))
@@ -140,7 +140,7 @@ func TestAggregateThatIsNotNewIsLoaded(t *testing.T) {
 	}
 }
 
-// TestFailureCountsOnlyOnWhatIsStored holds that a state that is only assumed parks
+// TestFailureCountsOnlyOnWhatIsStored checks that a failure on an assumed state parks
 // nothing.
 func TestFailureCountsOnlyOnWhatIsStored(t *testing.T) {
 	t.Parallel()
@@ -148,7 +148,8 @@ func TestFailureCountsOnlyOnWhatIsStored(t *testing.T) {
 	s := b.Session(1 << 20)
 	done(t, s, added(t, 1))
 	b.documents[tallyUnit], b.marks[tallyUnit] = rawOf(t, `{"n":{"$numberLong":"7"}}`), 2
-	// To the kept state, event 2 is next, and fails. It was applied by another writer.
+	// For the kept state, event 2 is the next one, and fails. But another writer has
+	// applied it already.
 	done(t, s, eventOf(t, 2, "Failing", `{}`))
 	if len(b.parking.parked) != 0 {
 		t.Errorf("parked: %v", b.parking.parked)
@@ -171,10 +172,10 @@ func TestReplacedTargetKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestStaleStatesChangeNothing holds that read models are right whatever sessions keep:
-// two sessions share one aggregate, hand edits falsify its document, repairs replace it at
-// its watermark, and targets are replaced between. After a repair, the document is the fold
-// of its events until the next hand edit.
+// TestStaleStatesChangeNothing checks that stale states in sessions do not make read
+// models wrong. Two sessions share one aggregate, manual edits falsify its document,
+// repairs replace it at its watermark, and targets are replaced in between. After a
+// repair, the document is the fold of its events until the next manual edit.
 func TestStaleStatesChangeNothing(t *testing.T) {
 	t.Parallel()
 	history := make([]*event.Event, 40)
@@ -197,7 +198,7 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 		sessions := []*project.Session{b.Session(1 << 20), b.Session(1 << 20)}
 		tainted := false
 		process := func(rt *rapid.T, i int, back int64) {
-			// A broker repeats events, and a session that was lost has old ones.
+			// A broker repeats events, and a lost session has old ones.
 			from := max(b.marks[tallyUnit]-back, 0)
 			to := min(from+rapid.Int64Range(1, 4).Draw(rt, "events"), int64(len(history)))
 			if from >= to {
@@ -217,7 +218,7 @@ func TestStaleStatesChangeNothing(t *testing.T) {
 					rt.Skip("nothing to falsify")
 				}
 				b.documents[tallyUnit], tainted = rawOf(t, `{"n":{"$numberLong":"1000"},"seen":[]}`), true
-				// A new session goes on from it, and keeps what is wrong.
+				// A new session continues from the wrong document, and keeps it.
 				i := drawSession.Draw(rt, "session")
 				sessions[i] = b.Session(1 << 20)
 				process(rt, i, 0)

@@ -2,9 +2,9 @@ package project
 
 import "strings"
 
-// canonicalSource is an expression without comments and without spaces that mean
-// nothing. If what is left would not compile to the same expression in env, it is the
-// source as it stands.
+// canonicalSource returns an expression's source without comments and unnecessary spaces.
+// If the result does not compile to the same expression in env, canonicalSource returns
+// the source unchanged.
 func canonicalSource(env *environment, x *expression) string {
 	collapsed := collapse(x.source)
 	if collapsed == x.source {
@@ -17,8 +17,8 @@ func canonicalSource(env *environment, x *expression) string {
 	return collapsed
 }
 
-// collapse removes comments, and spaces except one between two words. It leaves
-// literals alone.
+// collapse removes comments, and all spaces except one between two words. It does not
+// change literals.
 func collapse(source string) string {
 	var b strings.Builder
 	space := false
@@ -64,11 +64,10 @@ func wordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// touching reports whether a space next to c could separate two tokens that would be
-// one without it.
+// touching reports whether removing a space next to c could join two tokens into one.
 func touching(c byte) bool { return wordByte(c) || strings.IndexByte("\"'`", c) >= 0 }
 
-// literalEnd is the position after the literal whose first quote is at i.
+// literalEnd returns the position after the literal whose first quote is at i.
 func literalEnd(source string, i int, raw bool) int {
 	quote := source[i : i+1]
 	if triple := strings.Repeat(quote, 3); strings.HasPrefix(source[i:], triple) {

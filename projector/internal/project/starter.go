@@ -11,15 +11,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Starter is a first file of projections for the events that were added, with tests.
+// Starter is a first file of projections for the added events, with its tests.
 type Starter struct {
-	// Projections is the file of projections, and Tests the file of their tests. Names are
-	// those of the projections.
+	// Projections is the content of the file of projections, and Tests that of its test
+	// file. Names are the names of the projections.
 	Projections, Tests []byte
 	Names              []string
 }
 
-// Fields that a starter keeps beside those of payloads.
+// The fields that a starter's read models have besides those of payloads.
 const (
 	starterCount = "eventCount"
 	starterType  = "lastEventType"
@@ -41,7 +41,7 @@ Change it to what your readers need; docs/projections.md and docs/cookbook.md sa
 A right-hand side is an expression in CEL, so a text has quotes of its own: "'open'".
 payload.?name is an optional: if the event has no name, nothing is set.`
 
-// Starter writes a first file of projections. fileName is what the tests call it. It fails
+// Starter writes a first file of projections. The tests refer to it by fileName. It fails
 // if nothing was added.
 func (i *Inference) Starter(fileName string) (Starter, error) {
 	if i.count == 0 {
@@ -83,12 +83,12 @@ type starterProjection struct {
 	handlers                        []starterHandler
 }
 
-// starterHandler is what it does with one event type.
+// starterHandler is the projection's handler for one event type.
 type starterHandler struct {
 	eventType string
 	timed     bool
 	fields    []starterField
-	// skipped are the fields that it leaves out.
+	// skipped are the payload's fields that the handler leaves out.
 	skipped []string
 }
 
@@ -116,7 +116,7 @@ func (i *Inference) starterFor(aggregateType string, taken map[string]bool) star
 	return p
 }
 
-// starterName makes a name of an aggregate type: UserAccount becomes userAccount.
+// starterName derives a name from an aggregate type: UserAccount becomes userAccount.
 func starterName(aggregateType string) string {
 	const most = 40
 	var b strings.Builder
@@ -137,10 +137,10 @@ func starterName(aggregateType string) string {
 	return "aggregate"
 }
 
-// selectable is a field that payload.?field can name.
+// selectable matches the field names that payload.?field can contain.
 var selectable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// celReserved cannot be fields in a path.
+// celReserved are the words that CEL does not allow as field names in a path.
 var celReserved = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
 	"namespace", "null", "package", "return", "true", "var", "void", "while",
@@ -211,7 +211,7 @@ func (h starterHandler) node() *yaml.Node {
 	return n
 }
 
-// test is a case with one event of each type.
+// test returns a test case with one event of each type.
 func (p starterProjection) test() *yaml.Node {
 	given := &yaml.Node{Kind: yaml.SequenceNode}
 	document := map[string]*yaml.Node{}
@@ -247,8 +247,8 @@ func (p starterProjection) test() *yaml.Node {
 	return n
 }
 
-// sample is an invented value of the field's type; nil if the tests leave it out. The
-// values of real events may be nobody's business.
+// sample returns an invented value of the field's type; nil if the tests leave the field
+// out. Values of real events are not used, because they can be confidential.
 func (f starterField) sample() *yaml.Node {
 	switch f.word {
 	case "string":
@@ -265,7 +265,7 @@ func (f starterField) sample() *yaml.Node {
 	return nil
 }
 
-// yamlNumber is a number in YAML.
+// yamlNumber returns a YAML node with a number.
 func yamlNumber(text string) *yaml.Node {
 	tag := "!!int"
 	if strings.Contains(text, ".") {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// typed is an event of an aggregate type.
+// typed returns an event of an aggregate type.
 func typed(t *testing.T, aggregateType, eventType, payload string) *event.Event {
 	t.Helper()
 	ev := eventOf(t, 1, eventType, payload)
@@ -18,8 +18,8 @@ func typed(t *testing.T, aggregateType, eventType, payload string) *event.Event 
 	return ev
 }
 
-// TestStarterIsAFileThatWorks holds the file that people begin with, to the letter, and
-// that it folds the events that it was made of.
+// TestStarterIsAFileThatWorks checks the exact content of a first file, and that it folds
+// the events that it was made from.
 func TestStarterIsAFileThatWorks(t *testing.T) {
 	t.Parallel()
 	events := []*event.Event{
@@ -123,7 +123,8 @@ func TestStarterIsAFileThatWorks(t *testing.T) {
 	}
 }
 
-// TestStarterTakesAnyEvents holds that whatever the event store has, the file compiles.
+// TestStarterTakesAnyEvents checks that the file compiles for any events in the event
+// store.
 func TestStarterTakesAnyEvents(t *testing.T) {
 	t.Parallel()
 	var inference project.Inference

@@ -16,29 +16,29 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// memory is a store without a database: one watermark and one document a unit. Its
-// hooks script what goes wrong.
+// memory is a store without a database: one watermark and one document per unit. Its
+// hooks inject faults.
 type memory struct {
 	mu        sync.Mutex
 	documents map[model.Unit]bson.Raw
 	marks     map[model.Unit]int64
-	// times are those of the documents' last changes, as a store that counts them has them.
+	// times are the times of the documents' last changes, as a real store has them.
 	times map[model.Unit]int64
 	clock int64
 	// loads and writes are the units of each call.
 	loads  [][]model.Unit
 	writes [][]model.Write
-	// onLoad may fail a call, onWrite may answer in the store's place.
+	// onLoad can fail a call. onWrite can answer instead of the store.
 	onLoad  func(call int) error
 	onWrite func(call int, w model.Write) *model.Written
 	broken  map[model.Unit]error
 	// unreleased counts the loads that were not released.
 	unreleased int
-	// room bounds the documents of one load; 0 for any number.
+	// room bounds the documents of one load; 0 means no bound.
 	room int
 	// slow runs before each write, outside of any lock.
 	slow func(model.Unit)
-	// foreign is in every state.
+	// foreign is the foreign document in every state.
 	foreign *model.Foreign
 	// down are the collections that cannot be loaded.
 	down map[string]error
@@ -125,7 +125,7 @@ func (m *memory) apply(w model.Write) model.Status {
 	return model.Applied
 }
 
-// sorted makes a document of its fields in the order of their names.
+// sorted makes a document with its fields in the order of their names.
 func sorted(content map[string]bson.RawValue) bson.Raw {
 	d := bson.D{}
 	for _, name := range slices.Sorted(maps.Keys(content)) {
@@ -144,7 +144,7 @@ type fakeParking struct {
 	heads  map[model.Unit]int64
 	asked  int
 	fail   error
-	// onAdvance answers in the place of Advance.
+	// onAdvance answers instead of Advance.
 	onAdvance func() error
 }
 
@@ -221,7 +221,7 @@ func (h *history) Missing(_ context.Context, ev *event.Event, from, to int64, li
 
 var errTrouble = errors.New("trouble")
 
-// bench is an engine with what it stands on.
+// bench is an engine with its fake dependencies.
 type bench struct {
 	*project.Engine
 	*memory

@@ -28,7 +28,7 @@ func declared(tb testing.TB, handlers string) *project.Projection {
 
 const shadow = "counts.generation-2"
 
-// rebuild gives the targets while the second generation is being built.
+// rebuild returns the targets during the build of the second generation.
 func rebuild(tb testing.TB, defers bool) []project.Target {
 	tb.Helper()
 	return []project.Target{
@@ -47,7 +47,7 @@ var (
 	building = model.Unit{Projection: "counts", Generation: 2, Collection: shadow, AggregateID: "one"}
 )
 
-// expectMarks holds the watermarks of both generations.
+// expectMarks expects the watermarks of both generations.
 func (b *bench) expectMarks(t *testing.T, first, second int64) {
 	t.Helper()
 	if b.marks[live] != first || b.marks[building] != second {
@@ -70,7 +70,7 @@ func TestNothingIsAcknowledgedBeforeTheTargetsAreKnown(t *testing.T) {
 	}
 	b.process(t, evs, project.Hold, "done")
 	b.expectMarks(t, 1, 1)
-	// No projection at all, known for sure.
+	// Set without targets means that there is no projection.
 	if err := b.Set(nil); err != nil || len(b.Targets()) > 0 {
 		t.Fatal(err)
 	}
@@ -78,7 +78,8 @@ func TestNothingIsAcknowledgedBeforeTheTargetsAreKnown(t *testing.T) {
 	b.expectMarks(t, 1, 1)
 }
 
-// TestBothGenerationsAreWritten holds that an event is done when both have it.
+// TestBothGenerationsAreWritten checks that an event is done once both generations have
+// it.
 func TestBothGenerationsAreWritten(t *testing.T) {
 	t.Parallel()
 	for _, defers := range []bool{true, false} {
@@ -91,8 +92,8 @@ func TestBothGenerationsAreWritten(t *testing.T) {
 	}
 }
 
-// TestAGapInABuildingGeneration holds when the events that a building generation lacks
-// are read, and when they are left to the job that builds it.
+// TestAGapInABuildingGeneration checks when the engine reads the events that a building
+// generation lacks, and when it leaves them to the build job.
 func TestAGapInABuildingGeneration(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -121,7 +122,7 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 			if test.fails {
 				b.history.fail = errTrouble
 			}
-			// The live generation has no gap, so nothing is waited for.
+			// The live generation has no gap, so no event is held.
 			results, err := b.Process(t.Context(), events(t, "one", fmt.Sprint(test.first, " Add")), project.Hold)
 			if verdicts(results) != test.verdict || (err != nil) != (test.verdict == "pending") {
 				t.Errorf("%s, %v", verdicts(results), err)
@@ -134,7 +135,7 @@ func TestAGapInABuildingGeneration(t *testing.T) {
 	}
 }
 
-// outcomes gives how many events of counts had an outcome.
+// outcomes returns the number of events of counts with an outcome.
 func outcomes(t *testing.T, registry *prometheus.Registry, outcome string) int {
 	t.Helper()
 	families, err := registry.Gather()
@@ -155,8 +156,8 @@ func outcomes(t *testing.T, registry *prometheus.Registry, outcome string) int {
 	return -1
 }
 
-// TestABuildingGenerationDoesNotHoldUpTheLiveOne holds that a shadow collection that cannot
-// be read or written is the job's concern while it builds, and everybody's afterwards.
+// TestABuildingGenerationDoesNotHoldUpTheLiveOne checks that errors of a shadow
+// collection delay no event while the build job runs, and keep events pending afterwards.
 func TestABuildingGenerationDoesNotHoldUpTheLiveOne(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []string{"load", "write", "conflict", "list"} {
@@ -189,8 +190,8 @@ func TestABuildingGenerationDoesNotHoldUpTheLiveOne(t *testing.T) {
 	}
 }
 
-// TestPoisonInABuildingGenerationParksThereAlone holds that no message is dead-lettered,
-// and no judge asked, for a definition that readers do not see yet.
+// TestPoisonInABuildingGenerationParksThereAlone checks that for a definition that
+// readers do not see yet, no message is dead-lettered and the judge is not asked.
 func TestPoisonInABuildingGenerationParksThereAlone(t *testing.T) {
 	t.Parallel()
 	j := &judge{good: map[string]int{}}
@@ -203,7 +204,7 @@ func TestPoisonInABuildingGenerationParksThereAlone(t *testing.T) {
 	if len(j.bad) > 0 || j.good["counts Add"] != 2 || j.good["counts Bad"] != 1 {
 		t.Errorf("the judge was told of the failures %v and the successes %v", j.bad, j.good)
 	}
-	// Later events move the head, and nothing else.
+	// Later events only raise the head.
 	b.process(t, events(t, "one", "4 Add"), project.Hold, "done")
 	b.expectMarks(t, 4, 1)
 	if b.parking.heads[building] != 4 {
@@ -211,9 +212,9 @@ func TestPoisonInABuildingGenerationParksThereAlone(t *testing.T) {
 	}
 }
 
-// TestABuildingGenerationOfIncreasingIDsReadsTheStore holds that a building generation,
-// and a unit that a stale writer has been at, get what their watermark does not show to
-// be missing.
+// TestABuildingGenerationOfIncreasingIDsReadsTheStore checks that a building generation,
+// and a unit that a stale writer has changed, get missing events that their watermark
+// does not reveal.
 func TestABuildingGenerationOfIncreasingIDsReadsTheStore(t *testing.T) {
 	t.Parallel()
 	increasing := func(o *project.Options) { o.Sequence = event.SequenceIncreasing }
@@ -272,9 +273,9 @@ func elementsOf(t *testing.T, array bson.RawArray) []bson.RawValue {
 	return values
 }
 
-// TestAPauseWaitsForWhatIsUnderWay holds that Pause returns when no write is under way,
-// and that nothing of the projection is loaded or written until Continue, while other
-// projections go on.
+// TestAPauseWaitsForWhatIsUnderWay checks that Pause returns when no write is in flight,
+// and that the projection's read models are neither loaded nor written until Continue,
+// while other projections continue.
 func TestAPauseWaitsForWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -321,7 +322,7 @@ func TestAPauseWaitsForWhatIsUnderWay(t *testing.T) {
 		if b.marks[unitOf("counts", "one")] != 1 || b.marks[unitOf("things", "one")] != 2 || len(b.loads) != loads+1 || len(b.parking.parked) > 0 {
 			t.Errorf("watermarks %v, %d loads, parked %v", b.marks, len(b.loads)-loads, b.parking.parked)
 		}
-		// A batch that waits for the pause lock goes on.
+		// A batch that waits for the pause lock continues.
 		b.slow = nil
 		go process("2")
 		<-time.After(time.Millisecond)
@@ -346,8 +347,8 @@ func TestAPauseWaitsForWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestDrainedWaitsForEarlierCalls holds that it waits for the calls that began before the
-// last change of the targets, and for no others.
+// TestDrainedWaitsForEarlierCalls checks that Drained waits for the calls that began
+// before the last change of the targets, and for no others.
 func TestDrainedWaitsForEarlierCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -397,8 +398,8 @@ func TestDrainedWaitsForEarlierCalls(t *testing.T) {
 	})
 }
 
-// TestAUnitOfAReplacedTargetIsNotWritten holds that a batch that has begun with a target
-// does not write it after it was replaced, and that a target which stays goes on.
+// TestAUnitOfAReplacedTargetIsNotWritten checks that a running batch does not write a
+// target after it was replaced, and still writes a target that stays.
 func TestAUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -440,7 +441,7 @@ func TestAUnitOfAReplacedTargetIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestAnUntrustedProcessAcknowledgesNothing holds that nothing is done, whatever was
+// TestAnUntrustedProcessAcknowledgesNothing checks that no event is done, even if it was
 // written, if other processes no longer wait for this one.
 func TestAnUntrustedProcessAcknowledgesNothing(t *testing.T) {
 	t.Parallel()

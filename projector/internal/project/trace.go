@@ -12,18 +12,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Evaluation is one expression that a handler has evaluated.
+// Evaluation is the evaluation of one expression of a handler.
 type Evaluation struct {
-	// Word is the word of the vocabulary, with its path: "when", "set email".
+	// Word is the word of the vocabulary with its path, such as "when" or "set email".
 	Word string `json:"word"`
-	// Expression is the source.
+	// Expression is the source of the expression.
 	Expression string `json:"expression"`
-	// Inputs are the fields of the event and of the state that the expression names.
+	// Inputs are the fields of the event and the state that the expression names.
 	Inputs []Input `json:"inputs,omitempty"`
-	// Result is the value as Extended JSON; empty if there is none, because the
-	// evaluation failed or gave an empty optional.
+	// Result is the resulting value as Extended JSON. It is empty if the evaluation
+	// failed or returned an empty optional.
 	Result string `json:"result,omitempty"`
-	// Error is why the evaluation failed; empty if it did not.
+	// Error is the error of the evaluation; empty if there was none.
 	Error string `json:"error,omitempty"`
 }
 
@@ -34,12 +34,13 @@ type Input struct {
 	Value string `json:"value,omitempty"`
 }
 
-// trace records what handlers evaluate. The engine folds without one.
+// trace records the evaluations of handlers. The engine folds without a trace; only
+// explanations use one.
 type trace struct {
 	evaluations []Evaluation
 }
 
-// note records an evaluation in the scope that it had. v is nil if there is no result.
+// note records an evaluation in the scope s. v is nil if there is no result.
 func (t *trace) note(word string, x *expression, s *scope, v ref.Val, err error) {
 	e := Evaluation{Word: word, Expression: x.source}
 	for _, path := range inputs(x.checked.Expr()) {
@@ -58,7 +59,7 @@ func (t *trace) note(word string, x *expression, s *scope, v ref.Val, err error)
 	t.evaluations = append(t.evaluations, e)
 }
 
-// at is the value that a path leads to; false if a field on it is absent.
+// at returns the value at a path; false if a field on the path is absent.
 func (s *scope) at(path []string) (ref.Val, bool) {
 	root, ok := s.ResolveName(path[0])
 	v, isValue := root.(ref.Val)
@@ -77,7 +78,7 @@ func (s *scope) at(path []string) (ref.Val, bool) {
 	return v, true
 }
 
-// maxShown bounds a value in an explanation, in bytes.
+// maxShown bounds the text of a value in an explanation, in bytes.
 const maxShown = 1024
 
 func showResult(v ref.Val) string {
@@ -88,7 +89,8 @@ func showResult(v ref.Val) string {
 	return show(encoded)
 }
 
-// show gives a value as Extended JSON, cut to what people read; empty for an absent one.
+// show returns a value as Extended JSON, cut after maxShown bytes; empty for an absent
+// one.
 func show(v bson.RawValue) string {
 	if !present(v) {
 		return ""
@@ -109,8 +111,8 @@ func show(v bson.RawValue) string {
 	return string(text[:end]) + "…"
 }
 
-// inputs are the longest paths of fields in an expression that begin at a variable, each
-// once, in the order in which they stand there.
+// inputs returns the longest field paths in an expression that start with a variable,
+// each once, in the order of the source.
 func inputs(e ast.Expr) [][]string {
 	w := inputWalk{seen: map[string]bool{}, bound: map[string]int{}}
 	w.visit(e)
@@ -120,11 +122,11 @@ func inputs(e ast.Expr) [][]string {
 type inputWalk struct {
 	found [][]string
 	seen  map[string]bool
-	// bound counts how many comprehensions around the place bind a name.
+	// bound counts, for each name, the enclosing comprehensions that bind it.
 	bound map[string]int
 }
 
-// variables are what an expression can ask for.
+// variables are the variables of expressions.
 var variables = map[string]bool{
 	varEvent: true, varState: true, varPayload: true, varMetadata: true, varAggregateID: true,
 	varAggregateType: true, varEventID: true, varEventType: true, varTimestamp: true,
@@ -175,7 +177,8 @@ func (w *inputWalk) all(expressions []ast.Expr) {
 	}
 }
 
-// pathOf reads an expression that only follows fields: payload.address.?city.
+// pathOf returns the path of an expression that only selects fields, such as
+// payload.address.?city.
 func pathOf(e ast.Expr) ([]string, bool) {
 	switch e.Kind() {
 	case ast.IdentKind:

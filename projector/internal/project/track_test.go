@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// slowCollection is a store whose collection counts answers only when another
-// projection has written.
+// slowCollection is a store whose collection counts answers only after another projection
+// has written.
 type slowCollection struct {
 	*memory
 	written chan struct{}
@@ -38,8 +38,8 @@ func (s slowCollection) Write(ctx context.Context, writes []model.Write) ([]mode
 	return written, err
 }
 
-// TestSlowProjectionDelaysNoOther holds that a projection writes while another one
-// still waits for its read models.
+// TestSlowProjectionDelaysNoOther checks that a projection writes while another one still
+// waits for its read models.
 func TestSlowProjectionDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections, func(o *project.Options) {
@@ -52,9 +52,8 @@ func TestSlowProjectionDelaysNoOther(t *testing.T) {
 	b.expect(t, "things", "one", 2, `{"last":2}`)
 }
 
-// TestLoadsAsMemoryHasRoom holds that a batch whose documents do not fit into memory
-// together is processed in pages, each of which is written and released before the
-// next is loaded.
+// TestLoadsAsMemoryHasRoom checks that a batch whose documents exceed the memory bound is
+// processed in pages: each page is written and released before the next one is loaded.
 func TestLoadsAsMemoryHasRoom(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `projections: [{name: p, collection: p, on: {Add: {inc: {n: 1}}}}]`)

@@ -1,52 +1,53 @@
 package project
 
-// Verdict says what the message of an event deserves.
+// Verdict says what the caller must do with the message of an event.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Pending: not finished, because a store did not answer, another document holds a
-	// value that has to be unique, other processes keep writing, or the context ended.
-	// Do not settle: offer it again later, or give it back.
+	// Pending: the event is not finished, because a store did not answer, another
+	// document has a value that must be unique, other processes keep writing, or the
+	// context ended. Do not settle the message: pass the event again later, or release
+	// the message.
 	Pending Verdict = iota
-	// Done: every target is durably done with it (applied, duplicate, ignored, acknowledged
-	// for a parked unit, or deferred). Complete the message.
+	// Done: the event is durably finished in every target (applied, duplicate, ignored,
+	// acknowledged for a parked unit, or deferred). Complete the message.
 	Done
-	// Poison: as Done, but this event has parked its aggregate in at least one
-	// target that readers see. Dead-letter the message, for visibility.
+	// Poison: like Done, but this event has parked its aggregate in at least one target
+	// that readers see. Dead-letter the message, so that operators see it.
 	Poison
-	// Held: an earlier event of the aggregate is missing. Hold it, offer it again with
-	// its predecessor or with [Repair], or give it back.
+	// Held: an earlier event of the aggregate is missing. Keep the event and pass it
+	// again together with its predecessor or with [Repair], or release the message.
 	Held
 )
 
-// Result is what became of one event over all targets.
+// Result is the outcome of one event over all targets.
 type Result struct {
 	Verdict Verdict
-	// Missing is, for Held, the first event that is missing; the last one is the
+	// Missing is, for Held, the first missing event. The last missing one is the
 	// predecessor of this event or of an earlier one in the batch.
 	Missing int64
 	// Causes are, for Poison, the errors that parked the aggregate.
 	Causes []*Error
-	// Answered is whether the store of the read models took a write for the event in this
-	// call, or refused one because another document holds a unique value. Either shows
+	// Answered is set if the store of the read models accepted a write for the event in
+	// this call, or rejected one because another document has a unique value. Both show
 	// that the store works.
 	Answered bool
 }
 
-// Gaps says what to do about a gap, and about a unit that cannot go on.
+// Gaps says how the engine treats a gap, and a unit that cannot continue.
 type Gaps uint8
 
-// The ways.
+// The ways to treat gaps.
 const (
-	// Hold leaves the events after a gap alone.
+	// Hold does not apply the events after a gap.
 	Hold Gaps = iota
 	// Repair reads the missing events from the event store.
 	Repair
-	// Park does what Repair does, and then parks the units that still cannot go on:
-	// with [ReasonMissing] where the event store has the gap too, with
-	// [ReasonUnavailable] where a store failed. Their events are Done: the event store
-	// has them, and the units are resumed from it. A unit whose document conflicts with
-	// another one's unique value is parked with [ReasonRejected].
+	// Park does the same as Repair, and then parks the units that still cannot continue.
+	// The reason is [ReasonMissing] if the event store has the gap too,
+	// [ReasonUnavailable] if a store failed, and [ReasonRejected] if the unit's document
+	// conflicts with a unique value of another document. Their events are Done, because a
+	// parked unit is resumed from the event store.
 	Park
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// The variables of expressions; all but state are also fields of event.
+// The variables of expressions. All except event and state are also fields of event.
 const (
 	varEvent         = "event"
 	varState         = "state"
@@ -24,7 +24,7 @@ const (
 	varTimestamp     = "timestamp"
 )
 
-// eventView is an event as expressions see it, made once and shared by all
+// eventView is an event as expressions see it. It is made once and shared by all
 // projections of one call. It is not safe for concurrent use.
 type eventView struct {
 	mapValue
@@ -38,9 +38,8 @@ func viewEvent(ev *event.Event) *eventView {
 	return v
 }
 
-// resolve gives a field of the contract. aggregateType is empty if the event has
-// none, payload and metadata are empty maps; a timestamp that is not there is
-// missing.
+// resolve returns a field of the contract. If the event lacks the field, aggregateType is
+// an empty text, payload and metadata are empty maps, and timestamp is absent.
 func (v *eventView) resolve(name string) (ref.Val, bool) {
 	switch name {
 	case varPayload:
@@ -77,11 +76,11 @@ func valueOrEmpty(v bson.RawValue) ref.Val {
 	return celValue(v)
 }
 
-// contract is the names that resolve knows, in order.
+// contract lists the names that resolve knows, sorted.
 var contract = []string{varAggregateID, varAggregateType, varEventID, varEventType, varMetadata, varPayload, varTimestamp}
 
-// find gives a field of the variable event: of the contract under its own name,
-// whatever the store calls it, and any other by the store's.
+// find returns a field of the variable event. Fields of the contract have the contract's
+// names, even if the store uses others. Other fields have the store's names.
 func (v *eventView) find(name string) (ref.Val, bool) {
 	if value, ok := v.resolve(name); ok {
 		return value, true
@@ -115,17 +114,18 @@ type stateView struct {
 	mapValue
 }
 
-// scope is what an expression's variables resolve to.
+// scope resolves the variables of an expression.
 type scope struct {
 	event *eventView
 	state stateView
-	// trace is nil unless somebody asked for an explanation.
+	// trace is nil except in explanations.
 	trace *trace
 }
 
 var _ cel.Activation = (*scope)(nil)
 
-// ResolveName is called by CEL for each variable that an expression uses.
+// ResolveName returns the value of a variable. CEL calls it for each variable that an
+// expression uses.
 func (s *scope) ResolveName(name string) (any, bool) {
 	switch name {
 	case varEvent:
@@ -136,5 +136,5 @@ func (s *scope) ResolveName(name string) (any, bool) {
 	return s.event.resolve(name)
 }
 
-// Parent is nil: there is no outer scope.
+// Parent returns nil: there is no outer scope.
 func (s *scope) Parent() cel.Activation { return nil }

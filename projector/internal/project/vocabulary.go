@@ -14,13 +14,14 @@ const (
 	wordDelete = "delete"
 )
 
-// operators that take a mapping of paths to expressions; unset takes paths alone.
+// operators are the operators that take a mapping of paths to expressions. unset takes
+// only paths.
 var operators = []operator{opSet, opInc, opPush, opPull, opAddToSet, opMin, opMax}
 
-// vocabulary is every word, in the order of the documentation.
+// vocabulary lists all words, in the order of the documentation.
 var vocabulary = []string{wordWhen, "set", "unset", "inc", "push", "pull", "addToSet", "min", "max", wordDelete}
 
-// handlers reads what a projection does on each event type.
+// handlers reads the handlers of a projection, one for each event type.
 func (p place) handlers(node *yaml.Node, projection *Projection) {
 	entries, ok := p.entries(node)
 	if !ok || len(entries) == 0 {
@@ -41,7 +42,7 @@ func (p place) handlers(node *yaml.Node, projection *Projection) {
 	}
 }
 
-// handler reads what one event type does.
+// handler reads the handler of one event type.
 func (p place) handler(e entry) *handler {
 	h := &handler{}
 	entries, ok := p.entries(e.value)
@@ -131,7 +132,7 @@ func (p place) unset(node *yaml.Node) []operation {
 	return found
 }
 
-// disjoint refuses operations that would overwrite each other.
+// disjoint reports operations that would overwrite each other.
 func (p place) disjoint(node *yaml.Node, operations []operation) {
 	for i := range operations {
 		for j := range i {
@@ -143,8 +144,8 @@ func (p place) disjoint(node *yaml.Node, operations []operation) {
 	}
 }
 
-// expression compiles a right-hand side. It may be written as a plain number or
-// truth value, which mean the same in CEL.
+// expression compiles a right-hand side. A number or boolean can be written without
+// quotes, because it means the same in CEL.
 func (p place) expression(node *yaml.Node, want resultKind) *expression {
 	switch {
 	case node.Kind != yaml.ScalarNode:
@@ -184,7 +185,8 @@ func (p place) expression(node *yaml.Node, want resultKind) *expression {
 	return x
 }
 
-// isWord reports whether an expression is one name: most likely a text without quotes.
+// isWord reports whether an expression is a single name, which is probably a text without
+// quotes.
 func isWord(source string) bool {
 	for i, r := range source {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
