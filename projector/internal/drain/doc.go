@@ -68,19 +68,19 @@
 // A [Receiver] comes from package sessions ([DialAMQP]) or from azservicebus
 // ([Subscription]). The correctness of draining depends on neither:
 //
-//   - The result of a settlement decides nothing but metrics, and whether the session is
-//     lost. What was not settled comes again and is a duplicate then. A session holds its
-//     messages until they are settled, so the settlements that wait are bounded too. If the
-//     broker answers none of them, those that wait are given up together, and the session
-//     ends.
-//   - The lock, and the local deadline before it, only keep two processes from working for
-//     nothing. The guard on each write decides.
-//   - An error of ReceiveMessages, or no message and no error before the context ends, is
-//     the end of the session. The pump makes no further call.
-//   - A renewal, a settlement and a Close have a context with a deadline. Close is called
-//     from a goroutine that the Acceptor owns and waits for in bounded time.
-//   - A connection that is lost ends its sessions, each by itself. It is replaced once for
-//     all.
+//   - The result of a settlement affects only metrics and whether the session is lost.
+//     The broker delivers a message that was not settled again, and its event is then a
+//     duplicate. A session keeps its messages until they are settled, so the number of
+//     waiting settlements is bounded. If the broker answers none of them, all waiting
+//     ones are abandoned together, and the session ends.
+//   - The lock and the local deadline before its end only avoid that two processes work
+//     on the same session in vain. Correctness depends on the guard of each write.
+//   - If ReceiveMessages returns an error, or neither a message nor an error before the
+//     context ends, the session ends. The pump makes no further call.
+//   - Renewals, settlements and Close have a context with a deadline. A goroutine of the
+//     Acceptor calls Close, and the Acceptor waits for it for a bounded time.
+//   - If a connection is lost, each of its sessions ends on its own. The Acceptor
+//     replaces the connection once.
 //
 // # Remaining limits of the receiver of package sessions
 //

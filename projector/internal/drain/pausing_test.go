@@ -66,9 +66,9 @@ func (p *paused) Working(ctx context.Context) (context.Context, func(), error) {
 	}, nil
 }
 
-// TestPauseReleasesEverySessionAndReceivesNothing holds that what is received when a pause
-// begins is finished, that no session is held in the pause, and that draining goes on
-// after it, as often as one likes.
+// TestPauseReleasesEverySessionAndReceivesNothing checks that what is received when a
+// pause begins is finished, that no session is held in the pause, and that draining goes
+// on after it, as often as one likes.
 func TestPauseReleasesEverySessionAndReceivesNothing(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
-// DialSDK makes connections that accept sessions with azservicebus. It does not touch the
-// network: Accept does.
+// DialSDK returns a function that makes connections which accept sessions with
+// azservicebus. The function makes no request: Accept does.
 func DialSDK(s sbus.Subscription) func() (Connection, error) {
 	return func() (Connection, error) {
 		client, err := s.NewClient()
@@ -41,15 +41,16 @@ func (c *clientConnection) Accept(ctx context.Context, wait time.Duration) (Acce
 
 func (c *clientConnection) Close(ctx context.Context) error { return c.client.Close(ctx) }
 
-// earlyDeadline shows a deadline that is earlier than its end. The SDK asks the broker to
-// wait for a session until the deadline that it finds when it attaches. A session that is
-// granted in the last moment still needs some round trips, and so does the answer that
-// there is none. With the real deadline both would be lost.
+// earlyDeadline is a context whose Deadline is earlier than its end. The SDK asks the
+// broker to wait for a session until the context's deadline. A session that is granted at
+// the last moment still needs some round trips, and so does the answer that there is
+// none. With the real deadline, both would arrive too late.
 //
-// go-amqp makes the deadline that of a write to the socket, and a late write closes the
-// connection (conn.go, connWriter). So shortly before a shown deadline the context shows
-// one twice as far away. The last one is the real end. A connection that takes longer
-// than wait to be made, because of 15 round trips or a token, still gets its answer.
+// go-amqp uses the deadline for writes to the socket, and a late write closes the
+// connection (conn.go, connWriter). So after three quarters of the time to the reported
+// deadline, the context reports one twice as far away, and at last the real end. So an
+// accept still gets its answer if it takes longer than wait, because of its 15 round
+// trips or a token.
 type earlyDeadline struct {
 	context.Context //nolint:containedctx // it is a context
 	begun           time.Time

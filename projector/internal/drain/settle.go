@@ -17,16 +17,17 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/workers"
 )
 
-// settlesInFlight bounds the settlements of a session that wait for the broker's answer. Each
-// costs a round trip and a goroutine, because neither receiver has a call for several.
+// settlesInFlight bounds the settlements of a session that wait for the broker's answer.
+// Each takes a round trip and a goroutine, because neither receiver can settle several
+// messages in one call.
 const settlesInFlight = 64
 
-// settlesPending bounds the settlements of a session that have begun and not ended: those in
-// flight, and those that wait behind them. With that many, the session waits.
+// settlesPending bounds the unfinished settlements of a session: those in flight and
+// those that wait behind them. At the bound, the session waits.
 const settlesPending = 256
 
-// settleAttempts bounds how often a settlement is tried. After the last attempt the broker
-// keeps the message until the session is released, and then delivers it again as a
+// settleAttempts bounds the attempts of a settlement. If the last attempt fails, the
+// broker keeps the message until the session is released, and then delivers it again as a
 // duplicate. So the session ends as soon as it has nothing else to do.
 const settleAttempts = 3
 
@@ -39,22 +40,23 @@ const maxDeadLetterText = 1024
 type settler struct {
 	receiver Receiver
 	workers  *workers.Pool
-	// pending has a place for each settlement that has begun and not ended.
+	// pending has one element for each unfinished settlement.
 	pending chan struct{}
 	running sync.WaitGroup
-	// left says that a settlement was given up: the broker keeps the message until the
-	// session is released.
+	// left is set after a settlement was abandoned: the broker keeps the message until
+	// the session is released.
 	left atomic.Bool
-	// answered is when the broker last answered a settlement, and silent when a settlement
-	// last ended without an answer and with none to the others either, in nanoseconds since
-	// 1970; 0 for never.
+	// answered is when the broker last answered a settlement. silent is when a settlement
+	// last timed out while the broker answered no other one either. Both are in
+	// nanoseconds since 1970; 0 means never.
 	answered, silent atomic.Int64
 	lost             context.CancelCauseFunc
 	metrics          *metrics
 	log              zerolog.Logger
 
 	mu sync.Mutex
-	// waiting are the settlements that no worker has begun, and inFlight counts the workers.
+	// waiting are the settlements that no worker has started. inFlight counts the
+	// workers.
 	waiting  []settling
 	inFlight int
 }
@@ -71,19 +73,19 @@ type settling struct {
 	reason *azservicebus.DeadLetterOptions
 }
 
-// round settles deliveries whose events were finished at the same time. They share the
-// context of the first attempt: one for each message would cost as much as the rest of a
-// settlement.
+// round settles deliveries whose events were finished at the same time. Their first
+// attempts share a context, because a context for each message would cost as much as the
+// rest of a settlement.
 type round struct {
 	*settler
 	work, short context.Context //nolint:containedctx // of the settlements, and of their first attempts
 	cancel      context.CancelFunc
 	begun       time.Time
-	// users are the first attempts that have not ended, and the caller.
+	// users counts the unfinished first attempts, and the caller until it calls end.
 	users atomic.Int64
 }
 
-// begin begins a round. The caller ends it with end after the last settle.
+// begin starts a round. After its last settle, the caller must call end.
 func (s *settler) begin(work context.Context) *round {
 	r := &round{settler: s, work: work, begun: time.Now()}
 	r.short, r.cancel = context.WithTimeout(work, settleTimeout)
@@ -91,15 +93,15 @@ func (s *settler) begin(work context.Context) *round {
 	return r
 }
 
-// end ends one use of the round.
+// end removes one user of the round. Without users, the shared context is cancelled.
 func (r *round) end() {
 	if r.users.Add(-1) == 0 {
 		r.cancel()
 	}
 }
 
-// settle starts to settle a delivery and its duplicates. It waits while too many are
-// pending, and does nothing once the work has ended.
+// settle starts the settlement of a delivery and its duplicates. It waits while
+// settlesPending others are unfinished, and does nothing after the work has ended.
 func (r *round) settle(d *Delivery, v Verdict) {
 	var reason *azservicebus.DeadLetterOptions
 	if v.Outcome == Poison {
@@ -119,7 +121,7 @@ func deadLetterOptions(v Verdict) *azservicebus.DeadLetterOptions {
 	return &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &description}
 }
 
-// start hands a settlement to a worker that runs, or to a new one.
+// start queues a settlement, and starts a worker if fewer than settlesInFlight run.
 func (s *settler) start(t settling) {
 	select {
 	case s.pending <- struct{}{}:
@@ -148,7 +150,7 @@ func (s *settler) start(t settling) {
 	})
 }
 
-// next takes the settlement that has waited longest. If none waits, the worker ends.
+// next returns the settlement that has waited longest. If none waits, the worker ends.
 func (s *settler) next() (settling, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,9 +199,11 @@ func (t settling) run() {
 	}
 }
 
-// first makes the first attempt. It shares the round's context, unless it has waited for
-// others: it has the same time as they had. If the broker answers nothing at all, it is
-// given up at once: the settlements that wait would time out one after the other.
+// first makes the first attempt. It uses the round's context, unless the settlement has
+// waited behind others for more than a quarter of the timeout: then it gets a context
+// with the full timeout. If the broker has been silent since the round began, the
+// settlement is abandoned at once, because the waiting ones would time out one after the
+// other.
 func (t settling) first() error {
 	defer t.end()
 	switch {
@@ -242,7 +246,7 @@ func (t settling) operation() string {
 	return operationComplete
 }
 
-// wait returns when nothing is being settled any more.
+// wait waits until all workers have ended.
 func (s *settler) wait() { s.running.Wait() }
 
 // clip truncates a text for the dead-letter queue.
