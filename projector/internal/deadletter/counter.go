@@ -10,18 +10,18 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
-// errSlow is the cause of work on the queue that takes too long.
+// errSlow is the cause of the context of a count that takes too long.
 var errSlow = errors.New("the work on the dead-letter queue has taken too long")
 
 const (
-	// staleAfter is for how many intervals a count stands, and minFresh how long it
-	// stands if they are short.
+	// staleAfter is the number of intervals for which a count is reported. minFresh is
+	// the shortest time for which it is reported.
 	staleAfter = 3
 	minFresh   = time.Minute
-	// minTimeout bounds a count if the interval is shorter; a longer interval bounds it
-	// itself.
+	// minTimeout is the shortest timeout of a count. The timeout is the interval if that
+	// is longer.
 	minTimeout = 30 * time.Second
-	// failedWait is the shortest wait after a failure: after failures the queue is asked less often.
+	// failedWait is the shortest wait after a failed count.
 	failedWait = time.Minute
 )
 
@@ -30,12 +30,12 @@ type Counter struct {
 	options Options
 	metrics *metrics
 
-	// connection, and failing, which is whether the last count failed, are Run's.
+	// Only Run uses connection and failing. failing is set if the last count failed.
 	connection *sbus.Kept[Queue]
 	failing    bool
 }
 
-// New makes a counter; it registers its metrics and connects to nothing yet.
+// New makes a counter and registers its metrics. It makes no request.
 func New(o Options) (*Counter, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -44,15 +44,15 @@ func New(o Options) (*Counter, error) {
 	return &Counter{options: o, metrics: newMetrics(&o), connection: sbus.Keep(o.Dial, o.Logger)}, nil
 }
 
-// Run counts until ctx ends, and returns nil: a failure shows in the log, and by a
-// metric that is absent. It is called once.
+// Run counts until ctx ends, and returns nil. Failures are logged, and lasting ones
+// remove the metric. Run must be called only once.
 func (c *Counter) Run(ctx context.Context) error {
 	defer c.connection.Close()
 	poll.Spread(ctx, c.options.Interval, func() time.Duration { return c.look(ctx) })
 	return nil
 }
 
-// look counts once, and gives the wait until the next time.
+// look counts once, and returns the wait until the next count.
 func (c *Counter) look(ctx context.Context) time.Duration {
 	o := &c.options
 	counting, cancel := context.WithTimeoutCause(ctx, max(o.Interval, minTimeout), errSlow)
@@ -61,7 +61,7 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	messages, err := c.count(counting)
 	switch {
 	case ctx.Err() != nil:
-		return 0 // unused: Run ends
+		return 0 // Run ends and does not use it.
 	case err == nil:
 		c.metrics.counted(messages, start)
 		if c.failing {
@@ -71,14 +71,14 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 		return o.Interval
 	}
 	if !c.failing {
-		// Once: a lasting reason would fill the log.
+		// Log only the first failure: a lasting one would fill the log.
 		o.Logger.Warn().Err(err).Msg("dead letters not counted; retrying. penstock_projector_dead_letters is absent meanwhile")
 	}
 	c.failing = true
 	return max(o.Interval, failedWait)
 }
 
-// count counts the messages by label.
+// count returns the number of messages by label.
 func (c *Counter) count(ctx context.Context) (map[string]int, error) {
 	var messages map[string]int
 	err := c.connection.Use(ctx, func(q Queue) error {

@@ -27,13 +27,13 @@ const interval = 30 * time.Second
 // broker is a dead-letter queue.
 type broker struct {
 	mu sync.Mutex
-	// sizes are those of the messages, which have the sequence numbers 10, 20, 30, ….
+	// sizes are the sizes of the messages, which have the sequence numbers 10, 20, 30, ….
 	sizes []int
-	// reasons are those of the messages, in turn; empty if there are none.
+	// reasons are the reasons of the messages, in turn; empty for no reasons.
 	reasons []string
-	// fails gives the error of a peek on the n-th connection; nil for none.
+	// fails returns the error of a peek on the n-th connection; nil for none.
 	fails func(connection int) error
-	// pages are the messages asked for by each peek.
+	// pages are the numbers of messages that the peeks requested.
 	pages          []int
 	dialed, closed int
 }
@@ -105,7 +105,7 @@ func repeat(size, count int) []int {
 	return sizes
 }
 
-// counting is a counter that runs.
+// counting is a running counter.
 type counting struct {
 	*broker
 	registry *prometheus.Registry
@@ -140,7 +140,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// shows compares the metric with its value; "absent" is none.
+// shows expects a value of the metric; "absent" means none.
 func (c *counting) shows(t *testing.T, want string) {
 	t.Helper()
 	families, err := c.registry.Gather()
@@ -213,7 +213,7 @@ func TestNumberFollowsTheQueue(t *testing.T) {
 	})
 }
 
-// TestCountsByReason holds that reasons nobody knows share one label.
+// TestCountsByReason checks that unknown reasons share one label.
 func TestCountsByReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,15 +19,16 @@ import (
 )
 
 const (
-	// defaultPass bounds a pass.
+	// defaultPass is the default timeout of a pass.
 	defaultPass = 30 * time.Second
-	// quiet is how long a pass waits for messages that it has seen and that do not come:
-	// somebody else has locked them.
+	// quiet is how long a pass waits for the next message. If a message that it has seen
+	// does not come, another receiver has locked it.
 	quiet = 2 * time.Second
-	// receivePage is how many messages are asked for at once. With more than one, the SDK
-	// returns 20 ms after the first, and the link locks others that nobody has asked for.
+	// receivePage is the number of messages requested at once. With more than one, the
+	// SDK returns 20 ms after the first, and the link locks messages that the pass does
+	// not receive.
 	receivePage = 1
-	// returnTimeout bounds unlocking a message at the end. A lock that is not given back
+	// returnTimeout bounds unlocking a message at the end. If that fails, the lock
 	// expires.
 	returnTimeout = 5 * time.Second
 )
@@ -37,15 +38,15 @@ type Aggregate struct {
 	ID string
 	// Raw is the id with its type in the event store.
 	Raw bson.RawValue
-	// Type is empty if the event has none.
+	// Type is the aggregate type; empty if the event has none.
 	Type string
 }
 
 // Applier brings read models up to date from the event store.
 type Applier interface {
-	// Apply reports whether every projection that the aggregate concerns has the event,
-	// after it has folded from the event store what a read model lacks. It leaves parked
-	// aggregates alone: they do not have the event. An error is transient.
+	// Apply folds missing events of the aggregate from the event store, and then reports
+	// whether every projection that the aggregate concerns has the event. It does not
+	// fold parked aggregates, so their read models lack the event. An error is transient.
 	Apply(ctx context.Context, a Aggregate, eventID int64) (bool, error)
 }
 
@@ -57,8 +58,8 @@ type HealerOptions struct {
 	Applier Applier
 	// Reader reads the events. Required.
 	Reader *event.Reader
-	// Reasons are those of the messages that can be healed: those of the broker, and those
-	// of parked aggregates. Other messages are left to an operator.
+	// Reasons are the dead-letter reasons of messages that can be healed: those of the
+	// broker and those of parked aggregates. Other messages stay for an operator.
 	Reasons []string
 	// Limit and LimitBytes bound the messages that a pass looks at: 1,000 and 16 MiB by
 	// default.
@@ -71,15 +72,15 @@ type HealerOptions struct {
 	Logger zerolog.Logger
 }
 
-// Healer removes dead letters whose events have taken effect from the event store. Make it
-// with [NewHealer]. One goroutine uses it.
+// Healer removes dead letters whose events have been folded from the event store. Make it
+// with [NewHealer]. It is not safe for concurrent use.
 type Healer struct {
 	options    HealerOptions
 	reasons    map[string]prometheus.Counter
 	connection *sbus.Kept[Queue]
 }
 
-// NewHealer makes a healer; it connects to nothing yet.
+// NewHealer makes a healer. It makes no request.
 func NewHealer(o HealerOptions) (*Healer, error) {
 	if o.Dial == nil || o.Applier == nil || o.Reader == nil {
 		return nil, errors.New("heal dead letters: Dial, Applier and Reader are required")
@@ -97,10 +98,10 @@ func NewHealer(o HealerOptions) (*Healer, error) {
 	return h, nil
 }
 
-// Heal makes one pass over the queue: it peeks at the messages, has the applier bring
-// their aggregates up to date, and then removes those whose event every read model has.
-// It locks messages only if there is something to remove. An error is transient; what
-// was removed until then is.
+// Heal makes one pass over the queue. It peeks at the messages, lets the applier fold
+// their aggregates, and then removes the messages whose event every read model has. It
+// locks messages only if it can remove some. An error is transient; removed counts the
+// messages that were removed before it.
 func (h *Healer) Heal(ctx context.Context) (removed int, err error) {
 	ctx, cancel := mongox.Timeout(ctx, h.options.Timeout)
 	defer cancel()
@@ -126,9 +127,9 @@ func (h *Healer) Heal(ctx context.Context) (removed int, err error) {
 // Close closes the connection.
 func (h *Healer) Close() { h.connection.Close() }
 
-// apply brings the aggregates of dead letters up to date and gives the sequence numbers
-// of those messages whose event every read model has. The messages stay in the queue for
-// now, so their order does not matter.
+// apply lets the applier fold the aggregates of dead letters, and returns the sequence
+// numbers of the messages whose event every read model has. It removes no message, so
+// their order does not matter.
 func (h *Healer) apply(ctx context.Context, q Queue) (map[int64]bool, error) {
 	type letter struct {
 		sequence, eventID int64
@@ -150,7 +151,8 @@ func (h *Healer) apply(ctx context.Context, q Queue) (map[int64]bool, error) {
 	healed := make(map[int64]bool)
 	var troubles []error
 	for id, a := range aggregates {
-		// Whoever has an event has those before it.
+		// A read model that has an event also has the earlier ones, so start with the
+		// last.
 		slices.SortFunc(letters[id], func(x, y letter) int { return cmp.Compare(y.eventID, x.eventID) })
 		has := false
 		for _, l := range letters[id] {
@@ -169,7 +171,7 @@ func (h *Healer) apply(ctx context.Context, q Queue) (map[int64]bool, error) {
 		}
 	}
 	if len(troubles) > 0 {
-		// The others are healed meanwhile.
+		// An error of one aggregate does not stop the others.
 		h.options.Logger.Warn().Err(troubles[0]).Int("aggregates", len(troubles)).Msg("aggregates of dead letters not brought up to date; retrying")
 	}
 	return healed, nil

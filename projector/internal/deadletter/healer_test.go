@@ -21,11 +21,11 @@ import (
 type letters struct {
 	messages []deadletter.Message
 	locked   map[int64]bool
-	// elsewhere are locked by somebody else.
+	// elsewhere are the messages that another receiver has locked.
 	elsewhere map[int64]bool
 	received  int
 	abandoned []int64
-	// failsAt makes the completion of that message fail.
+	// failsAt is the message whose completion fails.
 	failsAt int64
 }
 
@@ -74,7 +74,7 @@ func (q *letters) Abandon(_ context.Context, m *deadletter.Message) error {
 
 func (q *letters) Close(context.Context) error { return nil }
 
-// left are the sequence numbers of the messages in the queue.
+// left returns the sequence numbers of the messages in the queue.
 func (q *letters) left() []int64 {
 	var left []int64
 	for _, m := range q.messages {
@@ -83,7 +83,7 @@ func (q *letters) left() []int64 {
 	return left
 }
 
-// letter is the event of an aggregate as a dead letter.
+// letter returns an event of an aggregate as a dead letter.
 func letter(t *testing.T, sequence int64, reason, aggregate string, eventID int64) deadletter.Message {
 	t.Helper()
 	body, err := bson.Marshal(bson.D{
@@ -95,8 +95,8 @@ func letter(t *testing.T, sequence int64, reason, aggregate string, eventID int6
 	return deadletter.Message{Sequence: sequence, Reason: reason, ContentType: event.ContentTypeBSON, Body: body}
 }
 
-// applied says which event of each aggregate the read models have; an aggregate that is
-// not listed cannot be read.
+// applied is the last event in the read models of each aggregate. Reading an aggregate
+// that is not listed fails.
 type applied map[string]int64
 
 func (a applied) Apply(_ context.Context, of deadletter.Aggregate, eventID int64) (bool, error) {
@@ -126,8 +126,8 @@ func heal(t *testing.T, q *letters, a applied, o deadletter.HealerOptions) (remo
 	return removed, registry, err
 }
 
-// TestHealsWhatEveryReadModelHas holds that only messages whose event has taken effect are
-// removed, and that the others are neither lost nor left locked.
+// TestHealsWhatEveryReadModelHas checks that only messages whose event has taken effect
+// are removed, and that the others are neither lost nor left locked.
 func TestHealsWhatEveryReadModelHas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestHealsWhatEveryReadModelHas(t *testing.T) {
 	})
 }
 
-// TestLocksNothingInVain holds that a queue without anything to remove is only peeked at.
+// TestLocksNothingInVain checks that no message is locked if none can be removed.
 func TestLocksNothingInVain(t *testing.T) {
 	t.Parallel()
 	q := &letters{messages: []deadletter.Message{letter(t, 1, "expression", "parked", 9), letter(t, 2, "InvalidMessageFormat", "a", 1)}}
@@ -168,8 +168,8 @@ func TestLocksNothingInVain(t *testing.T) {
 	}
 }
 
-// TestMessageInOtherHands holds that a pass does not wait for a message that somebody else
-// has locked.
+// TestMessageInOtherHands checks that a pass does not wait for a message that another
+// receiver has locked.
 func TestMessageInOtherHands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -185,8 +185,8 @@ func TestMessageInOtherHands(t *testing.T) {
 	})
 }
 
-// TestFailedRemovalUnlocksTheRest holds that an error in the middle leaves nothing locked
-// that was received and not removed.
+// TestFailedRemovalUnlocksTheRest checks that after an error, received messages that were
+// not removed are unlocked.
 func TestFailedRemovalUnlocksTheRest(t *testing.T) {
 	t.Parallel()
 	q := &letters{failsAt: 4}
@@ -199,7 +199,7 @@ func TestFailedRemovalUnlocksTheRest(t *testing.T) {
 	}
 }
 
-// TestPassIsBounded holds that a long queue is not received as a whole.
+// TestPassIsBounded checks that a pass receives only a part of a long queue.
 func TestPassIsBounded(t *testing.T) {
 	t.Parallel()
 	q := &letters{}

@@ -8,21 +8,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// reasonOther is the label of a reason that is not in [Options.Reasons]: anybody can
-// move a message to the queue and name any reason.
+// reasonOther is the label of reasons that are not in [Options.Reasons]. It bounds the
+// labels, because any receiver can dead-letter a message with any reason.
 const reasonOther = "other"
 
-// metrics is the last good count, as a collector.
+// metrics is a collector of the last successful count.
 type metrics struct {
-	// fresh is how long a count stands.
+	// fresh is how long a count is reported.
 	fresh time.Duration
 	// reasons are the labels.
 	reasons []string
 
 	mu sync.Mutex
-	// messages are counted by their label.
+	// messages is the number of messages by label.
 	messages map[string]int
-	// at is when they were counted; zero before the first time.
+	// at is the start of that count; zero before the first one.
 	at time.Time
 }
 
@@ -38,7 +38,7 @@ func newMetrics(o *Options) *metrics {
 	return m
 }
 
-// label is the label of a reason.
+// label returns the label of a reason.
 func (m *metrics) label(reason string) string {
 	if slices.Contains(m.reasons, reason) {
 		return reason
@@ -46,17 +46,17 @@ func (m *metrics) label(reason string) string {
 	return reasonOther
 }
 
-// counted records a good count, by label, that began at a time.
+// counted records a successful count, by label. at is its start.
 func (m *metrics) counted(messages map[string]int, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.messages, m.at = messages, at
 }
 
-// Describe is [prometheus.Collector]'s.
+// Describe implements [prometheus.Collector].
 func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- descMessages }
 
-// Collect is [prometheus.Collector]'s.
+// Collect implements [prometheus.Collector].
 func (m *metrics) Collect(values chan<- prometheus.Metric) {
 	m.mu.Lock()
 	messages, at := m.messages, m.at

@@ -16,17 +16,19 @@ const (
 	defaultLimitBytes = 16 << 20
 )
 
-// Options configure a [Counter]. A field that is zero and has a default gets it.
+// Options configure a [Counter]. Zero fields get their defaults.
 type Options struct {
 	// Dial opens a connection to the queue. Required.
 	Dial func() (Queue, error)
 	// Interval is the time between two counts, give or take a quarter; 30 s by default.
 	Interval time.Duration
-	// Limit is the largest number that is counted, in messages; 250 by default.
+	// Limit is the largest number of messages that is counted; 250 by default.
 	Limit int
-	// Reasons are the reasons that the metric shows by their names; others count as other.
+	// Reasons are the reasons that have their own label in the metric; others count as
+	// other.
 	Reasons []string
-	// LimitBytes ends a count after messages of this size in all; 16 MiB by default.
+	// LimitBytes ends a count after messages of this total size, in bytes; 16 MiB by
+	// default.
 	LimitBytes int
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer

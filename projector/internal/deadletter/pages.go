@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// pageBytes is about how much a page may transfer, and maxPage how many messages it
-	// may have.
+	// pageBytes is the approximate size of a page, and maxPage its largest number of
+	// messages.
 	pageBytes = 1 << 20
 	maxPage   = 50
 )
 
-// pages peeks at the messages of a queue, page by page, and gives each to visit, until
-// there are no more or there were limit messages or limitBytes.
+// pages peeks at the messages of a queue, page by page, and calls visit for each, until
+// the end of the queue, limit messages or limitBytes.
 func pages(ctx context.Context, q Queue, limit, limitBytes int, visit func(*Message)) error {
 	messages, size := 0, 0
 	from, page := int64(0), 1

@@ -12,9 +12,9 @@ import (
 
 // Message is a dead letter.
 type Message struct {
-	// Sequence is its sequence number in the queue.
+	// Sequence is the message's sequence number in the queue.
 	Sequence int64
-	// Reason is why it is there: the broker's word, or the reason that a projector gave.
+	// Reason is the dead-letter reason, which the broker or a projector has set.
 	Reason string
 	// ContentType and Body are the event.
 	ContentType string
@@ -26,22 +26,21 @@ type Message struct {
 
 // Queue is the dead-letter queue over one AMQP connection.
 type Queue interface {
-	// Peek gives up to that many messages in the order of their sequence numbers, from
-	// this number on; none if there are no more.
+	// Peek returns at most most messages with sequence numbers of at least from, in
+	// order; none if there are no more.
 	Peek(ctx context.Context, from int64, most int) ([]Message, error)
-	// Receive locks up to that many messages at the front of the queue. It waits until
-	// ctx ends if there is none; the error is ctx's then.
+	// Receive locks at most most messages at the front of the queue. If there is none, it
+	// waits until ctx ends and returns the error of ctx.
 	Receive(ctx context.Context, most int) ([]Message, error)
-	// Complete removes a received message for good.
+	// Complete removes a received message permanently.
 	Complete(ctx context.Context, m *Message) error
-	// Abandon unlocks a received message. Abandon messages after the last one was
-	// received.
+	// Abandon unlocks a received message. Call it only after the last Receive.
 	Abandon(ctx context.Context, m *Message) error
 	Close(ctx context.Context) error
 }
 
-// Dial makes connections to the dead-letter queue of a subscription. It does not touch the
-// network: the first peek does.
+// Dial returns a function that makes connections to the dead-letter queue of a
+// subscription. The function makes no request: the first peek does.
 func Dial(s sbus.Subscription) func() (Queue, error) {
 	return func() (Queue, error) {
 		client, err := s.NewClient()
@@ -60,11 +59,11 @@ type clientQueue struct {
 	client       *azservicebus.Client
 	subscription sbus.Subscription
 	receiver     *azservicebus.Receiver
-	// received says that the receiver's link may have credit.
+	// received is set if the receiver's link may have credit.
 	received bool
 }
 
-// open makes a receiver, which opens its link when it is used.
+// open makes a receiver. The receiver opens its link at its first use.
 func (q *clientQueue) open() (err error) {
 	q.receiver, err = q.client.NewReceiverForSubscription(q.subscription.Topic, q.subscription.Name, &azservicebus.ReceiverOptions{
 		SubQueue: azservicebus.SubQueueDeadLetter,
@@ -95,7 +94,7 @@ func (q *clientQueue) Receive(ctx context.Context, most int) ([]Message, error) 
 		return nil, err
 	}
 	if len(received) == 0 {
-		// The SDK says so of a link that has ended (azservicebus, receiver.go).
+		// The SDK returns this for a link that has ended (azservicebus, receiver.go).
 		return nil, errors.New("the link to the dead-letter queue has ended")
 	}
 	return describe(received)
@@ -105,9 +104,9 @@ func (q *clientQueue) Complete(ctx context.Context, m *Message) error {
 	return q.receiver.CompleteMessage(ctx, m.received, nil)
 }
 
-// Abandon closes the link that has received, because with the credit that a wait in vain
-// leaves, the broker gives the message back to that link, which locks it again until the
-// lock expires. Over another link the SDK unlocks a message by its lock token.
+// Abandon closes the receiver's link first. A Receive that timed out leaves credit on the
+// link, so the broker would deliver the unlocked message to the same link and lock it
+// again. Over the new link, the SDK unlocks a message by its lock token.
 func (q *clientQueue) Abandon(ctx context.Context, m *Message) error {
 	if q.received {
 		if err := q.receiver.Close(ctx); err != nil {
@@ -120,7 +119,7 @@ func (q *clientQueue) Abandon(ctx context.Context, m *Message) error {
 	return q.receiver.AbandonMessage(ctx, &azservicebus.ReceivedMessage{LockToken: m.received.LockToken}, nil)
 }
 
-// describe reads messages of the SDK.
+// describe converts messages of the SDK.
 func describe(sdk []*azservicebus.ReceivedMessage) ([]Message, error) {
 	messages := make([]Message, 0, len(sdk))
 	for _, m := range sdk {

@@ -7,27 +7,27 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// bounds limit how far into a queue a pass goes.
+// bounds limit how many messages and bytes of a queue a pass receives.
 type bounds struct {
 	messages, bytes int
 }
 
-// Peek gives visit up to limit messages from the front of a queue, and at most about
-// 16 MiB of them. It locks none.
+// Peek calls visit for at most limit messages from the front of a queue, and for about 16
+// MiB at most. It locks no message.
 func Peek(ctx context.Context, q Queue, limit int, visit func(*Message)) error {
 	return pages(ctx, q, limit, defaultLimitBytes, visit)
 }
 
-// Remove removes the messages with these sequence numbers for good, among the first limit
-// messages of a queue. It takes those that it finds out of sequences, and gives how many
-// it has removed, also with an error. A message that somebody else has locked stays.
+// Remove permanently removes the messages with the given sequence numbers among the first
+// limit messages of a queue. It deletes the removed ones from sequences, and returns
+// their number, also with an error. A message that another receiver has locked stays.
 func Remove(ctx context.Context, q Queue, sequences map[int64]bool, limit int, logger zerolog.Logger) (removed int, err error) {
 	return remove(ctx, q, sequences, bounds{limit, defaultLimitBytes}, logger, func(string) {})
 }
 
 // remove receives messages from the front of the queue until it has seen the wanted ones,
-// completes these and unlocks the others. It calls done with the reason of each that it
-// has removed.
+// completes these and unlocks the others. It calls done with the reason of each removed
+// message.
 func remove(ctx context.Context, q Queue, wanted map[int64]bool, most bounds, logger zerolog.Logger, done func(reason string)) (removed int, err error) {
 	var others []Message
 	defer func() {

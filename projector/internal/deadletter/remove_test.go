@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 )
 
-// TestRemoveTakesTheChosenMessagesAlone holds that every other message is there afterwards,
-// and not locked.
+// TestRemoveTakesTheChosenMessagesAlone checks that every other message stays, and is not
+// locked.
 func TestRemoveTakesTheChosenMessagesAlone(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
