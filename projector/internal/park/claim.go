@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// ErrClaimLost says that a marker is no longer this process's to resume: its claim has
-// expired and another process has it, its aggregate was parked for another reason, or
-// it has gone.
+// ErrClaimLost is returned if this process must no longer resume the aggregate: another
+// process has claimed the marker after this claim expired, the aggregate was parked for
+// another reason, or the marker is gone.
 var ErrClaimLost = errors.New("the parked aggregate is no longer claimed")
 
 // requestTimeout bounds one request about a claim.
@@ -30,10 +30,10 @@ type Claimed struct {
 	RawAggregateID bson.RawValue
 	// Head is the last event that was acknowledged, as of the claim.
 	Head int64
-	// Attempts counts the attempts so far that brought nothing.
+	// Attempts counts the attempts in a row without progress.
 	Attempts int
-	// Failed is the event that is retried on request after it had parked the aggregate; 0
-	// if the aggregate resumes by itself.
+	// Failed is the event that parked the aggregate and that an operator has asked to
+	// retry; 0 if the aggregate resumes by itself.
 	Failed int64
 	// Claim identifies the claim.
 	Claim bson.ObjectID
@@ -43,7 +43,7 @@ func (c *Claimed) key() key {
 	return key{Projection: c.Projection, AggregateID: c.AggregateID, Generation: c.Generation}
 }
 
-// resumable is a marker as the claims read it.
+// resumable has the fields of a marker that a claim reads.
 type resumable struct {
 	ID             key           `bson:"_id"`
 	RawAggregateID bson.RawValue `bson:"rawAggregateId"`
@@ -61,9 +61,9 @@ func ofGeneration(g Served) bson.D {
 	return filter
 }
 
-// Claim takes the marker that has been due for longest, for the duration of lease: no
-// other process gets it before the lease ends. It takes markers of served generations
-// only. The result is false if none is due.
+// Claim claims the marker that has been due for longest. Until the lease ends, no other
+// process can claim it. Claim considers only markers of served generations. The result is
+// false if none is due.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, error) {
 	var served bson.A
 	for _, g := range s.serving() {
@@ -95,20 +95,20 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (Claimed, bool, 
 	}, true, nil
 }
 
-// Extend keeps the marker for another lease and gives its head, which may have risen.
-// It returns [ErrClaimLost] if the claim is lost.
+// Extend extends the claim by another lease and returns the marker's head, which may have
+// risen. It returns [ErrClaimLost] if the claim is lost.
 func (s *Store) Extend(ctx context.Context, c Claimed, lease time.Duration) (head int64, err error) {
 	return s.change(ctx, c, bson.D{{Key: "$set", Value: bson.D{{Key: fieldRetryAt, Value: time.Now().Add(lease)}}}})
 }
 
-// Finish deletes the marker of an aggregate whose read model has reached the event
-// watermark, unless the head has risen above that: an event was acknowledged in
-// between, trusting in the marker. Then the new head is the result, and the marker is
-// kept for another lease. 0 means that the marker is deleted.
+// Finish deletes the marker of an aggregate whose read model has the given watermark. If
+// the marker's head is above the watermark, because another event was acknowledged in
+// between, Finish extends the claim and returns the new head instead. 0 means that the
+// marker is deleted.
 //
-// Comparing and deleting is one operation of the server. A session that acknowledges an
-// event for the marker therefore does so either before it, and the head shows the event,
-// or after it, and [Store.Advance] finds no marker.
+// The server compares and deletes in one operation. If a session acknowledges an event
+// before it, the marker's head is the event's id. After it, [Store.Advance] finds no
+// marker.
 func (s *Store) Finish(ctx context.Context, c Claimed, watermark int64, lease time.Duration) (head int64, err error) {
 	deleting, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
@@ -127,17 +127,17 @@ func (s *Store) Finish(ctx context.Context, c Claimed, watermark int64, lease ti
 	return s.Extend(ctx, c, lease)
 }
 
-// Failure is why an aggregate could not be resumed.
+// Failure is the reason why an aggregate could not be resumed.
 type Failure struct {
 	// Reason, Error and EventID are as in [model.Marker].
 	Reason, Error string
 	EventID       int64
-	// Attempts is how many attempts in a row have brought nothing, this one included:
-	// the wait until the next doubles with it.
+	// Attempts counts the attempts in a row without progress, including this one. The
+	// wait until the next attempt doubles with each of them.
 	Attempts int
 }
 
-// Postpone gives a marker back to be claimed later, with what is known now.
+// Postpone releases a marker with the latest failure, to be claimed after a wait.
 func (s *Store) Postpone(ctx context.Context, c Claimed, f Failure) error {
 	_, err := s.change(ctx, c, bson.D{
 		{Key: "$set", Value: bson.D{
@@ -152,7 +152,8 @@ func (s *Store) Postpone(ctx context.Context, c Claimed, f Failure) error {
 	return err
 }
 
-// Return gives a marker back as it was, to be claimed at once: this process stops.
+// Return releases a marker unchanged, so that another process can claim it at once. It is
+// used when this process stops.
 func (s *Store) Return(ctx context.Context, c Claimed) error {
 	_, err := s.change(ctx, c, bson.D{
 		{Key: "$set", Value: bson.D{{Key: fieldRetryAt, Value: time.Now()}}},
@@ -161,7 +162,7 @@ func (s *Store) Return(ctx context.Context, c Claimed) error {
 	return err
 }
 
-// change updates a claimed marker and gives its head.
+// change updates a claimed marker and returns its head.
 func (s *Store) change(ctx context.Context, c Claimed, update bson.D) (head int64, err error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
@@ -176,9 +177,9 @@ func (s *Store) change(ctx context.Context, c Claimed, update bson.D) (head int6
 	return m.Head, nil
 }
 
-// retryAfter is the wait after so many attempts, 0 for an aggregate that was just parked.
-// Half of it is random, so that aggregates which were parked at the same moment are not
-// all due at the same moment.
+// retryAfter returns the wait after the given number of attempts, which is 0 for an
+// aggregate that was just parked. Half of the wait is random, so that aggregates which
+// were parked together are not due together.
 func (s *Store) retryAfter(attempts int) time.Duration {
 	return backoff.After(s.options.FirstRetry, s.options.MaxRetry, attempts+1)
 }
@@ -188,8 +189,8 @@ type Indexes interface {
 	CreateOne(ctx context.Context, model mongo.IndexModel, opts ...options.Lister[options.CreateIndexesOptions]) (string, error)
 }
 
-// Prepare creates the index by which markers that are due are found. Markers that stay
-// until an operator has them retried are not in it.
+// Prepare creates the index that finds due markers. It does not contain permanent
+// markers.
 func Prepare(ctx context.Context, indexes Indexes) error {
 	model := mongo.IndexModel{
 		Keys:    bson.D{{Key: fieldRetryAt, Value: 1}},

@@ -39,9 +39,9 @@ func claim(t *testing.T, s *park.Store) park.Claimed {
 	return claimed
 }
 
-// TestOneProcessResumes holds that an aggregate is resumed by one process at a time,
-// and by another one when that has died; and that nothing is claimed that an operator
-// has to decide or that this process does not project.
+// TestOneProcessResumes checks that one process at a time resumes an aggregate, and that
+// another one continues after the first has died. Permanent markers and those of
+// generations that this process does not serve are not claimed.
 func TestOneProcessResumes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestOneProcessResumes(t *testing.T) {
 	})
 }
 
-// TestFinishKeepsTheMarkerOfALaterEvent holds that a marker stays if an event was
-// acknowledged for it above what the read model has reached.
+// TestFinishKeepsTheMarkerOfALaterEvent checks that a marker stays if an event above the
+// read model's watermark was acknowledged for it.
 func TestFinishKeepsTheMarkerOfALaterEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestFinishKeepsTheMarkerOfALaterEvent(t *testing.T) {
 	})
 }
 
-// TestPostponed holds that the waits double up to their bound.
+// TestPostponed checks that the waits double up to their bound.
 func TestPostponed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestPostponed(t *testing.T) {
 	})
 }
 
-// TestPermanentReasonEndsAClaim holds that an aggregate whose next event can never be
+// TestPermanentReasonEndsAClaim checks that an aggregate whose next event can never be
 // applied is not resumed again.
 func TestPermanentReasonEndsAClaim(t *testing.T) {
 	t.Parallel()

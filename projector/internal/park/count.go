@@ -17,18 +17,18 @@ const countTimeout = 10 * time.Second
 // bursts.
 const afterChange = time.Second
 
-// Group is a generation of a projection and a reason, of the markers that are discarded
-// or of the others.
+// Group is the key of a count: a generation of a projection, a reason, and whether the
+// markers are discarded.
 type Group struct {
 	Projection string `bson:"projection"`
 	// Generation is 0 for the first one.
 	Generation int64  `bson:"generation,omitempty"`
 	Reason     string `bson:"reason"`
-	// Discarded says that the group are the discarded markers.
+	// Discarded is set for the discarded markers.
 	Discarded bool `bson:"discarded"`
 }
 
-// Count gives the number of parked aggregates by generation and reason.
+// Count returns the number of parked aggregates by group.
 func (s *Store) Count(ctx context.Context) (map[Group]int64, error) {
 	cursor, err := s.collection.Aggregate(ctx, bson.A{
 		bson.D{{Key: "$group", Value: bson.D{
@@ -89,8 +89,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// publish shows the counts of the projections that this process serves, over all of its
-// generations.
+// publish sets the metrics of the projections that this process serves. Their generations
+// are added up.
 func (s *Store) publish(counts map[Group]int64) {
 	sums, discarded := make(map[[2]string]int64), make(map[string]int64)
 	for _, g := range s.serving() {

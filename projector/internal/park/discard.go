@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// fieldDiscarded is who discarded a marker and why.
+	// fieldDiscarded has who discarded a marker and why.
 	fieldDiscarded        = "discarded"
 	fieldDiscardedEventID = "discarded.eventId"
 )
 
-// Discard says who accepted that an aggregate stays parked, and why.
+// Discard records who accepted that an aggregate stays parked, and why.
 type Discard struct {
-	// EventID is the event that the aggregate was parked at. If it is parked at another
+	// EventID is the event at which the aggregate was parked. If it is parked at another
 	// event later, the marker is no longer discarded.
 	EventID int64     `bson:"eventId" json:"eventId"`
 	Who     string    `bson:"who" json:"who"`
@@ -24,12 +24,12 @@ type Discard struct {
 	At      time.Time `bson:"at" json:"at"`
 }
 
-// Discard marks listed markers as discarded: their aggregates stay parked, and nobody is
-// reminded of them. A discarded marker is not resumed, and is neither listed nor counted
-// as parked. The marker stays, so the aggregate's later events are acknowledged and wait
-// in the event store, and [Store.Retry] can take the aggregate up at any time. Markers
-// that have changed since they were listed stay as they are. The result is how many were
-// discarded.
+// Discard marks listed markers as discarded. Their aggregates stay parked, but no alert
+// counts them. A discarded marker is not resumed, and is neither listed nor counted as
+// parked. The marker is kept, so the aggregate's later events are acknowledged and remain
+// in the event store, and [Store.Retry] can resume the aggregate at any time. Markers
+// that have changed since they were listed are not discarded. The result is the number of
+// discarded markers.
 func (s *Store) Discard(ctx context.Context, markers []Listed, d Discard) (int64, error) {
 	writes := make([]mongo.WriteModel, len(markers))
 	for i := range markers {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park/parktest"
 )
 
-// TestGenerationsHaveTheirOwnMarkers holds that a marker concerns one generation of its
-// projection, that the first generation can be named or not, and that a process resumes
+// TestGenerationsHaveTheirOwnMarkers checks that each generation of a projection has its
+// own markers, that the first generation can be 0 or 1, and that a process resumes only
 // the generations that it serves.
 func TestGenerationsHaveTheirOwnMarkers(t *testing.T) {
 	t.Parallel()
@@ -61,8 +61,8 @@ func TestGenerationsHaveTheirOwnMarkers(t *testing.T) {
 	})
 }
 
-// TestForgetDeletesOneGeneration holds that the markers of one generation of one
-// projection go, and no others.
+// TestForgetDeletesOneGeneration checks that the markers of one generation of one
+// projection are deleted, and no others.
 func TestForgetDeletesOneGeneration(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []int64{0, 1, 2} {

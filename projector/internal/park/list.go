@@ -13,20 +13,21 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// listTimeout bounds one request for a list: it reads the whole collection.
+// listTimeout bounds one request for a list. It is long because the request reads the
+// whole collection.
 const listTimeout = 30 * time.Second
 
-// Filter chooses markers. The zero value chooses all that are not discarded.
+// Filter selects markers. The zero value selects all that are not discarded.
 type Filter struct {
-	// Projection, Reason and AggregateID choose by equality; empty means any.
+	// Projection, Reason and AggregateID must be equal; empty means any.
 	Projection, Reason, AggregateID string
-	// Before chooses what was parked before this time; zero means at any time.
+	// Before selects markers that were parked before this time; zero means at any time.
 	Before time.Time
-	// Discarded chooses the markers that are discarded, instead of those that are not.
+	// Discarded selects the discarded markers instead of the others.
 	Discarded bool
 }
 
-// query is the filter for MongoDB.
+// query returns the filter for MongoDB.
 func (f Filter) query() bson.D {
 	operator := "$ne"
 	if f.Discarded {
@@ -46,7 +47,7 @@ func (f Filter) query() bson.D {
 	return query
 }
 
-// Listed is a marker as people see it.
+// Listed is a marker in a list for people.
 type Listed struct {
 	Projection  string `json:"projection"`
 	AggregateID string `json:"aggregateId"`
@@ -54,29 +55,29 @@ type Listed struct {
 	Generation int64  `json:"generation"`
 	Reason     string `json:"reason"`
 	Error      string `json:"error"`
-	// EventID is the event that failed or is missing, and MessageID its message's. Head is
-	// the last event that was acknowledged since.
+	// EventID is the event that failed or is missing, and MessageID the id of its
+	// message. Head is the last event that was acknowledged since.
 	EventID   int64     `json:"eventId"`
 	MessageID string    `json:"messageId"`
 	Head      int64     `json:"head"`
 	ParkedAt  time.Time `json:"parkedAt"`
-	// RetryAt is when the aggregate is resumed next; nil if it stays until it is retried.
+	// RetryAt is the time of the next attempt; nil if the marker is permanent.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
-	// Attempts counts the attempts in a row that have brought nothing.
+	// Attempts counts the attempts in a row without progress.
 	Attempts int `json:"attempts,omitempty"`
-	// Claimed says that a process is resuming the aggregate.
+	// Claimed is set while a process is resuming the aggregate.
 	Claimed bool `json:"claimed,omitempty"`
-	// Retries counts the retries of the event on request; RetriedAt is the time of the
+	// Retries counts the requested retries of the event. RetriedAt is the time of the
 	// last one.
 	Retries   int        `json:"retries,omitempty"`
 	RetriedAt *time.Time `json:"retriedAt,omitempty"`
-	// Discarded is who discarded the marker and why; nil if nobody has.
+	// Discarded is set if the marker is discarded.
 	Discarded *Discard `json:"discarded,omitempty"`
 
 	key key
 }
 
-// listed is a marker as a list reads it.
+// listed has the fields of a marker that a list reads.
 type listed struct {
 	ID        key            `bson:"_id"`
 	Reason    string         `bson:"reason"`
@@ -107,8 +108,8 @@ func (m *listed) listed() Listed {
 	return l
 }
 
-// List gives the markers that the filter chooses, those that were parked first before
-// the others, at most limit.
+// List returns at most limit markers that the filter selects, in the order in which they
+// were parked.
 func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error) {
 	return s.list(ctx, f.query(), options.Find().SetSort(bson.D{{Key: fieldParkedAt, Value: 1}, {Key: fieldID, Value: 1}}).SetLimit(int64(limit)))
 }
@@ -131,7 +132,7 @@ func (s *Store) list(ctx context.Context, query bson.D, o *options.FindOptionsBu
 	return found, nil
 }
 
-// Matching counts the markers that the filter chooses.
+// Matching counts the markers that the filter selects.
 func (s *Store) Matching(ctx context.Context, f Filter) (int64, error) {
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()

@@ -16,20 +16,20 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// maxErrorBytes bounds the text in a marker.
+// maxErrorBytes bounds the error text in a marker.
 const maxErrorBytes = 4 << 10
 
-// maxUpserts bounds how often markers are written again because another process
-// created one of them at the same moment.
+// maxUpserts bounds the attempts to write markers while other processes create the same
+// ones.
 const maxUpserts = 3
 
-// Park stores markers. Where one is there already, its head only rises, and
+// Park stores markers. If a unit already has a marker, its head only rises, and
 //
-//   - a marker that resumes takes the place of one that does not, since nobody could
-//     look at the read model: resuming finds out whether the old reason still holds;
-//   - one that resumes stays as it is if the new one resumes, too;
-//   - one that does not resume takes the place of one that does, and of one of another
-//     event, since all before the new event is applied.
+//   - a marker that resumes replaces a permanent one: the read model could not be read,
+//     and resuming finds out whether the old reason still applies;
+//   - a marker that resumes is kept if the new one resumes too;
+//   - a permanent marker replaces one that resumes, and a permanent one of another event,
+//     because all events before the new one are applied.
 //
 // An error means that some of the markers may not be stored. Storing them again
 // changes nothing.
@@ -72,7 +72,7 @@ func (s *Store) park(ctx context.Context, markers []model.Marker) error {
 	return err
 }
 
-// replaceable matches the marker that m takes the place of.
+// replaceable matches the marker that m replaces.
 func replaceable(m *model.Marker) bson.D {
 	resumes := bson.D{{Key: fieldRetryAt, Value: bson.D{{Key: "$exists", Value: true}}}}
 	if m.Resumes {
@@ -82,8 +82,8 @@ func replaceable(m *model.Marker) bson.D {
 	return bson.D{{Key: fieldID, Value: keyOf(&m.Unit)}, {Key: "$or", Value: bson.A{another, resumes}}}
 }
 
-// content is what a new marker holds, but for its head, and the fields of an old one
-// that it does not have.
+// content returns the fields of a new marker without its head, and the fields of an old
+// marker to remove.
 func (s *Store) content(m *model.Marker, now time.Time) (set, unset bson.D) {
 	set = bson.D{
 		{Key: fieldReason, Value: m.Reason},
@@ -101,9 +101,10 @@ func (s *Store) content(m *model.Marker, now time.Time) (set, unset bson.D) {
 	return set, bson.D{{Key: fieldRetryAt, Value: ""}, {Key: fieldAttempts, Value: ""}, {Key: fieldClaim, Value: ""}}
 }
 
-// Advance notes that the events of parked aggregates up to their heads were
-// acknowledged without being applied. It is [ErrNotParked] where one of the markers is
-// not there: then those events must not be acknowledged. The other heads have risen.
+// Advance records that the events of parked aggregates up to their heads are acknowledged
+// without being applied. It returns [ErrNotParked] if one of the markers is missing: then
+// the caller must not acknowledge those events. The heads of the other markers have risen
+// nevertheless.
 func (s *Store) Advance(ctx context.Context, heads []model.Head) error {
 	for part := range slices.Chunk(heads, maxKeys) {
 		rises := make([]mongo.WriteModel, len(part))
@@ -122,8 +123,8 @@ func (s *Store) Advance(ctx context.Context, heads []model.Head) error {
 	return nil
 }
 
-// Forget deletes the markers of a generation that is no longer written, and gives how many
-// there were.
+// Forget deletes the markers of a generation that is no longer written, and returns their
+// number.
 func (s *Store) Forget(ctx context.Context, g Served) (int64, error) {
 	result, err := s.collection.DeleteMany(ctx, ofGeneration(g))
 	if err != nil {
@@ -133,7 +134,7 @@ func (s *Store) Forget(ctx context.Context, g Served) (int64, error) {
 	return result.DeletedCount, nil
 }
 
-// clip cuts a text to the bytes that a marker has room for.
+// clip cuts a text to at most maxErrorBytes.
 func clip(text string) string {
 	if len(text) > maxErrorBytes {
 		text = text[:maxErrorBytes]

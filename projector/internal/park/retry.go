@@ -12,32 +12,31 @@ import (
 )
 
 const (
-	// fieldRetried is the last retry of a permanent marker on request.
+	// fieldRetried has the last requested retry of a permanent marker.
 	fieldRetried = "retried"
-	// retrySpacing is between two attempts that one request asks for: a long list must not
-	// delay the aggregates that resume by themselves.
+	// retrySpacing is the time between two attempts of one request, so that a long list
+	// does not delay the aggregates that resume by themselves.
 	retrySpacing = 20 * time.Millisecond
 	// firstRequest and maxRequest bound the wait between two requested attempts at one
-	// event, which doubles with each of them.
+	// event. The wait doubles with each attempt.
 	firstRequest, maxRequest = time.Second, time.Minute
 )
 
-// retried is a retry on request.
+// retried is a requested retry.
 type retried struct {
-	// EventID is the event that is retried: an earlier retry of another event does not
-	// count.
+	// EventID is the retried event. Retries of other events do not count.
 	EventID int64     `bson:"eventId"`
 	Count   int       `bson:"count"`
 	At      time.Time `bson:"at"`
 }
 
-// Retry makes listed markers claimable, permanent and discarded ones too, so that a
-// process resumes their aggregates soon. The attempts are spread over time, 50 a second,
-// and each further retry of one event waits longer, up to a minute. Markers that have
-// changed since they were listed, or are being resumed, stay as they are. The result is
-// how many were made claimable.
+// Retry makes listed markers claimable, including permanent and discarded ones, so that a
+// process soon resumes their aggregates. The attempts are spread over time, 50 per
+// second. Each further retry of one event waits longer, up to a minute. Markers that have
+// changed since they were listed, or are being resumed, are not changed. The result is
+// the number of markers made claimable.
 //
-// If the event fails again, the aggregate is parked again, with a marker that stays.
+// If the event fails again, the aggregate is parked again with a permanent marker.
 func (s *Store) Retry(ctx context.Context, markers []Listed, now time.Time) (int64, error) {
 	writes := make([]mongo.WriteModel, len(markers))
 	for i := range markers {
@@ -68,12 +67,12 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// unchanged matches a marker that is still at the event that was listed.
+// unchanged matches a marker if it is still at the listed event.
 func unchanged(m *Listed) bson.D {
 	return bson.D{{Key: fieldID, Value: m.key}, {Key: fieldEventID, Value: m.EventID}}
 }
 
-// changeListed writes changes of listed markers and counts the markers that were changed.
+// changeListed updates listed markers and returns the number of changed ones.
 func (s *Store) changeListed(ctx context.Context, verb string, writes []mongo.WriteModel) (int64, error) {
 	var changed int64
 	for part := range slices.Chunk(writes, maxKeys) {
@@ -86,7 +85,7 @@ func (s *Store) changeListed(ctx context.Context, verb string, writes []mongo.Wr
 	return changed, nil
 }
 
-// Again gives those of the listed markers that still exist, as they are now.
+// Again returns the current state of those listed markers that still exist.
 func (s *Store) Again(ctx context.Context, markers []Listed) ([]Listed, error) {
 	var found []Listed
 	for part := range slices.Chunk(markers, maxKeys) {

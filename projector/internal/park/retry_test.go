@@ -21,7 +21,7 @@ var (
 	permanent = model.Marker{Unit: seven, RawAggregateID: rawSeven, Reason: "expression", Error: "no such key", EventID: 3, Head: 5}
 )
 
-// listOne lists the only marker that a filter chooses.
+// listOne lists the only marker that a filter selects.
 func listOne(t *testing.T, s *park.Store, f park.Filter) park.Listed {
 	t.Helper()
 	found, err := s.List(t.Context(), f, 10)
@@ -31,7 +31,7 @@ func listOne(t *testing.T, s *park.Store, f park.Filter) park.Listed {
 	return found[0]
 }
 
-// claimed claims a marker that is due; the result is nil if none is.
+// claimed claims a due marker; nil if none is due.
 func claimed(t *testing.T, s *park.Store) *park.Claimed {
 	t.Helper()
 	c, ok, err := s.Claim(t.Context(), time.Minute)
@@ -55,7 +55,7 @@ func retry(t *testing.T, s *park.Store, want int64) {
 	}
 }
 
-// wait lets time pass in a bubble of synctest.
+// wait lets time pass in a synctest bubble.
 func wait(d time.Duration) { <-time.After(d) }
 
 func TestRetryMakesAPermanentMarkerClaimable(t *testing.T) {
@@ -71,12 +71,12 @@ func TestRetryMakesAPermanentMarkerClaimable(t *testing.T) {
 		if c == nil || c.AggregateID != "7" || c.Failed != 3 || c.Head != 5 || c.Attempts != 0 || c.RawAggregateID.Type != bson.TypeInt32 {
 			t.Fatalf("claimed %+v", c)
 		}
-		// One attempt at a time.
+		// A claimed marker cannot be retried.
 		retry(t, s, 0)
 		if claimed(t, s) != nil {
 			t.Error("the marker is claimed twice")
 		}
-		// The event fails again: the marker stays, and is not claimable by itself.
+		// The event fails again: the marker becomes permanent again.
 		parkOne(t, s, permanent)
 		wait(time.Hour)
 		if claimed(t, s) != nil {
@@ -107,7 +107,7 @@ func TestRetriesOfOneEventBackOff(t *testing.T) {
 			}
 			parkOne(t, s, permanent)
 		}
-		// Another event is a new start.
+		// For another event, the waits start again.
 		next := permanent
 		next.EventID, next.Head = 6, 6
 		parkOne(t, s, next)
@@ -193,7 +193,7 @@ func TestListChooses(t *testing.T) {
 	}
 }
 
-// A discarded aggregate stays parked: nothing that it lacks is lost.
+// A discarded aggregate stays parked, so none of its events is lost.
 func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 			t.Error(err)
 		}
 
-		// It can be taken up at any time, with all that was acknowledged since.
+		// A retry resumes it at any time, with all events that were acknowledged since.
 		if n, err := s.Retry(t.Context(), []park.Listed{listOne(t, s, park.Filter{Discarded: true})}, time.Now()); n != 1 || err != nil {
 			t.Errorf("%d retried, %v", n, err)
 		}
@@ -249,7 +249,7 @@ func TestDiscardedMarkerStaysParkedAndIsNotCounted(t *testing.T) {
 	})
 }
 
-// A decision about one event holds for that event only.
+// A discard applies to one event only.
 func TestDiscardEndsWhenAnotherEventFails(t *testing.T) {
 	t.Parallel()
 	s := park.NewStore(parktest.NewCollection(), park.Options{})
@@ -265,7 +265,7 @@ func TestDiscardEndsWhenAnotherEventFails(t *testing.T) {
 	}
 }
 
-// A discard takes the claim of a process that is resuming the aggregate.
+// A discard removes the claim of a process that is resuming the aggregate.
 func TestDiscardTakesTheClaim(t *testing.T) {
 	t.Parallel()
 	s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: "users"}}})

@@ -12,14 +12,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// Status is where a unit is parked, and why. The zero value is a unit that is not
-// parked.
+// Status says at which event a unit is parked, and why. The zero value means that it is
+// not parked.
 type Status struct {
 	model.Position
 	Reason string
 }
 
-// Statuses gives the status of each unit, in the order given.
+// Statuses returns the status of each unit, in the order of units.
 func (s *Store) Statuses(ctx context.Context, units []model.Unit) ([]Status, error) {
 	found := make(map[key]Status)
 	for part := range slices.Chunk(units, maxKeys) {

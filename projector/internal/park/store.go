@@ -18,14 +18,15 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// CollectionName is the collection's name in the database of the state.
+// CollectionName is the collection's name in the state database.
 const CollectionName = "parked"
 
-// ErrNotParked says that there is no marker to advance: an operator has deleted it, or
-// the aggregate was resumed. Look again: the event may be due to be applied.
+// ErrNotParked is returned if there is no marker to advance, because the aggregate was
+// resumed or an operator has deleted the marker. The caller must load the read model
+// again: perhaps the event can be applied now.
 var ErrNotParked = errors.New("the aggregate is not parked")
 
-// key is the _id of a marker. Markers of the first generation do not name it.
+// key is the _id of a marker. Markers of the first generation do not contain the number.
 type key struct {
 	Projection  string `bson:"projection"`
 	AggregateID string `bson:"aggregateId"`
@@ -49,8 +50,8 @@ const (
 	fieldMessageID      = "messageId"
 	fieldHead           = "head"
 	fieldParkedAt       = "parkedAt"
-	// fieldRetryAt is when the aggregate is resumed next. Markers that stay until
-	// an operator has them retried do not have it.
+	// fieldRetryAt is the time of the next attempt to resume the aggregate. Permanent
+	// markers do not have it.
 	fieldRetryAt = "retryAt"
 	// fieldAttempts counts the attempts to resume the aggregate without progress.
 	fieldAttempts = "attempts"
@@ -74,9 +75,8 @@ func (s Served) later() int64 {
 	return u.Later()
 }
 
-// Collection is what a store needs of a [*mongo.Collection]. Its writes must be
-// acknowledged by a majority and its reads be of what a majority has, on the
-// primary.
+// Collection is the part of [*mongo.Collection] that a store needs. It must have the
+// write concern and the read concern majority, and read from the primary.
 type Collection interface {
 	Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error)
 	FindOneAndUpdate(ctx context.Context, filter, update any, opts ...options.Lister[options.FindOneAndUpdateOptions]) *mongo.SingleResult
@@ -88,8 +88,8 @@ type Collection interface {
 
 // Options refine a [Store].
 type Options struct {
-	// Served are the generations whose parked aggregates are counted, even if there are
-	// none, and resumed. [Store.Serve] replaces them.
+	// Served are the generations whose parked aggregates are resumed and counted, even if
+	// there are none. [Store.Serve] replaces them.
 	Served []Served
 	// Reasons are all reasons of markers, for the metric.
 	Reasons []string
@@ -100,8 +100,8 @@ type Options struct {
 	Logger zerolog.Logger
 	// Refresh is how often [Store.Run] counts; 30 s by default.
 	Refresh time.Duration
-	// FirstRetry is when an aggregate that was parked is resumed for the first time, and
-	// MaxRetry bounds the waits that double with each attempt; 1 s and 1 m by default.
+	// FirstRetry is the wait until the first attempt to resume a parked aggregate. The
+	// wait doubles with each attempt, up to MaxRetry. The defaults are 1 s and 1 m.
 	FirstRetry, MaxRetry time.Duration
 }
 
@@ -111,7 +111,7 @@ type Store struct {
 	options    Options
 	parked     *prometheus.GaugeVec
 	discarded  *prometheus.GaugeVec
-	// changed asks Run to count soon.
+	// changed makes Run count soon.
 	changed chan struct{}
 
 	mu     sync.Mutex
@@ -156,14 +156,14 @@ func (s *Store) Serve(served []Served) {
 	s.notify()
 }
 
-// serving are the generations that this process writes now.
+// serving returns the generations that this process writes now.
 func (s *Store) serving() []Served {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.served
 }
 
-// Parked gives the position of each unit.
+// Parked returns the position of each unit.
 func (s *Store) Parked(ctx context.Context, units []model.Unit) ([]model.Position, error) {
 	keys := make([]key, len(units))
 	for i := range units {
@@ -203,7 +203,7 @@ func (s *Store) lookUp(ctx context.Context, keys []key, found map[key]model.Posi
 	return nil
 }
 
-// notify asks Run to count soon.
+// notify makes Run count soon.
 func (s *Store) notify() {
 	select {
 	case s.changed <- struct{}{}:

@@ -54,7 +54,7 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// TestMarkersThatResume holds which marker takes the place of which.
+// TestMarkersThatResume checks which marker replaces which.
 func TestMarkersThatResume(t *testing.T) {
 	t.Parallel()
 	permanent := model.Marker{Unit: seven, Reason: "expression", EventID: 3, Head: 5}
@@ -123,8 +123,8 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// TestManyAreParkedAtOnce holds that the number of requests does not follow the number
-// of aggregates.
+// TestManyAreParkedAtOnce checks that the number of requests does not grow with the
+// number of aggregates.
 func TestManyAreParkedAtOnce(t *testing.T) {
 	t.Parallel()
 	c := parktest.NewCollection()
@@ -202,7 +202,7 @@ func TestCounts(t *testing.T) {
 		parkOne(t, s, model.Marker{Unit: model.Unit{Projection: "users", AggregateID: "8"}, EventID: 1, Head: 1, Reason: "rejected"})
 		<-time.After(2 * time.Second)
 		shows("1", "1")
-		// The generations of a projection count together, those that are not served do not.
+		// The served generations of a projection are added up; the others do not count.
 		for _, generation := range []int64{2, 3} {
 			u := seven
 			u.Generation = generation
