@@ -17,16 +17,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// source is what the poller looks up, in memory.
+// source is a source in memory.
 type source struct {
 	mu       sync.Mutex
 	names    []string
 	statuses map[query.Key]query.Status
 	heads    map[string]int64
 	err      error
-	// looks are how many keys each look asked for.
+	// looks are the numbers of keys of the lookups.
 	looks []int
-	// duplicates counts keys that were asked for twice in one look.
+	// duplicates counts keys that were asked for twice in one lookup.
 	duplicates int
 }
 
@@ -61,7 +61,7 @@ func (s *source) Head(_ context.Context, aggregateID string) (int64, error) {
 	return s.heads[aggregateID], s.err
 }
 
-// set changes what is known of an aggregate in users.
+// set changes the status of an aggregate in users.
 func (s *source) set(aggregateID string, status query.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *source) fail(err error) {
 	s.err = err
 }
 
-// looked takes the looks so far.
+// looked returns and clears the lookups so far.
 func (s *source) looked() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *source) looked() []int {
 	return looks
 }
 
-// service is a handler over a poller that runs until the test ends.
+// service is a handler with a poller that runs until the test ends.
 type service struct {
 	*source
 	handler  http.Handler
@@ -115,7 +115,7 @@ func newService(t *testing.T, o query.PollerOptions) *service {
 	return s
 }
 
-// get asks and gives the status, the answer and the error.
+// get sends a request, and returns the HTTP status, the answer and the error text.
 func (s *service) get(ctx context.Context, t *testing.T, target string) (int, query.Answer, string) {
 	t.Helper()
 	w := httptest.NewRecorder()

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// headTimeout bounds the look for the head of one aggregate, which a timeout reports.
+	// headTimeout bounds the lookup of aggregates' heads, which an answer after a timeout
+	// includes.
 	headTimeout = time.Second
-	// maxHeads bounds the looks for heads under way.
+	// maxHeads bounds the concurrent lookups of heads.
 	maxHeads = 16
 )
 
@@ -37,10 +38,10 @@ type PairAnswer struct {
 	Result      Result `json:"result"`
 	// Watermark is the last event in the read model.
 	Watermark int64 `json:"watermark"`
-	// Head is the last event of the aggregate in the event store. It is there after a
-	// timeout, if the event store answered.
+	// Head is the last event of the aggregate in the event store. It is set after a
+	// timeout if the event store answered.
 	Head *int64 `json:"head,omitempty"`
-	// Building says that the first generation of the projection is being built.
+	// Building is set while the first generation of the projection is being built.
 	Building bool    `json:"building,omitempty"`
 	Parked   *Parked `json:"parked,omitempty"`
 }
@@ -54,18 +55,19 @@ type failureAnswer struct {
 type Handler struct {
 	poller *Poller
 	source Source
-	// heads has a token for each look for a head under way.
+	// heads has a token for each running lookup of a head.
 	heads    chan struct{}
 	requests *prometheus.CounterVec
 }
 
-// The results of requests that have no [Answer], as the label of a metric.
+// The results of requests without an [Answer], as values of a metric's label.
 const (
 	resultRefused     = "refused"
 	resultUnavailable = "unavailable"
 )
 
-// NewHandler makes a handler of GET /applied on a poller that runs. registerer may be nil.
+// NewHandler makes a handler of GET /applied. The poller must be running. registerer may
+// be nil.
 func NewHandler(p *Poller, registerer prometheus.Registerer) http.Handler {
 	h := &Handler{
 		poller: p, source: p.options.Source, heads: make(chan struct{}, maxHeads),
@@ -101,7 +103,7 @@ func (h *Handler) applied(w http.ResponseWriter, r *http.Request) {
 	}
 	statuses, err := h.poller.Await(r.Context(), asked.pairs, asked.timeout)
 	if r.Context().Err() != nil {
-		return // Nobody reads the answer.
+		return // The client has gone.
 	}
 	if err != nil {
 		w.Header().Set("Retry-After", "1")
@@ -116,7 +118,7 @@ func (h *Handler) applied(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, answer)
 }
 
-// answer makes the answer of what is known.
+// answer makes the answer for pairs with the given statuses.
 func (h *Handler) answer(ctx context.Context, pairs []Pair, statuses []Status) Answer {
 	a := Answer{Result: result(pairs, statuses), Pairs: make([]PairAnswer, len(pairs))}
 	over := a.Result == Pending
@@ -143,7 +145,7 @@ func (h *Handler) answer(ctx context.Context, pairs []Pair, statuses []Status) A
 	return a
 }
 
-// head looks for the last event of an aggregate; nil if that cannot be had now.
+// head returns the last event of an aggregate; nil if the lookup fails or ctx ends.
 func (h *Handler) head(ctx context.Context, aggregateID string) *int64 {
 	select {
 	case h.heads <- struct{}{}:

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/query"
 )
 
-// after changes what is known of an aggregate after a while, in a bubble of synctest.
+// after runs a change after the duration, in a synctest bubble.
 func (s *service) after(t *testing.T, d time.Duration, change func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -89,7 +89,7 @@ func TestParkedIsAnsweredAtOnce(t *testing.T) {
 				t.Errorf("%s took %v", name, took)
 			}
 		}
-		// One parked pair of several answers for all.
+		// One parked pair ends the request for all pairs.
 		s.set("u-1", query.Status{Watermark: 2, Parked: &query.Parked{EventID: 3, Reason: "expression"}})
 		_, a, _ := s.get(t.Context(), t, "/applied?projection=users&aggregateId=u-1&aggregateId=behind&eventId=3&timeout=1s")
 		if a.Result != query.ParkedResult || a.Pairs[0].Parked.Reason != "expression" || a.Pairs[1].Result != query.Pending || a.Pairs[1].Head != nil {
@@ -98,8 +98,8 @@ func TestParkedIsAnsweredAtOnce(t *testing.T) {
 	})
 }
 
-// A projection without a live generation never has an event, whatever is written to the
-// generation that is being built.
+// A projection without a live generation has no event, even if the building generation
+// has it.
 func TestBuildingProjectionIsNeverApplied(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 		if code != http.StatusServiceUnavailable || says != "the read models cannot be read: no primary" {
 			t.Errorf("%d %q", code, says)
 		}
-		// An outage that ends within the time is not noticed.
+		// An outage that ends within the timeout does not fail the request.
 		s.set("1", query.Status{Watermark: 1})
 		s.after(t, 500*time.Millisecond, func() { s.fail(nil) })
 		if code, a, says := s.get(t.Context(), t, "/applied?projection=users&aggregateId=1&eventId=1&timeout=1s"); a.Result != query.Applied {
@@ -207,8 +207,8 @@ func TestClientThatGoesAwayIsForgotten(t *testing.T) {
 	})
 }
 
-// TestThousandWaitsShareOneLook counts: the looks depend on the time, not on the number of
-// those who wait, and what waits is bounded.
+// TestThousandWaitsShareOneLook checks that the number of lookups depends on the time and
+// not on the number of waiting requests, and that waiting requests are bounded.
 func TestThousandWaitsShareOneLook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestThousandWaitsShareOneLook(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range waits {
 			group.Go(func() {
-				// Half of them wait for the same aggregates as the others.
+				// Two requests wait for each aggregate.
 				code, a, says := s.get(t.Context(), t, fmt.Sprintf("/applied?projection=users&aggregateId=%d&eventId=1&timeout=1m", i%(waits/2)))
 				if code != http.StatusOK || a.Result != query.Applied {
 					t.Errorf("%d %+v %s", code, a, says)
@@ -261,7 +261,7 @@ func TestThousandWaitsShareOneLook(t *testing.T) {
 	})
 }
 
-// A look is bounded, whatever waits.
+// The keys of a lookup are bounded, even if more pairs wait.
 func TestLooksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

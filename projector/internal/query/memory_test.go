@@ -15,14 +15,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/query"
 )
 
-// TestMemoryOfAThousandWaitsIsBounded measures what 1,000 requests cost that wait at the same
-// time, each over a connection of its own: memory and goroutines of the server and of the
-// test's connections together, and looks at the source. docs/read-your-writes.md states the
-// bounds. It is not parallel, because other tests would be measured too.
+// TestMemoryOfAThousandWaitsIsBounded measures 1,000 requests that wait at the same time,
+// each over its own connection: memory and goroutines of the server and the test's
+// connections together, and lookups in the source. docs/read-your-writes.md states the
+// bounds. The test is not parallel, because it would measure other tests too.
 func TestMemoryOfAThousandWaitsIsBounded(t *testing.T) {
 	const (
 		waits          = 1000
-		mostBytes      = 64 << 10 // for each wait
+		mostBytes      = 64 << 10 // for each wait, in bytes
 		mostGoroutines = 2
 		interval       = 20 * time.Millisecond
 	)
@@ -68,7 +68,7 @@ func TestMemoryOfAThousandWaitsIsBounded(t *testing.T) {
 		t.Errorf("a wait costs %.1f goroutines, want at most %d", routines, mostGoroutines)
 	}
 
-	// One more than the bound is told so at once, and costs the others nothing.
+	// A request beyond the bound is rejected at once, and does not affect the others.
 	response, err := http.Get(server.URL + "/applied?projection=users&aggregateId=more&eventId=1&timeout=1m") //nolint:noctx // The server answers at once.
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestMemoryOfAThousandWaitsIsBounded(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// memory is what the process holds, without what the next collection frees.
+// memory returns the memory in use after a garbage collection.
 func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -10,34 +10,33 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// maxLook bounds the keys of one look.
+// maxLook bounds the keys of one lookup.
 const maxLook = 1000
 
-// ErrBusy says that more requests wait, or for more pairs, than the process allows.
+// ErrBusy is returned if more requests or pairs wait than the process allows.
 var ErrBusy = errors.New("too many requests wait; retry later")
 
-// ErrStopping says that the process ends.
+// ErrStopping is returned if the process is stopping.
 var ErrStopping = errors.New("the process is stopping; ask another one")
 
 // PollerOptions make a [Poller].
 type PollerOptions struct {
 	Source Source
-	// Interval is between two looks while anyone waits; default 25 ms.
+	// Interval is the time between two lookups while requests wait; default 25 ms.
 	Interval time.Duration
-	// MaxWaits bounds the requests that wait at a time; default 2,000. Each holds a
-	// connection, about 30 KiB.
+	// MaxWaits bounds the requests that wait at the same time; default 2,000. Each holds
+	// a connection, which takes about 30 KiB.
 	MaxWaits int
-	// MaxPairs bounds the pairs that are waited for at a time; default 20,000.
+	// MaxPairs bounds the pairs of all waiting requests; default 20,000.
 	MaxPairs int
 	// Logger is silent by default.
 	Logger zerolog.Logger
 }
 
-// Poller looks up what requests wait for, for all of them together. Make it with
-// [NewPoller].
+// Poller looks up the pairs of all waiting requests together. Make it with [NewPoller].
 type Poller struct {
 	options PollerOptions
-	// wake tells Run that somebody waits.
+	// wake tells Run that a request waits.
 	wake chan struct{}
 
 	mu      sync.Mutex
@@ -52,26 +51,26 @@ type Pair struct {
 	EventID int64
 }
 
-// wait is a request that waits.
+// wait is a waiting request.
 type wait struct {
 	pairs []Pair
-	// looked is the last status of each pair; nil before the first look.
+	// looked is the last status of each pair; nil before the first lookup.
 	looked []Status
-	// err is the error of the last look, nil if it succeeded.
+	// err is the error of the last lookup; nil if it succeeded.
 	err error
 	// decided is closed when the answer is known, or the process stops.
 	decided chan struct{}
-	// last says that the time is over, so that the next look ends the wait.
+	// last is set after the timeout, so that the next lookup ends the wait.
 	last bool
 }
 
-// NewPoller makes a poller; [Poller.Run] must run for it to answer.
+// NewPoller makes a poller. It answers only while [Poller.Run] runs.
 func NewPoller(o PollerOptions) *Poller {
 	o.Interval, o.MaxWaits, o.MaxPairs = cmp.Or(o.Interval, 25*time.Millisecond), cmp.Or(o.MaxWaits, 2000), cmp.Or(o.MaxPairs, 20_000)
 	return &Poller{options: o, wake: make(chan struct{}, 1), waits: make(map[*wait]struct{})}
 }
 
-// Run looks until ctx ends. Then every request that waits is answered with [ErrStopping].
+// Run looks up pairs until ctx ends. Then every waiting request gets [ErrStopping].
 func (p *Poller) Run(ctx context.Context) error {
 	defer p.stop()
 	for {
@@ -91,9 +90,9 @@ func (p *Poller) Run(ctx context.Context) error {
 }
 
 // Await waits until the pairs are applied or one of them is parked, for at most timeout
-// but at least for one look, and gives the status of each pair as of the last look. The
-// error is [ErrBusy], [ErrStopping], ctx's cause, or that of the looks if none has
-// succeeded. That the time is over is no error.
+// but at least for one lookup. It returns the status of each pair as of the last lookup.
+// The error is [ErrBusy], [ErrStopping], the cause of ctx, or, if no lookup has
+// succeeded, the error of the last one. A timeout is not an error.
 func (p *Poller) Await(ctx context.Context, pairs []Pair, timeout time.Duration) ([]Status, error) {
 	w := &wait{pairs: pairs, decided: make(chan struct{})}
 	if err := p.add(w); err != nil {
@@ -116,7 +115,8 @@ func (p *Poller) Await(ctx context.Context, pairs []Pair, timeout time.Duration)
 	}
 }
 
-// endAtNextLook reports whether a wait has had a look. Otherwise the first one ends it.
+// endAtNextLook reports whether there was a lookup for the wait. If not, the first one
+// will end it.
 func (p *Poller) endAtNextLook(w *wait) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *Poller) endAtNextLook(w *wait) bool {
 	return w.looked != nil || w.err != nil
 }
 
-// known is what is known of a wait that has ended.
+// known returns the result of a wait that has ended.
 func (p *Poller) known(w *wait) ([]Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +155,7 @@ func (p *Poller) add(w *wait) error {
 	return nil
 }
 
-// remove ends a wait, if it has not ended.
+// remove removes a wait that has not ended.
 func (p *Poller) remove(w *wait) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,14 +165,15 @@ func (p *Poller) remove(w *wait) {
 	}
 }
 
-// Waiting is how many pairs are waited for.
+// Waiting returns the number of pairs of all waiting requests.
 func (p *Poller) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pairs
 }
 
-// look looks up what is waited for and reports whether anyone still waits.
+// look looks up the pairs of all waiting requests, and reports whether requests still
+// wait.
 func (p *Poller) look(ctx context.Context) bool {
 	waits, keys := p.wanted()
 	if len(waits) == 0 {
@@ -198,7 +199,7 @@ func (p *Poller) look(ctx context.Context) bool {
 	return p.decide(waits, found, failure)
 }
 
-// wanted gives the waits, and each key that one of them is about once.
+// wanted returns the waits, and their keys without duplicates.
 func (p *Poller) wanted() (waits []*wait, keys []Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +216,7 @@ func (p *Poller) wanted() (waits []*wait, keys []Key) {
 	return waits, keys
 }
 
-// decide answers the waits whose result is known.
+// decide ends the waits whose result is known, and reports whether others remain.
 func (p *Poller) decide(waits []*wait, found map[Key]Status, failure error) (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -237,7 +238,7 @@ func (p *Poller) decide(waits []*wait, found map[Key]Status, failure error) (mor
 	return len(p.waits) > 0
 }
 
-// standingsOf gives the status of each pair, if all were found.
+// standingsOf returns the status of each pair, if all were found.
 func standingsOf(pairs []Pair, found map[Key]Status) (statuses []Status, complete bool) {
 	statuses = make([]Status, len(pairs))
 	for i, pair := range pairs {
@@ -250,8 +251,8 @@ func standingsOf(pairs []Pair, found map[Key]Status) (statuses []Status, complet
 	return statuses, true
 }
 
-// result is the answer for several pairs: applied if all are, parked if one is, otherwise
-// pending.
+// result returns the result of several pairs: parked if one is parked, applied if all are
+// applied, otherwise pending.
 func result(pairs []Pair, statuses []Status) Result {
 	together := Applied
 	for i := range pairs {
@@ -265,7 +266,7 @@ func result(pairs []Pair, statuses []Status) Result {
 	return together
 }
 
-// stop answers everyone who still waits.
+// stop ends all remaining waits.
 func (p *Poller) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

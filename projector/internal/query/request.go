@@ -12,21 +12,22 @@ import (
 const (
 	// maxRequestPairs bounds the pairs of a request.
 	maxRequestPairs = 100
-	// defaultTimeout is how long a request waits that does not say it, and maxTimeout
-	// bounds what it may say.
+	// defaultTimeout is the timeout of a request without one, and maxTimeout the longest
+	// allowed.
 	defaultTimeout, maxTimeout = 2 * time.Second, time.Minute
-	// maxIDBytes bounds an aggregate id: a larger one is no key of an index.
+	// maxIDBytes bounds an aggregate id, because a longer id cannot be in an index.
 	maxIDBytes = 1024
 )
 
-// request is what a client asks.
+// request is a client's request.
 type request struct {
 	pairs   []Pair
 	timeout time.Duration
 }
 
 // parseRequest reads the query of a URL. Each of projection, aggregateId and eventId is
-// given once for all pairs, or once for each pair. The error is a sentence for the client.
+// given once for all pairs, or once for each pair. The text of the error is for the
+// client.
 func parseRequest(query string) (request, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {

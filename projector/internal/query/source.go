@@ -7,37 +7,37 @@ type Key struct {
 	Projection, AggregateID string
 }
 
-// Status is what is known of a key.
+// Status is the status of a key.
 type Status struct {
 	// Watermark is the last event in the read model of the live generation; 0 if there is
 	// none.
 	Watermark int64
-	// Building says that the projection has no live generation yet: its first one is being
-	// built.
+	// Building is set if the projection has no live generation yet because its first one
+	// is being built.
 	Building bool
-	// Parked is where the aggregate is parked; nil if it is not.
+	// Parked is set if the aggregate is parked.
 	Parked *Parked
 }
 
-// Parked is where an aggregate is parked, and why.
+// Parked says at which event an aggregate is parked, and why.
 type Parked struct {
 	EventID int64  `json:"eventId"`
 	Reason  string `json:"reason"`
-	// Resumes is whether the aggregate goes on by itself when the reason has gone.
+	// Resumes is set if the aggregate resumes by itself once the reason is gone.
 	Resumes bool `json:"resumes"`
 }
 
-// Source is where the answers come from. It is safe for concurrent use.
+// Source reads the stored state. It must be safe for concurrent use.
 type Source interface {
-	// Projections are the names that can be asked about.
+	// Projections returns the names of the projections that requests can use.
 	Projections() []string
-	// Look gives the status of each key, in the order given.
+	// Look returns the status of each key, in the order of keys.
 	Look(ctx context.Context, keys []Key) ([]Status, error)
-	// Head gives the last event of an aggregate in the event store; 0 if there is none.
+	// Head returns the last event of an aggregate in the event store; 0 if there is none.
 	Head(ctx context.Context, aggregateID string) (int64, error)
 }
 
-// result gives the result for an event of the key: applied, parked or pending.
+// result returns the result for an event of the key: applied, parked or pending.
 func (s *Status) result(eventID int64) Result {
 	switch {
 	case s.Building:
@@ -45,7 +45,7 @@ func (s *Status) result(eventID int64) Result {
 	case s.Watermark >= eventID:
 		return Applied
 	case s.Parked != nil && (s.Parked.Resumes || s.Parked.EventID > s.Watermark && s.Parked.EventID <= eventID):
-		// A permanent marker of an event that the read model has keeps nothing back.
+		// A permanent marker has no effect if the read model has its event.
 		return ParkedResult
 	}
 	return Pending
@@ -58,11 +58,11 @@ type Result string
 const (
 	// Applied: the read model has the event.
 	Applied Result = "applied"
-	// ParkedResult: the aggregate is parked before the event, or at it.
+	// ParkedResult: the aggregate is parked at the event or an earlier one.
 	ParkedResult Result = "parked"
-	// Timeout: the time was over.
+	// Timeout: the timeout of the request has passed.
 	Timeout Result = "timeout"
-	// Pending: a pair of a request that was answered before the time was over, because
-	// another pair is parked.
+	// Pending: the pair is not applied yet, and the request was answered before its
+	// timeout because another pair is parked.
 	Pending Result = "pending"
 )
