@@ -1,10 +1,10 @@
 // Package guard stops a projector whose configuration or projections are wrong.
 //
 // A projector sets an event aside when it dead-letters a message that is not an event, or
-// parks an aggregate whose event it cannot apply. A few such events are the events'
-// fault. If most events of one rule fail, the configuration or the projection is
-// wrong: a [Guard] then trips, and the projector stops instead of setting its whole
-// input aside.
+// parks an aggregate whose event it cannot apply. If only a few events fail, the events
+// are wrong. If most events of one rule fail, the configuration or the projection is
+// wrong: a [Guard] then trips, and the projector stops instead of setting its whole input
+// aside.
 //
 // A rule is one handler of a projection, or the reading of messages. Each is judged
 // separately:
@@ -17,8 +17,7 @@
 //	                     ▼
 //	              held back for HoldTime; then it may be set aside
 //
-// So nothing is set aside before good events show that the rule works, unless there are
-// only a few bad ones. A redelivered event counts once, whether it is held back or was
-// set aside. A guard that has tripped stays tripped: a restart with the right definition
-// creates a new guard.
+// So before good events show that the rule works, only a few bad events can be set aside.
+// A redelivered event counts once, whether it is held back or was set aside. A guard that
+// has tripped stays tripped. A restart with the corrected definition creates a new guard.
 package guard

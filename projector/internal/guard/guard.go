@@ -10,28 +10,28 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/breaker"
 )
 
-// Rule identifies a group of events that are judged together. The zero value is the
-// reading of messages.
+// Rule identifies events that are judged together. The zero value is the rule for reading
+// messages.
 type Rule struct {
 	Projection, EventType string
 }
 
-// maxRules bounds the rules that are judged separately. Further event types of a
-// projection form one rule.
+// maxRules bounds the rules that are judged separately. Beyond it, the further event
+// types of a projection form one rule.
 const maxRules = 10_000
 
-// Options configure a [Guard]. What is zero gets its default.
+// Options configure a [Guard]. Zero fields get their defaults.
 type Options struct {
 	// Share is the largest share of the recent events of a rule that may be set aside;
 	// 0.2 by default. 1 switches the guard off.
 	Share float64
-	// Window is how many of the latest events of a rule are recent; 1,000 by default.
+	// Window is the number of recent events of a rule that count; 1,000 by default.
 	Window int
-	// Minimum may be set aside in each window whatever the share, once their hold time has
-	// ended; 10 by default.
+	// Minimum is the number of events per window that may be set aside regardless of the
+	// share, after their hold time; 10 by default.
 	Minimum int
-	// HoldTime is how long a bad event is held back while good ones are too few; 10 s by
-	// default.
+	// HoldTime is how long a bad event is held back while there are too few good ones; 10
+	// s by default.
 	HoldTime time.Duration
 	// Tripped is called once, when the guard trips; nil for none. It must not call the
 	// guard.
@@ -50,14 +50,14 @@ type Guard struct {
 // record holds the counts of a rule.
 type record struct {
 	breaker *breaker.Breaker
-	// held are the events that are held back, and since when.
+	// held are the events that are held back, with the times since when.
 	held map[string]time.Time
-	// aside are the events that were set aside last, as many as a window may have: a
+	// aside are the last events that were set aside, as many as are allowed per window. A
 	// message can come again before it is dead-lettered.
 	aside []string
 }
 
-// setAside notes that an event is no longer held back.
+// setAside records that an event was set aside and is no longer held back.
 func (r *record) setAside(id string, most int) {
 	delete(r.held, id)
 	if len(r.aside) >= most {
@@ -75,7 +75,7 @@ func New(o Options) *Guard {
 	return &Guard{options: o, rules: map[Rule]*record{}}
 }
 
-// Err is why the guard has tripped; nil if it has not.
+// Err returns the reason why the guard has tripped; nil if it has not.
 func (g *Guard) Err() error {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -95,7 +95,7 @@ func (g *Guard) Good(rule Rule, n int) {
 	r.breaker.Good(n)
 }
 
-// record gives the record of a rule. The caller holds the lock.
+// record returns the record of a rule. The caller must hold the lock.
 func (g *Guard) record(rule Rule) *record {
 	r := g.rules[rule]
 	if r == nil && len(g.rules) >= maxRules {
@@ -113,8 +113,8 @@ func (g *Guard) record(rule Rule) *record {
 }
 
 // Bad reports whether an event that failed its rule may be set aside now. Otherwise the
-// caller keeps the event and asks again later, with the same id. explain makes the
-// error of a guard that trips by this event: bad of the rule's recent events failed.
+// caller must keep the event and ask again later, with the same id. If the guard trips at
+// this event, explain makes its error: bad of the recent events of the rule have failed.
 func (g *Guard) Bad(rule Rule, id string, explain func(bad, recent int) error) bool {
 	if g.options.Share >= 1 {
 		return true
@@ -157,8 +157,8 @@ func (g *Guard) Bad(rule Rule, id string, explain func(bad, recent int) error) b
 	return true
 }
 
-// forget drops events that have not come again for several times the hold time, because
-// another process has them.
+// forget removes events that have not come again for several hold times, because another
+// process has received them.
 func (g *Guard) forget(r *record, now time.Time) {
 	const several = 6
 	for id, since := range r.held {
@@ -168,7 +168,7 @@ func (g *Guard) forget(r *record, now time.Time) {
 	}
 }
 
-// trip ends the guard's work. The caller holds the lock.
+// trip trips the guard. The caller must hold the lock.
 func (g *Guard) trip(reason error) {
 	g.err = fmt.Errorf("circuit breaker: %w", reason)
 	if g.options.Tripped != nil {

@@ -82,9 +82,9 @@ func TestAShareOfOneSwitchesTheGuardOff(t *testing.T) {
 	}
 }
 
-// TestGuard draws how often events are bad. In any window no more events are set aside
-// than the share or the minimum, and a stream with one bad event in a hundred never
-// trips the guard.
+// TestGuard draws the rate of bad events. In any window, the guard sets aside no more
+// events than the share or the minimum allows. A stream with one bad event in a hundred
+// never trips it.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -109,7 +109,8 @@ func TestGuard(t *testing.T) {
 				}
 			}
 			for i := range events {
-				// One event in a hundred is spread evenly: by chance they may be many.
+				// The one bad event in a hundred is not random, because chance could
+				// group many of them.
 				bad := random.IntN(100) < percent
 				if percent == 1 {
 					bad = i%100 == 50
