@@ -16,19 +16,19 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// codeCommandFailed is the answer to a rename over a collection with zones.
+// codeCommandFailed is the error code of a rename over a collection with zones.
 const codeCommandFailed = 125
 
-// sharding is what config.collections says of a collection.
+// sharding is a collection's entry in config.collections.
 type sharding struct {
 	Key    bson.D `bson:"key"`
 	Unique bool   `bson:"unique"`
-	// Dropped and Unsplittable are of collections that are not sharded.
+	// Dropped and Unsplittable are set for collections that are not sharded.
 	Dropped      bool `bson:"dropped"`
 	Unsplittable bool `bson:"unsplittable"`
 }
 
-// zone is a range of shard keys that belongs to a zone, as in config.tags.
+// zone is a range of shard keys in a zone, as in config.tags.
 type zone struct {
 	Min  bson.Raw `bson:"min"`
 	Max  bson.Raw `bson:"max"`
@@ -55,7 +55,7 @@ func (s *Store) admin() *mongo.Database {
 
 func (s *Store) namespace(collection string) string { return s.db.Name() + "." + collection }
 
-// copySharding shards the shadow as the collection is, in a sharded cluster.
+// copySharding shards the shadow like the collection like, in a sharded cluster.
 func (s *Store) copySharding(ctx context.Context, shadow, like string, collated bool) error {
 	if mongos, err := s.throughMongos(ctx); err != nil || !mongos {
 		return err
@@ -64,7 +64,8 @@ func (s *Store) copySharding(ctx context.Context, shadow, like string, collated 
 	if err != nil || model == nil {
 		return err
 	}
-	// The zones come first: the server then makes the first chunks on their shards.
+	// Set the zones before sharding, so that the server creates the first chunks on the
+	// zones' shards.
 	zones, err := s.zones(ctx, like)
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func (s *Store) copySharding(ctx context.Context, shadow, like string, collated 
 	}
 	shard := bson.D{{Key: "shardCollection", Value: s.namespace(shadow)}, {Key: "key", Value: model.Key}, {Key: "unique", Value: model.Unique}}
 	if collated {
-		shard = append(shard, simple) // the server takes no other
+		shard = append(shard, simple) // The server accepts no other collation.
 	}
 	if err := s.admin().RunCommand(ctx, shard).Err(); err != nil {
 		return fmt.Errorf("shard collection %s as %s is: %w; give the user the right enableSharding on the database", shadow, like, err)
@@ -82,7 +83,7 @@ func (s *Store) copySharding(ctx context.Context, shadow, like string, collated 
 	return nil
 }
 
-// sharding reads how a collection is sharded; nil if it is not.
+// sharding returns the sharding of a collection; nil if it is not sharded.
 func (s *Store) sharding(ctx context.Context, collection string) (*sharding, error) {
 	var entry sharding
 	err := s.db.Client().Database("config").Collection("collections").FindOne(ctx, bson.D{{Key: "_id", Value: s.namespace(collection)}}).Decode(&entry)
@@ -93,7 +94,8 @@ func (s *Store) sharding(ctx context.Context, collection string) (*sharding, err
 		return &entry, nil
 	}
 	if mongox.HasCode(err, mongox.CodeUnauthorized) {
-		// The role readWrite is enough to find out that there is no key to copy.
+		// A user with only the role readWrite can find out in this way that there is no
+		// shard key to copy.
 		stats, failed := s.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: collection}}).Raw()
 		if sharded, known := stats.Lookup("sharded").BooleanOK(); failed == nil && known && !sharded {
 			return nil, nil
@@ -115,7 +117,7 @@ func (s *Store) zones(ctx context.Context, collection string) ([]zone, error) {
 	return zones, nil
 }
 
-// setZones gives a collection exactly these zones.
+// setZones changes the zones of a collection to exactly the given ones.
 func (s *Store) setZones(ctx context.Context, collection string, want []zone) error {
 	have, err := s.zones(ctx, collection)
 	if err != nil {
@@ -138,7 +140,8 @@ func (s *Store) setZones(ctx context.Context, collection string, want []zone) er
 	return nil
 }
 
-// assign puts a range into the zone of that name, or for nil into none.
+// assign adds a range to the zone with the name, or removes it from its zone if name is
+// nil.
 func (s *Store) assign(ctx context.Context, collection string, z zone, name any) error {
 	err := s.admin().RunCommand(ctx, bson.D{
 		{Key: "updateZoneKeyRange", Value: s.namespace(collection)}, {Key: "min", Value: z.Min}, {Key: "max", Value: z.Max}, {Key: "zone", Value: name},
@@ -150,8 +153,7 @@ func (s *Store) assign(ctx context.Context, collection string, z zone, name any)
 }
 
 // renameOverZones repeats a rename that the server may have refused because the target
-// has zones. The zones that readers see afterwards are those of the collection from,
-// which the rename takes along.
+// has zones. Afterwards the collection has the zones of from, which the rename keeps.
 func (s *Store) renameOverZones(ctx context.Context, from, to string, refused error) error {
 	if mongos, err := s.throughMongos(ctx); err != nil || !mongos {
 		return refused
@@ -165,8 +167,8 @@ func (s *Store) renameOverZones(ctx context.Context, from, to string, refused er
 	}
 	err = s.rename(ctx, from, to, true)
 	if mongox.HasCode(err, mongox.CodeNamespaceNotFound) {
-		// Another coordinator has renamed it meanwhile, so these zones were the new
-		// collection's.
+		// Another coordinator has renamed it meanwhile, so the removed zones were those
+		// of the new collection.
 		return s.setZones(ctx, to, zones)
 	}
 	return err

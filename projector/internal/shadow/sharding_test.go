@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/shadow"
 )
 
-// order runs a command of the database admin.
+// order runs a command on the database admin.
 func order(t *testing.T, db *mongo.Database, command bson.D) {
 	t.Helper()
 	if err := db.Client().Database("admin").RunCommand(t.Context(), command).Err(); err != nil {
@@ -28,14 +28,14 @@ func shard(t *testing.T, db *mongo.Database, collection string, key bson.D, more
 	order(t, db, append(bson.D{{Key: "shardCollection", Value: db.Name() + "." + collection}, {Key: "key", Value: key}}, more...))
 }
 
-// entry is what the cluster knows of a sharded collection.
+// entry is the cluster's entry of a sharded collection.
 type entry struct {
 	Key              bson.D `bson:"key"`
 	Unique           bool   `bson:"unique"`
 	DefaultCollation bson.D `bson:"defaultCollation"`
 }
 
-// sharded reads how a collection is sharded; empty if it is not.
+// sharded returns the sharding of a collection; empty if it is not sharded.
 func sharded(t *testing.T, db *mongo.Database, collection string) entry {
 	t.Helper()
 	var found []entry
@@ -63,7 +63,8 @@ func zones(t *testing.T, db *mongo.Database, collection string) []bson.D {
 	return found
 }
 
-// zoned puts a range of keys of the collection users into a zone.
+// zoned adds a range of keys of the collection users to a zone, or removes it if zone is
+// nil.
 func zoned(t *testing.T, db *mongo.Database, least, most any, zone any) {
 	t.Helper()
 	order(t, db, bson.D{{Key: "addShardToZone", Value: "shard-0"}, {Key: "zone", Value: "eu"}})
@@ -152,7 +153,7 @@ func indexes(t *testing.T, db *mongo.Database, collection string) []bson.M {
 	return found
 }
 
-// The server renames nothing over a collection that has zones.
+// The server refuses renames over a collection with zones.
 func TestZonesAreCopiedAndSurviveThePromotion(t *testing.T) {
 	t.Parallel()
 	db := mongos.Database(t)
@@ -191,9 +192,9 @@ func TestZonesAreCopiedAndSurviveThePromotion(t *testing.T) {
 	}
 }
 
-// A user with the role readWrite may not read the cluster's configuration. That matters
-// only if the collection is sharded. The test orders every find to be refused, so no
-// other test runs beside it.
+// A user with the role readWrite cannot read the cluster's configuration. That is an
+// error only if the collection is sharded. The test makes the stand-in refuse every find,
+// so it is not parallel.
 func TestShardKeyCannotBeRead(t *testing.T) {
 	db := mongos.Database(t)
 	if err := db.CreateCollection(t.Context(), "orders"); err != nil {
@@ -213,9 +214,9 @@ func TestShardKeyCannotBeRead(t *testing.T) {
 	}
 }
 
-// A coordinator that was stopped between the refused rename and the removal of the zones
-// finds that its successor has renamed the collection. The zones that it has removed then
-// were those of the new collection.
+// A coordinator is suspended between the refused rename and the removal of the zones.
+// Meanwhile its successor renames the collection, so the coordinator removes the zones of
+// the new collection and must restore them.
 func TestLateCoordinatorPutsZonesBack(t *testing.T) {
 	t.Parallel()
 	failed := func(code int) bson.D { return bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: code}} }

@@ -16,20 +16,20 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// Store makes and renames the collections in which generations are built. It needs no
-// more than the role readWrite, except for sharded ones.
+// Store creates and renames the collections in which generations are built. The role
+// readWrite is enough, except for sharded collections.
 type Store struct {
 	db *mongo.Database
 }
 
-// NewStore makes the store of a database of read models. Changes of collections are
-// confirmed by a majority.
+// NewStore makes a store for a database of read models. A majority confirms changes of
+// collections.
 func NewStore(db *mongo.Database) *Store {
 	return &Store{db.Client().Database(db.Name(), options.Database().SetWriteConcern(writeconcern.Majority()).SetReadPreference(readpref.Primary()))}
 }
 
 // Prepare creates the shadow collection, if it does not exist, with the options, the
-// indexes, the shard key and the zones of the collection like, if that exists. It gives
+// indexes, the shard key and the zones of the collection like, if that exists. It returns
 // the shadow's UUID.
 func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, error) {
 	model, err := s.specification(ctx, like)
@@ -50,8 +50,8 @@ func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, 
 		return bson.Binary{}, fmt.Errorf("create collection %s: %w", shadow, err)
 	}
 	if model != nil {
-		// The indexes come first: sharding makes one for the shard key under a name of its
-		// own, if there is none.
+		// Create the indexes before sharding, which otherwise creates an index for the
+		// shard key with another name.
 		collated := collation(model)
 		if err := s.copyIndexes(ctx, shadow, like, collated); err != nil {
 			return bson.Binary{}, err
@@ -70,7 +70,7 @@ func (s *Store) Prepare(ctx context.Context, shadow, like string) (bson.Binary, 
 	return *made.UUID, nil
 }
 
-// specification describes a collection; nil if there is none.
+// specification returns the specification of a collection; nil if it does not exist.
 func (s *Store) specification(ctx context.Context, name string) (*mongo.CollectionSpecification, error) {
 	found, err := s.db.ListCollectionSpecifications(ctx, bson.D{{Key: "name", Value: name}})
 	switch {
@@ -83,13 +83,13 @@ func (s *Store) specification(ctx context.Context, name string) (*mongo.Collecti
 }
 
 // collation reports whether a collection has a default collation. Its indexes and its
-// shard key have that one, unless they name another.
+// shard key use that one, unless they specify another.
 func collation(of *mongo.CollectionSpecification) bool {
 	_, err := of.Options.LookupErr("collation")
 	return err == nil
 }
 
-// simple is the collation that compares bytes, which the server does not list for an index.
+// simple is the collation that compares bytes. The server does not list it for an index.
 var simple = bson.E{Key: "collation", Value: bson.D{{Key: "locale", Value: "simple"}}}
 
 // copyIndexes creates the indexes of a collection on its shadow.
@@ -104,11 +104,12 @@ func (s *Store) copyIndexes(ctx context.Context, shadow, like string, collated b
 	}
 	var indexes bson.A
 	for _, index := range found {
-		// A clustered index is an option of the collection, and may have any name.
+		// A clustered index can have any name. It is an option of the collection, so it
+		// exists already.
 		if slices.Contains(index, bson.E{Key: "name", Value: "_id_"}) || slices.Contains(index, bson.E{Key: "clustered", Value: true}) {
 			continue
 		}
-		// Old servers show the namespace, which createIndexes does not take.
+		// Old servers list the namespace, which createIndexes does not accept.
 		index = slices.DeleteFunc(index, func(e bson.E) bool { return e.Key == "ns" })
 		if collated && !slices.ContainsFunc(index, func(e bson.E) bool { return e.Key == simple.Key }) {
 			index = append(index, simple)
@@ -124,7 +125,7 @@ func (s *Store) copyIndexes(ctx context.Context, shadow, like string, collated b
 	return nil
 }
 
-// Names gives the collections whose names start with prefix.
+// Names returns the names of the collections that start with prefix.
 func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
 	names, err := s.db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.Regex{Pattern: "^" + regexp.QuoteMeta(prefix)}}})
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
 	return names, nil
 }
 
-// Where gives the name of the collection that has the UUID; empty if there is none.
+// Where returns the name of the collection with the UUID; empty if there is none.
 func (s *Store) Where(ctx context.Context, uuid bson.Binary) (string, error) {
 	found, err := s.db.ListCollectionSpecifications(ctx, bson.D{})
 	if err != nil {
@@ -148,9 +149,9 @@ func (s *Store) Where(ctx context.Context, uuid bson.Binary) (string, error) {
 	return "", nil
 }
 
-// Rename gives a collection another name. drop says whether a collection of that name is
-// dropped in the same instant; otherwise nothing happens if there is one. Nothing happens
-// either if there is no collection from.
+// Rename renames a collection. If a collection with the new name exists, it is dropped in
+// the same operation if drop is set; otherwise nothing is renamed. A missing collection
+// from is not an error.
 func (s *Store) Rename(ctx context.Context, from, to string, drop bool) error {
 	err := s.rename(ctx, from, to, drop)
 	if drop && mongox.HasCode(err, codeCommandFailed) {

@@ -21,7 +21,7 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(server.Run(m, &mongos)) }
 
-// live makes a collection with an index, a validator and a document.
+// live creates the collection users with an index, a validator and a document.
 func live(t *testing.T) *mongo.Database {
 	t.Helper()
 	db := server.Database(t)
@@ -70,8 +70,8 @@ func TestShadowOfNothing(t *testing.T) {
 	}
 }
 
-// Through both renames the collection keeps its UUID, and a rename that is repeated
-// changes nothing.
+// The collection keeps its UUID through both renames, and a repeated rename changes
+// nothing.
 func TestPromotionIsFoundAgainAtEachStep(t *testing.T) {
 	t.Parallel()
 	db := live(t)
@@ -97,7 +97,8 @@ func TestPromotionIsFoundAgainAtEachStep(t *testing.T) {
 		}
 		at(own)
 	}
-	// A stopped pod makes a namesake, and a late coordinator renames that.
+	// A suspended pod creates a collection with the old name, and a late coordinator
+	// renames that one.
 	if _, err := db.Collection("users.generation-2").InsertOne(t.Context(), bson.D{{Key: "_id", Value: "late"}}); err != nil {
 		t.Fatal(err)
 	}
