@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// ErrOwned says that another pipeline owns a name. Its error is a [*ConflictError].
+// ErrOwned is returned if another pipeline owns a name. The error is a [*ConflictError].
 var ErrOwned = errors.New("name is owned by another pipeline")
 
-// Field is one part of what identifies an owner, such as its topic.
+// Field is one part of an owner's identity, such as its topic.
 type Field struct {
 	Name  string `bson:"name"`
 	Value string `bson:"value"`
 }
 
-// Name is a name that a pipeline needs for itself.
+// Name is a name that only one pipeline may use.
 type Name struct {
-	// Kind and Name say what it is: "projection", "users".
+	// Kind and Name identify it, such as "projection" and "users".
 	Kind, Name string
-	// Owner is the pipeline; its fields and their order are the same in every version.
+	// Owner is the pipeline. Its fields and their order are the same in every version.
 	Owner []Field
 }
 
@@ -31,11 +31,11 @@ func (n Name) id() string { return n.Kind + " " + n.Name }
 // Conflict is a name with another owner.
 type Conflict struct {
 	Name
-	// Recorded is the owner.
+	// Recorded is the stored owner.
 	Recorded []Field
 }
 
-// String names the fields that differ.
+// String lists the fields in which the owners differ.
 func (c Conflict) String() string {
 	var differences []string
 	for _, here := range c.Owner {
@@ -55,16 +55,16 @@ func valueOf(fields []Field, name string) string {
 	return ""
 }
 
-// same reports whether two owners are one: what one of them does not record is no
-// difference.
+// same reports whether the recorded owner has all fields of this one with the same
+// values.
 func same(recorded, here []Field) bool {
 	return !slices.ContainsFunc(here, func(f Field) bool { return valueOf(recorded, f.Name) != f.Value })
 }
 
-// ConflictError is [ErrOwned] with every conflict.
+// ConflictError is the error [ErrOwned] with all conflicts.
 type ConflictError struct {
 	Conflicts []Conflict
-	// Adoption is the code that allows this one takeover.
+	// Adoption is the code that allows exactly this takeover.
 	Adoption string
 }
 

@@ -26,29 +26,29 @@ type Collection interface {
 
 var _ Collection = (*mongo.Collection)(nil)
 
-// Owners returns the collection pipeline_owners of db. A majority knows of each write, and
-// reads ask the primary.
+// Owners returns the collection pipeline_owners of db. A majority confirms each write,
+// and reads go to the primary.
 func Owners(db *mongo.Database) *mongo.Collection {
 	return mongox.Durable(db, CollectionName)
 }
 
-// Place is some names in the database in which they could collide.
+// Place is a database in which names could collide, with these names.
 type Place struct {
 	Owners Collection
 	Names  []Name
 }
 
-// owned is an owner as it is stored.
+// owned is a stored owner.
 type owned struct {
 	ID    string    `bson:"_id"`
 	Owner []Field   `bson:"owner"`
 	Since time.Time `bson:"since"`
 }
 
-// Take makes the pipeline the owner of all names, which the user may read and write in
-// their collections. It fails with [ErrOwned] if another pipeline owns some of them and
-// adopt is not the code that the error carries; then it has changed nothing. Any other
-// error is MongoDB's. The context should have no deadline of its own.
+// Take makes the pipeline the owner of all names. The MongoDB user must be able to read
+// and write the collections of owners. Take fails with [ErrOwned] if another pipeline
+// owns some of the names and adopt is not the code in that error; then it has changed
+// nothing. Any other error is MongoDB's. The context should have no deadline of its own.
 func Take(ctx context.Context, places []Place, adopt string, logger zerolog.Logger) error {
 	conflicts, err := conflictsIn(ctx, places)
 	if err != nil {
@@ -87,7 +87,7 @@ func conflictsIn(ctx context.Context, places []Place) ([]Conflict, error) {
 	return conflicts, nil
 }
 
-// ownerOf is the owner of a name; nil if nobody owns it.
+// ownerOf returns the owner of a name; nil if it has none.
 func ownerOf(ctx context.Context, owners Collection, name Name) ([]Field, error) {
 	var found owned
 	err := owners.FindOne(ctx, bson.D{{Key: "_id", Value: name.id()}}).Decode(&found)
@@ -100,8 +100,8 @@ func ownerOf(ctx context.Context, owners Collection, name Name) ([]Field, error)
 	return found.Owner, nil
 }
 
-// take makes the pipeline the owner of one name: one that nobody owns, or one of the
-// conflicts, whose owner must still be the one that was judged.
+// take makes the pipeline the owner of one name. The name must have no owner, or be one
+// of the conflicts and still have the owner of that conflict.
 func take(ctx context.Context, owners Collection, name Name, conflicts []Conflict, logger zerolog.Logger) error {
 	now := time.Now()
 	_, err := owners.InsertOne(ctx, owned{ID: name.id(), Owner: name.Owner, Since: now})
@@ -123,7 +123,7 @@ func take(ctx context.Context, owners Collection, name Name, conflicts []Conflic
 			return fmt.Errorf("own %s: %w", name.id(), err)
 		}
 	}
-	// Another process may have been faster, one of this pipeline or of another.
+	// Another process, of this pipeline or of another, may have been faster.
 	recorded, err := ownerOf(ctx, owners, name)
 	if err != nil {
 		return err

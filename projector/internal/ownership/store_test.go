@@ -66,7 +66,7 @@ func TestAdoptionAllowsOneTakeover(t *testing.T) {
 	}
 }
 
-// Of two pipelines that start at once for the first time, each name gets one owner.
+// If two pipelines start at the same time for the first time, each name gets one owner.
 func TestNameHasOneOwner(t *testing.T) {
 	t.Parallel()
 	c := ownership.Owners(server.Database(t))
