@@ -2,30 +2,31 @@ package model
 
 import "go.mongodb.org/mongo-driver/v2/bson"
 
-// Marker is what is known of a parked unit.
+// Marker describes a parked unit.
 type Marker struct {
 	Unit
 	// RawAggregateID is the aggregate's id with its type in the event store. A marker
 	// that resumes needs it.
 	RawAggregateID bson.RawValue
-	// Reason is one of a fixed set, Error the text of what happened.
+	// Reason is one of a fixed set. Error is the text of the error.
 	Reason, Error string
-	// Resumes is whether the unit is resumed by itself once the reason has gone.
+	// Resumes is set if the unit resumes by itself once the reason is gone.
 	Resumes bool
 	// EventID is the event that failed or is missing. Head is the last event of the
 	// aggregate that was seen.
 	EventID, Head int64
 }
 
-// Position says where a unit is parked. The zero value is a unit that is not parked.
+// Position says at which event a unit is parked. The zero value means that it is not
+// parked.
 type Position struct {
-	// EventID is the event that the unit is parked at.
+	// EventID is the event at which the unit is parked.
 	EventID int64
-	// Resumes is whether the unit is resumed by itself.
+	// Resumes is set if the unit resumes by itself.
 	Resumes bool
 }
 
-// Head is how far the events of a parked unit were acknowledged.
+// Head is the last acknowledged event of a parked unit.
 type Head struct {
 	Unit
 	EventID int64

@@ -6,40 +6,42 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// State is what is stored for a unit.
+// State is the stored state of a unit.
 type State struct {
-	// Document is the whole read model document, the engine's fields included; nil if
+	// Document is the whole read model document, including the engine's fields; nil if
 	// there is none.
 	Document bson.Raw
 	// Watermark is the last event in the read model; 0 if there is none yet. A unit
 	// without a document may have a watermark.
 	Watermark int64
-	// UpdatedAt is when the document was last changed, as it says itself, in milliseconds
-	// since 1970; 0 if there is no document, or it does not say.
+	// UpdatedAt is the document's lastUpdatedAt in milliseconds since 1970; 0 if there is
+	// no document or no such field.
 	UpdatedAt int64
-	// Foreign is set if there is no document of the unit's generation, but one of an older
-	// generation under the aggregate's id; nil otherwise. Document is nil then, and the
-	// watermark is that of the unit's own generation.
+	// Foreign is set if the document with the aggregate's id is of an older generation
+	// than the unit. Document is nil then, and Watermark is that of the unit's own
+	// generation.
 	Foreign *Foreign
-	// Err says that what is stored for the unit can never be loaded, such as a document
-	// without a watermark. The unit is parked.
+	// Err is set if the stored document can never be loaded, for example because it has
+	// no watermark. The unit is parked then.
 	Err error
-	// Unavailable says that this unit could not be loaded now. The others could. It is
-	// [ErrSuperseded] if the document is of a newer generation.
+	// Unavailable is the error if this unit, unlike others, could not be loaded now. It
+	// is [ErrSuperseded] if the document is of a newer generation.
 	Unavailable error
-	// Deferred says that this unit was not loaded because memory has no room for its
-	// document now. Ask again when the others are released.
+	// Deferred is set if this unit was not loaded because its document would exceed the
+	// memory bound. Load it again after the others are released.
 	Deferred bool
 }
 
-// Foreign is a document that a writer of an older generation made, after a newer one had
-// taken over the collection. It is no read model of the newer generation.
+// Foreign describes a document that a writer of an older generation created after a newer
+// generation had taken over the collection. It is not a read model of the newer
+// generation.
 type Foreign struct {
-	// Generation, Watermark and UpdatedAt are what the document says of itself.
+	// Generation, Watermark and UpdatedAt are the document's own.
 	Generation, Watermark, UpdatedAt int64
 }
 
-// ErrSuperseded says that another generation of the projection has taken over: a unit
-// of this one must not be written any more. Nothing is wrong with its events. Offer them
-// again: the process learns of the newer generation soon.
+// ErrSuperseded is returned if a newer generation of the projection has taken over, so
+// units of this one must no longer be written. Their events are not wrong. The caller
+// must process them again later: the process soon reads of the newer generation in the
+// catalog.
 var ErrSuperseded = errors.New("the generation of the projection is no longer the one that is written")

@@ -1,12 +1,12 @@
 package model
 
-// FirstGeneration is the generation that a projection begins with. Documents,
-// watermarks and markers of it do not name their generation.
+// FirstGeneration is the first generation of a projection. Its documents, watermarks and
+// markers do not contain the number.
 const FirstGeneration int64 = 1
 
-// Unit is one aggregate in one generation of a projection: it has a watermark and a
-// read model document, and it can be parked. Units are compared with ==, so those who
-// make them either always set the generation of the first one or never do.
+// Unit is one aggregate in one generation of a projection. It has a watermark and at most
+// one read model document, and it can be parked. Units are compared with ==, so a caller
+// must use either 0 or 1 for the first generation, and not both.
 type Unit struct {
 	Projection string
 	// Generation counts the definitions of the projection, from 1. The zero value means
@@ -15,13 +15,13 @@ type Unit struct {
 	// Collection holds the documents of this generation.
 	Collection  string
 	AggregateID string
-	// Deletes is whether the projection may delete documents. Its documents are then
-	// created in a way that does not bring a deleted one back.
+	// Deletes is set if the projection may delete documents. Documents are then created
+	// in a way that cannot restore a deleted one.
 	Deletes bool
 }
 
-// Later is the generation of a unit that is not of the first generation, and 0 for the
-// first one: the data name their generation only if it is not the first.
+// Later returns the unit's generation, or 0 for the first one, as it is stored: data of
+// the first generation do not contain the number.
 func (u *Unit) Later() int64 {
 	if u.Generation <= FirstGeneration {
 		return 0

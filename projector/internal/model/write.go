@@ -5,12 +5,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Kind is what a write does.
+// Kind is the kind of a write.
 type Kind uint8
 
 // The kinds.
 const (
-	// MoveWatermark moves the watermark of a unit without a document.
+	// MoveWatermark raises the watermark of a unit without a document.
 	MoveWatermark Kind = iota + 1
 	// Create inserts the document.
 	Create
@@ -18,9 +18,9 @@ const (
 	Update
 	// Delete deletes the document.
 	Delete
-	// Erase moves the watermark of a unit that had no document before the fold and has
+	// Erase raises the watermark of a unit that had no document before the fold and has
 	// none after it, but had one in between. It deletes the document that a stale writer
-	// may have made of an earlier part of the same events.
+	// may have created from an earlier part of the same events.
 	Erase
 )
 
@@ -29,48 +29,50 @@ const (
 type Write struct {
 	Unit
 	Kind Kind
-	// From is the watermark of the state that was folded: the guard. To, greater than
-	// From, is the last event folded and the watermark after the write.
+	// From is the watermark of the folded state, and the guard. To is the last folded
+	// event, which is the watermark after the write. It is greater than From.
 	From, To int64
-	// UpdatedAt is that of the state that was folded. The document gets a later one, so a
-	// watermark with its time is never that of two contents.
+	// UpdatedAt is the UpdatedAt of the folded state. The document gets a later one, so
+	// two different contents never have the same watermark and time.
 	UpdatedAt int64
-	// Exact makes UpdatedAt a part of the guard of an Update. It is for a state that was
-	// not loaded, but kept since the write that Written.UpdatedAt is of: a repair may have
-	// replaced the document since, and have left its watermark as it was.
+	// Exact adds UpdatedAt to the guard of an Update. It is for a state that was not
+	// loaded but kept since an earlier write: since then, a repair may have replaced the
+	// document without changing its watermark.
 	Exact bool
-	// Foreign is that of the state that was folded: exactly that document is removed
-	// first.
+	// Foreign is the Foreign of the folded state. Exactly that document is removed first.
 	Foreign *Foreign
-	// Document holds the own fields of a document to create: without the engine's.
+	// Document holds the projection's own fields of the document to create, without the
+	// engine's.
 	Document bson.Raw
-	// Update holds $set and $unset of own fields and of keys one level below them, with a dot
-	// between, and $push of own fields; nil means that only the watermark moves.
+	// Update holds $set and $unset of own fields and of keys one level below them
+	// (field.key), and $push of own fields. nil means that only the watermark changes.
 	Update bson.Raw
 	// Traced are the spans of the write's sampled events; nil if there are none.
 	Traced []trace.SpanContext
 }
 
-// Status is what became of a write.
+// Status is the outcome of a write.
 type Status uint8
 
 // The statuses.
 const (
-	// Unknown: it may or may not have happened, and the error is transient. Load again.
+	// Unknown: the write may or may not have been applied, and the error is transient.
+	// Load the unit again.
 	Unknown Status = iota
-	// Applied: it is durable on a majority.
+	// Applied: the write is durable on a majority.
 	Applied
-	// Stale: the guard matched nothing, because the watermark is not From. Load again.
+	// Stale: the guard matched nothing, because the watermark is not From. Load the unit
+	// again.
 	Stale
-	// Rejected: MongoDB will never take it, and the error says why.
+	// Rejected: MongoDB will never accept the write. The error says why.
 	Rejected
-	// Conflict: another document holds a value that a unique index allows once, and the
-	// error says which. MongoDB takes the write when that document has released the
+	// Conflict: another document has a value that a unique index allows only once. The
+	// error says which. MongoDB accepts the write after that document has released the
 	// value.
 	Conflict
 )
 
-// String is the status in a trace.
+// String returns the name of the status in traces.
 func (s Status) String() string {
 	switch s {
 	case Applied:
@@ -89,7 +91,7 @@ func (s Status) String() string {
 type Written struct {
 	Status Status
 	Err    error
-	// UpdatedAt is that of the document after an Update or a Create that certainly was
-	// this write; 0 if that is not known.
+	// UpdatedAt is the document's UpdatedAt after an Update or a Create by this write; 0
+	// if it is unknown whether this write has set it.
 	UpdatedAt int64
 }
