@@ -1,5 +1,5 @@
-// Package memory keeps in memory what a projector keeps in MongoDB: read models with their
-// watermarks, the list of parked aggregates, and the event store. The tests of projections
+// Package memory implements a projector's stores in memory: read models with their
+// watermarks, the list of parked aggregates, and the event store. Tests of projections
 // run the engine on it, so that they need no database.
 //
 // # Guards
@@ -13,13 +13,13 @@
 //	Delete         as MoveWatermark, then the document under the guard of Update
 //	Erase          as MoveWatermark, then the document with a watermark up to To
 //
-// A property test holds every write, and every state that is loaded after it, equal to
-// package readmodel on a server. Validators and unique indexes of a collection are not
-// here: a write is rejected only if its document is larger than MongoDB's.
+// A property test compares every write, and every state after it, with package readmodel
+// on a server. Validators and unique indexes are not implemented: a write is rejected
+// only if its document exceeds MongoDB's size limit.
 //
 // # Crashes
 //
-// [Stores.CrashAfterWrites] makes a process end after each write that changes something:
-// the write stays, the process gets no answer, and every later call fails with
-// [ErrCrashed] until [Stores.Restart].
+// [Stores.CrashAfterWrites] simulates a crash after each write that changes data: the
+// write is kept, the process gets no answer, and every later call fails with [ErrCrashed]
+// until [Stores.Restart].
 package memory

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
-// Append adds a document to the event store, and gives it as the projector reads it. The
-// fields have the default names of the event contract.
+// Append adds a document to the event store, and returns the event that the projector
+// reads from it. The fields have the default names of the event contract.
 func (s *Stores) Append(document bson.Raw) (*event.Event, error) {
 	canonical, err := event.Canonical(document)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Stores) Append(document bson.Raw) (*event.Event, error) {
 	return &ev, nil
 }
 
-// Missing reads at most limit of the events from ≤ eventId ≤ to of the aggregate of ev, in
-// order.
+// Missing returns at most limit events of the aggregate of ev with from ≤ eventId ≤ to,
+// in order.
 func (s *Stores) Missing(_ context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
 	err := s.open()
 	defer s.mu.Unlock()
@@ -53,8 +53,8 @@ func (s *Stores) Missing(_ context.Context, ev *event.Event, from, to int64, lim
 // Read reads a document of the event store.
 func (s *Stores) Read(document bson.Raw) (event.Event, error) { return s.reader.Read(document) }
 
-// Open begins to read all events, in the order of the event store's index: a range is
-// never a part of the store here.
+// Open starts reading all events, in the order of the event store's index. It ignores the
+// range, because Split returns none.
 func (s *Stores) Open(context.Context, eventstore.Position, eventstore.Position, bson.Timestamp) (eventstore.Cursor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,34 +65,34 @@ func (s *Stores) Open(context.Context, eventstore.Position, eventstore.Position,
 	return &cursor{rest: documents}, nil
 }
 
-// Split gives no boundaries: the whole store is one range.
+// Split returns no boundaries: the whole store is one range.
 func (*Stores) Split(context.Context, int) ([]eventstore.Position, error) { return nil, nil }
 
-// Count gives the number of events.
+// Count returns the number of events.
 func (s *Stores) Count(context.Context) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int64(len(s.events)), nil
 }
 
-// OperationTime gives no bound: every reader sees all events.
+// OperationTime returns the zero time: every reader sees all events.
 func (*Stores) OperationTime(context.Context) (bson.Timestamp, error) { return bson.Timestamp{}, nil }
 
-// errNoHeads says that nothing sweeps stores in memory.
+// errNoHeads is the error of Heads: sweeps do not run on stores in memory.
 var errNoHeads = errors.New("an event store in memory has no index of heads")
 
-// Heads is not there: a build does not need it.
+// Heads is not implemented, because a build does not need it.
 func (*Stores) Heads(context.Context, eventstore.Position, eventstore.Position, bson.Timestamp) (eventstore.HeadCursor, error) {
 	return nil, errNoHeads
 }
 
-// cursor gives the events page by page.
+// cursor returns the events page by page.
 type cursor struct{ rest []bson.Raw }
 
-// pageSize is small, so that histories of a few events are read in several pages too.
+// pageSize is small, so that even short histories are read in several pages.
 const pageSize = 3
 
-// Next gives the next page.
+// Next returns the next page.
 func (c *cursor) Next(context.Context) ([]bson.Raw, error) {
 	if len(c.rest) == 0 {
 		return nil, eventstore.ErrEnd

@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// ErrNotParked says that there is no marker to advance.
+// ErrNotParked is returned if there is no marker to advance.
 var ErrNotParked = errors.New("the aggregate is not parked")
 
-// Parked gives the position of each unit.
+// Parked returns the position of each unit.
 func (s *Stores) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	err := s.open()
 	defer s.mu.Unlock()
@@ -29,9 +29,9 @@ func (s *Stores) Parked(_ context.Context, units []model.Unit) ([]model.Position
 	return positions, nil
 }
 
-// Park stores markers. Where one is there already, its head only rises. The new marker
-// takes the old one's place if exactly one of them resumes, or if it does not resume and
-// is of another event.
+// Park stores markers. If a unit already has a marker, its head only rises. The new
+// marker replaces the old one if exactly one of them resumes, or if it does not resume
+// and is of another event.
 func (s *Stores) Park(_ context.Context, markers []model.Marker) error {
 	err := s.open()
 	defer s.mu.Unlock()
@@ -58,8 +58,8 @@ func (s *Stores) Park(_ context.Context, markers []model.Marker) error {
 	return nil
 }
 
-// Advance raises the heads of parked units. It is [ErrNotParked] if one of them has no
-// marker.
+// Advance raises the heads of parked units. It returns [ErrNotParked] if one of them has
+// no marker.
 func (s *Stores) Advance(_ context.Context, heads []model.Head) error {
 	err := s.open()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Stores) Advance(_ context.Context, heads []model.Head) error {
 	return nil
 }
 
-// Markers gives all markers, in the order of projections, aggregates and generations.
+// Markers returns all markers, in the order of projections, aggregates and generations.
 func (s *Stores) Markers() []model.Marker {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,18 +10,18 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// The engine's fields of a read model document. lastUpdatedAt is left out: a case has the
-// same result whenever it runs.
+// The engine's fields of a read model document. lastUpdatedAt is omitted, so that a case
+// has the same result at any time.
 const (
 	fieldID             = "_id"
 	fieldLastEventID    = "lastEventId"
 	fieldLastGeneration = "lastGeneration"
 )
 
-// maxDocument is MongoDB's limit of a document.
+// maxDocument is MongoDB's limit for the size of a document.
 const maxDocument = 16 << 20
 
-// Load gives the state of each unit.
+// Load returns the state of each unit.
 func (s *Stores) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
 	err := s.open()
 	defer s.mu.Unlock()
@@ -35,10 +35,10 @@ func (s *Stores) Load(_ context.Context, units []model.Unit) ([]model.State, err
 	return states, nil
 }
 
-// Release says that the documents of a Load are no longer used.
+// Release does nothing: memory is not bounded here.
 func (*Stores) Release([]model.State) {}
 
-// Watermarks gives the state of each unit without its document.
+// Watermarks returns the state of each unit without its document.
 func (s *Stores) Watermarks(ctx context.Context, units []model.Unit) ([]model.State, error) {
 	states, err := s.Load(ctx, units)
 	for i := range states {
@@ -47,14 +47,15 @@ func (s *Stores) Watermarks(ctx context.Context, units []model.Unit) ([]model.St
 	return states, err
 }
 
-// Document gives the whole document of an aggregate in a collection; nil if there is none.
+// Document returns the whole document of an aggregate in a collection; nil if there is
+// none.
 func (s *Stores) Document(collection, aggregateID string) bson.Raw {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.documents[place{collection, aggregateID}]
 }
 
-// Documents gives the whole documents of a collection by aggregate.
+// Documents returns the whole documents of a collection by aggregate.
 func (s *Stores) Documents(collection string) map[string]bson.Raw {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +84,7 @@ func (s *Stores) state(u *model.Unit) model.State {
 	}
 }
 
-// own is the generation of a unit, counted from 1.
+// own returns the generation of a unit, counted from 1.
 func own(u *model.Unit) int64 { return max(u.Generation, model.FirstGeneration) }
 
 // positionOf reads the engine's fields of a document.
@@ -96,7 +97,7 @@ func positionOf(document bson.Raw) (watermark, generation int64) {
 	return watermark, generation
 }
 
-// Write carries out writes one after the other, each under its guard.
+// Write applies writes one after another, each under its guard.
 func (s *Stores) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
 	err := s.open()
 	defer s.mu.Unlock()
@@ -120,8 +121,8 @@ func (s *Stores) Write(_ context.Context, writes []model.Write) ([]model.Written
 	return written, nil
 }
 
-// RemoveForeign deletes exactly the document of an older generation that was found under
-// the unit's aggregate id, and reports whether it was still there.
+// RemoveForeign deletes exactly the given document of an older generation with the unit's
+// aggregate id, and reports whether it still existed.
 func (s *Stores) RemoveForeign(_ context.Context, u model.Unit, foreign model.Foreign) (bool, error) {
 	err := s.open()
 	defer s.mu.Unlock()
@@ -140,7 +141,7 @@ func (s *Stores) removeForeign(u *model.Unit, foreign *model.Foreign) bool {
 	return true
 }
 
-// is reports whether a document is the one of an older generation that was found before.
+// is reports whether a document is the given foreign one.
 func is(document bson.Raw, foreign *model.Foreign) bool {
 	if document == nil {
 		return false
@@ -149,8 +150,8 @@ func is(document bson.Raw, foreign *model.Foreign) bool {
 	return watermark == foreign.Watermark && generation == foreign.Generation
 }
 
-// write carries out a write. One that leaves no document removes the document of an older
-// generation after it, as the store on a server does.
+// write applies a write. If the write creates no document, it then removes the document
+// of an older generation, like the store on a server.
 func (s *Stores) write(w *model.Write) (model.Written, error) {
 	written, err := s.guarded(w)
 	if err != nil || w.Foreign == nil || w.Kind == model.Create || written.Status != model.Applied {

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
-// TestStoresEqualReadModels holds that any sequence of writes has the same results here as
-// in package readmodel on a server, and leaves the same states.
+// TestStoresEqualReadModels checks that any sequence of writes has the same results here
+// as in package readmodel on a server, and leaves the same states.
 func TestStoresEqualReadModels(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
@@ -53,7 +53,7 @@ func TestStoresEqualReadModels(t *testing.T) {
 	})
 }
 
-// unitsOf gives units of two aggregates in two generations of a projection that deletes,
+// unitsOf returns units of two aggregates in two generations of a projection that deletes
 // and of one that does not. Both generations share a collection.
 func unitsOf(run int64) []model.Unit {
 	var units []model.Unit
@@ -70,7 +70,7 @@ func unitsOf(run int64) []model.Unit {
 	return units
 }
 
-// drawWrite draws a write, often one that starts from what is stored.
+// drawWrite draws a write, which often starts from the stored state.
 func drawWrite(rt *rapid.T, stores *memory.Stores, units []model.Unit) model.Write {
 	w := model.Write{Unit: rapid.SampledFrom(units).Draw(rt, "unit")}
 	states, err := stores.Load(context.Background(), []model.Unit{w.Unit})
@@ -125,7 +125,7 @@ func rawOf(rt *rapid.T, d bson.D) bson.Raw {
 	return raw
 }
 
-// compare holds the states of all units equal.
+// compare expects equal states of all units in both stores.
 func compare(ctx context.Context, rt *rapid.T, stores *memory.Stores, loader *readmodel.Loader, units []model.Unit) {
 	want, err := loader.Load(ctx, units)
 	if err != nil {
@@ -147,7 +147,7 @@ func compare(ctx context.Context, rt *rapid.T, stores *memory.Stores, loader *re
 	}
 }
 
-// contentOf gives the fields of a document but for the time of its last change.
+// contentOf returns the fields of a document without the time of its last change.
 func contentOf(rt *rapid.T, document bson.Raw) map[string]string {
 	content := map[string]string{}
 	if document == nil {
@@ -165,8 +165,8 @@ func contentOf(rt *rapid.T, document bson.Raw) map[string]string {
 	return content
 }
 
-// TestCrashKeepsTheWrite holds that a process that crashes after a write leaves exactly that
-// write, and that nothing answers until the restart.
+// TestCrashKeepsTheWrite checks that a crash after a write keeps exactly that write, and
+// that every call fails until the restart.
 func TestCrashKeepsTheWrite(t *testing.T) {
 	t.Parallel()
 	stores := memory.New()
@@ -195,7 +195,7 @@ func TestCrashKeepsTheWrite(t *testing.T) {
 			t.Errorf("%d writes are there, want %d", written, done)
 		}
 	}
-	// Nothing changes any more, so nothing crashes.
+	// The writes change nothing now, so there is no crash.
 	if _, err := stores.Write(t.Context(), writes); err != nil {
 		t.Error(err)
 	}
@@ -208,7 +208,7 @@ func TestCrashKeepsTheWrite(t *testing.T) {
 	}
 }
 
-// TestParkingFollowsTheParkedList holds which marker takes the place of which.
+// TestParkingFollowsTheParkedList checks which marker replaces which.
 func TestParkingFollowsTheParkedList(t *testing.T) {
 	t.Parallel()
 	stores := memory.New()

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-// ErrCrashed says that the process has ended after its last write, on request.
+// ErrCrashed is returned after a simulated crash.
 var ErrCrashed = errors.New("the process has crashed after a write, as the test asks for")
 
 // Stores are the stores of one pipeline. Make them with [New]. They are safe for
@@ -29,10 +29,10 @@ type Stores struct {
 	crashing, crashed bool
 }
 
-// place is where a document lives.
+// place is the collection and the id of a document.
 type place struct{ collection, aggregateID string }
 
-// key identifies a unit, as the _id of its watermark and of its marker does.
+// key identifies a unit, like the _id of its watermark and of its marker.
 type key struct {
 	projection, aggregateID string
 	// later is 0 for the first generation.
@@ -45,13 +45,13 @@ func keyOf(u *model.Unit) key { return key{u.Projection, u.AggregateID, u.Later(
 func New() *Stores {
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
-		panic(err) // the default names of fields are valid
+		panic(err) // The default field names are valid.
 	}
 	return &Stores{documents: map[place]bson.Raw{}, sides: map[key]int64{}, markers: map[key]model.Marker{}, reader: reader}
 }
 
-// CrashAfterWrites makes each write that changes something the last one of its process.
-// Several writes of one call are never done together then.
+// CrashAfterWrites makes the process crash after each write that changes data. So of the
+// writes of one call, only the first one that changes data is applied.
 func (s *Stores) CrashAfterWrites() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,14 +65,14 @@ func (s *Stores) Crashed() bool {
 	return s.crashed
 }
 
-// Restart starts the process again: the stores answer.
+// Restart simulates the restart of the process, after which the stores answer again.
 func (s *Stores) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.crashed = false
 }
 
-// open begins a call: the caller unlocks.
+// open begins a call and locks. The caller must unlock.
 func (s *Stores) open() error {
 	s.mu.Lock()
 	if s.crashed {
@@ -81,8 +81,8 @@ func (s *Stores) open() error {
 	return nil
 }
 
-// changed notes that a write has changed something, and fails if the process ends with
-// it.
+// changed is called after a write that has changed data. It returns [ErrCrashed] if the
+// process crashes now.
 func (s *Stores) changed() error {
 	if !s.crashing {
 		return nil

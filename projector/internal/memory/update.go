@@ -15,7 +15,7 @@ type field struct {
 	value bson.RawValue
 }
 
-// fields is a document that is being changed. Its fields keep their order.
+// fields is a document during a change. Its fields keep their order.
 type fields []field
 
 func fieldsOf(document bson.Raw) (fields, error) {
@@ -39,7 +39,7 @@ func (f fields) index(name string) int {
 	return -1
 }
 
-// within applies do to the fields of the document in a field, for a path with a dot.
+// within applies do inside the nested document to which a path with a dot leads.
 func (f *fields) within(path string, do func(inner *fields, name string) error) error {
 	name, rest, _ := strings.Cut(path, ".")
 	at := f.index(name)
@@ -93,7 +93,7 @@ func (f *fields) unset(name string) error {
 	return nil
 }
 
-// push appends the values of {$each: […]} to an array; one that is absent counts as empty.
+// push appends the values of {$each: […]} to an array. An absent array counts as empty.
 func (f *fields) push(name string, each bson.RawValue) error {
 	var values []bson.RawValue
 	sources := []bson.RawValue{each.Document().Lookup("$each")}
@@ -122,7 +122,7 @@ func (f fields) raw() (bson.Raw, error) {
 	return bson.Marshal(d)
 }
 
-// created is the whole document that a write creates.
+// created returns the whole document that a write creates.
 func created(w *model.Write) (bson.Raw, error) {
 	f := fields{}
 	if err := f.set(fieldID, w.AggregateID); err != nil {
@@ -143,8 +143,8 @@ func created(w *model.Write) (bson.Raw, error) {
 	return append(f, more...).raw()
 }
 
-// updated is a document after $set, $unset and $push as in [model.Write], with its new
-// watermark. The update may be nil.
+// updated returns a document after $set, $unset and $push as in [model.Write], with its
+// new watermark. The update may be nil.
 func updated(document, update bson.Raw, to int64) (bson.Raw, error) {
 	f, err := fieldsOf(document)
 	if err != nil {
