@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// number is the step's number in failures: 0 if the case has only one.
+// number returns the step's number in failures: 0 if the case has only one step.
 func (c *Case) number(step int) int {
 	if len(c.Steps) == 1 {
 		return 0
@@ -17,7 +17,7 @@ func (c *Case) number(step int) int {
 	return step + 1
 }
 
-// fieldID is in every document: what a document is found by is no difference.
+// fieldID is in every document, so an expected document does not have to name it.
 const fieldID = "_id"
 
 // check compares the state after a step with what the step expects.
@@ -87,8 +87,8 @@ func (c *Case) check(step int, got State) (failures []Failure) {
 	return failures
 }
 
-// shown is a document without the engine's fields that the expected document does not
-// name.
+// shown returns a document without those fields of the engine that the expected document
+// does not name.
 func shown(document, want bson.RawValue) bson.RawValue {
 	fields, _ := fieldsOf(document)
 	wanted, _ := fieldsOf(want)
@@ -103,7 +103,7 @@ func shown(document, want bson.RawValue) bson.RawValue {
 
 const fieldLastEventID = "lastEventId"
 
-// whyNone says what there is instead of a document.
+// whyNone explains why there is no document.
 func (c *Case) whyNone(e Expected, got State) string {
 	if p := got.parked(e.Projection, e.AggregateID); p != nil {
 		return "expected a document, got nothing, because the aggregate is parked"
@@ -115,8 +115,8 @@ func (c *Case) whyNone(e Expected, got State) string {
 	return fmt.Sprintf("expected a document, got nothing; there are documents of %s", strings.Join(ids, ", "))
 }
 
-// lineOf is the line of the event that an aggregate is parked at; that of the step if it is
-// not in the case.
+// lineOf returns the line of the event at which an aggregate is parked, or the line of
+// the step if the event is not in the case.
 func (c *Case) lineOf(step int, p Parked) int {
 	for _, s := range c.Steps {
 		for _, ev := range s.Given {
@@ -128,7 +128,7 @@ func (c *Case) lineOf(step int, p Parked) int {
 	return c.Steps[step].Line
 }
 
-// compare holds the state after a step of another run against the one as given.
+// compare compares the state after a step of another run with that of the run as given.
 func (c *Case) compare(step int, name string, given, other State) (failures []Failure) {
 	fail := func(projection, aggregate string, d []Difference) {
 		failures = append(failures, Failure{
@@ -169,7 +169,7 @@ func parkedDifference(want, got *Parked) []Difference {
 	return nil
 }
 
-// keysOf gives the keys of two maps in order.
+// keysOf returns the sorted keys of two maps.
 func keysOf[V any](a, b map[string]V) []string {
 	all := map[string]bool{}
 	for key := range a {

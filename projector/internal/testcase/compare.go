@@ -10,9 +10,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Difference is a value that is not as expected.
+// Difference is a difference between an expected value and the actual one.
 type Difference struct {
-	// Path leads to the value: lines[2].sku. It is empty for the whole document.
+	// Path is the path of the value, such as lines[2].sku. It is empty for the whole
+	// document.
 	Path          string
 	Expected, Got string
 }
@@ -21,11 +22,11 @@ type Difference struct {
 type mode uint8
 
 const (
-	// subset allows more fields than expected, and compares numbers by value.
+	// subset allows additional fields, and compares numbers by value.
 	subset mode = iota
-	// exact allows no more fields, and compares numbers by value.
+	// exact allows no additional fields, and compares numbers by value.
 	exact
-	// alike wants the same fields with the same types.
+	// alike requires the same fields with the same types and values.
 	alike
 )
 
@@ -138,7 +139,7 @@ func isNumber(v bson.RawValue) bool {
 	return false
 }
 
-// equal compares an expected value with a found one.
+// equal compares an expected value with an actual one.
 func equal(a, b bson.RawValue, how mode) bool {
 	if how != alike && isNumber(a) && isNumber(b) {
 		x, y := numberText(a), numberText(b)
@@ -150,13 +151,14 @@ func equal(a, b bson.RawValue, how mode) bool {
 		return ok && also && p.Cmp(q) == 0
 	}
 	if how != alike && a.Type == bson.TypeNull && b.Type == 0 {
-		// To an expression, a field that is absent is null, too.
+		// An expected null matches an absent field, because expressions see an absent
+		// field as null too.
 		return true
 	}
 	return a.Equal(b)
 }
 
-// numberText is a number as text; a double is its shortest one.
+// numberText returns a number as text, a double in its shortest form.
 func numberText(v bson.RawValue) string {
 	switch v.Type {
 	case bson.TypeDouble:
@@ -171,7 +173,7 @@ func numberText(v bson.RawValue) string {
 	return strconv.FormatInt(v.AsInt64(), 10)
 }
 
-// show writes a value as people read it.
+// show returns a value as text for people.
 func show(v bson.RawValue) string {
 	switch v.Type {
 	case 0:
@@ -190,7 +192,7 @@ func show(v bson.RawValue) string {
 	return strings.TrimSuffix(strings.TrimPrefix(string(text), `{"v":`), "}")
 }
 
-// typeName is the name of a value's type.
+// typeName returns the name of a value's type.
 func typeName(v bson.RawValue) string {
 	switch v.Type {
 	case bson.TypeDateTime:

@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestDifferences holds what counts as a difference, in each mode.
+// TestDifferences checks which values are different, in each mode.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // The keys of a test file, of its cases, of a case's steps, of events and of parked
-// aggregates. The schema is made of them.
+// aggregates. The schema is built from them.
 var (
 	fileKeys   = []string{"projections", "sequence", "tests"}
 	caseKeys   = []string{"name", "aggregateId", "aggregateType", "steps", "given", "expect", "expectParked", "exact"}
@@ -25,7 +25,7 @@ var (
 	parkedKeys = []string{"eventId", "reason", "error"}
 )
 
-// sequences are the values of the key sequence.
+// sequences are the valid values of the key sequence.
 var sequences = []string{"strict", "increasing"}
 
 // File is a file of cases.
@@ -34,10 +34,10 @@ type File struct {
 	// Projections are the files and folders of the projections under test, as seen from the
 	// working directory.
 	Projections []string
-	// Increasing is whether event ids only increase, instead of being 1, 2, 3 and so on.
+	// Increasing is set if event ids only increase, instead of being 1, 2, 3 and so on.
 	Increasing bool
 	Cases      []*Case
-	// Problems are what is wrong with the file.
+	// Problems are the problems of the file.
 	Problems []Problem
 	lines    []string
 }
@@ -50,22 +50,22 @@ type Case struct {
 	Steps []Step
 }
 
-// Step is some events and what they lead to.
+// Step is a group of events with the expected state after them.
 type Step struct {
 	Line   int
 	Given  []Event
 	Expect []Expected
-	// Parked are the aggregates that are to be parked after the step: these and no others.
+	// Parked are the aggregates that must be parked after the step, and no others.
 	Parked []ExpectedParked
-	// Exact is whether documents have no other fields than the expected ones, and the
+	// Exact is set if documents must have no fields except the expected ones, and the
 	// expected projections no other documents.
 	Exact bool
 }
 
-// maxFile bounds a test file.
+// maxFile bounds a test file in bytes.
 const maxFile = 8 << 20
 
-// Read reads a test file. What is wrong with it is in its Problems.
+// Read reads a test file. Errors are in its Problems.
 func Read(path string) *File {
 	f := &File{Path: path}
 	data, err := os.ReadFile(path)
@@ -80,14 +80,15 @@ func Read(path string) *File {
 	return f
 }
 
-// Parse is [Read] of a file's content.
+// Parse is [Read] for the content of a file.
 func Parse(path string, data []byte) *File {
 	f := &File{Path: path}
 	f.parse(data)
 	return f
 }
 
-// reasonOf leaves the path out of a file system's error: the problem names it.
+// reasonOf returns a file system's error without the path, because the problem already
+// names the file.
 func reasonOf(err error) error {
 	if inner, ok := errors.AsType[*os.PathError](err); ok {
 		return inner.Err
@@ -107,7 +108,7 @@ func (f *File) problem(node *yaml.Node, name, format string, args ...any) {
 	sortProblems(f.Problems)
 }
 
-// yamlLine finds the line in an error of the YAML parser.
+// yamlLine matches the line in an error of the YAML parser.
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 func (f *File) parse(data []byte) {
@@ -157,7 +158,8 @@ func (f *File) parse(data []byte) {
 	}
 }
 
-// projections reads which projections are tested; those of the file's folder by default.
+// projections reads the paths of the projections under test. The default is the file's
+// folder.
 func (f *File) projections(node *yaml.Node) {
 	folder := filepath.Dir(f.Path)
 	if node == nil {
@@ -182,9 +184,9 @@ func (f *File) projections(node *yaml.Node) {
 	}
 }
 
-// mapping gives the values of a mapping by key; nil if it is none. What is wrong is
-// reported. known are the keys that it may have; with nil, it may have any, and what says
-// all about it.
+// mapping returns the values of a mapping by key, and reports problems. If the node is
+// not a mapping, it returns nil. known are the allowed keys; nil allows any key, and what
+// is then the whole message of the problem.
 func (f *File) mapping(node *yaml.Node, name, what string, known []string) map[string]*yaml.Node {
 	if node.Kind != yaml.MappingNode {
 		if known != nil {
@@ -208,7 +210,7 @@ func (f *File) mapping(node *yaml.Node, name, what string, known []string) map[s
 	return found
 }
 
-// resolve follows an alias to what it stands for.
+// resolve returns the node to which an alias refers, or the node itself.
 func resolve(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias

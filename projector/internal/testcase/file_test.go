@@ -19,7 +19,7 @@ var known = []testcase.Projection{
 	{Name: "orders", AggregateType: "Order", EventTypes: []string{"B", "Both"}},
 }
 
-// TestProblems holds the messages for wrong test files against golden files.
+// TestProblems checks the messages for wrong test files against golden files.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	inputs, err := filepath.Glob("testdata/problems/*.yaml")
@@ -56,7 +56,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestDefaults holds what an event is that says little of itself.
+// TestDefaults checks the defaults of an event with few fields.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	file := testcase.Parse("some/folder/a_test.yaml", []byte(`
@@ -93,7 +93,7 @@ tests:
 	}
 }
 
-// TestFind holds which files paths mean.
+// TestFind checks which files paths select.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -9,21 +9,22 @@ import (
 	"strings"
 )
 
-// suffixes are how the names of test files end.
+// suffixes are the suffixes of test files.
 var suffixes = []string{"_test.yaml", "_test.yml"}
 
-// IsTest reports whether a path is that of a test file.
+// IsTest reports whether a path names a test file.
 func IsTest(path string) bool {
 	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(path, s) })
 }
 
-// recursive is how a path ends that means a folder and all folders below it. Some keyboards
-// make one character of the three dots.
+// recursive are the endings of a path that selects a folder and all folders below it.
+// Some keyboards replace three dots by one character.
 var recursive = []string{"...", "…"}
 
-// Find gives the test files that paths mean: a file is itself, a folder its *_test.yaml and
-// *_test.yml, and a folder with /... the folders below it too, except for those whose names
-// begin with a dot or an underscore. It is an error if a path means none.
+// Find returns the test files that paths select. A file selects itself. A folder selects
+// its *_test.yaml and *_test.yml. A folder with /... also selects those of the folders
+// below it, except folders whose names begin with a dot or an underscore. A path that
+// selects no file is an error.
 func Find(paths []string) ([]string, error) {
 	var found []string
 	for _, path := range paths {

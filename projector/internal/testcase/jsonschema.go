@@ -1,12 +1,12 @@
 package testcase
 
-// SchemaID is where the published JSON Schema of a test file is.
+// SchemaID is the address of the published JSON Schema of a test file.
 const SchemaID = "https://raw.githubusercontent.com/penstock-cdc/penstock/main/docs/schema/projections_test.json"
 
 // object is a part of a JSON Schema.
 type object = map[string]any
 
-// help says what each key is, by the kind of mapping that it stands in.
+// help describes each key, by the kind of mapping in which it is used.
 var help = map[string]map[string]string{
 	"file": {
 		"projections": "The file or folder of the projections under test, or a list of them, as seen from this file. The default is the folder of this file.",
@@ -39,8 +39,8 @@ var help = map[string]map[string]string{
 	},
 }
 
-// JSONSchema is the JSON Schema (draft 7) of a test file, for editors. It is made of the
-// tables that the parser uses. reasons are the words of parked aggregates.
+// JSONSchema is the JSON Schema (draft 7) of a test file, for editors. It is built from
+// the tables that the parser uses. reasons are the allowed reasons of parked aggregates.
 func JSONSchema(reasons []string) map[string]any {
 	units := func(of object) object {
 		return object{"type": "object", "additionalProperties": object{"type": "object", "additionalProperties": of}}
@@ -94,8 +94,8 @@ func JSONSchema(reasons []string) map[string]any {
 
 func refTo(definition string) object { return object{"$ref": "#/definitions/" + definition} }
 
-// mapping is the schema of a mapping with these keys. A key without a schema may have any
-// value.
+// mapping returns the schema of a mapping with the given keys. A key without a schema may
+// have any value.
 func mapping(kind string, keys []string, schemas map[string]object, required ...string) object {
 	all := object{}
 	for _, key := range keys {

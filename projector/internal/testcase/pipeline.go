@@ -6,28 +6,26 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Pipeline is a projector with stores of its own, empty at first.
+// Pipeline is a projector with its own stores, which are empty at first.
 type Pipeline interface {
 	// Append adds an event to the event store.
 	Append(document bson.Raw) error
-	// Deliver brings events to the projector, as one batch of messages, and returns when it
-	// is done with each of them. Events are named by their number in the order of Append,
-	// from 0.
+	// Deliver passes events to the projector as one batch of messages, and returns after
+	// all of them are done. Events are numbered in the order of Append, from 0.
 	Deliver(ctx context.Context, events []int) error
-	// CrashAfterWrites makes the projector end after each write. Deliver starts it again.
+	// CrashAfterWrites makes the projector crash after each write. Deliver restarts it.
 	CrashAfterWrites()
 	// Rebuild folds all events of the event store into a new generation of every
-	// projection. State is that of the new generation afterwards.
+	// projection. Afterwards, State returns the state of the new generation.
 	Rebuild(ctx context.Context) error
-	// State is what the projector has made of the events so far.
+	// State returns the state after the events so far.
 	State() State
 }
 
-// State is what a projector has made of events.
+// State is the state of a projector's read models and parked list.
 type State struct {
-	// Documents are whole read model documents by projection and aggregate, without the
-	// engine's fields that say how a document came about: its generation and the time of its
-	// last change.
+	// Documents are whole read model documents by projection and aggregate, without two
+	// fields of the engine: the generation and the time of the last change.
 	Documents map[string]map[string]bson.Raw
 	Parked    []Parked
 }

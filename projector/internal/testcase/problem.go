@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// Problem is one thing wrong with a test file.
+// Problem is one problem of a test file.
 type Problem struct {
 	File string
-	// Line and Column start at 1; 0 if the whole file is meant.
+	// Line and Column start at 1; 0 if the problem concerns the whole file.
 	Line, Column int
-	// Case is the name of the case; empty if none is concerned.
+	// Case is the name of the case; empty if the problem concerns no case.
 	Case    string
 	Message string
 	// Source is the text of the line.
 	Source string
 }
 
-// String is the problem with its place, and below it the line with a mark.
+// String returns the problem with its place, and below it the line with a mark.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Lines says what is wrong, as people read it: a line for the subject, or one for each
+// Lines returns the failure as text: one line with the message, or one line for each
 // difference.
 func (f *Failure) Lines() []string {
 	subject := f.Subject
@@ -33,7 +33,8 @@ func (f *Failure) Lines() []string {
 	return lines
 }
 
-// where says in which run and step a failure is; empty for a case of one step as given.
+// where returns the run and the step of a failure; empty for the run as given of a case
+// with one step.
 func (f *Failure) where() string {
 	var parts []string
 	if f.Run != "" {
@@ -45,7 +46,7 @@ func (f *Failure) where() string {
 	return strings.Join(parts, ", ")
 }
 
-// Print writes a case that failed.
+// Print writes the report of a failed case.
 func (r *Result) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "FAIL %s:%d: %s\n", r.Case.File.Path, r.Case.Line, r.Case.Name)
@@ -54,7 +55,8 @@ func (r *Result) Print(w io.Writer) error {
 	return err
 }
 
-// text has a line for each difference, and the run and the step above those that have one.
+// text returns the lines of all failures and notes. Above the failures of a run or step,
+// it has a line that names it.
 func (r *Result) text() string {
 	var b strings.Builder
 	where := ""
@@ -76,7 +78,7 @@ func (r *Result) text() string {
 	return b.String()
 }
 
-// The JUnit format, as far as servers for continuous integration read it.
+// The parts of the JUnit format that CI servers read.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`

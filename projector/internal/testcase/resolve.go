@@ -8,10 +8,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Projection is what the cases of a file ask of a projection.
+// Projection is the information about a projection that resolving cases needs.
 type Projection struct {
 	Name, AggregateType string
-	// EventTypes are those that it handles; nil means that it may handle any.
+	// EventTypes are the event types that it handles; nil means that it may handle any.
 	EventTypes []string
 }
 
@@ -19,9 +19,9 @@ func (p *Projection) handles(eventType string) bool {
 	return p.EventTypes == nil || slices.Contains(p.EventTypes, eventType)
 }
 
-// Resolve checks the names in the cases, and gives an event without an aggregate type the
-// one of the projections that handle it, if they agree. reasons are the words of parked
-// aggregates. What is wrong is added to the file's Problems.
+// Resolve checks the names in the cases. If an event has no aggregate type, Resolve sets
+// that of the projections that handle the event, if all have the same. reasons are the
+// allowed reasons of parked aggregates. Problems are added to the file's Problems.
 func (f *File) Resolve(projections []Projection, reasons []string) {
 	names := make([]string, len(projections))
 	for i, p := range projections {
@@ -54,8 +54,8 @@ func (f *File) Resolve(projections []Projection, reasons []string) {
 	}
 }
 
-// impliedType is the aggregate type of the projections that handle an event type; empty if
-// there are none, or several types.
+// impliedType returns the aggregate type of the projections that handle an event type;
+// empty if there is none or more than one.
 func impliedType(projections []Projection, eventType string) string {
 	implied := ""
 	for _, p := range projections {
@@ -70,14 +70,14 @@ func impliedType(projections []Projection, eventType string) string {
 	return implied
 }
 
-// known reports a projection that is not there.
+// known reports a problem if a projection does not exist.
 func (f *File) known(line, column int, name, projection string, names []string) {
 	if !slices.Contains(names, projection) {
 		f.problem(&yaml.Node{Line: line, Column: column}, name, "there is no projection %s in %s, only %s", projection, strings.Join(f.Projections, ", "), strings.Join(names, ", "))
 	}
 }
 
-// unhandled names the event types of a case that no projection handles.
+// unhandled returns notes about event types of a case that no projection handles.
 func (c *Case) unhandled(projections []Projection) (notes []string) {
 	seen := map[string]bool{}
 	for _, s := range c.Steps {

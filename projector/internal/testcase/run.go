@@ -12,49 +12,51 @@ import (
 type Runner struct {
 	// Start makes a pipeline with empty stores.
 	Start func() (Pipeline, error)
-	// Projections are those under test, for hints.
+	// Projections are the projections under test, for the notes of failures.
 	Projections []Projection
-	// Seed decides how events are split into batches.
+	// Seed is the seed of the random batches.
 	Seed uint64
 }
 
-// Result is what became of a case. It has passed if there are no failures.
+// Result is the result of a case. The case has passed if there are no failures.
 type Result struct {
 	Case     *Case
 	Failures []Failure
-	// Notes may explain the failures.
+	// Notes are hints at possible reasons of the failures.
 	Notes    []string
 	Duration time.Duration
 }
 
-// Failure is one expectation of a case that does not hold.
+// Failure is one expectation of a case that is not met.
 type Failure struct {
-	// Line is that of what was expected, or of the step.
+	// Line is the line of the expectation, or of the step.
 	Line int
-	// Run says in which run; empty as given.
+	// Run is the name of the run; empty for the run as given.
 	Run string
 	// Step is the number of the step, from 1; 0 if the case has only one.
 	Step int
-	// Subject is the projection and the aggregate; empty if the failure is of the whole run.
+	// Subject is the projection and the aggregate; empty if the failure concerns the
+	// whole run.
 	Subject string
-	// Message says what is wrong. It is empty if Differences do.
+	// Message describes the failure. It is empty if there are Differences.
 	Message     string
 	Differences []Difference
-	// Mode is whether the differences are to another run instead of to what is expected.
+	// ToGiven is set if the differences are to the run as given instead of to the
+	// expectation.
 	ToGiven bool
 }
 
-// splits is how many random ways to split the events of a case are tried.
+// splits is the number of runs with random batches per case.
 const splits = 3
 
-// run is a way in which events reach a projector.
+// run is one way in which events reach a projector.
 type run struct {
 	name string
 	play func(ctx context.Context, r *Runner, c *Case) ([]State, error)
 }
 
-// Run runs a case as given and, if it passes, in every other way. The error is ctx's
-// cause.
+// Run runs a case as given and, if it passes, in every other way. The error is the cause
+// of ctx.
 func (r *Runner) Run(ctx context.Context, c *Case) (Result, error) {
 	begin := time.Now()
 	result := Result{Case: c}
@@ -85,7 +87,7 @@ func (r *Runner) Run(ctx context.Context, c *Case) (Result, error) {
 	return result, context.Cause(ctx)
 }
 
-// others are all runs but the first.
+// others returns all runs except the run as given.
 func (r *Runner) others() []run {
 	runs := []run{
 		{"with each event delivered again", func(ctx context.Context, r *Runner, c *Case) ([]State, error) { return r.redelivered(ctx, c) }},
@@ -122,7 +124,7 @@ func (r *Runner) redelivered(ctx context.Context, c *Case) ([]State, error) {
 	})
 }
 
-// crashes delivers each step's events to a projector that ends after every write.
+// crashes delivers each step's events to a projector that crashes after every write.
 func (r *Runner) crashes(ctx context.Context, c *Case) ([]State, error) {
 	return r.play(ctx, c, func(ctx context.Context, p Pipeline, _ Step, from, to int) error {
 		p.CrashAfterWrites()
@@ -130,8 +132,8 @@ func (r *Runner) crashes(ctx context.Context, c *Case) ([]State, error) {
 	})
 }
 
-// batches delivers the events in batches of random sizes. The events of several aggregates
-// are mixed at random, those of one stay in order.
+// batches delivers the events in batches of random sizes. The events of different
+// aggregates are mixed at random; those of one aggregate stay in order.
 func (r *Runner) batches(ctx context.Context, c *Case, try uint64) ([]State, error) {
 	name := fnv.New64a()
 	_, _ = name.Write([]byte(c.Name))
@@ -149,7 +151,8 @@ func (r *Runner) batches(ctx context.Context, c *Case, try uint64) ([]State, err
 	})
 }
 
-// mixed gives the numbers of events in a random order that keeps that of each aggregate.
+// mixed returns the numbers of events in a random order that keeps the order of each
+// aggregate's events.
 func mixed(random *rand.Rand, given []Event, from int) []int {
 	queues := map[string][]int{}
 	slots := make([]string, len(given))
@@ -166,7 +169,7 @@ func mixed(random *rand.Rand, given []Event, from int) []int {
 	return order
 }
 
-// play takes a pipeline through the steps and gives its state after each.
+// play runs the steps on a pipeline and returns its state after each.
 func (r *Runner) play(ctx context.Context, c *Case, deliver func(ctx context.Context, p Pipeline, s Step, from, to int) error) ([]State, error) {
 	p, err := r.Start()
 	if err != nil {
@@ -187,7 +190,7 @@ func (r *Runner) play(ctx context.Context, c *Case, deliver func(ctx context.Con
 	return states, nil
 }
 
-// rebuilt folds the events up to each step from the event store.
+// rebuilt rebuilds, for each step, the read models from the events up to that step.
 func (r *Runner) rebuilt(ctx context.Context, c *Case) ([]State, error) {
 	states := make([]State, len(c.Steps))
 	for i := range c.Steps {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
-// sum is a pipeline that adds the numbers of its events up, with a defect of choice.
+// sum is a pipeline that adds up the numbers of its events, with a given defect.
 type sum struct {
 	defect   string
 	numbers  []int64
@@ -88,8 +88,8 @@ tests:
         expect: {p: {a: {n: 28}}}
 `
 
-// TestRunsFindTheirDefect holds that each run finds the defect that only it can find, and
-// names itself.
+// TestRunsFindTheirDefect checks that each run finds the defect that only it can find,
+// and that the failure names the run.
 func TestRunsFindTheirDefect(t *testing.T) {
 	t.Parallel()
 	for defect, says := range map[string]string{
@@ -128,7 +128,7 @@ func TestRunsFindTheirDefect(t *testing.T) {
 	}
 }
 
-// TestFailureMessages checks the messages for expectations that are not met.
+// TestFailureMessages checks the messages of expectations that are not met.
 func TestFailureMessages(t *testing.T) {
 	t.Parallel()
 	file := testcase.Parse("sums_test.yaml", []byte(`

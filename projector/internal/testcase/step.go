@@ -11,7 +11,7 @@ import (
 // Event is a given event.
 type Event struct {
 	Line, Column int
-	// AggregateID is the canonical text.
+	// AggregateID is the canonical text of the id.
 	AggregateID   string
 	AggregateType string
 	EventID       int64
@@ -22,20 +22,20 @@ type Event struct {
 	payload, metadata bson.RawValue
 }
 
-// Expected is the document that is expected of an aggregate.
+// Expected is the expected document of an aggregate.
 type Expected struct {
 	Line, Column            int
 	Projection, AggregateID string
-	// Document is the expected document; its Type is null if there is to be none.
+	// Document is the expected document. Its Type is null if there must be none.
 	Document bson.RawValue
 }
 
-// ExpectedParked is an aggregate that is expected to be parked.
+// ExpectedParked is an aggregate that must be parked.
 type ExpectedParked struct {
 	Line, Column            int
 	Projection, AggregateID string
-	// EventID is 0, and Reason and Error are empty, if any will do. Error is a part of the
-	// text.
+	// An EventID of 0 and an empty Reason or Error allow any value. Error is a part of
+	// the error's text.
 	EventID       int64
 	Reason, Error string
 }
@@ -48,15 +48,15 @@ type caseReader struct {
 	defaults map[string]*yaml.Node
 	// events counts the events so far.
 	events int
-	// aggregate is that of the event before.
+	// aggregate is the aggregate id of the event before.
 	aggregate *yaml.Node
-	// last are the ids of the aggregates' last events, and types what they said they are.
+	// last are the ids of the aggregates' last events, and types their aggregate types.
 	last  map[string]int64
 	types map[string]*yaml.Node
 }
 
-// firstTimestamp is when the first event of a case happens. Each further one follows a
-// second later.
+// firstTimestamp is the default timestamp of a case's first event. Each further event is
+// one second later.
 var firstTimestamp = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (r *caseReader) step(node *yaml.Node, keys map[string]*yaml.Node) Step {
@@ -138,7 +138,7 @@ func (r *caseReader) event(node *yaml.Node) (Event, bool) {
 	return ev, true
 }
 
-// text reads a plain text; empty if there is none.
+// text reads a text; empty if there is none.
 func (r *caseReader) text(node *yaml.Node) string {
 	if node == nil {
 		return ""
@@ -150,7 +150,7 @@ func (r *caseReader) text(node *yaml.Node) string {
 	return node.Value
 }
 
-// eventID reads an event id; the one after the aggregate's last by default.
+// eventID reads an event id. The default is one more than the aggregate's last id.
 func (r *caseReader) eventID(node *yaml.Node, aggregate string) int64 {
 	next := r.last[aggregate] + 1
 	if node != nil {
@@ -222,7 +222,8 @@ func (r *caseReader) parked(node *yaml.Node) (found []ExpectedParked) {
 	return found
 }
 
-// eachUnit yields the entries of a mapping of projections to mappings of aggregates.
+// eachUnit calls yield for each entry of a mapping of projections to mappings of
+// aggregates.
 func (r *caseReader) eachUnit(node *yaml.Node, key string, yield func(projection string, aggregate, value *yaml.Node)) {
 	for projection, aggregates := range r.pairs(node, key+" is a mapping of projections to aggregates") {
 		for aggregate, value := range r.pairs(aggregates, key+" has aggregates by their ids below each projection") {
@@ -231,7 +232,7 @@ func (r *caseReader) eachUnit(node *yaml.Node, key string, yield func(projection
 	}
 }
 
-// pairs yields the keys and values of a mapping, in order.
+// pairs iterates over the keys and values of a mapping, in order.
 func (r *caseReader) pairs(node *yaml.Node, what string) func(yield func(key, value *yaml.Node) bool) {
 	if r.mapping(node, r.name, what, nil) == nil {
 		return func(func(key, value *yaml.Node) bool) {}

@@ -13,12 +13,12 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// maxDepth bounds how deep a value nests: an alias in YAML can refer to a value that holds
-// it.
+// maxDepth bounds the nesting of a value, because an alias in YAML can refer to a value
+// that contains the alias.
 const maxDepth = 64
 
-// value reads a value: YAML's own types, and Extended JSON for those of BSON that YAML
-// does not have, such as {$oid: …}, {$numberDecimal: …} or {$date: …}.
+// value reads a value of one of YAML's types, or of another BSON type as Extended JSON,
+// such as {$oid: …}, {$numberDecimal: …} or {$date: …}.
 func (r *caseReader) value(node *yaml.Node) bson.RawValue {
 	return valueOf(r.plain(node, 0))
 }
@@ -74,7 +74,7 @@ func (r *caseReader) scalar(node *yaml.Node) any {
 			return n
 		}
 		if strings.Trim(node.Value, "+-0123456789") == "" {
-			// YAML takes an integer that is too large for a double.
+			// The YAML parser reads an integer that is too large as a double.
 			r.problem(node, r.name, "%s is no 64-bit integer: write {$numberDecimal: \"%s\"} for a Decimal128", node.Value, node.Value)
 		} else if err := node.Decode(&f); err != nil {
 			r.problem(node, r.name, "read a number: %v", err)
@@ -105,7 +105,7 @@ func (r *caseReader) extended(node *yaml.Node) any {
 	return nil
 }
 
-// valueOf encodes a value that is made of what BSON has.
+// valueOf encodes a value that consists of BSON types.
 func valueOf(v any) bson.RawValue {
 	if v == nil {
 		return bson.RawValue{Type: bson.TypeNull}
@@ -117,7 +117,7 @@ func valueOf(v any) bson.RawValue {
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// canonicalID is the canonical text of the aggregate id of a document.
+// canonicalID returns the canonical text of a document's aggregate id.
 func canonicalID(document bson.Raw) (string, error) {
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
@@ -127,7 +127,7 @@ func canonicalID(document bson.Raw) (string, error) {
 	return ev.AggregateID, err
 }
 
-// Document is the event as the event store has it.
+// Document returns the event as a document of the event store.
 func (e *Event) Document() bson.Raw {
 	d := bson.D{{Key: "aggregateId", Value: e.rawAggregateID}}
 	if e.AggregateType != "" {
