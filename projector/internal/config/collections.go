@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// CheckReadModels says which collections of read models are the event store itself:
-// its events would be overwritten.
+// CheckReadModels returns an error if a collection of read models is the event store,
+// whose events would be overwritten.
 func (c *Config) CheckReadModels(collections []string) error {
 	var problems []error
 	events := c.MongoDB.Events()

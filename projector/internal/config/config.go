@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
-// Config is everything that an operator can set. The tags are kong's; the zero
-// value is invalid, pkg/cli fills in the defaults.
+// Config has all settings of an operator. The tags are for kong. The zero value is
+// invalid; pkg/cli sets the defaults.
 type Config struct {
 	MongoDB     mongox.ReadModelsConfig `embed:"" group:"MongoDB"`
 	ServiceBus  ServiceBus              `embed:"" group:"Azure Service Bus"`
@@ -25,7 +25,7 @@ type Config struct {
 	Tracing     tracing.Config          `embed:"" group:"Tracing"`
 }
 
-// ServiceBus says where the events come from.
+// ServiceBus has the settings of the subscription from which events are received.
 type ServiceBus struct {
 	sbus.Config `embed:""`
 
@@ -37,9 +37,9 @@ type ServiceBus struct {
 // ReceiverSDK is the value of [ServiceBus.Receiver] for the receiver of the Azure SDK.
 const ReceiverSDK = "sdk"
 
-// defaults are the defaults that depend on the receiver. An accept costs the receiver of the
-// SDK many round trips and much memory, so it needs more connections and keeps sessions
-// longer.
+// defaults are the defaults that depend on the receiver. With the receiver of the SDK, an
+// accept takes many round trips and much memory. So it needs more connections and keeps
+// sessions longer.
 type defaults struct {
 	connections, slots int
 	idle               time.Duration
@@ -57,17 +57,17 @@ func (c *Config) defaults() defaults {
 	return defaultsAMQP
 }
 
-// Connections is over how many connections the sessions spread.
+// Connections returns the number of connections over which the sessions are spread.
 func (c *Config) Connections() int { return cmp.Or(c.ServiceBus.Connections, c.defaults().connections) }
 
-// Slots is how many sessions are drained at the same time.
+// Slots returns the number of sessions that are drained at the same time.
 func (c *Config) Slots() int { return cmp.Or(c.Sessions.Slots, c.defaults().slots) }
 
-// SessionIdle is how long a session may have no message if another one waits: about as
-// long as it takes to accept a session again.
+// SessionIdle returns how long an empty session is kept while another one waits: about as
+// long as an accept takes.
 func (c *Config) SessionIdle() time.Duration { return cmp.Or(c.Sessions.Idle, c.defaults().idle) }
 
-// Projections says which read models are built, and how.
+// Projections has the settings of the read models.
 type Projections struct {
 	Path          string        `name:"projections" env:"PENSTOCK_PROJECTIONS" placeholder:"PATH" help:"The projections: a YAML file, or a folder whose *.yaml and *.yml files are all read."`
 	Check         bool          `name:"check-projections" help:"Check the configuration and the projections, connect to nothing, and exit: with status 0 if everything is valid, otherwise with status 2 and a list of every problem."`
@@ -81,11 +81,11 @@ type Projections struct {
 
 	Adopt string `name:"adopt-read-models" env:"PENSTOCK_ADOPT_READ_MODELS" placeholder:"CODE" help:"Code to take over projections, read models or the subscription of another pipeline. The projector prints it when it refuses to start. It allows that one takeover and has no effect afterwards."`
 
-	// InCode says that projections in Go are registered: then Path may be empty.
+	// InCode is set if projections in Go are registered. Path may be empty then.
 	InCode bool `kong:"-"`
 }
 
-// Sessions says how sessions are drained.
+// Sessions has the settings of draining sessions.
 type Sessions struct {
 	Slots       int           `name:"sessions" env:"PENSTOCK_SESSIONS" default:"0" help:"Sessions that this process drains at the same time; 0 means 128 with the receiver amqp and 64 with the receiver sdk."`
 	Idle        time.Duration `name:"session-idle" env:"PENSTOCK_SESSION_IDLE" default:"0" help:"How long a session may have no message before its slot takes another session that waits; at least three round trips to the broker. 0 means 10ms with the receiver amqp and 30ms with the receiver sdk. If no session waits, the slot keeps its session for --session-hold."`
@@ -97,13 +97,13 @@ type Sessions struct {
 	BufferBytes int           `name:"buffer-bytes" env:"PENSTOCK_BUFFER_BYTES" default:"67108864" help:"Bytes of messages that all sessions together prefetch. Received messages count with their size; requested messages count with a forecast from the session's last messages. Messages that are being projected or retried take at most as much again. If messages suddenly become much larger, those already requested can exceed the limit once."`
 }
 
-// Backlog says how the sessions that have messages are counted, for an autoscaler.
+// Backlog has the settings of counting the sessions with messages, for an autoscaler.
 type Backlog struct {
 	Interval time.Duration `name:"backlog-interval" env:"PENSTOCK_BACKLOG_INTERVAL" default:"30s" help:"How often this process counts the dead letters of the subscription and its sessions that have messages, for the metrics penstock_projector_backlog_sessions and penstock_projector_dead_letters; 0 means never."`
 	Limit    int           `name:"backlog-limit" env:"PENSTOCK_BACKLOG_LIMIT" default:"5000" help:"Largest number of sessions that is counted. A hundred sessions take one request of about ten round trips."`
 }
 
-// Process says how the process behaves as one.
+// Process has the settings of logs, servers and the process itself.
 type Process struct {
 	Log          obs.Config    `embed:""`
 	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are served."`

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 )
 
-// minimal is the environment that every deployment has.
+// minimal returns the smallest valid environment.
 func minimal() map[string]string {
 	return map[string]string{
 		"MONGODB_URI":                        "mongodb://127.0.0.1:27017/?replicaSet=rs0",

@@ -1,3 +1,3 @@
-// Package config is the projector's configuration: flags, environment variables
-// and their help in one declaration, and the rules between them.
+// Package config declares the projector's configuration: flags, environment variables and
+// their help in one place, and the rules between settings.
 package config

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// History says what happens when a projection is added or changed.
+// History has the settings of building, verifying and reconciling read models from the
+// event store.
 type History struct {
 	OnChange     string   `name:"on-change" env:"PENSTOCK_ON_CHANGE" enum:"rebuild,refuse" default:"rebuild" help:"What the projector does if a projection was changed: build its read models anew from the event store while the old ones stay in use (rebuild), or exit with what has changed and the command that starts the rebuild (refuse). A new projection is always built."`
 	RefoldRate   int      `name:"refold-rate" env:"PENSTOCK_REFOLD_RATE" default:"2000" help:"Events per second that this process reads from the event store at most, in all jobs together that build, sweep or verify read models; 0 means no limit. While live events flow, the jobs yield to them at any rate."`
@@ -13,10 +14,10 @@ type History struct {
 	Reconcile    Interval `name:"reconcile" env:"PENSTOCK_RECONCILE" default:"1h" placeholder:"DURATION|off" help:"How often all read models are compared with the event store, so that events which the broker lost, expired or dead-lettered are found and folded; off means never. One process at a time sees to it, and dead letters whose events have taken effect are removed. At least 10s."`
 }
 
-// Interval is a duration, or off, which is 0.
+// Interval is a duration; 0 means off.
 type Interval time.Duration
 
-// UnmarshalText reads off or a duration such as 1h.
+// UnmarshalText parses "off" or a duration such as "1h".
 func (i *Interval) UnmarshalText(text []byte) error {
 	if string(text) == "off" {
 		*i = 0
@@ -30,7 +31,8 @@ func (i *Interval) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// minReconcile is the shortest interval: a sweep reads the whole index of the event store.
+// minReconcile is the shortest interval, because each sweep reads the whole index of the
+// event store.
 const minReconcile = 10 * time.Second
 
 // OnChangeRefuse is the value of [History.OnChange] that leaves a rebuild to a command.

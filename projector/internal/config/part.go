@@ -2,21 +2,21 @@ package config
 
 import "errors"
 
-// Part is a part of the configuration. Commands need some parts, the service needs all:
-// see [Config.ValidateParts]. Parts combine by |.
+// Part is a part of the configuration. Commands need only some parts, and the service
+// needs all: see [Config.ValidateParts]. Parts are combined with |.
 type Part int
 
 // The parts.
 const (
-	// PartMongoDB are the event store, the state and the read models.
+	// PartMongoDB is the event store, the state and the read models.
 	PartMongoDB Part = 1 << iota
 	PartServiceBus
 	PartProjections
-	// PartFields are the names of the fields of an event.
+	// PartFields is the names of an event's fields.
 	PartFields
 	PartSessions
 	PartBacklog
-	// PartHistory is what happens when a projection changes, and how read models are built.
+	// PartHistory is how read models are built, verified and reconciled.
 	PartHistory
 	PartProcess
 
@@ -24,8 +24,8 @@ const (
 	PartAll = 1<<iota - 1
 )
 
-// ValidateParts reports every problem of these parts at once: each is a line that starts
-// with its variable and ends with the remedy.
+// ValidateParts returns all problems of the parts in one error. Each problem is a line
+// that starts with the variable and ends with the remedy.
 func (c *Config) ValidateParts(parts Part) error {
 	var all []error
 	for _, part := range []struct {

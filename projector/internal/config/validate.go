@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// Bounds of what makes sense.
+// The upper bounds of settings.
 const (
-	// maxConnections bounds the connections: a namespace has 5,000 of them, and the
-	// emulator of Microsoft 10.
+	// maxConnections bounds the connections of a process. A namespace allows 5,000, and
+	// Microsoft's emulator 10.
 	maxConnections = 64
-	// maxSessions bounds the sessions of a process: an entity takes 5,000 receivers.
+	// maxSessions bounds the sessions of a process. An entity allows 5,000 receivers.
 	maxSessions = 4096
-	// maxBatchSize bounds a batch: the SDK takes 5,000 messages at once at most, and
-	// more than a few hundred only cost memory.
+	// maxBatchSize bounds a batch. The SDK receives at most 5,000 messages at once, and
+	// more than a few hundred only take memory.
 	maxBatchSize = 2048
-	// maxBacklog bounds a count: a thousand requests.
+	// maxBacklog bounds a count of sessions. With pages of 100 it needs at most 1,000
+	// requests.
 	maxBacklog = 100_000
-	// maxInferEvents bounds the events that are read from either end: they are streamed
-	// but take time.
+	// maxInferEvents bounds the events that are read from each end of the event store,
+	// and so the time. They are not kept in memory.
 	maxInferEvents = 1_000_000
 )
 
-// Validate reports every problem of the configuration of the service at once: each is a
-// line that starts with its variable and ends with the remedy.
+// Validate returns all problems of the service's configuration in one error. Each problem
+// is a line that starts with the variable and ends with the remedy.
 func (c *Config) Validate() error {
 	if c.Projections.InferEvents != 0 {
 		return errors.Join(c.ValidateParts(PartMongoDB|PartFields), CheckSample("--infer-events", c.Projections.InferEvents))
@@ -34,7 +35,7 @@ func (c *Config) Validate() error {
 	return c.ValidateParts(PartAll)
 }
 
-// problems collects what is wrong.
+// problems collects problems of the configuration.
 type problems []error
 
 func (p *problems) require(ok bool, format string, args ...any) {
@@ -63,7 +64,8 @@ func (s Projections) validate() error {
 	return errors.Join(p...)
 }
 
-// CheckSample checks the number of events that are inferred from; setting names it.
+// CheckSample checks the number of events of an inference. setting is the name of the
+// setting, for the error.
 func CheckSample(setting string, events int) error {
 	var p problems
 	p.require(events >= 1 && events <= maxInferEvents, "%s is %d: use 1 to %d", setting, events, maxInferEvents)
