@@ -10,7 +10,7 @@ import (
 
 // Connection is one AMQP connection to the broker.
 type Connection interface {
-	// Sessions begins to list the subscription's sessions.
+	// Sessions starts a list of the subscription's sessions.
 	Sessions() Pages
 	Close(ctx context.Context) error
 }
@@ -21,8 +21,8 @@ type Pages interface {
 	NextPage(ctx context.Context) (azservicebus.ListSessionsResponse, error)
 }
 
-// Dial makes connections with azservicebus. It does not touch the network: the first page
-// does.
+// Dial returns a function that makes connections with azservicebus. The function makes no
+// request: the first page does.
 func Dial(s sbus.Subscription) func() (Connection, error) {
 	return func() (Connection, error) {
 		client, err := s.NewClient()

@@ -11,18 +11,18 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/backlog"
 )
 
-// pageSize is the service's.
+// pageSize is the page size of Service Bus.
 const pageSize = 100
 
-// broker is a subscription with sessions that have messages.
+// broker is a fake subscription whose sessions have messages.
 type broker struct {
 	mu       sync.Mutex
 	sessions int
-	// fails gives what a request on the n-th connection fails with; nil for nothing.
+	// fails returns the error of a request on the n-th connection; nil for none.
 	fails func(connection int) error
-	// hangs says that requests are not answered.
+	// hangs keeps requests from being answered.
 	hangs bool
-	// counts are when somebody began to count, pages how many were read since.
+	// counts are the start times of counts. pages is the number of pages read since.
 	counts         []time.Time
 	pages          int
 	dialed, closed int
@@ -44,7 +44,7 @@ func (b *broker) set(change func(*broker)) {
 	change(b)
 }
 
-// begun are the times of the counts since the last call.
+// begun returns the start times of the counts since its last call.
 func (b *broker) begun() []time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *connection) Close(context.Context) error {
 	return nil
 }
 
-// pages end as the SDK's do: with a page that is not full.
+// pages ends like the SDK's pager: after a page that is not full.
 type pages struct {
 	*connection
 	listed int

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// staleAfter is for how many intervals a count stands, and minFresh how long it
-	// does where they are short.
+	// staleAfter is the number of intervals for which a count is reported. minFresh is
+	// the shortest time for which it is reported.
 	staleAfter = 3
 	minFresh   = time.Minute
-	// minTimeout bounds a count where the interval is shorter; a longer interval
-	// bounds it itself.
+	// minTimeout is the shortest timeout of a count. The timeout is the interval if that
+	// is longer.
 	minTimeout = 30 * time.Second
-	// busyWait is the shortest wait after the broker has said that it throttles
-	// (error 50009), which says "wait 2 seconds", and maxBusyWait the longest, unless
-	// the interval is longer:
+	// busyWait is the shortest wait after the broker has throttled a request (error
+	// 50009, which says "wait 2 seconds"). maxBusyWait is the longest, unless the
+	// interval is longer:
 	// https://learn.microsoft.com/azure/service-bus-messaging/service-bus-throttling
 	busyWait    = 10 * time.Second
 	maxBusyWait = 5 * time.Minute
 )
 
-// errSlow is the cause of a count that takes too long.
+// errSlow is the cause of the context of a count that takes too long.
 var errSlow = errors.New("the count has taken too long")
 
 // Counter counts the sessions that have messages. Make it with [New].
@@ -34,15 +34,15 @@ type Counter struct {
 	options Options
 	metrics *metrics
 
-	// What follows is Run's.
+	// Only Run uses the following fields.
 
 	connection *sbus.Kept[Connection]
-	// failed are the failures in a row, throttled those of them that are the broker's
-	// wish.
+	// failed counts the failures in a row. throttled counts those at which the broker
+	// throttled.
 	failed, throttled int
 }
 
-// New makes a counter; it registers its metrics and connects to nothing yet.
+// New makes a counter and registers its metrics. It makes no request.
 func New(o Options) (*Counter, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -51,15 +51,15 @@ func New(o Options) (*Counter, error) {
 	return &Counter{options: o, metrics: newMetrics(&o), connection: sbus.Keep(o.Dial, o.Logger)}, nil
 }
 
-// Run counts until ctx ends, and returns nil: trouble shows in the metrics and in
-// the log. It is called once.
+// Run counts until ctx ends, and returns nil. Failures appear in the metrics and in the
+// log. Run must be called only once.
 func (c *Counter) Run(ctx context.Context) error {
 	defer c.connection.Close()
 	poll.Spread(ctx, c.options.Interval, func() time.Duration { return c.look(ctx) })
 	return nil
 }
 
-// look counts once, and gives the wait until the next time.
+// look counts once, and returns the wait until the next count.
 func (c *Counter) look(ctx context.Context) time.Duration {
 	o := &c.options
 	counting, cancel := context.WithTimeoutCause(ctx, max(o.Interval, minTimeout), errSlow)
@@ -68,7 +68,7 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	sessions, err := c.count(counting)
 	switch {
 	case ctx.Err() != nil:
-		return 0 // unused: Run ends
+		return 0 // Run ends and does not use it.
 	case err == nil:
 		c.metrics.counted(sessions, start)
 		if c.failed > 0 {
@@ -87,14 +87,14 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	c.metrics.counts.WithLabelValues(result).Inc()
 	c.failed++
 	if c.failed == 1 {
-		// Once: a lasting reason would fill the log.
+		// Log only the first failure: a lasting one would fill the log.
 		o.Logger.Warn().Err(err).Msg("sessions that have messages are not counted; retrying. Autoscaling ignores this process meanwhile")
 	}
 	return c.wait()
 }
 
-// wait is the time until the next count after one that failed. A broker that
-// throttles is asked less and less often.
+// wait returns the time until the next count after a failure. While the broker throttles,
+// the waits become longer.
 func (c *Counter) wait() time.Duration {
 	if c.throttled == 0 {
 		return c.options.Interval
@@ -109,7 +109,7 @@ func (c *Counter) wait() time.Duration {
 	return wait
 }
 
-// count counts the sessions, page by page, up to the limit.
+// count counts the sessions page by page, up to the limit.
 func (c *Counter) count(ctx context.Context) (sessions int, err error) {
 	err = c.connection.Use(ctx, func(connection Connection) error {
 		sessions = 0

@@ -20,7 +20,7 @@ import (
 
 const interval = 30 * time.Second
 
-// counting is a counter that runs, and what it shows.
+// counting is a running counter with its metrics and its log.
 type counting struct {
 	*broker
 	registry *prometheus.Registry
@@ -29,7 +29,7 @@ type counting struct {
 	done     chan error
 }
 
-// start runs a counter in the bubble of the test.
+// start runs a counter in the test's synctest bubble.
 func start(t *testing.T, b *broker, changes ...func(*backlog.Options)) *counting {
 	t.Helper()
 	c := &counting{broker: b, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}, done: make(chan error, 1)}
@@ -47,7 +47,7 @@ func start(t *testing.T, b *broker, changes ...func(*backlog.Options)) *counting
 	return c
 }
 
-// end stops the counter, which leaves no connection behind.
+// end stops the counter, and checks that it has closed its connections.
 func (c *counting) end(t *testing.T) {
 	t.Helper()
 	c.stop()
@@ -59,13 +59,13 @@ func (c *counting) end(t *testing.T) {
 	}
 }
 
-// pass lets virtual time pass, and everything happen that is due.
+// pass lets virtual time pass, and waits until all goroutines are blocked.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// shows holds a gauge against its value; absent is none.
+// shows expects the value of the gauge; "absent" means none.
 func (c *counting) shows(t *testing.T, want string) {
 	t.Helper()
 	const name = "penstock_projector_backlog_sessions"
@@ -84,7 +84,7 @@ func (c *counting) shows(t *testing.T, want string) {
 	}
 }
 
-// results holds the counts by result against their numbers.
+// results expects the numbers of counts by result.
 func (c *counting) results(t *testing.T, ok, busy, failed int) {
 	t.Helper()
 	want := fmt.Sprintf(`# HELP penstock_projector_backlog_counts_total Attempts to count the sessions that have messages: ok, busy (the broker throttles) or failed.
@@ -121,8 +121,8 @@ func TestCountsEveryPageUpToTheLimit(t *testing.T) {
 	}
 }
 
-// Processes that start together do not ask together, each asks as often as it
-// should, and over one connection.
+// Processes that start together do not count at the same time. Each of them counts at the
+// configured rate, over one connection.
 func TestWaitsVary(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -249,8 +249,8 @@ func TestAsksABusyBrokerLessAndLess(t *testing.T) {
 	}
 }
 
-// A connection that is lost between two counts costs none; one that never works
-// does, and is replaced each time.
+// If a connection is lost between two counts, no count fails. If no connection works,
+// each count fails and dials again.
 func TestReplacesALostConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestGivesUpACountThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{hangs: true}, func(o *backlog.Options) { o.Interval = time.Second })
 		defer c.end(t)
-		pass(30*time.Second + 500*time.Millisecond) // the second one begins later
+		pass(30*time.Second + 500*time.Millisecond) // The second count begins later.
 		c.results(t, 0, 0, 1)
 		if !strings.Contains(c.log.String(), "the count has taken too long") {
 			t.Errorf("the log is %s", c.log)

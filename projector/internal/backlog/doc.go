@@ -12,9 +12,9 @@
 // projector sets none. Sessions change while the pages are read, so the number is an
 // estimate.
 //
-// Every process counts the whole subscription by itself; the largest of their numbers is
-// the answer. The intervals between counts vary at random, so that processes which were
-// started together do not count at the same time.
+// Every process counts the whole subscription. Use the largest of their numbers. The
+// intervals between counts vary at random, so that processes which were started together
+// do not count at the same time.
 //
 // # What it costs
 //

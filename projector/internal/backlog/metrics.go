@@ -7,24 +7,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What a count can come to, as the label of a metric.
+// The results of a count, as values of a metric's label.
 const (
 	resultOK     = "ok"
 	resultBusy   = "busy"
 	resultFailed = "failed"
 )
 
-// metrics are those of counting; see the help texts. As a collector they are the
-// last good count.
+// metrics are the metrics of counting; see their help texts. As a collector, they report
+// the last successful count.
 type metrics struct {
 	counts *prometheus.CounterVec
 	limit  prometheus.Gauge
-	// fresh is how long a count stands.
+	// fresh is how long a count is reported.
 	fresh time.Duration
 
 	mu       sync.Mutex
 	sessions int
-	// at is when they were counted; zero before the first time.
+	// at is the start of that count; zero before the first one.
 	at time.Time
 }
 
@@ -36,7 +36,7 @@ var (
 		"Time since the sessions that have messages were last counted. Absent before the first time.", nil, nil)
 )
 
-// newMetrics registers with r, where it is not nil.
+// newMetrics registers the metrics with o.Registerer, unless that is nil.
 func newMetrics(o *Options) *metrics {
 	m := &metrics{
 		counts: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -59,7 +59,7 @@ func newMetrics(o *Options) *metrics {
 	return m
 }
 
-// counted notes a good count that began at a time.
+// counted records a successful count. at is its start.
 func (m *metrics) counted(sessions int, at time.Time) {
 	m.counts.WithLabelValues(resultOK).Inc()
 	m.mu.Lock()
@@ -67,13 +67,13 @@ func (m *metrics) counted(sessions int, at time.Time) {
 	m.sessions, m.at = sessions, at
 }
 
-// Describe is [prometheus.Collector]'s.
+// Describe implements [prometheus.Collector].
 func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- descSessions
 	descriptions <- descAge
 }
 
-// Collect is [prometheus.Collector]'s.
+// Collect implements [prometheus.Collector].
 func (m *metrics) Collect(values chan<- prometheus.Metric) {
 	m.mu.Lock()
 	sessions, at := m.sessions, m.at

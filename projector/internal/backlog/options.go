@@ -10,16 +10,16 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Options configure a [Counter]. What is zero and has a default gets it.
+// Options configure a [Counter]. Zero fields get their defaults.
 type Options struct {
 	// Dial makes a connection. Required.
 	Dial func() (Connection, error)
 	// Interval is the time between two counts, give or take a quarter; 30 s by
 	// default.
 	Interval time.Duration
-	// Limit is how far a count goes: the number is exact below it, and at or above it
-	// the least that there are. 5,000 by default, which is how many sessions all
-	// processes together can hold: an entity of Service Bus takes 5,000 receivers.
+	// Limit ends a count. A number below it is exact; otherwise there are at least so
+	// many sessions. The default is 5,000, because all processes together can hold no
+	// more sessions: an entity of Service Bus allows 5,000 receivers.
 	Limit int
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
