@@ -1,7 +1,6 @@
 // Package resume continues parked aggregates whose reason is transient: an event that was
-// missing, or a store that did not answer. Every process runs a
-// [Resumer]. It claims one marker after the other, as many at a time as it has
-// workers, and replays the aggregate from the event store.
+// missing, or a store that did not answer. Every process runs a [Resumer]. Each of its
+// workers claims a marker and replays the aggregate from the event store.
 //
 //	            due          caught up with the head
 //	marker ──────────▶ claimed ──────────────────────▶ deleted
@@ -22,9 +21,9 @@
 //
 // A claim is a lease in the marker, taken by one atomic update. A process that stops
 // returns its claims, and the claims of a process that dies expire. If two processes
-// nevertheless resume the same aggregate, both write under the same guards as every
-// other writer: one of them finds its write stale.
+// nevertheless resume the same aggregate, both write with the same guards as every other
+// writer, so the write of one of them is stale.
 //
 // If an aggregate is stuck again, its next attempt is due later, after waits that double.
-// So many aggregates that lack an event cost little, and none is forgotten.
+// So many aggregates that lack an event cause little load, and none is forgotten.
 package resume

@@ -24,26 +24,27 @@ type Marker struct {
 	RawAggregateID bson.RawValue
 	// Head is the last event that was acknowledged for the aggregate, as of the claim.
 	Head int64
-	// Attempts counts the attempts in a row that have brought nothing.
+	// Attempts counts the attempts in a row without progress.
 	Attempts int
-	// Failed is the event that parked the aggregate and is retried on request; 0 if the
-	// aggregate resumes by itself.
+	// Failed is the event that parked the aggregate and that an operator has asked to
+	// retry; 0 if the aggregate resumes by itself.
 	Failed int64
 	// Claim identifies the claim.
 	Claim bson.ObjectID
 }
 
-// Claims are the markers of parked aggregates. An error of its methods ends the work on a
-// marker: the claim is lost, or the list does not answer and the claim will expire.
+// Claims is the list of parked aggregates. An error of its methods ends the work on a
+// marker, because the claim is lost, or the list does not answer and the claim will
+// expire.
 type Claims interface {
 	// Claim claims the marker that has been due for longest, for the duration of lease;
 	// false if none is due.
 	Claim(ctx context.Context, lease time.Duration) (Marker, bool, error)
-	// Extend keeps the claim for another lease and gives the last event that was
+	// Extend extends the claim by another lease, and returns the last event that was
 	// acknowledged for the aggregate.
 	Extend(ctx context.Context, m Marker, lease time.Duration) (head int64, err error)
-	// Finish deletes the marker unless its head is above watermark: then it extends the
-	// claim and gives the head. 0 means that the marker is deleted.
+	// Finish deletes the marker and returns 0. If the marker's head is above watermark,
+	// Finish extends the claim and returns the head instead.
 	Finish(ctx context.Context, m Marker, watermark int64, lease time.Duration) (head int64, err error)
 	// Postpone returns the marker, to be claimed after a wait.
 	Postpone(ctx context.Context, m Marker, f Failure) error
@@ -53,48 +54,49 @@ type Claims interface {
 
 // Failure is the reason why an aggregate cannot continue.
 type Failure struct {
-	// Reason is one of a fixed set, Error the text of what happened.
+	// Reason is one of a fixed set. Error is the text of the error.
 	Reason, Error string
 	// EventID is the event that is missing or could not be applied.
 	EventID int64
-	// Attempts counts the attempts in a row that have brought nothing.
+	// Attempts counts the attempts in a row without progress.
 	Attempts int
 }
 
 // Replayer replays the events of parked aggregates.
 type Replayer interface {
-	// Replay applies one page of events towards head. final says that a conflict with
+	// Replay applies one page of events up to head. If final is set, a conflict with
 	// another document parks the aggregate permanently.
 	Replay(ctx context.Context, m Marker, head int64, final bool) (Progress, error)
 }
 
-// Progress is what a page of events has brought.
+// Progress is the result of replaying a page of events.
 type Progress struct {
 	// Watermark is the last event in the read model.
 	Watermark int64
-	// Failure is why the aggregate goes no further now; nil if it does, or has reached
-	// the head.
+	// Failure is the reason why the aggregate cannot continue now; nil if it can, or has
+	// reached the head.
 	Failure *Failure
-	// Permanent says that the aggregate is parked for good.
+	// Permanent is set if the aggregate is parked permanently.
 	Permanent bool
 }
 
-// Options make a [Resumer].
+// Options configure a [Resumer].
 type Options struct {
 	Claims   Claims
 	Replayer Replayer
-	// Workers are the aggregates that this process resumes at the same time; default 4.
+	// Workers is the number of aggregates that this process resumes at the same time;
+	// default 4.
 	Workers int
-	// Poll is about how often it looks for a marker that is due, while none is; default
-	// 2 s.
+	// Poll is the average time between two searches for a due marker while none is due;
+	// default 2 s.
 	Poll time.Duration
-	// Lease is how long a claim lasts without a sign of life; default 1 m. It is longer
-	// than a page of events takes at most.
+	// Lease is how long a claim lasts without an extension; default 1 m. It must be
+	// longer than replaying a page of events takes.
 	Lease time.Duration
-	// FinalAttempts is how many attempts a conflict with another document may last
-	// before it parks the aggregate for good; default 6.
+	// FinalAttempts is the number of attempts after which a conflict with another
+	// document parks the aggregate permanently; default 6.
 	FinalAttempts int
-	// Registerer may be nil: no metrics then.
+	// Registerer receives the metrics; nil for none.
 	Registerer prometheus.Registerer
 	Logger     zerolog.Logger
 }
@@ -105,7 +107,7 @@ type Resumer struct {
 	results *prometheus.CounterVec
 }
 
-// The results of an attempt, as the label of a metric.
+// The results of an attempt, as values of a metric's label.
 const (
 	resultResumed = "resumed"
 	resultStuck   = "stuck"
@@ -113,7 +115,7 @@ const (
 	resultLost    = "lost"
 )
 
-// returnTimeout bounds giving a claim back at the end.
+// returnTimeout bounds the return of a claim when the process stops.
 const returnTimeout = time.Second
 
 // New makes a resumer.
@@ -130,7 +132,7 @@ func New(o Options) *Resumer {
 	return r
 }
 
-// Run resumes until ctx ends. It returns nil when its workers have ended.
+// Run resumes aggregates until ctx ends. It returns nil after its workers have ended.
 func (r *Resumer) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer workers.Wait()
@@ -153,7 +155,7 @@ func (r *Resumer) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			r.options.Logger.Warn().Err(err).Msg("parked aggregate not claimed; retrying")
 		}
-		// Half of it is random: many processes look at different times.
+		// The wait is random so that many processes search at different times.
 		select {
 		case <-time.After(r.options.Poll/2 + rand.N(r.options.Poll)):
 		case <-ctx.Done():
@@ -162,7 +164,7 @@ func (r *Resumer) Run(ctx context.Context) error {
 	}
 }
 
-// resume works on a claimed marker and gives the result.
+// resume works on a claimed marker and returns the result.
 func (r *Resumer) resume(ctx context.Context, m Marker) string {
 	log := r.options.Logger.With().Str("projection", m.Projection).Str("aggregateId", m.AggregateID).Logger()
 	result, err := r.replay(ctx, m, &log)
@@ -181,8 +183,8 @@ func (r *Resumer) resume(ctx context.Context, m Marker) string {
 	return result
 }
 
-// replay replays page after page until the aggregate has caught up with its head or is
-// stuck.
+// replay replays pages of events until the aggregate has caught up with its head or
+// cannot continue.
 func (r *Resumer) replay(ctx context.Context, m Marker, log *zerolog.Logger) (result string, err error) {
 	head := m.Head
 	for stuck := m.Attempts + 1; ; stuck = 0 {

@@ -20,24 +20,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a list of markers and what replaying them brings, both scripted.
+// fake is a scripted list of markers, with scripted results of replays.
 type fake struct {
 	mu sync.Mutex
 	// due are the markers that are claimed next.
 	due []resume.Marker
-	// replay answers for an aggregate; busy and most count the replays at a time.
+	// replay answers for an aggregate. busy counts the running replays, and most is its
+	// maximum.
 	replay     func(ctx context.Context, m resume.Marker, head int64, final bool) (resume.Progress, error)
 	busy, most int
-	// head is what Finish finds; it deletes where that is not above the watermark.
+	// head is the marker's head in Finish, which deletes the marker if head is not above
+	// the watermark.
 	head int64
-	// trouble fails Claim, Extend and Finish.
+	// trouble is the error of Claim, Extend and Finish, if set.
 	trouble   error
 	calls     []string
 	postponed []resume.Failure
 	claims    int
 }
 
-// call notes a call and gives the trouble of the moment.
+// call records a call and returns the current trouble.
 func (f *fake) call(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,7 +103,7 @@ func (f *fake) Replay(ctx context.Context, m resume.Marker, head int64, final bo
 	return f.replay(ctx, m, head, final)
 }
 
-// start runs a resumer for a while and gives its registry.
+// start runs a resumer for the duration and returns its registry.
 func (f *fake) start(t *testing.T, d time.Duration) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -130,7 +132,8 @@ func expect(t *testing.T, registry *prometheus.Registry, lost, parked, resumed, 
 	}
 }
 
-// TestCatchesUpWithARisingHead holds that replaying goes on while the head is ahead.
+// TestCatchesUpWithARisingHead checks that replaying continues while the head is above
+// the watermark.
 func TestCatchesUpWithARisingHead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,7 +155,7 @@ func TestCatchesUpWithARisingHead(t *testing.T) {
 	})
 }
 
-// TestStuckIsPostponed holds that attempts count up until one brings something, and
+// TestStuckIsPostponed checks that attempts are counted until one makes progress, and
 // that a conflict becomes final after several.
 func TestStuckIsPostponed(t *testing.T) {
 	t.Parallel()
@@ -177,8 +180,8 @@ func TestStuckIsPostponed(t *testing.T) {
 	})
 }
 
-// TestWorkersAreBoundedAndGiveBack holds that no more aggregates are claimed than
-// workers are free, and that the claims are given back at the end.
+// TestWorkersAreBoundedAndGiveBack checks that no more aggregates are claimed than
+// workers are free, and that the claims are returned at the end.
 func TestWorkersAreBoundedAndGiveBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -194,7 +197,8 @@ func TestWorkersAreBoundedAndGiveBack(t *testing.T) {
 	})
 }
 
-// TestResumerSurvivesErrorsOfTheParkedList holds that it is asked now and then, not in a storm.
+// TestResumerSurvivesErrorsOfTheParkedList checks that while the parked list fails, it is
+// asked at the interval Poll and not more often.
 func TestResumerSurvivesErrorsOfTheParkedList(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
