@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// setup is an acceptor that runs over a fake broker.
+// setup is a running acceptor with a fake broker.
 type setup struct {
 	broker *fakeBroker
 	model  *model
@@ -49,7 +49,7 @@ func start(t *testing.T, broker *fakeBroker, m *model, change func(*drain.Option
 	return s
 }
 
-// end stops the acceptor and checks that it leaves nothing behind.
+// end stops the acceptor, and checks that no session and no connection is left open.
 func (s *setup) end(t *testing.T) {
 	t.Helper()
 	s.stop()
@@ -61,7 +61,8 @@ func (s *setup) end(t *testing.T) {
 	}
 }
 
-// settled waits, in the bubble's time, until every message is settled.
+// settled waits until every message is settled, and returns how long that took in the
+// bubble's time.
 func (s *setup) settled(t *testing.T, within time.Duration) time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -101,8 +102,8 @@ func TestDrainsManySessionsInOrder(t *testing.T) {
 	})
 }
 
-// A broker further away than a session may be idle must not have its sessions
-// given up before their first message is here.
+// If a round trip to the broker is longer than a session may be idle, sessions must not
+// be released before their first message arrives.
 func TestDrainsOverALongWay(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -121,7 +122,7 @@ func TestDrainsOverALongWay(t *testing.T) {
 	})
 }
 
-// A broker far away answers, too, that there is no session.
+// The answer that there is no session also arrives from a broker with long round trips.
 func TestConnectsToAFarBrokerWhenIdle(t *testing.T) {
 	t.Parallel()
 	for _, rtt := range []time.Duration{time.Millisecond, 49 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond} {

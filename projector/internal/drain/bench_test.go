@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// Both benchmarks drain a broker that is 4 ms away into a store that takes 4 ms a
-// write. BenchmarkPlainLoop is what a first version would do: accept, receive one,
-// update one, complete one.
+// Both benchmarks drain a broker with round trips of 4 ms into a store with writes of 4
+// ms. BenchmarkPlainLoop measures the simplest loop: accept, receive one, update one,
+// complete one.
 const (
 	benchRTT     = 4 * time.Millisecond
 	benchLatency = 4 * time.Millisecond
@@ -90,8 +90,8 @@ func BenchmarkAcceptor(b *testing.B) {
 	}
 }
 
-// BenchmarkRareLargeMessages drains the same events without and with a large message in
-// a thousand, and reports what is left of the throughput.
+// BenchmarkRareLargeMessages drains the same events without large messages and with one
+// in a thousand, and reports the remaining share of the throughput.
 func BenchmarkRareLargeMessages(b *testing.B) {
 	const events, sessions, aggregates = 64_000, 64, 1000
 	without := 0.0

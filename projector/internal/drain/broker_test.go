@@ -14,18 +14,17 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// fakeBroker is a subscription with sessions behind an SDK with the hazards of
-// azservicebus v1.11: see the methods of fakeReceiver for what it does to its
-// callers.
+// fakeBroker is a subscription with sessions, behind an SDK with the pitfalls of
+// azservicebus v1.11. The methods of fakeReceiver describe them.
 type fakeBroker struct {
-	// direct gives out receivers as package sessions does, instead of the SDK's.
+	// direct makes receivers like those of package sessions instead of the SDK's.
 	direct  bool
 	rtt     time.Duration
 	lockFor time.Duration
-	// moment is the time that passes, unlike in a bubble, before a caller receives
-	// again. What comes meanwhile is released.
+	// moment is the time between two calls of ReceiveMessages, which a synctest bubble
+	// does not simulate. Messages that arrive in between are released.
 	moment time.Duration
-	// again is how long what was released is not available.
+	// again is the time until a released message is available again.
 	again    time.Duration
 	changed  chan struct{}
 	mu       sync.Mutex
@@ -37,33 +36,35 @@ type fakeBroker struct {
 	mostWait int
 	dialled  int
 	released int
-	// out are the bytes of messages that are delivered and not settled.
+	// out is the size of the delivered and unsettled messages in bytes, and mostOut its
+	// maximum.
 	out, mostOut int
 	open         int
-	// asks counts the calls of ReceiveMessages, and asked what they asked for.
+	// asks counts the calls of ReceiveMessages, and asked the messages that they
+	// requested.
 	asks, asked int
-	// mostHeld is the most messages of a session that were delivered and not settled.
+	// mostHeld is the largest number of delivered and unsettled messages of a session.
 	mostHeld int
 	dead     map[string]string
 	problems []string
-	// acceptErr, where set, may fail an accept.
+	// acceptErr, if set, can fail an accept.
 	acceptErr func() error
-	// renewErr, where set, may fail a renewal.
+	// renewErr, if set, can fail a renewal.
 	renewErr func() error
-	// settleErr, where set, may fail a settlement before it happens.
+	// settleErr, if set, can fail a settlement before it takes effect.
 	settleErr func() error
 	// settleDelay is added to every settlement.
 	settleDelay time.Duration
-	// settling counts the settlements in flight of all sessions, and mostSettling the most
-	// at the same time.
+	// settling counts the settlements in flight of all sessions, and mostSettling is its
+	// maximum.
 	settling, mostSettling int
 }
 
 type fakeSession struct {
 	id       string
 	messages []*fakeMessage
-	// byToken are the deliveries; before first, nothing is available, and left are not
-	// settled.
+	// byToken are the deliveries. No message before the index first is available, and
+	// left counts the unsettled messages.
 	byToken     map[[16]byte]*fakeMessage
 	first, left int
 	owner       *fakeReceiver
@@ -71,7 +72,7 @@ type fakeSession struct {
 	held        int
 }
 
-// fakeMessage is available where link is nil.
+// fakeMessage is a message. It is available if link is nil.
 type fakeMessage struct {
 	id      string
 	body    []byte
@@ -116,7 +117,7 @@ func (b *fakeBroker) sendBody(session, id string, body []byte) {
 	b.signal()
 }
 
-// release takes a message back from a link, and makes it available again.
+// release takes a message from a link, and makes it available again.
 func (b *fakeBroker) release(m *fakeMessage, link *fakeReceiver) {
 	b.mu.Lock()
 	b.released++
@@ -137,13 +138,13 @@ func (b *fakeBroker) release(m *fakeMessage, link *fakeReceiver) {
 	})
 }
 
-// signal wakes everyone who waits for a change. The lock is held.
+// signal wakes all goroutines that wait for a change. The caller must hold the lock.
 func (b *fakeBroker) signal() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// settlement passes the time that the broker takes for a settlement, and returns the end of
+// settlement waits as long as the broker takes for a settlement. It returns the error of
 // ctx or the fault that the test has ordered.
 func (b *fakeBroker) settlement(ctx context.Context) error {
 	b.mu.Lock()
@@ -161,7 +162,7 @@ func (b *fakeBroker) settlement(ctx context.Context) error {
 	return fault(b.settleErr)
 }
 
-// unsettled counts the messages that are still there.
+// unsettled returns the number of unsettled messages.
 func (b *fakeBroker) unsettled() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,14 +185,15 @@ func (b *fakeBroker) held() []string {
 	return held
 }
 
-// timesHeld is how often a session has been accepted.
+// timesHeld returns how often a session was accepted.
 func (b *fakeBroker) timesHeld(session string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sessions[session].held
 }
 
-// left says what all who have gone did wrong or left behind.
+// left returns an error if callers misused the broker, or left sessions or connections
+// open.
 func (b *fakeBroker) left() error {
 	if held := b.held(); len(held) > 0 {
 		return fmt.Errorf("sessions still held: %v", held)
@@ -207,8 +209,7 @@ func (b *fakeBroker) left() error {
 	return nil
 }
 
-// loseLock lets the broker expire a session's lock, as if its renewal had been
-// lost.
+// loseLock expires a session's lock, as if its renewal had been lost.
 func (b *fakeBroker) loseLock(session string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -217,7 +218,7 @@ func (b *fakeBroker) loseLock(session string) {
 	}
 }
 
-// detach takes a session from its link. The lock is held.
+// detach takes a session from its link. The caller must hold the lock.
 func (b *fakeBroker) detach(s *fakeSession) {
 	link := s.owner
 	s.owner = nil
@@ -312,7 +313,7 @@ func (c *fakeConnection) Accept(ctx context.Context, wait time.Duration) (drain.
 				link := &fakeReceiver{broker: b, id: id}
 				b.attach(s, link)
 				b.accepts++
-				// The next accept finds another one first.
+				// The next accept returns another session first.
 				b.order = append(slices.DeleteFunc(b.order, func(o string) bool { return o == id }), id)
 				lockedUntil := link.lockedUntil
 				b.mu.Unlock()

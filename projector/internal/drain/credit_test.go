@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// sized is the body of an event with a payload of that many bytes.
+// sized returns the body of an event with a payload of the given number of bytes.
 func sized(tb testing.TB, aggregate string, id int64, size int) []byte {
 	tb.Helper()
 	body, err := bson.Marshal(bson.D{{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Happened"}, {Key: "payload", Value: make([]byte, size)}})
@@ -21,8 +21,7 @@ func sized(tb testing.TB, aggregate string, id int64, size int) []byte {
 	return body
 }
 
-// One large message in a thousand costs the sessions next to nothing of the credit that
-// they give.
+// One large message in a thousand hardly reduces the credit that sessions grant.
 func TestRareLargeMessagesLeaveTheCreditAlone(t *testing.T) {
 	t.Parallel()
 	const sessions, perSession = 4, 3000
@@ -60,8 +59,8 @@ func TestRareLargeMessagesLeaveTheCreditAlone(t *testing.T) {
 	}
 }
 
-// Many sessions at once with messages that are much larger than what came before ask for
-// less from then on, and what all of them hold stays near the budget.
+// If many sessions receive messages that are much larger than before, they request fewer
+// messages, and the size of all their messages stays near the budget.
 func TestLargeMessagesOfAllSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -82,7 +81,7 @@ func TestLargeMessagesOfAllSessionsAreBounded(t *testing.T) {
 		})
 		send(1, 10, 100)
 		s.settled(t, time.Minute)
-		// What the broker was asked for before cannot be taken back.
+		// Credit that was granted before cannot be withdrawn.
 		send(11, 300, size)
 		s.settled(t, 10*time.Minute)
 		broker.mu.Lock()
@@ -91,8 +90,8 @@ func TestLargeMessagesOfAllSessionsAreBounded(t *testing.T) {
 		send(301, 400, size)
 		s.settled(t, 10*time.Minute)
 		s.model.applies(t, want)
-		// The inboxes, as much in the lanes, a message more in either of each session, and
-		// what is being settled.
+		// The bound is the inboxes and the lanes, one more message in each of both per
+		// session, and the messages that are being settled.
 		broker.mu.Lock()
 		if most := 2*bufferBytes + 4*sessions*size; broker.mostOut > most {
 			t.Errorf("%d KiB were out at once, more than %d", broker.mostOut>>10, most>>10)

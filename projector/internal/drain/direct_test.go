@@ -13,12 +13,12 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// brokerMaker is newFakeBroker, with one of the receivers.
+// brokerMaker is newFakeBroker for one of the receivers.
 type brokerMaker func(rtt, lockFor time.Duration) *fakeBroker
 
-// withEachReceiver runs a test in a bubble with a broker behind each of the two receivers.
-// Tests of failing stores and of memory use the receiver of the SDK alone: they take long,
-// and the receiver makes no difference to them.
+// withEachReceiver runs a test in a synctest bubble, once with each of the two receivers.
+// Tests of failing stores and of memory use only the receiver of the SDK, because they
+// take long and do not depend on the receiver.
 func withEachReceiver(t *testing.T, test func(t *testing.T, newBroker brokerMaker)) {
 	t.Helper()
 	for _, receiver := range []string{"amqp", "sdk"} {
@@ -35,8 +35,8 @@ func withEachReceiver(t *testing.T, test func(t *testing.T, newBroker brokerMake
 	}
 }
 
-// directReceiver behaves as that of package sessions, without the hazards of the SDK's.
-// integration/sbemu shows that the real one does.
+// directReceiver behaves like the receiver of package sessions, without the pitfalls of
+// the SDK's. Tests with integration/sbemu show that the real one behaves so.
 type directReceiver struct {
 	*fakeReceiver
 	// sent are the messages for which a settlement was sent.
@@ -45,7 +45,8 @@ type directReceiver struct {
 
 var errDetached = &amqp.LinkError{RemoteErr: &amqp.Error{Condition: "com.microsoft:session-lock-lost"}}
 
-// ReceiveMessages returns what is here, and leaves what comes later for the next call.
+// ReceiveMessages returns the messages that have arrived. Later ones wait for the next
+// call.
 func (r *directReceiver) ReceiveMessages(ctx context.Context, most int, _ *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
 	b := r.broker
 	b.mu.Lock()
@@ -94,7 +95,7 @@ func (r *directReceiver) ReceiveMessages(ctx context.Context, most int, _ *azser
 	return messages, nil
 }
 
-// settle sends a settlement once, and gives the broker's answer.
+// settle sends a settlement once, and returns the broker's answer.
 func (r *directReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessage, then func(*fakeMessage)) error {
 	b := r.broker
 	b.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// A gap is given up after the gap timeout although each tenure is shorter and begins with
-// another event than the one that ended the tenure before.
+// A gap is given up after the gap timeout, even if each tenure is shorter and begins with
+// another event than the last one of the previous tenure.
 func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -19,7 +19,7 @@ func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
 		broker.send("bucket", "a", 3)
 		broker.send("bucket", "a", 2)
 		s := start(t, broker, m, func(o *drain.Options) {
-			// Each event is offered as soon as it is received.
+			// The handler gets each event as soon as it is received.
 			o.BatchSize = 1
 			o.SessionTenure, o.GapTimeout = 2*time.Second, 10*time.Second
 		})
@@ -28,8 +28,8 @@ func TestGapTimeGoesOnWhicheverEventComesFirst(t *testing.T) {
 	})
 }
 
-// A gap is given up after the gap timeout although the next turn of its session comes later
-// than the process remembers the failure of a store.
+// A gap is given up after the gap timeout, even if its session is accepted again only
+// after the time for which the process remembers a store's failure.
 func TestGapTimeGoesOnWhileOtherSessionsHaveTheirTurn(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {

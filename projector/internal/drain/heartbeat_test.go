@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// A slot shows life only if its handler's calls return.
+// A slot sends heartbeats only while the calls of its handler return.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -38,7 +38,7 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// stuck is a handler that heeds no context until it is released.
+// stuck is a handler that ignores its context until it is released.
 type stuck struct{ begun, release chan struct{} }
 
 func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ drain.Attempt) []drain.Verdict {
@@ -51,7 +51,7 @@ func (h *stuck) Handle(_ context.Context, batch []*drain.Delivery, _ drain.Attem
 	return verdicts
 }
 
-// heartbeat counts beats and measures the silence between them.
+// heartbeat counts heartbeats and measures the time between them.
 type heartbeat struct {
 	mu    sync.Mutex
 	beats int

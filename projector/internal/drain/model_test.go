@@ -13,25 +13,25 @@ import (
 
 var errStore = errors.New("store is not able to")
 
-// model applies events to a watermark per aggregate, in the way of a guarded
-// write: it reads, takes its time, and writes only what still fits.
+// model applies events to a watermark per aggregate, like a guarded write: it reads the
+// watermark, waits, and writes only if the watermark is still the same.
 type model struct {
 	latency time.Duration
-	// store holds how many events each aggregate has in the event store.
+	// store holds the number of events of each aggregate in the event store.
 	store map[string]int64
 	// poison are the events that park their aggregate.
 	poison map[string]int64
-	// transient, where set, may fail an event.
+	// transient, if set, can fail an event.
 	transient func() bool
 
 	mu sync.Mutex
-	// failing are the aggregates whose writes fail, down is whether all do.
+	// failing are the aggregates whose writes fail. down makes all writes fail.
 	failing map[string]bool
 	down    bool
-	// lost holds for an aggregate the event that is not even in the event store.
+	// lost holds, for each aggregate, the event that the event store lacks too.
 	lost map[string]int64
-	// givenUp holds why an aggregate was given up, givenUpAt when, and head the last event
-	// that was acknowledged for it.
+	// givenUp holds the reason why an aggregate was given up, givenUpAt the time, and
+	// head the last event that was acknowledged for it.
 	givenUp   map[string]string
 	givenUpAt map[string]time.Time
 	head      map[string]int64
@@ -39,10 +39,10 @@ type model struct {
 	applied   map[string][]int64
 	parked    map[string]bool
 	problems  []string
-	// deaf makes it write on when its context has ended, as a writer does that has
-	// begun.
+	// deaf makes the model write after its context has ended, like a write that is
+	// already in flight.
 	deaf bool
-	// increasing makes a hole in the events mean nothing.
+	// increasing is set if event ids only increase, so that a missing id is not a gap.
 	increasing bool
 }
 
@@ -74,7 +74,7 @@ func (m *model) Handle(ctx context.Context, batch []*drain.Delivery, attempt dra
 	verdicts := make([]drain.Verdict, len(batch))
 	stale := make(map[string]bool)
 	for key, v := range from {
-		// The guard: what was read is what is there.
+		// The guard: the watermark must be the one that was read.
 		stale[key] = m.watermark[key] != v
 	}
 	for i, d := range batch {
@@ -112,7 +112,7 @@ func (m *model) apply(key string, id int64, attempt drain.Attempt) drain.Verdict
 	}
 }
 
-// project applies events up to that of the delivery.
+// project applies the events up to that of the delivery.
 func (m *model) project(key string, from, id int64) drain.Verdict {
 	for v := from; v <= id; v++ {
 		if m.poison[key] == v {
@@ -135,7 +135,7 @@ func (m *model) giveUp(key string, id int64, reason string) drain.Verdict {
 	return drain.Verdict{Outcome: drain.Done}
 }
 
-// reason is why an aggregate was given up; empty if it was not.
+// reason returns the reason why an aggregate was given up; empty if it was not.
 func (m *model) reason(key string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,7 +144,7 @@ func (m *model) reason(key string) string {
 
 func (m *model) waits(key string) bool { return m.givenUp[key] != "" }
 
-// resume takes up what was given up, from the store: what came before has to be in it.
+// resume folds the aggregates that were given up from the event store.
 func (m *model) resume() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,8 +156,7 @@ func (m *model) resume() {
 	clear(m.givenUp)
 }
 
-// check says what is wrong with the effects, where each aggregate should have its
-// events 1 to want.
+// check returns an error unless each aggregate has exactly its events 1 to want.
 func (m *model) check(want map[string]int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,7 +177,7 @@ func (m *model) check(want map[string]int64) error {
 	return nil
 }
 
-// applies fails the test if check finds a problem.
+// applies fails the test if check returns an error.
 func (m *model) applies(t *testing.T, want map[string]int64) {
 	t.Helper()
 	if err := m.check(want); err != nil {
@@ -196,14 +195,14 @@ func (m *model) gaveUpNone(t *testing.T) {
 	}
 }
 
-// fail lets the store fail all that concerns an aggregate, or ends that.
+// fail makes all writes of an aggregate fail, or ends that.
 func (m *model) fail(key string, fails bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.failing[key] = fails
 }
 
-// outage lets every write fail, or ends that.
+// outage makes every write fail, or ends that.
 func (m *model) outage(down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

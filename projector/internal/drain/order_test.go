@@ -16,24 +16,23 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// chaos is a choice of what befalls a run.
+// chaos is a random choice of the faults and sizes of a run.
 type chaos struct {
 	seed                           uint64
 	sessions, aggregates, events   int
 	slots, batch, buffer           int
 	duplicates, missing, transient int
 	losses                         int
-	// failures is how often an aggregate's store begins to fail or recovers, outages how
-	// often everyone's does.
+	// failures is how often the writes of one aggregate begin or cease to fail, and
+	// outages how often all writes do.
 	failures, outages int
-	// holes is whether aggregates lack an event that is not in the event store either.
+	// holes is set if aggregates miss events that the event store lacks too.
 	holes              bool
 	lock, rtt, latency time.Duration
-	// trickle is the longest time between two messages; 0 if all are there from the
-	// beginning.
+	// trickle is the longest time between two messages; 0 if all are sent at the start.
 	trickle, moment, again time.Duration
 	deaf, increasing       bool
-	// direct is whether the receivers are those of package sessions.
+	// direct is set if the receivers are those of package sessions.
 	direct bool
 	poison bool
 }
@@ -71,8 +70,8 @@ func drawChaos(t *rapid.T) chaos {
 	}
 }
 
-// run drains under chaos with two processes, and says what is wrong with what
-// came out of it.
+// run drains with two processes under the faults, and returns an error if the result is
+// wrong.
 func (c chaos) run(t *testing.T) error {
 	t.Helper()
 	random := rand.New(rand.NewPCG(c.seed, 1))
@@ -82,7 +81,7 @@ func (c chaos) run(t *testing.T) error {
 	m := newModel(c.latency)
 	m.deaf, m.increasing = c.deaf, c.increasing
 	if c.increasing {
-		c.missing, c.holes = 0, false // what is not sent cannot be missed
+		c.missing, c.holes = 0, false // If ids only increase, a missing event is not detected.
 	}
 	var mu sync.Mutex
 	side := rand.New(rand.NewPCG(c.seed, 2))
@@ -99,8 +98,8 @@ func (c chaos) run(t *testing.T) error {
 		return nil
 	}
 
-	// Each aggregate's events are sent in order, repeated now and then, with holes
-	// that only the event store can fill. The last event is always sent.
+	// Each aggregate's events are sent in order, sometimes repeated, with gaps that only
+	// the event store can close. The last event is always sent.
 	want := make(map[string]int64)
 	next := make([]int64, c.aggregates)
 	type message struct {
@@ -199,9 +198,9 @@ func (c chaos) run(t *testing.T) error {
 	return errors.Join(append(problems, broker.left())...)
 }
 
-// Whatever is delivered twice, released, taken away in the middle of a write or
-// never sent, whichever aggregate fails and for however long: every aggregate's events
-// take effect once each, in order, and every message is settled in the end.
+// Messages are delivered twice, released, lost during a write or never sent, and
+// aggregates fail for any time. In the end, every aggregate's events have taken effect
+// once each and in order, and every message is settled.
 func TestAnyInterleavingTakesEffectOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -214,8 +213,8 @@ func TestAnyInterleavingTakesEffectOnceAndInOrder(t *testing.T) {
 	})
 }
 
-// withholding is a handler that lacks the predecessors of some aggregates, such as
-// an event that a claim check stands for, until they are there.
+// withholding is a handler that reports a gap for the aggregates in lacks until the test
+// removes them, like a handler that cannot read an event for a while.
 type withholding struct {
 	*model
 	lacks sync.Map
@@ -233,9 +232,9 @@ func (w *withholding) Handle(ctx context.Context, batch []*drain.Delivery, attem
 	return verdicts
 }
 
-// What a session cannot hold behind a gap comes again after its release, and nothing
-// of the same aggregate overtakes it meanwhile, even if the handler would not
-// notice.
+// Events behind a gap that exceed a session's bound come again after its release.
+// Meanwhile no later event of the aggregate overtakes them, even if the handler would not
+// detect it.
 func TestNothingOvertakesWhatWasForgotten(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -250,7 +249,7 @@ func TestNothingOvertakesWhatWasForgotten(t *testing.T) {
 		s := start(t, broker, m, func(o *drain.Options) {
 			o.Handler, o.Slots, o.BatchSize, o.Sequence = h, 1, held, event.SequenceIncreasing
 		})
-		// The other aggregate keeps the session from its end.
+		// The other aggregate keeps the session from ending.
 		broker.send("bucket", "other", 1)
 		for id := range int64(events - 1) {
 			broker.send("bucket", "hot", id+1)

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// paused is a pause that a test begins and ends.
+// paused is a pause that a test starts and ends.
 type paused struct {
 	mu       sync.Mutex
 	open     chan struct{} // closed while there is no pause
@@ -66,9 +66,9 @@ func (p *paused) Working(ctx context.Context) (context.Context, func(), error) {
 	}, nil
 }
 
-// TestPauseReleasesEverySessionAndReceivesNothing checks that what is received when a
-// pause begins is finished, that no session is held in the pause, and that draining goes
-// on after it, as often as one likes.
+// TestPauseReleasesEverySessionAndReceivesNothing checks that messages received before a
+// pause are finished, that no session is held during the pause, and that draining
+// continues afterwards, for any number of pauses.
 func TestPauseReleasesEverySessionAndReceivesNothing(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -101,6 +101,6 @@ func TestPauseReleasesEverySessionAndReceivesNothing(t *testing.T) {
 		s.model.applies(t, want)
 		p.begin()
 		pause(t.Context(), time.Second)
-		s.end(t) // a stop in a pause
+		s.end(t) // The process stops during a pause.
 	})
 }

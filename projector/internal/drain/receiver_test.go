@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// fakeReceiver is a session receiver. Its fields are under the broker's lock.
+// fakeReceiver is a session receiver. The broker's lock guards its fields.
 type fakeReceiver struct {
 	broker      *fakeBroker
 	id          string
@@ -20,14 +20,15 @@ type fakeReceiver struct {
 	closed      bool
 	lockedUntil time.Time
 	epoch       int
-	// credit is what the broker may still send, and arrived what it has sent.
+	// credit is the number of messages that the broker may still send. arrived are the
+	// messages that it has sent.
 	credit int
 	// held counts the messages that are delivered and not settled.
 	held         int
 	arrived      []*fakeMessage
 	receiving    bool
 	stopReleaser func()
-	// told is set when a call has said that the link is dead.
+	// told is set after a call has returned that the link is dead.
 	told bool
 }
 
@@ -38,7 +39,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// deliver sends what is available, within the credit. The lock is held.
+// deliver sends available messages within the credit. The caller must hold the lock.
 func (r *fakeReceiver) deliver() {
 	b, s := r.broker, r.session
 	for ; r.credit > 0 && s.first < len(s.messages); s.first++ {
@@ -59,8 +60,8 @@ func (r *fakeReceiver) deliver() {
 	}
 }
 
-// next takes the next message that has arrived. Without one it reports whether the link
-// is alive: then ctx has ended.
+// next takes the next message that has arrived. If there is none, it reports whether the
+// link is alive: if so, ctx has ended.
 func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 	b := r.broker
 	for {
@@ -77,7 +78,7 @@ func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 			return m, true
 		}
 		b.mu.Unlock()
-		// Like go-amqp, what is there comes before the end of the context.
+		// Like go-amqp, return arrived messages even if the context has ended.
 		if ctx.Err() != nil {
 			return nil, true
 		}
@@ -88,9 +89,9 @@ func (r *fakeReceiver) next(ctx context.Context) (*fakeMessage, bool) {
 	}
 }
 
-// ReceiveMessages leaves credit behind, lets a releaser take what comes then,
-// reports a dead link as (0, nil), and attaches the session again when it is
-// called once more.
+// ReceiveMessages leaves credit behind, and a releaser takes the messages that arrive
+// then. It reports a dead link as (0, nil), and attaches the session again at the next
+// call.
 func (r *fakeReceiver) ReceiveMessages(ctx context.Context, most int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error) {
 	b := r.broker
 	b.mu.Lock()
@@ -172,8 +173,8 @@ func (r *fakeReceiver) received(m *fakeMessage) *azservicebus.ReceivedMessage {
 	return &azservicebus.ReceivedMessage{MessageID: m.id, Body: m.body, ContentType: &contentType, LockToken: m.token, SessionID: &r.id}
 }
 
-// startReleaser gives back what comes while nobody receives. What arrives while it
-// does, stays for the next call: the successor of what was given back.
+// startReleaser releases messages that arrive between two calls. A message that arrives
+// during a release stays for the next call, although its predecessor was released.
 func (r *fakeReceiver) startReleaser() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -196,7 +197,7 @@ func (r *fakeReceiver) startReleaser() {
 	}()
 }
 
-// settle reports success after 4 s where the lock is lost, if it is let to.
+// settle reports success after 4 s if the lock is lost, unless ctx ends earlier.
 func (r *fakeReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessage, then func(*fakeMessage)) error {
 	b := r.broker
 	if _, bounded := ctx.Deadline(); !bounded {
@@ -217,8 +218,8 @@ func (r *fakeReceiver) settle(ctx context.Context, m *azservicebus.ReceivedMessa
 	return ctx.Err()
 }
 
-// settleHeld settles a message that the receiver holds, and reports whether it holds it.
-// The caller holds the broker's lock.
+// settleHeld settles a message if the receiver holds it, and reports whether it does. The
+// caller must hold the broker's lock.
 func (r *fakeReceiver) settleHeld(m *azservicebus.ReceivedMessage, then func(*fakeMessage)) bool {
 	b := r.broker
 	have := b.sessions[r.id].byToken[m.LockToken]
@@ -233,7 +234,7 @@ func (r *fakeReceiver) settleHeld(m *azservicebus.ReceivedMessage, then func(*fa
 	return true
 }
 
-// fault is the next fault that the test has ordered; nil if it has ordered none.
+// fault returns the next fault that the test has ordered; nil for none.
 func fault(ordered func() error) error {
 	if ordered == nil {
 		return nil

@@ -22,7 +22,7 @@ func TestRenewsTheLock(t *testing.T) {
 		broker := newBroker(2*time.Millisecond, 30*time.Second)
 		var renewals atomic.Int64
 		broker.renewErr = func() error {
-			// Two of three fail.
+			// Two of three renewals fail.
 			if renewals.Add(1)%3 != 0 {
 				return errors.New("somehow")
 			}
@@ -80,7 +80,7 @@ func TestLostLockEndsTheWork(t *testing.T) {
 	}
 }
 
-// blocked is a handler whose first call waits for the end of its context.
+// blocked is a handler whose first call waits until its context ends.
 type blocked struct {
 	began chan time.Time
 	ended chan error
@@ -147,7 +147,8 @@ func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
 		t.Helper()
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		m := newModel(time.Millisecond)
-		// More than a session holds, before and after what can be applied.
+		// Events behind a gap, more than a session holds, are sent before and after
+		// events that can be applied.
 		broker.send("bucket", "stuck", ids(2, 1500)...)
 		broker.send("bucket", "free", ids(1, 500)...)
 		s := start(t, broker, m, func(o *drain.Options) { o.BatchSize = 64 })
@@ -156,7 +157,8 @@ func TestGapThatStaysHoldsUpNobodyElse(t *testing.T) {
 		if reason := m.reason("stuck"); reason != "" {
 			t.Errorf("given up as %s before the gap timeout", reason)
 		}
-		// It is given up then: its events are settled, and the session goes on.
+		// Then the aggregate is given up: its events are settled, and the session
+		// continues.
 		s.settled(t, 15*time.Second)
 		if reason := m.reason("stuck"); reason != "missing" {
 			t.Errorf("given up as %q", reason)
@@ -207,8 +209,8 @@ func TestRepeatedDeliveriesAreSettledEach(t *testing.T) {
 	})
 }
 
-// A slow broker, and more messages than may be settled at once: the last ones have as much
-// time as the first.
+// If a slow broker must settle more messages than are settled at once, the last
+// settlements have as much time as the first.
 func TestSettlementsThatWaitHaveTheirTime(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -225,9 +227,8 @@ func TestSettlementsThatWaitHaveTheirTime(t *testing.T) {
 	})
 }
 
-// The broker answers no settlement of a session for a while. The settlements that wait
-// behind the first ones do not time out one after the other: the session ends soon, and its
-// messages come again.
+// If the broker answers no settlement of a session, the waiting settlements do not time
+// out one after another. The session ends soon, and its messages come again.
 func TestUnansweredSettlementsAreGivenUpTogether(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -254,8 +255,8 @@ func TestUnansweredSettlementsAreGivenUpTogether(t *testing.T) {
 	})
 }
 
-// The broker does not confirm one of many settlements. Its message comes again as soon as
-// the session has nothing else to do, and not only after the session was held for long.
+// If the broker does not confirm one of many settlements, the message comes again as soon
+// as the session has nothing else to do, instead of at the end of its hold time.
 func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -279,8 +280,8 @@ func TestUnconfirmedSettlementEndsTheSession(t *testing.T) {
 	})
 }
 
-// A handler slower than the broker must not make the SDK release what the inbox
-// has no room for, over and over.
+// If the handler is slower than the broker, the SDK must not repeatedly release messages
+// for which the inbox has no room.
 func TestSlowHandlerHoldsTheBrokerBack(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -304,7 +305,7 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 		broker := newBroker(2*time.Millisecond, time.Minute)
 		s := start(t, broker, newModel(50*time.Millisecond), func(o *drain.Options) {
 			o.Slots, o.BufferBytes = 1, 1<<20
-			// The forecast of sizes is the session's, so it must last.
+			// The session estimates the sizes of messages, so it must not end early.
 			o.SessionIdle = 30 * time.Millisecond
 		})
 		send := func(from, to int64, size int) {
@@ -328,8 +329,8 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 		send(2001, 2100, 1<<18)
 		s.settled(t, time.Minute)
 		s.model.applies(t, map[string]int64{"a": 2100})
-		// The first large ones were a surprise. What is being handled and settled comes on
-		// top of the inbox.
+		// The first large messages are not expected. Messages that are being handled and
+		// settled come on top of the inbox.
 		if most := broker.mostOut; most > 8<<20 {
 			t.Errorf("%d KiB were out at once", most>>10)
 		}
@@ -337,8 +338,8 @@ func TestBuffersAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// While the store is down, what waits for it is bounded as well, be it many events or
-// one that comes again and again.
+// While the store is down, the waiting messages are bounded too, both for many events and
+// for one that comes repeatedly.
 func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 14
@@ -368,7 +369,8 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 				broker.mu.Lock()
 				most := broker.mostOut
 				broker.mu.Unlock()
-				// The inbox, as much in the lanes, and a message more in either.
+				// The bound is the inbox, the same size in the lanes, and one more
+				// message in each of both.
 				if most > 2<<20+2*(size+1<<10) {
 					t.Errorf("%d KiB were out at once", most>>10)
 				}
@@ -381,7 +383,7 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 	}
 }
 
-// A gap whose successors are large leaves room for the other aggregates.
+// Large events behind a gap leave room for the other aggregates.
 func TestGapOfLargeEventsHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -406,7 +408,7 @@ func TestGapOfLargeEventsHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-// judge lets nothing be dead-lettered until the time has come.
+// judge allows dead-lettering only from a given time on.
 type judge struct {
 	until time.Time
 	good  atomic.Int64

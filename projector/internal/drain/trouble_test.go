@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// flow sends an event of each aggregate to a session at a steady rate until it ends,
-// and measures the longest time until one is applied.
+// flow sends events of each aggregate to a session at a steady rate until it ends, and
+// measures the longest time until an event is applied.
 type flow struct {
 	sent  map[string]int64
 	worst time.Duration
@@ -52,16 +52,16 @@ func startFlow(broker *fakeBroker, m *model, session string, every time.Duration
 	return f
 }
 
-// end ends the flow and gives how many events each aggregate has.
+// end ends the flow and returns the number of events of each aggregate.
 func (f *flow) end() map[string]int64 {
 	close(f.stop)
 	f.done.Wait()
 	return f.sent
 }
 
-// An aggregate that fails for minutes and has many events delays none of its
-// neighbours, and its session is released at the end of each tenure. It is given up
-// after its time and not before, whether or not it had that time in one tenure.
+// An aggregate with many events that fails for minutes delays no other aggregate, and its
+// session is released at the end of each tenure. The aggregate is given up after
+// ParkAfter and not earlier, even if that time spans several tenures.
 func TestFailingAggregateDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for _, tenure := range []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute} {
@@ -102,8 +102,8 @@ func TestFailingAggregateDelaysNoOther(t *testing.T) {
 	}
 }
 
-// A session whose only aggregate fails is released at the end of its tenure, with its
-// messages unsettled, so that another session has its slot.
+// A session whose only aggregate fails is released at the end of its tenure with
+// unsettled messages, so that another session gets the slot.
 func TestRetryingSessionEndsWithItsTenure(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -128,7 +128,8 @@ func TestRetryingSessionEndsWithItsTenure(t *testing.T) {
 	})
 }
 
-// While nothing can be written, no aggregate is given up, and the broker is held back.
+// During an outage of the store, no aggregate is given up, and the broker's deliveries
+// are held back.
 func TestOutageParksNoAggregate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +162,7 @@ func TestOutageParksNoAggregate(t *testing.T) {
 	})
 }
 
-// conflicting is a handler whose store refuses every event because of another document.
+// conflicting is a handler whose store rejects every event because of another document.
 type conflicting struct{}
 
 func (conflicting) Handle(_ context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
@@ -175,8 +176,8 @@ func (conflicting) Handle(_ context.Context, batch []*drain.Delivery, attempt dr
 	return verdicts
 }
 
-// An aggregate whose document conflicts with another one is given up in time although
-// nothing else is written: the refusal shows that the store works.
+// An aggregate whose document conflicts with another one is given up in time even if
+// nothing else is written, because the rejection shows that the store works.
 func TestLoneConflictIsGivenUp(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -195,8 +196,8 @@ func TestLoneConflictIsGivenUp(t *testing.T) {
 	})
 }
 
-// Where thousands of aggregates fail at the same time, the store is in trouble, and none
-// is given up although others are written.
+// If thousands of aggregates fail at the same time, the store is the reason, so none is
+// given up even if others are written.
 func TestManyFailingAggregatesParkNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,7 +224,8 @@ func TestManyFailingAggregatesParkNone(t *testing.T) {
 	})
 }
 
-// Stopping waits for no lane that is tried again: its messages stay with the broker.
+// A stop does not wait for lanes that are being retried: their messages stay with the
+// broker.
 func TestStopsWhileAggregatesFail(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -248,7 +250,8 @@ func TestStopsWhileAggregatesFail(t *testing.T) {
 	})
 }
 
-// hanging is a handler whose calls with an event of the aggregate hang until they end.
+// hanging is a handler whose calls with an event of the aggregate hang until their
+// context ends.
 type hanging struct {
 	*model
 	aggregate string
@@ -264,8 +267,8 @@ func (h hanging) Handle(ctx context.Context, batch []*drain.Delivery, attempt dr
 	return h.model.Handle(ctx, batch, attempt)
 }
 
-// An aggregate whose writes hang delays those that share its first call until that
-// ends, and no others.
+// If the writes of an aggregate hang, only the aggregates in its first call are delayed,
+// until that call ends.
 func TestHangingCallDelaysOnlyItsAggregates(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
@@ -300,7 +303,7 @@ func TestHangingCallDelaysOnlyItsAggregates(t *testing.T) {
 	})
 }
 
-// deferring is a handler that takes one event a call.
+// deferring is a handler that accepts one event per call.
 type deferring struct{ *model }
 
 func (h deferring) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
@@ -311,7 +314,7 @@ func (h deferring) Handle(ctx context.Context, batch []*drain.Delivery, attempt 
 	return verdicts
 }
 
-// What a call had no room for comes again at once.
+// Deliveries that a call had no room for are passed to the next call at once.
 func TestDeferredEventsDoNotWait(t *testing.T) {
 	t.Parallel()
 	withEachReceiver(t, func(t *testing.T, newBroker brokerMaker) {
