@@ -14,8 +14,8 @@ import (
 type Options struct {
 	// Dial makes a connection. Required.
 	Dial func() (Connection, error)
-	// Interval is the time between two counts, give or take a quarter; 30 s by
-	// default.
+	// Interval is the time between two counts, randomly varied by up to a quarter; 30 s
+	// by default.
 	Interval time.Duration
 	// Limit ends a count. A number below it is exact; otherwise there are at least so
 	// many sessions. The default is 5,000, because all processes together can hold no

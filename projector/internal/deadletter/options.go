@@ -20,7 +20,8 @@ const (
 type Options struct {
 	// Dial opens a connection to the queue. Required.
 	Dial func() (Queue, error)
-	// Interval is the time between two counts, give or take a quarter; 30 s by default.
+	// Interval is the time between two counts, randomly varied by up to a quarter; 30 s
+	// by default.
 	Interval time.Duration
 	// Limit is the largest number of messages that is counted; 250 by default.
 	Limit int

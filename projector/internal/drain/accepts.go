@@ -72,7 +72,7 @@ func (l *acceptLimiter) enter(ctx context.Context) (ticket, error) {
 	}
 }
 
-// try gives a ticket, or the time and the channel to wait for.
+// try returns a ticket, or the time and the channel to wait for.
 func (l *acceptLimiter) try() (ticket, time.Duration, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -45,7 +45,7 @@ func (d *Delivery) Enqueued() time.Time {
 // Size is the length of the message's body.
 func (d *Delivery) Size() int { return d.size }
 
-// originOf gives the trace of a message, for the log.
+// originOf returns the trace of a message, for the log.
 func originOf(m *azservicebus.ReceivedMessage) tracing.Origin {
 	parent, _ := event.TraceContext(m.ApplicationProperties)
 	return tracing.Origin{Parent: parent}

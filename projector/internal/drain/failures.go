@@ -141,8 +141,8 @@ func (f *failures) shown(now time.Time) int {
 	return n
 }
 
-// entry gives the entry of an aggregate, a new one if necessary; nil if there are too many.
-// The caller holds the lock.
+// entry returns the entry of an aggregate, a new one if necessary; nil if there are too
+// many. The caller holds the lock.
 func (f *failures) entry(key string, now time.Time) *failure {
 	e := f.byAggregate[key]
 	if e == nil {

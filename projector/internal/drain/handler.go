@@ -22,7 +22,7 @@ type Handler interface {
 // Holder is a [Handler] with state for each session.
 type Holder interface {
 	Handler
-	// Hold gives the handler for the events of one session. Draining drops it after its
+	// Hold returns the handler for the events of one session. Draining drops it after its
 	// last call has returned.
 	Hold() Handler
 }

@@ -38,7 +38,7 @@ func (l *lane) head() int64 { return l.deliveries[0].Event.EventID }
 // load is the number and the size of messages: of deliveries and of their duplicates.
 type load struct{ count, bytes int }
 
-// weigh gives the load of a delivery.
+// weigh returns the load of a delivery.
 func weigh(d *Delivery) load {
 	w := load{1, d.size}
 	for _, duplicate := range d.duplicates {

@@ -73,7 +73,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Logger is silent by default.
 	Logger zerolog.Logger
-	// Heartbeat gives the heartbeat of a slot for the liveness probe; nil for none.
+	// Heartbeat returns the heartbeat of a slot for the liveness probe; nil for none.
 	Heartbeat func(slot int) Heartbeat
 	// Connected is called at the first sign of a working broker; nil for none.
 	Connected func()

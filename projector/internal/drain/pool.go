@@ -37,7 +37,7 @@ func newPool(size int, dial func() (Connection, error), m *metrics, log zerolog.
 	return &pool{dial: dial, metrics: m, log: log, conns: make([]*pooled, size)}
 }
 
-// take gives the connection with the fewest accepts, then the fewest sessions, for one
+// take returns the connection with the fewest accepts, then the fewest sessions, for one
 // accept. The caller reports the end of the accept.
 func (p *pool) take() (*pooled, error) {
 	p.mu.Lock()

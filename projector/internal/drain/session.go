@@ -218,7 +218,7 @@ func (s *session) deadLetter(work context.Context, d *Delivery) bool {
 	return true
 }
 
-// over gives the reason why the session must end; empty if it need not.
+// over returns the reason why the session must end; empty if it need not.
 func (s *session) over(stop context.Context, now time.Time) ending {
 	quiet := s.lanes.held.count == 0 && s.inbox.len() == 0 && len(s.suspects) == 0
 	idle := now.Sub(s.active)

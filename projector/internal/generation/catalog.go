@@ -26,7 +26,8 @@ var ErrConflict = errors.New("the catalog entry was changed by another process")
 // ErrNotCoordinator is returned if another pod may be the coordinator of the projection.
 var ErrNotCoordinator = errors.New("this pod is not the coordinator of the projection")
 
-// Collection is what this package needs of a [*mongo.Collection]. Make it with [Open].
+// Collection is the part of [*mongo.Collection] that this package needs. Make it with
+// [Open].
 type Collection interface {
 	Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error)
 	InsertOne(ctx context.Context, document any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error)
@@ -52,7 +53,8 @@ type Catalog struct {
 }
 
 // NewCatalog makes the catalog of a pipeline. An operator's command, which does not know
-// the pipeline, leaves it empty: then [Catalog.List] gives the entries of all pipelines.
+// the pipeline, leaves it empty: then [Catalog.List] returns the entries of all
+// pipelines.
 func NewCatalog(c Collection, pipeline string) *Catalog { return &Catalog{c, pipeline} }
 
 // List returns all entries of the pipeline, by name.

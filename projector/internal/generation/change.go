@@ -132,7 +132,7 @@ func Retire(e *Entry, by Author) (*Entry, error) {
 	return next, nil
 }
 
-// Fail ends the build for a reason. The live generation stays as it is.
+// Fail ends the build for a reason. The live generation does not change.
 func Fail(e *Entry, reason string, by Author) *Entry {
 	next := e.copy()
 	next.Building.State, next.Building.Reason = Failed, reason

@@ -57,7 +57,7 @@ type Job struct {
 	// ID is unique. [Store.Create] makes one if it is empty.
 	ID   string `bson:"_id"`
 	Kind Kind   `bson:"kind"`
-	// Projection and Generation are what the job works on.
+	// Projection and Generation identify the read models on which the job works.
 	Projection string `bson:"projection"`
 	Generation int64  `bson:"generation"`
 	// Params are for the worker alone; nil for none.
@@ -91,7 +91,7 @@ type Job struct {
 	Planned bool `bson:"planned"`
 }
 
-// Bounds are the ends of a range. Only the worker interprets them.
+// Bounds are the ends of a range. Only the worker reads them.
 type Bounds struct {
 	From bson.Raw `bson:"from,omitempty"`
 	To   bson.Raw `bson:"to,omitempty"`
@@ -102,7 +102,7 @@ type Range struct {
 	Job    string `bson:"job"`
 	Index  int    `bson:"index"`
 	Bounds `bson:",inline"`
-	// Position is what the last save stored; nil if there was none. Work goes on from
+	// Position is what the last save stored; nil if there was none. Work continues from
 	// there.
 	Position bson.Raw `bson:"position,omitempty"`
 	// Counts are those of the last save, for the range from its start.

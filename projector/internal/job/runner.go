@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
-// Jobs is what a runner needs of a [Store].
+// Jobs is the part of a [Store] that a runner needs.
 type Jobs interface {
 	Active(ctx context.Context, q Query) ([]Job, error)
 	Claim(ctx context.Context, j Job, holder string, lease time.Duration) (Claim, bool, error)

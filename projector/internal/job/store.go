@@ -128,7 +128,7 @@ func newID(k Kind) string {
 	return string(k) + "-" + hex.EncodeToString(random)
 }
 
-// find reads a job as it is stored.
+// find reads a stored job, without the counts of its ranges.
 func (s *Store) find(ctx context.Context, id string) (Job, error) {
 	var j Job
 	err := s.request(ctx, func(ctx context.Context) error {

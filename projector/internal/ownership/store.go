@@ -17,7 +17,8 @@ import (
 // CollectionName is the collection of the owners.
 const CollectionName = "pipeline_owners"
 
-// Collection is what this package needs of a [*mongo.Collection]. Make it with [Owners].
+// Collection is the part of [*mongo.Collection] that this package needs. Make it with
+// [Owners].
 type Collection interface {
 	FindOne(ctx context.Context, filter any, opts ...options.Lister[options.FindOneOptions]) *mongo.SingleResult
 	InsertOne(ctx context.Context, document any, opts ...options.Lister[options.InsertOneOptions]) (*mongo.InsertOneResult, error)

@@ -184,7 +184,7 @@ func (s *Store) retryAfter(attempts int) time.Duration {
 	return backoff.After(s.options.FirstRetry, s.options.MaxRetry, attempts+1)
 }
 
-// Indexes is what [Prepare] needs of a [*mongo.Collection].
+// Indexes is the part of [*mongo.Collection] that [Prepare] needs.
 type Indexes interface {
 	CreateOne(ctx context.Context, model mongo.IndexModel, opts ...options.Lister[options.CreateIndexesOptions]) (string, error)
 }

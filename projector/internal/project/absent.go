@@ -42,7 +42,7 @@ func (a *stateAttribute) AddQualifier(q interpreter.Qualifier) (interpreter.Attr
 	return a, err
 }
 
-// Resolve gives the value at the path.
+// Resolve returns the value at the path.
 func (a *stateAttribute) Resolve(vars interpreter.Activation) (any, error) {
 	v, err := a.InterpretableAttribute.Resolve(vars)
 	if err == nil {

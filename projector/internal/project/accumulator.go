@@ -89,12 +89,12 @@ func (a *Accumulator) Last() int64 { return a.last }
 // projection. If none is, the aggregate has no watermark in it.
 func (a *Accumulator) Concerned() bool { return a.concerned }
 
-// State gives the own fields of the document so far; nil if there is none.
+// State returns the own fields of the document so far; nil if there is none.
 func (a *Accumulator) State() State { return a.document.state() }
 
-// Write gives the write that brings a unit from the state that the fold started from to
-// the last event that was folded; false if none was. The document of the state must be the
-// one that the fold began with.
+// Write returns the write that brings a unit from the state that the fold started from to
+// the last event that was folded; false if none was. The document of the state must be
+// the one that the fold began with.
 func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) {
 	if a.last == 0 {
 		return model.Write{}, false

@@ -166,8 +166,8 @@ func (b *batch) replaced(ctx context.Context, u *unit, w model.Write) bool {
 	return false
 }
 
-// look gives the state of a unit without its document. If the state cannot be loaded, the
-// unit is in trouble.
+// look returns the state of a unit without its document. If the state cannot be loaded,
+// the unit is in trouble.
 func (b *batch) look(ctx context.Context, u *unit) model.State {
 	states := b.load(ctx, []*unit{u})
 	if u.trouble != nil {

@@ -174,7 +174,7 @@ func (b *batch) place(events []*event.Event, byID map[string]*aggregate) {
 	}
 }
 
-// results gives the result of each event of the call.
+// results returns the result of each event of the call.
 func (b *batch) results() []Result {
 	results := make([]Result, len(b.places))
 	for i, place := range b.places {
@@ -183,8 +183,8 @@ func (b *batch) results() []Result {
 	return results
 }
 
-// trustedResults gives the results. If other processes no longer count on this one, none of
-// them is final.
+// trustedResults returns the results. If other processes no longer count on this one,
+// none of them is final.
 func (b *batch) trustedResults(err error) ([]Result, error) {
 	results := b.results()
 	if b.trusted == nil {
@@ -235,7 +235,7 @@ func (a *aggregate) result(i int) Result {
 	return r
 }
 
-// worse gives the verdict that leaves more work.
+// worse returns the verdict that leaves more work.
 func worse(a, b Verdict) Verdict {
 	for _, v := range []Verdict{Pending, Held, Poison} {
 		if a == v || b == v {

@@ -14,7 +14,7 @@ type calls struct {
 	ended chan struct{}
 }
 
-// begin gives a call the present targets. The call ends with end.
+// begin begins a call and returns the present targets for it. The call ends with end.
 func (e *Engine) begin() (targets snapshot, end func()) {
 	c := &e.calls
 	c.mu.Lock()

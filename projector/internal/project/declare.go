@@ -48,7 +48,7 @@ func newLoader() *loader {
 	}
 }
 
-// environment gives the environment of an event type.
+// environment returns the environment of an event type.
 func (l *loader) environment(eventType string) (*environment, error) {
 	if e, ok := l.environments[eventType]; ok {
 		return e, nil
@@ -104,7 +104,7 @@ func (p place) at(node *yaml.Node, format string, args ...any) Problem {
 	return problem
 }
 
-// lineAt gives a line of a file without its indentation, and the column in it; empty if
+// lineAt returns a line of a file without its indentation, and the column in it; empty if
 // there is no such line.
 func (l *loader) lineAt(file string, line, column int) (text string, caret int) {
 	lines := l.lines[file]
@@ -153,7 +153,7 @@ type entry struct {
 	node, value *yaml.Node
 }
 
-// entries gives the keys of a mapping, and reports its problems.
+// entries returns the keys of a mapping, and reports its problems.
 func (p place) entries(node *yaml.Node) ([]entry, bool) {
 	if node.Kind != yaml.MappingNode {
 		return nil, false

@@ -97,7 +97,7 @@ func (d storedDefinition) compile() (*Projection, error) {
 	return found[0], nil
 }
 
-// nodeOf gives a value as a node of YAML.
+// nodeOf returns a value as a node of YAML.
 func nodeOf(v any) (*yaml.Node, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -165,8 +165,8 @@ func (l *loader) define(p *Projection) (string, error) {
 	return canonicalJSON(definition), nil
 }
 
-// describe gives a handler in canonical form, and the schema of the event type's payload
-// if the handler depends on it: as far as its expressions ask for fields.
+// describe returns a handler in canonical form, and the schema of the event type's
+// payload if the handler depends on it: as far as its expressions ask for fields.
 func (l *loader) describe(eventType string, h *handler) (described map[string]any, payload any, err error) {
 	env, err := l.environment(eventType)
 	if err != nil {

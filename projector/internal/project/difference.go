@@ -31,7 +31,7 @@ func Difference(before, after string) []string {
 	return lines
 }
 
-// flatten gives the values of a definition by their paths.
+// flatten returns the values of a definition by their paths.
 func flatten(definition string) map[string]string {
 	found := map[string]string{}
 	var v any

@@ -39,7 +39,7 @@ type touched struct {
 	pushed []bson.RawValue
 }
 
-// whole gives the value with the pushed elements.
+// whole returns the value with the pushed elements.
 func (t *touched) whole() bson.RawValue {
 	if len(t.pushed) == 0 {
 		return t.value
@@ -63,7 +63,7 @@ func (d *document) undo() {
 	d.touched = append(d.touched[:0], d.saved.touched...)
 }
 
-// touch gives a field for writing.
+// touch returns a field for writing.
 func (d *document) touch(name string) *touched {
 	if i := d.indexTouched(name); i >= 0 {
 		return &d.touched[i]
@@ -94,7 +94,7 @@ func (d *document) clear() {
 	d.exists, d.base, d.touched = false, nil, d.touched[:0]
 }
 
-// find gives a field of the state to CEL.
+// find returns a field of the state as a CEL value.
 func (d *document) find(name string) (ref.Val, bool) {
 	if engineOwned(name) {
 		return nil, false
@@ -144,7 +144,7 @@ func (d *document) each(visit func(name string, v bson.RawValue)) {
 	}
 }
 
-// state gives the document's own fields; nil if there is no document.
+// state returns the document's own fields; nil if there is no document.
 func (d *document) state() State {
 	if !d.exists {
 		return nil
@@ -173,8 +173,8 @@ func (d *document) replace(next State) {
 	}
 }
 
-// appended gives the elements of next after those of old, if next begins with
-// exactly those of old and both are arrays.
+// appended returns the elements of next after those of old, if next begins with exactly
+// those of old and both are arrays.
 func appended(old, next bson.RawValue) ([]bson.RawValue, bool) {
 	if old.Type != bson.TypeArray || next.Type != bson.TypeArray || len(next.Value) <= len(old.Value) {
 		return nil, false

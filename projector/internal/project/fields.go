@@ -41,7 +41,7 @@ func readFields(doc []byte) fieldReader {
 	return fieldReader{rest: doc[4 : len(doc)-1]}
 }
 
-// next gives the next element; its name aliases the document.
+// next returns the next element; its name aliases the document.
 func (r *fieldReader) next() (name []byte, value bson.RawValue, ok bool) {
 	if len(r.rest) == 0 {
 		return nil, bson.RawValue{}, false

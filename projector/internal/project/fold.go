@@ -28,8 +28,7 @@ type Fold struct {
 	document *document
 }
 
-// State gives the own fields of the document after the fold; nil if there is
-// none.
+// State returns the own fields of the document after the fold; nil if there is none.
 func (f *Fold) State() State { return f.document.state() }
 
 // Fold folds events, in order, into a stored document with the engine's fields; nil if

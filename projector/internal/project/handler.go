@@ -79,7 +79,7 @@ func (h *handler) holds(s *scope) (bool, error) {
 
 var errNotBool = errors.New("the result is no bool")
 
-// evaluate gives the values of the operations; absent if an operation has no effect.
+// evaluate returns the values of the operations; absent if an operation has no effect.
 func (h *handler) evaluate(s *scope) ([]bson.RawValue, error) {
 	values := make([]bson.RawValue, len(h.operations))
 	for i := range h.operations {

@@ -99,7 +99,7 @@ func (d *document) reaches(p fieldPath) bool {
 	return present(v)
 }
 
-// change gives the value after the operator, given the one before.
+// change returns the value after the operator, given the one before.
 func (o *operation) change(old, v bson.RawValue) (bson.RawValue, error) {
 	switch o.op {
 	case opSet:

@@ -70,7 +70,7 @@ func (b *batch) project(ctx context.Context, units []*unit) (gapped []*unit) {
 	return gapped
 }
 
-// load gives the states of units, to be released; none if the whole call failed, which
+// load returns the states of units, to be released; none if the whole call failed, which
 // leaves the units in trouble.
 func (b *batch) load(ctx context.Context, units []*unit) []model.State {
 	attempt, cancel := b.oneAttempt(ctx)
@@ -95,7 +95,8 @@ func (b *batch) fail(units []*unit, err error) {
 	}
 }
 
-// trouble gives the reasons why units are Pending: each reason once, and only some of them.
+// trouble returns the reasons why units are Pending: each reason once, and only some of
+// them.
 func (b *batch) trouble() error {
 	const most = 3
 	var errs []error

@@ -33,9 +33,9 @@ type pageKey struct {
 	from, to  int64
 }
 
-// missing gives a page of the events of the unit's aggregate with ids from..to. In a strict
-// sequence the page ends before the first hole. The error is errRepairFull if the page has
-// not been read yet and the round has read maxRepairBytes.
+// missing returns a page of the events of the unit's aggregate with ids from..to. In a
+// strict sequence the page ends before the first hole. The error is errRepairFull if the
+// page has not been read yet and the round has read maxRepairBytes.
 func (p *repairRead) missing(ctx context.Context, b *batch, u *unit, from, to int64) ([]*eventView, error) {
 	key := pageKey{u.aggregate, from, to}
 	if page, ok := p.pages[key]; ok {

@@ -22,8 +22,8 @@ type Store interface {
 // Parking is the list of parked units. Every call is one request for all of its units, if
 // the list allows it.
 type Parking interface {
-	// Parked gives the position of each unit. The engine calls it only if necessary: for
-	// units with a gap and, in an increasing sequence, for all units.
+	// Parked returns the position of each unit. The engine calls it only if necessary:
+	// for units with a gap and, in an increasing sequence, for all units.
 	Parked(ctx context.Context, units []model.Unit) ([]model.Position, error)
 	// Park parks units durably. Parking a unit twice for the same reason at the same
 	// event changes nothing.

@@ -32,7 +32,7 @@ type Target struct {
 	Defers bool
 }
 
-// Live gives a target for the first generation of each projection, which readers see.
+// Live returns targets for the first generation of each projection, which readers see.
 func Live(projections []*Projection) []Target {
 	targets := make([]Target, len(projections))
 	for i, p := range projections {
@@ -108,7 +108,7 @@ func newSnapshot(targets []Target) (snapshot, error) {
 	return s, errors.Join(problems...)
 }
 
-// find gives the target of a generation of a projection; nil if it is not in the set.
+// find returns the target of a generation of a projection; nil if it is not in the set.
 func (s snapshot) find(name string, generation int64) *Target {
 	for _, t := range s {
 		if t.Projection.name == name && t.Generation == max(generation, model.FirstGeneration) {
@@ -143,7 +143,7 @@ func (e *Engine) Set(targets []Target) error {
 	return nil
 }
 
-// Targets gives the present targets, in the order in which they were set.
+// Targets returns the present targets, in the order in which they were set.
 func (e *Engine) Targets() []Target {
 	now := e.snapshot()
 	targets := make([]Target, len(now))
@@ -153,7 +153,7 @@ func (e *Engine) Targets() []Target {
 	return targets
 }
 
-// snapshot gives the present targets; nil if none were ever set.
+// snapshot returns the present targets; nil if none were ever set.
 func (e *Engine) snapshot() snapshot {
 	if s := e.targets.Load(); s != nil {
 		return *s

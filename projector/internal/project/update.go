@@ -8,12 +8,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// update gives the least that turns the loaded document into the present one, both
-// of which exist: $set and $unset of the top-level fields that differ, or of their keys that
-// do ([changedKeys]), and $push of what was only appended to an array, so that a long map or
-// array is not written again.
-// nil means that nothing differs. Fields whose names an update cannot express are
-// none of a projection's, and stay.
+// update returns the smallest update that turns the loaded document into the present one,
+// both of which exist: $set and $unset of the top-level fields that differ, or of their
+// keys that do ([changedKeys]), and $push of what was only appended to an array, so that
+// a long map or array is not written again. nil means that nothing differs. Fields whose
+// names an update cannot express are none of a projection's, and stay.
 func (d *document) update() bson.Raw {
 	var set, unset, push []byte
 	before := finder{doc: d.loaded}

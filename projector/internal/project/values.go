@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// celValue gives a BSON value to CEL. Documents and arrays are read in place, when
-// and as far as an expression looks into them. Both integer widths become int: CEL
+// celValue converts a BSON value to a CEL value. Documents and arrays are read in place,
+// when and as far as an expression looks into them. Both integer widths become int: CEL
 // has no other, and 32-bit ones would not compute with its literals.
 func celValue(v bson.RawValue) ref.Val {
 	switch v.Type {

@@ -125,8 +125,8 @@ func nextRound(b *generation.Build) {
 	b.Jobs.Sweep, b.Jobs.Verify = "", ""
 }
 
-// notServing names the alive pods that settle events without the generation. deferring says
-// that pods may defer events.
+// notServing names the alive pods that settle events without the generation. If deferring
+// is set, pods that defer events do not count as such.
 func (s *step) notServing(ctx context.Context, deferring bool) ([]string, error) {
 	serves := func(serving generation.Serving) bool {
 		return serving.Projection == s.entry.Name && serving.Generation == s.entry.Building.Generation && (deferring || !serving.Defers)
@@ -134,7 +134,7 @@ func (s *step) notServing(ctx context.Context, deferring bool) ([]string, error)
 	return s.lacking(ctx, func(r generation.Registration) bool { return slices.ContainsFunc(r.Serves, serves) })
 }
 
-// lacking names the alive pods that do not fulfil a condition.
+// lacking names the alive pods for which does is false.
 func (s *step) lacking(ctx context.Context, does func(generation.Registration) bool) ([]string, error) {
 	alive, err := s.Pods.Alive(ctx)
 	if err != nil {

@@ -68,7 +68,7 @@ type JobState struct {
 
 // Jobs are the jobs, which any number of pods work on.
 type Jobs interface {
-	// Ensure creates a job. One that exists stays as it is.
+	// Ensure creates a job. An existing job is not changed.
 	Ensure(ctx context.Context, spec JobSpec) error
 	State(ctx context.Context, id string) (JobState, error)
 	// Cancel ends a job. It is no error if the job has ended or does not exist.
@@ -77,17 +77,17 @@ type Jobs interface {
 
 // Collections are the collections of the read models' database.
 type Collections interface {
-	// Prepare creates the shadow collection, with the options, indexes and shard key of
-	// the collection like if there is one, and gives its UUID. One that exists already is
-	// completed.
+	// Prepare creates the shadow collection with the options, indexes and shard key of
+	// the collection like, if that exists, and returns its UUID. An existing shadow
+	// collection is completed.
 	Prepare(ctx context.Context, shadow, like string) (bson.Binary, error)
-	// Names gives the collections whose names start so.
+	// Names returns the names of the collections that start with prefix.
 	Names(ctx context.Context, prefix string) ([]string, error)
-	// Rename renames a collection. If another collection has the new name, drop says
-	// whether it is dropped in the same operation; otherwise nothing is renamed. A missing
-	// collection, and one that is not renamed, are no errors.
+	// Rename renames a collection. If a collection with the new name exists, it is
+	// dropped in the same operation if drop is set; otherwise nothing is renamed. Neither
+	// that nor a missing collection from is an error.
 	Rename(ctx context.Context, from, to string, drop bool) error
-	// Where gives the present name of the collection with that UUID; empty if there is
+	// Where returns the present name of the collection with the UUID; empty if there is
 	// none.
 	Where(ctx context.Context, uuid bson.Binary) (string, error)
 	// Drop drops a collection, if it exists.
@@ -96,7 +96,8 @@ type Collections interface {
 
 // Data are the side watermarks and markers.
 type Data interface {
-	// Remove removes some of those of a generation, and reports whether none is left.
+	// Remove removes some side watermarks and markers of a generation, and reports
+	// whether none is left.
 	Remove(ctx context.Context, projection string, generation int64) (done bool, err error)
 	// Parked counts the parked aggregates of a generation.
 	Parked(ctx context.Context, projection string, generation int64) (int64, error)
@@ -107,8 +108,9 @@ const (
 	lease = 10 * time.Second
 	// renewal is how often it renews its lease.
 	renewal = 3 * time.Second
-	// tick is how often a pod looks for work, watch how often it looks at the jobs of a
-	// build that it drives, and busy how soon the next step follows if there is one.
+	// tick is the interval at which a pod searches for work, watch the interval at which
+	// it reads the jobs of a build that it drives, and busy the wait before the next step
+	// if there is one.
 	tick  = 2 * time.Second
 	watch = 500 * time.Millisecond
 	busy  = 100 * time.Millisecond
@@ -119,10 +121,10 @@ const (
 	pauseRetry   = 10 * time.Second
 	// headStart is how long the pods have to serve a new generation before it is built.
 	headStart = 10 * time.Second
-	// lost is how long the collection that was built may be missing before the build fails.
+	// lost is how long the new collection may be missing before the build fails.
 	lost = 10 * time.Second
-	// linger is the time before garbage is collected again and unknown shadow collections
-	// are dropped.
+	// linger is the time after which garbage is removed for the second time and unknown
+	// shadow collections are dropped.
 	linger = time.Hour
 )
 
@@ -143,7 +145,8 @@ type Coordinator struct {
 	Options
 	// held are the leases of this pod, by projection.
 	held map[string]*hold
-	// seen are unknown shadow collections since when they were seen first.
+	// seen are unknown shadow collections, with the times when they were first seen. The
+	// empty name has the time of the last search.
 	seen map[string]time.Time
 	// failing are the projections whose last step failed, with the time of the next
 	// attempt.
@@ -154,13 +157,13 @@ type Coordinator struct {
 type hold struct {
 	epoch   int64
 	renewed time.Time
-	// pausing is the token of a pause that this pod began under this lease, before it
-	// renamed anything, and paused when that was.
+	// pausing is the token of a pause that this pod began under this lease; empty once it
+	// may have renamed the collection. paused is when the pause began.
 	pausing string
 	paused  time.Time
 	// retry is when the next promotion may begin.
 	retry time.Time
-	// prepared is since when pods may serve the generation.
+	// prepared is when pods could first serve the generation.
 	prepared time.Time
 	// gone is when the collection that was built was first found missing.
 	gone time.Time
@@ -198,8 +201,8 @@ func (c *Coordinator) release(ctx context.Context) {
 	}
 }
 
-// round makes a step of each build that this pod may drive, and gives the time to the next
-// round.
+// round makes a step of each build that this pod may drive, and returns the time to the
+// next round.
 func (c *Coordinator) round(ctx context.Context) time.Duration {
 	entries, err := c.Catalog.List(ctx)
 	if err != nil {
@@ -214,7 +217,7 @@ func (c *Coordinator) round(ctx context.Context) time.Duration {
 		next, err := c.drive(ctx, name, entries)
 		switch {
 		case errors.Is(err, generation.ErrNotCoordinator), errors.Is(err, generation.ErrConflict):
-			// Another pod was faster: look again.
+			// Another pod was faster: the next round reads the catalog again.
 		case err != nil:
 			c.failing[name] = time.Now().Add(tick)
 			c.warn(ctx, err, name, "step of the rebuild failed; retrying")
@@ -234,8 +237,8 @@ func (c *Coordinator) warn(ctx context.Context, err error, projection, message s
 // work reports whether an entry needs a coordinator.
 func work(e *generation.Entry) bool { return e.Building != nil || len(e.Garbage) > 0 }
 
-// drive makes one step of a projection under this pod's lease, and gives the time to the
-// next one.
+// drive makes one step of a projection under this pod's lease, and returns the time to
+// the next one.
 func (c *Coordinator) drive(ctx context.Context, name string, entries map[string]*generation.Entry) (time.Duration, error) {
 	e, err := c.coordinate(ctx, entries[name])
 	if err != nil || e == nil {
@@ -261,7 +264,7 @@ func (c *Coordinator) drive(ctx context.Context, name string, entries map[string
 	return tick, nil
 }
 
-// coordinate takes or renews the lease on a projection, and gives its entry; nil if
+// coordinate takes or renews the lease on a projection, and returns its entry; nil if
 // another pod has the lease.
 func (c *Coordinator) coordinate(ctx context.Context, e *generation.Entry) (*generation.Entry, error) {
 	h := c.held[e.Name]
@@ -301,21 +304,21 @@ func (c *Coordinator) coordinate(ctx context.Context, e *generation.Entry) (*gen
 type step struct {
 	*Coordinator
 	hold *hold
-	// entries are all of the catalog, and entry is the projection's.
+	// entries are all entries of the catalog, and entry is the projection's.
 	entries map[string]*generation.Entry
 	entry   *generation.Entry
 }
 
 func (s *step) author() generation.Author { return generation.Author{Who: s.Pod, At: time.Now()} }
 
-// log is for lines about the building generation.
+// log returns a logger with the fields of the building generation.
 func (s *step) log() *zerolog.Logger {
 	b := s.entry.Building
 	logger := s.Logger.With().Str("projection", s.entry.Name).Int64("generation", b.Generation).Str("hash", b.Hash).Logger()
 	return &logger
 }
 
-// change writes the building generation as do has changed it.
+// change changes the building generation by do and writes it.
 func (s *step) change(ctx context.Context, do func(b *generation.Build)) error {
 	next := *s.entry
 	building := *s.entry.Building
@@ -348,7 +351,7 @@ func (s *step) enter(ctx context.Context, state generation.State, do func(b *gen
 	return err
 }
 
-// wait says in the catalog what the build waits for.
+// wait records in the catalog what the build waits for.
 func (s *step) wait(ctx context.Context, reason string) error {
 	if s.entry.Building.Reason == reason {
 		return nil
@@ -399,8 +402,8 @@ func (s *step) run(ctx context.Context, id string, spec JobSpec, set func(b *gen
 	return &state, nil
 }
 
-// jobID is the id of a job: always the same for the same work, so that a successor finds
-// the job of a coordinator that was killed after creating it.
+// jobID returns the id of a job. It is always the same for the same work, so that a
+// successor finds the job of a coordinator that was killed after creating it.
 func (s *step) jobID(kind JobKind, round int) string {
 	return fmt.Sprintf("%s.%d.%s-%d", s.entry.Name, s.entry.Building.Generation, kind, round)
 }

@@ -67,7 +67,7 @@ func (s *step) remove(ctx context.Context, g generation.Garbage) (done bool, err
 var shadow = regexp.MustCompile(`^(.+)\.generation-([0-9]+)(\.promotion-[0-9]+)?$`)
 
 // dropUnknown drops shadow collections of this pipeline's projections that no entry
-// names: those that a stopped pod has made by writing to them.
+// names: a suspended pod has created them by writing to them.
 func (c *Coordinator) dropUnknown(ctx context.Context, entries map[string]*generation.Entry) {
 	if last := c.seen[""]; !last.IsZero() && time.Since(last) < linger/60 {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
-// promote gives the new collection the readers' name, as soon as every alive pod has
+// promote renames the new collection to the readers' name, after every alive pod has
 // paused the projection's writes.
 func (s *step) promote(ctx context.Context) error {
 	running, err := s.notPaused(ctx)
@@ -20,7 +20,7 @@ func (s *step) promote(ctx context.Context) error {
 	if len(running) > 0 {
 		return s.awaitPause(ctx, running)
 	}
-	s.hold.pausing = "" // From here on, nobody calls the promotion off.
+	s.hold.pausing = "" // From here on, the promotion cannot be cancelled.
 	b := s.entry.Building
 	promoted, err := s.rename(ctx)
 	if err != nil || !promoted {
@@ -69,10 +69,11 @@ func (s *step) rename(ctx context.Context) (bool, error) {
 		if err := s.Collections.Rename(ctx, at, own, false); err != nil {
 			return false, err
 		}
-		// While this coordinator slept, its successor may have moved the collection, and a
-		// stopped pod may have made a namesake that was renamed in its place. Nobody else
-		// gives a collection the own name, so what has it now keeps it until a successor
-		// comes.
+		// If this coordinator was suspended before the rename, its successor may have
+		// renamed the collection already, and a suspended pod may have created a new one
+		// under the old name. Then this coordinator has renamed the wrong collection.
+		// Only this coordinator uses the own name, so the collection that has it now
+		// keeps it until a successor renames it.
 		now, err := s.Collections.Where(ctx, b.UUID)
 		if err != nil {
 			return false, err
@@ -96,7 +97,8 @@ func (s *step) missing(ctx context.Context) error {
 	return s.fail(ctx, fmt.Sprintf("collection %s, in which the generation was built, is gone", s.entry.Building.Shadow))
 }
 
-// renounce ends this coordinator's lease: under the next epoch it has another own name.
+// renounce ends this coordinator's lease. The next lease has another epoch, and so
+// another own name.
 func (s *step) renounce(ctx context.Context) error {
 	delete(s.held, s.entry.Name)
 	return s.Catalog.Release(ctx, s.entry.Name, s.hold.epoch)

@@ -69,7 +69,7 @@ type DeadLetters interface {
 type Records interface {
 	// Hold takes or renews the lease. It returns false if another process holds it.
 	Hold(ctx context.Context, lease time.Duration) (bool, error)
-	// Release gives the lease back.
+	// Release ends the lease of this process.
 	Release(ctx context.Context) error
 	// Read returns the records of all projections.
 	Read(ctx context.Context) ([]Record, error)
