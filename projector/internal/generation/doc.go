@@ -6,7 +6,8 @@
 //
 // The generations of a projection are numbered 1, 2, 3 and so on. A number is never used
 // twice, not even after a build that failed or was cancelled. Documents, side watermarks
-// and markers contain the number, so the data of two generations never mix.
+// and markers contain the number, except those of generation 1. So the data of two
+// generations never mix.
 //
 //	                  declared anew            proven by package rebuild
 //	(no entry) ──────────────────▶ building ───────────────────────────▶ live
