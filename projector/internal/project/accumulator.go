@@ -108,7 +108,7 @@ func (a *Accumulator) Write(u model.Unit, from model.State) (model.Write, bool) 
 }
 
 // detach copies the touched fields, so that they do not keep the memory of their events,
-// and gives their approximate size in bytes.
+// and returns their approximate size in bytes.
 func (d *document) detach() (size int) {
 	for i := range d.touched {
 		t := &d.touched[i]

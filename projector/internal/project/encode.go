@@ -46,7 +46,7 @@ func encodeValue(v ref.Val) (bson.RawValue, error) {
 	return bson.RawValue{Type: t, Value: data}, err
 }
 
-// appendValue appends the encoding of v to dst and gives its type.
+// appendValue appends the encoding of v to dst and returns its type.
 func appendValue(dst []byte, v ref.Val, depth int) (bson.Type, []byte, error) {
 	if depth > maxDepth {
 		return 0, dst, fmt.Errorf("value nests deeper than %d levels", maxDepth)

@@ -236,8 +236,8 @@ func TestPoisonParksOneUnit(t *testing.T) {
 }
 
 // TestParkedAndPassed checks that a unit whose watermark is beyond the event at which it
-// was parked continues. This happens if a unique index rejected the event in one process,
-// and another process could apply it later.
+// was parked continues. This happens if a unique index rejected the event once, and a
+// later delivery could apply it.
 func TestParkedAndPassed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, twoProjections)

@@ -119,8 +119,8 @@ func keys(units []*unit) []model.Unit {
 	return keys
 }
 
-// write writes the folds of units and gives the results; none if the whole call
-// failed, which leaves the units in trouble.
+// write writes the folds of units and returns the results; none if the whole call failed,
+// which leaves the units in trouble.
 func (b *batch) write(ctx context.Context, units []*unit) []model.Written {
 	if len(units) == 0 {
 		return nil

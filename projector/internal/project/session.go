@@ -65,8 +65,8 @@ func (s *Session) Park(ctx context.Context, events []*event.Event, reason Reason
 	return s.engine.Park(ctx, events, reason, err)
 }
 
-// take removes the kept state of a unit and gives it. It is false if there is none, or if
-// its target was replaced.
+// take removes the kept state of a unit and returns it; false if there is none, or if its
+// target was replaced.
 func (s *Session) take(u *unit) (model.State, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

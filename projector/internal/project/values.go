@@ -59,7 +59,7 @@ func noNative(v ref.Val, t reflect.Type) error {
 	return fmt.Errorf("convert %s to %s: unsupported", v.Type(), t)
 }
 
-// namedValues is what a [mapValue] gives CEL.
+// namedValues looks up the entries of a [mapValue].
 type namedValues interface {
 	find(name string) (ref.Val, bool)
 	// names lists the keys in an order that depends on the content alone.
