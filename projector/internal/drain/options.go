@@ -171,9 +171,9 @@ func (o Options) validate() error {
 
 // Pausing says when sessions may be held.
 type Pausing interface {
-	// Working waits until sessions may be held, and gives a context that ends with ctx or
-	// with the next pause. The caller calls release when it holds no session any more. The
-	// error is the cause of the end of ctx.
+	// Working waits until sessions may be held, and returns a context that ends with ctx
+	// or with the next pause. The caller calls release when it holds no session any more.
+	// The error is the cause of the end of ctx.
 	Working(ctx context.Context) (working context.Context, release func(), err error)
 }
 

@@ -23,7 +23,7 @@ type chaos struct {
 	slots, batch, buffer           int
 	duplicates, missing, transient int
 	losses                         int
-	// failures is how often the writes of one aggregate begin or cease to fail, and
+	// failures is how often the writes of one aggregate start or stop failing, and
 	// outages how often all writes do.
 	failures, outages int
 	// holes is set if aggregates miss events that the event store lacks too.

@@ -24,7 +24,8 @@ const (
 // in smaller and smaller groups, until the lane that hangs is alone.
 const companyShare = 8
 
-// apply applies the verdicts of a call that has returned and gives what can be settled.
+// apply applies the verdicts of a call that has returned, and returns the deliveries that
+// can be settled.
 func (s *lanes) apply(c *call, now time.Time) []settlement {
 	settled := make([]settlement, 0, len(c.batch))
 	start := 0
