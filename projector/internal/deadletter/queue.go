@@ -26,10 +26,10 @@ type Message struct {
 
 // Queue is the dead-letter queue over one AMQP connection.
 type Queue interface {
-	// Peek returns at most most messages with sequence numbers of at least from, in
-	// order; none if there are no more.
+	// Peek returns up to most messages with sequence numbers of at least from, in order;
+	// none if there are no more.
 	Peek(ctx context.Context, from int64, most int) ([]Message, error)
-	// Receive locks at most most messages at the front of the queue. If there is none, it
+	// Receive locks up to most messages at the front of the queue. If there is none, it
 	// waits until ctx ends and returns the error of ctx.
 	Receive(ctx context.Context, most int) ([]Message, error)
 	// Complete removes a received message permanently.
