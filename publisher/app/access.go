@@ -12,11 +12,11 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// access records, over all terms of a process, for how long MongoDB has refused the
-// process because of wrong credentials or missing rights. At the start such a refusal
-// means a wrong configuration, and the process exits. After MongoDB has served the
-// process, the same answers also come while a password or role is being changed, or from
-// a proxy of MongoDB Atlas. Those refusals are transient: the next term retries, and the
+// access records, over all terms of a process, for how long MongoDB has refused the process
+// because of wrong credentials or missing rights. At the start such a refusal means a wrong
+// configuration, and the process exits. After MongoDB has served the process, the same
+// errors also occur while somebody changes a password or a role, and the proxy of MongoDB
+// Atlas returns them too. Those refusals are transient: the next term retries, and the
 // process exits only if they last.
 //
 // The zero value ends the process at the first refusal. It is safe for concurrent use.
@@ -32,7 +32,7 @@ type access struct {
 	reason error
 }
 
-// works notes that the event store has been read.
+// works records that the process has read from the event store.
 func (a *access) works() {
 	a.served.Store(true)
 	if !a.refusing.Load() {
@@ -45,7 +45,7 @@ func (a *access) works() {
 	a.logger.Info().Msg("MongoDB serves this publisher again")
 }
 
-// final reports whether err, which is fatal, ends the process now.
+// final reports whether err, which is fatal for the term, also ends the process now.
 func (a *access) final(err error) bool {
 	if !a.served.Load() || !mongox.HasCode(err, mongox.CodeUnauthorized, mongox.CodeAuthenticationFailed, mongox.CodeAtlasError) {
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-// refusals are what MongoDB and the proxy of Atlas answer without rights.
+// refusals are the errors of MongoDB, and of the proxy of Atlas, for missing rights.
 func refusals() []mongo.CommandError {
 	return []mongo.CommandError{
 		{Code: mongox.CodeUnauthorized, Name: "Unauthorized", Message: "not authorized on shop"},
@@ -23,8 +23,8 @@ func refusals() []mongo.CommandError {
 	}
 }
 
-// electWithFault runs a publisher whose event store answers with a fault from one time
-// to another, and gives its error and how long it ran.
+// electWithFault runs a publisher whose event store fails with fault between the times from
+// and to. It returns the publisher's error and how long it ran.
 func electWithFault(t *testing.T, fault error, from, to, runs time.Duration) (*setup, time.Duration, error) {
 	t.Helper()
 	s := newSetup(t, random())

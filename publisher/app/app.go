@@ -36,9 +36,9 @@ import (
 
 const (
 	appName = "penstock-publisher"
-	// loopSilence is how long a loop that beats every second may be silent.
+	// loopSilence is the time without a heartbeat after which a loop counts as stuck.
 	loopSilence = 30 * time.Second
-	// disconnectTimeout bounds the end of a MongoDB client.
+	// disconnectTimeout bounds closing the MongoDB clients.
 	disconnectTimeout = 2 * time.Second
 )
 
@@ -48,13 +48,13 @@ type Publisher struct {
 	logger   zerolog.Logger
 	registry *prometheus.Registry
 	listener net.Listener
-	// terms is for the status page.
+	// terms collects the terms that the status page shows.
 	terms termLog
 	// tracer is set by Run; nil if tracing is off.
 	tracer *tracing.Tracer
 }
 
-// New makes a publisher; nothing is opened before Run.
+// New makes a publisher. Only Run opens connections.
 func New(o Options) *Publisher {
 	if o.Registry == nil {
 		o.Registry = obs.NewRegistry()
@@ -62,9 +62,9 @@ func New(o Options) *Publisher {
 	return &Publisher{config: o.Config, logger: o.Logger, registry: o.Registry, listener: o.Listener}
 }
 
-// Run takes part in the election and publishes while it leads, until ctx ends:
-// then it drains, saves, gives the lease up and returns nil. An error says what an
-// operator has to do. It is called once.
+// Run takes part in the election, and publishes while it leads. When ctx ends, Run drains,
+// saves the checkpoint, releases the lease and returns nil. An error tells the operator
+// what to do. Call Run once.
 func (p *Publisher) Run(ctx context.Context) error {
 	h := health.New()
 	page, record := p.statusPage(h)
@@ -82,7 +82,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 	p.logger.Info().Stringer("admin", admin.Addr()).Str("election", p.config.Election.Kind).
 		Str("stream", p.config.Stream.Name).Msg("publisher starts")
 
-	// The page shows how the process stops, so it is recorded until the end.
+	// The status page also shows how the process stops, so its figures are recorded until
+	// then.
 	stopRecording := beside(context.WithoutCancel(ctx), record)
 	defer stopRecording()
 	if err = p.trace(ctx); err == nil {
@@ -101,7 +102,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	return err
 }
 
-// run opens the stores, checks what is there, and elects.
+// run opens the stores, checks the prerequisites, and takes part in the election.
 func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	var ready atomic.Bool
 	h.Ready("startup", func(context.Context) error {
@@ -127,7 +128,8 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 		return err
 	}
 	defer func() {
-		// A process that must exit does not wait, and its elector may still record.
+		// If a goroutine is stuck, the elector may still record events, and the process
+		// exits without waiting for it.
 		if !errors.Is(err, leader.ErrWorkerStuck) && !errors.Is(err, leader.ErrElectorStuck) {
 			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), disconnectTimeout)
 			defer cancel()
@@ -150,7 +152,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	return explainTopic(elect(ctx, elector, w), p.config.ServiceBus)
 }
 
-// prepare checks the surroundings and makes the worker.
+// prepare checks the prerequisites and makes the worker.
 func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*worker, error) {
 	c := p.config
 	for _, store := range s.named(c) {
@@ -158,7 +160,8 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 			return nil, err
 		}
 	}
-	// Before the index: a wrong name would make the remedy an index of that name.
+	// Check the field names before the index: with a wrong name, the remedy for a missing
+	// index would name the wrong field.
 	if err := checkReadable(ctx, s.events, c.Fields, c.Stream.Unreadable, p.logger); err != nil {
 		return nil, fmt.Errorf("event store %s: %w", c.MongoDB.Events(), err)
 	}
@@ -215,7 +218,7 @@ func (p *Publisher) prepare(ctx context.Context, s *stores, h *health.Health) (*
 	return w, nil
 }
 
-// newWorker makes what the terms share of the configuration alone.
+// newWorker sets the part of the worker that depends on the configuration alone.
 func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worker, error) {
 	c := p.config
 	reader, err := event.NewReader(c.Fields)
@@ -231,7 +234,7 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 		return nil, err
 	}
 	stream, dispatcher := h.Loop("stream", loopSilence), h.Loop("dispatcher", loopSilence)
-	// A saver without anything to save waits for its interval.
+	// A saver that has nothing to save sends one heartbeat per interval.
 	saver := h.Loop("saver", loopSilence+c.Publish.CheckpointInterval)
 	availability := publish.NewAvailability(publish.AvailabilityOptions{
 		FatalAfter: c.Refusals.FatalAfter,
@@ -289,12 +292,13 @@ func (p *Publisher) newWorker(h *health.Health, policy publish.Batching) (*worke
 	}, nil
 }
 
-// newEncoder makes the messages of the terms, and of the commands that publish.
+// newEncoder makes the encoder of the terms, and of the commands that publish.
 func newEncoder(c config.Config, sessions event.SessionKeys) *event.Encoder {
 	return event.NewEncoder(event.Encoding(c.Publish.Encoding), sessions).WithSource(c.Publish.CloudEvents)
 }
 
-// stores are the MongoDB databases in use, over one client or two.
+// stores are the MongoDB databases in use. One client serves both if they have the same
+// URI.
 type stores struct {
 	events  *mongo.Collection
 	state   *mongo.Database
@@ -318,14 +322,14 @@ func (p *Publisher) open() (*stores, error) {
 	return s, nil
 }
 
-// namedStore is a store as errors name it.
+// namedStore is a store with the name that errors give it.
 type namedStore struct {
 	client *mongo.Client
 	what   string
 	at     mongox.Store
 }
 
-// named are the stores, each of which has a client of its own.
+// named returns one store for each client.
 func (s *stores) named(c config.Config) []namedStore {
 	named := []namedStore{{s.events.Database().Client(), "event store", c.MongoDB.Events()}}
 	if s.state.Client() != named[0].client {

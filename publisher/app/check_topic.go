@@ -14,24 +14,25 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
 
-// maxCheckedSubscriptions bounds the subscriptions that a check looks at; a topic can have
-// 2,000.
+// maxCheckedSubscriptions bounds the subscriptions that a check reads. It is the largest
+// number that a topic can have.
 const maxCheckedSubscriptions = 2000
 
 // fullTopic is the share of the topic's size limit above which a check warns.
 const fullTopic = 0.8
 
-// topicView is what the administration API says of a topic.
+// topicView is what the administration API returns about a topic.
 type topicView struct {
 	properties admin.TopicProperties
-	// size is that of its messages, in bytes.
+	// size is the size of the topic's messages, in bytes.
 	size int64
-	// subscriptions are all names, and unordered those without sessions.
+	// subscriptions are the names of all subscriptions, unordered of those without
+	// sessions.
 	subscriptions, unordered []string
 	err                      error
 }
 
-// readTopic asks for the topic and its subscriptions. It needs the right to manage them.
+// readTopic reads the topic and its subscriptions. It needs the right to manage them.
 func readTopic(ctx context.Context, namespace *sbus.Namespace, topic string) topicView {
 	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()
@@ -73,7 +74,7 @@ func readTopic(ctx context.Context, namespace *sbus.Namespace, topic string) top
 	return view
 }
 
-// reportTopic judges a topic.
+// reportTopic adds the findings about a topic to the report.
 func reportTopic(r *preflight.Report, v topicView) {
 	const what, subscriptions = "topic, properties", "topic, subscriptions"
 	switch {

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// absencePoll is how often a term looks for a collection that does not exist.
+	// absencePoll is how often a term looks for a collection that does not exist, and the
+	// pause between attempts to identify one.
 	absencePoll = time.Second
-	// absenceReport is how often it logs that.
+	// absenceReport is how often the term logs that the collection does not exist.
 	absenceReport = time.Minute
 )
 
-// newMissing is the metric of an event store without its collection.
+// newMissing makes the metric of a missing events collection.
 func newMissing(registerer prometheus.Registerer) prometheus.Gauge {
 	missing := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "penstock_publisher_source_missing",
@@ -60,9 +61,9 @@ func (t *term) begin(ctx context.Context, reason string) (checkpoint.Position, e
 	return from, err
 }
 
-// newScan is the beginning of a scan. The operation time is noted before the collection is
-// identified: if another collection takes the name later, the stream that starts after the
-// time shows it.
+// newScan returns the position at which a scan begins. It notes the operation time before
+// it identifies the collection. If another collection takes the name later, the stream that
+// starts after that time shows the change.
 func (t *term) newScan(ctx context.Context, reason string) (checkpoint.Position, error) {
 	for {
 		noted, err := t.note(ctx)
@@ -85,7 +86,7 @@ func (t *term) newScan(ctx context.Context, reason string) (checkpoint.Position,
 	}
 }
 
-// note returns the operation time.
+// note returns the present operation time of the event store.
 func (t *term) note(ctx context.Context) (bson.Timestamp, error) {
 	noting, cancel := mongox.Timeout(ctx, claimTimeout)
 	defer cancel()
@@ -136,7 +137,7 @@ func (t *term) awaitCollection(ctx context.Context) error {
 	}
 }
 
-// beat sends a heartbeat while the term reads nothing.
+// beat sends a heartbeat while the term waits and reads nothing.
 func (t *term) beat() {
 	if t.watching.Beat != nil {
 		t.watching.Beat()

@@ -2,10 +2,10 @@ package app
 
 import "runtime/debug"
 
-// collectorPercent is the value of GOGC for a publisher. Its live heap is bounded by what is
-// in flight, read ahead and being sent, about 50 MiB under full load whatever the backlog.
-// With Go's default of 100 the heap grows to twice that before it is collected, and the
-// process to more than 128 MiB.
+// collectorPercent is the value of GOGC for a publisher. The live heap is bounded by the
+// events that are read ahead, in flight and being sent: about 50 MiB under full load,
+// whatever the backlog. With Go's default of 100 the heap grows to twice that before it is
+// collected, and the process to more than 128 MiB.
 const collectorPercent = 50
 
 // tightenCollector keeps the heap small, unless the operator has set GOGC.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Not parallel: the collector is the process's.
+// Not parallel: GOGC holds for the whole process.
 func TestCollectorKeepsTheHeapSmallUnlessToldOtherwise(t *testing.T) {
 	percent := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })

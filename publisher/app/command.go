@@ -13,7 +13,7 @@ import (
 )
 
 // commands are all commands of the program. A command is a struct of its flags and
-// arguments, in a file of its own, that implements command. A group of commands is a
+// arguments that implements command; each has a file of its own. A group of commands is a
 // struct whose fields are commands.
 type commands struct {
 	Run        runCommand         `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
@@ -27,28 +27,28 @@ type commands struct {
 	Audit      auditCommand       `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
-// command is what the program does when its arguments name it.
+// command is a command of the program.
 type command interface {
-	// validate reports every problem of the settings that the command uses: other
-	// settings may be missing or wrong.
+	// validate reports every problem of the settings that the command uses. It accepts
+	// missing or wrong values of the other settings.
 	validate(c *config.Config) error
 	// run does the work. An error is printed as one line, and the process exits with
 	// status 1.
 	run(ctx context.Context, e *environment) error
 }
 
-// environment is what a command works with.
+// environment is what every command gets from the program.
 type environment struct {
 	// path is the command with its parents, such as "quarantine list".
 	path    string
 	options Options
-	// stdin is nil if nobody can answer there.
+	// stdin is nil if no person can answer questions there.
 	stdin          io.Reader
 	stdout, stderr io.Writer
 }
 
-// withStores opens the stores, checks that MongoDB answers, and closes them after do.
-// Unlike the service it does not wait for a store that does not answer.
+// withStores opens the stores, checks that MongoDB answers, calls do and closes the stores.
+// Unlike the service it fails at once if a store does not answer.
 func (e *environment) withStores(ctx context.Context, do func(s *stores) error) error {
 	p := New(e.options)
 	s, err := p.open()
@@ -64,14 +64,14 @@ func (e *environment) withStores(ctx context.Context, do func(s *stores) error) 
 	return do(s)
 }
 
-// change asks whether to do what, such as "discard 3 events", does it, and records both
-// in the audit. The change gives the numbers of its result.
+// change asks for confirmation of what, such as "discard 3 events", calls do, and records
+// the change in the audit. do returns the numbers of its result.
 func (e *environment) change(ctx context.Context, s *stores, flags cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error {
 	change := audit.Change{Flags: flags, Command: e.path, What: what, In: e.stdin, Out: e.stderr}
 	return audit.NewStore(audit.In(s.state)).Confirmed(ctx, change, do)
 }
 
-// line is a command line that was read.
+// line is a parsed command line.
 type line struct {
 	config  config.Config
 	command command
@@ -93,7 +93,7 @@ func (p *program) ValidateFor(chosen any) error {
 	return nil // a group without its command, which is reported
 }
 
-// parseLine reads the command line. Help and problems are printed.
+// parseLine reads the command line. It prints help and problems.
 func parseLine(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (line, error) {
 	var p program
 	info := cli.Info{Name: "publisher", Description: description}
@@ -105,7 +105,7 @@ func parseLine(args []string, environ func(string) (string, bool), stdout, stder
 	return line{config: p.Config, command: c, path: chosen.Path}, nil
 }
 
-// options are the options of a command whose log goes to out.
+// options returns the options of a command that logs to out.
 func (l *line) options(out io.Writer) (Options, error) {
 	logger, err := obs.NewLogger(out, l.config.Process.Log)
 	if err != nil {
@@ -114,9 +114,9 @@ func (l *line) options(out io.Writer) (Options, error) {
 	return Options{Config: l.config, Logger: logger}, nil
 }
 
-// Main is the program: it runs the command that the process's arguments name, by default
-// the service, with the configuration of the environment, until the command is done or a
-// signal ends it. It gives the exit code.
+// Main runs the command that the process's arguments name, by default the service, with the
+// configuration of the environment. It returns the exit code when the command is done or a
+// signal has ended it.
 func Main() int {
 	return cli.Main("publisher", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
 		tightenCollector(environ)
@@ -126,7 +126,7 @@ func Main() int {
 		}
 		program, out := cli.Program{}, stdout
 		if _, service := l.command.(*runCommand); !service {
-			// What a command prints has stdout to itself.
+			// Only the command's result goes to stdout.
 			program.Command, out = l.path, stderr
 		}
 		o, err := l.options(out)

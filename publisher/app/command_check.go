@@ -43,7 +43,7 @@ func (c *checkCommand) run(ctx context.Context, e *environment) error {
 	return r.Print(e.stdout, c.Flags)
 }
 
-// check are the checks of MongoDB.
+// check runs the checks of MongoDB.
 type check struct {
 	*preflight.Report
 	config config.Config
@@ -65,7 +65,7 @@ func (k check) events(ctx context.Context) {
 	k.stream(ctx, history)
 }
 
-// sample compares a sample of events with the contract.
+// sample checks a sample of events against the contract.
 func (k check) sample(ctx context.Context) {
 	const what = "event store, events"
 	err := mongox.Explain(ctx, readable.CheckSample(ctx, k.stores.events, k.config.Fields, k.config.Stream.Unreadable))
@@ -107,7 +107,7 @@ func (k check) index(ctx context.Context, history *eventstore.Reader) {
 	}
 }
 
-// stream opens a change stream, as the leader does.
+// stream opens a change stream in the same way as the leader.
 func (k check) stream(ctx context.Context, history *eventstore.Reader) {
 	const what = "event store, change stream"
 	now, err := history.OperationTime(ctx)
@@ -154,7 +154,7 @@ func (k check) state(ctx context.Context) {
 	}
 }
 
-// pipeline compares the pipelines of checkpoint and configuration.
+// pipeline compares the pipeline that the checkpoint records with the configuration's.
 func (k check) pipeline(ctx context.Context, read *checkpoint.State) {
 	const what = "checkpoint"
 	cluster, err := identifyCluster(ctx, k.stores.events.Database().Client())

@@ -95,7 +95,8 @@ func (c *checkpointSetCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// positionOf is the position of a start point, and what setting the checkpoint to it does.
+// positionOf returns the position of a start point, and the effect of moving the checkpoint
+// there.
 func positionOf(where config.StartPoint, now bson.Timestamp) (to checkpoint.Position, effect string) {
 	switch {
 	case where.Now:
@@ -122,7 +123,8 @@ func (c *checkpointResetCommand) run(ctx context.Context, e *environment) error 
 	})
 }
 
-// moveCheckpoint asks and moves. what has places for the stream and the present position.
+// moveCheckpoint asks for confirmation and moves the checkpoint. what is a format with
+// places for the stream and for the present position.
 func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Change, what string, to checkpoint.Position) error {
 	stream := e.options.Config.Stream.Name
 	read, err := readCheckpoint(ctx, s, e.options.Config)
@@ -137,7 +139,7 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 	if view.At != nil {
 		present += ", published up to " + cli.Time(*view.At)
 	}
-	// The position stays that of the collection that the checkpoint records.
+	// Moving keeps the collection UUID that the checkpoint records.
 	to.CollectionUUID = ""
 	err = e.change(ctx, s, flags, fmt.Sprintf(what, stream, present), func(ctx context.Context) (map[string]int64, error) {
 		moving, cancel := mongox.Timeout(ctx, attemptTimeout)

@@ -26,7 +26,7 @@ func (c *resumeCommand) run(ctx context.Context, e *environment) error {
 	return e.withStores(ctx, func(s *stores) error { return e.pausable(s).Resume(ctx, c.Change) })
 }
 
-// pausable is what the commands pause and resume.
+// pausable describes what the commands pause and resume act on.
 func (e *environment) pausable(s *stores) pause.Subject {
 	return pause.Subject{
 		Name: "stream " + e.options.Config.Stream.Name, Effect: "stop publishing",

@@ -48,7 +48,7 @@ func (f quarantineFilter) list(ctx context.Context, records *quarantine.Records,
 	return records.List(ctx, filter, whole, f.Limit)
 }
 
-// choose is list for a command that changes what it finds.
+// choose is list for a command that changes the records. It fails if there are none.
 func (f quarantineFilter) choose(ctx context.Context, records *quarantine.Records) ([]quarantine.Record, error) {
 	found, err := f.list(ctx, records, false)
 	if err == nil && len(found) == 0 {
@@ -57,14 +57,14 @@ func (f quarantineFilter) choose(ctx context.Context, records *quarantine.Record
 	return found, err
 }
 
-// withQuarantine opens the records of the configured stream.
+// withQuarantine calls do with the quarantine records of the configured stream.
 func (e *environment) withQuarantine(ctx context.Context, do func(s *stores, records *quarantine.Records) error) error {
 	return e.withStores(ctx, func(s *stores) error {
 		return do(s, quarantine.NewRecords(s.state, e.options.Config.Stream.Name))
 	})
 }
 
-// quarantineView is a record as people and machines read it.
+// quarantineView is a record as the commands print it.
 type quarantineView struct {
 	Document    string       `json:"document"`
 	Reason      event.Reason `json:"reason"`
@@ -76,7 +76,7 @@ type quarantineView struct {
 	LastSeen    time.Time    `json:"lastSeenAt"`
 	Seen        int64        `json:"seen"`
 	Epoch       int64        `json:"epoch"`
-	// Event is the document in relaxed Extended JSON; only show has it.
+	// Event is the document in relaxed Extended JSON; only the command show sets it.
 	Event string `json:"event,omitempty"`
 }
 
@@ -195,7 +195,7 @@ func (c *quarantineDiscardCommand) run(ctx context.Context, e *environment) erro
 	})
 }
 
-// amount says which events a command is about.
+// amount describes the events of a command: their number and the first of them.
 func amount(records []quarantine.Record) string {
 	const most = 3
 	var parts []string

@@ -47,7 +47,7 @@ func stays(r quarantine.Record, why error) staying {
 	return staying{quarantine.DocumentText(r.DocumentID), r.AggregateID, why.Error()}
 }
 
-// republished is the result.
+// republished is the result of the command.
 type republished struct {
 	Published int64     `json:"published"`
 	Staying   []staying `json:"staying"`
@@ -144,8 +144,8 @@ func readEvent(ctx context.Context, events *mongo.Collection, id bson.RawValue) 
 	return document, mongox.Explain(ctx, err)
 }
 
-// republishHealed publishes the events and removes the records of those that the topic
-// has. It gives those that the topic refuses.
+// republishHealed publishes the events, and removes the records of those that the topic has
+// taken. It returns the records of the events that the topic refuses.
 func republishHealed(ctx context.Context, o Options, s *stores, records *quarantine.Records, good []healed, published *int64) ([]staying, error) {
 	epoch, err := currentEpoch(ctx, o, s)
 	if err != nil {
@@ -176,14 +176,14 @@ func republishHealed(ctx context.Context, o Options, s *stores, records *quarant
 	})
 	*published = int64(len(sent))
 	if len(sent) > 0 {
-		// Also what was sent before an error or a signal leaves the quarantine.
+		// Remove the records of all events that were sent, also after an error or a signal.
 		_, failure := records.Remove(context.WithoutCancel(ctx), sent...)
 		err = errors.Join(err, failure)
 	}
 	return refused, err
 }
 
-// currentEpoch is the epoch of the last term, which messages carry.
+// currentEpoch returns the epoch of the last term. Messages carry it.
 func currentEpoch(ctx context.Context, o Options, s *stores) (int64, error) {
 	read, err := readCheckpoint(ctx, s, o.Config)
 	if read == nil || err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// republishCommand sends stored events again. The message ids stay the same, so whoever
-// has an event recognises it.
+// republishCommand sends stored events again. The message ids stay the same, so a consumer
+// recognises an event that it already has.
 type republishCommand struct {
 	cli.Change
 	Aggregate string    `name:"aggregate" placeholder:"ID" help:"Send the events of this aggregate."`
@@ -79,7 +79,7 @@ func (c *republishCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// chosen names the events.
+// chosen describes the chosen events.
 func (c *republishCommand) chosen() string {
 	if c.Aggregate != "" {
 		return "aggregate " + c.Aggregate
@@ -87,7 +87,7 @@ func (c *republishCommand) chosen() string {
 	return "from " + cli.Time(c.From) + " to " + cli.Time(c.To)
 }
 
-// send publishes the events, in order. The topic's refusals are printed.
+// send publishes the events in order, and prints the topic's refusals.
 func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, history *eventstore.Reader) (int64, error) {
 	epoch, err := currentEpoch(ctx, e.options, s)
 	if err != nil {
@@ -111,8 +111,8 @@ func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, 
 	})
 }
 
-// each gives every chosen event in the order of its aggregate, and counts those that
-// break the contract.
+// each calls do with every chosen event, in the order of its aggregate, and counts the
+// events that break the contract.
 func (c *republishCommand) each(ctx context.Context, history *eventstore.Reader, do func(event.Event) error, broken *int64) error {
 	reader, err := event.NewReader(c.fields)
 	if err != nil {
@@ -137,8 +137,8 @@ func (c *republishCommand) each(ctx context.Context, history *eventstore.Reader,
 	return nil
 }
 
-// eachIn is each for one range. Events are read as the stream reads them, so the messages
-// are the same again.
+// eachIn is each for one range. It reads events in the same way as the publisher, so their
+// messages are the same again.
 func (c *republishCommand) eachIn(ctx context.Context, history *eventstore.Reader, reader *event.Reader, from, until eventstore.Position, do func(event.Event) error, broken *int64) error {
 	cursor, err := history.Open(ctx, from, until, bson.Timestamp{})
 	if cursor == nil || err != nil {
@@ -169,7 +169,7 @@ func (c *republishCommand) eachIn(ctx context.Context, history *eventstore.Reade
 	}
 }
 
-// nextPage bounds a read.
+// nextPage reads a page, with a time limit.
 func nextPage(ctx context.Context, cursor eventstore.Cursor) ([]bson.Raw, error) {
 	ctx, cancel := mongox.Timeout(ctx, time.Minute)
 	defer cancel()
@@ -177,8 +177,8 @@ func nextPage(ctx context.Context, cursor eventstore.Cursor) ([]bson.Raw, error)
 	return page, mongox.Explain(ctx, err)
 }
 
-// duplicates says what the topic's duplicate detection does with events that are sent
-// again, if its properties can be read.
+// duplicates describes what the topic's duplicate detection does with events that are sent
+// again. Without the right to read the topic's properties, the answer is conditional.
 func duplicates(ctx context.Context, o Options) string {
 	ctx, cancel := context.WithTimeout(ctx, propertiesTimeout)
 	defer cancel()

@@ -19,15 +19,16 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// statusCommand shows how publishing is going, from the stores alone: it asks no process.
+// statusCommand shows the state of publishing. It reads the stores alone and asks no
+// process.
 type statusCommand struct{ cli.Output }
 
 func (*statusCommand) validate(c *config.Config) error { return c.Validate() }
 
-// status is how publishing is going. A nil field is not known; Unknown says why.
+// status is the state of publishing. A nil field is unknown; Unknown has the reason.
 type status struct {
 	Stream string `json:"stream"`
-	// Leader is the holder of the lease; empty if nobody leads.
+	// Leader is the holder of the lease; empty if no process leads.
 	Leader        string          `json:"leader"`
 	LeaderRenewed *time.Time      `json:"leaderRenewedAt,omitempty"`
 	Paused        *pause.Pause    `json:"paused,omitempty"`
@@ -36,17 +37,17 @@ type status struct {
 	LagSeconds *int64 `json:"lagSeconds,omitempty"`
 	// RunwaySeconds is how far the oplog reaches back before the checkpoint.
 	RunwaySeconds *int64 `json:"oplogRunwaySeconds,omitempty"`
-	// Quarantined are the records in the quarantine, counted up to 10,000.
+	// Quarantined is the number of records in the quarantine, counted up to 10,000.
 	Quarantined     *int64 `json:"quarantined,omitempty"`
 	TopicBytes      *int64 `json:"topicBytes,omitempty"`
 	TopicLimitBytes *int64 `json:"topicLimitBytes,omitempty"`
-	// Subscriptions are those of the topic; nil if their counts are not known.
+	// Subscriptions are the topic's subscriptions; nil if their counts are unknown.
 	Subscriptions []subscriptionCounts `json:"subscriptions,omitempty"`
 	Unknown       map[string]string    `json:"unknown,omitempty"`
 }
 
-// runway is how far an oplog that begins at the oldest entry reaches back before the
-// position; negative if it has lost the position.
+// runway returns how far an oplog whose oldest entry is from oldest reaches back before the
+// position. It is negative if the oplog no longer has the position.
 func runway(oldest, position time.Time) time.Duration { return position.Sub(oldest) }
 
 func (c *statusCommand) run(ctx context.Context, e *environment) error {
@@ -63,7 +64,7 @@ func (c *statusCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// lookAround collects the status. What cannot be read is unknown, with the reason.
+// lookAround collects the status. A value that cannot be read is unknown, with the reason.
 func lookAround(ctx context.Context, o Options, s *stores, now time.Time) status {
 	c := o.Config
 	found := status{Stream: c.Stream.Name, Unknown: make(map[string]string)}
@@ -130,7 +131,7 @@ func oplogStart(ctx context.Context, s *stores) (time.Time, error) {
 	return time.Unix(int64(oldest.T), 0), nil
 }
 
-// fill reads the topic's size.
+// fill reads the size of the topic and its limit, in bytes.
 func fill(ctx context.Context, c sbus.Config) (size, most int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()
@@ -141,19 +142,20 @@ func fill(ctx context.Context, c sbus.Config) (size, most int64, err error) {
 	return topicFill{namespace, c.Topic}.Fill(ctx)
 }
 
-// checkpointView is a checkpoint as people and machines read it.
+// checkpointView is a checkpoint as the commands print it.
 type checkpointView struct {
 	Stream string `json:"stream"`
 	Epoch  int64  `json:"epoch"`
 	Holder string `json:"holder"`
-	// SavedAt is when it was saved, and At the cluster time up to which everything is
-	// published; nil if the position does not tell.
+	// SavedAt is when it was saved. At is the cluster time at which the change stream
+	// starts; nil if the position has none. Everything before it is published, except while
+	// a scan runs.
 	SavedAt time.Time  `json:"savedAt"`
 	At      *time.Time `json:"at,omitempty"`
-	// Position is what the next term does first.
+	// Position describes what the next term does first.
 	Position string `json:"position"`
 	Database string `json:"database,omitempty"`
-	// Collection and Topic are of the pipeline that the checkpoint belongs to.
+	// Collection and Topic belong to the pipeline that the checkpoint records.
 	Collection string `json:"collection,omitempty"`
 	Topic      string `json:"topic,omitempty"`
 }
@@ -169,7 +171,7 @@ func viewCheckpoint(stream string, read *checkpoint.State) checkpointView {
 	return v
 }
 
-// describe says what a term does first at a position.
+// describe returns what a term does first at a position.
 func describe(p checkpoint.Position) string {
 	switch {
 	case p.IsZero():
@@ -184,7 +186,7 @@ func describe(p checkpoint.Position) string {
 	return "change stream from a time"
 }
 
-// statusFields has a line for each subscription.
+// statusFields returns the lines of a status, with one for each subscription.
 func statusFields(now time.Time, subscriptions []subscriptionCounts) []cli.Column[status] {
 	duration := func(s *int64) string {
 		if s == nil {
@@ -258,5 +260,5 @@ func optionalTime(at *time.Time) string {
 	return cli.Time(*at)
 }
 
-// errNoCheckpoint says that there is nothing to show or to move.
+// errNoCheckpoint is returned if there is no checkpoint to show or to move.
 var errNoCheckpoint = errors.New("the stream has no checkpoint yet: the first term makes it")

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-// TestCommandsRefuseWrongFlags holds that a command which would change something without
-// a reason, or the wrong thing, changes nothing.
+// TestCommandsRefuseWrongFlags checks that a command that changes data does nothing if the
+// reason is missing or the flags are wrong.
 func TestCommandsRefuseWrongFlags(t *testing.T) {
 	t.Parallel()
 	environ := map[string]string{

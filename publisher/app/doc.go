@@ -1,5 +1,5 @@
-// Package app composes the publisher: it makes its parts of the configuration, and
-// runs them in terms of leadership.
+// Package app composes the publisher: it makes the parts from the configuration, and runs
+// them in terms of leadership.
 //
 //	process   admin server · MongoDB clients · preflight · elector
 //	  │
@@ -32,9 +32,9 @@
 //	                    PENSTOCK_FATAL_AFTER, the process exits with the explanation
 //
 // When a term's work returns, everything that it started has ended, whatever the reason.
-// Closing the connections and the last save share the time that is left. After a stop
-// each has up to 5 s. After the loss of the lease each has a share of the time until
-// another publisher may take over, which is 3 s with the default durations.
+// Closing the connections and the last save share the time that is left. After a stop, each
+// has up to 5 s. After the loss of the lease, each has a share of the time until another
+// publisher may take over, which is 3 s with the default durations.
 //
 // # Liveness
 //
@@ -58,8 +58,9 @@
 //	                     is read: a crash before the first save loses nothing
 //
 // A position belongs to one collection, whose UUID the checkpoint records. If another
-// collection has its name, at the start of a term or while the stream runs, the collection
-// is scanned from its beginning. If there is none, the term waits for it.
+// collection has the name, at the start of a term or while the stream runs, the term scans
+// that collection from its beginning. If no collection has the name, the term waits for
+// one.
 //
 // If the oplog no longer has the changes after the position, the event store is scanned
 // from its beginning. The stream then starts at the operation time that was noted before
@@ -68,8 +69,9 @@
 // # A scan that outlives the oplog
 //
 // A scan is one lap of the event store, in stretches of a minute ([scanStretch]). After
-// each, the term reads the change stream to its present end and publishes the events of
-// the scanned part. So the oplog must reach back over a stretch, not over the scan.
+// each stretch, the term reads the change stream to its present end and publishes the
+// events of the scanned part. So the oplog must reach back over a stretch, not over the
+// scan.
 //
 //	     stretch              catch up               stretch
 //	P ────────────▶ P' ──────────────────────▶ P' ────────────▶ …  end of the lap ──▶ stream
@@ -78,8 +80,8 @@
 //	                └─ the oplog has lost T: T' = now, and the lap ends at P', one time around
 //
 // A loss costs one more lap and nothing else: the scan continues at its position, in this
-// process or the next. The checkpoint holds where the lap began, the stream's start and the number
-// of losses. After more than three of them the process exits with a remedy: see
-// [errOplogTooShort]. A collection with its own collation is scanned without catching
-// up, because the publisher cannot compare places in its index.
+// process or the next. The checkpoint holds where the lap began, the stream's start and the
+// number of losses. After more than three losses the process exits with a remedy: see
+// [errOplogTooShort]. A collection with its own collation is scanned without catching up,
+// because the publisher cannot compare places in its index.
 package app

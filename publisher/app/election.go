@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// settleTimeout is what the end of a term may take beside its drain: closing the
-	// stream and the connections, and the last save.
+	// settleTimeout bounds the end of a term beside its drain: closing the stream and the
+	// connections, and the last save.
 	settleTimeout = 10 * time.Second
-	// electionSilence is how many retry periods an election may take between two
-	// requests to the lock store: after failed work it backs off for up to 45.
+	// electionSilence is how many retry periods may pass without a request to the lock
+	// store. After failed work, the election backs off for up to 45 of them.
 	electionSilence = 60
 )
 
-// leaderConfig times the terms.
+// leaderConfig returns the durations of the terms.
 func leaderConfig(c config.Config) leader.Config {
 	if c.Election.Kind == config.ElectionNone {
 		timing := leader.DefaultConfig()
@@ -33,8 +33,8 @@ func leaderConfig(c config.Config) leader.Config {
 		c.Process.DrainTimeout+settleTimeout)
 }
 
-// newElector makes the elector that the configuration asks for, and what ends its
-// recording of events.
+// newElector makes the elector that the configuration asks for, and the function that stops
+// recording its Kubernetes events.
 func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader.Elector, func(context.Context), error) {
 	none := func(context.Context) {}
 	timing, election := leaderConfig(p.config), p.config.Election
@@ -68,7 +68,7 @@ func (p *Publisher) newElector(state *mongo.Database, h *health.Health) (*leader
 	return elector, events.Close, err
 }
 
-// kubernetesLease names the Lease of a configuration.
+// kubernetesLease returns the settings of the Kubernetes Lease.
 func kubernetesLease(c config.Config, identity string, timing leader.Config) leader.KubernetesConfig {
 	return leader.KubernetesConfig{
 		Name:           c.LeaseName(),
@@ -79,7 +79,7 @@ func kubernetesLease(c config.Config, identity string, timing leader.Config) lea
 	}
 }
 
-// lookAtLock reads who leads. Without an election nobody can tell.
+// lookAtLock reads who leads. Without an election it returns no holder.
 func lookAtLock(ctx context.Context, c config.Config, state *mongo.Database) (leader.Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -97,8 +97,8 @@ func lookAtLock(ctx context.Context, c config.Config, state *mongo.Database) (le
 	return leader.Holder{}, nil
 }
 
-// elect runs terms until ctx ends or a term's work fails for good, which it
-// returns.
+// elect runs terms until ctx ends, or until an error ends the process. It returns that
+// error.
 func elect(ctx context.Context, elector *leader.Elector, w *worker) error {
 	running, end := context.WithCancelCause(ctx)
 	var guard sync.WaitGroup

@@ -99,7 +99,7 @@ func TestTermsAreTimedByTheConfiguration(t *testing.T) {
 	}
 }
 
-// Nothing listens where this one looks for MongoDB, and it would wait for that.
+// Nothing listens at this MongoDB address, and the publisher would wait for it.
 func TestAnElectionThatCannotBeHadIsToldFirst(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	environ := map[string]string{

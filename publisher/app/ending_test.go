@@ -10,14 +10,14 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/health"
 )
 
-// TestEndOfATermUsesTheRemainingTime stops terms whose last save is slow and whose
+// TestEndOfATermUsesTheRemainingTime stops terms whose last save is slow, or whose
 // connections do not close by themselves.
 func TestEndOfATermUsesTheRemainingTime(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		save    time.Duration
 		holds   bool
-		lost    time.Duration // when the lease is lost after the stop; 0 for never, negative for without one
+		lost    time.Duration // from the stop to the loss of the lease; 0: not lost, negative: no stop
 		within  time.Duration
 		isSaved bool
 	}{

@@ -18,25 +18,27 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// eventStore is an event store in memory: a log in the order of commits, an index
-// over it, and an oplog that forgets. It serves change streams and scans.
+// eventStore is an event store in memory: a log in the order of commits, an index over it,
+// and an oplog that loses its oldest entries. It serves change streams and scans.
 type eventStore struct {
 	mu        sync.Mutex
 	log       []storedEvent
-	oplogFrom int // what is before has left the oplog
+	oplogFrom int // the oplog has lost the events before this index
 	grown     chan struct{}
-	// readFault, where set, fails reads of streams and scans.
+	// readFault returns the error of the next read of a stream or scan; nil means no
+	// errors.
 	readFault func() error
-	// trimOnOpen forgets the whole oplog whenever a stream is opened.
+	// trimOnOpen empties the oplog whenever a stream is opened.
 	trimOnOpen bool
 	page       int
 	noops      int
-	// generation counts the collections that had the name; absent says that none has it.
+	// generation counts the collections that have had the name; absent means that none has
+	// it now.
 	generation int
 	absent     bool
 }
 
-// storedEvent is one event; poison events lack their eventId.
+// storedEvent is one event. A poison event lacks its eventId.
 type storedEvent struct {
 	id        int
 	aggregate string
@@ -73,14 +75,14 @@ func (s *eventStore) insert(aggregate string, number int64, poison bool) {
 	s.grown = make(chan struct{})
 }
 
-// trim lets the oplog forget all but the last n events; it always has the last.
+// trim removes all but the last n events from the oplog, which always keeps the last one.
 func (s *eventStore) trim(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.oplogFrom = max(s.oplogFrom, len(s.log)-max(n, 1))
 }
 
-// timeOf is the cluster time of the i-th event.
+// timeOf returns the cluster time of the i-th event.
 func timeOf(i int) bson.Timestamp { return bson.Timestamp{T: uint32(clusterBase + i + 1), I: 1} }
 
 func positionToken(n, noops int) bson.Raw {
@@ -180,7 +182,8 @@ func (f *storeStream) Next(ctx context.Context) (watch.Chunk, error) {
 
 func (f *storeStream) Close(context.Context) error { return nil }
 
-// historySource and streamSource are the two faces of an eventStore.
+// historySource and streamSource adapt an eventStore to the interfaces of scans and
+// streams.
 type (
 	historySource struct{ *eventStore }
 	streamSource  struct{ *eventStore }
@@ -217,7 +220,7 @@ func (s historySource) Position(document bson.Raw) (eventstore.Position, bool) {
 	return p, true
 }
 
-// storeCursor walks the index; each page sees what is stored by then.
+// storeCursor walks the index. Each page has the events that are stored when it is read.
 type storeCursor struct {
 	store *eventStore
 	next  storedEvent
@@ -229,7 +232,7 @@ func byIndex(a, b storedEvent) int {
 }
 
 func (c *storeCursor) Next(ctx context.Context) ([]bson.Raw, error) {
-	// A page takes its time, so that events are inserted meanwhile.
+	// A page takes 20 ms, so that events are inserted meanwhile.
 	select {
 	case <-time.After(20 * time.Millisecond):
 	case <-ctx.Done():

@@ -11,11 +11,11 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// condDisabled is what Service Bus answers for an entity that is switched off.
+// condDisabled is the AMQP error condition of Service Bus for a disabled entity.
 const condDisabled amqp.ErrCond = "com.microsoft:entity-disabled"
 
-// explainTopic says what an operator has to do about a topic that refuses this
-// publisher for good; any other error is as it was.
+// explainTopic adds the remedy to the error of a topic that refuses this publisher
+// permanently. It returns any other error unchanged.
 func explainTopic(err error, config sbus.Config) error {
 	refusal, ok := errors.AsType[*publish.SendError](err)
 	if !ok || refusal.Fault != publish.FaultFatal {

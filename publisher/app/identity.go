@@ -22,7 +22,7 @@ import (
 // leader.
 const guardInterval = 10 * time.Second
 
-// identityOf is the pipeline of a configuration on that cluster.
+// identityOf returns the pipeline of a configuration on a cluster.
 func identityOf(c config.Config, cluster mongox.Cluster) checkpoint.Identity {
 	events := c.MongoDB.Events()
 	identity := checkpoint.Identity{
@@ -40,8 +40,8 @@ func identityOf(c config.Config, cluster mongox.Cluster) checkpoint.Identity {
 	return identity
 }
 
-// awaitPipeline finds out which pipeline this process is, and fails if the checkpoint or
-// the lock belongs to another one. It waits while MongoDB does not answer.
+// awaitPipeline identifies the pipeline of this process, and fails if the checkpoint or the
+// lock belongs to another one. It retries while MongoDB does not answer.
 func (w *worker) awaitPipeline(ctx context.Context, c config.Config, client *mongo.Client) error {
 	for {
 		cluster, err := identifyCluster(ctx, client)
@@ -67,7 +67,7 @@ func (w *worker) awaitPipeline(ctx context.Context, c config.Config, client *mon
 	}
 }
 
-// identifyCluster asks which deployment the event store is on.
+// identifyCluster reads which deployment holds the event store.
 func identifyCluster(ctx context.Context, client *mongo.Client) (mongox.Cluster, error) {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
@@ -75,8 +75,8 @@ func identifyCluster(ctx context.Context, client *mongo.Client) (mongox.Cluster,
 	return cluster, mongox.Explain(ctx, err)
 }
 
-// here is the pipeline of this process, with the collection that has the name of the
-// event store now.
+// here returns the pipeline of this process, with the UUID of the collection that has the
+// name of the event store now.
 func (w *worker) here(ctx context.Context) (checkpoint.Identity, error) {
 	id, err := w.identify(ctx)
 	here := w.identity

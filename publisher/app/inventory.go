@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// newInventory makes the counter of quarantine and topic, which runs beside the terms.
+// newInventory makes the counter of quarantine, topic and oplog. It runs beside the terms.
 func (p *Publisher) newInventory(s *stores, topic inventory.Topic) (*inventory.Counter, error) {
 	return inventory.New(inventory.Options{
 		Quarantine: quarantineRecords{s.state.Collection(quarantine.CollectionName), p.config.Stream.Name},
@@ -31,7 +31,7 @@ func (p *Publisher) newInventory(s *stores, topic inventory.Topic) (*inventory.C
 	})
 }
 
-// beside runs a loop until stop is called, which waits for its end.
+// beside runs loop in a goroutine. stop ends the loop and waits until it has returned.
 func beside(ctx context.Context, loop func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -45,13 +45,13 @@ func beside(ctx context.Context, loop func(context.Context)) (stop func()) {
 	}
 }
 
-// quarantineRecords are the records of one stream.
+// quarantineRecords are the quarantine records of one stream.
 type quarantineRecords struct {
 	collection *mongo.Collection
 	stream     string
 }
 
-// Count goes by the index of _id, which begins with the stream.
+// Count uses the index of _id, which begins with the stream.
 func (q quarantineRecords) Count(ctx context.Context, limit int64) (int64, error) {
 	bound := func(document any) bson.D {
 		return bson.D{{Key: "stream", Value: q.stream}, {Key: "document", Value: document}}
@@ -62,7 +62,7 @@ func (q quarantineRecords) Count(ctx context.Context, limit int64) (int64, error
 	}}}, options.Count().SetLimit(limit))
 }
 
-// oplogRunway compares the oplog with the checkpoint.
+// oplogRunway measures how far the oplog reaches back before the checkpoint.
 type oplogRunway struct {
 	stores *stores
 	config config.Config
@@ -84,7 +84,7 @@ func (o oplogRunway) Runway(ctx context.Context) (left time.Duration, ok bool, e
 	return runway(oldest, at), err == nil, err
 }
 
-// topicFill is an [inventory.Topic] over the administration API.
+// topicFill is an [inventory.Topic] that asks the administration API.
 type topicFill struct {
 	namespace *sbus.Namespace
 	topic     string
@@ -113,7 +113,7 @@ func (t topicFill) Fill(ctx context.Context) (size, most int64, err error) {
 	return running.SizeInBytes, int64(value(properties.MaxSizeInMegabytes)) << 20, nil
 }
 
-// refused marks an answer that says that the credentials lack a right.
+// refused marks an error that means that the credentials lack a right.
 func refused(err error) error {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if ok && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {

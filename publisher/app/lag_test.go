@@ -11,11 +11,11 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// TestLagCountsFromTheCheckpointDuringAScan: while the event store is scanned, no stream
-// is read, and what came after the checkpoint is not published.
+// TestLagCountsFromTheCheckpointDuringAScan: during a scan no stream is read, so the events
+// after the checkpoint are not published.
 func TestLagCountsFromTheCheckpointDuringAScan(t *testing.T) {
 	t.Parallel()
-	// The clock of a bubble starts here.
+	// The clock of a synctest bubble starts at midnight UTC on 2000-01-01.
 	hoursAgo := bson.Timestamp{T: uint32(time.Date(1999, 12, 31, 21, 0, 0, 0, time.UTC).Unix()), I: 1}
 	for name, checkpoint := range map[string]bson.M{
 		"a scan that goes on":    {"recovery": bson.M{"operationTime": hoursAgo}},

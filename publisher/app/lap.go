@@ -25,15 +25,16 @@ var (
 	errCaughtUp = errors.New("stream has caught up")
 )
 
-// scan publishes what is in the event store: one lap, in stretches. It gives the position
-// from which the stream goes on.
+// scan publishes the events in the event store: one lap, in stretches. It returns the
+// position at which the stream continues.
 //
 //	                From ──────▶ P ──────▶ end     then begin ──────▶ P ──────▶ From
 //	scanned so far  [From … P]                     [From … end] and [begin … P]
 //
-// After each stretch it follows the change stream to its present end and publishes the
-// events of the part that is scanned; the scan finds the others later. So the stream's
-// start moves along with the scan, and the oplog need not reach back to its beginning.
+// After each stretch, it follows the change stream to its present end and publishes the
+// events of the part that is scanned. The scan itself finds the other events later. So the
+// stream's start moves along with the scan, and the oplog need not reach back to the scan's
+// beginning.
 func (t *term) scan(ctx context.Context, s checkpoint.Scan) (checkpoint.Position, error) {
 	defer t.losses.Set(0)
 	t.losses.Set(float64(lapOf(s).Losses))
@@ -42,8 +43,8 @@ func (t *term) scan(ctx context.Context, s checkpoint.Scan) (checkpoint.Position
 	resumed := s.AggregateID.Type != 0
 	t.logger.Info().Bool("resumed", resumed).Int("losses", lapOf(s).Losses).Msg("scanning the event store")
 	if resumed {
-		// A stream that is lost already makes this the start of another lap, before more is
-		// scanned in vain.
+		// If the oplog has lost the stream, find out before scanning more: this position
+		// then begins another lap.
 		if err := t.catchUp(ctx); err != nil {
 			return t.pump.at, err
 		}
@@ -69,7 +70,7 @@ func (t *term) scan(ctx context.Context, s checkpoint.Scan) (checkpoint.Position
 	}
 }
 
-// lapOf is a copy of the scan's lap.
+// lapOf returns a copy of the scan's lap.
 func lapOf(s checkpoint.Scan) checkpoint.Lap {
 	if s.Lap == nil {
 		return checkpoint.Lap{}
@@ -77,7 +78,7 @@ func lapOf(s checkpoint.Scan) checkpoint.Lap {
 	return *s.Lap
 }
 
-// streamAfter is where the stream starts when the scan is over.
+// streamAfter returns where the stream starts when the scan has ended.
 func streamAfter(s checkpoint.Scan) checkpoint.Position {
 	if lap := lapOf(s); lap.Token != nil {
 		return checkpoint.Position{Token: lap.Token, ClusterTime: s.OperationTime}
@@ -85,8 +86,8 @@ func streamAfter(s checkpoint.Scan) checkpoint.Position {
 	return checkpoint.Position{ClusterTime: after(s.OperationTime)}
 }
 
-// readStretch scans on from the pump's position. It returns nil at the end of the store or
-// of the lap, and errStretch if there is more.
+// readStretch continues the scan at the pump's position. It returns nil at the end of the
+// store or of the lap, and errStretch if there is more.
 func (t *term) readStretch(ctx context.Context) error {
 	s := t.pump.at.Scan
 	lap := lapOf(s)
@@ -113,15 +114,15 @@ func (t *term) readStretch(ctx context.Context) error {
 	})
 }
 
-// comparable reports whether events can be compared with the scan's position.
+// comparable reports whether the order of events and the scan's position can be computed.
 func (t *term) comparable(s checkpoint.Scan) bool {
 	at := placeOf(s.AggregateID, s.EventID)
 	_, known := t.history.Compare(at, at)
 	return known
 }
 
-// catchUp follows the change stream from where it was left to its present end, for the
-// part of the event store that is scanned, and moves its start there.
+// catchUp follows the change stream from its start to its present end, publishes the events
+// of the scanned part, and moves the start to that end.
 func (t *term) catchUp(ctx context.Context) error {
 	if !t.comparable(t.pump.at.Scan) {
 		return nil
@@ -145,7 +146,7 @@ func (t *term) catchUp(ctx context.Context) error {
 		lap := lapOf(s)
 		lap.Token = batch.Token
 		s.Lap = &lap
-		// The scan must see the events that were left to it.
+		// The scan must still read the events that this step has left to it.
 		s.OperationTime = later(s.OperationTime, left)
 		end := len(batch.Inserts) == 0 || !batch.Time.Before(goal)
 		if end {
@@ -163,12 +164,12 @@ func (t *term) catchUp(ctx context.Context) error {
 	return err
 }
 
-// covers reports whether the event belongs to the part that is scanned. An event whose
-// place is not known counts as scanned: to publish it twice is better than never.
+// covers reports whether the event belongs to the part that is scanned. An event in an
+// unknown place counts as scanned: publishing it twice is better than losing it.
 func (t *term) covers(s checkpoint.Scan, ev *event.Event) bool {
 	lap := lapOf(s)
 	place := placeOf(ev.RawAggregateID, ev.EventID)
-	// notAfter and notBefore count an unknown order in.
+	// notAfter and notBefore return true if the order is unknown.
 	notAfter := func(end eventstore.Position) bool {
 		order, known := t.history.Compare(place, end)
 		return !known || order <= 0
@@ -188,7 +189,7 @@ func (t *term) covers(s checkpoint.Scan, ev *event.Event) bool {
 	return scanned && began
 }
 
-// placeOf is an event's place in the scan; the zero place is before all events.
+// placeOf returns an event's place in the scan; the zero place is before all events.
 func placeOf(aggregateID bson.RawValue, eventID int64) eventstore.Position {
 	if aggregateID.Type == 0 {
 		return eventstore.Position{}

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
-// fill stores so many events of each of so many aggregates.
+// fill stores the given number of events for each of the aggregates.
 func (s *setup) fill(aggregates int, events int64) {
 	for n := range events {
 		for a := range aggregates {
@@ -25,8 +25,8 @@ func (s *setup) fill(aggregates int, events int64) {
 	}
 }
 
-// The scan takes 8 s, and the oplog reaches back 1 s while events are inserted before and
-// behind the scan's position.
+// The scan takes 8 s. The oplog reaches back 1 s while events are inserted before and after
+// the scan's position.
 func TestScanOutlivesTheOplog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,15 +50,16 @@ func TestScanOutlivesTheOplog(t *testing.T) {
 		if lost := testutil.ToFloat64(s.worker.scans.WithLabelValues(scanHistoryLost)); lost != 0 {
 			t.Errorf("the oplog lost the stream %v times", lost)
 		}
-		// Each stretch repeats an event, and what was stored since the last one.
+		// Each stretch repeats an event, and the events that were stored during the last
+		// one.
 		if repeated := s.topic.count() - len(s.store.log); repeated > len(s.store.log)/10 {
 			t.Errorf("%d of %d events are published twice", repeated, len(s.store.log))
 		}
 	})
 }
 
-// After every loss, also across restarts, the scan goes on where it was. It ends although
-// no term lasts as long as a scan.
+// The scan continues at its position after every loss, also across restarts. It ends
+// although every term is shorter than a scan.
 func TestScanGoesOnAfterLossesAndRestarts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +78,8 @@ func TestScanGoesOnAfterLossesAndRestarts(t *testing.T) {
 			if err := term.end(term.stop); err != nil && !errors.Is(err, errOplogTooShort) {
 				t.Fatal(err)
 			}
-			// While no publisher runs, the first three times the oplog loses what is inserted.
+			// Until the third term, the oplog loses the events that are inserted between
+			// two terms.
 			next++
 			s.store.insert("a000", next, false)
 			if terms < 3 {
@@ -101,7 +103,7 @@ func TestScanGoesOnAfterLossesAndRestarts(t *testing.T) {
 		if err := s.topic.check(s.store, s.quarantine); err != nil {
 			t.Error(err)
 		}
-		// 8 s of scanning, of which the losses repeat at most the 6 s before the last one.
+		// The scan takes 8 s. The losses repeat at most the 6 s before the last one.
 		if terms < 4 || terms > 9 {
 			t.Errorf("the scan took %d terms of 2 s", terms)
 		}
@@ -129,8 +131,8 @@ func TestRepeatedLossesAreExplainedAndSaved(t *testing.T) {
 	})
 }
 
-// TestEveryEventIsPublishedThroughLosses inserts, loses the oplog and restarts at random
-// moments of scans that take far longer than a term.
+// TestEveryEventIsPublishedThroughLosses inserts events, trims the oplog and restarts the
+// publisher at random moments of scans that take far longer than a term.
 func TestEveryEventIsPublishedThroughLosses(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -184,8 +186,8 @@ func losing(t *testing.T, random *rand.Rand, terms int) error {
 			s.store.trim(random.IntN(20))
 		}
 	}
-	// Losses before the last terms may end the first of them. Short stretches, each of which
-	// follows the stream for a second, need more than two terms.
+	// Losses before the last terms may end the first of them. Short stretches need more
+	// than two terms, because each stretch follows the stream for a second.
 	for last := 0; last < 2 || s.checkpoint.field("recovery") != nil; last++ {
 		if last == 10 {
 			return errors.New("the scan has not ended after 10 quiet terms")

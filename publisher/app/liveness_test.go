@@ -20,8 +20,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// newConfigured is a setup whose worker is made of a configuration, as the process makes
-// it, with the default durations.
+// newConfigured makes a setup whose worker comes from a configuration, as in the process,
+// with the default durations.
 func newConfigured(t *testing.T, h *health.Health) *setup {
 	t.Helper()
 	env := map[string]string{
@@ -47,7 +47,7 @@ func newConfigured(t *testing.T, h *health.Health) *setup {
 	return s
 }
 
-// stuckSender is a connection whose sends never return, whatever their context.
+// stuckSender is a connection whose sends never return, even after their context has ended.
 type stuckSender struct{ released chan struct{} }
 
 func (s stuckSender) Send(context.Context, []*event.Message) (int, error) {
@@ -57,7 +57,7 @@ func (s stuckSender) Send(context.Context, []*event.Message) (int, error) {
 
 func (s stuckSender) Close(context.Context) error { return nil }
 
-// stuckCheckpoint is a collection whose updates never return once it is stuck.
+// stuckCheckpoint is a collection whose updates never return once stuck is closed.
 type stuckCheckpoint struct {
 	*checkpointDocument
 	stuck, released chan struct{}
@@ -118,7 +118,8 @@ func TestLivenessNamesTheStuckLoop(t *testing.T) {
 	}
 }
 
-// TestLivenessSucceedsWhileLoopsWait waits for a broker, a database, or something to do.
+// TestLivenessSucceedsWhileLoopsWait lets loops wait for a broker, for a database, or for
+// events.
 func TestLivenessSucceedsWhileLoopsWait(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]func(s *setup, down *atomic.Bool){

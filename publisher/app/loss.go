@@ -12,15 +12,15 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
-// maxLosses is how many losses of one scan are reported as warnings; at the next one the
-// process ends with [errOplogTooShort]. The scanned part need not be scanned again.
+// maxLosses is how many losses of one scan are logged as warnings. At the next one the
+// process ends with [errOplogTooShort]; a restart continues the scan.
 const maxLosses = 3
 
 // errOplogTooShort says that the oplog repeatedly lost the start of the change stream
 // during one scan.
 var errOplogTooShort = errors.New("oplog does not reach back over a scan of the event store")
 
-// newLosses is the metric of losses, each of which makes a scan one lap longer.
+// newLosses makes the metric of losses. Each loss makes a scan one lap longer.
 func newLosses(registerer prometheus.Registerer) prometheus.Gauge {
 	losses := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "penstock_publisher_scan_losses",
@@ -30,7 +30,7 @@ func newLosses(registerer prometheus.Registerer) prometheus.Gauge {
 	return losses
 }
 
-// recover continues after the oplog has lost the changes after the position.
+// recover continues after the oplog has lost the changes that follow the position.
 func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, error) {
 	at := t.pump.at
 	if !at.Scan.Active() && (t.pump.moved || !t.scanned) {
@@ -42,9 +42,9 @@ func (t *term) recover(ctx context.Context, cause error) (checkpoint.Position, e
 }
 
 // lose continues a scan whose stream the oplog has lost. The scan does not start over: the
-// scanned part is published, and the rest comes next. But events that were inserted into
-// the scanned part since the stream's start are now only in the store. So the lap is
-// extended: it ends at its present position, after one more time around.
+// scanned part is published, and the rest comes next. But the events that were inserted
+// into the scanned part since the stream's start are now only in the store. So the scan
+// goes one lap further: it ends when it reaches its present position again.
 func (t *term) lose(ctx context.Context, at checkpoint.Position, cause error) (checkpoint.Position, error) {
 	t.lost = max(t.lost, lapOf(at.Scan).Losses) + 1
 	away := awaySince(at)
@@ -68,7 +68,7 @@ func (t *term) lose(ctx context.Context, at checkpoint.Position, cause error) (c
 	return from, nil
 }
 
-// awaySince is how long the stream has not been read: the oplog reaches back less than
+// awaySince returns how long the stream has not been read. The oplog reaches back less than
 // that.
 func awaySince(at checkpoint.Position) time.Duration {
 	var last bson.Timestamp

@@ -13,23 +13,23 @@ import (
 
 const description = `Publishes the events of a MongoDB event store to a topic of Azure Service Bus: every event at least once, the events of an aggregate in order. Run as many as you like: one leads, the others stand by.`
 
-// Options are what a publisher is made of. Make them with [ParseOptions].
+// Options configure a publisher. Make them with [ParseOptions].
 type Options struct {
-	// Config is valid.
+	// Config must be valid.
 	Config config.Config
-	// Logger is the process's.
+	// Logger is the logger of the process.
 	Logger zerolog.Logger
-	// Registry takes the metrics and serves them; nil means a new one.
+	// Registry collects the metrics that the process serves; nil means a new one.
 	Registry *prometheus.Registry
-	// Listener is where the admin server listens; nil means Config's admin address.
-	// Run closes it.
+	// Listener is used by the admin server; nil means that Run listens on Config's admin
+	// address. Run closes the listener.
 	Listener net.Listener
 }
 
-// ParseOptions reads the configuration of the service from arguments (without the
-// program's name) and environment, and makes the logger, which writes to stdout. Help and
-// problems are printed; the error is then [cli.ErrHelp] or [cli.ErrUsage]. Arguments that
-// name another command than run are an error: [Main] runs those.
+// ParseOptions reads the configuration of the service from args (without the program's
+// name) and environ, and makes the logger, which writes to stdout. It prints help and
+// problems; the error is then [cli.ErrHelp] or [cli.ErrUsage]. Arguments that name another
+// command than run are an error: [Main] runs those.
 func ParseOptions(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Options, error) {
 	l, err := parseLine(args, environ, stdout, stderr)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 )
 
-// pauseStore is the pause of the publishers of one stream.
+// pauseStore holds the pause of one stream's publishers.
 func pauseStore(s *stores, c config.Config) *pause.Store {
 	return pause.NewStore(pause.In(s.state), "publisher", c.Stream.Name)
 }
@@ -26,8 +26,8 @@ func (p *Publisher) newPausing(s *stores) *pause.Switch {
 }
 
 // lead does the work of one term of the election, as [leader.Work] describes it. While the
-// publisher is paused it keeps the lease and does nothing; each resumption claims a new
-// epoch, because the checkpoint may have been moved in the pause.
+// publisher is paused, lead keeps the lease and does nothing else. After each pause it
+// claims a new epoch, because a command may have moved the checkpoint meanwhile.
 func (w *worker) lead(ctx context.Context, leading leadership) error {
 	for {
 		working, release, err := w.pausing.Working(ctx)

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 )
 
-// pauses is the pause of a stream in memory.
+// pauses stores the pause of a stream in memory.
 type pauses struct {
 	mu      sync.Mutex
 	pause   *pause.Pause
@@ -39,8 +39,8 @@ func (p *pauses) AddStopped(_ context.Context, process string, _ time.Time) erro
 	return nil
 }
 
-// A paused leader publishes nothing and keeps the lease; after the pause it publishes
-// what came meanwhile, from the checkpoint as it is then.
+// A paused leader publishes nothing and keeps the lease. After the pause it publishes the
+// events that were stored meanwhile, starting at the checkpoint, which may have moved.
 func TestPausedLeaderKeepsTheLeaseAndPublishesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,19 +21,19 @@ import (
 const (
 	// attemptTimeout bounds one attempt to reach MongoDB at the start.
 	attemptTimeout = 10 * time.Second
-	// attemptPause is between two attempts.
+	// attemptPause is the pause between two attempts.
 	attemptPause = 2 * time.Second
-	// topicTimeout bounds the look at the topic at the start: a broker that cannot be
-	// reached is the dispatcher's matter later.
+	// topicTimeout bounds the check of the topic at the start. If the broker cannot be
+	// reached, the dispatcher retries later.
 	topicTimeout = 10 * time.Second
 )
 
-// errSetup says that what the publisher needs is not set up; the text holds the
-// remedy.
+// errSetup says that a prerequisite of the publisher is missing. The error that wraps it
+// holds the remedy.
 var errSetup = errors.New("not set up")
 
-// awaitMongoDB waits until a store can be reached, and fails if it is no replica
-// set or refuses the credentials.
+// awaitMongoDB waits until it reaches a store. It fails if the store is no replica set or
+// refuses the credentials.
 func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store, what string, logger zerolog.Logger) error {
 	for {
 		err := checkMongoDB(ctx, client)
@@ -54,7 +54,7 @@ func awaitMongoDB(ctx context.Context, client *mongo.Client, store mongox.Store,
 	}
 }
 
-// checkMongoDB asks the primary what it is.
+// checkMongoDB fails if the primary does not answer or belongs to no replica set.
 func checkMongoDB(ctx context.Context, client *mongo.Client) error {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
@@ -65,8 +65,8 @@ func checkMongoDB(ctx context.Context, client *mongo.Client) error {
 	return err
 }
 
-// checkEvents looks at the event store: the index must be there before a scan needs
-// it, because that is when the history is lost already.
+// checkEvents checks the event store. The index must exist before a scan needs it: when
+// that happens, the oplog has lost the changes already.
 func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.Store, logger zerolog.Logger) error {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
@@ -98,10 +98,9 @@ func checkReadable(ctx context.Context, events *mongo.Collection, fields event.F
 	return nil
 }
 
-// checkTopic opens one connection to the topic, so that a wrong name or missing
-// rights show at the start and on every process, not only on the one that leads. It
-// reports whether the topic was reached. If the broker cannot be reached, the
-// publisher starts anyway.
+// checkTopic opens one connection to the topic. So a wrong name or missing rights show at
+// the start and on every process, not only on the leader. It reports whether it reached the
+// topic. If the broker cannot be reached, the publisher starts anyway.
 func checkTopic(ctx context.Context, connect publish.Connect, config sbus.Config, logger zerolog.Logger) (reached bool, err error) {
 	checking, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()

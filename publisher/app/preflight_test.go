@@ -115,7 +115,7 @@ func TestTheTopicIsCheckedAtTheStart(t *testing.T) {
 	}
 }
 
-// properties is a topic's administration.
+// properties is the administration of a topic with fixed properties.
 type properties struct {
 	are publish.TopicProperties
 	err error

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// pump brings what is read to the dispatcher, and keeps account of it in the
-// watermark. One goroutine feeds it; acknowledgements come from many.
+// pump submits what the term reads to the dispatcher, and adds it to the watermark. One
+// goroutine feeds it; many goroutines acknowledge.
 type pump struct {
 	reader     *event.Reader
 	epoch      int64
@@ -26,14 +26,14 @@ type pump struct {
 	// window decides when unreadable events may go to the quarantine.
 	window *readable.Window
 
-	// collectionUUID is that of the collection that is read.
+	// collectionUUID identifies the collection that the term reads.
 	collectionUUID string
 	// at is the last position that was added.
 	at checkpoint.Position
-	// moved says that the stream has moved since the last scan.
+	// moved reports whether the stream has moved since the last scan.
 	moved bool
-	// ready go to the quarantine at the end of the batch, unreadable when the window
-	// allows it.
+	// ready events go to the quarantine at the end of the batch, unreadable ones when the
+	// window allows it.
 	ready, unreadable pending
 }
 
@@ -63,13 +63,13 @@ func (p *pump) stream(ctx context.Context, batch watch.Batch) error {
 	return nil
 }
 
-// scanned takes some documents of a scan, whose progress before them is p.at.
+// scanned takes a page of a scan. p.at is the scan's position before the page.
 func (p *pump) scanned(ctx context.Context, documents []bson.Raw) error {
 	p.moved = false
 	for _, document := range documents {
 		ev, err := p.reader.Read(document)
-		// An event without a valid key stands where the one before it did: going on from
-		// there repeats it.
+		// An event without a valid key gets the position of the event before it. A scan
+		// that continues there reads it again.
 		if err == nil {
 			p.at.Scan.AggregateID, p.at.Scan.EventID = ev.RawAggregateID, ev.EventID
 		}
@@ -80,9 +80,9 @@ func (p *pump) scanned(ctx context.Context, documents []bson.Raw) error {
 	return p.settle(ctx)
 }
 
-// behind takes a batch of the change stream while a scan is under way: the events of the
-// part that is scanned. It gives the cluster time of the last event that it left to the
-// scan; zero if there was none.
+// behind takes a batch of the change stream during a scan. It publishes the events that
+// covered reports as scanned, and leaves the others to the scan. It returns the cluster
+// time of the last event that it left; zero if there was none.
 func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*event.Event) bool) (left bson.Timestamp, err error) {
 	for i := range batch.Inserts {
 		insert := &batch.Inserts[i]
@@ -104,7 +104,7 @@ func (p *pump) behind(ctx context.Context, batch watch.Batch, covered func(*even
 	return left, p.settle(ctx)
 }
 
-// mark says that everything up to that position has been added.
+// mark records that everything up to that position has been added.
 func (p *pump) mark(at checkpoint.Position) {
 	at.CollectionUUID = p.collectionUUID
 	p.at = at
@@ -127,7 +127,7 @@ func (p *pump) take(ctx context.Context, ev event.Event, unreadable error) error
 	return p.submit(ctx, publish.Item{Event: ev, Ticket: handle})
 }
 
-// gone keeps for the quarantine that the event at p.at was too large to be read.
+// gone keeps a record for the quarantine: the event at p.at was too large to be read.
 func (p *pump) gone(ctx context.Context, documentKey bson.Raw) error {
 	handle, err := p.watermark.Add(ctx, p.at)
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *pump) gone(ctx context.Context, documentKey bson.Raw) error {
 	return nil
 }
 
-// pending are events that are to be quarantined, oldest first.
+// pending are events to be quarantined, oldest first.
 type pending struct {
 	entries []quarantine.Entry
 	handles []checkpoint.Handle
@@ -153,7 +153,7 @@ func (q *pending) add(handle checkpoint.Handle, entry quarantine.Entry) {
 	q.handles = append(q.handles, handle)
 }
 
-// take removes the oldest n.
+// take removes the n oldest events.
 func (q *pending) take(n int) {
 	kept := copy(q.entries, q.entries[n:])
 	clear(q.entries[kept:])
@@ -161,8 +161,8 @@ func (q *pending) take(n int) {
 	q.handles = append(q.handles[:0], q.handles[n:]...)
 }
 
-// settle stores in the quarantine what may go there, and acknowledges it. An error of
-// the window comes before anything is stored.
+// settle stores the events that may go to the quarantine, and acknowledges them. If the
+// window trips, settle stores nothing and returns its error.
 func (p *pump) settle(ctx context.Context) error {
 	released, err := p.window.Decide(time.Now())
 	if err != nil {
@@ -186,8 +186,8 @@ func (p *pump) store(ctx context.Context, from *pending, n int) error {
 	return nil
 }
 
-// refused stores an event that the dispatcher could not publish. Its token is not
-// at hand any more: the record says which event it is.
+// refused stores an event that the dispatcher could not publish. The event's token is no
+// longer available; the record identifies the event by its keys.
 func (p *pump) refused(ctx context.Context, item *publish.Item, cause error) error {
 	if err := p.quarantine.Put(ctx, p.epoch, entryOf(&item.Event, cause, nil)); err != nil {
 		return fmt.Errorf("event %s/%d: %w", item.Event.AggregateID, item.Event.EventID, err)
@@ -195,7 +195,7 @@ func (p *pump) refused(ctx context.Context, item *publish.Item, cause error) err
 	return nil
 }
 
-// acked moves the watermark. The tickets of a pump's events are their handles.
+// acked moves the watermark. The tickets of the pump's events are their watermark handles.
 func (p *pump) acked(tickets []checkpoint.Handle) { p.watermark.Ack(tickets...) }
 
 func entryOf(ev *event.Event, cause error, token bson.Raw) quarantine.Entry {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// newPump is a pump whose events are kept by submit.
+// newPump makes a pump that passes its events to submit.
 func newPump(tb testing.TB, q *quarantined, submit func(publish.Item)) *pump {
 	tb.Helper()
 	reader, err := event.NewReader(event.DefaultFields())
@@ -106,7 +106,7 @@ func TestAnEventWithoutAKeyStandsWhereTheOneBeforeItDid(t *testing.T) {
 	}
 }
 
-// BenchmarkPump is what an event costs between the stream and the dispatcher.
+// BenchmarkPump measures the cost of an event between the stream and the dispatcher.
 func BenchmarkPump(b *testing.B) {
 	const events = 512
 	var q quarantined

@@ -12,7 +12,7 @@ import (
 )
 
 // republisher publishes events for a command, beside the leader. It can only repeat an
-// event or send one late, and never moves the checkpoint, so it needs no lease.
+// event or send one late, and it never moves the checkpoint. So it needs no lease.
 type republisher struct {
 	dispatcher *publish.Dispatcher
 	done       func(ticket uint64, err error)
@@ -22,8 +22,9 @@ type republisher struct {
 	sent   int64
 }
 
-// newRepublisher connects to the topic. done is told each event's ticket when the topic
-// has it, or why it does not take it; it is called by many goroutines at once.
+// newRepublisher prepares the connection to the topic. It calls done for each event: with
+// its ticket, and with an error if the topic refuses the event. Goroutines call done
+// concurrently.
 func newRepublisher(ctx context.Context, o Options, epoch int64, done func(ticket uint64, err error)) (*republisher, error) {
 	c := o.Config
 	namespace, err := sbus.Open(c.ServiceBus)
@@ -57,8 +58,8 @@ func newRepublisher(ctx context.Context, o Options, epoch int64, done func(ticke
 	return r, err
 }
 
-// run publishes what feed submits, and waits for all of it. It gives how many events the
-// topic has taken.
+// run publishes the events that feed submits, and waits for all of them. It returns how
+// many events the topic has taken.
 func (r *republisher) run(ctx context.Context, config sbus.Config, feed func(ctx context.Context, submit func(publish.Item) error) error) (int64, error) {
 	publishing, end := context.WithCancel(ctx)
 	defer end()

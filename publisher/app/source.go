@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// The reasons of scans, as the label of their metric.
+// Reasons of scans: the values of their metric's label.
 const (
 	scanBeginning   = "beginning"
 	scanHistoryLost = "history_lost"
@@ -20,7 +20,7 @@ const (
 	scanCreated     = "collection_created"
 )
 
-// newScans is the metric of the scans that were begun.
+// newScans makes the metric of the scans that have begun.
 func newScans(registerer prometheus.Registerer) *prometheus.CounterVec {
 	scans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "penstock_publisher_scans_total",
@@ -33,7 +33,7 @@ func newScans(registerer prometheus.Registerer) *prometheus.CounterVec {
 	return scans
 }
 
-// startPoint is the position where a stream without a checkpoint starts.
+// startPoint returns the position at which a stream without a checkpoint starts.
 func (w *worker) startPoint(ctx context.Context) (checkpoint.Position, error) {
 	if !w.start.At.IsZero() {
 		w.logger.Info().Time("at", w.start.At).Msg("starting at a time")
@@ -52,8 +52,8 @@ func (w *worker) startPoint(ctx context.Context) (checkpoint.Position, error) {
 	return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}, nil
 }
 
-// read brings everything from that position on to the pump, until ctx ends (then
-// its error is the cause) or reading cannot go on.
+// read passes everything from the position on to the pump, until ctx ends or an error stops
+// it. It returns that error, or the cause of ctx.
 func (t *term) read(ctx context.Context, from checkpoint.Position) error {
 	from, err := t.resume(ctx, from)
 	for err == nil {
@@ -71,7 +71,7 @@ func (t *term) read(ctx context.Context, from checkpoint.Position) error {
 	return err
 }
 
-// follow publishes everything from that position on until reading cannot go on.
+// follow publishes everything from the position on, until an error stops it.
 func (t *term) follow(ctx context.Context, from checkpoint.Position) error {
 	if from.Scan.Active() {
 		var err error
@@ -83,9 +83,10 @@ func (t *term) follow(ctx context.Context, from checkpoint.Position) error {
 	return t.stream(ctx, from)
 }
 
-// after is the first cluster time that a scan does not cover. A stream that starts at the
-// noted time itself would show the change that replaced a collection again. The time may
-// lie ahead of the cluster's: the server then waits for it (async_results_merger.cpp).
+// after returns the first cluster time that a scan does not cover. A stream that starts at
+// the noted time itself would show the change that replaced a collection again. The
+// returned time can be later than the cluster's; the server then waits for it
+// (async_results_merger.cpp).
 func after(noted bson.Timestamp) bson.Timestamp {
 	return bson.Timestamp{T: noted.T, I: noted.I + 1}
 }
@@ -101,7 +102,7 @@ func (t *term) stream(ctx context.Context, from checkpoint.Position) error {
 	})
 }
 
-// streamPosition is where the stream starts, or will start when a scan is over.
+// streamPosition returns where the stream starts, if necessary after the scan.
 func streamPosition(from checkpoint.Position) watch.Position {
 	if from.Scan.Active() {
 		from = streamAfter(from.Scan)

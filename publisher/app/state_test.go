@@ -16,10 +16,10 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
 
-// checkpointDocument is the collection checkpoints in memory, with the one document
-// that a test needs. It understands what package checkpoint asks for. The stand-in
-// mongoemu cannot take its place: terms run in virtual time, which no socket knows, and
-// a write can fail as that of a dead process.
+// checkpointDocument is the collection checkpoints in memory, with one document. It
+// supports the operations of package checkpoint. The stand-in mongoemu cannot replace it:
+// terms run in virtual time, in which sockets do not work, and writes must fail as if the
+// process was dead.
 type checkpointDocument struct {
 	mu    sync.Mutex
 	doc   bson.M
@@ -27,7 +27,7 @@ type checkpointDocument struct {
 	fault func() error
 	// delay is how long an update takes.
 	delay time.Duration
-	// frozen lets writes fail: their process is dead.
+	// frozen makes writes fail, as if the process was dead.
 	frozen bool
 }
 
@@ -37,7 +37,7 @@ func (c *checkpointDocument) freeze(frozen bool) {
 	c.frozen = frozen
 }
 
-// slow lets updates take d from now on.
+// slow makes updates take d from now on.
 func (c *checkpointDocument) slow(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *checkpointDocument) UpdateOne(ctx context.Context, filter, update any, 
 	return &mongo.UpdateResult{MatchedCount: 1}, c.apply(asMap(update))
 }
 
-// apply carries out $set, $unset and $inc.
+// apply executes $set, $unset and $inc.
 func (c *checkpointDocument) apply(update bson.M) error {
 	for operator, fields := range update {
 		if fields == nil {
@@ -144,7 +144,7 @@ func (c *checkpointDocument) apply(update bson.M) error {
 	return nil
 }
 
-// field is what the document holds; nil if it does not.
+// field returns a field of the document; nil if it has none of that name.
 func (c *checkpointDocument) field(name string) any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,8 +161,8 @@ func asMap(v any) bson.M {
 	return m
 }
 
-// quarantined is the collection quarantine in memory: how often each document was
-// put into it.
+// quarantined is the collection quarantine in memory. It counts how often each document was
+// stored.
 type quarantined struct {
 	mu   sync.Mutex
 	seen map[int32]int

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/leader"
 )
 
-// stages are the way of an event through the publisher.
+// stages are the steps of an event through the publisher.
 func stages() []statuspage.Stage {
 	return []statuspage.Stage{
 		{Name: "Event store", About: "The change stream of the leader, or a scan after the oplog was lost.", Figures: []statuspage.Figure{
@@ -45,8 +45,8 @@ func stages() []statuspage.Stage {
 // keptTerms is how many terms of this process the page lists.
 const keptTerms = 10
 
-// termLog is what this process has seen of the election. It is safe for concurrent
-// use; its zero value has seen nothing.
+// termLog records what this process has seen of the election. It is safe for concurrent
+// use.
 type termLog struct {
 	mu     sync.Mutex
 	leader string
@@ -69,7 +69,7 @@ func (l *termLog) termEnded(t leader.TermEnd) {
 	}
 }
 
-// endedTerms are the terms of this process, the last one first.
+// endedTerms returns the ended terms of this process, the last one first.
 func (l *termLog) endedTerms(context.Context) ([]statuspage.Row, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,7 @@ func (l *termLog) endedTerms(context.Context) ([]statuspage.Row, error) {
 	return rows, nil
 }
 
-// now says who leads.
+// now returns who leads.
 func (l *termLog) now(leads bool, epoch string) []statuspage.Row {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,26 +11,26 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
 
-// subscriptionCounts are the messages of one subscription of the topic.
+// subscriptionCounts are the numbers of messages in one subscription of the topic.
 type subscriptionCounts struct {
 	Name string `json:"name"`
-	// Active are the messages that wait for its receivers, DeadLetters those in its
-	// dead-letter queue, and TransferDeadLetters those that it could not forward.
+	// Active counts the messages that wait for receivers, DeadLetters those in the
+	// dead-letter queue, and TransferDeadLetters those that the subscription could not
+	// forward.
 	Active              int32 `json:"active"`
 	DeadLetters         int32 `json:"deadLetters"`
 	TransferDeadLetters int32 `json:"transferDeadLetters"`
 }
 
-// String is the counts as one line.
+// String returns the counts as one line.
 func (c subscriptionCounts) String() string {
 	return fmt.Sprintf("%d active, %d dead letters, %d transfer dead letters", c.Active, c.DeadLetters, c.TransferDeadLetters)
 }
 
-// errNoCounts says what reading the counts needs.
+// errNoCounts says which rights reading the counts needs.
 var errNoCounts = errors.New("the credentials may not read the counts: that needs the role Azure Service Bus Data Owner, or the claim Manage; \"projector status\" counts the dead letters of its subscription with the right to listen")
 
-// countSubscriptions reads the counts of the topic's subscriptions, by name, at most of
-// 2,000 of them.
+// countSubscriptions reads the counts of the topic's subscriptions, sorted by name.
 func countSubscriptions(ctx context.Context, c sbus.Config) ([]subscriptionCounts, error) {
 	ctx, cancel := context.WithTimeout(ctx, topicTimeout)
 	defer cancel()

@@ -25,8 +25,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// worker holds what the terms of a process share. Tests put memory in the place of
-// MongoDB and Service Bus here.
+// worker holds what the terms of a process share. Tests replace MongoDB and Service Bus
+// here by implementations in memory.
 type worker struct {
 	events      watch.Source
 	history     scan.Source
@@ -34,7 +34,7 @@ type worker struct {
 	quarantine  *quarantine.Store
 	connect     publish.Connect
 
-	// unreadable bounds how many events may be unreadable with these fields.
+	// unreadable bounds how many events may be unreadable with the field names in fields.
 	fields     event.Fields
 	unreadable readable.Limit
 
@@ -51,20 +51,20 @@ type worker struct {
 	// drainTimeout bounds how long the end of a term waits for acknowledgements.
 	drainTimeout time.Duration
 
-	// access decides when a refusal by MongoDB ends the process.
+	// access decides whether a refusal by MongoDB ends the process.
 	access *access
-	// idle takes the reading out of the liveness probe, and ended the rest of a term; nil
-	// if there is no probe.
+	// idle ends the liveness check of the stream, and ended that of the term's other loops,
+	// until they beat again. Both are nil without a liveness probe.
 	idle, ended func()
 
-	// inventory and pausing run beside the terms, for as long as the process. A nil
-	// pausing never pauses.
+	// inventory and pausing run beside the terms as long as the process. A nil pausing
+	// never pauses.
 	inventory *inventory.Counter
 	pausing   *pause.Switch
 
-	// identity is this process's pipeline but for the collection's UUID, which collection
-	// reads. adopt allows a takeover; checkLock compares the lock's stream, nil if the
-	// lock records none.
+	// identity is this process's pipeline without the collection's UUID, which collection
+	// reads. adopt allows a takeover. checkLock compares the stream that the lock records;
+	// it is nil if the lock records none.
 	identity   checkpoint.Identity
 	collection func(context.Context) (mongox.CollectionID, error)
 	adopt      string
@@ -80,7 +80,7 @@ type worker struct {
 	logger  zerolog.Logger
 }
 
-// claimTimeout bounds the claim and the choice of a start point.
+// claimTimeout bounds the claim of the checkpoint and each look at the event store.
 const claimTimeout = 10 * time.Second
 
 var (
@@ -88,8 +88,9 @@ var (
 	errEnded   = errors.New("dispatcher has ended")
 )
 
-// work does the work of one term until ctx ends: ctx ends first, what the leadership
-// holds when the lease is lost. The error is nil if ctx ended.
+// work does the work of one term until ctx ends. ctx is derived from leading.Held: a stop
+// ends ctx alone, the loss of the lease ends both. After ctx has ended, work returns only
+// errors that end the process.
 func (w *worker) work(ctx context.Context, leading leadership) error {
 	claim, from, err := w.claim(ctx, leading.Identity())
 	if err != nil {
@@ -126,7 +127,7 @@ func (w *worker) work(ctx context.Context, leading leadership) error {
 	return unlessEnded(ctx, t.run(ctx, leading, from))
 }
 
-// unlessEnded is err where it says more than that ctx has ended.
+// unlessEnded returns err unless ctx has ended and err is not fatal.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !fatal(err) {
 		return nil
@@ -134,8 +135,8 @@ func unlessEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// claim begins the term at the checkpoint, and saves a start point where there is
-// none.
+// claim claims the checkpoint for the term. If the checkpoint has no position, claim saves
+// a start point.
 func (w *worker) claim(ctx context.Context, identity string) (*checkpoint.Claim, checkpoint.Position, error) {
 	here, err := w.here(ctx)
 	if err != nil {
@@ -164,22 +165,22 @@ func (w *worker) claim(ctx context.Context, identity string) (*checkpoint.Claim,
 	return claim, from, nil
 }
 
-// term is one term at work.
+// term is a running term.
 type term struct {
 	*worker
 	logger     zerolog.Logger
 	pump       *pump
 	dispatcher *publish.Dispatcher
 	saver      *checkpoint.Saver
-	// lost counts the losses of the scan that is under way, or that has just ended. scanned
-	// says that this term has finished one.
+	// lost counts the losses of the scan that is running or has just ended. scanned reports
+	// whether this term has finished a scan.
 	lost    int
 	scanned bool
 }
 
-// run publishes from that position on until ctx or the lease ends, or something fails,
-// which it returns. When it returns, all that it started has ended, and the
-// checkpoint is saved.
+// run publishes from the position on until ctx or the lease ends, or an error stops it. It
+// returns that error. When run returns, everything that it started has ended, and it has
+// tried to save the checkpoint.
 func (t *term) run(ctx context.Context, leading leadership, from checkpoint.Position) error {
 	held := leading.Held()
 	// Stop reading first. Stop publishing after everything in flight is acknowledged.
@@ -226,7 +227,7 @@ func (t *term) run(ctx context.Context, leading leadership, from checkpoint.Posi
 	}
 }
 
-// drain waits for what is in flight.
+// drain waits until the events in flight are acknowledged, for at most drainTimeout.
 func (t *term) drain(ctx context.Context) {
 	events, _ := t.dispatcher.Inflight()
 	t.logger.Info().Int("inflight", events).Msg("draining")
@@ -238,8 +239,8 @@ func (t *term) drain(ctx context.Context) {
 	}
 }
 
-// fatal reports whether err is for an operator: no other term or process would fare
-// better, and the process ends with the explanation.
+// fatal reports whether an operator must act on err: no other term or process would fare
+// better. The process then ends with the explanation; see [access.final].
 func fatal(err error) bool {
 	if sendErr, ok := errors.AsType[*publish.SendError](err); ok && sendErr.Fault == publish.FaultFatal {
 		return true

@@ -14,10 +14,9 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// TestNothingIsLostOrOutOfOrder runs terms that stop or crash at any moment, over
-// a store that grows, breaks and forgets its oplog, and a broker that refuses,
-// loses connections and stores late: through scans, streams and the seams between
-// them.
+// TestNothingIsLostOrOutOfOrder runs terms that stop or crash at random moments. The event
+// store grows, fails and loses its oplog. The broker refuses, drops connections and stores
+// late. The terms cover scans, streams and the transitions between them.
 func TestNothingIsLostOrOutOfOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -26,8 +25,8 @@ func TestNothingIsLostOrOutOfOrder(t *testing.T) {
 		var problem error
 		synctest.Test(t, func(t *testing.T) { problem = chaos(t, rand.New(rand.NewPCG(seed, 7)), terms) })
 		if problem != nil {
-			// The schedule of goroutines differs when rapid repeats the run, and then it
-			// reports a flaky test and not the problem.
+			// Log the problem: goroutines run in another order when rapid repeats the run,
+			// and then rapid reports a flaky test instead of the problem.
 			t.Log(problem)
 			rt.Fatal(problem)
 		}

@@ -62,7 +62,8 @@ func TestALeaderThatIsKilledAfterItsScanSparesTheNextOne(t *testing.T) {
 		if err := s.topic.check(s.store, s.quarantine); err != nil {
 			t.Error(err)
 		}
-		// The time that was noted before the scan is that of the last event in it.
+		// The operation time noted before the scan is the time of the last event in the
+		// scan.
 		if got := s.topic.count() - first; got > 2 {
 			t.Errorf("the second term published %d events, want the new one and at most one repeated", got)
 		}
@@ -92,7 +93,8 @@ func TestALeaderThatIsKilledDuringItsScanIsContinued(t *testing.T) {
 		if err := s.topic.check(s.store, s.quarantine); err != nil {
 			t.Error(err)
 		}
-		// A save a second: what the first term published in its last one is repeated.
+		// The checkpoint is saved once a second, so the events of the last second are
+		// published again.
 		if repeated := s.topic.count() - 1000; repeated >= first/2 {
 			t.Errorf("%d of %d events are published again", repeated, first)
 		}

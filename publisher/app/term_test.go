@@ -30,7 +30,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// setup is a worker whose surroundings are in memory.
+// setup is a worker with stores and a topic in memory.
 type setup struct {
 	worker     *worker
 	store      *eventStore
@@ -39,7 +39,7 @@ type setup struct {
 	quarantine *quarantined
 }
 
-// newSetup is called inside the bubble that it is used in.
+// newSetup must be called inside the bubble that uses the setup.
 func newSetup(t *testing.T, random *rand.Rand) *setup {
 	t.Helper()
 	s := &setup{
@@ -60,7 +60,7 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 		quarantine:  quarantine.NewStore(s.quarantine, "events", quarantine.Options{}),
 		reader:      reader,
 		fields:      event.DefaultFields(),
-		// These stores, terms and watermarks are small.
+		// The default limits are too large for these small stores and short terms.
 		unreadable:   readable.Limit{Events: 20, Hold: time.Second},
 		encoder:      event.NewEncoder(event.EncodingBSON, event.SessionKeys{}),
 		publishing:   publish.Options{Connections: 2, MaxInflightEvents: 40},
@@ -77,20 +77,20 @@ func newSetup(t *testing.T, random *rand.Rand) *setup {
 	return s
 }
 
-// leading is a term at work.
+// leading is a running term.
 type leading struct {
-	stop   func() // as a signal does
-	abort  func() // as the loss of the lease does
+	stop   func() // like a signal
+	abort  func() // like the loss of the lease
 	result chan error
 }
 
-// The time that the work has to end, with the default durations.
+// The time in which the work must end, with the default durations.
 const (
 	stopTime  = 30 * time.Second
 	abortTime = 3 * time.Second
 )
 
-// tenure is a [leadership] whose lease a test holds.
+// tenure is a [leadership] whose lease the test controls.
 type tenure struct {
 	held context.Context //nolint:containedctx // as in leader.Term: this is the end of a span of time
 	mu   sync.Mutex
@@ -132,7 +132,7 @@ func (s *setup) lead(t *testing.T) *leading {
 	return l
 }
 
-// end ends the term as told and gives its result.
+// end ends the term by how, and returns the term's error.
 func (l *leading) end(how func()) error {
 	how()
 	err := <-l.result
@@ -141,14 +141,14 @@ func (l *leading) end(how func()) error {
 	return err
 }
 
-// kill ends the term as a crash does: its last save is not made.
+// kill ends the term like a crash: the last save fails.
 func (s *setup) kill(l *leading) {
 	s.checkpoint.freeze(true)
 	_ = l.end(l.abort)
 	s.checkpoint.freeze(false)
 }
 
-// pass lets time pass in a bubble.
+// pass lets virtual time pass.
 func pass(d time.Duration) { <-time.After(d) }
 
 func random() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
@@ -267,7 +267,7 @@ func TestAStartPointIsSavedBeforeTheFirstEvent(t *testing.T) {
 	at := time.Unix(clusterBase+3, 0)
 	for name, test := range map[string]struct {
 		start config.StartPoint
-		want  int64 // the first event that is published
+		want  int64 // the first published event
 	}{
 		"beginning": {config.StartPoint{}, 1},
 		"now":       {config.StartPoint{Now: true}, 5},
@@ -290,7 +290,7 @@ func TestAStartPointIsSavedBeforeTheFirstEvent(t *testing.T) {
 				}
 				s.store.insert("a", 6, false)
 				s.topic.stalled = nil
-				s.worker.start = config.StartPoint{Now: true} // no longer counts
+				s.worker.start = config.StartPoint{Now: true} // has no effect any more
 				term = s.lead(t)
 				pass(5 * time.Second)
 				if err := term.end(term.stop); err != nil {

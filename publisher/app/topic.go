@@ -14,12 +14,11 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// propertiesTimeout bounds the question for the topic's properties, which only
-// tunes the batching.
+// propertiesTimeout bounds reading the topic's properties, which only tune the batching.
 const propertiesTimeout = 5 * time.Second
 
-// batching is the policy to begin with. Where it is auto and the properties of the
-// topic cannot be read, the dispatcher finds out by itself what the topic takes.
+// batching returns the policy to begin with. If it is auto and the properties of the topic
+// cannot be read, the dispatcher finds the policy by trying.
 func batching(ctx context.Context, configured string, topic publish.TopicReader, logger zerolog.Logger) (publish.Batching, error) {
 	policy, err := publish.ParseBatching(configured)
 	if err != nil || policy != publish.BatchingAuto {
@@ -40,7 +39,7 @@ func batching(ctx context.Context, configured string, topic publish.TopicReader,
 	return policy, nil
 }
 
-// topicAdmin is a [publish.TopicReader] over the administration API.
+// topicAdmin is a [publish.TopicReader] that asks the administration API.
 type topicAdmin struct {
 	namespace *sbus.Namespace
 	topic     string
@@ -71,8 +70,8 @@ func (t topicAdmin) TopicProperties(ctx context.Context) (publish.TopicPropertie
 	return properties, nil
 }
 
-// short leaves the status of an answer whose error would be the whole answer, over
-// many lines.
+// short replaces an administration error by its status. The whole error holds the response,
+// which has many lines.
 func short(err error) error {
 	if answer, ok := errors.AsType[*azcore.ResponseError](err); ok {
 		return fmt.Errorf("the namespace answers %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
@@ -88,8 +87,8 @@ func value[T any](p *T) T {
 	return *p
 }
 
-// duplicateWindow is how long the topic remembers message ids, as an ISO 8601 duration;
-// empty if it does not detect duplicates.
+// duplicateWindow returns how long the topic remembers message ids, as an ISO 8601
+// duration; empty if it does not detect duplicates.
 func duplicateWindow(ctx context.Context, c sbus.Config) (string, error) {
 	namespace, err := sbus.Open(c)
 	if err != nil {

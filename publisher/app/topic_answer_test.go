@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// A namespace refuses with a page of XML, which an operator does not want in a log.
+// A refusal of the namespace has a page of XML as its body, which must not go to the log.
 func TestAnswersOfTheNamespaceAreTold(t *testing.T) {
 	t.Parallel()
 	answer := runtime.NewResponseError(&http.Response{

@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/publish"
 )
 
-// memoryTopic is a topic in memory, whose broker is slow and, where it has faults,
-// unreliable: it refuses, loses connections before and after it stored what was
-// sent, and stores late.
+// memoryTopic is a topic in memory with a slow broker. With faults it refuses sends, drops
+// connections before or after it has stored the messages, and stores messages late.
 type memoryTopic struct {
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -22,8 +21,8 @@ type memoryTopic struct {
 	refuse   *publish.SendError // of every send
 	messages []event.Message
 	late     sync.WaitGroup
-	stalled  chan struct{} // sends wait for it, where it is not nil
-	holds    bool          // connections close no earlier than they must
+	stalled  chan struct{} // sends wait until it is closed; nil means that they do not wait
+	holds    bool          // connections close only when the context of their Close ends
 }
 
 func (t *memoryTopic) connect(context.Context) (publish.Sender, error) { return memorySender{t}, nil }
@@ -65,7 +64,7 @@ func (s memorySender) Send(ctx context.Context, messages []*event.Message) (int,
 	select {
 	case <-time.After(latency):
 	case <-ctx.Done():
-		// What is on the wire when a term is aborted may arrive much later.
+		// Messages on the wire when a term is aborted may arrive much later.
 		if fate > 0 && fate%2 == 0 {
 			t.storeLate(messages[:accepted], latency*10)
 		}
@@ -100,7 +99,7 @@ func (t *memoryTopic) store(messages []*event.Message) {
 }
 
 func (t *memoryTopic) storeLate(messages []*event.Message, after time.Duration) {
-	// The dispatcher may use the messages for something else meanwhile.
+	// The dispatcher may reuse the messages after the send.
 	var copies []*event.Message
 	for _, m := range messages {
 		c := *m
@@ -129,8 +128,8 @@ func (t *memoryTopic) count() int {
 	return len(t.messages)
 }
 
-// check holds the topic and the quarantine against the store: nothing is lost, and
-// the first occurrences of an aggregate's events are in order.
+// check compares the topic and the quarantine with the store: no event is lost, and the
+// first occurrences of an aggregate's events are in order.
 func (t *memoryTopic) check(store *eventStore, q *quarantined) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

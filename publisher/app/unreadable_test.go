@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 )
 
-// misread gives the worker a wrong name for the event id.
+// misread configures a wrong field name for the event id.
 func (s *setup) misread(t *testing.T) {
 	t.Helper()
 	fields := event.DefaultFields()
@@ -25,8 +25,8 @@ func (s *setup) misread(t *testing.T) {
 	s.worker.reader, s.worker.fields = reader, fields
 }
 
-// TestWrongFieldNameStopsBeforeTheCheckpointMoves starts a publisher several times:
-// each trips, and none gets further than the one before it.
+// TestWrongFieldNameStopsBeforeTheCheckpointMoves starts a publisher several times. Each
+// run stops with an error at the same place.
 func TestWrongFieldNameStopsBeforeTheCheckpointMoves(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]config.StartPoint{"scan": {}, "stream": {Now: true}} {
@@ -43,7 +43,7 @@ func TestWrongFieldNameStopsBeforeTheCheckpointMoves(t *testing.T) {
 					}
 				}
 				if start.Now {
-					// The start point is saved before there is anything to be misread.
+					// Save the start point before there are events to misread.
 					term := s.lead(t)
 					pass(time.Second)
 					if err := term.end(term.stop); err != nil {
@@ -66,7 +66,8 @@ func TestWrongFieldNameStopsBeforeTheCheckpointMoves(t *testing.T) {
 					t.Errorf("%d events are in the quarantine", n)
 				}
 
-				// The right name publishes everything: nothing was passed.
+				// With the right name every event is published: the checkpoint has skipped
+				// none.
 				reader, err := event.NewReader(event.DefaultFields())
 				if err != nil {
 					t.Fatal(err)
