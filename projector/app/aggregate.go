@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
-// readAggregate gives visit the events of an aggregate in the order of their ids, in
-// pages. For an event that breaks the event contract visit gets the reason, and the keys
-// that could be read. Visit may keep the event.
+// readAggregate calls visit with the events of an aggregate in the order of their ids, in
+// pages. If an event breaks the event contract, visit gets the reason and the keys that
+// could be read. visit may keep the event.
 func readAggregate(ctx context.Context, reader *eventstore.Reader, id string, visit func(*event.Event, error) error) error {
 	known, err := reader.Known(ctx, []string{id})
 	if err != nil {
@@ -28,7 +28,7 @@ func readAggregate(ctx context.Context, reader *eventstore.Reader, id string, vi
 	return nil
 }
 
-// readRange gives visit the events of a range, as [readAggregate] does.
+// readRange calls visit with the events of a range, as [readAggregate] does.
 func readRange(ctx context.Context, reader *eventstore.Reader, from, until eventstore.Position, visit func(*event.Event, error) error) (err error) {
 	cursor, err := reader.Open(ctx, from, until, bson.Timestamp{})
 	if cursor == nil || err != nil {

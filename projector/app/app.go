@@ -33,7 +33,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
-// stopTimeout bounds the end of what serves draining, once draining is over.
+// stopTimeout bounds the end of the goroutines that serve draining, after draining has
+// ended.
 const stopTimeout = 2 * time.Second
 
 // Projector is a projector process. Make it with [New].
@@ -48,7 +49,7 @@ type Projector struct {
 	tracer *tracing.Tracer
 }
 
-// New makes a projector; nothing is opened before Run.
+// New makes a projector. Only Run opens connections.
 func New(o Options) *Projector {
 	if o.Registry == nil {
 		o.Registry = obs.NewRegistry()
@@ -56,9 +57,9 @@ func New(o Options) *Projector {
 	return &Projector{config: o.Config, projections: o.Projections, logger: o.Logger, registry: o.Registry, listener: o.Listener}
 }
 
-// Run projects until ctx ends: then it finishes what it has received, releases its
-// sessions and returns nil. An error says what an operator has to do, or that
-// finishing took too long. It is called once.
+// Run projects until ctx ends. Then it finishes the received events, releases its sessions
+// and returns nil. An error tells the operator what to do, or that finishing took too long.
+// Call Run once.
 func (p *Projector) Run(ctx context.Context) error {
 	h := health.New()
 	page, tables := p.statusPage(h)
@@ -76,7 +77,8 @@ func (p *Projector) Run(ctx context.Context) error {
 	p.logger.Info().Stringer("admin", admin.Addr()).Int("projections", len(p.projections)).
 		Str("subscription", p.config.ServiceBus.Topic+"/"+p.config.ServiceBus.Subscription).Msg("projector starts")
 
-	// The page shows how the process stops, so it is recorded until the end.
+	// The status page also shows how the process stops, so its figures are recorded until
+	// then.
 	recorded, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	var recording sync.WaitGroup
 	defer recording.Wait()
@@ -121,10 +123,10 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 		}
 		return err
 	}
-	// The catalog, the jobs and other pods call this process so.
+	// The catalog, the jobs and the logs of other pods show this process by its pod name.
 	p.logger.Info().Str("pod", pod).Msg("pod name chosen")
 
-	// What serves draining ends after it.
+	// The background goroutines serve draining, so they end after it.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, background := errgroup.WithContext(background)
@@ -173,7 +175,7 @@ func (p *Projector) run(ctx context.Context, h *health.Health, tables *stateTabl
 	}
 }
 
-// explain adds the remedy to an error of draining.
+// explain adds the remedy to an error of the acceptor.
 func (p *Projector) explain(err error) error {
 	sb := p.config.ServiceBus
 	switch {
@@ -186,8 +188,8 @@ func (p *Projector) explain(err error) error {
 	return err
 }
 
-// errBackgroundEnded says that something that draining rests on has ended by
-// itself; what that was says its own error.
+// errBackgroundEnded says that a goroutine that draining needs has ended. That goroutine's
+// own error says why.
 var errBackgroundEnded = errors.New("the reading and writing of read models has ended")
 
 func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
@@ -199,7 +201,7 @@ func isSet(flag *atomic.Bool, otherwise string) func(context.Context) error {
 	}
 }
 
-// compose makes the parts and starts those that run beside draining in group.
+// compose makes the parts, and starts in group those that run beside draining.
 func (p *Projector) compose(ctx context.Context, group *errgroup.Group, s *stores, h *health.Health, g *guard.Guard, pod string, pausing *pause.Switch, connected func()) (*drain.Acceptor, *history, error) {
 	c := p.config
 	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: c.Projections.LoadBytes})

@@ -119,11 +119,11 @@ func get(t *testing.T, url string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// Without its stores a projector is alive, not ready, and stops at once.
+// Without its stores a projector is alive, not ready, and stops immediately.
 func TestWithoutStores(t *testing.T) {
 	t.Parallel()
 	env := environment(t, declared)
-	// Far more than a busy machine needs for a stop that waits for nothing.
+	// Nothing is in flight, so even on a busy machine a stop takes far less than this.
 	env["PENSTOCK_DRAIN_TIMEOUT"] = "1h"
 	o, problems, err := parse(env)
 	if err != nil {
@@ -144,7 +144,7 @@ func TestWithoutStores(t *testing.T) {
 	}
 	code, body := get(t, base+"/readyz")
 	for code != http.StatusServiceUnavailable {
-		// The checks are added right after the start.
+		// The readiness checks are added after the admin server has started.
 		code, body = get(t, base+"/readyz")
 	}
 	if !strings.Contains(body, "startup") && !strings.Contains(body, "servicebus") {

@@ -20,15 +20,16 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
-// liveProjection is a projection as those see it who ask whether it has an event.
+// liveProjection is a projection as GET /applied sees it.
 type liveProjection struct {
 	name string
-	// unit is the live generation and its collection; building says that there is none.
+	// unit has the live generation and its collection; building means that there is none
+	// yet.
 	unit     model.Unit
 	building bool
 }
 
-// liveProjections are those of the catalog.
+// liveProjections returns the projections of the catalog that are not retired.
 func liveProjections(entries map[string]*generation.Entry) []liveProjection {
 	var live []liveProjection
 	for name, e := range entries {
@@ -43,9 +44,9 @@ func liveProjections(entries map[string]*generation.Entry) []liveProjection {
 	return live
 }
 
-// applied is the source of the answers of GET /applied.
+// applied provides the data for the answers to GET /applied.
 type applied struct {
-	// live gives the projections as they are now.
+	// live returns the present projections.
 	live   func() []liveProjection
 	stores *stores
 	parked *park.Store
@@ -63,7 +64,7 @@ func (a *applied) Projections() []string {
 	return names
 }
 
-// lookTimeout bounds one look.
+// lookTimeout bounds one call of Look.
 const lookTimeout = 10 * time.Second
 
 func (a *applied) Look(ctx context.Context, keys []query.Key) ([]query.Status, error) {
@@ -79,7 +80,7 @@ func (a *applied) Look(ctx context.Context, keys []query.Key) ([]query.Status, e
 	for i, key := range keys {
 		p, ok := live[key.Projection]
 		if !ok || p.building {
-			// A projection that has just been dropped will not have the event either.
+			// The projection was dropped a moment ago, so it will not get the event either.
 			statuses[i].Building = true
 			continue
 		}
@@ -90,8 +91,8 @@ func (a *applied) Look(ctx context.Context, keys []query.Key) ([]query.Status, e
 	if len(units) == 0 {
 		return statuses, nil
 	}
-	// The parked list first: a watermark that is read later may be higher, which makes a
-	// marker count less, never more.
+	// Read the parked list before the watermarks. A watermark can only rise in between,
+	// which can make a marker obsolete but never adds one.
 	parked, err := a.parked.Statuses(ctx, units)
 	if err != nil {
 		return nil, mongox.Explain(ctx, err)
@@ -114,11 +115,12 @@ func (a *applied) Head(ctx context.Context, aggregateID string) (int64, error) {
 }
 
 const (
-	// readHeaderTimeout and idleTimeout bound what a connection without a request costs.
+	// readHeaderTimeout and idleTimeout bound the time that a connection stays open without
+	// a request.
 	readHeaderTimeout, idleTimeout = 5 * time.Second, time.Minute
-	// maxHeaderBytes bounds a request: its line holds at most a hundred pairs.
+	// maxHeaderBytes bounds a request, whose first line holds at most a hundred pairs.
 	maxHeaderBytes = 256 << 10
-	// appliedStop bounds the end of the requests after the poller has answered them.
+	// appliedStop bounds ending the requests after the poller has answered them.
 	appliedStop = time.Second
 )
 
@@ -153,7 +155,7 @@ func (p *Projector) serveApplied(ctx context.Context, group *errgroup.Group, sou
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), appliedStop)
 		defer cancel()
 		if server.Shutdown(stopping) != nil {
-			_ = server.Close() // Cut off what did not finish.
+			_ = server.Close() // Cut off the requests that have not finished.
 		}
 		return nil
 	})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Not parallel: the collector is the process's.
+// Not parallel: GOGC and the memory limit hold for the whole process.
 func TestCollectorUsesTheMemoryLimit(t *testing.T) {
 	percent := debug.SetGCPercent(100)
 	limit := debug.SetMemoryLimit(-1)

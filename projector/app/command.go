@@ -17,7 +17,7 @@ import (
 )
 
 // commands are all commands of the program. A command is a struct of its flags and
-// arguments, in a file of its own, that implements command. A group of commands is a
+// arguments that implements command; each has a file of its own. A group of commands is a
 // struct whose fields are commands.
 type commands struct {
 	Run         runCommand          `cmd:"" default:"1" help:"Run the service. It is the default: the name of the command can be left out."`
@@ -39,34 +39,34 @@ type commands struct {
 	Audit       auditCommand        `cmd:"" help:"List who changed what by a command, when and why."`
 }
 
-// command is what the program does when its arguments name it.
+// command is a command of the program.
 type command interface {
-	// needs are the parts of the configuration that the command uses: only they are
+	// needs returns the parts of the configuration that the command uses. Only those are
 	// validated.
 	needs() config.Part
-	// run does the work. What was asked for goes to stdout; questions and the log go to
-	// stderr. An error is printed as one line, and the process exits with status 1.
+	// run does the work. The result goes to stdout; questions and the log go to stderr. An
+	// error is printed as one line, and the process exits with status 1.
 	run(ctx context.Context, e *environment) error
 }
 
-// environment is what a command works with.
+// environment is what every command gets from the program.
 type environment struct {
 	// path is the command with its parents, such as "parked retry".
 	path   string
 	config config.Config
-	// projections are those of the configuration, if the command needs them.
+	// projections are the configured ones, if the command needs them.
 	projections []*Projection
-	// inCode are the projections in Go of the program.
+	// inCode are the program's projections in Go.
 	inCode []*Projection
-	// stdin is nil if nobody can answer there.
+	// stdin is nil if no person can answer questions there.
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	// logger writes to stderr.
 	logger zerolog.Logger
 }
 
-// connect opens the stores and checks that MongoDB answers. Unlike the service it does
-// not wait for a store that does not answer. The caller closes the stores.
+// connect opens the stores and checks that MongoDB answers. Unlike the service it fails at
+// once if a store does not answer. The caller closes the stores.
 func (e *environment) connect(ctx context.Context) (*stores, error) {
 	s, err := open(e.config, e.logger)
 	if err != nil {
@@ -84,14 +84,14 @@ func (e *environment) connect(ctx context.Context) (*stores, error) {
 	return s, nil
 }
 
-// change asks whether to do what, such as "retry 12 parked aggregates", does it, and
-// records both in the audit. The change gives the numbers of its result.
+// change asks for confirmation of what, such as "retry 12 parked aggregates", calls do, and
+// records the change in the audit. do returns the numbers of its result.
 func (e *environment) change(ctx context.Context, s *stores, c cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error {
 	change := audit.Change{Flags: c, Command: e.path, What: what, In: e.stdin, Out: e.stderr}
 	return audit.NewStore(audit.In(s.state())).Confirmed(ctx, change, do)
 }
 
-// line is a command line that was read.
+// line is a parsed command line.
 type line struct {
 	config      config.Config
 	command     command
@@ -120,7 +120,7 @@ func (p *program) ValidateFor(chosen any) error {
 	return err
 }
 
-// instead gives the command that a flag of the service stands for.
+// instead returns the command that a flag of the service stands for.
 func (p *program) instead(c command) command {
 	if _, ok := c.(*runCommand); ok {
 		switch {
@@ -133,8 +133,8 @@ func (p *program) instead(c command) command {
 	return c
 }
 
-// parseLine reads the command line and the projections, if the command needs them. Help
-// and problems are printed.
+// parseLine reads the command line, and the projections if the command needs them. It
+// prints help and problems.
 func parseLine(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, inCode []*Projection) (line, error) {
 	var p program
 	p.Config.Projections.InCode = len(inCode) > 0
@@ -162,9 +162,9 @@ func parseLine(args []string, environ func(string) (string, bool), stdout, stder
 	return l, usage
 }
 
-// Main is the program: it runs the command that the process's arguments name, by default
-// the service, with the configuration of the environment and the projections in Go that
-// it is given, until the command is done or a signal ends it. It gives the exit code.
+// Main runs the command that the process's arguments name, by default the service, with the
+// configuration of the environment and the given projections in Go. It returns the exit
+// code when the command is done or a signal has ended it.
 func Main(inCode ...*Projection) int {
 	return cli.Main("projector", func(args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (cli.Program, error) {
 		relaxCollector(environ)

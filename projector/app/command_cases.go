@@ -39,7 +39,7 @@ func (c *testCommand) Validate() error {
 	return nil
 }
 
-// watchEvery is how often files are looked at for changes.
+// watchEvery is the interval at which files are checked for changes.
 const watchEvery = 300 * time.Millisecond
 
 func (c *testCommand) run(ctx context.Context, e *environment) error {
@@ -72,14 +72,14 @@ func (c *testCommand) run(ctx context.Context, e *environment) error {
 	}
 }
 
-// fileVersion reports whether a file has changed.
+// fileVersion identifies a version of a file.
 type fileVersion struct {
 	modified time.Time
 	size     int64
 }
 
-// versions gives those of all files that decide the result. A path that cannot be read has
-// none.
+// versions returns the versions of all files that affect the result. It leaves out paths
+// that cannot be read.
 func (c *testCommand) versions() map[string]fileVersion {
 	found := map[string]fileVersion{}
 	note := func(path string) {
@@ -162,7 +162,7 @@ type suite struct {
 	projections []*Projection
 }
 
-// read reads test files and their projections. What is wrong is printed.
+// read reads test files and their projections, and prints their mistakes.
 func (c *testCommand) read(paths []string, e *environment) (suites []suite, broken bool) {
 	for _, path := range paths {
 		s := suite{File: testcase.Read(path)}
@@ -187,7 +187,8 @@ func (c *testCommand) read(paths []string, e *environment) (suites []suite, brok
 	return suites, broken
 }
 
-// loadAll gives the projections of files and folders that run together, and those in code.
+// loadAll returns the projections of files and folders, checked together, and those in
+// code.
 func loadAll(paths []string, inCode []*Projection) ([]*Projection, error) {
 	declared, err := project.Load(paths...)
 	if err != nil && (len(inCode) == 0 || !errors.Is(err, project.ErrNoFile)) {
@@ -197,7 +198,7 @@ func loadAll(paths []string, inCode []*Projection) ([]*Projection, error) {
 	return all, project.CheckSet(all)
 }
 
-// run runs the cases of a file and prints what became of them.
+// run runs the cases of a file and prints their results.
 func (s suite) run(ctx context.Context, only *regexp.Regexp, seed uint64, stdout io.Writer) (results []testcase.Result, failed int, err error) {
 	sequence := event.SequenceStrict
 	if s.Increasing {
@@ -230,7 +231,7 @@ func (s suite) run(ctx context.Context, only *regexp.Regexp, seed uint64, stdout
 	return results, failed, nil
 }
 
-// countOf writes a number of cases.
+// countOf formats a number of cases.
 func countOf(n int) string {
 	if n == 1 {
 		return "1 case"
@@ -238,7 +239,7 @@ func countOf(n int) string {
 	return fmt.Sprintf("%d cases", n)
 }
 
-// report writes the file of results, if one is asked for.
+// report writes the file of results, if a flag names one.
 func (c *testCommand) report(results []testcase.Result) (err error) {
 	if c.JUnit == "" {
 		return nil

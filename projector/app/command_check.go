@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
-// checkCommand checks the configuration and the projections, or files of projections
-// alone. Reading the command line has done the former.
+// checkCommand checks the configuration and the projections, or files of projections alone.
+// Parsing the command line has already checked the configuration.
 type checkCommand struct {
 	preflight.Flags
 	Connect bool     `name:"connect" help:"Check also, by asking the servers, what the projector needs: rights, the event store, the subscription. Each line is ok, warning or failed, with its remedy. Changes nothing. Exits with status 1 if a line has failed."`
@@ -64,9 +64,9 @@ func (c *checkCommand) report(stdout io.Writer, projections []*Projection) error
 	return nil
 }
 
-// checkFiles checks files of projections and of tests. Mistakes are printed on stderr, and
-// the error is [cli.ErrUsage]. What works and is most likely a mistake is printed on
-// stdout, and the error is [cli.ErrFindings].
+// checkFiles checks files of projections and of tests. It prints errors on stderr and
+// returns [cli.ErrUsage]. It prints likely mistakes that are no errors on stdout and
+// returns [cli.ErrFindings].
 func (c *checkCommand) checkFiles(e *environment) ([]*Projection, error) {
 	var declared, tests []string
 	for _, path := range c.Paths {
@@ -75,7 +75,7 @@ func (c *checkCommand) checkFiles(e *environment) ([]*Projection, error) {
 			continue
 		}
 		declared = append(declared, path)
-		// A folder may have test files, and need not.
+		// Test files in a folder are optional.
 		if found, err := testcase.Find([]string{path}); err == nil {
 			for _, file := range found {
 				if testcase.IsTest(file) {
@@ -114,8 +114,8 @@ func (c *checkCommand) checkFiles(e *environment) ([]*Projection, error) {
 	return projections, nil
 }
 
-// checkTests prints what is wrong with a test file. If its projections cannot be loaded,
-// that is reported unless mistakes of projections have been.
+// checkTests prints the mistakes of a test file. If its projections cannot be loaded, it
+// prints that too, unless their mistakes were reported before.
 func (c *checkCommand) checkTests(path string, e *environment, reported bool) (wrong bool) {
 	file := testcase.Read(path)
 	if len(file.Problems) == 0 {

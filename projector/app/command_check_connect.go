@@ -21,15 +21,16 @@ import (
 )
 
 const (
-	// brokerTimeout bounds a look at the subscription.
+	// brokerTimeout bounds a check of the subscription.
 	brokerTimeout = 10 * time.Second
-	// fewDeliveries is a number of deliveries that a few restarts of pods use up.
+	// fewDeliveries is a limit of deliveries that a few restarts of pods can exhaust.
 	fewDeliveries = 10
-	// checkedEvents is how many of the oldest and of the newest events are read.
+	// checkedEvents is how many of the oldest and how many of the newest events are read.
 	checkedEvents = 50
 )
 
-// connect checks what the projector needs beyond its configuration, and changes nothing.
+// connect checks the prerequisites of the projector beyond its configuration, and changes
+// nothing.
 func (c *checkCommand) connect(ctx context.Context, e *environment) error {
 	s, err := open(e.config, e.logger)
 	if err != nil {
@@ -75,7 +76,8 @@ func checkLayout(ctx context.Context, r *preflight.Report, s *stores, projection
 	}
 }
 
-// checkEventStore checks that events can be read, by the index and by the contract.
+// checkEventStore checks that events can be read through the index, and that they keep the
+// contract.
 func checkEventStore(ctx context.Context, r *preflight.Report, s *stores, e *environment) {
 	ctx, cancel := mongox.Timeout(ctx, attemptTimeout)
 	defer cancel()
@@ -115,8 +117,8 @@ func checkEventStore(ctx context.Context, r *preflight.Report, s *stores, e *env
 	}
 }
 
-// checkSubscription checks that the subscription can be listened to. Listing its sessions
-// needs the right to listen, and takes no session from a projector.
+// checkSubscription checks that the credentials may listen to the subscription. It lists
+// the sessions, which needs that right and takes no session from a projector.
 func checkSubscription(ctx context.Context, r *preflight.Report, e *environment) {
 	c := e.config.ServiceBus
 	what := "subscription"
@@ -177,7 +179,7 @@ func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, sub
 	return found.SubscriptionProperties, nil
 }
 
-// reportSubscription judges a subscription's properties.
+// reportSubscription adds the findings about a subscription's properties to the report.
 func reportSubscription(r *preflight.Report, p admin.SubscriptionProperties, err error) {
 	const what = "subscription, properties"
 	switch {

@@ -35,7 +35,7 @@ type deadlettersFilter struct {
 	Limit     int    `name:"limit" default:"1000" help:"How many messages at the front of the queue are looked at, 1 to 10000."`
 }
 
-// maxDeadLetters bounds the messages that a command looks at.
+// maxDeadLetters bounds the messages that a command reads.
 const maxDeadLetters = 10_000
 
 func (deadlettersFilter) needs() config.Part {
@@ -47,11 +47,11 @@ func (f deadlettersFilter) Validate() error {
 	return cli.Choice[string]{Limit: f.Limit, Most: maxDeadLetters}.Validate()
 }
 
-// deadLetter is a dead letter as people and machines read it.
+// deadLetter is a dead letter as the commands print it.
 type deadLetter struct {
 	Sequence int64  `json:"sequence"`
 	Reason   string `json:"reason"`
-	// The fields of the event are empty if the message is none; Problem says why.
+	// The fields of the event are empty if the message has no event; Problem says why.
 	AggregateID   string `json:"aggregateId,omitempty"`
 	AggregateType string `json:"aggregateType,omitempty"`
 	EventID       int64  `json:"eventId,omitempty"`
@@ -59,15 +59,16 @@ type deadLetter struct {
 	Problem       string `json:"problem,omitempty"`
 	// Parked are the projections in which the aggregate is parked.
 	Parked []string `json:"parked"`
-	// Next says what becomes of the message.
+	// Next says what will happen to the message.
 	Next string `json:"next"`
 
-	// raw is the aggregate's id with its type, and markers where the aggregate is parked.
+	// raw is the aggregate's id with its type, and markers are the aggregate's parked
+	// markers.
 	raw     bson.RawValue
 	markers []park.Listed
 }
 
-// withDeadLetters opens the dead-letter queue of the subscription.
+// withDeadLetters calls do with the dead-letter queue of the subscription.
 func (e *environment) withDeadLetters(ctx context.Context, do func(q deadletter.Queue) error) error {
 	namespace, err := sbus.Open(e.config.ServiceBus.Config)
 	if err != nil {
@@ -87,7 +88,7 @@ func (e *environment) withDeadLetters(ctx context.Context, do func(q deadletter.
 	return do(queue)
 }
 
-// peekTimeout bounds the look at the queue, and removing from it.
+// peekTimeout bounds reading the queue, and removing from it.
 const peekTimeout = time.Minute
 
 // choose lists the dead letters that the flags choose.
@@ -138,7 +139,7 @@ func describeDeadLetter(m *deadletter.Message, reader *event.Reader) deadLetter 
 	return d
 }
 
-// judge says what becomes of a dead letter, given the markers of its aggregate.
+// judge decides what will happen to a dead letter, given the markers of its aggregate.
 func (d *deadLetter) judge(markers []park.Listed) {
 	d.markers = markers
 	for _, m := range markers {

@@ -14,10 +14,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/park"
 )
 
-// deadlettersResubmitCommand applies the events of dead letters again. A message cannot be
-// sent to one subscription: the topic would give it to all of them, duplicate detection
-// could drop it, and it would come after the later events of its aggregate. So the events
-// come from the event store, and the messages are removed afterwards.
+// deadlettersResubmitCommand applies the events of dead letters again. It does not send the
+// messages again: the topic would deliver them to all subscriptions and could drop them as
+// duplicates, and they would arrive after later events of their aggregates. So the command
+// reads the events from the event store, and removes the messages afterwards.
 type deadlettersResubmitCommand struct {
 	deadlettersFilter
 	cli.Change
@@ -34,15 +34,15 @@ func (c *deadlettersResubmitCommand) Validate() error {
 	return err
 }
 
-// resubmitted is the result.
+// resubmitted is the result of the command.
 type resubmitted struct {
-	// Removed are the messages whose event every read model has.
+	// Removed is the number of messages whose event every read model has.
 	Removed int `json:"removed"`
-	// Kept are those that stay in the queue.
+	// Kept are the messages that stay in the queue.
 	Kept []keptLetter `json:"kept"`
 }
 
-// keptLetter is a dead letter that stays, and why.
+// keptLetter is a dead letter that stays in the queue, with the reason.
 type keptLetter struct {
 	Sequence    int64  `json:"sequence"`
 	Reason      string `json:"reason"`
@@ -92,7 +92,8 @@ func (c *deadlettersResubmitCommand) run(ctx context.Context, e *environment) er
 	})
 }
 
-// resubmit asks, resumes what is parked, repairs, and removes.
+// resubmit asks for confirmation, resumes the parked aggregates, repairs, and removes
+// messages.
 func (c *deadlettersResubmitCommand) resubmit(ctx context.Context, e *environment, s *stores, parked *park.Store, r *resubmission, letters []deadLetter, result *resubmitted) error {
 	markers, aggregates := r.parked(letters)
 	what := fmt.Sprintf("bring the read models of %d aggregates up to date from the event store, %d of them parked, and remove their %d dead letters from subscription %s of topic %s",
@@ -127,8 +128,8 @@ func (c *deadlettersResubmitCommand) resubmit(ctx context.Context, e *environmen
 	})
 }
 
-// remove removes messages. The projectors do the same at times, so a message that is gone
-// counts as removed.
+// remove removes messages. The projectors remove such messages too, so one that is already
+// gone counts as removed.
 func (c *deadlettersResubmitCommand) remove(ctx context.Context, e *environment, letters []deadLetter, result *resubmitted) error {
 	if len(letters) == 0 {
 		return nil
@@ -159,7 +160,7 @@ func (c *deadlettersResubmitCommand) remove(ctx context.Context, e *environment,
 	})
 }
 
-// report prints the result. What stays is a finding.
+// report prints the result. It returns [cli.ErrFindings] if messages stay.
 func (c *deadlettersResubmitCommand) report(e *environment, r resubmitted) error {
 	var err error
 	if c.JSON() {
@@ -189,8 +190,8 @@ func (r *resubmitted) keep(d deadLetter, why string) {
 	r.Kept = append(r.Kept, keptLetter{d.Sequence, d.Reason, d.AggregateID, d.EventID, why})
 }
 
-// parked gives the markers of the letters' aggregates in live generations, and counts all
-// of the aggregates.
+// parked returns the markers of the letters' aggregates in live generations, and the number
+// of all the letters' aggregates.
 func (r *resubmission) parked(letters []deadLetter) (markers []park.Listed, aggregates int) {
 	seen := make(map[string]bool)
 	for _, d := range letters {
@@ -207,7 +208,7 @@ func (r *resubmission) parked(letters []deadLetter) (markers []park.Listed, aggr
 	return markers, len(seen)
 }
 
-// aggregatesOf are the aggregates of markers.
+// aggregatesOf returns the aggregates of markers.
 func aggregatesOf(markers []park.Listed) map[string]bool {
 	found := make(map[string]bool)
 	for _, m := range markers {

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// diffCommand says what changed definitions would do to real aggregates.
+// diffCommand shows what changed definitions would do to real aggregates.
 type diffCommand struct {
 	cli.Output
 	Files  []string `arg:"" name:"file" help:"The new file or folder of projections; or the old one and the new one. With one, the new one is compared with the live definitions of the catalog."`
@@ -50,30 +50,30 @@ func (c *diffCommand) Validate() error {
 // difference is the result of the command.
 type difference struct {
 	Projections []*comparison `json:"projections"`
-	// Aggregates and Events are the size of the sample. Unreadable is how many of the
-	// events break the event contract.
+	// Aggregates and Events are the size of the sample. Unreadable is the number of events
+	// in it that break the event contract.
 	Aggregates int64 `json:"aggregates"`
 	Events     int64 `json:"events"`
 	Unreadable int64 `json:"unreadable"`
-	// Rollout is what a rollout reads.
+	// Rollout estimates the reads of a rollout.
 	Rollout rolloutCost `json:"rollout"`
 }
 
-// rolloutCost is about what the builds of a rollout read.
+// rolloutCost estimates how much the builds of a rollout read.
 type rolloutCost struct {
-	// Builds is how many projections are built from the event store, which has
-	// StoreEvents events. Reads is how many events they read, to build and to verify.
+	// Builds is how many projections are built from the event store, which holds
+	// StoreEvents events. Reads is how many events the builds and their verifications read.
 	Builds      int   `json:"builds"`
 	StoreEvents int64 `json:"storeEvents"`
 	Reads       int64 `json:"reads"`
-	// Rate is PENSTOCK_REFOLD_RATE, 0 for no limit. Seconds is how long one pod takes at
-	// that rate; pods share the work. Pods is how many are running, if that is known.
+	// Rate is PENSTOCK_REFOLD_RATE, 0 for no limit. Seconds is the time of one pod at that
+	// rate; pods share the work. Pods is the number of running pods, 0 if unknown.
 	Rate    int   `json:"rate"`
 	Seconds int64 `json:"seconds"`
 	Pods    int   `json:"pods,omitempty"`
 }
 
-// loadFiles loads the projections of a file or folder. What is wrong is printed.
+// loadFiles loads the projections of a file or folder, and prints their mistakes.
 func (e *environment) loadFiles(path string) ([]*Projection, error) {
 	projections, err := project.Load(path)
 	if err == nil {
@@ -153,7 +153,7 @@ func (c *diffCommand) fold(ctx context.Context, e *environment, s *stores, d *di
 	return nil
 }
 
-// rolloutOfFiles says what a rollout of the new file starts if the old one is live.
+// rolloutOfFiles describes what a rollout of the new file starts if the old one is live.
 func (c *comparison) rolloutOfFiles() (text string, builds bool) {
 	switch c.Kind {
 	case changedKind:
@@ -166,12 +166,12 @@ func (c *comparison) rolloutOfFiles() (text string, builds bool) {
 	return "nothing", false
 }
 
-// retires holds for a file of one Deployment. Another Deployment keeps what it declares,
-// also while none of its pods is alive.
+// retires assumes that a file is of one Deployment. Another Deployment keeps the
+// projections that it declares, even while none of its pods runs.
 const retires = "retire: nothing writes the projection any more, unless pods of another PENSTOCK_GROUP declare it or declared it before they were scaled to zero; its collection stays until \"projector projections drop\""
 
-// compareWithCatalog compares projections with the live definitions of the catalog. pods
-// is how many pods of the pipeline run.
+// compareWithCatalog compares projections with the live definitions of the catalog. pods is
+// the number of running pods of the pipeline.
 func (e *environment) compareWithCatalog(ctx context.Context, s *stores, after []*Projection) (all []*comparison, pods int, err error) {
 	catalog := generation.NewCatalog(generation.Open(s.state(), generation.CatalogName), "")
 	found, err := entries(ctx, catalog)
@@ -226,8 +226,8 @@ func alivePods(ctx context.Context, s *stores, found map[string]*generation.Entr
 	return pods, nil
 }
 
-// rolloutOver says what a rollout of the new definition starts, given the catalog's entry:
-// nil if there is none.
+// rolloutOver describes what a rollout of the new definition starts. entry is the
+// catalog's; nil if there is none.
 func (c *comparison) rolloutOver(entry *generation.Entry, refuse bool) (text string, builds bool) {
 	switch {
 	case c.after == nil:
@@ -259,8 +259,7 @@ func (c *comparison) rolloutOver(entry *generation.Entry, refuse bool) (text str
 	return text, true
 }
 
-// print prints the result, and fails with [cli.ErrFindings] if it is not that everything
-// stays as it is.
+// print prints the result. It returns [cli.ErrFindings] if a comparison differs.
 func (c *diffCommand) print(e *environment, d difference) error {
 	var findings error
 	for _, p := range d.Projections {
@@ -274,7 +273,7 @@ func (c *diffCommand) print(e *environment, d difference) error {
 	return errors.Join(printDifference(e.stdout, d), findings)
 }
 
-// duration is how long a rollout takes with so many pods.
+// duration returns how long a rollout takes with the given number of pods.
 func (r rolloutCost) duration(pods int) time.Duration {
 	return (time.Duration(r.Seconds) * time.Second / time.Duration(pods)).Round(time.Second)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// explainCommand says for each event of an aggregate what it did to its read models.
+// explainCommand shows for each event of an aggregate what it did to the read models.
 type explainCommand struct {
 	cli.Output
 	Aggregate  string   `name:"aggregate" placeholder:"ID" help:"The aggregate to explain."`
@@ -26,14 +26,14 @@ type explainCommand struct {
 	Until      int64    `name:"until" placeholder:"EVENTID" help:"Stop after the event with this id."`
 }
 
-// The bounds of the events that are explained.
+// Bounds of the number of explained events.
 const (
 	defaultExplained = 100
 	maxExplained     = 10_000
 )
 
-// needs are the stores only if the events come from them. Where the projections come
-// from the catalog, run validates the rest.
+// needs returns the stores only if the events come from there. If the projections come from
+// the catalog, run validates the rest.
 func (c *explainCommand) needs() config.Part {
 	if c.From != "" {
 		return config.PartFields
@@ -69,17 +69,17 @@ type explanation struct {
 	Hash        string `json:"hash"`
 	Origin      string `json:"origin"`
 	AggregateID string `json:"aggregateId"`
-	// Events is how many were read, and NotShown how many of them are not in Steps.
+	// Events is the number of events read, and NotShown how many of them Steps leaves out.
 	Events   int64           `json:"events"`
 	NotShown int64           `json:"notShown"`
 	Steps    []explainedStep `json:"steps"`
 	// Parked is where the aggregate would be parked; nil if it would not.
 	Parked *explainedParking `json:"parked,omitempty"`
-	// LastEventID is the watermark after the events, and Document the read model's own
+	// LastEventID is the watermark after the events. Document has the read model's own
 	// fields as relaxed Extended JSON; null if there is no document.
 	LastEventID int64           `json:"lastEventId"`
 	Document    json.RawMessage `json:"document"`
-	// Partial says that events after these were not read.
+	// Partial means that later events exist and were not read.
 	Partial bool `json:"partial,omitempty"`
 }
 
@@ -95,9 +95,9 @@ type explainedParking struct {
 	EventType string         `json:"eventType,omitempty"`
 	Reason    project.Reason `json:"reason"`
 	Error     string         `json:"error"`
-	// Resumes says that the aggregate goes on by itself when the reason is gone.
+	// Resumes means that the aggregate resumes by itself when the reason has gone.
 	Resumes bool `json:"resumesByItself"`
-	// Waiting is how many of the events that were read wait behind that event.
+	// Waiting is how many of the read events wait behind that event.
 	Waiting int64 `json:"waiting"`
 }
 
@@ -151,7 +151,7 @@ func (c *explainCommand) run(ctx context.Context, e *environment) error {
 	return printExplanations(e.stdout, results)
 }
 
-// read gives visit the events, of the file or of the event store.
+// read calls visit with the events of the file or of the event store.
 func (c *explainCommand) read(ctx context.Context, e *environment, visit func(*event.Event, error) error) error {
 	if c.From != "" {
 		return readEventFile(c.From, e.config.Fields, visit)
@@ -168,13 +168,13 @@ func (c *explainCommand) read(ctx context.Context, e *environment, visit func(*e
 	return readAggregate(ctx, reader, c.Aggregate, visit)
 }
 
-// explainer explains the events of one aggregate in one projection. It keeps the last
-// steps only.
+// explainer explains the events of one aggregate in one projection. It keeps only the last
+// steps.
 type explainer struct {
 	command *explainCommand
 	foldable
 	replay *replay
-	// steps are a ring of keep, next is the place of the next step.
+	// steps is a ring of keep steps; next is the index of the next one.
 	steps      []project.Step
 	keep, next int
 }

@@ -15,7 +15,7 @@ import (
 type inferCommand struct {
 	Events int `arg:"" optional:"" default:"1000" help:"How many of the oldest and how many of the newest events are read."`
 
-	// setting is the flag of the service that stands for the command, if it was used.
+	// setting is the service's flag that stands for the command, if it was used.
 	setting string
 }
 

@@ -31,7 +31,7 @@ func (c *initCommand) Validate() error {
 
 func (*initCommand) needs() config.Part { return config.PartMongoDB | config.PartFields }
 
-// tests is the file of the tests.
+// tests returns the path of the tests' file.
 func (c *initCommand) tests() string {
 	ext := filepath.Ext(c.To)
 	return strings.TrimSuffix(c.To, ext) + "_test" + ext

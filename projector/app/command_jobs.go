@@ -23,7 +23,7 @@ type jobsCommands struct {
 	Cancel jobsCancelCommand `cmd:"" help:"Cancel a job. It cannot be resumed. A rebuild whose job is cancelled fails, and the live read model stays."`
 }
 
-// jobView is a job as people and machines read it.
+// jobView is a job as the commands print it.
 type jobView struct {
 	ID         string           `json:"id"`
 	Kind       job.Kind         `json:"kind"`
@@ -57,7 +57,7 @@ func viewJob(j job.Job) jobView {
 	}
 }
 
-// withJobs opens the jobs.
+// withJobs calls do with the job store.
 func (e *environment) withJobs(ctx context.Context, do func(s *stores, jobs *job.Store) error) error {
 	s, err := e.connect(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *jobsListCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// ranges is how many ranges are finished, of how many.
+// ranges formats how many of the job's ranges are finished.
 func ranges(j jobView) string {
 	if j.Ranges == 0 {
 		return ""
@@ -143,7 +143,7 @@ func ranges(j jobView) string {
 	return fmt.Sprintf("%d of %d", j.RangesDone, j.Ranges)
 }
 
-// counts are the numbers of a job's work.
+// counts formats the numbers of a job's work.
 func counts(j jobView) string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(j.Counts)) {
@@ -198,7 +198,7 @@ func (c *jobsShowCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// changeJob asks, changes a job and prints its state.
+// changeJob asks for confirmation, changes a job and prints its state.
 func (c jobID) changeJob(ctx context.Context, e *environment, change cli.Change, verb string, do func(context.Context, *job.Store) (job.Job, error)) error {
 	return e.withJobs(ctx, func(s *stores, jobs *job.Store) error {
 		before, err := jobs.Get(ctx, c.ID)
@@ -253,7 +253,7 @@ func (c *jobsCancelCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// by is the reason that a job shows: who changed it, and why.
+// by formats the reason that a job shows: who changed it, and why.
 func by(c cli.Change) string {
 	text := "by " + c.Person()
 	if c.Why != "" {

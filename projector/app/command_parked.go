@@ -37,7 +37,7 @@ func (f parkedFilter) Validate() error {
 	return cli.Choice[string]{Limit: f.Limit, Most: maxParked, OlderThan: f.OlderThan, Reason: f.Reason, Reasons: reasons()}.Validate()
 }
 
-// needs are the parts of the configuration of all commands about parked aggregates.
+// needs returns the parts that all commands about parked aggregates use.
 func (parkedFilter) needs() config.Part { return config.PartMongoDB }
 
 func (f parkedFilter) filter(now time.Time) park.Filter {
@@ -48,7 +48,8 @@ func (f parkedFilter) filter(now time.Time) park.Filter {
 	return chosen
 }
 
-// choose lists the aggregates that the flags choose, and counts them beyond the limit.
+// choose lists the aggregates that the flags choose. total also counts those beyond the
+// limit.
 func (f parkedFilter) choose(ctx context.Context, parked *park.Store) (found []park.Listed, total int64, err error) {
 	filter := f.filter(time.Now())
 	if total, err = parked.Matching(ctx, filter); err != nil {
@@ -58,7 +59,7 @@ func (f parkedFilter) choose(ctx context.Context, parked *park.Store) (found []p
 	return found, max(total, int64(len(found))), err
 }
 
-// withParked opens the parked list.
+// withParked calls do with the parked list.
 func (e *environment) withParked(ctx context.Context, do func(s *stores, parked *park.Store) error) error {
 	s, err := e.connect(ctx)
 	if err != nil {
@@ -92,7 +93,7 @@ func (c *parkedListCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// parkedColumns are the columns of a list; now is the time that ages refer to.
+// parkedColumns are the columns of a list; ages are relative to now.
 func parkedColumns(now time.Time) []cli.Column[park.Listed] {
 	return []cli.Column[park.Listed]{
 		{Name: "projection", Text: func(m park.Listed) string {
@@ -111,7 +112,7 @@ func parkedColumns(now time.Time) []cli.Column[park.Listed] {
 	}
 }
 
-// next is what happens to a parked aggregate next.
+// next describes what will happen to a parked aggregate.
 func next(m park.Listed) string {
 	switch {
 	case m.Discarded != nil:
@@ -157,8 +158,8 @@ func (c *parkedShowCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// parkedFields are the fields of one parked aggregate. There is more than one marker of an
-// aggregate only while a projection is rebuilt.
+// parkedFields are the fields of one parked aggregate. An aggregate has more than one
+// marker only while a projection is rebuilt.
 var parkedFields = []cli.Column[park.Listed]{
 	{Name: "projection", Text: func(m park.Listed) string { return m.Projection }},
 	{Name: "generation", Text: func(m park.Listed) string { return strconv.FormatInt(m.Generation, 10) }},

@@ -28,11 +28,11 @@ func (c *parkedRetryCommand) Validate() error {
 	return err
 }
 
-// retried is the result of a retry.
+// retried is the result of the command.
 type retried struct {
-	// Retried are the aggregates that were handed to the projectors.
+	// Retried is how many aggregates were handed to the projectors.
 	Retried int64 `json:"retried"`
-	// Resumed have caught up, Parked are parked again, and Pending are neither yet.
+	// Resumed have caught up, Parked are parked again, and Pending have no result yet.
 	Resumed int64 `json:"resumed"`
 	Parked  int64 `json:"parked"`
 	Pending int64 `json:"pending"`
@@ -62,7 +62,7 @@ func (c *parkedRetryCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// report prints the result. Aggregates that are parked again are findings.
+// report prints the result. It returns [cli.ErrFindings] if aggregates are parked again.
 func (c *parkedRetryCommand) report(e *environment, r retried, again []park.Listed) error {
 	var err error
 	if c.JSON() {
@@ -83,14 +83,14 @@ func (c *parkedRetryCommand) report(e *environment, r retried, again []park.List
 	return nil
 }
 
-// retriedPoll is how often the results of a retry are looked at.
+// retriedPoll is the interval at which the results of a retry are read.
 const retriedPoll = 250 * time.Millisecond
 
-// mostAgain is how many aggregates that are parked again are shown.
+// mostAgain is how many of the aggregates that are parked again are shown.
 const mostAgain = 20
 
 // awaitRetried waits until each of the aggregates has caught up or is parked again, for at
-// most the given time. again are some of those that are parked again.
+// most wait. again has up to mostAgain of those that are parked again.
 func awaitRetried(ctx context.Context, parked *park.Store, found []park.Listed, wait time.Duration) (r retried, again []park.Listed, err error) {
 	r.Retried = int64(len(found))
 	end := time.Now().Add(wait)
@@ -162,10 +162,10 @@ func (c *parkedDiscardCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// errNothingParked says that the flags choose no aggregate.
+// errNothingParked is returned if the flags choose no aggregate.
 var errNothingParked = errors.New("no parked aggregate matches: see \"projector parked list\"")
 
-// amount says how many aggregates are changed, and of which projections and reasons.
+// amount describes how many aggregates are changed, with their projections and reasons.
 func amount(found []park.Listed, total int64) string {
 	const most = 3
 	type group struct{ projection, reason string }

@@ -26,8 +26,8 @@ func (c *resumeCommand) run(ctx context.Context, e *environment) error {
 	return e.withPausable(ctx, func(s pause.Subject) error { return s.Resume(ctx, c.Change) })
 }
 
-// withPausable opens what the commands pause and resume: the draining of one subscription.
-// Each projector that is registered reports when it has released its sessions.
+// withPausable calls do with what the commands pause and resume: the draining of one
+// subscription. Each registered projector reports when it has released its sessions.
 func (e *environment) withPausable(ctx context.Context, do func(pause.Subject) error) error {
 	s, err := e.connect(ctx)
 	if err != nil {

@@ -26,11 +26,11 @@ type projectionsCommands struct {
 	Drop    projectionsDropCommand    `cmd:"" help:"Delete the read model of a retired projection, or the collections that a projection has left behind."`
 }
 
-// projectionView is a projection as people and machines read it.
+// projectionView is a projection as the commands print it.
 type projectionView struct {
 	Name     string `json:"name"`
 	Pipeline string `json:"pipeline"`
-	// State is live, that of the build, retired, dropped, or without data.
+	// State is live, the state of the build, retired, dropped, or without data.
 	State     string       `json:"state"`
 	Live      *liveView    `json:"live,omitempty"`
 	Building  *buildView   `json:"building,omitempty"`
@@ -73,7 +73,7 @@ type givenUpView struct {
 	Why  string    `json:"why,omitempty"`
 }
 
-// String is the view as one line.
+// String returns the view as one line.
 func (g givenUpView) String() string {
 	text := "the build of definition " + g.Hash + " was cancelled"
 	if g.Who != "" {
@@ -85,7 +85,7 @@ func (g givenUpView) String() string {
 	return text
 }
 
-// recordView is a line of a projection's history.
+// recordView is an entry of a projection's history.
 type recordView struct {
 	Generation int64     `json:"generation"`
 	Hash       string    `json:"hash"`
@@ -95,14 +95,14 @@ type recordView struct {
 	Why        string    `json:"why,omitempty"`
 }
 
-// podView is what a pod does for a projection.
+// podView shows what a pod does for a projection.
 type podView struct {
 	Pod      string  `json:"pod"`
 	Declares string  `json:"declares,omitempty"`
 	Serves   []int64 `json:"serves"`
 }
 
-// viewProjection makes the view of an entry; full also has the definitions and the
+// viewProjection makes the view of an entry. With full, it includes the definitions and the
 // history.
 func viewProjection(e *generation.Entry, full bool) projectionView {
 	v := projectionView{Name: e.Name, Pipeline: e.Pipeline, State: "live", RetiredAt: e.RetiredAt}
@@ -150,7 +150,7 @@ func viewProjection(e *generation.Entry, full bool) projectionView {
 	return v
 }
 
-// withCatalog opens the catalog of projections.
+// withCatalog calls do with the catalog of projections.
 func (e *environment) withCatalog(ctx context.Context, do func(s *stores, catalog *generation.Catalog) error) error {
 	s, err := e.connect(ctx)
 	if err != nil {
@@ -209,7 +209,7 @@ func (c *projectionsListCommand) run(ctx context.Context, e *environment) error 
 	})
 }
 
-// collectionOf is the collection that readers use, or will use.
+// collectionOf returns the collection that readers use, or will use.
 func collectionOf(p projectionView) string {
 	switch {
 	case p.Live != nil:
@@ -220,7 +220,7 @@ func collectionOf(p projectionView) string {
 	return ""
 }
 
-// reasonOf says why a declared definition is not live.
+// reasonOf returns why a declared definition is not live.
 func reasonOf(p projectionView) string {
 	switch {
 	case p.Building != nil:
@@ -238,7 +238,7 @@ type projectionName struct {
 
 func (projectionName) needs() config.Part { return config.PartMongoDB }
 
-// entry reads the projection's entry.
+// entry reads the projection's entry of the catalog.
 func (n projectionName) entry(ctx context.Context, catalog *generation.Catalog) (*generation.Entry, error) {
 	found, err := entries(ctx, catalog)
 	if err != nil {
@@ -272,7 +272,7 @@ func (c *projectionsShowCommand) run(ctx context.Context, e *environment) error 
 	})
 }
 
-// podsOf are the pods that declare or write a projection.
+// podsOf returns the pods that declare or write a projection.
 func podsOf(name string, alive []generation.Registration) []podView {
 	var pods []podView
 	for _, r := range alive {
@@ -294,7 +294,7 @@ func podsOf(name string, alive []generation.Registration) []podView {
 	return pods
 }
 
-// projectionFields are the lines of one projection.
+// projectionFields returns the printed lines of one projection.
 func projectionFields(view projectionView) []cli.Column[projectionView] {
 	var fields []cli.Column[projectionView]
 	add := func(name, text string) {

@@ -15,17 +15,17 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
-// author is who changes the catalog by a command.
+// author names the person who changes the catalog by a command.
 func author(c cli.Change) generation.Author {
 	return generation.Author{Who: c.Person(), Why: c.Why, At: time.Now()}
 }
 
-// catalogAttempts bounds how often a change is made again because a pod has changed the
-// entry in between.
+// catalogAttempts bounds the attempts at a change. An attempt fails if a pod has changed
+// the entry since it was read.
 const catalogAttempts = 5
 
-// changeEntry makes a change of the projection's entry, again if a pod has changed it in
-// between.
+// changeEntry changes the projection's entry. It tries again if a pod has changed the entry
+// since it was read.
 func (n projectionName) changeEntry(ctx context.Context, catalog *generation.Catalog, change func(*generation.Entry) (*generation.Entry, error)) (*generation.Entry, error) {
 	var conflict error
 	for range catalogAttempts {
@@ -91,13 +91,13 @@ func (c *projectionsRebuildCommand) run(ctx context.Context, e *environment) err
 	})
 }
 
-// printBuild says what is being built.
+// printBuild prints the state of the build.
 func printBuild(e *environment, entry *generation.Entry) {
 	fmt.Fprintf(e.stdout, "generation %d of projection %s is %s; the projectors go on, and \"projector projections show %s\" shows how far they are\n",
 		entry.Building.Generation, entry.Name, entry.Building.State, entry.Name)
 }
 
-// declared is the definition of the configured projections, nil if there is none.
+// declared returns the definition of the configured projections; nil if there is none.
 func (c *projectionsRebuildCommand) declared(e *environment) (*generation.Definition, error) {
 	projections, err := load(e.config.Projections.Path, e.inCode)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *projectionsRebuildCommand) declared(e *environment) (*generation.Defini
 	return nil, nil
 }
 
-// plan says what a rebuild does to an entry, and gives the changed one.
+// plan returns what a rebuild does to an entry, as text and as the changed entry.
 func (c *projectionsRebuildCommand) plan(e *generation.Entry, declared *generation.Definition, by generation.Author) (what string, next *generation.Entry, err error) {
 	if e.RetiredAt != nil {
 		return "", nil, fmt.Errorf("projection %s is retired: it is built again as soon as a pod declares it", c.Name)
@@ -255,8 +255,8 @@ func (c *projectionsRetireCommand) run(ctx context.Context, e *environment) erro
 	})
 }
 
-// undeclared fails if a running projector declares the projection: it would be built anew
-// at once.
+// undeclared fails if a running projector declares the projection, because that projector
+// would build it again at once.
 func (c *projectionsRetireCommand) undeclared(ctx context.Context, s *stores, pipeline string) error {
 	registry := generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), generation.Registration{Pipeline: pipeline})
 	alive, err := registry.Alive(ctx)
@@ -321,8 +321,8 @@ func (c *projectionsDropCommand) run(ctx context.Context, e *environment) error 
 	})
 }
 
-// carryOut deletes the data of an entry, unless the entry has changed since it was read:
-// a person may take long to answer, and the projection may be live again under the same
+// carryOut deletes the data of an entry, unless the entry has changed since it was read. A
+// person may take long to confirm, and the projection may be live again under the same
 // collection. A build that begins after the first write takes longer than the deletion.
 func (c *projectionsDropCommand) carryOut(ctx context.Context, s *stores, catalog *generation.Catalog, entry *generation.Entry, collections []string) (map[string]int64, error) {
 	_, err := catalog.Write(ctx, entry, generation.BeginDrop(entry, collections, author(c.Change)))
@@ -342,7 +342,7 @@ func (c *projectionsDropCommand) carryOut(ctx context.Context, s *stores, catalo
 	return counts, err
 }
 
-// dropped are the collections that a drop deletes: those that no other projection uses.
+// dropped returns the collections that a drop deletes: those that no other projection uses.
 func dropped(e *generation.Entry, all map[string]*generation.Entry) []string {
 	mine := make(map[string]bool)
 	for _, l := range e.Left {
@@ -365,7 +365,8 @@ func dropped(e *generation.Entry, all map[string]*generation.Entry) []string {
 			delete(mine, e.Live.Collection)
 		}
 		if e.Building != nil {
-			// A promotion may have given it to the new generation a moment ago.
+			// A promotion may have renamed the new generation to this collection a moment
+			// ago.
 			delete(mine, e.Building.Collection)
 		}
 	}
@@ -394,8 +395,8 @@ func countDocuments(ctx context.Context, s *stores, collections []string) (int64
 	return sum, nil
 }
 
-// drop deletes collections and, of a retired projection, the side watermarks and markers
-// of all of its generations. It can be repeated.
+// drop deletes collections. Of a retired projection it also deletes the side watermarks and
+// markers of all generations. It can be repeated.
 func (c *projectionsDropCommand) drop(ctx context.Context, s *stores, e *generation.Entry, collections []string) (map[string]int64, error) {
 	counts := map[string]int64{"collections": 0}
 	for _, collection := range collections {

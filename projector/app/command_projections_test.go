@@ -70,8 +70,8 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 	}
 }
 
-// A promotion renames first and writes the catalog afterwards. In between, the collection
-// that the projection had left before is the new generation's.
+// A promotion renames the collection first and writes the catalog afterwards. In between, a
+// collection that the projection used earlier already holds the new generation.
 func TestDropSparesTheCollectionThatIsBeingPromoted(t *testing.T) {
 	t.Parallel()
 	e := &generation.Entry{

@@ -31,8 +31,8 @@ func (c *projectionsWatchCommand) run(ctx context.Context, e *environment) error
 	})
 }
 
-// rebuildWatch follows a rebuild: a line for each state and reason, and a bar for the job
-// that is at work.
+// rebuildWatch follows a rebuild. It prints a line for each state and reason, and a bar for
+// the running job.
 type rebuildWatch struct {
 	name  string
 	every time.Duration
@@ -41,13 +41,13 @@ type rebuildWatch struct {
 	entry func(ctx context.Context) (*generation.Entry, error)
 	job   func(ctx context.Context, id string) (job.Job, error)
 
-	// generation is the one that is being built, 0 before the first look, and said is the
-	// last line.
+	// generation is the one that is being built, 0 before the first look. said is the last
+	// line.
 	generation int64
 	said       string
 }
 
-// run ends when the generation is live, or will not be. Transient errors are retried.
+// run returns when the generation is live or never will be. It retries transient errors.
 func (w *rebuildWatch) run(ctx context.Context) error {
 	for {
 		done, err := w.look(ctx)
@@ -92,7 +92,7 @@ func (w *rebuildWatch) look(ctx context.Context) (done bool, err error) {
 	return false, w.show(ctx, b)
 }
 
-// say prints a line, unless it is the last one again.
+// say prints a line, unless it equals the last one.
 func (w *rebuildWatch) say(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if line == w.said {
@@ -103,7 +103,7 @@ func (w *rebuildWatch) say(format string, args ...any) {
 	fmt.Fprintln(w.out, line)
 }
 
-// show shows the job that the build is at, if it has begun.
+// show shows the build's present job, if that has begun.
 func (w *rebuildWatch) show(ctx context.Context, b *generation.Build) error {
 	id := map[generation.State]string{
 		generation.Building: b.Jobs.Build, generation.CatchingUp: b.Jobs.Sweep, generation.Verifying: b.Jobs.Verify,
@@ -113,7 +113,7 @@ func (w *rebuildWatch) show(ctx context.Context, b *generation.Build) error {
 	}
 	j, err := w.job(ctx, id)
 	if errors.Is(err, job.ErrNotFound) {
-		return nil // the state says why, a moment later
+		return nil // the state will say why a moment later
 	}
 	if err == nil {
 		w.bar.show(j)

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
 
-// printed is what a command has printed so far.
+// printed collects the output of a command.
 type printed struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -31,8 +31,8 @@ func (p *printed) String() string {
 	return p.text.String()
 }
 
-// watch follows the rebuild of a cluster, as on a terminal, with its bars. The result gives
-// the lines and the error, when it has ended.
+// watch follows the rebuild of a cluster as on a terminal; bars gets the progress bars. end
+// waits for the end, and returns the printed lines and the error.
 func (c *cluster) watch(bars *printed) (end func() (lines string, err error)) {
 	var out printed
 	w := rebuildWatch{

@@ -17,7 +17,7 @@ func (*runCommand) run(ctx context.Context, e *environment) error {
 	return New(Options{Config: e.config, Projections: e.projections, Logger: e.logger}).Run(ctx)
 }
 
-// options are those of the service, whose log goes to stdout.
+// options returns the options of the service, which logs to stdout.
 func (l *line) options(stdout io.Writer) (Options, error) {
 	logger, err := obs.NewLogger(stdout, l.config.Process.Log)
 	if err != nil {

@@ -28,7 +28,8 @@ var published = []struct {
 	{"projections_test.json", schemaCommand{Tests: true}},
 }
 
-// TestPublishedSchemasAreThePrintedOnes holds that docs/schema has what the command prints.
+// TestPublishedSchemasAreThePrintedOnes compares docs/schema with the output of the
+// command.
 func TestPublishedSchemasAreThePrintedOnes(t *testing.T) {
 	t.Parallel()
 	for _, p := range published {
@@ -74,7 +75,7 @@ func schemaOf(t *testing.T, tests bool) *jsonschema.Schema {
 	return schema
 }
 
-// validate says what a schema has against a YAML document.
+// validate returns why a schema refuses a YAML document.
 func validate(t *testing.T, schema *jsonschema.Schema, document string) error {
 	t.Helper()
 	var content any
@@ -92,11 +93,11 @@ func validate(t *testing.T, schema *jsonschema.Schema, document string) error {
 	return schema.Validate(value)
 }
 
-// values are texts for any place of a document.
+// values are YAML values of all kinds.
 var values = []string{`a`, `"1"`, `""`, `1`, `-1`, `1.5`, `true`, `false`, `null`, `[]`, `[a]`, `[null]`, `[1]`, `[[a]]`, `{}`, `{a: 1}`, `{a: "1"}`, `{a: null}`, `{a: []}`, `{a: {}}`, `{_id: "1"}`, `{a.b: "1"}`, `{a..b: "1"}`, `{$a: "1"}`, `{a: {a: 1}}`, `{a: {a: null}}`, `{a: {a: {}}}`, `{a: {a: {eventId: 1}}}`, `string`, `[string, null]`, `strict`}
 
-// compareValues puts a key with each of the values into a template. Schema and parser must
-// agree on the documents. It reports whether the parser accepts one of them.
+// compareValues puts a key with each of the values into a template, and fails if schema and
+// parser disagree on the document. It reports whether the parser accepts any of them.
 func compareValues(t *testing.T, schema *jsonschema.Schema, parses func(string) bool, template, key string, values []string) (accepted bool) {
 	t.Helper()
 	for _, value := range values {
@@ -113,9 +114,9 @@ func compareValues(t *testing.T, schema *jsonschema.Schema, parses func(string) 
 	return accepted
 }
 
-// TestProjectionsSchemaAgreesWithTheParser holds that the schema accepts all that the parser
-// accepts, for every key with values of every kind, and refuses a key that the parser does
-// not know. The reverse cannot hold for what expressions say.
+// TestProjectionsSchemaAgreesWithTheParser checks that the schema accepts every document
+// that the parser accepts, for every key with values of every kind, and that it refuses
+// unknown keys. The reverse is impossible: a schema does not check expressions.
 func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	t.Parallel()
 	schema := schemaOf(t, false)
@@ -138,7 +139,7 @@ func TestProjectionsSchemaAgreesWithTheParser(t *testing.T) {
 	for _, template := range []string{projection, handler, second, payload, typed, fields, array, root} {
 		for _, key := range append(keys, "nonsense") {
 			if template == root && key == "projections" || template == projection && strings.Contains("name collection on", key) || strings.Contains(strings.ReplaceAll(template, "{", " "), " "+key+":") {
-				continue // it would be there twice
+				continue // the key would be there twice
 			}
 			if compareValues(t, schema, parses, template, key, values) {
 				accepted[key] = true
@@ -167,8 +168,7 @@ func handlerWith(words string) string {
 	return "projections: [{name: p, collection: c, on: {E: {" + words + "}}}]"
 }
 
-// schemaKeys are the names of all properties in a schema, with what says that each is
-// described.
+// schemaKeys returns the names of all properties in a schema that have a description.
 func schemaKeys(schema any) (keys []string) {
 	switch s := schema.(type) {
 	case map[string]any:
@@ -190,7 +190,7 @@ func schemaKeys(schema any) (keys []string) {
 	return keys
 }
 
-// TestTestsSchemaAgreesWithTheParser is the same for test files.
+// TestTestsSchemaAgreesWithTheParser does the same for test files.
 func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 	t.Parallel()
 	schema := schemaOf(t, true)
@@ -214,7 +214,7 @@ func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 	for _, template := range []string{file, whole, steps, bare, event, events, parked} {
 		for _, key := range append(keys, "nonsense") {
 			if strings.Contains(strings.ReplaceAll(template, "{", " "), " "+key+":") || strings.HasPrefix(template, key+":") {
-				continue // it would be there twice
+				continue // the key would be there twice
 			}
 			if compareValues(t, schema, parses, template, key, more) {
 				accepted[key] = true
@@ -240,8 +240,8 @@ func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 // modeline names the schema of a YAML file for the editors' YAML language server.
 var modeline = regexp.MustCompile(`(?m)^# yaml-language-server: \$schema=(\S+)$`)
 
-// TestExamplesNameTheirSchemaAndKeepIt holds that every example of projections and of tests
-// has the modeline, that the schema is there, and that it accepts the example.
+// TestExamplesNameTheirSchemaAndKeepIt checks that every example of projections and of
+// tests has the modeline, that the named schema exists, and that it accepts the example.
 func TestExamplesNameTheirSchemaAndKeepIt(t *testing.T) {
 	t.Parallel()
 	schemas := map[string]*jsonschema.Schema{"projections.json": schemaOf(t, false), "projections_test.json": schemaOf(t, true)}
@@ -287,7 +287,7 @@ func TestExamplesNameTheirSchemaAndKeepIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, block := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
-			// Whole files, not parts of one.
+			// Check whole files only, not extracts.
 			if regexp.MustCompile(`(?m)^(projections|tests):\n`).MatchString(block[1]) {
 				check(page, block[1], "")
 			}

@@ -22,25 +22,27 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/reconcile"
 )
 
-// statusCommand shows what the projectors do, from the stores alone: it asks no process.
+// statusCommand shows the state of the projectors. It reads the stores alone and asks no
+// process.
 type statusCommand struct{ cli.Output }
 
 func (*statusCommand) needs() config.Part { return config.PartMongoDB }
 
-// statusView is what the projectors of an event store do.
+// statusView is the state of the projectors of an event store.
 type statusView struct {
 	Pipelines []pipelineStatus `json:"pipelines"`
-	// Jobs are those that have not ended.
+	// Jobs are the jobs that have not ended.
 	Jobs   []jobView      `json:"jobs"`
 	Parked []parkedStatus `json:"parked"`
-	// DeadLetters are the dead letters of the configured subscription by reason, among the
-	// first 1,000; nil if no subscription is configured or they are not known.
+	// DeadLetters counts the dead letters of the configured subscription by reason, among
+	// the first 1,000. It is nil if no subscription is configured or the queue could not be
+	// read.
 	DeadLetters map[string]int `json:"deadLetters"`
-	// Unknown says why something could not be read.
+	// Unknown has the reason for each part that could not be read.
 	Unknown map[string]string `json:"unknown,omitempty"`
 }
 
-// pipelineStatus is what the projectors of one subscription do.
+// pipelineStatus is the state of the projectors of one subscription.
 type pipelineStatus struct {
 	Pipeline    string             `json:"pipeline"`
 	Pods        []podStatus        `json:"pods"`
@@ -48,19 +50,19 @@ type pipelineStatus struct {
 	Projections []projectionStatus `json:"projections"`
 }
 
-// podStatus is a projector that is running.
+// podStatus is a running projector.
 type podStatus struct {
 	Pod       string    `json:"pod"`
 	StartedAt time.Time `json:"startedAt"`
-	// Serves is how many generations of projections it writes.
+	// Serves is how many generations the projector writes.
 	Serves int `json:"serves"`
 }
 
-// projectionStatus is a projection with how far it is known to be right.
+// projectionStatus is a projection, with the result of its verifications.
 type projectionStatus struct {
 	projectionView
 	// VerifiedThrough is the time up to which every read model has been compared with the
-	// event store; nil if none has been.
+	// event store; nil before the first verification.
 	VerifiedThrough *time.Time `json:"verifiedThrough,omitempty"`
 }
 
@@ -73,7 +75,7 @@ type parkedStatus struct {
 	Aggregates int64  `json:"aggregates"`
 }
 
-// statusDeadLetters is how many dead letters are counted at most.
+// statusDeadLetters bounds the dead letters that are counted.
 const statusDeadLetters = 1000
 
 func (c *statusCommand) run(ctx context.Context, e *environment) error {
@@ -146,7 +148,7 @@ func (e *environment) status(ctx context.Context, s *stores) (statusView, error)
 	return view, nil
 }
 
-// pipelineOn reads what is known of the projectors of one pipeline.
+// pipelineOn reads the status of the projectors of one pipeline.
 func pipelineOn(ctx context.Context, s *stores, pipeline string, names []string, found map[string]*generation.Entry) (pipelineStatus, error) {
 	p := pipelineStatus{Pipeline: pipeline, Pods: []podStatus{}}
 	alive, err := generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), generation.Registration{Pipeline: pipeline}).Alive(ctx)

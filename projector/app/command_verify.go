@@ -52,7 +52,7 @@ func (c *verifyCommand) Validate() error {
 	return errors.Join(problems...)
 }
 
-// share reads the sample: 1% or 0.01.
+// share parses the sample: 1% or 0.01.
 func (c *verifyCommand) share() (float64, error) {
 	text, percent := strings.CutSuffix(c.Sample, "%")
 	share, err := strconv.ParseFloat(text, 64)
@@ -73,7 +73,7 @@ type verified struct {
 	State      job.State        `json:"state"`
 	Reason     string           `json:"reason,omitempty"`
 	Counts     map[string]int64 `json:"counts"`
-	// Findings are the first of them.
+	// Findings are the first findings of the job.
 	Findings []verify.Finding `json:"findings"`
 }
 
@@ -111,11 +111,11 @@ func (c *verifyCommand) run(ctx context.Context, e *environment) error {
 	return c.print(e, results)
 }
 
-// commandParallel is how many ranges a command works on at once.
+// commandParallel is how many ranges a command works on concurrently.
 const commandParallel = 4
 
-// verify runs one job for each projection, here and in every other process that works
-// on jobs of the kind.
+// verify runs one job for each projection. This process and every other one that runs jobs
+// of the kind work on it.
 func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores, d *definitions, names []string) (results []verified, err error) {
 	findings := verify.NewFindingStore(s.state())
 	jobs := job.NewStore(s.state(), job.Options{Logger: e.logger, Pruned: findings.Delete})
@@ -147,7 +147,7 @@ func (c *verifyCommand) verify(ctx context.Context, e *environment, s *stores, d
 	return results, err
 }
 
-// cancelTimeout bounds the cancelling of a job by a command that was interrupted.
+// cancelTimeout bounds cancelling the job after the command was interrupted.
 const cancelTimeout = 2 * time.Second
 
 // verifyOne runs the job of one projection.
@@ -182,7 +182,7 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *environment, jobs *job
 	stop()
 	err = errors.Join(err, group.Wait())
 	if ctx.Err() != nil {
-		// Nobody waits for the result any more.
+		// The command was interrupted, so no one waits for the result.
 		cancelling, cancel := mongox.Timeout(context.WithoutCancel(ctx), cancelTimeout)
 		defer cancel()
 		if _, err := jobs.Cancel(cancelling, created.ID, "the command was interrupted"); err != nil {
@@ -199,11 +199,11 @@ func (c *verifyCommand) verifyOne(ctx context.Context, e *environment, jobs *job
 	}, nil
 }
 
-// commandPoll is how often a command looks for a range, and for the end of its job.
+// commandPoll is how often a command looks for a range of work, and for the end of its job.
 const commandPoll = 200 * time.Millisecond
 
-// print prints the results, and fails with [cli.ErrFindings] if a read model is, or was,
-// wrong, or if a job did not end.
+// print prints the results. It returns [cli.ErrFindings] if a read model is or was wrong,
+// or if a job did not end.
 func (c *verifyCommand) print(e *environment, results []verified) error {
 	if c.AsJSON {
 		c.Output.Output = cli.OutputJSON
@@ -234,7 +234,7 @@ func (c *verifyCommand) print(e *environment, results []verified) error {
 	return errors.Join(err, wrong)
 }
 
-// repaired says what became of a finding.
+// repaired describes the outcome of a finding.
 func repaired(f verify.Finding) string {
 	switch {
 	case f.Repaired:
@@ -245,7 +245,7 @@ func repaired(f verify.Finding) string {
 	return ""
 }
 
-// detail is the first difference, or what is said of the finding.
+// detail returns the first difference, or the finding's own text if there is none.
 func detail(f verify.Finding) string {
 	if len(f.Differences) == 0 {
 		return f.Detail
@@ -265,7 +265,7 @@ func orNothing(value string) string {
 	return value
 }
 
-// summary is the last line for a projection.
+// summary returns the last line for a projection.
 func summary(r verified) string {
 	if r.State != job.Done {
 		return fmt.Sprintf("%s, generation %d: the verification is %s: %s", r.Projection, r.Generation, r.State, r.Reason)
@@ -285,7 +285,7 @@ func summary(r verified) string {
 	return text
 }
 
-// isTerminal reports whether a person watches w.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w any) bool {
 	file, ok := w.(*os.File)
 	return ok && cli.Terminal(file) != nil

@@ -13,29 +13,30 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// comparison is what two definitions of one projection make of the same aggregates.
+// comparison shows what two definitions of one projection make of the same aggregates.
 type comparison struct {
 	Projection string `json:"projection"`
 	// Kind is unchanged, changed, new or removed.
 	Kind changeKind `json:"kind"`
 	// Difference are the lines of the definitions that differ.
 	Difference []string `json:"difference,omitempty"`
-	// Rollout says what a rollout of the new definition starts.
+	// Rollout describes what a rollout of the new definition starts.
 	Rollout string `json:"rollout"`
-	// Builds says that the rollout folds the whole event store.
+	// Builds means that the rollout folds the whole event store.
 	Builds bool `json:"builds"`
-	// Aggregates is how many of the sampled aggregates concern the projection; of these,
-	// Differ have another document, Appear one that they lack now, Vanish none any more.
+	// Aggregates is how many of the sampled aggregates concern the projection. Of these,
+	// Differ get another document, Appear get one that they lack now, and Vanish lose
+	// theirs.
 	Aggregates int64 `json:"aggregates"`
 	Differ     int64 `json:"differ"`
 	Appear     int64 `json:"appear"`
 	Vanish     int64 `json:"vanish"`
-	// Fields are the fields that differ, and OtherFields how many changes of further
-	// fields there are.
+	// Fields are the fields that differ. OtherFields counts the changes of fields beyond
+	// the limit.
 	Fields      []*fieldTally `json:"fields,omitempty"`
 	OtherFields int64         `json:"otherFields,omitempty"`
-	// Parks is how many aggregates would park that do not now, or at an earlier event than
-	// now; Freed is the other way round. Parking says why they would.
+	// Parks is how many aggregates would park that do not park now, or park at a later
+	// event now. Freed is the reverse. Parking has the reasons.
 	Parks   int64        `json:"parks"`
 	Freed   int64        `json:"freed"`
 	Parking []*parkTally `json:"parking,omitempty"`
@@ -77,13 +78,13 @@ type parkTally struct {
 	Reason    project.Reason `json:"reason"`
 	EventType string         `json:"eventType,omitempty"`
 	Error     string         `json:"error"`
-	// Aggregates counts them; AggregateID and EventID are the first one.
+	// Aggregates is their number; AggregateID and EventID belong to the first one.
 	Aggregates  int64  `json:"aggregates"`
 	AggregateID string `json:"aggregateId"`
 	EventID     int64  `json:"eventId"`
 }
 
-// Bounds of what a comparison keeps.
+// Bounds of the tallies that a comparison keeps.
 const (
 	maxTalliedFields = 200
 	maxTalliedParks  = 100
@@ -106,10 +107,11 @@ func newComparison(before, after *Projection) *comparison {
 	return c
 }
 
-// folds reports whether aggregates have to be folded to compare.
+// folds reports whether the comparison must fold aggregates.
 func (c *comparison) folds() bool { return c.Kind == changedKind || c.Kind == newKind }
 
-// differs reports whether any sampled aggregate would fare otherwise.
+// differs reports whether the projection is new or removed, or any sampled aggregate would
+// differ.
 func (c *comparison) differs() bool {
 	return c.Kind == newKind || c.Kind == removedKind || c.Differ+c.Appear+c.Vanish+c.Parks+c.Freed > 0
 }
@@ -135,7 +137,7 @@ func (v versus) add(ev *event.Event, broken error) {
 	v.after.add(ev, broken)
 }
 
-// end takes the results of the aggregate into account.
+// end adds the results of the aggregate to the comparison.
 func (v versus) end(aggregateID string) {
 	c := v.comparison
 	concerned := v.after.concerned()
@@ -174,7 +176,7 @@ func (v versus) end(aggregateID string) {
 	}
 }
 
-// index is an array's index in a path.
+// index matches an array's index in a path.
 var index = regexp.MustCompile(`\[[0-9]+\]`)
 
 func (c *comparison) field(aggregateID string, f project.FieldChange) {
@@ -208,7 +210,7 @@ func (c *comparison) park(p *project.Error) {
 	tally.Aggregates++
 }
 
-// conclude puts the tallies in the order in which people read them.
+// conclude sorts the tallies in the order in which they are printed.
 func (c *comparison) conclude() {
 	c.Fields = slices.SortedFunc(maps.Values(c.fields), func(a, b *fieldTally) int {
 		return cmp.Or(cmp.Compare(b.Aggregates, a.Aggregates), cmp.Compare(a.Path, b.Path))

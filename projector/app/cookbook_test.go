@@ -17,7 +17,7 @@ type recipe struct {
 	code               []string
 }
 
-// recipes reads the cookbook.
+// recipes reads the sections of the cookbook.
 func recipes(t *testing.T) (page string, all []recipe) {
 	t.Helper()
 	text, err := os.ReadFile(cookbook)
@@ -48,8 +48,8 @@ func recipes(t *testing.T) (page string, all []recipe) {
 	return string(text), all
 }
 
-// TestCookbook runs the tests of every recipe, and holds that each can fail: without its
-// handlers, it does.
+// TestCookbook runs the tests of every recipe. They must fail without the recipe's
+// handlers.
 func TestCookbook(t *testing.T) {
 	t.Parallel()
 	page, all := recipes(t)
@@ -90,7 +90,7 @@ func TestCookbook(t *testing.T) {
 	}
 }
 
-// TestCookbookInGo holds the Go of the page equal to that of its test, which runs.
+// TestCookbookInGo checks that the page shows the Go code that the test of the recipe runs.
 func TestCookbookInGo(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("cookbook_go_test.go")

@@ -17,11 +17,12 @@ const (
 	deadExpired    = "TTLExpiredException"
 )
 
-// healable are the reasons of dead letters whose events the event store has: those of the
-// broker, and those of parked aggregates.
+// healable are the reasons of dead letters whose events the event store has: the broker's
+// reasons, and those of parked aggregates.
 func healable() []string { return append(reasons(), deadDeliveries, deadExpired) }
 
-// deadReasons are all that services and broker dead-letter a message for.
+// deadReasons are all reasons for which the projectors and the broker dead-letter a
+// message.
 func deadReasons() []string { return append(healable(), drain.ReasonInvalidMessageFormat) }
 
 // deadLetters makes the counter of dead letters.
@@ -46,10 +47,10 @@ type applier struct {
 
 var _ deadletter.Applier = applier{}
 
-// Apply folds the aggregate from the event store in every target that it concerns. What
-// is parked stays so: the parked list decides when it is tried again. What the event
-// store does not have stays in the queue, and so does an event that its sequence does not
-// lead to.
+// Apply folds the aggregate from the event store in every target that it concerns, and
+// reports whether every target has the event. It does not touch parked aggregates: the
+// parked list decides when they are retried. It returns false if the event store does not
+// have the event, or if an earlier event is missing.
 func (a applier) Apply(ctx context.Context, of deadletter.Aggregate, eventID int64) (bool, error) {
 	var concerned []project.Target
 	var units []model.Unit
@@ -75,7 +76,7 @@ func (a applier) Apply(ctx context.Context, of deadletter.Aggregate, eventID int
 	return true, nil
 }
 
-// fold takes one target up to the event.
+// fold folds the aggregate in one target up to the event.
 func (a applier) fold(ctx context.Context, t project.Target, of deadletter.Aggregate, eventID int64) (bool, error) {
 	for last := int64(-1); ; {
 		resumed, err := a.resume(ctx, project.Suspended{

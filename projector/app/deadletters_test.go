@@ -13,12 +13,12 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// foldingStore is a parked list and an engine over three projections, of which one is for
-// users.
+// foldingStore is a parked list and an engine with three projections, one of which is for
+// users only.
 type foldingStore struct {
 	t *testing.T
-	// watermarks are by projection; page is how far one call of Resume leads, and has is the
-	// last event that the event store has.
+	// watermarks are by projection. page is how many events one call of Resume folds, and
+	// has is the last event of the event store.
 	watermarks map[string]int64
 	page, has  int64
 	parked     string
@@ -63,8 +63,8 @@ func (f *foldingStore) resume(_ context.Context, s project.Suspended) (project.R
 	return project.Resumed{Watermark: f.watermarks[s.Projection]}, nil
 }
 
-// TestDeadLettersAreFolded holds that a dead letter is healed only when every projection
-// that its aggregate concerns has its event.
+// TestDeadLettersAreFolded checks that a dead letter may be removed only when every
+// projection that its aggregate concerns has the event.
 func TestDeadLettersAreFolded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

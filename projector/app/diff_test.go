@@ -47,7 +47,7 @@ projections:
 `
 )
 
-// diffEvents are of aggregates that fare in different ways.
+// diffEvents has aggregates for each kind of difference.
 func diffEvents(t *testing.T) string {
 	t.Helper()
 	placed := func(id string) string { return orderEvent(id, 1, "Placed", `{"customer":"Ada"}`) }
@@ -65,7 +65,7 @@ func diffEvents(t *testing.T) string {
 	}, ""))
 }
 
-// TestDiffOfFiles holds what two files make of the same aggregates.
+// TestDiffOfFiles compares what two files make of the same aggregates.
 func TestDiffOfFiles(t *testing.T) {
 	t.Parallel()
 	before, after, events := writeFile(t, "old.yaml", diffOld), writeFile(t, "new.yaml", diffNew), diffEvents(t)
@@ -109,14 +109,14 @@ a rollout builds 2 projections, and reads about 45 events to build and to verify
 	if stdout, stderr, err = runLine(t, nil, "diff", before, before, "--from="+events); err != nil || !strings.Contains(stdout, "a rollout builds nothing") {
 		t.Errorf("the same file: %v\n%s%s", err, stdout, stderr)
 	}
-	// Another definition with the same results is no finding, though it is built again.
+	// A changed definition with the same results is no finding, although it is built again.
 	refactored := writeFile(t, "refactored.yaml", strings.Replace(diffOld, "inc: {items: payload.quantity}", "inc: {items: payload.quantity * 1}", 1))
 	if stdout, stderr, err = runLine(t, nil, "diff", before, refactored, "--from="+events); err != nil || !strings.Contains(stdout, "a rollout builds 1 projections") {
 		t.Errorf("a definition with the same results: %v\n%s%s", err, stdout, stderr)
 	}
 }
 
-// TestDiffRefuses holds that each error says what to do.
+// TestDiffRefuses checks that each error says what to do.
 func TestDiffRefuses(t *testing.T) {
 	t.Parallel()
 	before, broken := writeFile(t, "old.yaml", diffOld), writeFile(t, "new.yaml", strings.Replace(diffNew, "payload.note", "nobody", 1))
@@ -142,7 +142,7 @@ func TestDiffRefuses(t *testing.T) {
 	}
 }
 
-// TestDiffSaysWhatARolloutStarts holds the forecast equal to the rules of package
+// TestDiffSaysWhatARolloutStarts compares the forecast with the rules of package
 // generation.
 func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 	t.Parallel()
@@ -211,8 +211,8 @@ func TestDiffSaysWhatARolloutStarts(t *testing.T) {
 	}
 }
 
-// TestSampleSpreadsOverTheStore holds that a sample has as many aggregates as it was asked
-// for, whole, from all parts of the event store.
+// TestSampleSpreadsOverTheStore checks that a sample has the requested number of whole
+// aggregates, from all parts of the event store.
 func TestSampleSpreadsOverTheStore(t *testing.T) {
 	t.Parallel()
 	events := server.Database(t).Collection("events")

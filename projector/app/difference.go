@@ -6,13 +6,13 @@ import (
 	"io"
 )
 
-// shownFields and shownParks bound what is printed of each projection; JSON has more.
+// shownFields and shownParks bound the printed lines of each projection; JSON has all.
 const (
 	shownFields = 20
 	shownParks  = 10
 )
 
-// printDifference prints what changed definitions would do, for people.
+// printDifference prints the effect of changed definitions as text.
 func printDifference(w io.Writer, d difference) error {
 	p := printer{bufio.NewWriter(w)}
 	for _, c := range d.Projections {

@@ -1,5 +1,5 @@
-// Package app composes the projector: it makes its parts of the configuration, and
-// runs them.
+// Package app composes the projector: it makes the parts from the configuration, and runs
+// them.
 //
 //	topic ──▶ drain.Acceptor ──▶ project.Engine ──▶ readmodel.Loader, Writer ──▶ MongoDB
 //	          sessions, order     pure fold            groups of all sessions
@@ -10,8 +10,7 @@
 //	job.Store ──▶ job.Runner ──▶ refold.Workers ──┘──▶ readmodel.Writer
 //	jobs, ranges                 build, sweep
 //
-// A program of one's own can bring projections written in Go, beside those in YAML
-// or instead of them:
+// Your own program can add projections written in Go to those in YAML, or replace them:
 //
 //	func main() {
 //		users, err := app.NewProjection(app.Declaration{Name: "users", Collection: "users", Apply: app.Typed(apply)})
@@ -23,12 +22,12 @@
 //
 // Main runs the service, or the command that the arguments name. Each command is a struct
 // in a file of its own, command_NAME.go, and a field of commands. It says which parts of
-// the configuration it needs, and only those are validated. Commands change what is
-// stored, and the pods act on that; no command talks to a pod.
+// the configuration it needs, and only those are validated. Commands change stored data,
+// and the pods act on that data; no command talks to a pod.
 //
 // # How it ends
 //
-// When the context of Run ends, nothing more is accepted; what has been received is
-// projected and settled, the sessions are released, and only then the writer, the
-// MongoDB clients and the admin server end.
+// When the context of Run ends, the projector accepts no more sessions. It projects and
+// settles the received events, and releases its sessions. Only then the writer, the MongoDB
+// clients and the admin server end.
 package app

@@ -11,15 +11,16 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// maxLine bounds one event of a file: Extended JSON of the largest document of MongoDB.
+// maxLine bounds one event of a file, in bytes: MongoDB's largest document as Extended
+// JSON.
 const maxLine = 64 << 20
 
-// errNotNDJSON says what a file of events looks like.
+// errNotNDJSON describes the format of a file of events.
 var errNotNDJSON = errors.New("write one event a line, as Extended JSON: mongoexport does")
 
-// readEventFile gives visit the events of a file, each in the form that it has when it
-// comes over the topic. For one that breaks the event contract visit gets the reason, and
-// the keys that could be read. Visit may keep the event.
+// readEventFile calls visit with the events of a file, each as the topic delivers it. If an
+// event breaks the event contract, visit gets the reason and the keys that could be read.
+// visit may keep the event.
 func readEventFile(path string, fields event.Fields, visit func(*event.Event, error) error) error {
 	reader, err := event.NewReader(fields)
 	if err != nil {

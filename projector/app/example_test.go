@@ -15,7 +15,7 @@ type account struct {
 	Cents int64  `bson:"cents"`
 }
 
-// apply gives the account after an event. It is an ordinary function, and tested as
+// apply returns the account after an event. It is an ordinary function and can be tested as
 // one.
 func apply(a *account, ev *event.Event) (*account, error) {
 	switch ev.EventType {
@@ -38,9 +38,8 @@ func apply(a *account, ev *event.Event) (*account, error) {
 	return a, nil
 }
 
-// A projector of one's own: its projections in Go, beside those that
-// PENSTOCK_PROJECTIONS names, or instead of them. Everything else is as in the
-// projector itself.
+// A projector of your own: its projections in Go run beside those of PENSTOCK_PROJECTIONS,
+// or instead of them. Everything else is the same as in the standard projector.
 func ExampleMain() {
 	accounts, err := app.NewProjection(app.Declaration{
 		Name: "accounts", Collection: "accountReadModels", AggregateType: "Account",

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// writeFile writes a file of the test and gives its path.
+// writeFile writes a file of the test and returns its path.
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -24,8 +24,8 @@ func writeFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// runLine runs a command line with these variables and nothing else, and gives what it
-// printed and its error.
+// runLine runs a command line with only these variables. It returns the output and the
+// error.
 func runLine(t *testing.T, env map[string]string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, problems bytes.Buffer
@@ -49,12 +49,12 @@ projections:
         inc: {items: payload.quantity}
 `
 
-// orderEvent is a line of a file of events.
+// orderEvent returns one line of a file of events.
 func orderEvent(id string, eventID int, eventType, payload string) string {
 	return fmt.Sprintf(`{"_id":{"$oid":"665f1f77bcf86cd799439011"},"aggregateId":%q,"eventId":%d,"eventType":%q,"payload":%s}`+"\n", id, eventID, eventType, payload)
 }
 
-// TestExplainPrintsAFile holds what people read.
+// TestExplainPrintsAFile compares the printed text.
 func TestExplainPrintsAFile(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"PENSTOCK_PROJECTIONS": writeFile(t, "orders.yaml", explainedProjections)}
@@ -99,8 +99,8 @@ the document after event 4:
 	}
 }
 
-// TestExplainSaysWhereHistoriesEnd holds the reasons for which no event fails and the
-// aggregate is parked nevertheless, and the bounds.
+// TestExplainSaysWhereHistoriesEnd covers aggregates that are parked although no event
+// fails, and the bounds of the printed events.
 func TestExplainSaysWhereHistoriesEnd(t *testing.T) {
 	t.Parallel()
 	placed := func(id int) string { return orderEvent("o-1", id, "Placed", `{"customer":"Ada"}`) }
@@ -151,7 +151,7 @@ func TestExplainSaysWhereHistoriesEnd(t *testing.T) {
 	}
 }
 
-// TestExplainRefusesWhatItCannotExplain holds that each error says what to do.
+// TestExplainRefusesWhatItCannotExplain checks that each error says what to do.
 func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"PENSTOCK_PROJECTIONS": writeFile(t, "orders.yaml", explainedProjections)}

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// printExplanations prints explanations for people.
+// printExplanations prints explanations as text.
 func printExplanations(w io.Writer, all []explanation) error {
 	p := printer{bufio.NewWriter(w)}
 	for i, x := range all {
@@ -27,8 +27,8 @@ func printExplanations(w io.Writer, all []explanation) error {
 	return nil
 }
 
-// printer prints indented lines. What comes from events cannot move the cursor of a
-// terminal. The writer keeps the first error.
+// printer prints indented lines. It removes control characters, because the texts come from
+// events and could otherwise control the terminal. The writer keeps the first error.
 type printer struct{ *bufio.Writer }
 
 func (p printer) line(depth int, format string, args ...any) {
@@ -69,7 +69,7 @@ func (p printer) explanation(x explanation) {
 
 func (p printer) step(s explainedStep, parked *explainedParking) {
 	if s.Outcome == waits && parked != nil {
-		// One line after the steps counts them.
+		// One line after the steps counts the waiting events.
 		return
 	}
 	p.line(0, "")
@@ -115,7 +115,7 @@ func (p printer) evaluation(e project.Evaluation) {
 	for _, i := range e.Inputs {
 		inputs = append(inputs, i.Path+" = "+orNothing(i.Value))
 	}
-	// An expression that is one field has said its value.
+	// An expression that is a single field has printed its value already.
 	if len(e.Inputs) > 1 || len(e.Inputs) == 1 && (e.Inputs[0].Path != e.Expression || e.Result == "") {
 		p.line(3, "%s", strings.Join(inputs, ", "))
 	}

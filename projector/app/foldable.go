@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// foldable is a projection that a command folds events by.
+// foldable is a projection by which a command folds events.
 type foldable struct {
 	*Projection
 	// generation is 0 if the projection comes from a file.
@@ -21,8 +21,9 @@ type foldable struct {
 	origin string
 }
 
-// foldables are the projections that a command works with: of PENSTOCK_PROJECTIONS if
-// that is set, otherwise those of the catalog. names chooses some; none chooses all.
+// foldables returns the projections that a command works with: those of
+// PENSTOCK_PROJECTIONS if that is set, otherwise those of the catalog. Without names it
+// returns all of them.
 func (e *environment) foldables(ctx context.Context, names []string) ([]foldable, error) {
 	all, err := e.declaredFoldables()
 	if err != nil {
@@ -46,8 +47,8 @@ func (e *environment) foldables(ctx context.Context, names []string) ([]foldable
 	return chooseFoldables(all, names)
 }
 
-// declaredFoldables are the projections of the configured file or folder and of the
-// program.
+// declaredFoldables returns the projections of the configured file or folder and those of
+// the program.
 func (e *environment) declaredFoldables() ([]foldable, error) {
 	projections, err := load(e.config.Projections.Path, e.inCode)
 	all := make([]foldable, len(projections))
@@ -60,8 +61,9 @@ func (e *environment) declaredFoldables() ([]foldable, error) {
 	return all, err
 }
 
-// liveFoldables are the live generations of the catalog, and where none is live the one
-// that is being built. Entries of other event stores are left out.
+// liveFoldables returns the live generations of the catalog. For a projection without one,
+// it returns the generation that is being built. It leaves out entries of other event
+// stores.
 func (e *environment) liveFoldables(found map[string]*generation.Entry, names []string) ([]foldable, error) {
 	var all []foldable
 	for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -92,7 +94,7 @@ func (e *environment) liveFoldables(found map[string]*generation.Entry, names []
 	return all, nil
 }
 
-// compile gives the projection of a definition of the catalog.
+// compile returns the projection of a definition in the catalog.
 func (e *environment) compile(d generation.Definition) (*Projection, error) {
 	if !d.InCode {
 		return project.Compile(d.Text)
@@ -105,7 +107,7 @@ func (e *environment) compile(d generation.Definition) (*Projection, error) {
 	return nil, fmt.Errorf("definition %s: %w", d.Hash, errNoCode)
 }
 
-// chooseFoldables gives the projections with these names, in the order of the names.
+// chooseFoldables returns the projections with these names, in the order of the names.
 func chooseFoldables(all []foldable, names []string) ([]foldable, error) {
 	known := make([]string, len(all))
 	for i, f := range all {

@@ -23,8 +23,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// podName is this process among the projectors. A process that is started again is
-// another one.
+// podName names this process among the projectors. Each start of a process gets another
+// name.
 func podName() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -35,8 +35,8 @@ func podName() (string, error) {
 	return host + "_" + hex.EncodeToString(random[:]), nil
 }
 
-// history keeps this process in step with the catalog of definitions, and has what the
-// coordinator of rebuilds needs.
+// history keeps this process in step with the catalog of definitions. It also holds the
+// parts that the coordinator of rebuilds needs.
 type history struct {
 	pod      string
 	follower *generation.Follower
@@ -44,21 +44,21 @@ type history struct {
 	catalog  *generation.Catalog
 	jobs     *job.Store
 	findings *verify.FindingStore
-	// runner and coordinator begin when the targets are known.
+	// runner and coordinator start after the targets are known.
 	runner *job.Runner
-	// reconciling has the reconciler's jobs apart: they wait for the stream, and a build must
-	// not wait for them.
+	// reconciling runs the reconciler's jobs separately: they wait for the stream, and a
+	// build must not wait for them.
 	reconciling *job.Runner
 	coordinator *rebuild.Coordinator
 	// pausing reports whether the projectors of the pipeline are paused.
 	pausing *pause.Switch
 }
 
-// away is how long a job is left alone that this process has no target for. A generation
-// that has just begun reaches this process soon.
+// away is how long this process leaves a job alone if it has no target for it. A generation
+// that has just begun reaches this process within that time.
 const away = 5 * time.Second
 
-// declarations are the projections as the catalog knows them.
+// declarations converts projections for the catalog.
 func declarations(projections []*Projection) []generation.Declared {
 	all := make([]generation.Declared, len(projections))
 	for i, p := range projections {
@@ -83,7 +83,7 @@ func (p *Projector) newRegistry(s *stores, pod string) *generation.Registry {
 	return generation.NewRegistry(generation.Open(s.state(), generation.RegistryName), own)
 }
 
-// newHistory makes what follows the catalog.
+// newHistory makes the parts that follow the catalog.
 func (p *Projector) newHistory(s *stores, pod string, registry *generation.Registry, t *targets) *history {
 	h := &history{
 		pod: pod, registry: registry,
@@ -106,8 +106,8 @@ func (p *Projector) newHistory(s *stores, pod string, registry *generation.Regis
 	return h
 }
 
-// startHistory registers this process and sets the engine's targets. Trouble that passes
-// is waited for.
+// startHistory registers this process and sets the engine's targets. It retries after
+// transient errors.
 func (p *Projector) startHistory(ctx context.Context, h *history) error {
 	const what = "compare the projections with the catalog"
 	defer p.startup.begin(what, p.logger)()

@@ -35,9 +35,9 @@ func (p *Projector) guard(end context.CancelCauseFunc) *guard.Guard {
 	return g
 }
 
-// standStill waits for the end of the process after the guard has tripped. The process
-// neither drains nor exits: after a restart it would receive the messages again, and
-// each delivery brings them closer to the dead-letter queue.
+// standStill waits until the process is stopped, after the guard has tripped. The process
+// neither drains nor exits: after a restart it would receive the messages again, and each
+// delivery brings them closer to the dead-letter queue.
 func (p *Projector) standStill(ctx, background context.Context, drained error) error {
 	if drained != nil {
 		p.logger.Warn().Err(drained).Msg("stopped draining with work unfinished")

@@ -32,19 +32,20 @@ type wholeReader interface {
 // handler passes drained events to the engine.
 type handler struct {
 	engine engine
-	// session gives the engine for the events of one session; nil if engine is that of all.
+	// session returns the engine for the events of one session; if it is nil, engine serves
+	// all sessions.
 	session func() engine
 	events  wholeReader
 	log     zerolog.Logger
 	// tracer makes the spans; nil makes none.
 	tracer *tracing.Processor
-	// live tells the jobs of the process that live events flow.
+	// live records that live events are handled, so that the process's jobs yield to them.
 	live refold.Activity
 }
 
 var _ drain.Holder = (*handler)(nil)
 
-// Hold gives a handler whose engine keeps what it has written for the session's next
+// Hold returns a handler whose engine keeps what it has written for the session's next
 // events.
 func (h *handler) Hold() drain.Handler {
 	if h.session == nil {
@@ -53,7 +54,8 @@ func (h *handler) Hold() drain.Handler {
 	return held{h, h.session()}
 }
 
-// sessionsOf gives how to begin a session of an engine that keeps that many bytes.
+// sessionsOf returns a function that begins a session of an engine. A session keeps up to
+// bytes bytes.
 func sessionsOf(e *project.Engine, bytes int) func() engine {
 	return func() engine { return e.Session(bytes) }
 }
@@ -69,33 +71,33 @@ func (h held) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain
 	return h.handle(ctx, h.engine, batch, attempt)
 }
 
-// maxClaimBytes bounds, except for the last event, the bytes of the events whose claim
-// checks a call redeems. They were too large for the topic: a batch of them might not
-// fit into memory.
+// maxClaimBytes bounds the bytes of the events whose claim checks one call redeems; the
+// last event may exceed it. These events were too large for the topic, so a batch of them
+// might not fit into memory.
 const maxClaimBytes = 4 << 20
 
-// gaps are the engine's words for how far an attempt goes.
+// gaps translates how far an attempt goes to the engine's terms.
 var gaps = map[drain.Attempt]project.Gaps{
 	drain.Hold:   project.Hold,
 	drain.Repair: project.Repair,
 	drain.GiveUp: project.Park,
 }
 
-// unread are the claim checks of one aggregate that a call could not redeem, and the
-// events after them.
+// unread are the claim checks of one aggregate that a call could not redeem, and the later
+// events of that aggregate.
 type unread struct {
 	events []*event.Event
 	places []int
-	// before is the place of the event before them, -1 if the batch has none.
+	// before is the index of the aggregate's event before them, -1 if the batch has none.
 	before int
 	// reason and err say why.
 	reason project.Reason
 	err    error
 }
 
-// Handle redeems the claim checks of a batch and has the engine process it. An event
-// whose claim check cannot be redeemed keeps the later events of its aggregate back:
-// they must not be projected as if it did not exist.
+// Handle redeems the claim checks of a batch and passes the events to the engine. If a
+// claim check cannot be redeemed, Handle holds back the later events of its aggregate:
+// projecting them would skip that event.
 func (h *handler) Handle(ctx context.Context, batch []*drain.Delivery, attempt drain.Attempt) []drain.Verdict {
 	return h.handle(ctx, h.engine, batch, attempt)
 }
@@ -151,7 +153,7 @@ func (h *handler) handle(ctx context.Context, e engine, batch []*drain.Delivery,
 	return verdicts
 }
 
-// previous is the place of the event of the same aggregate before i, -1 if none.
+// previous returns the index of the same aggregate's event before i, -1 if there is none.
 func previous(batch []*drain.Delivery, i int) int {
 	if i > 0 && batch[i-1].Event.AggregateID == batch[i].Event.AggregateID {
 		return i - 1
@@ -163,7 +165,7 @@ func (c *unread) add(ev *event.Event, place int) {
 	c.events, c.places = append(c.events, ev), append(c.places, place)
 }
 
-// unredeemed says why a claim check could not be redeemed.
+// unredeemed returns why a claim check could not be redeemed.
 func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, span tracing.Span) *unread {
 	if errors.Is(err, eventstore.ErrNotFound) {
 		return &unread{reason: project.ReasonMissing, err: err}
@@ -174,9 +176,9 @@ func (h *handler) unredeemed(ctx context.Context, d *drain.Delivery, err error, 
 	return &unread{reason: project.ReasonUnavailable, err: err}
 }
 
-// settle gives the verdicts on claim checks that could not be redeemed and the events
-// after them. If the aggregate is given up, it is parked, unless an earlier event of it
-// is not finished.
+// settle sets the verdicts of the claim checks that could not be redeemed and of the events
+// after them. On the last attempt it parks the aggregate, unless an earlier event of the
+// aggregate is not finished.
 func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdict, attempt drain.Attempt) {
 	finished := c.before < 0 || verdicts[c.before].Outcome == drain.Done || verdicts[c.before].Outcome == drain.Poison
 	if attempt == drain.GiveUp && finished {
@@ -196,8 +198,8 @@ func (h *handler) settle(ctx context.Context, c *unread, verdicts []drain.Verdic
 	}
 }
 
-// report logs why events stay pending. Those that wait for a promotion are many and need
-// nobody: the follower has logged the pause.
+// report logs why events stay pending. Events that wait for a promotion are many, and the
+// follower has already logged the pause, so they are logged at debug level only.
 func (h *handler) report(ctx context.Context, err error, events int) {
 	if err == nil || ctx.Err() != nil {
 		return
@@ -209,8 +211,8 @@ func (h *handler) report(ctx context.Context, err error, events int) {
 	h.log.WithLevel(level).Err(err).Int("events", events).Msg("some events were not projected; retrying")
 }
 
-// ofPromotion reports whether every part of an error says that the writes of a projection
-// are paused, or that its generation was replaced.
+// ofPromotion reports whether every part of err says that the writes of a projection are
+// paused, or that its generation was replaced.
 func ofPromotion(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(joined.Unwrap(), func(part error) bool { return !ofPromotion(part) })
@@ -218,7 +220,8 @@ func ofPromotion(err error) bool {
 	return errors.Is(err, project.ErrPaused) || errors.Is(err, model.ErrSuperseded)
 }
 
-// verdict translates the engine's result for draining. err is why a result is pending.
+// verdict translates the engine's result for draining. err is the reason of a pending
+// result.
 func verdict(r project.Result, err error) drain.Verdict {
 	switch r.Verdict {
 	case project.Done:

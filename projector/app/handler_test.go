@@ -21,13 +21,13 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// fakeEngine answers with results by event id; what it has none for is done.
+// fakeEngine returns prepared results by event id; events without one are done.
 type fakeEngine struct {
 	results map[int64]project.Result
 	err     error
 	seen    []*event.Event
 	gaps    project.Gaps
-	// parked are the ids of events that were parked unread, by reason.
+	// parked has the ids of events that were parked unread, by reason.
 	parked map[project.Reason][]int64
 }
 
@@ -56,7 +56,7 @@ func (e *fakeEngine) Process(_ context.Context, events []*event.Event, gaps proj
 	return results, e.err
 }
 
-// fakeStore has the events with these ids.
+// fakeStore maps the event ids of the store to the error of reading them.
 type fakeStore map[int64]error
 
 func (s fakeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error) {
@@ -114,8 +114,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// While a promotion pauses a projection, every event of it waits. That is no reason to warn,
-// but another trouble beside it is.
+// While a promotion pauses a projection, all its events wait, which is no reason for a
+// warning. Another error beside the pause is one.
 func TestWaitingForAPromotionIsNoWarning(t *testing.T) {
 	t.Parallel()
 	paused := fmt.Errorf("write users: %w", project.ErrPaused)
@@ -170,8 +170,8 @@ func TestClaimChecks(t *testing.T) {
 	}
 }
 
-// An aggregate whose claim check cannot be redeemed is parked at it once it is given up,
-// unless an earlier event of it is not finished.
+// An aggregate whose claim check cannot be redeemed is parked at that event on the last
+// attempt, unless an earlier event of it is not finished.
 func TestUnredeemedClaimChecksAreGivenUp(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary"), 22: eventstore.ErrNotFound}
@@ -219,14 +219,14 @@ func TestRedeemedClaimChecksAreBounded(t *testing.T) {
 	if len(engine.seen) != 3 {
 		t.Errorf("the engine saw %d events", len(engine.seen))
 	}
-	// The rest has its turn when it comes again.
+	// The deferred events are handled when the batch comes again.
 	want = []drain.Outcome{drain.Done, drain.Done, drain.Done, drain.Done}
 	if got := outcomes(h.Handle(t.Context(), batch[2:6], drain.Hold)); !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
 	}
 }
 
-// blockingEngine works until its context ends.
+// blockingEngine blocks until its context ends.
 type blockingEngine struct {
 	fakeEngine
 	dated bool
@@ -240,8 +240,8 @@ func (e *blockingEngine) Process(ctx context.Context, events []*event.Event, _ p
 	return make([]project.Result, len(events)), e.cause
 }
 
-// TestTimeIsUpWithoutADeadline holds that a call ends when its time is up, and that the
-// driver does not see when that will be: it would try again until then without a pause.
+// TestTimeIsUpWithoutADeadline checks that a call ends when its time is up, and that the
+// context has no deadline: with one, the driver would retry until then without a pause.
 func TestTimeIsUpWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,9 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// TestStarterPassesItsOwnTests holds that the file that projector init writes passes
-// projector check, and its tests projector test, and that a projection that loses a count
-// fails them.
+// TestStarterPassesItsOwnTests checks the file that projector init writes: projector check
+// accepts it, its tests pass, and they fail with a projection that counts wrong.
 func TestStarterPassesItsOwnTests(t *testing.T) {
 	t.Parallel()
 	var inference project.Inference

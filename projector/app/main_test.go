@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/mongotest"
 )
 
-// server is for the tests that need what the server does.
+// server runs the stand-in of MongoDB for the tests that need it.
 var server mongotest.Server
 
 func TestMain(m *testing.M) { os.Exit(server.Run(m)) }

@@ -15,28 +15,28 @@ import (
 
 const description = `Keeps read models in MongoDB up to date with the events of a topic of Azure Service Bus: each event takes effect once, those of an aggregate in order. Run as many as the load needs: they share the sessions of one subscription.`
 
-// Options are what a projector is made of. Make them with [ParseOptions].
+// Options configure a projector. Make them with [ParseOptions].
 type Options struct {
-	// Config is valid.
+	// Config must be valid.
 	Config config.Config
-	// Projections are all that are to be kept up to date; their names and collections
-	// are unique.
+	// Projections are all projections to keep up to date. Their names and collections must
+	// be unique.
 	Projections []*Projection
-	// Logger is the process's.
+	// Logger is the logger of the process.
 	Logger zerolog.Logger
-	// Registry takes the metrics and serves them; nil means a new one.
+	// Registry collects the metrics that the process serves; nil means a new one.
 	Registry *prometheus.Registry
-	// Listener is where the admin server listens; nil means Config's admin address.
-	// Run closes it.
+	// Listener is used by the admin server; nil means that Run listens on Config's admin
+	// address. Run closes the listener.
 	Listener net.Listener
 }
 
-// ParseOptions reads the configuration of the service from arguments (without the
-// program's name) and environment, compiles the projections and makes the logger, which
-// writes to stdout. inCode are projections in Go, to run beside those of the configured
-// file or folder, which may then be left out. Help and problems are printed, those of the
+// ParseOptions reads the configuration of the service from args (without the program's
+// name) and environ, compiles the projections and makes the logger, which writes to stdout.
+// inCode are projections in Go that run beside those of the configured file or folder; with
+// them, the file or folder is optional. ParseOptions prints help and problems, those of
 // projections with file and line; the error is then [cli.ErrHelp] or [cli.ErrUsage]. With
-// --check-projections, that is all it does. Arguments that name another command than run
+// --check-projections, it only checks them. Arguments that name another command than run
 // are an error: [Main] runs those.
 func ParseOptions(args []string, environ func(string) (string, bool), stdout, stderr io.Writer, inCode ...*Projection) (Options, error) {
 	line, err := parseLine(args, environ, stdout, stderr, inCode)
@@ -58,7 +58,7 @@ func ParseOptions(args []string, environ func(string) (string, bool), stdout, st
 	return Options{}, fmt.Errorf("%s is a command, not the service: run it by Main", line.path)
 }
 
-// collections are those of the projections' read models.
+// collections returns the collections of the projections' read models.
 func collections(projections []*Projection) []string {
 	names := make([]string, len(projections))
 	for i, p := range projections {
@@ -67,8 +67,7 @@ func collections(projections []*Projection) []string {
 	return names
 }
 
-// load gives the projections of the file or folder, if one is set, and those in
-// code.
+// load returns the projections of the file or folder, if one is set, and those in code.
 func load(path string, inCode []*Projection) ([]*Projection, error) {
 	projections := inCode
 	if path != "" {
@@ -79,7 +78,7 @@ func load(path string, inCode []*Projection) ([]*Projection, error) {
 		projections = append(declared, inCode...)
 	}
 	if len(projections) == 0 {
-		// Config has said so.
+		// The validation of the configuration has reported this already.
 		return nil, nil
 	}
 	return projections, project.CheckSet(projections)

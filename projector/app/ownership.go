@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/ownership"
 )
 
-// own makes this pipeline the owner of the names that it needs for itself, and fails if
-// another pipeline owns one of them.
+// own makes this pipeline the owner of the names that only one pipeline may use. It fails
+// if another pipeline owns one of them.
 func (p *Projector) own(ctx context.Context, s *stores) error {
 	var refusal error
 	err := p.repeat(ctx, "bind the projections to this pipeline", p.config.MongoDB.ReadModels(), func(ctx context.Context) error {
@@ -31,10 +31,10 @@ func (p *Projector) own(ctx context.Context, s *stores) error {
 	return errors.Join(refusal, err)
 }
 
-// places are the names by the databases in which they could collide. A projection's name
-// is part of its watermarks, beside the read models, and of its parked aggregates, in the
-// state. Two pipelines that drain one subscription would each get some of its events: the
-// subscription belongs to one database of read models.
+// places returns the names by the databases in which they could collide. A projection's
+// name is part of its watermarks, beside the read models, and of its parked aggregates, in
+// the state. Two pipelines that drain one subscription would each get some of its events,
+// so a subscription belongs to one database of read models.
 func (p *Projector) places(s *stores, cluster mongox.Cluster) []ownership.Place {
 	pipeline := pipelineOf(p.config)
 	var projections, collections []ownership.Name
@@ -55,7 +55,7 @@ func (p *Projector) places(s *stores, cluster mongox.Cluster) []ownership.Place 
 	}
 }
 
-// pipelineOf is what a pipeline is known by.
+// pipelineOf returns the fields that identify a pipeline.
 func pipelineOf(c config.Config) []ownership.Field {
 	bus := c.ServiceBus
 	return []ownership.Field{
@@ -72,7 +72,7 @@ func eventStoreName(c config.Config) string {
 	return events.Database + "." + events.Collection
 }
 
-// pipelineID is the pipeline in one text, for the catalog and the registry.
+// pipelineID identifies the pipeline by one text, for the catalog and the registry.
 func pipelineID(c config.Config) string {
 	var values []string
 	for _, f := range pipelineOf(c) {
@@ -81,7 +81,7 @@ func pipelineID(c config.Config) string {
 	return strings.Join(values, "/")
 }
 
-// explainOwner adds the remedies.
+// explainOwner adds the remedies to an ownership conflict.
 func explainOwner(err error) error {
 	conflict, ok := errors.AsType[*ownership.ConflictError](err)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/config"
 )
 
-// pauseStore is the pause of the projectors of one pipeline.
+// pauseStore holds the pause of one pipeline's projectors.
 func pauseStore(s *stores, c config.Config) *pause.Store {
 	return pause.NewStore(pause.In(s.state()), "projector", pipelineID(c))
 }

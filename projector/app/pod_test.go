@@ -26,8 +26,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
 
-// cluster is a database with an event store, in which pods project: whole projectors
-// but for the broker, whose part the test takes.
+// cluster is a database with an event store, in which pods project. A pod is a whole
+// projector without the broker; the test delivers the events instead.
 type cluster struct {
 	t        *testing.T
 	database *mongo.Database
@@ -59,8 +59,8 @@ type clusterPod struct {
 	stop   func()
 }
 
-// pod starts a projector with these projections. It ends with the test, or when stop is
-// called.
+// pod starts a projector with these projections. It stops at the end of the test, or when
+// stop is called.
 func (c *cluster) pod(rate int, projections ...*Projection) *clusterPod {
 	t := c.t
 	t.Helper()
@@ -129,7 +129,7 @@ projections:
 	return projections[0]
 }
 
-// visitsInGo is the same in Go.
+// visitsInGo is the same projection in Go.
 func visitsInGo(t *testing.T, factor int64) *Projection {
 	t.Helper()
 	type model struct{ N, Factor int64 }
@@ -151,7 +151,7 @@ func visitsInGo(t *testing.T, factor int64) *Projection {
 	return p
 }
 
-// store stores the next event of each aggregate, and gives them.
+// store stores the next event of each aggregate, and returns the documents.
 func (c *cluster) store(aggregates ...string) []any {
 	c.t.Helper()
 	documents := make([]any, len(aggregates))
@@ -165,7 +165,7 @@ func (c *cluster) store(aggregates ...string) []any {
 	return documents
 }
 
-// deliver has a pod project documents of the event store, until they are settled.
+// deliver passes documents of the event store to the pod until they are settled.
 func (p *clusterPod) deliver(documents []any) {
 	p.t.Helper()
 	events := make([]*event.Event, len(documents))
@@ -201,7 +201,7 @@ type visit struct {
 	N, Factor, LastEventID int64
 }
 
-// wrong says which documents of a collection are not the fold of the events stored so far.
+// wrong returns which documents of a collection differ from the fold of the stored events.
 func (c *cluster) wrong(collection string, factor int64) string {
 	cursor, err := c.database.Collection(collection).Find(c.t.Context(), bson.D{})
 	if err != nil {
@@ -222,7 +222,7 @@ func (c *cluster) wrong(collection string, factor int64) string {
 	return ""
 }
 
-// right holds that the read models are the fold of the events.
+// right checks that the read models equal the fold of the events.
 func (c *cluster) right(factor int64) {
 	c.t.Helper()
 	if wrong := c.wrong("visits", factor); wrong != "" {
@@ -239,7 +239,7 @@ func (c *cluster) entry() *generation.Entry {
 	return entries["visits"]
 }
 
-// await waits until something holds, for at most three minutes: the machine may be busy.
+// await waits until holds returns true, for at most three minutes on a busy machine.
 func (c *cluster) await(what string, holds func(e *generation.Entry) bool) *generation.Entry {
 	c.t.Helper()
 	late := time.After(3 * time.Minute)
@@ -266,7 +266,7 @@ func (c *cluster) live(number int64) {
 	})
 }
 
-// change changes the entry, as a command does.
+// change changes the entry in the way of a command.
 func (c *cluster) change(do func(e *generation.Entry) (*generation.Entry, error)) error {
 	for {
 		old := c.entry()
@@ -291,7 +291,7 @@ func (c *cluster) shadows() []string {
 	return names
 }
 
-// names are aggregates.
+// names returns the names of n aggregates.
 func names(n int) []string {
 	all := make([]string, n)
 	for i := range all {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
-// prepare waits for the stores and makes the collections. Trouble that passes is
-// waited for.
+// prepare waits for the stores and makes the collections. It retries after transient
+// errors.
 func (p *Projector) prepare(ctx context.Context, s *stores) error {
 	if err := s.await(ctx, p.logger, &p.startup); err != nil {
 		return err
@@ -40,8 +40,8 @@ func (p *Projector) prepare(ctx context.Context, s *stores) error {
 	return nil
 }
 
-// repeat prepares a store, and retries as long as the error may be transient. what is
-// an infinitive for the log and /readyz.
+// repeat prepares a store, and retries as long as the error may be transient. what is an
+// infinitive that completes "waits to" in the log and in /readyz.
 func (p *Projector) repeat(ctx context.Context, what string, where mongox.Store, do func(context.Context) error) error {
 	what = fmt.Sprintf("%s at %s", what, where)
 	defer p.startup.begin(what, p.logger)()

@@ -9,15 +9,15 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
-// progress shows how far a job is: a bar on a terminal, and otherwise a line now and
-// then.
+// progress shows the progress of a job: a bar on a terminal, otherwise a line every
+// [lineEvery].
 type progress struct {
 	out      io.Writer
 	name     string
 	count    string
 	terminal bool
-	// job is the one that was shown last. It was first seen at start, with from of the
-	// count: its rate is that since then.
+	// job is the last shown job. It was first seen at start, when its count was from; the
+	// rate is computed since then.
 	job   string
 	from  int64
 	start time.Time
@@ -25,8 +25,8 @@ type progress struct {
 	shown time.Time
 }
 
-// newProgress shows the job of that name. count is the job's count that its total is
-// measured by.
+// newProgress shows a job under that name. count is the job's count that is compared with
+// its total.
 func newProgress(out io.Writer, name, count string) *progress {
 	now := time.Now()
 	return &progress{out: out, name: name, count: count, terminal: isTerminal(out), start: now, shown: now}
@@ -35,7 +35,7 @@ func newProgress(out io.Writer, name, count string) *progress {
 // lineEvery is how often a line is printed if there is no terminal.
 const lineEvery = 10 * time.Second
 
-// every is how often the job should be looked at.
+// every is the interval at which the job should be read.
 func (p *progress) every() time.Duration { return commandPoll }
 
 // show shows a job.
@@ -50,7 +50,7 @@ func (p *progress) show(j job.Job) {
 	p.shown = now
 	line := progressLine(p.name, j, p.count, p.from, now.Sub(p.start))
 	if p.terminal {
-		// The line takes the place of the one before; what that had more is erased.
+		// The line overwrites the last one; \x1b[K erases the rest of a longer one.
 		fmt.Fprintf(p.out, "\r%s\x1b[K", line)
 		return
 	}
@@ -64,11 +64,11 @@ func (p *progress) end() {
 	}
 }
 
-// barWidth is that of the bar, in characters.
+// barWidth is the width of the bar, in characters.
 const barWidth = 24
 
-// progressLine is a job in one line: the bar, the amount, the rate and the time left. The
-// rate is that of the time since the count was from.
+// progressLine formats a job as one line: the bar, the amount, the rate and the time left.
+// The rate is computed over since, the time since the count was from.
 func progressLine(name string, j job.Job, count string, from int64, since time.Duration) string {
 	done := j.Counts[count]
 	share := 0.0

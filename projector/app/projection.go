@@ -11,19 +11,19 @@ type Projection = project.Projection
 // Declaration describes a projection in Go.
 type Declaration = project.Declaration
 
-// Func is a projection in Go: the state after an event, given the state before.
+// Func is a projection in Go. It returns the state after an event, given the state before.
 type Func = project.Func
 
 // State is a read model document as a projection sees it: without the fields that
 // the projector adds; nil if there is none.
 type State = project.State
 
-// NewProjection makes a projection of a Go function.
+// NewProjection makes a projection from a Go function.
 func NewProjection(d Declaration) (*Projection, error) { return project.New(d) }
 
-// Typed makes a [Func] of a function on a struct, by the driver's codecs: more
-// convenient and slower. state is nil if there is no document; so is the result
-// where there is to be none. T holds no maps, whose order is random.
+// Typed makes a [Func] from a function on a struct. It uses the driver's codecs, so it is
+// more convenient and slower. state is nil if there is no document. A nil result deletes
+// the document. T must hold no maps, because their order is random.
 func Typed[T any](apply func(state *T, ev *event.Event) (*T, error)) Func {
 	return project.Typed(apply)
 }

@@ -59,7 +59,7 @@ func (r tracedReadModels) Write(ctx context.Context, writes []model.Write) ([]mo
 	return written, err
 }
 
-// withReadModels runs what reads and writes read models while do works with it.
+// withReadModels calls do while the goroutines that read and write read models run.
 func (e *environment) withReadModels(ctx context.Context, s *stores, do func(store readModels) error) (err error) {
 	loader := readmodel.NewLoader(s.readModels, readmodel.LoaderOptions{MaxBytes: e.config.Projections.LoadBytes})
 	writer := readmodel.NewWriter(s.readModels, readmodel.WriterOptions{Window: e.config.Projections.FlushInterval})

@@ -18,11 +18,11 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// verifyGrace is how long a read model may be behind the event store before that is a
-// finding: the topic takes its time.
+// verifyGrace is how long a read model may be behind the event store before a verification
+// reports it. Events need that time to come over the topic.
 const verifyGrace = 30 * time.Second
 
-// rebuildJobs makes the jobs the coordinator's.
+// rebuildJobs adapts the job store to the coordinator.
 type rebuildJobs struct {
 	store  *job.Store
 	sample float64
@@ -32,7 +32,7 @@ var _ rebuild.Jobs = rebuildJobs{}
 
 var jobKinds = map[rebuild.JobKind]job.Kind{rebuild.JobBuild: job.Build, rebuild.JobSweep: job.Sweep, rebuild.JobVerify: job.Verify}
 
-// Ensure creates a job; one that has the id stays as it is.
+// Ensure creates a job. If a job has the id, it stays unchanged.
 func (j rebuildJobs) Ensure(ctx context.Context, spec rebuild.JobSpec) error {
 	created := job.Job{ID: spec.ID, Kind: jobKinds[spec.Kind], Projection: spec.Projection, Generation: spec.Generation, Who: spec.Who, Why: spec.Why}
 	if spec.Kind == rebuild.JobVerify {
@@ -49,7 +49,7 @@ func (j rebuildJobs) Ensure(ctx context.Context, spec rebuild.JobSpec) error {
 	return err
 }
 
-// State says where a job stands.
+// State returns the state of a job.
 func (j rebuildJobs) State(ctx context.Context, id string) (rebuild.JobState, error) {
 	found, err := j.store.Get(ctx, id)
 	switch {
@@ -68,7 +68,7 @@ func (j rebuildJobs) State(ctx context.Context, id string) (rebuild.JobState, er
 	return state, nil
 }
 
-// Cancel ends a job, if it has not ended.
+// Cancel ends a job that has not ended.
 func (j rebuildJobs) Cancel(ctx context.Context, id, reason string) error {
 	_, err := j.store.Cancel(ctx, id, reason)
 	if errors.Is(err, job.ErrNotFound) || errors.Is(err, job.ErrState) {
@@ -77,11 +77,11 @@ func (j rebuildJobs) Cancel(ctx context.Context, id, reason string) error {
 	return err
 }
 
-// removeTimeout bounds one part of the removal of a generation's data: the coordinator
-// has to renew its lease in between.
+// removeTimeout bounds one step of removing a generation's data, because the coordinator
+// must renew its lease between the steps.
 const removeTimeout = 2 * time.Second
 
-// rebuildData are the side watermarks and the markers.
+// rebuildData accesses the side watermarks and the markers.
 type rebuildData struct {
 	readModels *mongo.Database
 	parked     *park.Store
@@ -89,7 +89,8 @@ type rebuildData struct {
 
 var _ rebuild.Data = rebuildData{}
 
-// Remove removes data of a generation for a while, and reports whether none is left.
+// Remove removes data of a generation for up to removeTimeout, and reports whether none is
+// left.
 func (d rebuildData) Remove(ctx context.Context, projection string, generation int64) (bool, error) {
 	attempt, cancel := mongox.Timeout(ctx, removeTimeout)
 	defer cancel()
@@ -118,5 +119,5 @@ func (d rebuildData) Parked(ctx context.Context, projection string, generation i
 	return parked, nil
 }
 
-// first is the generation that data do not name.
+// first is the generation of data without a generation number.
 const first = model.FirstGeneration

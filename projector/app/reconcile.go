@@ -20,10 +20,11 @@ import (
 )
 
 // sweepGrace is how long an aggregate may be behind the event store before a sweep folds
-// it: the topic takes its time. A shorter interval has a shorter grace.
+// it. Events need that time to come over the topic. A shorter interval has a shorter grace.
 const sweepGrace = 30 * time.Second
 
-// reconciler makes what lets the read models converge whatever the broker does.
+// reconciler makes the reconciler, with which the read models converge whatever the broker
+// does.
 func (p *Projector) reconciler(s *stores, h *history, engine *project.Engine, parked *park.Store, reader *event.Reader, subscription sbus.Subscription) (*reconcile.Reconciler, error) {
 	healer, err := deadletter.NewHealer(deadletter.HealerOptions{
 		Dial:       deadletter.Dial(subscription),
@@ -52,26 +53,26 @@ func (p *Projector) reconciler(s *stores, h *history, engine *project.Engine, pa
 	})
 }
 
-// sweeps makes jobs the reconciler's sweeps.
+// sweeps adapts the job store to the reconciler.
 type sweeps struct {
 	jobs *job.Store
-	// live gives the projections as the catalog has them.
+	// live returns the projections of the catalog.
 	live func() []liveProjection
-	// who is this process, for those who list jobs.
+	// who names this process in lists of jobs.
 	who string
 	// grace is how long an aggregate may be behind.
 	grace time.Duration
-	// sequence is what the event store promises. If ids have no holes, the watermark tells
-	// which events a read model has, and the worker of sweeps compares it with the last
-	// event. If they only increase, an event may have been skipped below the watermark. Only
-	// its effect is missing, so the worker of verifications compares the read models, and
-	// repairs them.
+	// sequence says whether event ids have holes. Without holes, the watermark tells which
+	// events a read model has, so the sweep worker compares it with the last event. With
+	// ids that only increase, an event below the watermark may have been skipped, which
+	// only its missing effect shows. So the verification worker compares the read models
+	// and repairs them.
 	sequence event.Sequence
 }
 
 var _ reconcile.Sweeps = sweeps{}
 
-// Live leaves out the projections that are only being built.
+// Live leaves out projections that have no live generation yet.
 func (s sweeps) Live(context.Context) ([]reconcile.Projection, error) {
 	var live []reconcile.Projection
 	for _, p := range s.live() {
@@ -91,7 +92,7 @@ func (s sweeps) Start(ctx context.Context, id string, p reconcile.Projection) er
 	if err != nil {
 		return fmt.Errorf("encode the parameters of job %s: %w", id, err)
 	}
-	// One of a generation that is live no longer would never end.
+	// A sweep of a replaced generation would never end.
 	if _, err := s.jobs.Supersede(ctx, p.Name, []job.Kind{job.Reconcile}, id, "another sweep of the projection has begun"); err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// A sweep of a generation that was replaced would never end, and sweeps that pile up would
-// take each other's place. So a new one ends the older ones of its projection, and nothing
-// else. Repeating the start changes nothing.
+// A sweep of a replaced generation would never end, and the sweeps of one projection would
+// accumulate. So a new sweep ends the older ones of its projection, and no other job.
+// Starting it again changes nothing.
 func TestNewSweepSupersedesTheOlderOnesOfItsProjection(t *testing.T) {
 	t.Parallel()
 	jobs := job.NewStore(server.Database(t), job.Options{})
@@ -56,8 +56,8 @@ func TestNewSweepSupersedesTheOlderOnesOfItsProjection(t *testing.T) {
 	}
 }
 
-// Where ids only increase, only the fold shows what was skipped: the sweep is a
-// verification that repairs.
+// If ids only increase, only the fold shows skipped events, so the sweep is a verification
+// that repairs.
 func TestSweepOfAnIncreasingSequenceRepairs(t *testing.T) {
 	t.Parallel()
 	jobs := job.NewStore(server.Database(t), job.Options{})

@@ -22,7 +22,7 @@ type refoldParams struct {
 	GraceMillis int64 `bson:"graceMillis"`
 }
 
-// refoldWorkers makes the refold's workers the runner's.
+// refoldWorkers adapts the refold's workers to the job runner.
 func refoldWorkers(o refold.Options) (map[job.Kind]job.Worker, error) {
 	workers, err := refold.New(o)
 	if err != nil {
@@ -42,13 +42,14 @@ type refoldWorker struct {
 
 var _ job.Worker = refoldWorker{}
 
-// refoldFrom is the lower bound of a range, with what all of the range must see.
+// refoldFrom is the lower bound of a range, with the time that every read of the range must
+// include.
 type refoldFrom struct {
 	At    eventstore.Position `bson:"at"`
 	Since bson.Timestamp      `bson:"since"`
 }
 
-// Plan divides the event store.
+// Plan divides the event store into ranges.
 func (w refoldWorker) Plan(ctx context.Context, j job.Job) ([]job.Bounds, int64, error) {
 	planned, err := refoldJob(j)
 	if err != nil {
@@ -109,7 +110,7 @@ func refoldJob(j job.Job) (refold.Job, error) {
 	}, nil
 }
 
-// refoldError gives the runner's meaning to an error of the refold.
+// refoldError translates an error of the refold to the runner's errors.
 func refoldError(err error) error {
 	switch {
 	case errors.Is(err, refold.ErrUnknownTarget), errors.Is(err, model.ErrSuperseded):
@@ -131,7 +132,7 @@ func (p refoldProgress) Save(ctx context.Context, position eventstore.Position, 
 	return p.progress.Save(ctx, raw, counts)
 }
 
-// refoldTargets are the engine's targets.
+// refoldTargets adapts the engine's targets to the refold.
 type refoldTargets struct{ targets func() []project.Target }
 
 func (t refoldTargets) Target(projection string, generation int64) (refold.Target, error) {
@@ -143,7 +144,7 @@ func (t refoldTargets) Target(projection string, generation int64) (refold.Targe
 	return nil, fmt.Errorf("projection %s, generation %d: %w", projection, generation, refold.ErrUnknownTarget)
 }
 
-// refoldTarget is one of them.
+// refoldTarget adapts one target.
 type refoldTarget struct{ project.Target }
 
 func (t refoldTarget) Unit(aggregateID string) model.Unit {
@@ -157,7 +158,7 @@ func (t refoldTarget) Concerns(ev *event.Event) bool { return t.Projection.Conce
 
 func (t refoldTarget) Begin() refold.Fold { return refoldFold{t.Projection.Begin(nil, 0)} }
 
-// refoldFold is a fold from nothing.
+// refoldFold is a fold that begins without a document.
 type refoldFold struct{ *project.Accumulator }
 
 func (f refoldFold) Add(events []*event.Event) refold.Failure {
@@ -171,7 +172,7 @@ func (f refoldFold) Write(unit model.Unit) (model.Write, bool) {
 	return f.Accumulator.Write(unit, model.State{})
 }
 
-// follower is the engine's way to take one aggregate on from its watermark.
+// follower continues one aggregate from its watermark, by the engine.
 type follower struct{ engine *project.Engine }
 
 var _ refold.Follower = follower{}

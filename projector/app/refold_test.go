@@ -24,8 +24,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
 
-// jobHost is what a projector runs for jobs, without sessions: two processes' worth of
-// runners on the same database.
+// jobHost runs the parts of a projector that jobs need, without sessions: the runners of
+// two processes on one database.
 type jobHost struct {
 	database *mongo.Database
 	jobs     *job.Store
@@ -115,7 +115,7 @@ func (h *jobHost) insert(t *testing.T, documents ...any) {
 	}
 }
 
-// came is an event; n is 0 for one whose expression fails.
+// came returns an event; with n = 0, its expression fails.
 func came(aggregate any, id, n int64) bson.D {
 	return bson.D{
 		{Key: "aggregateId", Value: aggregate}, {Key: "eventId", Value: id}, {Key: "eventType", Value: "Came"},
@@ -137,7 +137,7 @@ func (h *jobHost) run(t *testing.T, j job.Job) job.Job {
 	return ended
 }
 
-// TestJobsBuildAndSweepAGeneration runs a build and sweeps through the job store, with the
+// TestJobsBuildAndSweepAGeneration runs a build and sweeps with the job store and the
 // engine, over the wire protocol.
 func TestJobsBuildAndSweepAGeneration(t *testing.T) {
 	t.Parallel()
@@ -176,7 +176,8 @@ func TestJobsBuildAndSweepAGeneration(t *testing.T) {
 		t.Errorf("the live generation has %d documents: %v", n, err)
 	}
 
-	// The stream brings none of these: one more event each for two, and a new aggregate.
+	// No stream delivers these events: one more for each of two aggregates, and a new
+	// aggregate.
 	h.insert(t, came(id(1), 3, 1), came(id(6), 2, 1), came("new", 1, 1), came("new", 2, 1))
 	sweep := job.Job{Kind: job.Sweep, Projection: "visits", Generation: 2}
 	for number, behind := range []int64{3, 0} {
@@ -201,8 +202,8 @@ func TestJobsBuildAndSweepAGeneration(t *testing.T) {
 	}
 }
 
-// TestJobOfAnUnknownGenerationIsLeftToOthers: this process must not fail a job that
-// another one can do.
+// TestJobOfAnUnknownGenerationIsLeftToOthers: a process must not fail a job that another
+// process can do.
 func TestJobOfAnUnknownGenerationIsLeftToOthers(t *testing.T) {
 	t.Parallel()
 	h := newJobHost(t)
@@ -211,7 +212,7 @@ func TestJobOfAnUnknownGenerationIsLeftToOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A job of a generation that is served ends meanwhile.
+	// Meanwhile, a job of a served generation runs to its end.
 	h.run(t, job.Job{ID: "visits.2.build", Kind: job.Build, Projection: "visits", Generation: 2})
 	j, err := h.jobs.Get(t.Context(), created.ID)
 	if err != nil || j.State != job.Planning || j.Attempts != 0 || j.Reason != "" {
@@ -219,8 +220,8 @@ func TestJobOfAnUnknownGenerationIsLeftToOthers(t *testing.T) {
 	}
 }
 
-// TestJobFailsIfTheDefinitionIsWrong: no retry cures it, and parking every aggregate would
-// help nobody.
+// TestJobFailsIfTheDefinitionIsWrong: a retry would fail in the same way, and parking every
+// aggregate would help no one.
 func TestJobFailsIfTheDefinitionIsWrong(t *testing.T) {
 	t.Parallel()
 	h := newJobHost(t, func(o *refold.Options) { o.Ranges = 1 })

@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// newRepairer gives the engine the event store. Where event ids only increase, an event
-// that breaks the contract is passed over, as the live stream and a build do: it is in the
-// publisher's quarantine. In a strict sequence it is a gap that parks its aggregate.
+// newRepairer returns the engine's access to the event store. If event ids only increase,
+// an event that breaks the contract is skipped, as in the live stream and in a build: it is
+// in the publisher's quarantine. In a strict sequence it is a gap that parks its aggregate.
 func newRepairer(sequence event.Sequence, reader *eventstore.Reader, registerer prometheus.Registerer) project.Repairer {
 	if sequence != event.SequenceIncreasing {
 		return reader
@@ -24,13 +24,13 @@ func newRepairer(sequence event.Sequence, reader *eventstore.Reader, registerer 
 	})}
 }
 
-// passingRepairer passes over events that break the contract, and counts them.
+// passingRepairer skips events that break the contract, and counts them.
 type passingRepairer struct {
 	reader     *eventstore.Reader
 	unreadable prometheus.Counter
 }
 
-// Missing reads events of an aggregate.
+// Missing reads the events of an aggregate between from and to.
 func (r passingRepairer) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
 	events, broken, err := r.reader.Readable(ctx, ev, from, to, limit)
 	r.unreadable.Add(float64(broken))

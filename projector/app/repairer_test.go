@@ -19,9 +19,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
-// An aggregate that goes on from the event store passes over an event that breaks the
-// contract if ids only increase, as the live stream and a build do. In a strict sequence
-// such an event is missing.
+// If ids only increase, an aggregate that resumes from the event store skips an event that
+// breaks the contract, as the live stream and a build do. In a strict sequence such an
+// event is missing.
 func TestResumePassesOverUnreadableEventsWhereIDsIncrease(t *testing.T) {
 	t.Parallel()
 	for sequence, want := range map[event.Sequence]struct {

@@ -8,18 +8,19 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// replay folds the history of one aggregate into one projection, from nothing and by the
-// rules of a rebuild, and writes nothing. In a strict sequence it stops before an event
-// that is missing.
+// replay folds the history of one aggregate into one projection, from its first event and
+// by the rules of a rebuild, and writes nothing. In a strict sequence it stops before a
+// missing event.
 type replay struct {
 	projection *Projection
 	strict     bool
 	fold       *project.Accumulator
-	// events counts what was offered, waiting what came after the aggregate was parked.
+	// events counts all events, waiting those after the aggregate was parked.
 	events, waiting int64
-	// parked says where the aggregate would be parked, and why; nil if it would not.
+	// parked says where and why the aggregate would be parked; nil if it would not.
 	parked *project.Error
-	// unreadable is why the event before the present one breaks the contract.
+	// unreadable is the contract error of the previous event; nil if that event is
+	// readable.
 	unreadable error
 }
 
@@ -30,7 +31,7 @@ func newReplay(p *Projection, strict bool) *replay {
 // concerned reports whether an event of the aggregate concerns the projection.
 func (r *replay) concerned() bool { return r.fold.Concerned() || r.parked != nil }
 
-// Outcomes that a fold alone does not have.
+// Outcomes beside those of a fold.
 const (
 	// unreadable: the event breaks the event contract. The publisher puts such an event
 	// into the quarantine.
@@ -48,7 +49,7 @@ func (r *replay) add(ev *event.Event, err error) {
 	}
 }
 
-// explain folds an event as add does, and says what it did.
+// explain folds an event as add does, and returns what it did.
 func (r *replay) explain(ev *event.Event, err error) project.Step {
 	outcome := r.admit(ev, err)
 	if outcome == "" {
@@ -65,7 +66,7 @@ func (r *replay) explain(ev *event.Event, err error) project.Step {
 	return step
 }
 
-// admit says what becomes of an event that is not folded; empty for one that is.
+// admit returns the outcome of an event that must not be folded; empty if it must be.
 func (r *replay) admit(ev *event.Event, err error) project.Outcome {
 	r.events++
 	last := r.fold.Last()
@@ -85,7 +86,7 @@ func (r *replay) admit(ev *event.Event, err error) project.Outcome {
 	return ""
 }
 
-// gap is why the events between last and ev are not folded.
+// gap returns why the events between last and ev are not folded.
 func (r *replay) gap(ev *event.Event, last int64) *project.Error {
 	e := &project.Error{
 		Projection: r.projection.Name(), AggregateID: ev.AggregateID, EventID: last + 1,

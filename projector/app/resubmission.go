@@ -23,14 +23,14 @@ import (
 
 // resubmission brings the aggregates of dead letters up to date from the event store. It
 // verifies each live read model of an aggregate, and repairs it under the guards of every
-// writer. So the result is proven, also where event ids only increase and the watermark
-// does not tell whether an event below it took effect. It keeps nothing outside of the
-// read models: if it is interrupted, it can be repeated.
+// writer. So the result is proven even if event ids only increase, where the watermark does
+// not show whether an earlier event took effect. It stores nothing outside the read models,
+// so an interrupted resubmission can be repeated.
 type resubmission struct {
 	events *eventstore.Reader
 	worker *verify.Worker
 	found  *foundMemory
-	// live are the live generations of the subscription's projections, by name.
+	// live has the live generations of the subscription's projections, by name.
 	live map[string]int64
 }
 
@@ -53,14 +53,14 @@ func newResubmission(ctx context.Context, e *environment, s *stores, store readM
 	if r.events, err = eventstore.NewReader(s.events, e.config.Fields, e.logger); err != nil {
 		return nil, err
 	}
-	// What is found is the result of the command, and no news.
+	// The command prints the findings, so the verifier does not log them.
 	v, err := newVerifier(e.config, s, newDefinitions(s, e.config, e.inCode), store, parked, r.found, nil, zerolog.Nop())
 	r.worker = v.worker
 	return r, err
 }
 
-// apply brings the aggregates of dead letters up to date. It gives, by sequence number, why
-// a message must stay; those without a reason can be removed.
+// apply brings the aggregates of dead letters up to date. It returns, by sequence number,
+// why a message must stay. Messages without a reason can be removed.
 func (r *resubmission) apply(ctx context.Context, letters []deadLetter) (map[int64]string, error) {
 	aggregates := make(map[string][]deadLetter)
 	for _, d := range letters {
@@ -87,15 +87,17 @@ func (r *resubmission) apply(ctx context.Context, letters []deadLetter) (map[int
 					mu.Unlock()
 				}
 			}
-			// The command has ended, and says nothing about what it did not look at.
+			// If the command was interrupted, its result must not cover the remaining
+			// letters.
 			return context.Cause(ctx)
 		})
 	}
 	return kept, group.Wait()
 }
 
-// lacks says that the event store does not have the event of a dead letter, so the read
-// models cannot have it either. It is empty if the event store has it.
+// lacks returns a reason if the event store does not have the event of a dead letter,
+// because the read models cannot have it then either. It is empty if the event store has
+// the event.
 func (r *resubmission) lacks(ctx context.Context, d deadLetter) (string, error) {
 	_, err := r.events.Whole(ctx, &event.Event{Keys: event.Keys{AggregateID: d.AggregateID, EventID: d.EventID}, RawAggregateID: d.raw})
 	if errors.Is(err, eventstore.ErrNotFound) {
@@ -104,10 +106,10 @@ func (r *resubmission) lacks(ctx context.Context, d deadLetter) (string, error) 
 	return "", err
 }
 
-// repair verifies and repairs every live read model of an aggregate. It is empty if all of
-// them equal the fold of all events of the aggregate now.
+// repair verifies and repairs every live read model of an aggregate. It returns why one is
+// still wrong; empty if all equal the fold of the aggregate's events.
 func (r *resubmission) repair(ctx context.Context, aggregateID string) string {
-	// 1 ms of grace: whoever resubmits does not wait for the topic.
+	// A grace of 1 ms: the command does not wait for events that are still on the topic.
 	params, err := bson.Marshal(verify.Params{Aggregate: aggregateID, Repair: true, GraceMillis: 1})
 	if err != nil {
 		return fmt.Sprintf("encode the parameters of a verification: %v", err)
@@ -131,7 +133,7 @@ func (r *resubmission) repair(ctx context.Context, aggregateID string) string {
 	return strings.Join(wrong, "; ")
 }
 
-// verify runs one verification in this process alone, without a stored job.
+// verify runs one verification in this process, without a stored job.
 func (r *resubmission) verify(ctx context.Context, j verify.Job) error {
 	ranges, _, err := r.worker.Plan(ctx, j)
 	if err != nil {
@@ -145,12 +147,12 @@ func (r *resubmission) verify(ctx context.Context, j verify.Job) error {
 	return nil
 }
 
-// noProgress keeps no progress: a verification of one aggregate begins anew.
+// noProgress stores no progress: a verification of one aggregate is short and starts over.
 type noProgress struct{}
 
 func (noProgress) Save(context.Context, bson.Raw, map[string]int64) error { return nil }
 
-// foundMemory keeps findings until they are taken.
+// foundMemory keeps findings in memory until take removes them.
 type foundMemory struct {
 	mu       sync.Mutex
 	findings map[string]verify.Finding
@@ -166,7 +168,7 @@ func (m *foundMemory) Put(_ context.Context, f verify.Finding) error {
 	return nil
 }
 
-// take gives a finding, and forgets it.
+// take removes and returns a finding.
 func (m *foundMemory) take(id string) (verify.Finding, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

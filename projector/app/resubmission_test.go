@@ -20,9 +20,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
-// TestResubmissionRepairsManyAggregatesAtOnce holds that the read models of every aggregate
-// are brought up to date and proven, and that the messages of the others stay: of those
-// that are parked, that cannot be folded, and whose event the event store does not have.
+// TestResubmissionRepairsManyAggregatesAtOnce checks that the read models of the aggregates
+// are brought up to date and proven. The messages stay if the aggregate is parked, cannot
+// be folded, or its event is not in the event store.
 func TestResubmissionRepairsManyAggregatesAtOnce(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)

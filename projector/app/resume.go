@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/resume"
 )
 
-// claims makes the parked list the resumer's.
+// claims adapts the parked list to the resumer.
 type claims struct {
 	store *park.Store
 }
@@ -37,7 +37,7 @@ func (c claims) Return(ctx context.Context, m resume.Marker) error {
 	return c.store.Return(ctx, park.Claimed(m))
 }
 
-// replayer makes the engine the resumer's.
+// replayer adapts the engine to the resumer.
 type replayer struct {
 	engine *project.Engine
 }
@@ -60,7 +60,7 @@ func (r replayer) Replay(ctx context.Context, m resume.Marker, head int64, final
 	return p, nil
 }
 
-// reasons are the engine's, as the parked list counts them.
+// reasons returns the engine's reasons, which the parked list counts by.
 func reasons() []string {
 	all := project.Reasons()
 	names := make([]string, len(all))

@@ -25,17 +25,18 @@ import (
 
 var errFault = errors.New("fault")
 
-// world is the stores of a run, with random latencies and faults in front of each call.
+// world holds the stores of a run. Each call has a random latency and can fail.
 type world struct {
 	mu     sync.Mutex
 	random *rand.Rand
-	// faults is the chance that a call fails, half of the time after it was carried out.
+	// faults is the probability that a call fails; half of the failing calls are carried
+	// out first.
 	faults float64
-	// documents are the read models, and histories the event store, by aggregate.
+	// documents are the read models; histories are the event store, by aggregate.
 	documents map[model.Unit]document
 	histories map[string][]*event.Event
-	// published is when an event is there, for sessions and in the event store. Holes
-	// are events that no session gets, and that the event store shows later.
+	// published is the time from which sessions and the event store have an event. Holes
+	// are events that no session gets, with the time from which the event store has them.
 	published, holes map[string]map[int64]time.Time
 	// acked are the events that sessions have acknowledged.
 	acked map[string]map[int64]bool
@@ -47,7 +48,7 @@ type document struct {
 	content   bson.Raw
 }
 
-// delay lets other goroutines come in between.
+// delay lets other goroutines run in between.
 func (w *world) delay() {
 	w.mu.Lock()
 	d := time.Duration(w.random.IntN(10)) * time.Millisecond
@@ -55,7 +56,7 @@ func (w *world) delay() {
 	<-time.After(d)
 }
 
-// fails draws a fault with the chance that the run has, or a part of it.
+// fails decides whether a call fails: with the run's probability, times part.
 func (w *world) fails(part float64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +108,7 @@ func (w *world) Write(ctx context.Context, writes []model.Write) ([]model.Writte
 
 func (w *world) Release([]model.State) {}
 
-// merged is a document with the fields of an update's $set.
+// merged returns a document after an update's $set.
 func merged(content, update bson.Raw) bson.Raw {
 	if update == nil {
 		return content
@@ -135,7 +136,7 @@ func (w *world) Missing(_ context.Context, ev *event.Event, from, to int64, _ in
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// Pages are small, so that replays take several.
+	// Pages are small, so that replays need several.
 	const page = 3
 	var found []*event.Event
 	for _, stored := range w.histories[ev.AggregateID] {
@@ -146,14 +147,14 @@ func (w *world) Missing(_ context.Context, ev *event.Event, from, to int64, _ in
 	return found, nil
 }
 
-// shown is whether the event store has an event by now.
+// shown reports whether the event store has an event by now.
 func (w *world) shown(ev *event.Event) bool {
 	now := time.Now()
 	return !w.published[ev.AggregateID][ev.EventID].After(now) && !w.holes[ev.AggregateID][ev.EventID].After(now)
 }
 
-// tally counts events and strings their ids together: it shows each event that is
-// applied twice, left out or out of order. It fails on events of the type Poison.
+// tally counts events and concatenates their ids, which shows each event that is applied
+// twice, skipped or out of order. It fails on events of the type Poison.
 func tally(state project.State, ev *event.Event) (project.State, error) {
 	if ev.EventType == "Poison" {
 		return nil, errors.New("poison")
@@ -166,7 +167,7 @@ func tally(state project.State, ev *event.Event) (project.State, error) {
 	return raw, err
 }
 
-// run is one drawn course of events.
+// run is one randomly drawn sequence of events.
 type run struct {
 	seed       uint64
 	aggregates int
@@ -214,7 +215,7 @@ func (r run) newWorld() *world {
 	w.list.Before = func(ctx context.Context, command string) error {
 		w.delay()
 		for range 3 {
-			// The writes are late: what was looked up before them has changed.
+			// Delay writes, so that the state that was read before them has changed.
 			if command == "bulkWrite" {
 				w.delay()
 			}
@@ -227,8 +228,8 @@ func (r run) newWorld() *world {
 	return w
 }
 
-// take gives a batch of some aggregate's events that are published and open, from the
-// first one on, and now and then some again.
+// take returns a batch of one aggregate's published, unacknowledged events from the first
+// one on. Sometimes it repeats acknowledged ones.
 func (w *world) take(r run) []*event.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -305,11 +306,11 @@ func (w *world) pod(ctx context.Context, r run, pods *sync.WaitGroup) error {
 	return nil
 }
 
-// TestEveryParkedAggregateCatchesUp holds that whatever was parked because an event was
-// missing or a store did not answer, and whatever sessions acknowledged for it in the
-// meantime, takes effect exactly once and in order, without any further event, once the
-// holes are closed and the stores answer. Sessions and resumers of several pods
-// interleave at random; the projection counts.
+// TestEveryParkedAggregateCatchesUp parks aggregates because an event is missing or a store
+// does not answer, while sessions acknowledge their later events. Once the holes are closed
+// and the stores answer, every event must take effect exactly once and in order, without
+// any further event. Sessions and resumers of several pods interleave at random; the
+// projection counts.
 func TestEveryParkedAggregateCatchesUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -354,12 +355,12 @@ func (r run) play(ctx context.Context) error {
 	return fmt.Errorf("not at rest: acknowledged %v, parked %v", w.acked, w.list.Keys())
 }
 
-// resumes is whether a marker is left that is to be resumed.
+// resumes reports whether a marker is left that will be resumed.
 func (w *world) resumes() bool {
 	return slices.ContainsFunc(w.list.Keys(), func(key parktest.Key) bool { return w.list.Marker(key)["retryAt"] != nil })
 }
 
-// compare holds every read model against its history, up to its poison event.
+// compare compares every read model with its history, up to the poison event.
 func (w *world) compare(r run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

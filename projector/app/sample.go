@@ -10,16 +10,16 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
-// sampleRanges is over how many places of the event store a sample spreads.
+// sampleRanges is the number of places in the event store from which a sample is taken.
 const sampleRanges = 64
 
-// sampler folds the histories of a sample of aggregates, whole, by several definitions.
+// sampler folds the whole histories of a sample of aggregates by several definitions.
 type sampler struct {
 	comparisons []*comparison
 	strict      bool
-	// most is how many aggregates are sampled.
+	// most bounds the aggregates of the sample.
 	most int
-	// open are the aggregates that are being folded.
+	// open are the aggregates whose events are being folded.
 	open map[string][]versus
 
 	aggregates, events, unreadable int64
@@ -50,8 +50,8 @@ func (s *sampler) add(ev *event.Event, broken error) bool {
 	return true
 }
 
-// end concludes the aggregates that are being folded, in an order that makes the examples
-// the same each time.
+// end concludes the open aggregates. The order is fixed, so the examples are the same each
+// time.
 func (s *sampler) end() {
 	for _, id := range slices.Sorted(maps.Keys(s.open)) {
 		for _, v := range s.open[id] {
@@ -61,8 +61,8 @@ func (s *sampler) end() {
 	clear(s.open)
 }
 
-// fromFile samples the first aggregates of a file. It holds their documents in memory
-// until the end of the file. The result is how many events the file has.
+// fromFile samples the first aggregates of a file. It holds their documents in memory until
+// the end of the file. It returns the number of events in the file.
 func (s *sampler) fromFile(path string, fields event.Fields) (total int64, err error) {
 	err = readEventFile(path, fields, func(ev *event.Event, broken error) error {
 		total++
@@ -73,8 +73,8 @@ func (s *sampler) fromFile(path string, fields event.Fields) (total int64, err e
 	return total, err
 }
 
-// fromStore samples aggregates from all parts of the event store, one after the other.
-// The result is about how many events the store has.
+// fromStore samples aggregates from all parts of the event store, one part after the other.
+// It returns the approximate number of events in the store.
 func (s *sampler) fromStore(ctx context.Context, reader *eventstore.Reader) (total int64, err error) {
 	if total, err = reader.Count(ctx); err != nil {
 		return 0, err
@@ -90,7 +90,7 @@ func (s *sampler) fromStore(ctx context.Context, reader *eventstore.Reader) (tot
 		if i+1 < len(boundaries) {
 			until = boundaries[i+1]
 		}
-		// What one range lacks, the next ones may have.
+		// If one range has too few aggregates, the next ones make up for it.
 		left := len(boundaries) - i
 		s.most = int(s.aggregates) + (whole-int(s.aggregates)+left-1)/left
 		if err := s.fromRange(ctx, reader, from, until); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// startup says for /readyz what the projector does before it drains. Its zero value
-// has not begun. Any goroutine may ask it.
+// startup reports to /readyz what the projector waits for before it drains. The zero value
+// means that the start has not begun. It is safe for concurrent use.
 type startup struct {
 	state atomic.Pointer[error]
 }
@@ -21,8 +21,8 @@ var errNotBegun = errors.New("the stores have not been prepared yet")
 // slowStep is how long a step may take before the log names it.
 const slowStep = 3 * time.Second
 
-// begin says what the start waits to do, an infinitive. If that takes long, the log
-// says it too. The caller calls what begin returns at the end of the step.
+// begin names the step that the start waits for, as an infinitive. If the step takes longer
+// than slowStep, begin logs it. The caller calls end after the step.
 func (s *startup) begin(step string, logger zerolog.Logger) (end func()) {
 	s.retry(step, nil)
 	slow := time.AfterFunc(slowStep, func() {
@@ -31,7 +31,7 @@ func (s *startup) begin(step string, logger zerolog.Logger) (end func()) {
 	return func() { slow.Stop() }
 }
 
-// retry says with which error the last attempt at a step ended; nil: there was none.
+// retry reports the error of the last attempt at a step; nil if there was none.
 func (s *startup) retry(step string, last error) {
 	err := fmt.Errorf("%w: the projector waits to %s", errNotBegun, step)
 	if last != nil {
@@ -40,7 +40,7 @@ func (s *startup) retry(step string, last error) {
 	s.state.Store(&err)
 }
 
-// done says that the start is complete.
+// done reports that the start is complete.
 func (s *startup) done() {
 	var none error
 	s.state.Store(&none)

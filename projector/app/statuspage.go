@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/job"
 )
 
-// stages are the way of an event through the projector.
+// stages are the steps of an event through the projector.
 func stages() []statuspage.Stage {
 	return []statuspage.Stage{
 		{Name: "Subscription", About: "What waits at the broker, for all pods.", Figures: []statuspage.Figure{
@@ -48,17 +48,17 @@ func stages() []statuspage.Stage {
 	}
 }
 
-// stateTables reads what all pods share from the state database.
+// stateTables reads the data that all pods share from the state database.
 type stateTables struct {
 	recorder *statuspage.Recorder
 	// past is set when the stores are open.
 	past atomic.Pointer[history]
 }
 
-// errNotOpen stands in the place of a table until the stores are open.
+// errNotOpen is shown instead of a table until the stores are open.
 var errNotOpen = errors.New("this process has not connected to MongoDB yet")
 
-// rows makes a table's reader of one that needs the stores.
+// rows adapts the reader of a table that needs the stores.
 func (s *stateTables) rows(read func(context.Context, *history) ([]statuspage.Row, error)) func(context.Context) ([]statuspage.Row, error) {
 	return func(ctx context.Context) ([]statuspage.Row, error) {
 		past := s.past.Load()
@@ -69,7 +69,7 @@ func (s *stateTables) rows(read func(context.Context, *history) ([]statuspage.Ro
 	}
 }
 
-// pods are the alive projectors of this pipeline.
+// pods lists the running projectors of this pipeline.
 func (s *stateTables) pods(ctx context.Context, past *history) ([]statuspage.Row, error) {
 	alive, err := past.registry.Alive(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *stateTables) pods(ctx context.Context, past *history) ([]statuspage.Row
 	return rows, nil
 }
 
-// generations are the projections with their generations.
+// generations lists the projections with their generations.
 func (s *stateTables) generations(ctx context.Context, past *history) ([]statuspage.Row, error) {
 	through := make(map[string]string)
 	verified, err := s.recorder.Series("penstock_projector_verified_through_timestamp_seconds", []string{"projection"}, func(v float64) string {
@@ -131,7 +131,7 @@ func (s *stateTables) generations(ctx context.Context, past *history) ([]statusp
 	return rows, nil
 }
 
-// jobs are the jobs that have not ended, and those that failed.
+// jobs lists the jobs that have not ended, and those that failed.
 func (s *stateTables) jobs(ctx context.Context, past *history) ([]statuspage.Row, error) {
 	found, err := past.jobs.List(ctx, job.Filter{States: []job.State{job.Planning, job.Running, job.Paused, job.Failed}})
 	if err != nil {
@@ -154,10 +154,10 @@ func (s *stateTables) jobs(ctx context.Context, past *history) ([]statuspage.Row
 	return rows, nil
 }
 
-// stamp writes a time for a table.
+// stamp formats a time for a table.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// statusPage makes the status page, and what fills it.
+// statusPage makes the status page, and the tables that read the state database.
 func (p *Projector) statusPage(h *health.Health) (http.Handler, *stateTables) {
 	recorder := statuspage.NewRecorder(p.registry, stages())
 	state := &stateTables{recorder: recorder}

@@ -23,24 +23,24 @@ import (
 const (
 	// attemptTimeout bounds one attempt to reach MongoDB at the start.
 	attemptTimeout = 10 * time.Second
-	// attemptPause is between two attempts.
+	// attemptPause is the pause between two attempts.
 	attemptPause = 2 * time.Second
-	// disconnectTimeout bounds the end of a MongoDB client.
+	// disconnectTimeout bounds closing the MongoDB clients.
 	disconnectTimeout = 2 * time.Second
 )
 
-// stores are the MongoDB databases in use, over one client for each URI.
+// stores are the MongoDB databases in use. There is one client for each URI.
 type stores struct {
 	readModels *mongo.Database
 	parked     *mongo.Collection
 	events     *mongo.Collection
-	// needed are the clients of the read models and the state, without which nothing
-	// can be projected.
+	// needed are the clients of the read models and the state. Without them nothing can be
+	// projected.
 	needed []namedClient
 	// source is the client of the event store.
 	source namedClient
 	all    map[string]*mongo.Client
-	// monitor is told of all commands; nil for none.
+	// monitor observes all commands; nil for none.
 	monitor *event.CommandMonitor
 }
 
@@ -55,7 +55,7 @@ func open(c config.Config, logger zerolog.Logger) (*stores, error) {
 	return openMonitored(c, nil, logger)
 }
 
-// openMonitored is open with a monitor that is told of all commands; nil for none.
+// openMonitored is open with a monitor that observes all commands; nil for none.
 func openMonitored(c config.Config, monitor *event.CommandMonitor, logger zerolog.Logger) (*stores, error) {
 	s := &stores{all: make(map[string]*mongo.Client), monitor: monitor}
 	readModels, err := s.client("read models", c.MongoDB.ReadModels(), logger)
@@ -94,7 +94,7 @@ func (s *stores) client(what string, store mongox.Store, logger zerolog.Logger) 
 	return client, nil
 }
 
-// state is the database of the state.
+// state returns the database of the state.
 func (s *stores) state() *mongo.Database { return s.parked.Database() }
 
 // ping is the readiness check.
@@ -124,9 +124,9 @@ func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
 	}
 }
 
-// await waits until the stores can be reached and the event store can be read, and
-// fails if one of them is not a replica set or refuses the credentials. Without this
-// check, a wrong store would show only at the first gap.
+// await waits until it reaches the stores and can read the event store. It fails if one of
+// them is no replica set or refuses the credentials. Without this check, a wrong event
+// store would show only at the first gap.
 func (s *stores) await(ctx context.Context, logger zerolog.Logger, start *startup) error {
 	for _, client := range s.needed {
 		if err := s.awaitOne(ctx, logger, start, client, func(ctx context.Context) error {
@@ -138,8 +138,8 @@ func (s *stores) await(ctx context.Context, logger zerolog.Logger, start *startu
 	return s.awaitOne(ctx, logger, start, s.source, s.readEvent)
 }
 
-// awaitOne repeats a check of a store until it succeeds, or until only an
-// operator can help.
+// awaitOne repeats a check of a store until it succeeds, or until only an operator can fix
+// the error.
 func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, start *startup, client namedClient, check func(context.Context) error) error {
 	what := fmt.Sprintf("reach the %s at %s", client.what, client.store)
 	defer start.begin(what, logger)()
@@ -167,7 +167,7 @@ func (s *stores) awaitOne(ctx context.Context, logger zerolog.Logger, start *sta
 	}
 }
 
-// readEvent reads one event of the event store, if it has one.
+// readEvent tries to read one event of the event store.
 func (s *stores) readEvent(ctx context.Context) error {
 	_, err := s.noEvents(ctx)
 	return err

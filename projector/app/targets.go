@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
-// targets makes the engine, with all that has to know its targets, the follower's.
+// targets adapts the engine, and the parts that must know its targets, to the follower.
 type targets struct {
 	engine     *project.Engine
 	parked     *park.Store
@@ -24,9 +24,9 @@ type targets struct {
 	declared   []*Projection
 
 	mu sync.Mutex
-	// compiled are the projections of definitions, by hash.
+	// compiled has the projections of definitions, by hash.
 	compiled map[string]*Projection
-	// prepared are the collections of live generations that exist.
+	// prepared has the collections of live generations that exist.
 	prepared map[string]bool
 }
 
@@ -36,12 +36,12 @@ func newTargets(engine *project.Engine, parked *park.Store, db *mongo.Database, 
 	return &targets{engine: engine, parked: parked, readModels: db, declared: declared, compiled: map[string]*Projection{}, prepared: map[string]bool{}}
 }
 
-// errNoCode says that only other pods can fold by a definition.
+// errNoCode says that the code of a definition is only in other pods.
 var errNoCode = errors.New("this process does not have the code of that definition")
 
-// projection is the projection of a definition. A declared one is compiled from the text
-// of the catalog also if this process has the same declaration, so that all pods run the
-// same.
+// projection returns the projection of a definition. If it is declared in YAML, it is
+// compiled from the catalog's text even if this process declares the same, so that all pods
+// run the same definition.
 func (t *targets) projection(d generation.Definition) (*Projection, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,13 +65,13 @@ func (t *targets) projection(d generation.Definition) (*Projection, error) {
 	return p, nil
 }
 
-// Able says why this process cannot fold events into a target.
+// Able returns why this process cannot fold events into a target; nil if it can.
 func (t *targets) Able(target generation.Target) error {
 	_, err := t.projection(target.Definition)
 	return err
 }
 
-// Set gives the engine its targets, and waits until no call goes on with earlier ones.
+// Set gives the engine its targets, and waits until no call works on earlier ones.
 func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 	next := make([]project.Target, len(all))
 	served := make([]park.Served, len(all))
@@ -105,8 +105,8 @@ func (t *targets) Set(ctx context.Context, all []generation.Target) error {
 	return t.engine.Drained(ctx)
 }
 
-// replaced reports whether another definition is to take the place of a live one: this
-// process declares another that nobody has given up, or another is being built.
+// replaced reports whether another definition is about to replace a live one: this process
+// declares another that no operator has given up, or another is being built.
 func (t *targets) replaced(live generation.Target, all []generation.Target) bool {
 	if live.Building {
 		return false
@@ -122,5 +122,5 @@ func (t *targets) Pause(ctx context.Context, projection string) error {
 	return t.engine.Pause(ctx, projection)
 }
 
-// Continue ends a pause.
+// Continue resumes the writes of a projection.
 func (t *targets) Continue(projection string) { t.engine.Continue(projection) }

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
-// version is a projection in Go whose definition is that version.
+// version makes a projection in Go with this version as its definition.
 func version(t *testing.T, name, version string) *Projection {
 	t.Helper()
 	p, err := NewProjection(Declaration{
@@ -20,9 +20,9 @@ func version(t *testing.T, name, version string) *Projection {
 	return p
 }
 
-// A live definition is replaced while this process declares another, or another is being
-// built. Its failures wait for that one then. One that an operator has given up never
-// comes, so nothing waits for it.
+// A live definition counts as replaced while this process declares another, or another is
+// being built; aggregates that fail then wait for the new one. A definition that an
+// operator has given up will never come, so nothing waits for it.
 func TestLiveDefinitionIsReplacedWhileAnotherIsToCome(t *testing.T) {
 	t.Parallel()
 	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")
@@ -53,7 +53,8 @@ func TestLiveDefinitionIsReplacedWhileAnotherIsToCome(t *testing.T) {
 	}
 }
 
-// A process serves what its code has, and leaves the other versions to others.
+// A process serves the versions that its code has, and leaves other versions to other
+// processes.
 func TestProcessServesTheVersionsThatItHasTheCodeOf(t *testing.T) {
 	t.Parallel()
 	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")

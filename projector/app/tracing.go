@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/drain"
 )
 
-// trace opens the tracer.
+// trace opens the tracer of the process.
 func (p *Projector) trace(ctx context.Context) (err error) {
 	host, _ := os.Hostname() // only a name in traces
 	service := tracing.Service{Name: "penstock-projector", Version: cli.Version(), Instance: host}
@@ -21,7 +21,8 @@ func (p *Projector) trace(ctx context.Context) (err error) {
 	return nil
 }
 
-// begin starts a span for each delivery of a batch that is sampled; nil if there is none.
+// begin starts a span for each sampled delivery of a batch; it returns nil if there is
+// none.
 func (h *handler) begin(ctx context.Context, batch []*drain.Delivery) *tracing.Events {
 	if h.tracer == nil {
 		return nil
@@ -48,7 +49,7 @@ func end(events *tracing.Events, batch []*drain.Delivery, verdicts []drain.Verdi
 		v := verdicts[i]
 		span := events.Of(d.Event.AggregateID, d.Event.EventID)
 		if v.Outcome == drain.Gap || v.Outcome == drain.Deferred {
-			// It waits, which is no error.
+			// The event waits, which is no error.
 			v.Err = nil
 		}
 		span.EndWith(v.Outcome.String(), v.Err)

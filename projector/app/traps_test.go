@@ -18,11 +18,11 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/refold"
 )
 
-// The tests of this file are whole rebuilds, over the wire protocol, of what has gone wrong
-// in other systems that rebuild read models. ARCHITECTURE.md lists them, with the tests of
-// the packages.
+// The tests of this file run whole rebuilds, over the wire protocol. Each covers a fault of
+// other systems that rebuild read models. ARCHITECTURE.md lists the faults with all their
+// tests.
 
-// TestTestsThatTheArchitectureNamesExist holds that the list is true.
+// TestTestsThatTheArchitectureNamesExist checks that the list names existing tests.
 func TestTestsThatTheArchitectureNamesExist(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS(filepath.Join("..", ".."))
@@ -58,8 +58,9 @@ func TestTestsThatTheArchitectureNamesExist(t *testing.T) {
 	}
 }
 
-// TestLiveEventsGoOnAfterARebuild holds that a rebuild ends no pod's live stream: the
-// pods of before and those that brought the definition project into the new generation.
+// TestLiveEventsGoOnAfterARebuild checks that a rebuild ends no pod's live stream. Pods
+// from before the rebuild, and those that brought the definition, project into the new
+// generation.
 func TestLiveEventsGoOnAfterARebuild(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -79,8 +80,8 @@ func TestLiveEventsGoOnAfterARebuild(t *testing.T) {
 	}
 }
 
-// TestWipedReadModelIsFoldedAgain holds that no pod remembers a watermark: when somebody
-// deletes the documents, or the collection, under a running pod, an aggregate's next event
+// TestWipedReadModelIsFoldedAgain checks that pods keep no watermarks in memory. Somebody
+// deletes documents, or the collection, under a running pod. Then an aggregate's next event
 // folds its whole history, and a sweep folds the others.
 func TestWipedReadModelIsFoldedAgain(t *testing.T) {
 	t.Parallel()
@@ -124,8 +125,8 @@ func TestWipedReadModelIsFoldedAgain(t *testing.T) {
 	}
 }
 
-// TestRetriedBuildBeginsOnNothing holds that what a failed build has written is no start for
-// the next one: that has a collection, watermarks and jobs of its own.
+// TestRetriedBuildBeginsOnNothing checks that a new build does not continue what a failed
+// build has written. It has its own collection, watermarks and jobs.
 func TestRetriedBuildBeginsOnNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -147,7 +148,7 @@ func TestRetriedBuildBeginsOnNothing(t *testing.T) {
 	c.await("generation 2 failed", func(e *generation.Entry) bool { return e.Building != nil && e.Building.State == generation.Failed })
 	c.right(1)
 	slow.stop()
-	// What is left looks finished, and is wrong.
+	// Make the rest of the failed build look finished, and wrong.
 	if _, err := c.database.Collection(shadow).UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "n", Value: int64(999)}, {Key: "lastEventId", Value: int64(3)}}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -168,9 +169,9 @@ func TestRetriedBuildBeginsOnNothing(t *testing.T) {
 	})
 }
 
-// TestTwoRebuildsAtOnceEndInOne holds that operators who start rebuilds of one projection
-// at the same moment get one after the other, under numbers of their own, and that the
-// last one goes live.
+// TestTwoRebuildsAtOnceEndInOne checks that two rebuilds of one projection that start at
+// the same moment run one after the other, with their own numbers, and that the last one
+// goes live.
 func TestTwoRebuildsAtOnceEndInOne(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -203,7 +204,7 @@ func TestTwoRebuildsAtOnceEndInOne(t *testing.T) {
 	c.await("the data of the others removed", func(*generation.Entry) bool { return len(c.shadows()) == 0 })
 }
 
-// TestRebuildOverAnEmptyEventStoreEnds holds that a rebuild does not wait for an event.
+// TestRebuildOverAnEmptyEventStoreEnds checks that a rebuild does not wait for an event.
 func TestRebuildOverAnEmptyEventStoreEnds(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -215,10 +216,10 @@ func TestRebuildOverAnEmptyEventStoreEnds(t *testing.T) {
 	c.right(2)
 }
 
-// TestGoProjectionChangesInARollout holds that a projection in Go, whose code only the new
-// pods have, is built and promoted in a rolling update: the promotion waits for the last
-// old pod, what that settled without the new generation is folded by the sweep, and the old
-// generation is complete until then.
+// TestGoProjectionChangesInARollout checks a rolling update of a projection in Go, whose
+// code only the new pods have. The promotion waits for the last old pod. The sweep folds
+// the events that the old pod settled without the new generation. Until then the old
+// generation is complete.
 func TestGoProjectionChangesInARollout(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -234,8 +235,8 @@ func TestGoProjectionChangesInARollout(t *testing.T) {
 	if waiting.Live.Generation != 1 {
 		t.Errorf("live is %+v", waiting.Live)
 	}
-	// The new pod does not have the code of the live generation: only the old one goes on
-	// with that, and the old one does not know the new generation.
+	// The new pod lacks the code of the live generation, so only the old pod updates it.
+	// The old pod does not know the new generation.
 	old.deliver(c.store(names(20)...))
 	old.deliver(c.store("only-the-old-pod-saw-it"))
 	c.right(1)

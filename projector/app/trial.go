@@ -16,14 +16,14 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/testcase"
 )
 
-// trial is the projector's engine on stores in memory, for one run of a test case.
+// trial runs the projector's engine on stores in memory, for one run of a test case.
 type trial struct {
 	projections []*Projection
 	sequence    event.Sequence
 	stores      *memory.Stores
 	engine      *project.Engine
 	events      []*event.Event
-	// generation is the one that State shows.
+	// generation is the one that State returns.
 	generation int64
 }
 
@@ -55,8 +55,8 @@ func (t *trial) Append(document bson.Raw) error {
 
 func (t *trial) CrashAfterWrites() { t.stores.CrashAfterWrites() }
 
-// mostWrites bounds the writes of an event in one projection: its document or watermark,
-// its marker and the marker's head, each with its repetition.
+// mostWrites bounds the writes of one event in one projection: its document or watermark,
+// its marker and the marker's head, and a repetition of each.
 const mostWrites = 8
 
 func (t *trial) Deliver(ctx context.Context, numbers []int) error {
@@ -121,7 +121,7 @@ func (t *trial) Rebuild(ctx context.Context) error {
 	return nil
 }
 
-// collection holds the documents of a projection that State shows.
+// collection names the collection whose documents State returns.
 func (t *trial) collection(p *Projection) string {
 	if t.generation == model.FirstGeneration {
 		return p.Collection()
@@ -146,8 +146,8 @@ func (t *trial) State() testcase.State {
 	return s
 }
 
-// withoutGeneration leaves the generation out of a document: it says how the document came
-// about.
+// withoutGeneration removes the generation from a document, because the generation depends
+// on how the document was made.
 func withoutGeneration(document bson.Raw) bson.Raw {
 	var d bson.D
 	if err := bson.Unmarshal(document, &d); err != nil {
@@ -161,7 +161,7 @@ func withoutGeneration(document bson.Raw) bson.Raw {
 	return raw
 }
 
-// testedProjections are what the cases of a test file ask of its projections.
+// testedProjections adapts projections to the cases of a test file.
 func testedProjections(projections []*Projection) []testcase.Projection {
 	tested := make([]testcase.Projection, len(projections))
 	for i, p := range projections {
@@ -170,7 +170,7 @@ func testedProjections(projections []*Projection) []testcase.Projection {
 	return tested
 }
 
-// parkedReasons are the words of parked aggregates.
+// parkedReasons are the reasons of parked aggregates that test files can name.
 func parkedReasons() []string {
 	var words []string
 	for _, r := range project.Reasons() {

@@ -42,8 +42,8 @@ tests:
     expect: {calls: {a: {n: 2}}}
 `
 
-// TestImpureProjectionFails holds that a projection in Go whose result depends on more than
-// the state and the event is found, although the case itself holds.
+// TestImpureProjectionFails checks that a projection in Go fails if its result depends on
+// more than the state and the event, even if the case's expectation is met.
 func TestImpureProjectionFails(t *testing.T) {
 	t.Parallel()
 	for _, pure := range []bool{true, false} {
@@ -70,7 +70,7 @@ func TestImpureProjectionFails(t *testing.T) {
 	}
 }
 
-// TestCasesOfAnIncreasingSequence holds that a file can say that ids have holes.
+// TestCasesOfAnIncreasingSequence checks that a test file can declare that ids have holes.
 func TestCasesOfAnIncreasingSequence(t *testing.T) {
 	t.Parallel()
 	declarations := `projections: [{name: calls, collection: calls, on: {Counted: {inc: {n: "payload.n"}}}}]`
@@ -92,8 +92,8 @@ tests:
 	}
 }
 
-// TestTrialCrashesAfterEveryWrite holds that the projector of a trial really starts again
-// after every write, and still comes to the same state.
+// TestTrialCrashesAfterEveryWrite checks that the trial restarts the projector after every
+// write, and that the projector reaches the same state.
 func TestTrialCrashesAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	projections, err := project.Parse("p.yaml", []byte(`
@@ -145,8 +145,8 @@ projections:
 	}
 }
 
-// TestTestCommandReportsFilesThatCannotBeRead holds that what is wrong with a file is
-// printed with its place, and is no failure of a case.
+// TestTestCommandReportsFilesThatCannotBeRead checks that mistakes in a file are printed
+// with their place, and do not count as failures of cases.
 func TestTestCommandReportsFilesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ declarations, cases, says string }{

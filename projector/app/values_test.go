@@ -15,9 +15,10 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/project"
 )
 
-// TestEveryRouteGivesTheSameReadModel sends one event to the projector by every way: the
-// topic in both content types, the repair of a gap, a claim check, and a refold. A projection
-// that stores what it gets makes the same document of each, byte for byte.
+// TestEveryRouteGivesTheSameReadModel passes one event to the projector by every route: the
+// topic in both content types, the repair of a gap, a claim check, and a refold. A
+// projection that stores the whole event must make the same document of each, byte for
+// byte.
 func TestEveryRouteGivesTheSameReadModel(t *testing.T) {
 	t.Parallel()
 	projections, err := project.Parse("values.yaml", []byte(`
@@ -65,7 +66,7 @@ projections:
 		} {
 			f := projections[0].Fold(nil, []*event.Event{way.read(t, reader, stored)})
 			if f.Err != nil {
-				// A text that is no text cannot be built into a new document.
+				// A string that is not valid UTF-8 cannot be built into a new document.
 				outcome := f.Err.Error()
 				if failed == "" {
 					failed = outcome
@@ -161,7 +162,7 @@ func newOneEvent(t *testing.T) *oneEvent {
 	return &oneEvent{Reader: r, server: server}
 }
 
-// holds makes the store answer the next query with that event.
+// holds makes the store return that event for the next query.
 func (s *oneEvent) holds(stored bson.Raw) {
 	s.server.Answer(bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{
 		{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: bson.A{stored}},

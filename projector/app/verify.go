@@ -23,12 +23,12 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// definitions finds the projections that jobs name: in the catalog, or, if that does
-// not have the projection, among those of this process.
+// definitions finds the projections that jobs name. It looks in the catalog, then among
+// those of this process.
 type definitions struct {
 	catalog  *mongo.Collection
 	declared []*Projection
-	// mine reports whether a projection of that pipeline has the event store of this
+	// mine reports whether a projection of that pipeline belongs to the event store of this
 	// process. Two pipelines can share the catalog, and each has its own events.
 	mine func(pipeline string) bool
 }
@@ -65,7 +65,7 @@ func (d *definitions) entry(ctx context.Context, name string) (*generation.Entry
 // errNotLive says that a projection has no live generation.
 var errNotLive = errors.New("the projection has no live generation yet")
 
-// live is the number of the generation that readers see.
+// live returns the number of the generation that readers see.
 func (d *definitions) live(ctx context.Context, name string) (int64, error) {
 	e, err := d.entry(ctx, name)
 	switch {
@@ -91,9 +91,9 @@ func (d *definitions) named(name string) *Projection {
 	return d.declared[i]
 }
 
-// find gives the projection of a generation and the collection that holds it. The error
-// is [job.ErrNotHere] if only another process has its code, or if it belongs to another
-// pipeline, and permanent if the catalog does not have the generation.
+// find returns the projection of a generation and its collection. The error is
+// [job.ErrNotHere] if only another process has its code, or if it belongs to another
+// pipeline. The error is permanent if the catalog does not have the generation.
 func (d *definitions) find(ctx context.Context, name string, number int64) (*Projection, string, error) {
 	e, err := d.entry(ctx, name)
 	if err != nil {
@@ -129,7 +129,7 @@ func (d *definitions) find(ctx context.Context, name string, number int64) (*Pro
 	return nil, "", fmt.Errorf("the code of generation %d of projection %s is not in this process: %w", number, name, job.ErrNotHere)
 }
 
-// fold is an accumulator as verification knows it.
+// fold adapts an accumulator to verification.
 type fold struct{ *project.Accumulator }
 
 func (f fold) Add(events []*event.Event) error {
@@ -142,7 +142,7 @@ func (f fold) Add(events []*event.Event) error {
 
 func (f fold) State() bson.Raw { return f.Accumulator.State() }
 
-// verifier makes the verification a worker of jobs.
+// verifier adapts the verification to the job runner.
 type verifier struct{ worker *verify.Worker }
 
 var _ job.Worker = verifier{}

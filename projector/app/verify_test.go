@@ -19,8 +19,8 @@ import (
 )
 
 // TestVerificationIsLeftToThePipelineOfTheProjection: two pipelines can share the state
-// database. A pod of one must not compare, or even repair, the read models of the other
-// with its own events.
+// database. A pod of one must not compare or repair the read models of the other with its
+// own events.
 func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// workers are the workers of all kinds of jobs. They share one rate, and yield to the live
-// events that the handler notes.
+// workers returns the workers of all kinds of jobs. They share one rate, and yield to the
+// live events that the handler records in live.
 func (p *Projector) workers(s *stores, engine *project.Engine, store readModels, parked *park.Store, events *eventstore.Reader, live *refold.Activity) (map[job.Kind]job.Worker, error) {
 	c := p.config
 	pace := refold.NewPace(refold.PaceOptions{Rate: float64(c.History.RefoldRate), Live: live, Registerer: p.registry})
@@ -45,13 +45,13 @@ func (p *Projector) workers(s *stores, engine *project.Engine, store readModels,
 	return workers, nil
 }
 
-// refoldStore is the refold's store of read models.
+// refoldStore adapts the store of read models to the refold.
 type refoldStore struct {
 	readModels
 	*readmodel.Repairer
 }
 
-// waiting gives the rate to work that is done page by page.
+// waiting applies the rate to work that is done page by page.
 func waiting(pace *refold.Pace) func(ctx context.Context, events int) error {
 	return func(ctx context.Context, events int) error {
 		end, err := pace.Begin(ctx, events)
