@@ -14,8 +14,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
 
-// administrationVersion is the API version that both Azure and the emulator know:
-// the emulator's API was made for the .NET SDK, whose newest it is.
+// administrationVersion is the API version that both Azure and the emulator know. It is the
+// newest of the .NET SDK, for which the emulator's API was made.
 const administrationVersion = "2021-05"
 
 // newAdmin makes an administration client.
@@ -38,11 +38,11 @@ func newAdmin(o ExternalOptions, client *http.Client) (*admin.Client, error) {
 	return made, nil
 }
 
-// redirect sends requests elsewhere. The SDK (v1.11) sends them to HTTPS on the host
-// of the connection string, port included, where an emulator has AMQP; it offers
-// the transport as the only way to lead them to the right port.
+// redirect sends requests to another server. The SDK (v1.11) sends them to HTTPS on the
+// host of the connection string, with its port, where an emulator serves AMQP. Only the
+// transport can change that.
 type redirect struct {
-	// to is scheme and host of where requests go; nil leaves them alone.
+	// to has the scheme and host of the target; nil changes nothing.
 	to     *url.URL
 	client *http.Client
 }
@@ -59,12 +59,12 @@ func (r redirect) Do(request *http.Request) (*http.Response, error) {
 // The subscriptions of a pipeline's topic.
 const (
 	externalSubscription = "projector"
-	// externalObserver has no sessions and keeps everything: it is only browsed.
+	// externalObserver has no sessions, and its messages are browsed and never removed.
 	externalObserver = "observer"
 )
 
-// What every topic is given. Microsoft's emulator keeps no message longer than an
-// hour and delivers none more often than ten times.
+// Properties of every topic. Microsoft's emulator keeps a message for an hour at most and
+// delivers it ten times at most.
 const (
 	messageTTL         = time.Hour
 	maxDeliveries      = 10
@@ -72,9 +72,9 @@ const (
 	defaultDedupWindow = 5 * time.Minute
 )
 
-// createTopic makes a topic with the pipeline's subscription and the observer's. It
-// is not partitioned: the emulator has no such entities. What was made stays on an
-// error: it is the caller's to delete.
+// createTopic makes a topic with the pipeline's subscription and the observer's. It is not
+// partitioned, because the emulator has no partitioned entities. After an error, the caller
+// must delete what was made.
 func createTopic(ctx context.Context, client *admin.Client, name string, o TopicOptions) error {
 	window := cmp.Or(o.DuplicateDetectionWindow, defaultDedupWindow)
 	topic := admin.TopicProperties{DefaultMessageTimeToLive: iso(messageTTL), EnablePartitioning: to.Ptr(false)}
@@ -97,7 +97,7 @@ func createTopic(ctx context.Context, client *admin.Client, name string, o Topic
 	return nil
 }
 
-// deleteTopic deletes a topic with its subscriptions; that it is not there is no
+// deleteTopic deletes a topic with its subscriptions. A topic that does not exist is no
 // error.
 func deleteTopic(ctx context.Context, client *admin.Client, name string) error {
 	_, err := client.DeleteTopic(ctx, name, nil)
@@ -107,5 +107,5 @@ func deleteTopic(ctx context.Context, client *admin.Client, name string) error {
 	return fmt.Errorf("delete topic %s: %w", name, err)
 }
 
-// iso writes a duration of whole seconds as ISO 8601 has it.
+// iso formats a duration of whole seconds as ISO 8601.
 func iso(d time.Duration) *string { return to.Ptr(fmt.Sprintf("PT%dS", int64(d/time.Second))) }

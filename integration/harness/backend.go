@@ -6,14 +6,14 @@ import "time"
 type Backend interface {
 	// MongoURI is the connection string of the replica set.
 	MongoURI() string
-	// Databases are those that the pipeline's services are to use.
+	// Databases are the names that the pipeline's services must use.
 	Databases() Databases
-	// Bus says how to reach the broker.
+	// Bus returns how to reach the broker.
 	Bus() Bus
-	// MaxConnections bounds the AMQP connections of all processes together; 0 is no
+	// MaxConnections bounds the AMQP connections of all processes together; 0 means no
 	// bound.
 	MaxConnections() int
-	// Close ends what the backend started, and removes what it made.
+	// Close stops what the backend started, and removes what it made.
 	Close() error
 }
 
@@ -28,21 +28,21 @@ type Databases struct {
 	Events, State, ReadModels string
 }
 
-// TopicOptions are what a test may want otherwise of its topic on any backend; the
-// zero value is a topic as a small production has it.
+// TopicOptions are the options of a test's topic on any backend. The zero value is a topic
+// as a small production has it.
 type TopicOptions struct {
 	// LockDuration is how long a session is locked; 0 means 30 s.
 	LockDuration time.Duration
-	// DuplicateDetectionWindow is how long the topic remembers message ids; 0 means
-	// 5 minutes, the longest that Microsoft's emulator takes, a negative one that it
-	// does not.
+	// DuplicateDetectionWindow is how long the topic remembers message ids. 0 means 5
+	// minutes, the longest window of Microsoft's emulator; a negative value switches
+	// duplicate detection off.
 	DuplicateDetectionWindow time.Duration
 }
 
 // Backlog counts the messages of the pipeline's subscription.
 type Backlog struct {
-	// Active are those that are yet to be settled, locked ones among them.
+	// Active are the messages that are not settled, including locked ones.
 	Active int
-	// DeadLettered are those in its dead-letter queue.
+	// DeadLettered are the messages in the dead-letter queue.
 	DeadLettered int
 }

@@ -18,8 +18,8 @@ type Output struct {
 }
 
 // Projector runs a command of the projector, such as "jobs", "list", with the settings of
-// the projectors, as `kubectl exec` does without a terminal. An exit status other than 0
-// is no error.
+// the projectors. Like `kubectl exec` without -t, it gives the command no terminal. An exit
+// status other than 0 is no error.
 func (p *Pipeline) Projector(ctx context.Context, args ...string) (Output, error) {
 	return p.command(ctx, p.opts.Binaries.Projector, p.projectorEnv(), args)
 }
@@ -30,8 +30,8 @@ func (p *Pipeline) Publisher(ctx context.Context, args ...string) (Output, error
 	return p.command(ctx, p.opts.Binaries.Publisher, p.publisherEnv(), args)
 }
 
-// Settings are the variables of both services, as NAME=value, for commands that somebody
-// runs beside the pipeline.
+// Settings are the variables of both services, as NAME=value, for commands that run beside
+// the pipeline.
 func (p *Pipeline) Settings() []string {
 	settings := p.projectorEnv()
 	for _, setting := range p.publisherEnv() {

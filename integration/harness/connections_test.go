@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// The connections of all processes of a pipeline, and the test's own, stay within
-// what the broker takes.
+// The connections of all processes of a pipeline, and the test's own, stay within the
+// broker's bound.
 func TestShareConnections(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		bound, publishers, projectors int
-		publisher, projector          int // 0: there are too few
+		publisher, projector          int // 0 means that there are too few
 	}{
 		{bound: 10, publishers: 1, projectors: 1, publisher: 1, projector: 8},
 		{bound: 10, publishers: 2, projectors: 1, publisher: 1, projector: 7},
@@ -36,7 +36,7 @@ func TestShareConnections(t *testing.T) {
 	}
 }
 
-// A process that the pipeline did not count on is not started.
+// A pipeline does not start more processes than it has planned connections for.
 func TestPipelineKeepsWithinConnections(t *testing.T) {
 	t.Parallel()
 	binary := sleeper(t)
@@ -70,7 +70,7 @@ func TestPipelineKeepsWithinConnections(t *testing.T) {
 	}
 }
 
-// bounded is a backend that is nowhere, with a bound.
+// bounded is a backend without servers, with a bound of connections.
 type bounded struct{ connections int }
 
 var _ Backend = bounded{}

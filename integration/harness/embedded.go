@@ -17,17 +17,17 @@ const (
 	embeddedSubscription = "projector"
 )
 
-// EmbeddedOptions are what a caller may want otherwise; the zero value is a
-// broker and a store as a small production has them.
+// EmbeddedOptions configure the stand-ins. The zero value is a broker and a store as a
+// small production has them.
 type EmbeddedOptions struct {
 	// Latency is added to every frame to and from the broker, each way.
 	Latency time.Duration
 	// LockDuration is how long a session is locked; 0 means 30 s.
 	LockDuration time.Duration
-	// DuplicateDetectionWindow is how long the topic remembers message ids; 0 means
-	// 10 minutes, a negative one that it does not.
+	// DuplicateDetectionWindow is how long the topic remembers message ids. 0 means 10
+	// minutes; a negative value switches duplicate detection off.
 	DuplicateDetectionWindow time.Duration
-	// Record is how many accepted messages [Embedded.Accepted] can tell.
+	// Record is how many accepted messages [Embedded.Accepted] can return.
 	Record int
 	// Sharded makes the event store answer as a mongos.
 	Sharded bool
@@ -35,18 +35,17 @@ type EmbeddedOptions struct {
 	MoreSubscriptions []string
 }
 
-// Embedded is a backend of the two stand-ins, in this process and on loopback
-// sockets.
+// Embedded is a backend of the two stand-ins, which run in this process and listen on
+// loopback sockets.
 type Embedded struct {
-	// Mongo and Broker are the stand-ins themselves: what breaks them is a method of
-	// theirs.
+	// Mongo and Broker are the stand-ins themselves. Their methods inject faults.
 	Mongo  *mongoemu.Server
 	Broker *sbemu.Server
 }
 
 var _ Backend = (*Embedded)(nil)
 
-// StartEmbedded starts both stand-ins. The caller closes what it returns.
+// StartEmbedded starts both stand-ins. The caller closes the backend.
 func StartEmbedded(o EmbeddedOptions) (*Embedded, error) {
 	topic := sbemu.Topic{Name: embeddedTopic, DuplicateDetectionWindow: 10 * time.Minute, Record: o.Record}
 	if o.DuplicateDetectionWindow != 0 {
@@ -86,23 +85,23 @@ func (e *Embedded) Bus() Bus {
 	}
 }
 
-// Databases implements [Backend]: the store is the pipeline's alone.
+// Databases implements [Backend]. The store belongs to the pipeline alone.
 func (e *Embedded) Databases() Databases {
 	return Databases{Events: EventsDatabase, State: StateDatabase, ReadModels: ReadModelsDatabase}
 }
 
-// MaxConnections implements [Backend]: the stand-in takes any number.
+// MaxConnections implements [Backend]. The stand-in has no bound.
 func (e *Embedded) MaxConnections() int { return 0 }
 
 // Close implements [Backend].
 func (e *Embedded) Close() error { return errors.Join(e.Broker.Close(), e.Mongo.Close()) }
 
-// SubscriptionPath is the name of the subscription among the broker's queues.
+// SubscriptionPath returns the name of the subscription among the broker's queues.
 func (e *Embedded) SubscriptionPath() string {
 	return embeddedTopic + "/Subscriptions/" + embeddedSubscription
 }
 
-// TopicCounts are how many distinct messages the topic accepted, and how many it
+// TopicCounts returns how many distinct messages the topic accepted, and how many it
 // dropped as duplicates.
 func (e *Embedded) TopicCounts() (accepted, duplicates int) {
 	totals, err := e.Broker.Totals(embeddedTopic)
@@ -122,8 +121,8 @@ func (e *Embedded) Published() (int, error) {
 	return int(totals.Accepted), nil
 }
 
-// Accepted are the messages that the topic accepted, in its order, those dropped
-// as duplicates among them.
+// Accepted returns the messages that the topic accepted, in its order, including those that
+// it dropped as duplicates.
 func (e *Embedded) Accepted() ([]verify.Accepted, error) {
 	recorded, err := e.Broker.Accepted(embeddedTopic)
 	if err != nil {

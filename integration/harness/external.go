@@ -20,28 +20,27 @@ import (
 )
 
 const (
-	// connectTimeout bounds the first contact with a server.
+	// connectTimeout bounds the first requests to a server.
 	connectTimeout = 30 * time.Second
-	// requestTimeout bounds what a test asks of a server later on.
+	// requestTimeout bounds later requests of a test.
 	requestTimeout = time.Minute
 )
 
-// External is a MongoDB replica set and a Service Bus namespace that somebody else
-// runs. Tests share both: each opens databases and a topic of its own, and removes
-// them when it closes its backend.
+// External is a running MongoDB replica set and Service Bus namespace. Tests share both:
+// each backend opens databases and a topic of its own, and removes them when it is closed.
 type External struct {
 	options ExternalOptions
 	store   *mongo.Client
 	http    *http.Client
 	admin   *admin.Client
-	// run tells the names of this run from those of others; opened counts within it.
+	// run distinguishes the names of this run from those of others; opened counts the run's
+	// backends.
 	run    string
 	opened atomic.Int64
 }
 
-// ConnectExternal asks both servers whether they answer as they must, so that a
-// wrong address is told once and not by every test. The caller closes what it
-// returns.
+// ConnectExternal checks both servers, so that a wrong address is reported once and not by
+// every test. The caller closes the result.
 func ConnectExternal(ctx context.Context, o ExternalOptions) (*External, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("not within %s", connectTimeout))
 	defer cancel()
@@ -57,18 +56,18 @@ func ConnectExternal(ctx context.Context, o ExternalOptions) (*External, error) 
 	if err := awaitPrimary(ctx, e.store); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach the event store at %s: %w", mongox.Redact(o.MongoURI), err), e.Close())
 	}
-	// Needs no entity and answers to the claim Manage only.
+	// This request needs no entity, and succeeds only with the claim Manage.
 	if _, err := e.admin.GetTopic(ctx, e.name(0), nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("reach the administration API of Service Bus: %w", err), e.Close())
 	}
 	return e, nil
 }
 
-// primaryPoll is how often awaitPrimary asks.
+// primaryPoll is the interval at which awaitPrimary asks.
 const primaryPoll = 200 * time.Millisecond
 
-// awaitPrimary waits until the replica set takes writes: a direct connection is
-// there before a new set has elected its member.
+// awaitPrimary waits until the replica set accepts writes. A direct connection works before
+// a new set has elected its only member.
 func awaitPrimary(ctx context.Context, client *mongo.Client) error {
 	if err := mongox.CheckReplicaSet(ctx, client); err != nil {
 		return err
@@ -91,14 +90,15 @@ func awaitPrimary(ctx context.Context, client *mongo.Client) error {
 	}
 }
 
-// name is the topic's, and the beginning of the databases', of the nth pipeline.
+// name returns the name of the nth pipeline's topic, which also begins its databases'
+// names.
 func (e *External) name(n int64) string { return fmt.Sprintf("%s-%s-%d", e.options.Prefix, e.run, n) }
 
-// MaxConnections bounds the AMQP connections of all that is open at a time; 0 is no
+// MaxConnections bounds the AMQP connections of all open backends together; 0 means no
 // bound.
 func (e *External) MaxConnections() int { return e.options.MaxConnections }
 
-// Close ends the connections. What was opened must be closed before.
+// Close ends the connections. Close the backends before.
 func (e *External) Close() error {
 	e.http.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)

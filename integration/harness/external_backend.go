@@ -21,8 +21,8 @@ type ExternalBackend struct {
 
 var _ Backend = (*ExternalBackend)(nil)
 
-// Open makes an empty topic; the databases begin to exist when they are written to.
-// The caller closes what it returns.
+// Open makes an empty topic. MongoDB makes the databases at the first write. The caller
+// closes the backend.
 func (e *External) Open(ctx context.Context, o TopicOptions) (*ExternalBackend, error) {
 	b := &ExternalBackend{external: e, name: e.name(e.opened.Add(1))}
 	bus, err := azservicebus.NewClientFromConnectionString(e.options.ConnectionString, nil)
@@ -55,16 +55,16 @@ func (b *ExternalBackend) Bus() Bus {
 // MaxConnections implements [Backend].
 func (b *ExternalBackend) MaxConnections() int { return b.external.options.MaxConnections }
 
-// Published counts the messages that reached the topic's subscriptions: duplicates
-// that the broker dropped are not among them.
+// Published counts the messages that reached the topic's subscriptions. It does not count
+// duplicates, which the broker drops.
 func (b *ExternalBackend) Published() (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	return b.observer.count(ctx)
 }
 
-// Accepted are the messages that reached the topic's subscriptions, in the topic's
-// order: duplicates that the broker dropped are not among them.
+// Accepted returns the messages that reached the topic's subscriptions, in the topic's
+// order. It does not have duplicates, which the broker drops.
 func (b *ExternalBackend) Accepted() ([]verify.Accepted, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
-// The environment variables of [LoadExternal].
+// Environment variables of [LoadExternal].
 const (
 	mongoVariable       = "PENSTOCK_TEST_MONGODB_URI"
 	busVariable         = "PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING"
@@ -21,30 +21,29 @@ const (
 	prefixVariable      = "PENSTOCK_TEST_PREFIX"
 )
 
-// defaultPrefix begins the names of what tests make.
+// defaultPrefix is the prefix of the names of topics and databases.
 const defaultPrefix = "penstock-test"
 
-// ExternalOptions say where servers are that somebody else runs.
+// ExternalOptions are the addresses and limits of running servers.
 type ExternalOptions struct {
-	// MongoURI is the connection string of a replica set, with the right to create
-	// and to drop databases.
+	// MongoURI is the connection string of a replica set, whose user may create and drop
+	// databases.
 	MongoURI string
-	// ConnectionString is of a Service Bus namespace, with the claim Manage: every
-	// pipeline gets a topic of its own.
+	// ConnectionString is the one of a Service Bus namespace, with the claim Manage,
+	// because every pipeline gets a topic of its own.
 	ConnectionString string
-	// AdminEndpoint is the URL of the namespace's administration API. Empty means
-	// HTTPS on the connection string's host, which is where Azure has it, and the only
-	// place where the SDK (v1.11) looks for it.
+	// AdminEndpoint is the URL of the namespace's administration API. Empty means HTTPS on
+	// the connection string's host. That is where Azure serves it, and the only place where
+	// the SDK (v1.11) looks for it.
 	AdminEndpoint string
-	// MaxConnections bounds the AMQP connections that may be open at a time; 0 is no
-	// bound.
+	// MaxConnections bounds the AMQP connections that may be open at the same time; 0 means
+	// no bound.
 	MaxConnections int
 	// Prefix begins the names of topics and databases; empty means penstock-test.
 	Prefix string
 }
 
-// LoadExternal reads options from the environment. Its error tells everything that
-// is wrong with them at once.
+// LoadExternal reads options from the environment. Its error names every mistake.
 func LoadExternal(getenv func(string) string) (ExternalOptions, error) {
 	o := ExternalOptions{
 		MongoURI: getenv(mongoVariable), ConnectionString: getenv(busVariable), AdminEndpoint: getenv(adminVariable),
@@ -90,5 +89,5 @@ func (o ExternalOptions) problems() []error {
 	return problems
 }
 
-// validPrefix leaves room in a database's name, which has at most 63 bytes.
+// validPrefix limits the prefix, so that database names stay within 63 bytes.
 var validPrefix = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,29}$`)

@@ -22,8 +22,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// served is the stand-ins as somebody else's servers: known by addresses only, the
-// administration API over plain HTTP, as Microsoft's emulator has it.
+// served runs the stand-ins as external servers: the tests know only their addresses, and
+// the administration API uses plain HTTP, like Microsoft's emulator.
 func served(t *testing.T) (*sbemu.Server, map[string]string) {
 	t.Helper()
 	store := mongoemutest.Start(t, mongoemu.Config{})
@@ -63,7 +63,8 @@ func connect(t *testing.T, variables map[string]string) *harness.External {
 	return external
 }
 
-// Pipelines that share servers see nothing of each other, and leave nothing.
+// Pipelines that share servers do not see each other's data, and remove everything that
+// they made.
 func TestExternalBackends(t *testing.T) {
 	t.Parallel()
 	broker, variables := served(t)
@@ -131,7 +132,7 @@ func TestExternalBackends(t *testing.T) {
 	}
 }
 
-// Without duplicate detection every repeat reaches the topic.
+// Without duplicate detection, every repeated message reaches the topic.
 func TestExternalBackendWithoutDuplicateDetection(t *testing.T) {
 	t.Parallel()
 	_, variables := served(t)
@@ -146,7 +147,7 @@ func TestExternalBackendWithoutDuplicateDetection(t *testing.T) {
 	}
 }
 
-// Servers that do not answer as they must are told before any test runs.
+// Servers that cannot be used are reported before any test runs.
 func TestConnectExternalRefuses(t *testing.T) {
 	t.Parallel()
 	_, variables := served(t)

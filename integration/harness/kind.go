@@ -5,21 +5,21 @@ import "fmt"
 // Kind is a kind of [Backend].
 type Kind string
 
-// The kinds of backend that the end-to-end tests run on.
+// Kinds of backend that the end-to-end tests run on.
 const (
-	// KindEmbedded is the stand-ins, in the test's own process; see [StartEmbedded].
+	// KindEmbedded are the stand-ins, in the test's own process; see [StartEmbedded].
 	KindEmbedded Kind = "embedded"
-	// KindContainers is MongoDB and Microsoft's Service Bus emulator in containers;
-	// see package containers.
+	// KindContainers are MongoDB and Microsoft's Service Bus emulator in containers; see
+	// package containers.
 	KindContainers Kind = "containers"
-	// KindExternal is what the environment names; see [LoadExternal].
+	// KindExternal are servers that the environment names; see [LoadExternal].
 	KindExternal Kind = "external"
 )
 
 // KindVariable is the environment variable that selects the kind.
 const KindVariable = "PENSTOCK_TEST_BACKEND"
 
-// SelectKind is the kind that the environment selects: [KindEmbedded] where
+// SelectKind returns the kind that the environment selects, [KindEmbedded] if
 // [KindVariable] is empty.
 func SelectKind(getenv func(string) string) (Kind, error) {
 	switch kind := Kind(getenv(KindVariable)); kind {

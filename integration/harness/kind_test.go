@@ -30,7 +30,7 @@ func TestSelectKind(t *testing.T) {
 	}
 }
 
-// What is wrong with the environment is told all at once.
+// LoadExternal reports all mistakes of the environment together.
 func TestLoadExternal(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
@@ -40,7 +40,7 @@ func TestLoadExternal(t *testing.T) {
 	emulator := "Endpoint=sb://127.0.0.1:5672;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true"
 	for name, test := range map[string]struct {
 		change map[string]string
-		tells  []string // nothing: it is right
+		tells  []string // empty: the environment is valid
 	}{
 		"as it should be": {nil, nil},
 		"an emulator with its administration API": {map[string]string{

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// sleeperVariable makes the test's own program a process that does nothing.
+// sleeperVariable makes this test binary a process that does nothing.
 const sleeperVariable = "HARNESS_TEST_SLEEP"
 
-// sleeper is a program that does nothing until it is ended.
+// sleeper returns the path of a program that does nothing until it is killed.
 func sleeper(t *testing.T) string {
 	t.Helper()
 	program, err := os.Executable()

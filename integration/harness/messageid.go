@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// parseMessageID cuts a MessageId into the event's keys. Ids that are hashed, as
-// those of more than 128 characters are, cannot be told from others: the workloads
-// have none.
+// parseMessageID splits a MessageId into the event's keys. It cannot parse ids of more than
+// 128 characters, which are hashed; the workloads have none.
 func parseMessageID(id string) (aggregateID string, eventID int64, err error) {
 	at := strings.LastIndex(id, "/")
 	if at >= 0 {

@@ -32,8 +32,8 @@ func (p *Process) Metrics(ctx context.Context) (Metrics, error) {
 	return families, nil
 }
 
-// Sum adds up the counters and gauges of a family whose labels contain all those
-// given, as name, value, name, value, …. A family that is absent sums to 0.
+// Sum adds up the counters and gauges of a family whose labels contain the given pairs of
+// names and values. A family that does not exist sums to 0.
 func (m Metrics) Sum(family string, labels ...string) float64 {
 	var sum float64
 	for _, metric := range m[family].GetMetric() {

@@ -11,13 +11,12 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// browsePage is how many messages one request asks for; the broker may give fewer.
+// browsePage is how many messages one request asks for; the broker may return fewer.
 const browsePage = 250
 
-// observer sees what reached a topic through a subscription of its own, which it
-// browses: nothing is locked, nothing is taken away, and what a broken connection
-// lost is asked for again. A subscription has the messages in the order in which
-// the topic accepted them.
+// observer sees what reached a topic. It browses a subscription of its own, which locks and
+// removes nothing, and repeats requests that a broken connection lost. A subscription has
+// the messages in the order in which the topic accepted them.
 type observer struct {
 	receiver *azservicebus.Receiver
 
@@ -35,7 +34,7 @@ func newObserver(client *azservicebus.Client, topic, subscription string) (*obse
 	return &observer{receiver: receiver}, nil
 }
 
-// count is how many messages there are. It reads only what it has not yet counted.
+// count returns the number of messages. It reads only those that it has not counted yet.
 func (o *observer) count(ctx context.Context) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,7 +46,7 @@ func (o *observer) count(ctx context.Context) (int, error) {
 	return o.seen, err
 }
 
-// accepted are all messages, from the first on.
+// accepted returns all messages, from the first one on.
 func (o *observer) accepted(ctx context.Context) ([]verify.Accepted, error) {
 	var all []verify.Accepted
 	_, err := o.browse(ctx, 0, func(m *azservicebus.ReceivedMessage) error {
@@ -69,8 +68,8 @@ func (o *observer) accepted(ctx context.Context) ([]verify.Accepted, error) {
 	return all, err
 }
 
-// browse gives each message from a sequence number on, and the number to go on
-// from.
+// browse calls each with the messages from a sequence number on. It returns the number at
+// which to continue.
 func (o *observer) browse(ctx context.Context, from int64, each func(*azservicebus.ReceivedMessage) error) (next int64, err error) {
 	for {
 		page, err := o.receiver.PeekMessages(ctx, browsePage, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})

@@ -11,7 +11,7 @@ import (
 // ProjectionState is a projection as `projector projections list` shows it.
 type ProjectionState struct {
 	Name string `json:"name"`
-	// State is live, or that of the generation that is being built.
+	// State is live, or the state of the generation that is being built.
 	State string `json:"state"`
 	Live  *struct {
 		Generation int64 `json:"generation"`
@@ -24,7 +24,7 @@ type ProjectionState struct {
 	} `json:"building"`
 }
 
-// LiveGeneration is the number of the generation that readers see; 0 if there is none.
+// LiveGeneration returns the number of the generation that readers see; 0 if there is none.
 func (p ProjectionState) LiveGeneration() int64 {
 	if p.Live == nil {
 		return 0
@@ -46,7 +46,7 @@ type JobState struct {
 	Counts     map[string]int64 `json:"counts"`
 }
 
-// Verified is what `projector verify` found in one projection.
+// Verified is the result of `projector verify` for one projection.
 type Verified struct {
 	Projection string    `json:"projection"`
 	Generation int64     `json:"generation"`
@@ -55,7 +55,7 @@ type Verified struct {
 	Findings   []Finding `json:"findings"`
 }
 
-// Finding is one read model that is wrong, or parked.
+// Finding is a read model that is wrong or parked.
 type Finding struct {
 	Projection  string `json:"projection"`
 	AggregateID string `json:"aggregateId"`
@@ -68,7 +68,7 @@ type Finding struct {
 	} `json:"differences"`
 }
 
-// String is the finding in short.
+// String returns the finding in short.
 func (f Finding) String() string {
 	text := fmt.Sprintf("%s %s: %s", f.Projection, f.AggregateID, f.Kind)
 	for _, d := range f.Differences {
@@ -77,24 +77,24 @@ func (f Finding) String() string {
 	return text
 }
 
-// Projections lists the projections by the projector's command.
+// Projections runs the projector's command that lists the projections.
 func (p *Pipeline) Projections(ctx context.Context) ([]ProjectionState, error) {
 	return list[ProjectionState](ctx, p, "projections", "list")
 }
 
-// Jobs lists the jobs by the projector's command, the newest first.
+// Jobs runs the projector's command that lists the jobs, the newest first.
 func (p *Pipeline) Jobs(ctx context.Context, flags ...string) ([]JobState, error) {
 	return list[JobState](ctx, p, append([]string{"jobs", "list"}, flags...)...)
 }
 
-// Verify compares read models with the fold of their events by the projector's command.
-// Findings are no error.
+// Verify runs the projector's command that compares read models with the fold of their
+// events. Findings are no error.
 func (p *Pipeline) Verify(ctx context.Context, flags ...string) ([]Verified, error) {
 	return list[Verified](ctx, p, append([]string{"verify"}, flags...)...)
 }
 
-// list decodes the JSON that a command prints. The status 1 without a word is that of
-// findings.
+// list decodes the JSON that a command prints. Status 1 with JSON means findings, which are
+// no error.
 func list[T any](ctx context.Context, p *Pipeline, args ...string) ([]T, error) {
 	out, err := p.Projector(ctx, append(args, "--output=json")...)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
-// The databases of a pipeline that has an event store to itself, and the
-// collection of the events in any.
+// The databases of a pipeline with its own event store, and the events collection of any
+// pipeline.
 const (
 	EventsDatabase     = "shop"
 	EventsCollection   = "events"
@@ -25,44 +25,45 @@ const (
 	ReadModelsDatabase = "readmodels"
 )
 
-// PipelineOptions say what a pipeline is made of.
+// PipelineOptions configure a pipeline.
 type PipelineOptions struct {
 	Binaries Binaries
-	// Dir takes the projections file and the services' logs.
+	// Dir is the directory of the projections file and of the services' logs.
 	Dir string
-	// Projections is the projector's projections file.
+	// Projections is the text of the projector's projections file.
 	Projections []byte
-	// PublisherEnv and ProjectorEnv are variables beyond those that the pipeline
-	// sets, and win over them.
+	// PublisherEnv and ProjectorEnv are further variables. They have precedence over those
+	// that the pipeline sets.
 	PublisherEnv, ProjectorEnv []string
-	// ProcessEnv are variables of single processes, by their names, and win over all
-	// others.
+	// ProcessEnv are variables of single processes, by process name. They have precedence
+	// over all others.
 	ProcessEnv map[string][]string
-	// Publishers and Projectors are how many run at a time, at most; 0 means 2. They
-	// count only where the backend bounds the connections: these are shared, and what
-	// PublisherEnv and ProjectorEnv say of them does not win.
+	// Publishers and Projectors are how many processes run at the same time at most; 0
+	// means 2. They matter only if the backend bounds the connections. The pipeline then
+	// divides the connections, and PublisherEnv and ProjectorEnv cannot change their
+	// number.
 	Publishers, Projectors int
 }
 
-// Pipeline runs publishers and projectors over a backend, as processes. Several
-// goroutines may use it: one may watch what another starts.
+// Pipeline runs publishers and projectors over a backend, as processes. It is safe for
+// concurrent use: one goroutine may watch the processes that another one starts.
 type Pipeline struct {
 	backend     Backend
 	opts        PipelineOptions
 	projections string
-	// publisherConnections and projectorConnections are each process's, 0 for the
+	// publisherConnections and projectorConnections are for each process; 0 means the
 	// service's own default.
 	publisherConnections, projectorConnections int
 
 	mu sync.Mutex
-	// processes are all that were started, and connections what they may have, by
-	// their names.
+	// processes are all started processes, and connections are their numbers of
+	// connections, by name.
 	processes   map[string]*Process
 	connections map[string]int
 	env         []string
 }
 
-// NewPipeline prepares a pipeline; nothing runs yet.
+// NewPipeline prepares a pipeline and starts nothing.
 func NewPipeline(backend Backend, opts PipelineOptions) (*Pipeline, error) {
 	perPublisher, perProjector, err := shareConnections(backend.MaxConnections(), cmp.Or(opts.Publishers, 2), cmp.Or(opts.Projectors, 2))
 	if err != nil {
@@ -79,7 +80,7 @@ func NewPipeline(backend Backend, opts PipelineOptions) (*Pipeline, error) {
 	return p, nil
 }
 
-// SetProjections changes the projections file, which a projector reads when it starts.
+// SetProjections replaces the projections file. A projector reads the file when it starts.
 func (p *Pipeline) SetProjections(projections []byte) error {
 	if err := os.WriteFile(p.projections, projections, 0o600); err != nil {
 		return fmt.Errorf("write the projections file: %w", err)
@@ -87,8 +88,8 @@ func (p *Pipeline) SetProjections(projections []byte) error {
 	return nil
 }
 
-// SetEnv sets variables of the processes that are started from now on, beyond those of
-// [PipelineOptions] and with precedence over all but ProcessEnv.
+// SetEnv sets variables of the processes that start from now on. They have precedence over
+// those of [PipelineOptions] except ProcessEnv.
 func (p *Pipeline) SetEnv(env ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +107,7 @@ func (p *Pipeline) common() []string {
 		"PENSTOCK_EVENTS_COLLECTION=" + EventsCollection,
 		"PENSTOCK_STATE_DATABASE=" + databases.State,
 	}
-	// The services trust whom the tests trust.
+	// The services must trust the same certificates as the tests.
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
@@ -115,29 +116,29 @@ func (p *Pipeline) common() []string {
 	return env
 }
 
-// StartPublisher starts, or starts again, the publisher of that name.
+// StartPublisher starts or restarts the publisher of that name.
 func (p *Pipeline) StartPublisher(name string) (*Process, error) {
 	env := append([]string{"PENSTOCK_IDENTITY=" + name}, p.publisherEnv()...)
 	return p.start(name, p.opts.Binaries.Publisher, p.publisherConnections, env)
 }
 
-// publisherEnv are the variables of the publishers.
+// publisherEnv returns the variables of the publishers.
 func (p *Pipeline) publisherEnv() []string {
 	env := append(p.common(),
 		"PENSTOCK_ELECTION=mongodb",
-		// Shorter than the default, so that a killed leader is succeeded within
-		// seconds.
+		// Shorter than the default, so that another publisher succeeds a killed leader
+		// within seconds.
 		"PENSTOCK_LEASE_DURATION=6s", "PENSTOCK_LEASE_RENEW_DEADLINE=4s", "PENSTOCK_LEASE_RETRY_PERIOD=1s",
 	)
 	return append(env, p.opts.PublisherEnv...)
 }
 
-// StartProjector starts, or starts again, the projector of that name.
+// StartProjector starts or restarts the projector of that name.
 func (p *Pipeline) StartProjector(name string) (*Process, error) {
 	return p.start(name, p.opts.Binaries.Projector, p.projectorConnections, p.projectorEnv())
 }
 
-// projectorEnv are the variables of the projectors.
+// projectorEnv returns the variables of the projectors.
 func (p *Pipeline) projectorEnv() []string {
 	env := append(p.common(),
 		"AZURE_SERVICEBUS_SUBSCRIPTION_NAME="+p.backend.Bus().Subscription,
@@ -147,8 +148,8 @@ func (p *Pipeline) projectorEnv() []string {
 	return append(env, p.opts.ProjectorEnv...)
 }
 
-// start starts a process. Where the backend bounds the connections, the process has
-// that many of them, and is not started where they would be too many.
+// start starts a process. If the backend bounds the connections, the process gets that
+// many, and start fails if the bound would be exceeded.
 func (p *Pipeline) start(name, binary string, connections int, env []string) (*Process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +160,8 @@ func (p *Pipeline) start(name, binary string, connections int, env []string) (*P
 		if sum := p.heldConnections() + connections; sum > bound {
 			return nil, fmt.Errorf("start %s: there would be %d connections to the broker, which takes %d", name, sum, bound)
 		}
-		// To count sessions and dead letters takes a projector one more each.
+		// A projector needs one more connection to count sessions and dead letters, so it
+		// does not count.
 		env = append(env, "PENSTOCK_CONNECTIONS="+strconv.Itoa(connections), "PENSTOCK_BACKLOG_INTERVAL=0")
 	}
 	env = append(append(env, p.env...), p.opts.ProcessEnv[name]...)
@@ -171,8 +173,8 @@ func (p *Pipeline) start(name, binary string, connections int, env []string) (*P
 	return process, nil
 }
 
-// heldConnections are those that the running processes and the test may have. The
-// caller holds the lock.
+// heldConnections returns how many connections the running processes and the test may have.
+// The caller holds the lock.
 func (p *Pipeline) heldConnections() int {
 	sum := observerConnections
 	for _, process := range p.running() {
@@ -181,7 +183,7 @@ func (p *Pipeline) heldConnections() int {
 	return sum
 }
 
-// Running are the processes that have not ended, by name.
+// Running returns the processes that have not ended, sorted by name.
 func (p *Pipeline) Running() []*Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,7 +213,7 @@ func (p *Pipeline) AwaitReady(ctx context.Context) error {
 // ErrNoLeader says that no publisher leads at the moment.
 var ErrNoLeader = errors.New("no publisher leads")
 
-// Leader is the publisher that says it leads, or [ErrNoLeader].
+// Leader returns the publisher that reports that it leads, or [ErrNoLeader].
 func (p *Pipeline) Leader(ctx context.Context) (*Process, error) {
 	for _, process := range p.Running() {
 		metrics, err := process.Metrics(ctx)
@@ -238,10 +240,10 @@ func (p *Pipeline) AwaitLeader(ctx context.Context) (*Process, error) {
 	}
 }
 
-// stopTimeout bounds the clean end of one service.
+// stopTimeout bounds the clean stop of all services.
 const stopTimeout = 30 * time.Second
 
-// Stop ends every process cleanly, all at once.
+// Stop stops every process cleanly and concurrently.
 func (p *Pipeline) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, fmt.Errorf("not within %s", stopTimeout))
 	defer cancel()
@@ -253,13 +255,13 @@ func (p *Pipeline) Stop(ctx context.Context) error {
 	}
 	var errs []error
 	for _, process := range running {
-		// Awaited, not asked again: a second signal aborts.
+		// Wait without another signal: a second signal aborts the clean stop.
 		errs = append(errs, process.AwaitExit(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-// Kill ends every process at once, without asking.
+// Kill kills every process.
 func (p *Pipeline) Kill() {
 	for _, process := range p.Running() {
 		process.Kill()

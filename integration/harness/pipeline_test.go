@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The sandbox's view asks what runs while the scenario starts it.
+// The sandbox's view reads the running processes while the scenario starts others.
 func TestPipelineIsWatchedWhileItStarts(t *testing.T) {
 	t.Parallel()
 	binary := sleeper(t)

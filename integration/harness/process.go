@@ -16,12 +16,12 @@ const stopSignal = syscall.SIGTERM
 // Process is a running service.
 type Process struct {
 	*proc.Process
-	// Admin is the address of its admin port.
+	// Admin is the address of the process's admin server.
 	Admin string
 }
 
-// Start starts the service, on an admin port of its own, and returns at once;
-// [Process.AwaitReady] waits. The owner ends it with Stop or Kill.
+// Start starts the service with an admin port of its own, and does not wait until it is
+// ready; use [Process.AwaitReady]. The owner ends the process with Stop or Kill.
 func Start(spec proc.Spec) (*Process, error) {
 	admin, err := proc.FreeAddress()
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// The images. SQL Server is the image that the servicebus module is tested with:
-// SQL Edge, which the emulator began with, is retired and does not run on newer
-// kernels (Azure/azure-service-bus-emulator-installer, issue 18).
+// Images of the containers. The servicebus module is tested with this image of SQL Server.
+// SQL Edge, which the emulator used first, is retired and does not run on newer kernels
+// (Azure/azure-service-bus-emulator-installer, issue 18).
 const (
 	mongoImage    = "mongo:7.0"
 	emulatorImage = "mcr.microsoft.com/azure-messaging/servicebus-emulator:2.0.0"
@@ -23,32 +23,32 @@ const (
 )
 
 const (
-	// emulatorConnections is how many connections the emulator takes at a time.
+	// emulatorConnections is how many connections the emulator accepts at the same time.
 	emulatorConnections = 10
-	// emulatorAdminPort is where it has health and administration.
+	// emulatorAdminPort serves health and administration.
 	emulatorAdminPort = "5300/tcp"
 	mongoPort         = "27017/tcp"
 	replicaSet        = "rs0"
 )
 
-// licenceVariable accepts Microsoft's licences for the emulator and SQL Server.
+// licenceVariable must be set to accept Microsoft's licences for the emulator and SQL
+// Server.
 const licenceVariable = "PENSTOCK_TEST_ACCEPT_EULA"
 
 const (
-	// startTimeout includes pulling some 2 GB of images.
+	// startTimeout includes pulling about 2 GB of images.
 	startTimeout = 15 * time.Minute
 	stopTimeout  = 2 * time.Minute
 )
 
-// Containers are running servers, which the scenarios of a test share.
+// Containers are running servers that the scenarios of a test share.
 type Containers struct {
 	*harness.External
 	running []testcontainers.Container
 }
 
-// Start pulls the images and starts the containers. Without an engine its error
-// is [ErrNoEngine], in one sentence with the remedy. The caller closes what it
-// returns.
+// Start pulls the images and starts the containers. Without a Docker engine, the error is
+// [ErrNoEngine] with the remedy, in one sentence. The caller closes the result.
 func Start(ctx context.Context, getenv func(string) string) (_ *Containers, err error) {
 	if err := checkEngine(ctx); err != nil {
 		return nil, err
@@ -78,9 +78,8 @@ func Start(ctx context.Context, getenv func(string) string) (_ *Containers, err 
 	return c, nil
 }
 
-// startMongo starts a replica set and gives its URI. The connection is a direct one:
-// the set's member is known by its address in the engine's network, which cannot be
-// reached from everywhere.
+// startMongo starts a replica set and returns its URI. The connection is direct: the set
+// knows its member by an address in the engine's network, which other hosts may not reach.
 func (c *Containers) startMongo(ctx context.Context) (uri string, err error) {
 	store, err := mongodb.Run(ctx, mongoImage, mongodb.WithReplicaSet(replicaSet))
 	if store != nil {
@@ -96,8 +95,8 @@ func (c *Containers) startMongo(ctx context.Context) (uri string, err error) {
 	return "mongodb://" + address + "/?directConnection=true", nil
 }
 
-// startEmulator starts SQL Server and the emulator, and gives the connection string
-// and the URL of the administration API.
+// startEmulator starts SQL Server and the emulator. It returns the connection string and
+// the URL of the administration API.
 func (c *Containers) startEmulator(ctx context.Context) (connectionString, adminEndpoint string, err error) {
 	emulator, err := servicebus.Run(ctx, emulatorImage, servicebus.WithMSSQL(sqlImage), servicebus.WithAcceptEULA())
 	if emulator != nil {
@@ -115,7 +114,7 @@ func (c *Containers) startEmulator(ctx context.Context) (connectionString, admin
 	return connectionString, adminEndpoint, nil
 }
 
-// Close disconnects and removes the containers.
+// Close closes the connections and removes the containers.
 func (c *Containers) Close() error { return errors.Join(c.External.Close(), c.terminate()) }
 
 func (c *Containers) terminate() error {

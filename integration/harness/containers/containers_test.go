@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness/containers"
 )
 
-// Without an engine there is one sentence, with the remedy, and nothing else.
+// Without an engine, the error is one sentence with the remedy.
 func TestStartWithoutEngine(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "docker.sock"))
 	started, err := containers.Start(t.Context(), os.Getenv)

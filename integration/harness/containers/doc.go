@@ -1,11 +1,11 @@
-// Package containers runs what the stand-ins stand in for in containers: MongoDB
-// as a replica set of one node, and Microsoft's Service Bus emulator with the SQL
-// Server that it keeps its messages in. It needs a Docker engine. It is a package
-// of its own so that only tests carry what it depends on.
+// Package containers runs the real servers in containers: MongoDB as a replica set of one
+// node, and Microsoft's Service Bus emulator with its SQL Server. It needs a Docker engine.
+// It is a separate package, so that only tests have its dependencies.
 //
-// The emulator's limits are kept: 10 connections at a time, no partitioned
-// entities, messages that live for an hour at most, duplicate detection over 5
-// minutes at most (https://learn.microsoft.com/azure/service-bus-messaging/overview-emulator).
-// Topics are made by its administration API, which it has since version 2.0, over
-// plain HTTP on a port of its own.
+// The package respects the emulator's limits: 10 connections at the same time, no
+// partitioned entities, messages that live for an hour at most, and duplicate detection
+// over 5 minutes at most
+// (https://learn.microsoft.com/azure/service-bus-messaging/overview-emulator). It makes
+// topics by the emulator's administration API, which exists since version 2.0, over plain
+// HTTP on a port of its own.
 package containers

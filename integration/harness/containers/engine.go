@@ -14,13 +14,13 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// engineTimeout bounds the question whether an engine is there.
+// engineTimeout bounds the check for an engine.
 const engineTimeout = 10 * time.Second
 
 // ErrNoEngine says that no Docker engine answers.
 var ErrNoEngine = errors.New("no Docker engine answers")
 
-// engineError is the one sentence for what [Start] says without an engine.
+// engineError is the error of [Start] without an engine, in one sentence.
 type engineError struct{ cause error }
 
 func (e *engineError) Error() string {
@@ -32,12 +32,12 @@ func (e *engineError) Is(target error) bool { return target == ErrNoEngine }
 
 func (e *engineError) Unwrap() error { return e.cause }
 
-// checkEngine asks for an engine.
+// checkEngine checks whether an engine answers.
 func checkEngine(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, engineTimeout, fmt.Errorf("not within %s", engineTimeout))
 	defer cancel()
-	// Where the environment names an engine it must be that one: testcontainers looks
-	// for another if it does not answer.
+	// If the environment names an engine, only that one may be used: testcontainers looks
+	// for another one if it does not answer.
 	if os.Getenv("DOCKER_HOST") != "" {
 		if err := pingNamed(ctx); err != nil {
 			return &engineError{err}
@@ -54,7 +54,7 @@ func checkEngine(ctx context.Context) error {
 	return nil
 }
 
-// pingNamed asks the engine that DOCKER_HOST names.
+// pingNamed pings the engine that DOCKER_HOST names.
 func pingNamed(ctx context.Context) error {
 	engine, err := client.New(client.FromEnv)
 	if err != nil {
