@@ -18,12 +18,12 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// appliedProjections count, and delete what is closed.
+// appliedProjections counts events, and deletes closed aggregates.
 const appliedProjections = countsProjection + `      Closed: {delete: true}
 `
 
-// TestReadYourWrites holds that a program which asks for an event of its own finds it in
-// the read model after the answer, and learns at once that it will not.
+// TestReadYourWrites checks GET /applied: after its answer an event is in the read model,
+// and the answer comes immediately if the event will never be there.
 func TestReadYourWrites(t *testing.T) {
 	inParallel(t)
 	address, err := proc.FreeAddress()
@@ -39,7 +39,7 @@ func TestReadYourWrites(t *testing.T) {
 	}
 	one := bson.D{{Key: "n", Value: int64(1)}}
 
-	// Many wait before the events are there.
+	// Many requests wait before the events are stored.
 	const aggregates = 200
 	var waiting sync.WaitGroup
 	for i := range aggregates {
@@ -67,7 +67,7 @@ func TestReadYourWrites(t *testing.T) {
 	s.insert(events...)
 	waiting.Wait()
 
-	// A deleted document counts by its side watermark.
+	// The side watermark of a deleted document counts.
 	closed := counted("a-0", 3, bson.D{})
 	closed.EventType = "Closed"
 	s.insert(closed, counted("a-1", 3, one))
@@ -78,13 +78,13 @@ func TestReadYourWrites(t *testing.T) {
 		t.Errorf("applied, but the read models have %s", got)
 	}
 
-	// An event that cannot be applied is told as soon as that is known.
+	// An event that cannot be applied is reported as soon as its aggregate is parked.
 	s.insert(counted("a-2", 3, bson.D{}))
 	if err := awaitApplied(t, &client, event("a-1", 3), event("a-2", 3)); !errors.Is(err, applied.ErrParked) || !strings.HasSuffix(err.Error(), ": a-2 in counts at event 3 (expression)") {
 		t.Errorf("parked: %v", err)
 	}
 
-	// What is not there in time is told with watermark and head.
+	// When the time is up, the answer has watermark and head.
 	var answer struct {
 		Result string
 		Pairs  []struct {
@@ -111,8 +111,8 @@ func TestReadYourWrites(t *testing.T) {
 	}
 }
 
-// awaitApplied asks again while the answer is that the time is up: a request waits for a
-// minute at most.
+// awaitApplied repeats the request while the answer is that its time is up. A request waits
+// for a minute at most.
 func awaitApplied(t *testing.T, client *applied.Client, events ...applied.Event) error {
 	t.Helper()
 	for deadline := time.Now().Add(settleTimeout()); ; {
@@ -123,7 +123,7 @@ func awaitApplied(t *testing.T, client *applied.Client, events ...applied.Event)
 	}
 }
 
-// get reads a JSON answer.
+// get reads the JSON of an answer.
 func (s *scenario) get(address, target string, status int, into any) {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+address+target, nil)

@@ -23,8 +23,8 @@ func (a author) write(name, text string) {
 	}
 }
 
-// projector runs a command in the folder, without any setting, and expects its exit code
-// and that both outputs together have each of the texts.
+// projector runs a command in the folder without any settings. It expects the exit code,
+// and each of the texts in one of the two outputs.
 func (a author) projector(code int, args []string, says ...string) {
 	a.t.Helper()
 	c := exec.CommandContext(a.t.Context(), suite.services.Projector, args...)
@@ -67,8 +67,8 @@ projections:
         inc: {n: payload.n}
 `
 
-// TestAuthorGoesFromAFailingTestToAGreenOne holds that the commands for authors need no
-// setting and no server, and what their exit codes and outputs are on the way.
+// TestAuthorGoesFromAFailingTestToAGreenOne checks that the commands for authors need no
+// settings and no server, and checks their exit codes and outputs.
 func TestAuthorGoesFromAFailingTestToAGreenOne(t *testing.T) {
 	t.Parallel()
 	a := author{t, t.TempDir()}
@@ -110,8 +110,8 @@ func TestAuthorGoesFromAFailingTestToAGreenOne(t *testing.T) {
 	a.projector(2, []string{"check", "."}, "counters.yaml:11:9: projection counters: CountedEvent: unknown word ink", "counters_test.yaml:6:10: case a counter adds its numbers up: unknown key eventTyp")
 }
 
-// TestTestCommandWatches holds that the command runs again when a file has changed, and ends
-// well when it is interrupted.
+// TestTestCommandWatches checks that the command runs again when a file has changed, and
+// exits cleanly when it is interrupted.
 func TestTestCommandWatches(t *testing.T) {
 	t.Parallel()
 	a := author{t, t.TempDir()}

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
-// backend is what a scenario needs of every backend: the servers, and what can be
-// seen of the topic from outside.
+// backend is what a scenario needs from every backend: the servers, and the visible state
+// of the topic.
 type backend interface {
 	harness.Backend
 	// Published counts the messages that the topic accepted as new.
@@ -22,9 +22,10 @@ type backend interface {
 
 // backends opens a backend for each scenario.
 type backends interface {
-	// Open opens one for a pipeline of so many events.
+	// Open opens a backend for a pipeline of that many events.
 	Open(ctx context.Context, o harness.TopicOptions, events int) (backend, error)
-	// MaxConnections bounds the connections of all that is open; 0 is no bound.
+	// MaxConnections bounds the connections of all open backends together; 0 means no
+	// bound.
 	MaxConnections() int
 	Close() error
 }
@@ -58,7 +59,8 @@ type embeddedBackends struct{}
 func (embeddedBackends) Open(_ context.Context, o harness.TopicOptions, events int) (backend, error) {
 	return harness.StartEmbedded(harness.EmbeddedOptions{
 		LockDuration: o.LockDuration, DuplicateDetectionWindow: o.DuplicateDetectionWindow,
-		// Twice the events: a repeated run of all must still be on record.
+		// Twice the events, so that the record also holds a second publication of all of
+		// them.
 		Record: 2*events + 10_000,
 	})
 }
@@ -67,14 +69,14 @@ func (embeddedBackends) MaxConnections() int { return 0 }
 
 func (embeddedBackends) Close() error { return nil }
 
-// namespace is servers that scenarios share, each with a topic of its own.
+// namespace is a set of servers that scenarios share, with a topic for each scenario.
 type namespace interface {
 	Open(ctx context.Context, o harness.TopicOptions) (*harness.ExternalBackend, error)
 	MaxConnections() int
 	Close() error
 }
 
-// sharedBackends opens a share of the same servers for every scenario.
+// sharedBackends opens backends on the same servers for all scenarios.
 type sharedBackends struct{ namespace }
 
 func (b sharedBackends) Open(ctx context.Context, o harness.TopicOptions, _ int) (backend, error) {

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
-// A projector counts the sessions that have messages, those that it holds among
-// them, by no right but to listen: the number rises while the broker is slow to give
-// sessions out and falls to zero when all is done. A dropped connection costs no
+// A projector counts the sessions that have messages, including those that it holds. The
+// right to listen is enough. The number rises while the broker gives sessions out slowly,
+// and falls to zero when all messages are settled. A dropped connection does not fail a
 // count.
 func TestBacklogRisesAndFalls(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
@@ -24,8 +24,8 @@ func TestBacklogRisesAndFalls(t *testing.T) {
 	listener := sbemu.Policy{Name: "projector", Key: "bGlzdGVuLW9ubHk=", Listen: true}
 	backend := startWithPolicies(t, listener)
 	store := eventStore(t, backend.MongoURI())
-	// Its sessions pass through two slots one after the other, and where the processor
-	// is busy each takes seconds.
+	// Its sessions pass through two slots one after the other. On a busy machine each takes
+	// seconds.
 	w := shop.New(300, 31)
 	pipeline, err := harness.NewPipeline(backend, harness.PipelineOptions{
 		Binaries: suite.services, Dir: t.TempDir(), Projections: w.Projections,
@@ -61,7 +61,7 @@ func TestBacklogRisesAndFalls(t *testing.T) {
 	b := backlog{t: t, ctx: ctx, projector: projector}
 	b.await("no session in the beginning", func(m harness.Metrics) bool { return b.shows(m, 0, 0) })
 
-	// Every session costs the projector's two slots some round trips.
+	// Each session costs the projector's two slots several round trips.
 	backend.Broker.SetLatency(20*time.Millisecond, 20*time.Millisecond)
 	if _, err := store.InsertMany(ctx, w.Events); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ const (
 	countsTotal    = "penstock_projector_backlog_counts_total"
 )
 
-// backlog reads what a projector counts.
+// backlog reads the number that a projector counts.
 type backlog struct {
 	t         *testing.T
 	ctx       context.Context //nolint:containedctx // it bounds all waits of a test
@@ -121,7 +121,7 @@ func (b backlog) metrics() harness.Metrics {
 	return m
 }
 
-// shows tells whether the projector has a number, and it is in the range.
+// shows reports whether the projector has a number, and the number is in the range.
 func (b backlog) shows(m harness.Metrics, least, most int) bool {
 	b.t.Helper()
 	const name = "penstock_projector_backlog_sessions"

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// A projector that is wrong about its whole input settles nothing: it is not ready and
-// says why. After a restart with the right definition every read model is right.
+// A projector whose definition fails for all its input settles nothing, is not ready and
+// says why. After a restart with the right definition, every read model is right.
 func TestWrongProjectorSettlesNothing(t *testing.T) {
 	inParallel(t)
 	for name, test := range map[string]struct {

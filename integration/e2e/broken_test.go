@@ -43,7 +43,7 @@ projections:
       AccountDepositedEvent: {inc: {balance: payload.amount}}
 `
 
-// foldAccount is the oracle of accountProjections.
+// foldAccount folds the events independently of accountProjections.
 func foldAccount(events []workload.Event) (string, bson.M) {
 	var balance int64
 	for _, ev := range events {
@@ -56,17 +56,17 @@ func foldAccount(events []workload.Event) (string, bson.M) {
 	return accounts, bson.M{"balance": balance}
 }
 
-// One aggregate in every bucket is broken for two minutes: longer than a session's
-// tenure, and longer than it takes to park it. The events of all others are in their
-// read models as fast as ever. When the fault ends, every read model comes right by
-// itself.
+// One aggregate in every bucket is broken for two minutes. That is longer than a session is
+// held, and longer than it takes to park the aggregate. Meanwhile all other events reach
+// their read models as fast as before. When the fault ends, every read model becomes right
+// by itself.
 func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("the store has to fail for single documents, which only the stand-in does by order")
 	}
 	for name, broken := range map[string]struct {
 		reason string
-		// hole leaves an event of every broken aggregate out.
+		// hole omits an event of every broken aggregate.
 		hole bool
 	}{
 		"their writes fail":   {reason: "unavailable"},
@@ -91,7 +91,8 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 			lags := s.watchLags(accounts, bad)
 			a := &accountLoad{scenario: s, lags: lags, next: make(map[string]int64)}
 
-			// A projector that has written nothing yet has no evidence that it can.
+			// A projector must have written something first, as evidence that writing
+			// works.
 			a.round(healthy, false)
 			a.round(bad, false)
 			lags.awaitAll(t)
@@ -128,7 +129,7 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 	}
 }
 
-// accountsInBuckets names aggregates: one to be broken in every bucket, and others.
+// accountsInBuckets names one aggregate to break in every bucket, and healthy ones.
 func accountsInBuckets(t *testing.T) (healthy, bad []string) {
 	t.Helper()
 	keys, err := event.NewSessionKeys(event.SessionPerBucket, brokenBuckets)
@@ -157,8 +158,8 @@ type accountLoad struct {
 	holes []workload.Event
 }
 
-// round stores an event of each aggregate. With holes, the events of broken ones that
-// are to be missing are kept for later.
+// round stores an event of each aggregate. With holes, it keeps the missing events of
+// broken aggregates for later.
 func (a *accountLoad) round(aggregates []string, holes bool) {
 	a.t.Helper()
 	now := time.Now()
@@ -184,7 +185,7 @@ func (a *accountLoad) round(aggregates []string, holes bool) {
 	}
 }
 
-// fillHoles stores what was kept.
+// fillHoles stores the missing events.
 func (a *accountLoad) fillHoles() {
 	a.t.Helper()
 	if len(a.holes) == 0 {
@@ -195,8 +196,8 @@ func (a *accountLoad) fillHoles() {
 	}
 }
 
-// lags measures how long the events of healthy aggregates take from their timestamp to
-// a read model that a majority has, as a change stream of the read models shows it.
+// lags measures the time from the timestamp of a healthy aggregate's event to its read
+// model on a majority. It watches the change stream of the read models.
 type lags struct {
 	ignored []string
 	mu      sync.Mutex
@@ -241,7 +242,7 @@ func (s *scenario) watchLags(collection string, broken []string) *lags {
 
 func (l *lags) broken(id string) bool { return slices.Contains(l.ignored, id) }
 
-// stored notes an event that is about to be stored.
+// stored records an event that is about to be stored.
 func (l *lags) stored(id string, eventID int64, at time.Time) {
 	if l.broken(id) {
 		return
@@ -254,7 +255,7 @@ func (l *lags) stored(id string, eventID int64, at time.Time) {
 	l.open[id][eventID] = at
 }
 
-// shown notes that a read model has the events of an aggregate up to one.
+// shown records that a read model has the events of an aggregate up to one.
 func (l *lags) shown(id string, upTo int64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -273,7 +274,7 @@ func (l *lags) shown(id string, upTo int64, now time.Time) {
 	}
 }
 
-// awaitAll waits until every event that was stored is in its read model.
+// awaitAll waits until every stored event is in its read model.
 func (l *lags) awaitAll(t *testing.T) {
 	t.Helper()
 	timeout := time.NewTimer(settleTimeout())
@@ -293,7 +294,7 @@ func (l *lags) awaitAll(t *testing.T) {
 	}
 }
 
-// check holds the 99th percentile to its bound.
+// check compares the 99th percentile with its bound.
 func (l *lags) check(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()

@@ -7,9 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestCancelledRebuildStaysCancelledUntilTheCommand holds that an operator can end a
-// rebuild: the live generation stays and goes on, the shadow collection goes, and no pod
-// that declares the definition, also not a new one, builds it again before the command.
+// TestCancelledRebuildStaysCancelledUntilTheCommand checks that an operator can cancel a
+// rebuild. The live generation continues, and the shadow collection is removed. No pod that
+// declares the definition, not even a new one, builds it again before the command.
 func TestCancelledRebuildStaysCancelledUntilTheCommand(t *testing.T) {
 	inParallel(t)
 	s := newTallies(t, tally("tallies", "tallies", 1))
@@ -35,7 +35,7 @@ func TestCancelledRebuildStaysCancelledUntilTheCommand(t *testing.T) {
 		e := s.entry("tallies")
 		return err == nil && len(names) == 0 && len(e.Garbage) == 1 && e.Garbage[0].Removed != nil
 	})
-	// A pod that starts now decides before it is ready.
+	// A starting pod decides about builds before it is ready.
 	s.startProjector(2)
 	s.ready()
 	s.store(1)

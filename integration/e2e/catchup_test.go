@@ -7,8 +7,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// A server that scans a long oplog answers later than a stream that has caught up may
-// stay silent. Giving up would make it start over.
+// A server that scans a long oplog may answer later than the silence allowed for a stream
+// that has caught up. The publisher must wait for it, because giving up would start the
+// server's scan again.
 func TestStreamFarBehindIsWaitedFor(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events, 12))
@@ -31,8 +32,8 @@ func TestStreamFarBehindIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A server that answers pings no more than it answers the stream is given up, whether the
-// stream had caught up or not.
+// If a server answers neither the stream nor pings, the publisher reopens the stream,
+// whether or not it had caught up.
 func TestStreamOfADeadServerIsReopened(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events, 13))

@@ -17,16 +17,16 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// tally declares a projection that counts its aggregates' events times a factor, and says
-// the factor. Documents of two definitions are told apart by it.
+// tally declares a projection that counts its aggregates' events times a factor, and stores
+// the factor. The factor shows by which definition a document was made.
 func tally(name, collection string, factor int) string {
 	return fmt.Sprintf("  - {name: %s, collection: %s, on: {Counted: {inc: {n: payload.n * %d}, set: {factor: \"%d\"}}}}\n", name, collection, factor, factor)
 }
 
-// tallies is a scenario whose projections change.
+// tallies is a scenario whose projections change during the test.
 type tallies struct {
 	*scenario
-	// next is the last event of each of the aggregates.
+	// next is the id of the last event of every aggregate.
 	next int64
 }
 
@@ -37,8 +37,8 @@ func newTallies(t *testing.T, declared string, env ...string) *tallies {
 	return &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "tallies", Projections: []byte("projections:\n" + declared)}, harness.TopicOptions{}, env...)}
 }
 
-// declare lets the processes that are started from now on have these projections, and
-// gives their file.
+// declare sets the projections of the processes that start from now on, and returns their
+// file.
 func (s *tallies) declare(declared string, env ...string) (path string) {
 	s.t.Helper()
 	path = filepath.Join(s.t.TempDir(), "projections.yaml")
@@ -49,7 +49,7 @@ func (s *tallies) declare(declared string, env ...string) (path string) {
 	return path
 }
 
-// store stores the next event of every aggregate, so many times.
+// store stores the next event of every aggregate, the given number of times.
 func (s *tallies) store(times int) {
 	s.t.Helper()
 	for range times {
@@ -68,7 +68,7 @@ type document struct {
 	LastGeneration         int64
 }
 
-// read reads a collection at one moment.
+// read reads a whole collection.
 func (s *tallies) read(ctx context.Context, collection string) ([]document, error) {
 	cursor, err := s.models.Collection(collection).Find(ctx, bson.D{}, options.Find().SetBatchSize(10*tallied))
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *tallies) complete(collection string, factor int64) {
 	})
 }
 
-// entry is what the catalog has of a projection.
+// entry is a projection's entry of the catalog.
 type entry struct {
 	Live *struct {
 		Generation int64
@@ -116,7 +116,7 @@ func (s *tallies) entry(name string) entry {
 	return e
 }
 
-// live waits until a generation is live and nothing else is built.
+// live waits until a generation is live and no other is being built.
 func (s *tallies) live(name string, generation int64) {
 	s.t.Helper()
 	s.await(fmt.Sprintf("generation %d of %s live", generation, name), func() bool {
@@ -125,8 +125,7 @@ func (s *tallies) live(name string, generation int64) {
 	})
 }
 
-// reaches waits until generation 2 of tallies is in a state while it is built, or has gone
-// through it.
+// reaches waits until generation 2 of tallies has reached a state of its build.
 func (s *tallies) reaches(state string) {
 	s.t.Helper()
 	s.await("generation 2 of tallies is "+state, func() bool {
@@ -135,9 +134,9 @@ func (s *tallies) reaches(state string) {
 	})
 }
 
-// watch reads a collection again and again until the result is called: readers always see
-// every aggregate, with documents of one definition alone, each of which is the fold of
-// its events.
+// watch reads a collection repeatedly until end is called. Each read must find every
+// aggregate, with documents of one definition only, each of them the fold of its
+// aggregate's events.
 func (s *tallies) watch(collection string) (end func()) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var watching sync.WaitGroup
@@ -168,9 +167,9 @@ func (s *tallies) watch(collection string) (end func()) {
 	}
 }
 
-// TestProjectionChangesInARollingUpdateUnderLoad holds that a changed projection is built
-// while old and new pods project live events, that readers see the old documents or the
-// new ones and never a mixture, and that pods may be killed in every state of it.
+// TestProjectionChangesInARollingUpdateUnderLoad changes a projection while old and new
+// pods project live events, and kills pods in every state of the build. Readers see the old
+// documents or the new ones, never a mixture.
 func TestProjectionChangesInARollingUpdateUnderLoad(t *testing.T) {
 	inParallel(t)
 	s := newTallies(t, tally("tallies", "tallies", 1), "PENSTOCK_REFOLD_RATE=400")
@@ -208,9 +207,9 @@ func TestProjectionChangesInARollingUpdateUnderLoad(t *testing.T) {
 	}
 }
 
-// TestProjectionsAreAddedRenamedAndRetired holds that a new projection gets its history,
-// that nobody sees it before it is whole, and that a renamed one takes its predecessor's
-// collection over when no pod declares that any more.
+// TestProjectionsAreAddedRenamedAndRetired checks that a new projection gets its history,
+// and that readers do not see it before it is complete. A renamed projection takes over its
+// predecessor's collection when no pod declares the predecessor any more.
 func TestProjectionsAreAddedRenamedAndRetired(t *testing.T) {
 	inParallel(t)
 	first, added := tally("tallies", "tallies", 1), tally("totals", "totals", 3)
@@ -253,8 +252,8 @@ func TestProjectionsAreAddedRenamedAndRetired(t *testing.T) {
 	}
 }
 
-// TestDefinitionChangesAgainAndRollsBack holds that a definition which changes while it is
-// built supersedes the build, and that a rollback builds the first definition again.
+// TestDefinitionChangesAgainAndRollsBack checks that a definition that changes during its
+// build replaces the build, and that a rollback builds the first definition again.
 func TestDefinitionChangesAgainAndRollsBack(t *testing.T) {
 	inParallel(t)
 	s := newTallies(t, tally("tallies", "tallies", 1))
@@ -277,7 +276,7 @@ func TestDefinitionChangesAgainAndRollsBack(t *testing.T) {
 	s.store(1)
 	s.complete("tallies", 3)
 
-	// The pod with the first file still runs: now it is a rollback.
+	// The pod with the first file still runs, so this is a rollback.
 	s.stopped(third)
 	s.live("tallies", 4)
 	s.store(1)
@@ -289,9 +288,9 @@ func TestDefinitionChangesAgainAndRollsBack(t *testing.T) {
 	})
 }
 
-// TestChangedProjectionIsRefusedUntilTheCommand holds that with PENSTOCK_ON_CHANGE=refuse
-// a changed projection ends the projector with the difference, and that the command that
-// it names starts the rebuild.
+// TestChangedProjectionIsRefusedUntilTheCommand checks PENSTOCK_ON_CHANGE=refuse. A changed
+// projection ends the projector with the difference. The command that the error names
+// starts the rebuild.
 func TestChangedProjectionIsRefusedUntilTheCommand(t *testing.T) {
 	inParallel(t)
 	s := newTallies(t, tally("tallies", "tallies", 1))
@@ -304,7 +303,8 @@ func TestChangedProjectionIsRefusedUntilTheCommand(t *testing.T) {
 		t.Fatalf("the refused projector has begun a rebuild: %+v", e.Building)
 	}
 	s.projectorCommand(0, "projections", "rebuild", "tallies", "--yes", "--why=tested", "--projections="+file)
-	// The projector with the old file builds it, although no projector declares it yet.
+	// The projector with the old file builds it, although no projector declares the new
+	// definition yet.
 	s.live("tallies", 2)
 	s.startProjector(2)
 	s.await("the new definition declared", func() bool {
@@ -315,8 +315,8 @@ func TestChangedProjectionIsRefusedUntilTheCommand(t *testing.T) {
 	s.complete("tallies", 2)
 }
 
-// TestTwoRebuildsAtOnceOverAnEmptyEventStore holds that rebuilds end that have nothing to
-// build, two of them beside each other, and that both projections then follow live events.
+// TestTwoRebuildsAtOnceOverAnEmptyEventStore checks that two concurrent rebuilds end
+// although there is nothing to build, and that both projections then follow live events.
 func TestTwoRebuildsAtOnceOverAnEmptyEventStore(t *testing.T) {
 	inParallel(t)
 	s := newTallies(t, tally("tallies", "tallies", 1)+tally("totals", "totals", 1))

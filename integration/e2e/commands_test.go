@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// command runs a program with these arguments and variables, and nothing else of the
-// environment, and gives its exit code and what it printed.
+// command runs a program with only these arguments and variables, without the test's
+// environment. It returns the exit code and the output.
 func command(t *testing.T, program string, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, problems strings.Builder
@@ -24,7 +24,7 @@ func command(t *testing.T, program string, env []string, args ...string) (code i
 	return c.ProcessState.ExitCode(), out.String(), problems.String()
 }
 
-// TestCommandLine holds that both programs have one tree of commands, that the service is
+// TestCommandLine checks that both programs have one tree of commands, that the service is
 // the default, and that a command asks only for the settings that it uses.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()

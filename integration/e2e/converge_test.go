@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// tails are the last events of some aggregates: what happens to their messages shows
-// nobody that something is missing, because no later event follows.
+// tails are the last events of some aggregates. If such a message is lost, no later event
+// follows that would reveal the gap.
 type tails map[string]int64
 
 func (t tails) match(aggregateID string, eventID int64) bool {
@@ -23,15 +23,15 @@ func (t tails) match(aggregateID string, eventID int64) bool {
 	return chosen && eventID >= from
 }
 
-// chooseTails takes the last one to three events of orders and items, until so many events
-// are chosen. Aggregates that others have are left out.
+// chooseTails chooses the last one to three events of orders and items, until n events are
+// chosen. It skips aggregates that others contain.
 func chooseTails(events []workload.Event, n int, others ...tails) tails {
 	last := make(map[string]int64)
 	var order []string
 	for i := range events {
 		ev := &events[i]
 		if ev.AggregateType == "User" {
-			continue // it may have no read model
+			continue // the aggregate may have no read model
 		}
 		if last[ev.AggregateID] == 0 {
 			order = append(order, ev.AggregateID)
@@ -57,7 +57,7 @@ func chooseTails(events []workload.Event, n int, others ...tails) tails {
 	return chosen
 }
 
-// chooseSkipped takes the second event of some orders, which each have later events. It
+// chooseSkipped chooses the second event of some orders that have later events. The event
 // adds an item, so without it the read model is wrong.
 func chooseSkipped(events []workload.Event, n int, others ...tails) tails {
 	chosen := make(tails)
@@ -78,9 +78,9 @@ func chooseSkipped(events []workload.Event, n int, others ...tails) tails {
 	return chosen
 }
 
-// exhaust receives the messages of events and gives them back until the broker has moved
-// them to the dead-letter queue, as a receiver does that dies at each of them. No session
-// of these events has other messages.
+// exhaust receives the messages of events and abandons them until the broker moves them to
+// the dead-letter queue, like a receiver that crashes at each of them. The sessions of
+// these events must have no other messages.
 func (s *scenario) exhaust(events []workload.Event) {
 	s.t.Helper()
 	sessions := make(map[string]int)
@@ -117,7 +117,7 @@ func (s *scenario) exhaust(events []workload.Event) {
 	}
 }
 
-// abandon gives a message of the session back, and reports whether one came soon.
+// abandon abandons a message of the session, and reports whether one came within 200 ms.
 func (s *scenario) abandon(session *azservicebus.SessionReceiver) bool {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 200*time.Millisecond)
@@ -137,13 +137,13 @@ func (s *scenario) abandon(session *azservicebus.SessionReceiver) bool {
 	return true
 }
 
-// sweeps counts, for each projection, the finished sweeps that began after a time.
+// sweeps counts, by projection, the finished sweeps that began after a time.
 func (s *scenario) sweeps(after time.Time) map[string]int {
 	s.t.Helper()
 	finished := make(map[string]int)
 	jobs, err := s.Jobs(s.t.Context(), "--kind=reconcile", "--state=done")
 	if err != nil {
-		s.t.Log(err) // the caller asks again
+		s.t.Log(err) // the caller retries
 		return finished
 	}
 	for _, j := range jobs {
@@ -154,11 +154,11 @@ func (s *scenario) sweeps(after time.Time) map[string]int {
 	return finished
 }
 
-// TestReadModelsConvergeWhateverTheBrokerLoses holds that the last events of aggregates
-// whose messages the broker loses, expires or has delivered too often are in the read
-// models after two sweeps at most, and that the dead letters are gone, whatever the event
-// store promises about ids. If ids only increase, that holds for lost events that have
-// successors too: nothing else finds them.
+// TestReadModelsConvergeWhateverTheBrokerLoses covers the last events of aggregates whose
+// messages the broker loses, expires, or has delivered too often. The events are in the
+// read models after two sweeps at most, and the dead letters are gone, in both kinds of
+// sequence. If ids only increase, lost events with successors are covered too, because only
+// sweeps find them.
 func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
 	for _, sequence := range []string{"strict", "increasing"} {
 		t.Run(sequence, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestReadModelsConvergeWhateverTheBrokerLoses(t *testing.T) {
 				return err == nil && backlog.Active == 0 && s.compare().Wrong() == wrong
 			})
 
-			// Nobody receives the last messages until the broker gives them up.
+			// No projector receives the last messages, until the broker dead-letters them.
 			for _, process := range s.projectors() {
 				s.stopped(process)
 			}

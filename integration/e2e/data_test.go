@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/eventlog"
 )
 
-// dataDir holds public event logs beside a checkout; a clone by itself has none.
+// dataDir has public event logs beside some checkouts; it is not part of the repository.
 const dataDir = "../../../shared/data"
 
-// Real histories: long aggregates beside short ones, and hundreds of them alive
-// at once. The leader and a projector are killed on the way.
+// Real histories: long aggregates beside short ones, and hundreds of them at the same time.
+// The leader and a projector are killed meanwhile.
 func TestPublicEventLogs(t *testing.T) {
 	inParallel(t)
 	for _, log := range []struct {

@@ -11,16 +11,16 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// listedDeadLetter is what the command deadletters list prints of a message.
+// listedDeadLetter is a message as the command deadletters list prints it.
 type listedDeadLetter struct {
 	Sequence, EventID                          int64
 	Reason, AggregateID, EventType, Next, Note string
 	Parked                                     []string
 }
 
-// TestDeadLettersAreListedAndDiscarded holds that an operator sees what is in the
-// dead-letter queue and removes exactly the chosen messages, that parked aggregates stay
-// parked, and that the status shows all of it on one screen.
+// TestDeadLettersAreListedAndDiscarded checks that an operator sees the dead-letter queue
+// and removes exactly the chosen messages. Parked aggregates stay parked. The status shows
+// all of it.
 func TestDeadLettersAreListedAndDiscarded(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})
@@ -112,7 +112,7 @@ func TestDeadLettersAreListedAndDiscarded(t *testing.T) {
 	if stdout, _ := run(0, "status"); !strings.Contains(stdout, "projection counts: live, generation 1 in counts") || !strings.Contains(stdout, "parked in counts, generation 1, expression: 2 aggregates") || !strings.Contains(stdout, "dead letters, expression: 1") {
 		t.Errorf("the status is\n%s", stdout)
 	}
-	// Without the settings of Service Bus it shows the rest.
+	// Without the settings of Service Bus, the status shows the rest.
 	if stdout, _ := s.projectorCommand(0, "status"); strings.Contains(stdout, "dead letters") || !strings.Contains(stdout, "parked in counts") {
 		t.Errorf("without a subscription the status is\n%s", stdout)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// resubmission is what `projector deadletters resubmit` prints.
+// resubmission is the output of `projector deadletters resubmit`.
 type resubmission struct {
 	Removed int
 	Kept    []struct {
@@ -50,8 +50,8 @@ func (s *scenario) busClient() *azservicebus.Client {
 	return client
 }
 
-// setAside moves the next message of a session to the dead-letter queue, as a person does
-// with a tool.
+// setAside moves the next message of a session to the dead-letter queue, as an operator's
+// tool does.
 func (s *scenario) setAside(client *azservicebus.Client, session, reason string) {
 	s.t.Helper()
 	bus := s.backend.Bus()
@@ -74,15 +74,15 @@ func (s *scenario) setAside(client *azservicebus.Client, session, reason string)
 	}
 }
 
-// TestDeadLettersAreResubmitted holds that an operator has the events of dead letters
-// applied again, whatever put the messages there: from the event store, in order, without a
-// message that other subscriptions of the topic would get. Only the messages whose event
-// every read model has are removed, and of the others it says why they stay.
+// TestDeadLettersAreResubmitted checks that an operator can apply the events of dead
+// letters again, whatever the reason of the dead letters. The events come from the event
+// store in order, and no message goes to other subscriptions of the topic. The command
+// removes a message only if every read model has its event, and says why the others stay.
 func TestDeadLettersAreResubmitted(t *testing.T) {
 	for _, sequence := range []string{"strict", "increasing"} {
 		t.Run(sequence, func(t *testing.T) {
 			inParallel(t)
-			// Without sweeps nothing but the command brings the read models up to date.
+			// Without sweeps, only the command brings the read models up to date.
 			s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_SEQUENCE="+sequence, "PENSTOCK_FAILURE_LIMIT=1", "PENSTOCK_RECONCILE=off")
 			client := s.busClient()
 			s.start(1, 1)
@@ -103,7 +103,7 @@ func TestDeadLettersAreResubmitted(t *testing.T) {
 			})
 			s.stopped(s.projectors()[0])
 
-			// The broker gives two messages up, and a person sets one aside.
+			// The broker dead-letters two messages, and an operator one.
 			givenUp := []workload.Event{counted("given-up", 2, one), counted("deleted", 1, one)}
 			s.insert(append(givenUp, counted("aside", 2, one))...)
 			s.awaitPublishedEvents(10)
@@ -115,7 +115,7 @@ func TestDeadLettersAreResubmitted(t *testing.T) {
 			}
 			s.startProjector(0)
 			s.ready()
-			// Where ids only increase, this event passes the lost one.
+			// If ids only increase, this event is applied without the lost one.
 			s.insert(counted("given-up", 3, one))
 			want := map[string]string{"strict": "n=3 after event 3", "increasing": "n=2 after event 3"}[sequence]
 			s.await("the next event applied", func() bool { return s.count("given-up") == want })
@@ -172,9 +172,9 @@ func TestDeadLettersAreResubmitted(t *testing.T) {
 	}
 }
 
-// TestResubmittingIsRepeatedAfterADeath holds that a command which dies, or whose messages
-// somebody else has locked, has lost nothing: the messages are still there, and the same
-// command ends the work.
+// TestResubmittingIsRepeatedAfterADeath kills the command, and locks its messages by
+// another receiver. Neither loses anything: the messages are still there, and repeating the
+// command finishes the work.
 func TestResubmittingIsRepeatedAfterADeath(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_FAILURE_LIMIT=1", "PENSTOCK_RECONCILE=off")
@@ -191,7 +191,7 @@ func TestResubmittingIsRepeatedAfterADeath(t *testing.T) {
 	}
 	s.stopped(s.projectors()[0])
 
-	// No projector resumes the aggregate: the command waits, and is killed.
+	// No projector runs that could resume the aggregate. The command waits, and is killed.
 	dying, kill := context.WithCancel(t.Context())
 	died := make(chan error, 1)
 	go func() {
@@ -211,7 +211,7 @@ func TestResubmittingIsRepeatedAfterADeath(t *testing.T) {
 	}
 	s.awaitDeadLetters(1)
 
-	// Another receiver has the message in hand.
+	// Another receiver holds the lock of the message.
 	s.startProjector(0)
 	s.ready()
 	bus := s.backend.Bus()
@@ -240,7 +240,7 @@ func TestResubmittingIsRepeatedAfterADeath(t *testing.T) {
 	s.awaitDeadLetters(0)
 }
 
-// awaitDeadLetters waits until so many messages are in the dead-letter queue.
+// awaitDeadLetters waits until n messages are in the dead-letter queue.
 func (s *scenario) awaitDeadLetters(n int) {
 	s.t.Helper()
 	s.await(fmt.Sprintf("%d dead letters", n), func() bool {

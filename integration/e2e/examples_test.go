@@ -23,7 +23,7 @@ projections:
 `
 
 // TestExamplesWorkTogether runs the example of a writer and the example of a projector in
-// one pipeline: the projection in Go and the declared one both show what was written.
+// one pipeline. The projection in Go and the declared one both get the written events.
 func TestExamplesWorkTogether(t *testing.T) {
 	inParallel(t)
 	dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// explained is what the command explain prints of a projection.
+// explained is the output of the command explain for a projection.
 type explained struct {
 	Projection, Origin      string
 	Generation, LastEventID int64
@@ -33,7 +33,7 @@ type explained struct {
 	Document map[string]any
 }
 
-// differing is what the command diff prints.
+// differing is the output of the command diff.
 type differing struct {
 	Projections []struct {
 		Projection, Kind, Rollout    string
@@ -46,8 +46,9 @@ type differing struct {
 	Rollout            struct{ Builds, StoreEvents, Reads, Pods int64 }
 }
 
-// TestExplainAndDiffAgreeWithTheService holds that the commands say of real aggregates what
-// the projector has done, by the definition of the catalog, and that neither writes anything.
+// TestExplainAndDiffAgreeWithTheService checks that the commands agree with the projector
+// about real aggregates, by the definition of the catalog, and that neither writes
+// anything.
 func TestExplainAndDiffAgreeWithTheService(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})

@@ -11,13 +11,13 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// The signals that stop a process for a while and have it go on.
+// Signals that pause and continue a process.
 const (
 	sigStop     = syscall.SIGSTOP
 	sigContinue = syscall.SIGCONT
 )
 
-// leader is the leading publisher.
+// leader returns the leading publisher.
 func (s *scenario) leader() *harness.Process {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
@@ -29,7 +29,7 @@ func (s *scenario) leader() *harness.Process {
 	return leader
 }
 
-// epoch is the epoch that holds the checkpoint.
+// epoch returns the epoch that holds the checkpoint.
 func (s *scenario) epoch() int64 {
 	checkpoint, err := s.state.Collection("checkpoints").FindOne(s.t.Context(), bson.D{}).Raw()
 	if err != nil {
@@ -39,8 +39,8 @@ func (s *scenario) epoch() int64 {
 	return epoch
 }
 
-// awaitSaved waits until a leader has published all that is stored and has said so in
-// the checkpoint, whose cluster time stands still then.
+// awaitSaved waits until the leader has published all stored events and has saved that in
+// the checkpoint. The checkpoint's cluster time no longer changes then.
 func (s *scenario) awaitSaved(leader *harness.Process) {
 	s.t.Helper()
 	saves := func() float64 {
@@ -52,14 +52,14 @@ func (s *scenario) awaitSaved(leader *harness.Process) {
 		return err == nil && failed == nil && published == int(stored) &&
 			s.metric(leader.Name, "penstock_publisher_checkpoint_window_events") == 0
 	})
-	// One save may have begun before. The stream's position moves also where no event
-	// comes: the lease is renewed in the same replica set.
+	// One save may have begun before. The stream's position moves even without events,
+	// because the lease is renewed in the same replica set.
 	enough := saves() + 2
 	s.await("the checkpoint saved", func() bool { return saves() >= enough })
 }
 
-// checkpointTime is the cluster time up to which the checkpoint says that everything
-// is published.
+// checkpointTime returns the cluster time up to which everything is published, according to
+// the checkpoint.
 func (s *scenario) checkpointTime() bson.Timestamp {
 	s.t.Helper()
 	checkpoint, err := s.state.Collection("checkpoints").FindOne(s.t.Context(), bson.D{}).Raw()
@@ -73,12 +73,12 @@ func (s *scenario) checkpointTime() bson.Timestamp {
 	return bson.Timestamp{T: t, I: i}
 }
 
-// heldFor is how long updates are held: longer than a projector takes to go on with
+// heldFor is how long updates are held: longer than a projector needs to take over
 // another's work.
 const heldFor = 10 * time.Second
 
-// holdUpdates waits until some updates of the projectors are held back, where the
-// backend can do that.
+// holdUpdates waits until some updates of the projectors are held, if the backend can do
+// that.
 func (s *scenario) holdUpdates() {
 	s.t.Helper()
 	store, ok := s.backend.(updateHolder)
@@ -90,7 +90,7 @@ func (s *scenario) holdUpdates() {
 	s.held = time.NewTimer(heldFor)
 }
 
-// awaitHeldUpdates waits until the last updates that were held back are carried out.
+// awaitHeldUpdates waits until the last held updates have been carried out.
 func (s *scenario) awaitHeldUpdates() {
 	if s.held != nil {
 		<-s.held.C

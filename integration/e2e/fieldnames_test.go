@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// awaitRefusal waits until the publisher ends by itself, and checks that it gives the
-// reason, names the documents' own field, and has quarantined nothing.
+// awaitRefusal waits until the publisher ends by itself. It checks that the publisher gives
+// the reason, names the field that the documents have, and has quarantined nothing.
 func (s *scenario) awaitRefusal(publisher *harness.Process, reason, field string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
@@ -54,8 +54,7 @@ func TestWrongFieldNameIsRefusedAtTheStart(t *testing.T) {
 	s.invariants()
 }
 
-// The store is empty when the publisher starts, so that only the events that come
-// later show the wrong name.
+// The store is empty when the publisher starts, so only later events show the wrong name.
 func TestWrongFieldNameStopsARunningPublisher(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(2000, 43))
@@ -68,7 +67,7 @@ func TestWrongFieldNameStopsARunningPublisher(t *testing.T) {
 	s.finishLoad()
 	s.awaitRefusal(publisher, `missing_event_type in field \"kind\" (PENSTOCK_FIELD_EVENT_TYPE)`, "eventType")
 
-	// A checkpoint that had moved past an event would leave it out here.
+	// An event would be missing here if the checkpoint had moved past it.
 	s.SetEnv()
 	s.start(1, 1)
 	s.invariants()

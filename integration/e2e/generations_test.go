@@ -18,9 +18,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// The projections of a projector that is stopped while they change. The second generation of
-// tallies has no document of an aggregate that was only opened. That of drafts has none of an
-// aggregate that was withdrawn.
+// Projections of a projector that is stopped while they change. The second generation of
+// tallies has no document for an aggregate that was only opened. That of drafts has none
+// for an aggregate that was withdrawn.
 const (
 	stoppedBefore = `projections:
   - {name: tallies, collection: tallies, on: {Opened: {set: {open: "true"}}, Counted: {inc: {n: payload.n}, set: {factor: "1"}}}}
@@ -66,7 +66,7 @@ func foldDrafts(events []workload.Event) (string, bson.M) {
 	return "drafts", document
 }
 
-// event stores one event of a type.
+// event stores one event of that type.
 func (s *tallies) event(aggregate string, id int64, eventType string) {
 	s.t.Helper()
 	ev := counted(aggregate, id, bson.D{{Key: "n", Value: int64(1)}})
@@ -92,7 +92,7 @@ func (s *tallies) documents(collection string, filter bson.D) map[string]bson.Ra
 	return found
 }
 
-// foreign gives the ids of the documents that are of the first generation.
+// foreign returns the ids of the documents that belong to the first generation.
 func (s *tallies) foreign(collection string) string {
 	s.t.Helper()
 	var ids []string
@@ -103,8 +103,9 @@ func (s *tallies) foreign(collection string) string {
 	return strings.Join(ids, " ")
 }
 
-// watchForeign gives the ids of the documents of the first generation that are inserted
-// into a collection from now on. A sweep may remove one before the others come.
+// watchForeign records the ids of first-generation documents that are inserted into a
+// collection from now on, and returns them when it is called. A sweep may remove one before
+// others are inserted.
 func (s *tallies) watchForeign(collection string) func() string {
 	s.t.Helper()
 	stream, err := s.models.Collection(collection).Watch(s.t.Context(), bson.A{}, options.ChangeStream().SetMaxAwaitTime(pollInterval()))
@@ -128,11 +129,11 @@ func (s *tallies) watchForeign(collection string) func() string {
 	}
 }
 
-// TestStoppedProjectorDoesNotTouchANewGeneration stops a projector while the server has an
-// update and three inserts of it, and changes the projections. The promotion counts the
-// stopped projector out. Its writes then change no document of the new generation. The
-// documents that its inserts make are folded anew: by the aggregate's next event, or by the
-// reconciler. What it had received is settled by the other projectors.
+// TestStoppedProjectorDoesNotTouchANewGeneration stops a projector while the server holds
+// an update and three inserts of it, and changes the projections. The promotion goes on
+// without the stopped projector. Its update then changes no document of the new generation.
+// The documents that its inserts make are folded again: by the aggregate's next event, or
+// by the reconciler. The other projectors settle its received messages.
 func TestStoppedProjectorDoesNotTouchANewGeneration(t *testing.T) {
 	inParallel(t)
 	s := &tallies{scenario: newScenarioOn(t, &workload.Workload{Name: "tallies", Projections: []byte(stoppedBefore)},
@@ -150,8 +151,8 @@ func TestStoppedProjectorDoesNotTouchANewGeneration(t *testing.T) {
 		return len(s.documents("tallies", filter)) == tallied+10 && len(s.documents("drafts", filter)) == tallied+10
 	})
 
-	// The second projector goes first, as in a rolling update. So all that is held is the
-	// first one's.
+	// The second projector stops first, as in a rolling update. So all held writes are from
+	// the first one.
 	var old *harness.Process
 	for _, process := range s.Running() {
 		switch process.Name {
@@ -175,7 +176,7 @@ func TestStoppedProjectorDoesNotTouchANewGeneration(t *testing.T) {
 		s.event(held.aggregate, id, held.eventType)
 		s.await(fmt.Sprintf("the %s of %s is on its way", held.command, held.aggregate), func() bool { return store.WritesToHold() == 0 })
 		if held.collection == "tallies" {
-			// Otherwise this insert, and not that of withdrawn, may be the one that is held.
+			// Without this wait, this insert may be held instead of withdrawn's.
 			s.await(held.aggregate+" in drafts", func() bool {
 				return len(s.documents("drafts", bson.D{{Key: "_id", Value: held.aggregate}})) == 1
 			})
@@ -194,7 +195,7 @@ func TestStoppedProjectorDoesNotTouchANewGeneration(t *testing.T) {
 	}
 	s.store(1)
 
-	// What nothing but the stopped projector could change.
+	// Only the stopped projector could change these documents.
 	quiet := bson.D{{Key: "_id", Value: bson.Regex{Pattern: "^b-"}}}
 	s.await("the quiet aggregates projected", func() bool {
 		d := s.documents("drafts", quiet)["b-0"]
@@ -233,8 +234,8 @@ func TestStoppedProjectorDoesNotTouchANewGeneration(t *testing.T) {
 	}
 }
 
-// settled waits until every message is settled, and holds that every read model then is the
-// fold of its events, by the independent fold and by the command.
+// settled waits until every message is settled. It then checks that every read model equals
+// the fold of its events, by an independent fold and by the command.
 func (s *tallies) settled() {
 	s.t.Helper()
 	s.ready()
@@ -257,9 +258,9 @@ func (s *tallies) settled() {
 	}
 }
 
-// TestProjectorsKilledDuringBuildAndVerification kills a projector that works on a range of a
-// build, and one that works on a range of the verification. Others take the ranges over,
-// both jobs end, and each of them has counted every aggregate once.
+// TestProjectorsKilledDuringBuildAndVerification kills a projector that works on a range of
+// a build, and one that works on a range of the verification. Others take over the ranges,
+// both jobs end, and each job has counted every aggregate once.
 func TestProjectorsKilledDuringBuildAndVerification(t *testing.T) {
 	inParallel(t)
 	const slow = "PENSTOCK_REFOLD_RATE=10"
@@ -287,7 +288,7 @@ func TestProjectorsKilledDuringBuildAndVerification(t *testing.T) {
 }
 
 // killWorker waits until a projector has done a part of a range of a job, kills that
-// projector, and gives its name.
+// projector, and returns its name.
 func (s *tallies) killWorker(job string) string {
 	s.t.Helper()
 	var victim *harness.Process
@@ -299,8 +300,8 @@ func (s *tallies) killWorker(job string) string {
 	return victim.Name
 }
 
-// worker is the running projector that holds a range of a job whose id begins so, nil if
-// none does.
+// worker returns the running projector that holds a range of a job whose id has that
+// prefix; nil if there is none.
 func (s *tallies) worker(ctx context.Context, job string) *harness.Process {
 	s.t.Helper()
 	var held struct{ Holder string }

@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// heartbeats waits until the only registered projector has renewed its registration so many
-// times more. It does so every 5 s.
+// heartbeats waits until the only registered projector has renewed its registration that
+// many more times. It renews every 5 s.
 func (s *tallies) heartbeats(more int64) {
 	s.t.Helper()
 	beat := func() int64 {
@@ -28,10 +28,11 @@ func (s *tallies) heartbeats(more int64) {
 	s.await(fmt.Sprintf("%d heartbeats", more), func() bool { return beat() >= first+more })
 }
 
-// TestProjectionOfADeploymentThatIsAwayIsKept runs two sets of projectors with different
-// projections for one pipeline. While one set is away for longer than a registration lasts,
-// the other keeps its projection up to date. When it is back, nothing is built. A projection
-// whose set is gone for good is retired by a command, but not while a projector declares it.
+// TestProjectionOfADeploymentThatIsAwayIsKept runs two Deployments of projectors with
+// different projections for one pipeline. While one is away for longer than a registration
+// lasts, the other keeps that one's projection up to date. When it is back, nothing is
+// built. A command retires the projection of a Deployment that is gone for good, but not
+// while a projector declares the projection.
 func TestProjectionOfADeploymentThatIsAwayIsKept(t *testing.T) {
 	inParallel(t)
 	s := newTallies(t, tally("tallies", "tallies", 1), "PENSTOCK_GROUP=shop/first")

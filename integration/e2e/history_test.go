@@ -21,21 +21,21 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// readModelOf is a projection of the incidents in one version: the expressions that each
-// handler has, and an oracle.
+// readModelOf is one version of a projection of the incidents: the handler's expressions
+// and an independent fold.
 type readModelOf struct {
 	name, collection string
 	// handler is the body of the handler of each event type.
 	handler string
 	fold    func(events []workload.Event) bson.M
-	// field is in every document of this version, and in none of the one before.
+	// field is in every document of this version, and in none of the version before.
 	field string
 }
 
 // incidentTypes are the event types of the incidents.
 var incidentTypes = []string{"Accepted", "Completed", "Queued", "Unmatched"}
 
-// projectionsOf writes the projections file.
+// projectionsOf returns the text of the projections file.
 func projectionsOf(models ...readModelOf) []byte {
 	var file strings.Builder
 	file.WriteString("projections:\n")
@@ -48,7 +48,7 @@ func projectionsOf(models ...readModelOf) []byte {
 	return []byte(file.String())
 }
 
-// text is a field of an event's payload.
+// text returns a field of an event's payload.
 func text(ev workload.Event, field string) string {
 	for _, e := range ev.Payload {
 		if e.Key == field {
@@ -58,7 +58,7 @@ func text(ev workload.Event, field string) string {
 	return ""
 }
 
-// listed appends a value of each event to a list.
+// listed returns a list with a value of each event.
 func listed(events []workload.Event, value func(workload.Event) any) bson.A {
 	list := make(bson.A, len(events))
 	for i, ev := range events {
@@ -71,8 +71,8 @@ func ofField(field string) func(workload.Event) any {
 	return func(ev workload.Event) any { return text(ev, field) }
 }
 
-// The projections of the incidents. All count and append, so an event that is lost, applied
-// twice or out of order shows.
+// Projections of the incidents. All of them count and append, which shows each event that
+// is lost, applied twice or out of order.
 var (
 	casesBefore = readModelOf{
 		name: "cases", collection: "caseReadModels",
@@ -83,7 +83,7 @@ var (
 			})}
 		},
 	}
-	// casesAfter shows a field of the events that the first version ignores.
+	// casesAfter uses a field of the events that casesBefore ignores.
 	casesAfter = readModelOf{
 		name: "cases", collection: "caseReadModels", field: "groups",
 		handler: `inc: {events: "1"}, push: {history: "{'event': eventId, 'type': eventType}", groups: payload.org_group}`,
@@ -93,7 +93,7 @@ var (
 			return document
 		},
 	}
-	// impactsBefore does not know the impact Major, which few incidents have.
+	// impactsBefore fails for the impact Major, which few incidents have.
 	impactsBefore = readModelOf{
 		name: "impacts", collection: "impactReadModels",
 		handler: `inc: {weight: "{'Low': 1, 'Medium': 2, 'High': 4}[payload.impact]"}, push: {impacts: payload.impact}`,
@@ -109,7 +109,7 @@ var (
 			return bson.M{"weight": weight, "weighed": int64(len(events)), "impacts": listed(events, ofField("impact"))}
 		},
 	}
-	// places is added.
+	// places is added by the rollout.
 	places = readModelOf{
 		name: "places", collection: "placeReadModels", field: "steps",
 		handler: `inc: {steps: "1"}, push: {countries: "payload['resource country']"}`,
@@ -119,8 +119,8 @@ var (
 	}
 )
 
-// follow reads a collection until the function that it returns is called, which gives what
-// was seen.
+// follow reads a collection repeatedly. The returned function stops that and returns the
+// result.
 func (s *scenario) follow(m readModelOf) func() verify.Reads {
 	reader := verify.NewReader(s.models.Collection(m.collection), m.field)
 	ctx, stop := context.WithCancel(s.t.Context())
@@ -139,8 +139,8 @@ func (s *scenario) follow(m readModelOf) func() verify.Reads {
 	}
 }
 
-// rollOut replaces the projectors one by one by ones with other projections, as an upgrade
-// does.
+// rollOut replaces the projectors one by one by projectors with other projections, like an
+// upgrade.
 func (s *scenario) rollOut(projections []byte, projectors int) {
 	s.t.Helper()
 	if err := s.SetProjections(projections); err != nil {
@@ -157,7 +157,7 @@ func (s *scenario) rollOut(projections []byte, projectors int) {
 	}
 }
 
-// catalogEntry is what a scenario reads of the catalog, more often than a command would.
+// catalogEntry is read from the database, because a command would take too long to poll.
 type catalogEntry struct {
 	Name     string `bson:"_id"`
 	Building *struct {
@@ -184,7 +184,7 @@ func (s *scenario) catalog() []catalogEntry {
 	return entries
 }
 
-// awaitState waits until a projection is in one of the states of a rebuild.
+// awaitState waits until the build of a projection is in one of the states.
 func (s *scenario) awaitState(projection string, states ...string) catalogEntry {
 	s.t.Helper()
 	var found catalogEntry
@@ -206,8 +206,8 @@ func (s *scenario) awaitState(projection string, states ...string) catalogEntry 
 	return found
 }
 
-// awaitLive waits until projections have a live generation with at least the number, and
-// none that is being built.
+// awaitLive waits until each projection has a live generation with at least that number,
+// and none that is being built.
 func (s *scenario) awaitLive(generations map[string]int64) {
 	s.t.Helper()
 	var last []harness.ProjectionState
@@ -252,8 +252,8 @@ func describe(projections []harness.ProjectionState) string {
 	return strings.Join(lines, "; ")
 }
 
-// killPod kills the projector that has registered under the name, and starts it again, as
-// Kubernetes does.
+// killPod kills the projector that has registered under that name, and starts it again,
+// like Kubernetes.
 func (s *scenario) killPod(pod string) {
 	s.t.Helper()
 	for _, process := range s.Running() {
@@ -261,7 +261,7 @@ func (s *scenario) killPod(pod string) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		// A process says once who it is.
+		// A process logs its pod name once.
 		if !strings.HasPrefix(process.Name, "projector-") || !strings.Contains(string(log), fmt.Sprintf("\"pod\":%q", pod)) {
 			continue
 		}
@@ -271,7 +271,7 @@ func (s *scenario) killPod(pod string) {
 	s.t.Fatalf("no running projector is %s", pod)
 }
 
-// killed kills a projector and starts it again, as Kubernetes does.
+// killed kills a projector and starts it again, like Kubernetes.
 func (s *scenario) killed(process *harness.Process) {
 	s.t.Helper()
 	process.Kill()
@@ -283,7 +283,7 @@ func (s *scenario) killed(process *harness.Process) {
 	s.started = append(s.started, again)
 }
 
-// complete finds read models whose aggregates have no more events to come.
+// complete returns n read models whose aggregates have no more events to come.
 func (s *scenario) complete(m readModelOf, n int) []string {
 	s.t.Helper()
 	last := make(map[string]int64)
@@ -308,7 +308,7 @@ func (s *scenario) complete(m readModelOf, n int) []string {
 	return found
 }
 
-// verified runs projector verify and gives what it finds, sorted.
+// verified runs projector verify and returns its findings, sorted.
 func (s *scenario) verified(flags ...string) []string {
 	s.t.Helper()
 	results, err := s.Verify(s.t.Context(), flags...)
@@ -332,7 +332,7 @@ func (s *scenario) verified(flags ...string) []string {
 	return found
 }
 
-// incidents opens the public event log, or skips the test.
+// incidents opens the public event log. Without the log it skips the test.
 func incidents(t *testing.T) *workload.Workload {
 	t.Helper()
 	const file = "incidents.ndjson.gz"
@@ -346,11 +346,11 @@ func incidents(t *testing.T) *workload.Workload {
 	return w
 }
 
-// TestProjectionsChangeWhileEventsCome holds that one rollout adds a projection, changes
-// another and corrects a third that had parked aggregates, while events come and pods are
-// killed at the worst moments: readers see whole collections of one definition, in the end
-// every read model equals the fold of its events, and a document that is falsified and one
-// that is deleted by hand are what a verification finds.
+// TestProjectionsChangeWhileEventsCome adds a projection, changes another and corrects a
+// third that has parked aggregates, all in one rollout. Meanwhile events come, and pods are
+// killed at the worst moments. Readers see whole collections of one definition. In the end
+// every read model equals the fold of its events. A verification finds a falsified document
+// and a deleted one.
 func TestProjectionsChangeWhileEventsCome(t *testing.T) {
 	inParallel(t)
 	w := incidents(t)
@@ -360,7 +360,8 @@ func TestProjectionsChangeWhileEventsCome(t *testing.T) {
 	s.start(2, projectors)
 	s.load(45 * time.Second)
 
-	// The third projection parks what it cannot apply, and to retry it does not help.
+	// The third projection parks aggregates, and a retry under the same definition does not
+	// help.
 	s.await("aggregates parked", func() bool { return s.parked("expression") > 0 })
 	if stdout, _ := s.projectorCommand(1, "parked", "retry", "--projection=impacts", "--limit=1", "--yes"); !strings.HasPrefix(stdout, "0 resumed, 1 parked again") {
 		t.Errorf("a retry under the same definition: %s", stdout)
@@ -371,8 +372,8 @@ func TestProjectionsChangeWhileEventsCome(t *testing.T) {
 	least := s.aggregates()
 	s.rollOut(projectionsOf(casesAfter, impactsAfter, places), projectors)
 
-	// Two pods die while the new generation is built, and the one that promotes it dies
-	// with a rename on its way to the server.
+	// Two pods are killed during the build. The pod that promotes the new generation is
+	// killed while the server holds its rename.
 	s.awaitState("cases", "building", "catching up")
 	for _, process := range s.projectors()[:2] {
 		s.killed(process)
@@ -398,8 +399,8 @@ func TestProjectionsChangeWhileEventsCome(t *testing.T) {
 		}
 	}
 
-	// By hand. The reconciler has looked at the new generations before, and looks again in
-	// an hour: otherwise it may repair the deleted document first.
+	// Change documents by hand. The reconciler has swept the new generations before, and
+	// sweeps again in an hour; otherwise it could repair the deleted document first.
 	s.await("the new generations reconciled", func() bool {
 		jobs, err := s.Jobs(t.Context(), "--kind=reconcile", "--state=done")
 		if err != nil {
@@ -439,12 +440,12 @@ func TestProjectionsChangeWhileEventsCome(t *testing.T) {
 	}
 }
 
-// projectors are the running ones.
+// projectors returns the running projectors.
 func (s *scenario) projectors() []*harness.Process {
 	return slices.DeleteFunc(s.Running(), func(p *harness.Process) bool { return !strings.HasPrefix(p.Name, "projector-") })
 }
 
-// aggregates counts those that have events in the store.
+// aggregates counts the aggregates of the event store.
 func (s *scenario) aggregates() int {
 	s.t.Helper()
 	var ids []any

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 )
 
-// The projector writes the section events from what the event store holds, and with
-// it refuses a projection that asks for a field which no event has.
+// The projector writes the section events from the event store. With that section, it
+// refuses a projection that uses a field that no event has.
 func TestInferredEventsRefuseAnUnknownField(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings a stand-in of its own: the event store holds a few events only")

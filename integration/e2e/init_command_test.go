@@ -15,9 +15,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// TestInitWritesProjectionsThatRun holds that the first file of projections that the
-// projector writes for the events of a store passes the check and fills read models, and
-// that no file is ever overwritten.
+// TestInitWritesProjectionsThatRun checks that the first file of projections, which the
+// projector writes for the events of a store, passes the check and fills read models. The
+// command never overwrites a file.
 func TestInitWritesProjectionsThatRun(t *testing.T) {
 	inParallel(t)
 	opened := func(id string, eventID int64, eventType string, payload bson.D) workload.Event {

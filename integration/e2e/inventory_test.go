@@ -14,10 +14,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// Events that break the contract pile up in the quarantine, and messages that are no
-// events in the dead-letter queue. Both services say how many there are, with the
-// rights that docs/install.md gives them: a publisher may only send, a projector only
-// listen.
+// Events that break the contract accumulate in the quarantine, and messages without an
+// event in the dead-letter queue. Both services report their numbers with the rights of
+// docs/install.md: a publisher may only send, a projector may only listen.
 func TestQuarantineAndDeadLettersAreCounted(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: policies that other brokers are not told")
@@ -40,7 +39,7 @@ func TestQuarantineAndDeadLettersAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Another stream's, which come after and before this one's.
+	// Records of other streams, whose names sort before and after this one.
 	others := store.Database().Client().Database(harness.StateDatabase).Collection("quarantine")
 	for i := range othersRecords {
 		stream := []string{"event", "events2"}[i%2]
@@ -90,7 +89,7 @@ func TestQuarantineAndDeadLettersAreCounted(t *testing.T) {
 	backlog{t: t, ctx: ctx, projector: publisher}.await("records in the quarantine", shows("penstock_publisher_quarantine_records", broken))
 }
 
-// sendStrangers sends messages that are no events.
+// sendStrangers sends messages without an event.
 func sendStrangers(ctx context.Context, t *testing.T, connectionString string, count int) {
 	t.Helper()
 	client, err := azservicebus.NewClientFromConnectionString(connectionString, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// TestJobsAreListedAndControlled holds that the commands about jobs show and change what
-// the jobs' collection has, without a projector running.
+// TestJobsAreListedAndControlled checks that the commands about jobs show and change the
+// job collection, without a running projector.
 func TestJobsAreListedAndControlled(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// suite is what all scenarios share.
+// suite is shared by all scenarios.
 var suite struct {
 	kind     harness.Kind
 	backends backends
@@ -21,11 +21,11 @@ var suite struct {
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-// run sets the suite up and runs the tests. What cannot be set up is told once,
-// here, and not by every test.
+// run prepares the suite and runs the tests. If the preparation fails, it reports that once
+// instead of in every test.
 func run(m *testing.M) (status int) {
-	// A signal ends the preparation cleanly: containers are removed again. Later it
-	// ends the program, as it does every test's.
+	// A signal stops the preparation cleanly, so containers are removed. Later, a signal
+	// ends the program, as in every test.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	closeSuite, err := open(ctx)
 	stop()
@@ -41,7 +41,7 @@ func run(m *testing.M) (status int) {
 	return status
 }
 
-// open selects the backends and builds the services. What it returns ends both.
+// open selects the backends and builds the services. The returned function removes both.
 func open(ctx context.Context) (func() error, error) {
 	var err error
 	if suite.kind, err = harness.SelectKind(os.Getenv); err != nil {
@@ -65,8 +65,8 @@ func open(ctx context.Context) (func() error, error) {
 	return closeSuite, nil
 }
 
-// inParallel lets the test run beside others, unless the backend's connections are
-// enough for one at a time only.
+// inParallel lets the test run in parallel, unless the backend has only enough connections
+// for one test.
 func inParallel(t *testing.T) {
 	t.Helper()
 	if suite.backends.MaxConnections() == 0 {
@@ -74,24 +74,23 @@ func inParallel(t *testing.T) {
 	}
 }
 
-// settleTimeout bounds the wait for something to happen, and the time in which no read
-// model comes right. A projector that is killed in the middle of a transaction leaves
-// it open, and what it has written cannot be written by others until the server ends
-// it, which by default is after 60 s. The stand-in has the server's default, so each
-// kill may cost a minute.
+// settleTimeout bounds the wait for a condition, and the time without any new right read
+// model. A projector that is killed in a transaction leaves it open. Others cannot write
+// the same documents until the server ends the transaction, by default after 60 s. The
+// stand-in has the same default, so each kill may cost a minute.
 func settleTimeout() time.Duration {
 	if suite.kind == harness.KindEmbedded {
 		return 3 * time.Minute
 	}
-	// A real broker may be far away, or an emulator that is not made for speed.
+	// A real broker may be far away, and an emulator may be slow.
 	return 5 * time.Minute
 }
 
-// pollInterval is how often a scenario looks whether a condition holds.
+// pollInterval is the interval at which a scenario checks a condition.
 func pollInterval() time.Duration {
 	if suite.kind == harness.KindEmbedded {
 		return 20 * time.Millisecond
 	}
-	// The tier Standard counts each look at a topic as ten messages.
+	// The tier Standard bills each look at a topic as ten messages.
 	return 250 * time.Millisecond
 }

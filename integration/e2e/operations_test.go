@@ -36,8 +36,8 @@ var (
 	placeholder = regexp.MustCompile(`^[A-Z]+$`)
 )
 
-// run runs a line of the page, which begins with the program, with these values in the
-// places of its words in capitals. It answers the question, and gives what was printed.
+// run runs a line of the page that begins with the program. values replace the words in
+// capitals. run confirms the question, and returns the output.
 func (p *procedure) run(code int, line string, values ...string) string {
 	p.t.Helper()
 	if !strings.Contains(p.page, line) {
@@ -68,7 +68,7 @@ func (p *procedure) run(code int, line string, values ...string) string {
 	return string(out.Stdout) + string(out.Stderr)
 }
 
-// backup is a copy of databases, as mongodump makes it.
+// backup is a copy of databases, like mongodump's.
 type backup map[string][]saved
 
 type saved struct {
@@ -111,8 +111,8 @@ func (s *scenario) dump(databases ...*mongo.Database) backup {
 	return b
 }
 
-// restore puts the copies in the place of what is there, as mongorestore --drop does, and
-// drops what the copies do not have.
+// restore replaces the collections by their copies, like mongorestore --drop, and drops
+// collections without a copy.
 func (s *scenario) restore(b backup) {
 	s.t.Helper()
 	for name, collections := range b {
@@ -145,7 +145,7 @@ func (s *scenario) restore(b backup) {
 	}
 }
 
-// counts is countsProjection's read models as one text, by aggregate.
+// counts returns countsProjection's read models as one text, by aggregate.
 func (s *scenario) counts(aggregates ...string) string {
 	s.t.Helper()
 	var all []string
@@ -155,21 +155,21 @@ func (s *scenario) counts(aggregates ...string) string {
 	return strings.Join(all, ", ")
 }
 
-// awaitCounts waits until read models are so.
+// awaitCounts waits until the read models equal want.
 func (s *scenario) awaitCounts(want string, aggregates ...string) {
 	s.t.Helper()
 	s.await("the read models "+want, func() bool { return s.counts(aggregates...) == want })
 }
 
-// ten is a payload for countsProjection that cannot be mistaken for others.
+// ten is a payload for countsProjection that no other event has.
 var ten = bson.D{{Key: "n", Value: int64(10)}}
 
-// quickSweeps lets the reconciler find within seconds what is behind.
+// quickSweeps lets the reconciler find late aggregates within seconds.
 const quickSweeps = "PENSTOCK_RECONCILE=10s"
 
-// TestEventStoreIsRestoredToAnEarlierTime holds what the page says of the loss of the last
-// events: their effects disappear, new events take their ids, and all read models equal the
-// fold of the restored store, also where a message of a lost event was still in the
+// TestEventStoreIsRestoredToAnEarlierTime checks the page's procedure for the loss of the
+// last events. Their effects disappear, new events get their ids, and all read models equal
+// the fold of the restored store, even if a message of a lost event was still in the
 // subscription.
 func TestEventStoreIsRestoredToAnEarlierTime(t *testing.T) {
 	inParallel(t)
@@ -180,7 +180,7 @@ func TestEventStoreIsRestoredToAnEarlierTime(t *testing.T) {
 	s.awaitCounts("a: n=2 after event 2, b: n=1 after event 1", "a", "b")
 	old := s.dump(s.client.Database(s.backend.Databases().Events))
 
-	// These are lost. The last one waits in the subscription.
+	// These events will be lost. The message of the last one waits in the subscription.
 	s.insert(counted("a", 3, ten), counted("lost", 1, ten))
 	s.awaitCounts("a: n=12 after event 3, lost: n=10 after event 1", "a", "lost")
 	p.run(0, `/projector pause --why "restore"`)
@@ -206,7 +206,7 @@ func TestEventStoreIsRestoredToAnEarlierTime(t *testing.T) {
 	p.run(0, "/projector verify")
 }
 
-// live is the number of a projection's live generation; 0 if something is being built.
+// live returns the number of a projection's live generation; 0 if one is being built.
 func (s *scenario) live(projection string) int64 {
 	s.t.Helper()
 	var e entry
@@ -217,8 +217,8 @@ func (s *scenario) live(projection string) int64 {
 	return e.Live.Generation
 }
 
-// emptySubscription completes what is in the subscription, for want of an API that deletes
-// it and makes it again.
+// emptySubscription completes all messages, because no API here deletes a subscription and
+// makes it again.
 func (s *scenario) emptySubscription() {
 	s.t.Helper()
 	client, bus := s.busClient(), s.backend.Bus()
@@ -247,8 +247,8 @@ func (s *scenario) emptySubscription() {
 	}
 }
 
-// TestReadModelsAreRestoredToAnEarlierTime holds that an older copy of the read models is
-// brought up to date from the event store, beside live events, and by a sweep alone as by
+// TestReadModelsAreRestoredToAnEarlierTime checks that an older copy of the read models is
+// brought up to date from the event store, beside live events, both by a sweep alone and by
 // the command.
 func TestReadModelsAreRestoredToAnEarlierTime(t *testing.T) {
 	for _, byCommand := range []bool{true, false} {
@@ -282,9 +282,9 @@ func TestReadModelsAreRestoredToAnEarlierTime(t *testing.T) {
 	}
 }
 
-// TestStateIsRestoredToAnEarlierTime holds that an older copy of the state database loses
-// no event, and that a rebuild which was promoted after the backup is caught up with as the
-// page says.
+// TestStateIsRestoredToAnEarlierTime checks that restoring an older copy of the state
+// database loses no event, and that the page's procedure handles a rebuild that was
+// promoted after the backup.
 func TestStateIsRestoredToAnEarlierTime(t *testing.T) {
 	for _, rebuilt := range []bool{false, true} {
 		t.Run(map[bool]string{false: "same generation", true: "rebuilt since"}[rebuilt], func(t *testing.T) {
@@ -324,7 +324,7 @@ func TestStateIsRestoredToAnEarlierTime(t *testing.T) {
 	}
 }
 
-// adoption finds the code that a process asks for in its log.
+// adoption returns the code that a process requests in its log.
 func adoption(t *testing.T, process *harness.Process, setting string) string {
 	t.Helper()
 	log, err := os.ReadFile(process.Log)
@@ -338,9 +338,9 @@ func adoption(t *testing.T, process *harness.Process, setting string) string {
 	return found[len(found)-1]
 }
 
-// TestPublishingGoesOnInAnotherNamespace holds that the loss of a Service Bus namespace,
-// with messages in it, loses no event: both services refuse the new namespace until they are
-// told to adopt it, and the read models and other subscribers get what was lost.
+// TestPublishingGoesOnInAnotherNamespace checks that losing a Service Bus namespace with
+// messages in it loses no event. Both services refuse the new namespace until they are told
+// to adopt it. The read models and other subscribers then get the lost events.
 func TestPublishingGoesOnInAnotherNamespace(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: two namespaces")
@@ -411,7 +411,7 @@ func TestPublishingGoesOnInAnotherNamespace(t *testing.T) {
 	s.awaitCounts("a: n=2 after event 2, b: n=2 after event 2, c: n=2 after event 2", "a", "b", "c")
 }
 
-// clusterTime is a time of the event store, in the form that commands take.
+// clusterTime returns the event store's time, in the format of the commands.
 func (s *scenario) clusterTime() string {
 	s.t.Helper()
 	var answer struct {
@@ -423,11 +423,11 @@ func (s *scenario) clusterTime() string {
 	return answer.LocalTime.Time().UTC().Format("2006-01-02T15:04:05Z")
 }
 
-// TestStreamIsReset holds that the commands of a reset publish everything again without any
-// effect on the read models.
+// TestStreamIsReset checks that the commands of a reset publish everything again, without
+// any effect on the read models.
 func TestStreamIsReset(t *testing.T) {
 	inParallel(t)
-	// The topic remembers no message, so all of them come again.
+	// The topic does not detect duplicates, so all messages come again.
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{DuplicateDetectionWindow: -1})
 	p := newProcedure(s)
 	s.start(1, 1)
@@ -451,8 +451,8 @@ func TestStreamIsReset(t *testing.T) {
 	p.run(0, "/projector verify")
 }
 
-// TestKeysOfServiceBusAreRotated holds that the order of the page's steps loses nothing and
-// needs no pause: over to the secondary key, restart, and only then a new primary key.
+// TestKeysOfServiceBusAreRotated checks that the page's steps lose nothing and need no
+// pause: switch to the secondary key, restart, and only then regenerate the primary key.
 func TestKeysOfServiceBusAreRotated(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: keys that are regenerated")
@@ -489,7 +489,7 @@ func TestKeysOfServiceBusAreRotated(t *testing.T) {
 	s.insert(counted("a", 4, one))
 	s.awaitCounts("a: n=4 after event 4", "a")
 
-	// A pod that has missed the change says what it lacks.
+	// A pod that still has the old key says what it lacks.
 	s.SetEnv(with(policy.Key))
 	old := s.startProjector(1)
 	s.await("the refusal of the old key", func() bool {

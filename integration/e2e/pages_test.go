@@ -17,7 +17,7 @@ var (
 	helpful = regexp.MustCompile(`^(\$ )?(kubectl|az|helm|/?projector|/?publisher) |^(db|sh|rs)\.`)
 )
 
-// codeOf gives the pieces of code of a page: inline ones, and the lines of a console.
+// codeOf returns the pieces of code of a page: inline code, and the lines of consoles.
 func codeOf(page string) []string {
 	var code []string
 	for _, found := range inline.FindAllStringSubmatch(page, -1) {
@@ -31,8 +31,8 @@ func codeOf(page string) []string {
 	return code
 }
 
-// TestPagesNameCommandsThatExist holds that every command of the two programs that a page
-// prints exists, with its flags: somebody types it at three in the morning.
+// TestPagesNameCommandsThatExist checks that every command of the two programs on a page
+// exists, with its flags. An operator types it in the middle of the night.
 func TestPagesNameCommandsThatExist(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -87,8 +87,8 @@ func TestPagesNameCommandsThatExist(t *testing.T) {
 	}
 }
 
-// TestEveryAlertHasACommandThatHelps holds that no entry of the runbook leaves the reader
-// without a command to begin with. charts/verify.sh compares the entries with the alerts.
+// TestEveryAlertHasACommandThatHelps checks that every entry of the runbook has a command
+// to begin with. charts/verify.sh compares the entries with the alerts.
 func TestEveryAlertHasACommandThatHelps(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../charts/penstock/RUNBOOK.md")

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// projectorCommand runs a command of the projector with the settings of MongoDB and no
-// others, as `kubectl exec` does without a terminal, and expects its exit code.
+// projectorCommand runs a command of the projector with only the settings of MongoDB. Like
+// `kubectl exec` without -t, it gives the command no terminal. It expects the exit code.
 func (s *scenario) projectorCommand(code int, args ...string) (stdout, stderr string) {
 	s.t.Helper()
 	databases := s.backend.Databases()
@@ -31,7 +31,7 @@ func (s *scenario) projectorCommand(code int, args ...string) (stdout, stderr st
 	return stdout, stderr
 }
 
-// projectorList runs a command that lists, and decodes its JSON.
+// projectorList runs a command that prints a list, and decodes its JSON.
 func (s *scenario) projectorList(args ...string) []map[string]any {
 	s.t.Helper()
 	stdout, _ := s.projectorCommand(0, append(args, "--output=json")...)
@@ -42,7 +42,7 @@ func (s *scenario) projectorList(args ...string) []map[string]any {
 	return records
 }
 
-// countsProjection adds the numbers of its events up.
+// countsProjection adds up the numbers of its events.
 const countsProjection = `
 projections:
   - name: counts
@@ -51,7 +51,7 @@ projections:
       Counted: {inc: {n: payload.n}}
 `
 
-// counted is an event for countsProjection; one without a number cannot be applied.
+// counted is an event for countsProjection. A payload without n cannot be applied.
 func counted(aggregate string, id int64, payload bson.D) workload.Event {
 	return workload.Event{AggregateID: aggregate, AggregateType: "Counter", EventID: id, EventType: "Counted", Timestamp: time.Now().UTC().Truncate(time.Millisecond), Payload: payload}
 }
@@ -64,7 +64,7 @@ func (s *scenario) insert(events ...workload.Event) {
 	}
 }
 
-// count is the watermark and the sum of one read model of countsProjection.
+// count returns the watermark and the sum of one read model of countsProjection.
 func (s *scenario) count(aggregate string) string {
 	s.t.Helper()
 	var document struct{ LastEventID, N int64 }
@@ -74,9 +74,9 @@ func (s *scenario) count(aggregate string) string {
 	return fmt.Sprintf("n=%d after event %d", document.N, document.LastEventID)
 }
 
-// TestParkedAggregatesAreRetriedAndDiscarded holds that an operator can list what is
-// parked, have it retried without a next event, and discard it without loss, whatever the
-// event store promises about ids.
+// TestParkedAggregatesAreRetriedAndDiscarded checks that an operator can list parked
+// aggregates, retry them without a next event, and discard them without loss, in both kinds
+// of sequence.
 func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 	for _, sequence := range []string{"strict", "increasing"} {
 		t.Run(sequence, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 			}
 			s.projectorCommand(1, "parked", "show", "counts", "z")
 
-			// Nothing changes without a yes, or for an event that fails again.
+			// Nothing changes without --yes, or if the event fails again.
 			if _, stderr := s.projectorCommand(1, "parked", "retry"); !strings.Contains(stderr, "retry 3 parked aggregates (3 in counts by reason expression)") || !strings.Contains(stderr, "repeat it with --yes") {
 				t.Errorf("without --yes: %s", stderr)
 			}
@@ -127,7 +127,8 @@ func TestParkedAggregatesAreRetriedAndDiscarded(t *testing.T) {
 				return err == nil && n == 2
 			})
 
-			// The projections can apply the event now, and no event follows.
+			// Correct the events, so that the projections can apply them. No other event
+			// follows.
 			if _, err := s.events.UpdateMany(t.Context(), bson.D{{Key: "eventId", Value: 2}}, bson.D{{Key: "$set", Value: bson.D{{Key: "payload", Value: one}}}}); err != nil {
 				t.Fatal(err)
 			}

@@ -28,7 +28,7 @@ func (s *scenario) parked(reason string) int64 {
 	return n
 }
 
-// stopped asks a process to end and awaits it.
+// stopped stops a process and waits for its end.
 func (s *scenario) stopped(p *harness.Process) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
@@ -38,7 +38,7 @@ func (s *scenario) stopped(p *harness.Process) {
 	}
 }
 
-// refused waits for a projector that ends by itself, and expects what it says.
+// refused waits until a projector ends by itself, and expects these texts in its error.
 func (s *scenario) refused(p *harness.Process, want ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())
@@ -57,10 +57,10 @@ func (s *scenario) refused(p *harness.Process, want ...string) {
 	}
 }
 
-// TestMissingEventParksAndResumes holds that an event which neither the topic nor the
-// event store brings parks its aggregate, that the neighbours go on, and that the
-// aggregate catches up when the event store has the event, although no message comes
-// any more.
+// TestMissingEventParksAndResumes checks that an event parks its aggregate if neither the
+// topic nor the event store has the event before it. Other aggregates continue. The
+// aggregate catches up when the event store has the missing event, without any further
+// message.
 func TestMissingEventParksAndResumes(t *testing.T) {
 	inParallel(t)
 	w := shop.New(3000, 51)
@@ -85,7 +85,7 @@ func TestMissingEventParksAndResumes(t *testing.T) {
 		backlog, err := s.backend.Backlog()
 		return err == nil && backlog == harness.Backlog{}
 	})
-	// Nothing publishes the event that closes the hole.
+	// No publisher runs, so the event that closes the gap is not published.
 	s.stopped(publisher)
 	if _, err := s.events.InsertOne(t.Context(), late); err != nil {
 		t.Fatal(err)
@@ -94,8 +94,8 @@ func TestMissingEventParksAndResumes(t *testing.T) {
 	s.awaitReadModels()
 }
 
-// TestUniqueValueChangesHands holds that aggregates which swap a value that a unique
-// index allows once come to their ends, in whatever order their events arrive.
+// TestUniqueValueChangesHands checks that aggregates that exchange a value with a unique
+// index get their final values, in whatever order their events arrive.
 func TestUniqueValueChangesHands(t *testing.T) {
 	inParallel(t)
 	const pairs = 60
@@ -136,7 +136,7 @@ func TestUniqueValueChangesHands(t *testing.T) {
 	}
 }
 
-// largeReadModels counts in documents that hold a megabyte each.
+// largeReadModels counts events in documents of one megabyte each.
 const largeReadModels = `
 projections:
   - name: large
@@ -145,13 +145,13 @@ projections:
       Counted: {inc: {count: "1"}}
 `
 
-// TestLargeReadModelsFitIntoMemory holds that a projector's memory follows its
-// configuration, not the size of its read models.
+// TestLargeReadModelsFitIntoMemory checks that a projector's memory depends on its
+// configuration and not on the size of its read models.
 func TestLargeReadModelsFitIntoMemory(t *testing.T) {
 	inParallel(t)
 	const aggregates, each, size = 150, 3, 1 << 20
-	// The read models alone have this size. The Go heap is bounded to 96 MiB below. The
-	// pages of the program's file are about 20 MiB, and a collector that gets little CPU
+	// The read models alone have this size. The Go heap is limited to 96 MiB below. The
+	// mapped pages of the executable are about 20 MiB, and a collector that gets little CPU
 	// exceeds its limit by some MiB.
 	const most = aggregates * size
 	w := &workload.Workload{Name: "large", Projections: []byte(largeReadModels), Collections: []string{"large"}}
@@ -163,13 +163,14 @@ func TestLargeReadModelsFitIntoMemory(t *testing.T) {
 		for a := range aggregates {
 			ev := workload.Event{AggregateID: fmt.Sprint("large-", a), AggregateType: "Large", EventID: id + 1, EventType: "Counted", Timestamp: time.Now().UTC(), Payload: bson.D{}}
 			if id == 0 {
-				ev.EventType = "Filled" // what the read models show already
+				ev.EventType = "Filled" // already contained in the read models
 			}
 			w.Events = append(w.Events, ev)
 		}
 	}
 	s := newScenarioOn(t, w, harness.TopicOptions{}, "PENSTOCK_LOAD_BYTES=8388608", "PENSTOCK_BATCH_SIZE=512", "GOMEMLIMIT=96MiB")
-	// Few sessions with many aggregates each: a batch needs them all at once.
+	// Few sessions with many aggregates each, so that a batch needs all documents at the
+	// same time.
 	s.SetEnv("PENSTOCK_SESSION_MODE=bucket", "PENSTOCK_SESSION_BUCKETS=2")
 	for a := range aggregates {
 		if _, err := s.models.Collection("large").InsertOne(t.Context(), bson.D{
@@ -199,8 +200,8 @@ func TestLargeReadModelsFitIntoMemory(t *testing.T) {
 	}
 }
 
-// TestEventStoreThatMayNotBeReadEndsTheProjector holds that a missing right shows at the
-// start, and not at the first gap.
+// TestEventStoreThatMayNotBeReadEndsTheProjector checks that a missing right shows at the
+// start, and not only at the first gap.
 func TestEventStoreThatMayNotBeReadEndsTheProjector(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(200, 53))

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// Two releases share one MongoDB and one namespace. With names that collide, the second
-// refuses to start and says why; with names of its own it does not disturb the first.
+// Two releases share one MongoDB and one namespace. If their names collide, the second
+// refuses to start and says why. With other names, it does not disturb the first.
 func TestTwoPipelinesSideBySide(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own, with two topics")
@@ -27,7 +27,7 @@ func TestTwoPipelinesSideBySide(t *testing.T) {
 	t.Parallel()
 	both := startWithTopics(t, "orders", "invoices")
 
-	// Each name is the first pipeline's, and so is each default.
+	// The first pipeline owns all the default names.
 	first := newRelease(t, both, "orders", shop.New(2000, 51))
 	first.start()
 	first.store(1000)
@@ -41,11 +41,11 @@ func TestTwoPipelinesSideBySide(t *testing.T) {
 		`read model \"userReadModels\" (topic: \"orders\" there, \"invoices\" here; event store: \"shop.orders\" there, \"shop.invoices\" here)`,
 		`projection \"users\" (`, "PENSTOCK_READMODELS_DATABASE")
 
-	// A second pipeline on the first one's subscription would take its events away.
+	// A second pipeline on the first one's subscription would receive some of its events.
 	thief := newRelease(t, both, "orders", shop.New(1, 53), "PENSTOCK_READMODELS_DATABASE=other")
 	thief.refused(thief.projector(), "PENSTOCK_ADOPT_READ_MODELS=", `read models' database: \"readmodels\" there, \"other\" here`)
 
-	// A lease of the first stream's publishers keeps another stream's out.
+	// The lease of one stream's publishers cannot be used by another stream.
 	lease := newRelease(t, both, "invoices", shop.New(1, 54), "PENSTOCK_STREAM=invoices", "PENSTOCK_LEASE_NAME=shared")
 	lease.refused(lease.publisher(), `lease \"shared\" is that of stream \"events\"`, "PENSTOCK_LEASE_NAME")
 
@@ -59,7 +59,7 @@ func TestTwoPipelinesSideBySide(t *testing.T) {
 	second.await()
 }
 
-// release is one pipeline of several on the same servers.
+// release is one of several pipelines on the same servers.
 type release struct {
 	*harness.Pipeline
 	t              *testing.T
@@ -70,7 +70,7 @@ type release struct {
 	stored         int
 }
 
-// releaseBackend is the servers with the topic of one pipeline.
+// releaseBackend is the shared servers with the topic of one pipeline.
 type releaseBackend struct {
 	*harness.Embedded
 	topic string
@@ -82,7 +82,7 @@ func (b releaseBackend) Bus() harness.Bus {
 }
 
 // newRelease prepares a pipeline that reads the collection of that name and publishes to
-// the topic of that name. The publishers of all share a lease name, but for env.
+// the topic of that name. All publishers have the same lease name, unless env changes it.
 func newRelease(t *testing.T, servers *harness.Embedded, name string, w *workload.Workload, env ...string) *release {
 	t.Helper()
 	env = append([]string{"PENSTOCK_EVENTS_COLLECTION=" + name}, env...)
@@ -141,7 +141,7 @@ func (r *release) start() {
 	}
 }
 
-// refused waits for the end of a process and checks its exit status and its last words.
+// refused waits for the end of a process, and checks its exit status and its last log line.
 func (r *release) refused(process *harness.Process, words ...string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), settleTimeout())
@@ -167,7 +167,7 @@ func (r *release) refused(process *harness.Process, words ...string) {
 	}
 }
 
-// store stores the workload's events up to that number.
+// store stores the first until events of the workload.
 func (r *release) store(until int) {
 	r.t.Helper()
 	until = min(until, len(r.workload.Events))

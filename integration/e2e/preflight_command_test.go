@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// TestPreflightNamesWhatIsMissing holds that both programs check the servers before a
-// start, change nothing, say what to do about each line, and that an init container holds
-// up a start only for what cannot pass by itself.
+// TestPreflightNamesWhatIsMissing checks that both programs check the servers before a
+// start, change nothing, and print a remedy for each problem. An init container delays a
+// start only for problems that do not pass by themselves.
 func TestPreflightNamesWhatIsMissing(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
@@ -91,7 +91,7 @@ func TestPreflightNamesWhatIsMissing(t *testing.T) {
 	if found := run("publisher", 0)["event store, index"]; found.State != "warning" || !strings.Contains(found.Remedy, "unique: true") {
 		t.Errorf("with an index that is not unique: %+v", found)
 	}
-	// Most events break the contract.
+	// Make most events break the contract.
 	for n := range 3 {
 		if _, err := s.events.InsertOne(t.Context(), bson.D{{Key: "aggregateId", Value: "b"}, {Key: "eventId", Value: n + 1}}); err != nil {
 			t.Fatal(err)

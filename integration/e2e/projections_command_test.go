@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// generationEntry is a catalog entry with a live first generation.
+// generationEntry returns a catalog entry with a live first generation.
 func generationEntry(name, hash, collection string, more ...bson.E) bson.D {
 	return append(bson.D{
 		{Key: "_id", Value: name}, {Key: "pipeline", Value: "p"}, {Key: "revision", Value: int64(1)}, {Key: "generations", Value: int64(2)},
@@ -25,8 +25,8 @@ func generationEntry(name, hash, collection string, more ...bson.E) bson.D {
 	}, more...)
 }
 
-// TestProjectionsAreListedRebuiltAndDropped holds that the commands about projections show
-// and change the catalog, and delete only what is retired.
+// TestProjectionsAreListedRebuiltAndDropped checks that the commands about projections show
+// and change the catalog, and delete data only of retired projections.
 func TestProjectionsAreListedRebuiltAndDropped(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, &workload.Workload{Name: "counts", Projections: []byte(countsProjection), Collections: []string{"counts"}}, harness.TopicOptions{})
@@ -97,7 +97,7 @@ func TestProjectionsAreListedRebuiltAndDropped(t *testing.T) {
 	if got := building(); got != "3 bbbb building 2 ada a full disk" {
 		t.Errorf("with parked aggregates allowed: %s", got)
 	}
-	// The definition of a file is another one, so it replaces the build.
+	// The file has another definition, so it replaces the build.
 	file := filepath.Join(t.TempDir(), "projections.yaml")
 	if err := os.WriteFile(file, []byte(strings.NewReplacer("name: counts", "name: users", "collection: counts", "collection: users").Replace(countsProjection)), 0o600); err != nil {
 		t.Fatal(err)

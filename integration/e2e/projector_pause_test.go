@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// TestProjectorsArePaused holds that every projector releases its sessions and receives
-// nothing until it is resumed, is ready all the while, and that a projector which starts
-// in the pause keeps to it.
+// TestProjectorsArePaused checks that every projector releases its sessions and receives
+// nothing until it is resumed, and that it stays ready. A projector that starts during the
+// pause is paused too.
 func TestProjectorsArePaused(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})

@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// What a projector has sent before it was killed may be carried out when another has
-// long done the same: it must match nothing.
+// A write that a projector has sent before it was killed may be carried out long after
+// another one has done the same. The late write must match nothing.
 func TestProjectorKilledUnderLoad(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, shop.New(events, 11), harness.TopicOptions{
-		// Should its sessions not come free when its connections break.
+		// In case its sessions stay locked when its connections break.
 		LockDuration: 5 * time.Second,
 	})
 	s.start(1, 2)
@@ -50,8 +50,8 @@ func TestSessionLocksLost(t *testing.T) {
 	s.invariants()
 }
 
-// loseLocks runs a publisher and two projectors over the load, and takes the locks
-// of their sessions again and again.
+// loseLocks runs a publisher and two projectors under load, and repeatedly removes the
+// locks of their sessions.
 func (s *scenario) loseLocks() {
 	s.t.Helper()
 	broker := capability[lockLoser](s, "lose session locks")
@@ -71,9 +71,9 @@ func (s *scenario) loseLocks() {
 	}
 }
 
-// Where event ids need only rise, no later event tells that one is missing: what
-// comes late or again must not be mistaken for what has been. The receiver of the SDK can
-// hand out a successor first, so each receiver has a run of its own.
+// If event ids only increase, a later event does not show that one is missing. A late or
+// repeated event must not be mistaken for an applied one. The SDK's receiver can deliver a
+// successor first, so each receiver has its own run.
 func TestSessionLocksLostInAnIncreasingSequence(t *testing.T) {
 	for _, receiver := range []string{"amqp", "sdk"} {
 		t.Run(receiver, func(t *testing.T) {
@@ -110,15 +110,14 @@ func TestBrokerDropsConnections(t *testing.T) {
 	s.load(4 * time.Second)
 	for _, share := range []float64{0.2, 0.4, 0.6, 0.8} {
 		s.awaitPublished(share)
-		// Those of the last time may not have been replaced yet.
+		// The connections dropped last time may not have been replaced yet.
 		s.await("a connection to drop", func() bool { return broker.DropConnections() > 0 })
 	}
 	s.invariants()
 }
 
-// A link that has ended gives its reason to everything that is asked of it later, while
-// its connection stands. It is no reason to stop, nor to give an event up that had no
-// part in it.
+// An ended link returns its error for all later calls, while its connection stays open. The
+// error is no reason to stop, or to give up an event that did not cause it.
 func TestBrokerDetachesLinks(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events, 18))
@@ -139,11 +138,11 @@ func TestBrokerDetachesLinks(t *testing.T) {
 	}
 }
 
-// A poison event stops its aggregate in its projection and nothing else.
+// A poison event stops its aggregate in its projection, and no other.
 func TestPoisonEvent(t *testing.T) {
 	inParallel(t)
 	w := shop.New(events, 16)
-	// The order's quantity becomes a word, which no expression can multiply.
+	// The order's quantity becomes a string, which no expression can multiply.
 	poisoned, at := "", int64(0)
 	for i := range w.Events {
 		if ev := &w.Events[i]; ev.EventType == "ItemAddedToOrderEvent" && ev.EventID == 3 && poisoned == "" {
@@ -182,8 +181,8 @@ func TestPoisonEvent(t *testing.T) {
 	}
 }
 
-// What is no event at all is dead-lettered, or quarantined where the publisher
-// sees it first, and stops nobody.
+// A document that is no event is quarantined if the publisher sees it first, and otherwise
+// dead-lettered. It stops no aggregate.
 func TestDocumentThatBreaksTheContract(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events/2, 17))

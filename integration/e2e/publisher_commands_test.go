@@ -13,8 +13,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// publisherCommand runs a command of the publisher with the settings of the publishers,
-// as `kubectl exec` does without a terminal, and expects its exit code.
+// publisherCommand runs a command of the publisher with the settings of the publishers.
+// Like `kubectl exec` without -t, it gives the command no terminal. It expects the exit
+// code.
 func (s *scenario) publisherCommand(code int, args ...string) (stdout, stderr string) {
 	s.t.Helper()
 	out, err := s.Publisher(s.t.Context(), args...)
@@ -27,7 +28,7 @@ func (s *scenario) publisherCommand(code int, args ...string) (stdout, stderr st
 	return string(out.Stdout), string(out.Stderr)
 }
 
-// publisherJSON runs a command and decodes what it prints.
+// publisherJSON runs a command and decodes its output.
 func (s *scenario) publisherJSON(code int, into any, args ...string) {
 	s.t.Helper()
 	stdout, _ := s.publisherCommand(code, append(args, "--output=json")...)
@@ -36,7 +37,7 @@ func (s *scenario) publisherJSON(code int, into any, args ...string) {
 	}
 }
 
-// publisherStatus is the part of `publisher status` that tests look at.
+// publisherStatus is the part of `publisher status` that tests check.
 type publisherStatus struct {
 	Leader string
 	Paused *struct {
@@ -56,7 +57,7 @@ func (s *scenario) publisherStatus(code int) (found publisherStatus) {
 	return found
 }
 
-// published is how many messages the topic has got.
+// published returns how many messages the topic has accepted.
 func (s *scenario) published() int {
 	s.t.Helper()
 	n, err := s.backend.Published()
@@ -66,7 +67,7 @@ func (s *scenario) published() int {
 	return n
 }
 
-// awaitPublishedEvents waits until the topic has got so many messages.
+// awaitPublishedEvents waits until the topic has accepted n messages.
 func (s *scenario) awaitPublishedEvents(n int) {
 	s.t.Helper()
 	s.await(fmt.Sprintf("%d events published", n), func() bool { return s.published() >= n })
@@ -78,9 +79,9 @@ func countsWorkload() *workload.Workload {
 
 var one = bson.D{{Key: "n", Value: int64(1)}}
 
-// TestPublisherIsPausedAndItsCheckpointMoved holds that an operator can stop publishing
-// without stopping a process, see that it has stopped, let it go on elsewhere, and that
-// nothing is lost by any of it.
+// TestPublisherIsPausedAndItsCheckpointMoved checks that an operator can stop publishing
+// without stopping a process, see that it has stopped, and continue it at another position,
+// without loss.
 func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{})
@@ -99,7 +100,7 @@ func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 		t.Errorf("the status is %+v", before)
 	}
 
-	// Paused: it keeps the lease, is ready, and publishes nothing.
+	// While it is paused, it keeps the lease, is ready, and publishes nothing.
 	s.publisherCommand(2, "pause", "--yes")
 	if _, stderr := s.publisherCommand(1, "pause", "--why=the topic moves"); !strings.Contains(stderr, "repeat it with --yes") {
 		t.Errorf("without --yes: %s", stderr)
@@ -133,7 +134,7 @@ func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 		t.Errorf("%d events published in the pause, want the one before", n)
 	}
 
-	// Set to now in the pause: the event that was stored meanwhile is passed over.
+	// Set the checkpoint to now during the pause: the event stored meanwhile is skipped.
 	s.publisherCommand(2, "checkpoint", "set", "now", "--yes")
 	s.publisherCommand(2, "checkpoint", "set", "yesterday", "--yes", "--why=x")
 	s.publisherCommand(0, "checkpoint", "set", "now", "--yes", "--why=test data")
@@ -150,7 +151,8 @@ func TestPublisherIsPausedAndItsCheckpointMoved(t *testing.T) {
 		t.Errorf("%d messages, want a/1 and b/1: the checkpoint was set to now", n)
 	}
 
-	// Set to the beginning under a running leader: it is fenced, and all is published.
+	// Set the checkpoint to the beginning under a running leader: the leader is fenced, and
+	// all events are published again.
 	epoch := s.epoch()
 	if _, stderr := s.publisherCommand(1, "checkpoint", "set", "beginning", "--why=lost topic"); !strings.Contains(stderr, "all events of the store, about 3, are published again") {
 		t.Errorf("without --yes: %s", stderr)

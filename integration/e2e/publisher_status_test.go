@@ -19,9 +19,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// TestStatusCountsTheSubscriptions holds that `publisher status` shows what waits in each
-// subscription of the topic, and in its dead-letter queues, if the credentials may read
-// that, and says what they lack if they may not.
+// TestStatusCountsTheSubscriptions checks that `publisher status` shows the messages of
+// each subscription of the topic and of its dead-letter queue. If the credentials lack the
+// right, it says which one.
 func TestStatusCountsTheSubscriptions(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: policies, and the administration API of the stand-in")
@@ -69,7 +69,7 @@ func TestStatusCountsTheSubscriptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := pipeline.Publisher(t.Context(), append([]string{"status"}, args...)...)
-		// The status is 1 because nobody leads.
+		// The status is 1 because no publisher leads.
 		if err != nil || out.Status != 1 {
 			t.Fatalf("status %d, %v\n%s%s", out.Status, err, out.Stdout, out.Stderr)
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// events is the size of most scenarios: enough for a fault to hit in the middle.
+// events is the number of events of most scenarios, enough for a fault in the middle of the
+// load.
 const events = 6000
 
 func TestLeaderKilledUnderLoad(t *testing.T) {
@@ -32,8 +33,9 @@ func TestLeaderKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// What a leader has read and the broker not accepted when it dies is its successor's:
-// no resume token may have been saved beyond it, however long the broker refused.
+// Events that a leader has read, and that the broker has not accepted when the leader dies,
+// are published by its successor. No resume token after them may have been saved, however
+// long the broker refused.
 func TestLeaderKilledWhileTheBrokerRefuses(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events, 8))
@@ -43,7 +45,7 @@ func TestLeaderKilledWhileTheBrokerRefuses(t *testing.T) {
 	s.load(4 * time.Second)
 	s.awaitPublished(0.1)
 	broker.Throttle(time.Hour)
-	// To read so many takes longer than the interval at which tokens are saved.
+	// Reading this many events takes longer than the interval at which tokens are saved.
 	s.await("many events in flight", func() bool {
 		return s.metric(first.Name, "penstock_publisher_inflight_events") > events/4
 	})
@@ -70,7 +72,7 @@ func TestLeaderStopsUnderLoadAndHandsOver(t *testing.T) {
 	if topic.Epochs != 2 {
 		t.Errorf("%d terms published, not 2", topic.Epochs)
 	}
-	// A clean handover saves the token behind the last acknowledgement.
+	// A clean handover saves the token of the last acknowledged event.
 	if topic.Repeats != 0 {
 		t.Errorf("a clean handover published %d events twice", topic.Repeats)
 	}
@@ -163,7 +165,7 @@ func TestStreamInterrupted(t *testing.T) {
 	s.load(4 * time.Second)
 	for _, share := range []float64{0.2, 0.4, 0.6, 0.8} {
 		s.awaitPublished(share)
-		// That of the last time may not be open again yet.
+		// The stream that was interrupted last time may not be open again yet.
 		s.await("a stream to interrupt", func() bool { return store.InterruptStreams() > 0 })
 	}
 	if topic := s.invariants(); topic.Epochs != 1 {
@@ -191,7 +193,7 @@ func TestHistoryLost(t *testing.T) {
 	s.load(3 * time.Second)
 	s.awaitPublished(0.2)
 	s.leader().Kill()
-	// What was stored meanwhile is in the event store alone.
+	// The events that were stored meanwhile are only in the event store.
 	s.finishLoad()
 	store.LoseHistory()
 	s.startPublisher(0)

@@ -10,15 +10,15 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// quarantined is a record as `publisher quarantine list` shows it.
+// quarantined is a record as `publisher quarantine list` prints it.
 type quarantined struct {
 	Document, Reason, Field, AggregateID, Event string
 	EventID                                     int64
 }
 
-// TestCorrectedEventsLeaveTheQuarantine holds that a broken event, beside which the unique
-// index lets no corrected one in, can be corrected in place and published, that the read
-// models converge after it, and that a record can be discarded.
+// TestCorrectedEventsLeaveTheQuarantine checks that a broken event can be corrected in
+// place and published, and that the read models then converge. The unique index allows no
+// corrected event beside it. A record can also be discarded.
 func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_GAP_TIMEOUT=1s")
@@ -54,11 +54,11 @@ func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
 		t.Errorf("the status is %+v", found)
 	}
 
-	// Nothing is published that still breaks the contract.
+	// Events that still break the contract are not published.
 	if stdout, _ := s.publisherCommand(1, "quarantine", "republish", "--yes"); !strings.HasPrefix(stdout, "0 published, 3 stay in the quarantine\n") || !strings.Contains(stdout, "eventType") {
 		t.Errorf("republish of broken events: %s", stdout)
 	}
-	// A corrected event beside the broken one is what the index is there to refuse.
+	// The index must refuse a corrected event beside the broken one.
 	if _, err := s.events.InsertOne(t.Context(), counted("a", 2, one)); err == nil {
 		t.Error("the unique index took a second event a/2")
 	}
@@ -88,8 +88,8 @@ func TestCorrectedEventsLeaveTheQuarantine(t *testing.T) {
 	}
 }
 
-// TestStoredEventsAreSentAgain holds that events reach the topic again by aggregate and by
-// time, each counted first, and that the read models stay right.
+// TestStoredEventsAreSentAgain checks that stored events can be sent again, by aggregate
+// and by time, that the command counts them first, and that the read models stay right.
 func TestStoredEventsAreSentAgain(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{DuplicateDetectionWindow: -1})

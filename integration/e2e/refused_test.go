@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
-// Events that the topic refuses for good go to the quarantine, each alone: all others
-// are published within the same term, and the projectors read the missing ones in the
+// The topic permanently refuses some events. The publisher quarantines exactly those and
+// publishes all others in the same term. The projectors read the missing events from the
 // event store.
 func TestTopicRefusesEventsForGood(t *testing.T) {
 	for _, condition := range []string{"amqp:not-allowed", "com.microsoft:argument-error"} {
@@ -32,7 +32,8 @@ func TestTopicRefusesEventsForGood(t *testing.T) {
 			refused := make(map[key]bool)
 			for i := range s.workload.Events {
 				ev := &s.workload.Events[i]
-				// Each has a successor, which shows the projectors that it is missing.
+				// Each refused event has a successor, which shows the projectors that it is
+				// missing.
 				if ev.EventID == 2 && last[ev.AggregateID] > 3 && len(refused) < 20 {
 					refused[key{ev.AggregateID, ev.EventID}] = true
 				}
@@ -47,7 +48,7 @@ func TestTopicRefusesEventsForGood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The quarantine stands in for the topic.
+			// Insert each quarantined event into the list, before its successor.
 			var settled []verify.Accepted
 			inserted := make(map[key]bool)
 			for _, m := range accepted {
@@ -92,8 +93,8 @@ func TestTopicRefusesEventsForGood(t *testing.T) {
 	}
 }
 
-// A failover of the namespace: everything is answered with not-found for a while. What
-// has worked before goes on afterwards, without a restart.
+// A failover of the namespace: for a while it answers every request with not-found. Both
+// services continue afterwards without a restart, because they have worked before.
 func TestNamespaceRefusesEverythingForAWhile(t *testing.T) {
 	for _, condition := range []string{"amqp:not-found", "amqp:unauthorized-access"} {
 		t.Run(condition, func(t *testing.T) {
@@ -124,7 +125,7 @@ func TestNamespaceRefusesEverythingForAWhile(t *testing.T) {
 	}
 }
 
-// A topic that has never been there is a wrong name: the publisher ends and says so.
+// A topic that never existed means a wrong name: the publisher ends and says so.
 func TestTopicThatDoesNotExistEndsThePublisher(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(1, 33))

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// A collection that takes the name events while the publisher runs brings its own
-// history, which no change stream carries: the publisher must scan the collection.
+// A collection that is renamed to events while the publisher runs has its own history,
+// which no change stream carries. The publisher must scan it.
 func TestCollectionRenamedOverTheEventStore(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events, 41))
@@ -39,8 +39,8 @@ func TestCollectionRenamedOverTheEventStore(t *testing.T) {
 	}
 }
 
-// A collection that is replaced while no publisher runs is scanned too. Until a
-// collection exists again, the publisher says so instead of idling.
+// A collection that is replaced while no publisher runs is scanned too. While no collection
+// exists, the publisher reports that instead of idling.
 func TestCollectionDroppedAndCreatedAgain(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events, 42))
@@ -66,7 +66,7 @@ func TestCollectionDroppedAndCreatedAgain(t *testing.T) {
 	}
 }
 
-// storeInto stores events at once.
+// storeInto stores all events in one request.
 func (s *scenario) storeInto(collection *mongo.Collection, events []workload.Event) {
 	s.t.Helper()
 	if _, err := collection.InsertMany(s.t.Context(), events); err != nil {
@@ -74,13 +74,13 @@ func (s *scenario) storeInto(collection *mongo.Collection, events []workload.Eve
 	}
 }
 
-// stored says that nothing more will be stored.
+// stored marks the load as finished.
 func (s *scenario) stored() {
 	s.release, s.loaded = func() {}, make(chan struct{})
 	close(s.loaded)
 }
 
-// createIndex makes the index that a publisher needs, and the collection.
+// createIndex makes the collection with the index that a publisher needs.
 func createIndex(t *testing.T, collection *mongo.Collection) {
 	t.Helper()
 	_, err := collection.Indexes().CreateOne(t.Context(), mongo.IndexModel{

@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// steppedDown is PrimarySteppedDown, after which a driver retries.
+	// steppedDown is the code PrimarySteppedDown, after which a driver retries.
 	steppedDown = 189
-	// stormSeconds is how long a store fails, and maxCommands what all processes of a
-	// service may send to it in each of these seconds. Without a pause between retries
-	// one command alone becomes tens of thousands.
+	// stormSeconds is how long a store fails. maxCommands bounds the commands that all
+	// processes of a service send to it in each of these seconds. Without a pause between
+	// retries, one command alone becomes tens of thousands.
 	stormSeconds = 4
 	maxCommands  = 1000
 )
 
-// TestURITimeoutCausesNoRetryStorm sets timeoutMS, to which the driver reacts with
-// retries without a pause, in the connection string of each of the three stores.
+// TestURITimeoutCausesNoRetryStorm sets timeoutMS in the connection string of each of the
+// three stores. With that setting, the driver retries without a pause.
 func TestURITimeoutCausesNoRetryStorm(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(2000, 41))
 	store := capability[storeFailer](s, "fail the services' commands")
-	// Strings of their own: each store has a client of its own.
+	// The strings differ, so that each store has a client of its own.
 	uri := s.backend.MongoURI() + "&timeoutMS=30000"
 	s.SetEnv(
 		"PENSTOCK_EVENTS_MONGODB_URI="+uri+"&appName=events",

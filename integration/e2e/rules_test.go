@@ -11,8 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// The rules of other subscriptions select events by the subject, and by the attributes of
-// CloudEvents if the publisher has a source for them. docs/subscribers.md has these rules.
+// Rules of other subscriptions select events by the subject. If the publisher has a
+// CloudEvents source, they can also select by CloudEvents attributes. docs/subscribers.md
+// has these rules.
 func TestRulesOfOtherSubscriptions(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: subscriptions with rules")

@@ -12,8 +12,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// A publisher that is killed in the middle of its scan, and whose oplog is then lost, goes
-// on with the scan where it was, and finds what was stored behind that place meanwhile.
+// A publisher is killed during its scan, and then its oplog is lost. Its successor
+// continues the scan at its position, and also finds the events that were stored before
+// that position meanwhile.
 func TestScanGoesOnAfterTheOplogIsLost(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: the broker must be slow, and the oplog is lost when the test says so")

@@ -31,30 +31,28 @@ type scenario struct {
 	events   *mongo.Collection
 	models   *mongo.Database
 	state    *mongo.Database
-	// until bounds what counts of an aggregate that was parked.
+	// until is the last event that counts, for each aggregate that was parked.
 	until map[string]int64
-	// deadLettered is how many messages are to be in the dead-letter queue in the end.
+	// deadLettered is the expected number of messages in the dead-letter queue at the end.
 	deadLettered int
-	// started are all processes, those that have ended among them.
+	// started are all processes, including those that have ended.
 	started []*harness.Process
-	// held fires when the updates that were held back last have been carried out; nil
-	// where there are none.
+	// held fires when the last held updates have been carried out; nil if there are none.
 	held *time.Timer
-	// release lets the load store what it holds back; loaded is closed when it has
-	// ended, and nil before it began.
+	// release lets the load store the events that it holds back. loaded is closed when the
+	// load has ended; it is nil before the load begins.
 	release func()
 	loaded  chan struct{}
 }
 
-// newScenario opens a backend with an empty topic and an empty event store; no
-// service runs yet.
+// newScenario opens a backend with an empty topic and an empty event store. No service runs
+// yet.
 func newScenario(t *testing.T, w *workload.Workload) *scenario {
 	t.Helper()
 	return newScenarioOn(t, w, harness.TopicOptions{})
 }
 
-// newScenarioOn is newScenario for a test that cares what its topic is like, or sets
-// variables of its projectors.
+// newScenarioOn is newScenario with options of the topic and variables of the projectors.
 func newScenarioOn(t *testing.T, w *workload.Workload, topic harness.TopicOptions, projectorEnv ...string) *scenario {
 	t.Helper()
 	backend, err := suite.backends.Open(t.Context(), topic, len(w.Events))
@@ -64,8 +62,7 @@ func newScenarioOn(t *testing.T, w *workload.Workload, topic harness.TopicOption
 	return newScenarioOver(t, w, backend, projectorEnv...)
 }
 
-// newScenarioOver is newScenarioOn over a backend that is open, which the scenario
-// closes.
+// newScenarioOver is newScenarioOn over an open backend, which the scenario closes.
 func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projectorEnv ...string) *scenario {
 	t.Helper()
 	t.Cleanup(func() {
@@ -104,10 +101,9 @@ func newScenarioOver(t *testing.T, w *workload.Workload, backend backend, projec
 	return s
 }
 
-// receivers gives the second projector of a scenario the receiver of the Azure SDK, and
-// leaves the first one Penstock's own. So the faults of every scenario with two projectors
-// happen to both receivers, in the time of one run. A scenario whose variables name a
-// receiver has that one alone.
+// receivers gives the second projector of a scenario the receiver of the Azure SDK; the
+// first one has Penstock's own. So every scenario with two projectors tests its faults with
+// both receivers. A scenario whose variables name a receiver uses only that one.
 func receivers(projectorEnv []string) map[string][]string {
 	for _, variable := range projectorEnv {
 		if strings.HasPrefix(variable, "PENSTOCK_RECEIVER=") {
@@ -117,9 +113,9 @@ func receivers(projectorEnv []string) map[string][]string {
 	return map[string][]string{"projector-1": {"PENSTOCK_RECEIVER=sdk"}}
 }
 
-// end ends the load and the processes. A process that has crashed fails the test, even
-// where another has taken over its work. Where the test has failed, the logs' ends are
-// shown.
+// end ends the load and the processes. It fails the test if a process has crashed, even if
+// another one has taken over its work. If the test has failed, it shows the ends of the
+// logs.
 func (s *scenario) end() {
 	if s.loaded != nil {
 		<-s.loaded // the test's context, which has ended, ends it
@@ -136,16 +132,16 @@ func (s *scenario) end() {
 	shown := make(map[string]struct{})
 	for _, process := range s.started {
 		if _, again := shown[process.Log]; again {
-			continue // it was started more than once
+			continue // the process was started more than once
 		}
 		shown[process.Log] = struct{}{}
 		s.t.Logf("%s:\n%s", process.Name, tail(process.Log))
 	}
 }
 
-// crashed tells whether a process has ended otherwise than cleanly, by SIGKILL, or with
-// an error that it has told: a leader that lost its lease and whose work does not stop
-// in time does that.
+// crashed reports whether a process has crashed. Ends by SIGKILL and ends with a reported
+// error are no crashes: for example, a leader that has lost its lease exits if its work
+// does not stop in time.
 func crashed(err error) bool {
 	const told = 1
 	exit, ok := errors.AsType[*exec.ExitError](err)
@@ -159,7 +155,7 @@ func crashed(err error) bool {
 	return status.ExitStatus() != told
 }
 
-// tail is the end of a log.
+// tail returns the end of a log.
 func tail(path string) string {
 	log, err := os.ReadFile(path)
 	if err != nil {
@@ -210,9 +206,9 @@ func (s *scenario) ready() {
 	}
 }
 
-// load stores the workload's events in the background, over about that time. The
-// last tenth waits for finishLoad: however late a fault comes, there is something
-// left to be published after it.
+// load stores the workload's events in the background, over about that time. It holds back
+// the last tenth until finishLoad, so that events remain to be published after the latest
+// fault.
 func (s *scenario) load(over time.Duration) {
 	const batches = 50
 	events := s.workload.Events
@@ -247,7 +243,7 @@ func (s *scenario) load(over time.Duration) {
 	}()
 }
 
-// finishLoad has the load store what it holds back, and waits for its end.
+// finishLoad lets the load store the events that it holds back, and waits for its end.
 func (s *scenario) finishLoad() {
 	s.release()
 	<-s.loaded
@@ -269,10 +265,10 @@ func (s *scenario) awaitPublished(share float64) {
 	})
 }
 
-// invariants is the end of every scenario. It waits until every read model equals
-// the fold of the event store and every message is settled, and then checks that the
-// read models still do, for what came late or again must have changed nothing, and
-// that the topic kept the order and misses nothing.
+// invariants ends every scenario. It waits until every read model equals the fold of the
+// event store and every message is settled. Then it checks the read models again, because
+// late and repeated messages must not have changed them. It also checks that the topic kept
+// the order and misses nothing.
 func (s *scenario) invariants() *verify.TopicReport {
 	s.t.Helper()
 	s.finishLoad()
@@ -280,7 +276,7 @@ func (s *scenario) invariants() *verify.TopicReport {
 	s.await("all that was read published", func() bool {
 		return s.metric("publisher", "penstock_publisher_inflight_events") == 0
 	})
-	// Whether the emulator in the container counts messages is not known.
+	// It is unknown whether the emulator in the container counts messages.
 	if suite.kind != harness.KindContainers || s.deadLettered > 0 {
 		s.await(fmt.Sprintf("all messages settled, %d of them in the dead-letter queue", s.deadLettered), func() bool {
 			backlog, err := s.backend.Backlog()
@@ -302,8 +298,8 @@ func (s *scenario) invariants() *verify.TopicReport {
 	return topic
 }
 
-// awaitReadModels waits until every read model is right, for as long as ever more are:
-// how fast they come right is the machine's affair.
+// awaitReadModels waits until every read model is right, as long as their number grows. How
+// fast it grows depends on the machine.
 func (s *scenario) awaitReadModels() {
 	s.t.Helper()
 	standstill := time.NewTimer(settleTimeout())
@@ -311,7 +307,7 @@ func (s *scenario) awaitReadModels() {
 	for most := 0; ; {
 		begun := time.Now()
 		report := s.compare()
-		// To look is work, too: most of the time is the services'.
+		// Comparing costs CPU too, so leave most of the time to the services.
 		pause := max(250*time.Millisecond, 4*time.Since(begun))
 		if report.OK() {
 			s.t.Logf("%d of %d read models of %d events are right", report.Right, report.Expected, report.Events)
@@ -340,7 +336,7 @@ func (s *scenario) compare() *verify.Report {
 	return report
 }
 
-// metric sums a metric over the running services of a kind.
+// metric adds up a metric of the running services of a kind.
 func (s *scenario) metric(prefix, family string, labels ...string) float64 {
 	s.t.Helper()
 	var sum float64
@@ -353,8 +349,8 @@ func (s *scenario) metric(prefix, family string, labels ...string) float64 {
 	return sum
 }
 
-// scrape gives the metrics of a process, and none if it ends: a process that ends closes
-// its admin port before it is gone.
+// scrape returns the metrics of a process. It returns none if the process is ending: the
+// admin port closes before the process has ended.
 func (s *scenario) scrape(process *harness.Process) harness.Metrics {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout())

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A backend that cannot be had fails the whole suite once, in one sentence.
+// A backend that is not available fails the whole suite once, with one sentence.
 func TestBackendThatCannotBeHad(t *testing.T) {
 	inParallel(t)
 	program, err := os.Executable()

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// layout is how a collection lies in a sharded cluster.
+// layout is the distribution of a collection in a sharded cluster.
 type layout struct {
 	key     bson.D
 	unique  bool
@@ -21,7 +21,7 @@ type layout struct {
 	indexes []bson.M
 }
 
-// layout reads how a collection of read models lies in the cluster.
+// layout reads how a collection of read models is distributed.
 func (s *scenario) layout(collection string) layout {
 	s.t.Helper()
 	namespace := s.models.Name() + "." + collection
@@ -63,9 +63,9 @@ func (s *scenario) administer(command bson.D) {
 	}
 }
 
-// TestShardedReadModelsAreRebuilt holds that the next generation of a sharded read model
-// is sharded in the same way when it is promoted: by a range of _id with zones and a
-// unique index, and by a hash of _id. Events flow and readers read meanwhile.
+// TestShardedReadModelsAreRebuilt checks that the next generation of a sharded read model
+// is sharded in the same way when it is promoted: by a range of _id with zones and a unique
+// index, and by a hash of _id. Meanwhile events come and clients read.
 func TestShardedReadModelsAreRebuilt(t *testing.T) {
 	inParallel(t)
 	if suite.kind != harness.KindEmbedded {

@@ -13,9 +13,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// TestShardedByAnotherKey runs the services through a mongos, over events that are
-// sharded by something else than their aggregate id: a scan from the beginning, a
-// killed leader, an interrupted stream, and a scan because the history is lost.
+// TestShardedByAnotherKey runs the services through a mongos, over events that are sharded
+// by another field than their aggregate id. It covers a scan from the beginning, a killed
+// leader, an interrupted stream, and a scan after the history is lost.
 func TestShardedByAnotherKey(t *testing.T) {
 	inParallel(t)
 	if suite.kind != harness.KindEmbedded {
@@ -50,8 +50,8 @@ func TestShardedByAnotherKey(t *testing.T) {
 	}
 }
 
-// shardEvents shards the collection of events by the aggregates' type, with which the
-// unique index cannot exist, and creates the index that is enough.
+// shardEvents shards the collection of events by the aggregates' type. That key excludes
+// the unique index, so it creates an index that is not unique and suffices.
 func (s *scenario) shardEvents() {
 	s.t.Helper()
 	shard := func() error {

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// sharing is a pipeline that shares its state and its read models' database with others.
+// sharing is a pipeline that shares the databases of state and read models with others.
 type sharing struct {
 	*release
 	projection string
@@ -60,7 +60,7 @@ func (s *sharing) complete(factor int64) {
 	})
 }
 
-// live reads the number of the live generation; 0 if something is being built.
+// live returns the number of the live generation; 0 if one is being built.
 func (s *sharing) live() int64 {
 	s.t.Helper()
 	var e entry
@@ -71,8 +71,8 @@ func (s *sharing) live() int64 {
 	return e.Live.Generation
 }
 
-// belongings are what a rebuild of another pipeline must leave as they are: the entry of
-// the catalog, the read model's identity, and the jobs on the projection.
+// belongings are the data that a rebuild of another pipeline must not change: the catalog
+// entry, the identity of the read model's collection, and the jobs of the projection.
 func (s *sharing) belongings() (catalog bson.Raw, uuid []byte, jobs int64) {
 	s.t.Helper()
 	catalog, err := s.state.Collection("projections").FindOne(s.t.Context(), bson.D{{Key: "_id", Value: s.projection}}).Raw()
@@ -90,9 +90,9 @@ func (s *sharing) belongings() (catalog bson.Raw, uuid []byte, jobs int64) {
 	return catalog, found[0].UUID.Data, jobs
 }
 
-// TestRebuildTouchesNoOtherPipeline holds that two pipelines with one state database and
-// one database of read models do not touch each other's catalog, jobs and collections when
-// one of them rebuilds a projection, although their aggregates have the same ids. A third
+// TestRebuildTouchesNoOtherPipeline checks two pipelines with one state database and one
+// database of read models, whose aggregates have the same ids. When one of them rebuilds a
+// projection, the other's catalog entry, jobs and collections stay unchanged. A third
 // pipeline with a projection of the same name is refused.
 func TestRebuildTouchesNoOtherPipeline(t *testing.T) {
 	inParallel(t)

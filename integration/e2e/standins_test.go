@@ -15,11 +15,11 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// subscription is the projector's of a topic.
+// subscription is the projector's subscription of a topic.
 var subscription = sbemu.Subscription{Name: "projector", RequiresSession: true, LockDuration: 30 * time.Second}
 
-// startWithPolicies starts the stand-ins, the broker with more policies than the one
-// that may do everything, which comes first: it is the backend's.
+// startWithPolicies starts the stand-ins, with more policies on the broker. The first
+// policy allows everything, and the backend uses it.
 func startWithPolicies(t *testing.T, policies ...sbemu.Policy) *harness.Embedded {
 	t.Helper()
 	return startWith(t, sbemu.Config{
@@ -38,7 +38,7 @@ func startWithTopics(t *testing.T, names ...string) *harness.Embedded {
 	return startWith(t, sbemu.Config{Topics: topics})
 }
 
-// startWith starts the stand-ins; they end with the test.
+// startWith starts the stand-ins. They stop at the end of the test.
 func startWith(t *testing.T, c sbemu.Config) *harness.Embedded {
 	t.Helper()
 	broker, err := sbemu.New(c)
@@ -52,7 +52,7 @@ func startWith(t *testing.T, c sbemu.Config) *harness.Embedded {
 	return &harness.Embedded{Mongo: mongoemutest.Start(t, mongoemu.Config{}), Broker: broker}
 }
 
-// eventStore is an empty collection of events with the index that publishers need.
+// eventStore makes an empty collection of events with the index that publishers need.
 func eventStore(t *testing.T, uri string) *mongo.Collection {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))

@@ -12,7 +12,7 @@ import (
 )
 
 // A projector whose stores do not answer is not ready. /readyz and the log say what it
-// waits for, before the first attempt has failed.
+// waits for, even before the first attempt has failed.
 func TestProjectorSaysWhatItWaitsFor(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(200, 61))

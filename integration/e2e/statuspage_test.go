@@ -21,11 +21,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// screenshots is the variable with the folder that TestStatusPages saves pictures of the
-// pages in.
+// screenshots is the variable that names the folder for TestStatusPages' screenshots.
 const screenshots = "PENSTOCK_SCREENSHOTS"
 
-// statusData is what the page of a service reads.
+// statusData is the data of a service's status page.
 type statusData struct {
 	Service  string
 	Problems []string
@@ -46,7 +45,7 @@ type statusTable struct {
 	Rows        []struct{ Cells []string }
 }
 
-// rows are the rows of a table, each as one line.
+// rows returns the rows of a table, each as one line.
 func (d statusData) rows(table string) (lines []string) {
 	for _, t := range d.Tables {
 		if t.Name == table {
@@ -58,8 +57,8 @@ func (d statusData) rows(table string) (lines []string) {
 	return lines
 }
 
-// Both services show the way of the events under load, what is wrong, and what all pods
-// share. The pages work in a browser behind a proxy that adds a path prefix.
+// Both services show the stages of the events under load, the problems, and the state that
+// all pods share. The pages work in a browser behind a proxy that adds a path prefix.
 func TestStatusPages(t *testing.T) {
 	inParallel(t)
 	w := shop.New(1500, 11)
@@ -83,7 +82,7 @@ func TestStatusPages(t *testing.T) {
 		}
 		return d
 	}
-	// Every figure has a value in the course of a load: none names a metric that is not there.
+	// Every figure gets a value during a load, so none names a metric that does not exist.
 	s.await("the figures of the publisher", func() bool { return complete(read(publisher)) })
 	s.await("the quarantined event on the page", func() bool {
 		return slices.Equal(read(publisher).rows("Quarantined by this process"), []string{"missing_event_id 1"})

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox"
 )
 
-// printed collects the lines of a demo that stays.
+// printed collects the lines of a demo that runs with STAY=yes.
 type printed struct {
 	mu    sync.Mutex
 	lines []string
@@ -33,8 +33,8 @@ func (p *printed) all() []string {
 }
 
 // TestStayingDemoKeepsProjectorsWhenTheFolderIsWrong checks that a mistake in the folder of
-// projections is printed and replaces no projector, and that the projectors take the folder
-// when it is right again.
+// projections is printed and replaces no projector, and that the projectors use the folder
+// when it is correct again.
 func TestStayingDemoKeepsProjectorsWhenTheFolderIsWrong(t *testing.T) {
 	inParallel(t)
 	backend, err := harness.StartEmbedded(harness.EmbeddedOptions{})

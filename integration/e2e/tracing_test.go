@@ -20,11 +20,12 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/tracing/tracingtest"
 )
 
-// traced is a scenario whose services trace every event that nobody has decided about.
+// traced is a scenario whose services trace every event without a sampling decision.
 type traced struct {
 	*scenario
 	collector *tracingtest.Collector
-	// registered are the events that register has stored, beside those of the workload.
+	// registered are the events that register has stored. They come in addition to the
+	// workload's.
 	registered []workload.Event
 }
 
@@ -38,7 +39,7 @@ func newTraced(t *testing.T, seed uint64, receiver string) *traced {
 	return s
 }
 
-// writerOf is the span of the writer of an event: its trace and its traceparent.
+// writerOf returns the trace and the traceparent of the span that writes an event.
 func writerOf(n int, flags string) (trace, parent string) {
 	trace = fmt.Sprintf("%032x", n)
 	return trace, fmt.Sprintf("00-%s-%016x-%s", trace, n, flags)
@@ -61,8 +62,8 @@ func (s *traced) register(user, parent string) {
 	s.registered = append(s.registered, workload.Event{AggregateID: user, AggregateType: "User", EventID: 1, EventType: "UserRegisteredEvent"})
 }
 
-// traceOf waits until an event has a complete trace: a write that was applied. It gives its
-// spans.
+// traceOf waits until an event has a complete trace, with a write that was applied. It
+// returns the spans.
 func (s *traced) traceOf(aggregate string) []tracingtest.Span {
 	s.t.Helper()
 	var spans []tracingtest.Span
@@ -91,7 +92,7 @@ func (s *traced) checkTrace(aggregate, parent string) []tracingtest.Span {
 	return spans
 }
 
-// checkChain checks the spans of an event, whose parent in the publisher is that span, or
+// checkChain checks the spans of an event. parent is the publish span's parent; empty for
 // none.
 func (s *traced) checkChain(aggregate, parent string, spans []tracingtest.Span) {
 	s.t.Helper()
@@ -114,8 +115,8 @@ func (s *traced) checkChain(aggregate, parent string, spans []tracingtest.Span) 
 	}
 }
 
-// checkBatches checks that every span of name belongs to a batch: that it is linked from
-// one, or is the parent of one.
+// checkBatches checks that every span with that name belongs to a batch, by a link or as
+// its parent.
 func (s *traced) checkBatches(name, batch string) {
 	s.t.Helper()
 	missing := func() []string {
@@ -141,8 +142,8 @@ func (s *traced) checkBatches(name, batch string) {
 	}
 }
 
-// An event has one trace from its insert to its read model, whichever receiver it passes
-// through. Batches link to it. Rebuilding makes no spans.
+// An event has one trace from its insert to its read model, with either receiver. Batches
+// link to it. A rebuild makes no spans.
 func TestEventsAreTraced(t *testing.T) {
 	for n, receiver := range []string{"amqp", "sdk"} {
 		t.Run(receiver, func(t *testing.T) {
@@ -182,7 +183,7 @@ func TestEventsAreTraced(t *testing.T) {
 	}
 }
 
-// aggregatesOf are the first n aggregates of the workload.
+// aggregatesOf returns the first n aggregates of the workload.
 func (s *traced) aggregatesOf(n int) []string {
 	var aggregates []string
 	for i := range s.workload.Events {
@@ -193,7 +194,7 @@ func (s *traced) aggregatesOf(n int) []string {
 	return aggregates
 }
 
-// openMetrics scrapes a process as Prometheus does that wants exemplars.
+// openMetrics scrapes a process like a Prometheus that wants exemplars.
 func openMetrics(t *testing.T, p *harness.Process) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.Admin+"/metrics", nil)
@@ -244,8 +245,8 @@ func (s *traced) checkExemplars() {
 	}
 }
 
-// checkRebuild builds a changed projection from the event store, and checks that no span
-// comes of it.
+// checkRebuild builds a changed projection from the event store, and checks that this makes
+// no span.
 func (s *traced) checkRebuild() {
 	s.t.Helper()
 	count := func() map[string]int {
@@ -263,15 +264,15 @@ func (s *traced) checkRebuild() {
 	s.workload.Fold = change.Fold
 	s.awaitReadModels()
 	for _, process := range s.Running() {
-		s.stopped(process) // which exports what is left
+		s.stopped(process) // a stopping process exports its remaining spans
 	}
 	if after := count(); !maps.Equal(before, after) {
 		s.t.Errorf("a rebuild made spans: there were %v, and are %v", before, after)
 	}
 }
 
-// A message that is delivered again is processed in the same trace, by a span of its own
-// for each delivery.
+// A message that is delivered again is processed in the same trace, with a span for each
+// delivery.
 func TestRedeliveryStaysInTheTrace(t *testing.T) {
 	for n, receiver := range []string{"amqp", "sdk"} {
 		t.Run(receiver, func(t *testing.T) {
@@ -309,7 +310,7 @@ func TestRedeliveryStaysInTheTrace(t *testing.T) {
 	}
 }
 
-// Lines of the log that concern one event name its trace.
+// Log lines about one event name its trace.
 func TestLogLinesNameTheTrace(t *testing.T) {
 	inParallel(t)
 	s := newTraced(t, 65, "amqp")
@@ -348,8 +349,8 @@ func TestLogLinesNameTheTrace(t *testing.T) {
 	}
 }
 
-// A collector that cannot be reached harms nothing: it costs one line of the log, and no
-// time at the end.
+// If the collector cannot be reached, that costs one line of the log, and does not delay
+// the end.
 func TestCollectorThatCannotBeReached(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events/4, 66))

@@ -85,17 +85,17 @@ func TestTutorialRunsAsWritten(t *testing.T) {
 	demo.interrupt(t)
 }
 
-// pageBlock is a fenced block with the line before it.
+// pageBlock matches a fenced block with the line before it.
 var pageBlock = regexp.MustCompile("(?s)([^\n]*)\n\n```(yaml|console|text)\n(.*?)```")
 
-// pageFile is the name of a file that the page says to write.
+// pageFile matches the name of a file that the reader must write.
 var pageFile = regexp.MustCompile("`(receipts/[a-z_]+\\.yaml)`")
 
-// duration is what differs from run to run.
+// duration matches the values that differ from run to run.
 var duration = regexp.MustCompile(`in [0-9]+\\\.[0-9]+s \\\(seed [0-9]+\\\)`)
 
-// shown matches an output that the page shows. A line of "…" stands for any lines, and "…"
-// within a line for any text.
+// shown returns an expression for an output on the page. A line of "…" stands for any
+// lines, and "…" within a line for any text.
 func shown(text string) *regexp.Regexp {
 	pattern := duration.ReplaceAllLiteralString(regexp.QuoteMeta(text), `in [0-9.]+s \(seed [0-9]+\)`)
 	pattern = strings.ReplaceAll(pattern, "…\n", `(?s:.*?)`)

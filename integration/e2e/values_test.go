@@ -24,9 +24,9 @@ projections:
         set: {large: payload.value}
 `
 
-// One payload reaches the projector by three ways: from the event store because the
-// topic never had it, over the topic, and by a claim check. The read model holds the
-// same bytes three times.
+// One payload reaches the projector by three routes: from the event store because the topic
+// never had it, over the topic, and by a claim check. The read model holds the same bytes
+// three times.
 func TestReplayGivesTheBytesOfLive(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, &workload.Workload{Name: "verbatim", Projections: []byte(verbatim)})
@@ -50,8 +50,8 @@ func TestReplayGivesTheBytesOfLive(t *testing.T) {
 	s.SetEnv("PENSTOCK_START=now")
 	s.start(1, 1)
 
-	// The stream begins some time after the start, so it is shown an aggregate of its
-	// own until that has come through.
+	// The stream begins some time after the start. So insert events of another aggregate
+	// until one of them has passed.
 	model := func(id string) bson.Raw {
 		raw, err := s.models.Collection("verbatim").FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Raw()
 		if err != nil {
@@ -79,7 +79,8 @@ func TestReplayGivesTheBytesOfLive(t *testing.T) {
 	if long := live.Document().Lookup("long"); long.Type != bson.TypeInt64 || live.Document().Lookup("double").Type != bson.TypeDouble {
 		t.Errorf("over the topic came %s", live)
 	}
-	// The first event is older than the projection, so a build or a repair has read it.
+	// The first event is older than the projection, so a build or a repair must have read
+	// it.
 	repaired := s.metric("projector-0", "penstock_projector_events_total", "outcome", "repaired")
 	if built := s.metric("projector-0", "penstock_projector_refold_events_total", "kind", "build"); repaired+built == 0 {
 		t.Error("the first event was not read from the event store")

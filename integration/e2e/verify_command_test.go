@@ -19,7 +19,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// ledgersProjection can delete, so that aggregates without a document are verified too.
+// ledgersProjection deletes some documents, so that aggregates without a document are
+// verified too.
 const ledgersProjection = `
 projections:
   - name: ledgers
@@ -29,7 +30,7 @@ projections:
       Closed: {delete: true}
 `
 
-// verified is what the command prints of a projection.
+// verified is the output of the command for a projection.
 type verified struct {
 	Projection, Job, State string
 	Counts                 map[string]int64
@@ -40,7 +41,7 @@ type verified struct {
 	}
 }
 
-// verify runs the command and gives what it found, by aggregate.
+// verify runs the command and returns its findings, by aggregate.
 func (s *scenario) verify(code int, args ...string) (map[string]string, verified) {
 	s.t.Helper()
 	path := filepath.Join(s.t.TempDir(), "projections.yaml")
@@ -62,9 +63,9 @@ func (s *scenario) verify(code int, args ...string) (map[string]string, verified
 	return found, results[0]
 }
 
-// TestVerifyFindsAndRepairsWhatIsWrong holds that under live load exactly those read
-// models are found that were falsified by hand, that a repair puts them right, and that
-// the next verification finds nothing: with projectors running, and without.
+// TestVerifyFindsAndRepairsWhatIsWrong checks under live load that a verification finds
+// exactly the read models that were falsified by hand, that a repair corrects them, and
+// that the next verification finds nothing. It works with projectors running, and without.
 func TestVerifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, &workload.Workload{Name: "ledgers", Projections: []byte(ledgersProjection), Collections: []string{"ledgers"}}, harness.TopicOptions{})
@@ -86,7 +87,7 @@ func TestVerifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 		return err == nil && e == nil && open == 40 && closed == 20
 	})
 
-	// Events of a few aggregates keep coming from here on.
+	// From here on, events of a few aggregates keep coming.
 	ctx, stop := context.WithCancel(t.Context())
 	var load sync.WaitGroup
 	load.Go(func() {
@@ -168,7 +169,7 @@ func TestVerifyFindsAndRepairsWhatIsWrong(t *testing.T) {
 	}
 	stopLoad()
 
-	// No projector is needed.
+	// The command works without a projector.
 	s.Kill()
 	set("still-05", bson.D{{Key: "n", Value: int64(0)}})
 	if found, _ := s.verify(1, "--repair", "--yes", "--aggregate=still-05"); !maps.Equal(found, map[string]string{"still-05": "different, repaired"}) {

@@ -24,8 +24,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
-// tunnel is a proxy for HTTPS that leads every host to one address, and counts what it
-// leads.
+// tunnel is an HTTPS proxy that connects every host to one address, and counts the
+// connections.
 type tunnel struct {
 	to      string
 	tunnels atomic.Int64
@@ -56,7 +56,7 @@ func (p *tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Both services and both receivers reach Service Bus over WebSockets, on the one port that
-// the network leaves open, directly and through a proxy.
+// the network allows, directly and through a proxy.
 func TestAMQPOverWebSockets(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: a broker with a certificate")
@@ -64,7 +64,7 @@ func TestAMQPOverWebSockets(t *testing.T) {
 	for _, proxied := range []bool{false, true} {
 		t.Run(map[bool]string{false: "directly", true: "through a proxy"}[proxied], func(t *testing.T) {
 			t.Parallel()
-			// Its certificate is for 127.0.0.1 and example.com.
+			// The test server's certificate is valid for 127.0.0.1 and example.com.
 			issuer := httptest.NewTLSServer(http.NotFoundHandler())
 			t.Cleanup(issuer.Close)
 			trusted := filepath.Join(t.TempDir(), "trusted.pem")
@@ -94,7 +94,7 @@ func TestAMQPOverWebSockets(t *testing.T) {
 			if proxied {
 				server := httptest.NewServer(proxy)
 				t.Cleanup(server.Close)
-				host = "example.com" // on port 443, which only the proxy reaches
+				host = "example.com" // on port 443, which only the proxy can reach
 				env = append(env, "HTTPS_PROXY="+server.URL)
 			}
 			t.Cleanup(func() { _ = broker.Close() })
