@@ -19,14 +19,14 @@ type Change struct {
 	Who string `name:"who" env:"PENSTOCK_WHO" placeholder:"NAME" help:"Name of the person, for the audit; the default is the user of this process. The host is appended: in a cluster it is the pod."`
 }
 
-// ErrNotConfirmed says that nothing was changed, because nobody said yes.
+// ErrNotConfirmed says that nothing was changed, because the change was not confirmed.
 var ErrNotConfirmed = errors.New("nothing was changed")
 
-// Person is who makes the change: NAME@HOST.
+// Person names who makes the change: NAME@HOST.
 func (c Change) Person() string {
 	name := cmp.Or(c.Who, os.Getenv("USER"))
 	if name == "" {
-		// An image without /etc/passwd knows the number only.
+		// Without /etc/passwd in the image, only the number is known.
 		name = fmt.Sprintf("uid-%d", os.Getuid())
 		if u, err := user.Current(); err == nil && u.Username != "" {
 			name = u.Username
@@ -39,9 +39,9 @@ func (c Change) Person() string {
 	return name + "@" + host
 }
 
-// Confirm asks whether to do what, such as "retry 12 parked aggregates", unless --yes
-// says so. in is where the answer comes from, nil if there is no terminal: see
-// [Terminal]. The error is [ErrNotConfirmed] with the remedy, or ctx's cause.
+// Confirm asks for confirmation of what, such as "retry 12 parked aggregates", unless --yes
+// is set. It reads the answer from in, which is nil without a terminal: see [Terminal]. The
+// error is [ErrNotConfirmed] with the remedy, or ctx's cause.
 func (c Change) Confirm(ctx context.Context, in io.Reader, out io.Writer, what string) error {
 	if c.Yes {
 		return nil
@@ -51,8 +51,8 @@ func (c Change) Confirm(ctx context.Context, in io.Reader, out io.Writer, what s
 	}
 	fmt.Fprintf(out, "This will %s. Continue? [y/N] ", what)
 	answered := make(chan string, 1)
-	// A blocked read of a terminal cannot be interrupted: after a signal the process
-	// exits without it.
+	// A blocked read of a terminal cannot be interrupted, so after a signal the process
+	// exits without waiting for it.
 	go func() {
 		line, _ := bufio.NewReader(in).ReadString('\n')
 		answered <- line
@@ -70,13 +70,14 @@ func (c Change) Confirm(ctx context.Context, in io.Reader, out io.Writer, what s
 	}
 }
 
-// Terminal gives file if a person can answer there, otherwise nil.
+// Terminal returns file if it is a terminal, otherwise nil.
 func Terminal(file *os.File) io.Reader {
 	info, err := file.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return nil
 	}
-	// A process without input often has the null device there, which looks like a terminal.
+	// A process without input often has the null device as stdin, which looks like a
+	// terminal.
 	if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(info, null) {
 		return nil
 	}

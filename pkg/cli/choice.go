@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Choice checks the flags by which a command chooses some of many. A zero field that is
-// not Limit is not checked.
+// Choice checks the flags by which a command chooses records. Zero fields other than Limit
+// are not checked.
 type Choice[R ~string] struct {
 	// Limit is the value of --limit, and Most its upper bound; the lower one is 1.
 	Limit, Most int

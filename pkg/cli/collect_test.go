@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// settings has a value of each kind that the programs have.
+// settings has a value of each kind that the programs use.
 type settings struct {
 	Host   string   `env:"HOST" default:"here" help:"Where."`
 	Port   int      `env:"PORT" default:"80" help:"Port."`
@@ -26,7 +26,7 @@ type settings struct {
 	} `cmd:"" help:"Count."`
 }
 
-// Validate shows that the values that are wrong have their defaults.
+// Validate shows that wrong values have been replaced by their defaults.
 func (s *settings) Validate() error {
 	if s.Port < 80 {
 		return fmt.Errorf("HOST has the port %d: use 80 or more", s.Port)
@@ -34,7 +34,7 @@ func (s *settings) Validate() error {
 	return nil
 }
 
-// A mistake hides no other one, whatever stands before it.
+// A mistake hides no other one, whatever precedes it.
 func TestParseReportsEachMistakeOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -82,7 +82,7 @@ func TestParseReportsEachMistakeOnce(t *testing.T) {
 	}
 }
 
-// The environment and the arguments say the same, whichever of them is read.
+// A setting has the same effect as a flag and as a variable.
 func TestParseReadsFlagsAndVariablesAlike(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

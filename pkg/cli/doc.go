@@ -1,18 +1,18 @@
-// Package cli is what the programs' main functions share: it reads the configuration
-// from arguments and environment, reports everything that is wrong with it at once, and
-// runs the service, or one of the commands, until a signal ends it.
+// Package cli has the common part of the programs' main functions. It reads the
+// configuration from arguments and environment, reports all its problems together, and runs
+// the service or one of the commands until a signal ends it.
 //
-// A program is one kong-tagged struct: the configuration, whose flags every command
-// takes, and a field tagged cmd for each command. [ParseCommand] gives the chosen
-// command. [Output], [List] and [Show] print what a command lists; [Change] counts and
-// asks before a command changes something.
+// A program is one kong-tagged struct: the configuration, whose flags every command has,
+// and a field tagged cmd for each command. [ParseCommand] returns the chosen command.
+// [Output], [List] and [Show] print the results of commands. [Change] has the flags of a
+// command that changes data, and asks for confirmation.
 //
-// # What kong does, and what it cannot do
+// # The division of work with kong
 //
 // github.com/alecthomas/kong builds the model, scans the arguments, finds the commands,
-// decodes the values, suggests similar flags and lays out the help. The environment is a
-// resolver of kong's, and every value goes through a mapper. This package adds only what
-// kong v1.17 has no option for:
+// decodes the values, suggests similar flags and lays out the help. A kong resolver reads
+// the environment, and every value goes through a mapper. This package adds only the
+// features for which kong v1.17 has no option:
 //
 //   - Every problem at once. kong.Parse returns at the first one. So the mapper of each
 //     value notes its problem and lets kong go on, and a flag that kong does not know is

@@ -76,7 +76,7 @@ type selective struct {
 
 type needsURI struct{}
 
-// Validate is not asked: the commands' needs count.
+// Validate must not be called: only the needs of the chosen command count.
 func (s *selective) Validate() error { return errors.New("not asked") }
 
 func (s *selective) ValidateFor(command any) error {

@@ -9,10 +9,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpWidth is the widest that help gets, on a terminal that is wider.
+// helpWidth is the largest width of the help, in characters.
 const helpWidth = 110
 
-// answer prints help or the version where args ask for it.
+// answer prints the help or the version if args ask for it.
 func (p *parser) answer(args []string) (bool, error) {
 	for _, arg := range args {
 		switch arg {
@@ -35,8 +35,8 @@ func (p *parser) answer(args []string) (bool, error) {
 }
 
 func (p *parser) printHelp(args []string) error {
-	// What else is wrong with args does not matter here: the trace leads as far as
-	// the command whose help is asked for.
+	// Other mistakes in args do not matter here: the trace reaches the command whose help
+	// is requested.
 	ctx, err := kong.Trace(p.kong, args)
 	if err != nil {
 		return fmt.Errorf("read arguments: %w", err)
@@ -49,8 +49,8 @@ func (p *parser) printHelp(args []string) error {
 	return ErrHelp
 }
 
-// hideConfiguration leaves the flags of the program out of the help of a command, which
-// takes the same configuration. The default command is the program itself.
+// hideConfiguration removes the flags of the program from the help of a command. The
+// default command is the program itself, so its help keeps them.
 func (p *parser) hideConfiguration(command *kong.Node) {
 	root := p.kong.Model.Node
 	if command == nil || command == root || command == root.DefaultCmd {
@@ -67,7 +67,7 @@ func (p *parser) hideConfiguration(command *kong.Node) {
 	}
 }
 
-// describe is a flag's help with its default and its variable.
+// describe returns a flag's help with its default and its variable.
 func (p *parser) describe(value *kong.Value) string {
 	var notes []string
 	if value.HasDefault && value.Default != "" {

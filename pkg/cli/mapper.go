@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// collector is a mapper of kong that notes the problem of a value and lets kong go on, so
+// collector is a kong mapper that records the problem of a value and lets kong continue, so
 // that every problem is found. The value gets its default instead.
 type collector struct {
 	kong.Mapper
@@ -42,7 +42,7 @@ func (c collector) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	return c.fallBack(ctx.Value, target)
 }
 
-// fallBack gives a value its default.
+// fallBack sets a value to its default.
 func (c collector) fallBack(value *kong.Value, target reflect.Value) error {
 	target.SetZero()
 	if !value.HasDefault {
@@ -52,8 +52,8 @@ func (c collector) fallBack(value *kong.Value, target reflect.Value) error {
 	return c.Mapper.Decode(&kong.DecodeContext{Value: value, Scan: scan}, target)
 }
 
-// notAllowed says what is wrong with a value that kong's enum tag does not have; empty if
-// nothing is.
+// notAllowed returns the problem of a value that is not in kong's enum tag; empty if there
+// is none.
 func notAllowed(value *kong.Value, text string) string {
 	if value.Enum == "" {
 		return ""
@@ -71,11 +71,11 @@ func notAllowed(value *kong.Value, text string) string {
 	return ""
 }
 
-// mismatch says in an operator's words why a value is not of the flag's type.
+// mismatch explains to an operator why a value does not fit the flag's type.
 func mismatch(value *kong.Value, text string, err error) string {
 	t := value.Target.Type()
 	if reader, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler); ok {
-		// It knows best what it reads.
+		// The type's own error explains best.
 		if err := reader.UnmarshalText([]byte(text)); err != nil {
 			return err.Error()
 		}

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// The values of [Output.Output].
+// Values of [Output.Output].
 const (
 	OutputTable = "table"
 	OutputJSON  = "json"
@@ -21,7 +21,7 @@ type Output struct {
 	Output string `name:"output" enum:"table,json" default:"table" placeholder:"FORMAT" help:"How to print: table, for people, or json, with every field."`
 }
 
-// JSON reports whether JSON is asked for.
+// JSON reports whether the output must be JSON.
 func (o Output) JSON() bool { return o.Output == OutputJSON }
 
 // Column is a column of a table: its heading, and the text of a record in it.
@@ -30,9 +30,9 @@ type Column[T any] struct {
 	Text func(T) string
 }
 
-// List prints records: as a table with these columns, whose cells are clipped, or as one
-// JSON array, which is empty if there are no records. T has JSON tags. Nothing is
-// printed as a table if there are no records: say so on stderr.
+// List prints records, as a table with clipped cells or as one JSON array. T must have JSON
+// tags. If there are no records, the array is empty and no table is printed: the caller
+// says so on stderr.
 func List[T any](w io.Writer, o Output, records []T, columns ...Column[T]) error {
 	if o.JSON() {
 		if records == nil {
@@ -61,8 +61,8 @@ func List[T any](w io.Writer, o Output, records []T, columns ...Column[T]) error
 	return nil
 }
 
-// Show prints one record: a line for each field, in full, or one JSON object. Fields
-// whose text is empty are left out of the lines.
+// Show prints one record: one line for each field, not clipped, or one JSON object. Fields
+// with an empty text have no line.
 func Show[T any](w io.Writer, o Output, record T, fields ...Column[T]) error {
 	if o.JSON() {
 		return PrintJSON(w, record)
@@ -93,7 +93,7 @@ func PrintJSON(w io.Writer, value any) error {
 // maxCell bounds the characters of a cell.
 const maxCell = 80
 
-// cell is a text as it fits into a table.
+// cell formats a text for a cell of a table.
 func cell(text string) string {
 	text = Plain(text)
 	if text == "" {
@@ -105,8 +105,8 @@ func cell(text string) string {
 	return text
 }
 
-// Plain is a text on one line, for a terminal. Ids and errors come from events: control
-// characters of a terminal stay out.
+// Plain makes a text safe for one line of a terminal. Ids and errors come from events, so
+// it removes control characters.
 func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -116,8 +116,8 @@ func Plain(text string) string {
 	}, text)
 }
 
-// Age is how long ago at was, in the largest unit that fits: 40s, 3m, 5h, 12d. It is
-// empty for the zero time.
+// Age formats how long ago at was, in the largest unit that fits: 40s, 3m, 5h, 12d. It
+// returns an empty text for the zero time.
 func Age(now, at time.Time) string {
 	d := max(now.Sub(at), 0)
 	const day = 24 * time.Hour
@@ -134,7 +134,7 @@ func Age(now, at time.Time) string {
 	return fmt.Sprintf("%dd", int(d/day))
 }
 
-// Time is a time as tables show it: in UTC, to the second; empty for the zero time.
+// Time formats a time for tables: in UTC, to the second; empty for the zero time.
 func Time(at time.Time) string {
 	if at.IsZero() {
 		return ""

@@ -8,50 +8,50 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// ErrHelp says that what was asked for has been printed, help or the version, and
-// that there is nothing else to do. The process exits 0.
+// ErrHelp says that Parse has printed the requested help or version, and that there is
+// nothing else to do. The process exits with status 0.
 var ErrHelp = errors.New("help was printed")
 
-// ErrUsage says that the arguments or the configuration are wrong, and that every
-// problem has been printed. The process exits 2.
+// ErrUsage says that the arguments or the configuration are wrong, and that every problem
+// has been printed. The process exits with status 2.
 var ErrUsage = errors.New("the configuration is wrong")
 
-// Info says what a program is.
+// Info describes a program.
 type Info struct {
 	// Name is the program's name in its help and errors.
 	Name string
-	// Description stands at the top of the help.
+	// Description is the first text of the help.
 	Description string
 	// Version is what --version prints; empty means [Version].
 	Version string
 }
 
-// Validator is a configuration that can check itself. Validate joins all its
-// problems with [errors.Join]; each is one line that starts with the environment
-// variable that is wrong and ends with the remedy.
+// Validator is a configuration that can check itself. Validate joins all its problems with
+// [errors.Join]. Each is one line that starts with the wrong environment variable and ends
+// with the remedy.
 type Validator interface {
 	Validate() error
 }
 
-// Selective is the configuration of a program with commands: it checks only what the
-// chosen command needs. command points to the command's struct. The result is as that
-// of [Validator]. A configuration that is Selective is not asked as a Validator too.
+// Selective is the configuration of a program with commands: it checks only the needs of
+// the chosen command. command points to the command's struct. The result is like that of
+// [Validator]. If a configuration is Selective, Parse does not call its Validate.
 type Selective interface {
 	ValidateFor(command any) error
 }
 
-// Parse fills the kong-tagged struct that config points to: from the arguments,
-// else the environment, else the defaults. An empty variable counts as not set,
-// as deployment templates leave them so. args do not hold the program's name, and
-// environ is [os.LookupEnv] outside tests.
+// Parse fills the kong-tagged struct that config points to. A value comes from the
+// arguments, or else from the environment, or else from the default. An empty variable
+// counts as unset, because deployment templates leave unused variables empty. args do not
+// have the program's name. environ is [os.LookupEnv] outside tests.
 //
-// -h, --help and --version print to stdout and give [ErrHelp]. Else every problem,
-// of the arguments, of several variables, and of Validate where config and the
-// chosen command have it, is printed on a line of its own on stderr, and Parse
-// gives [ErrUsage]. Any other error means that kong cannot read the struct.
+// -h, --help and --version print to stdout and return [ErrHelp]. Otherwise Parse prints
+// every problem on a line of its own on stderr, and returns [ErrUsage]. It reports all
+// wrong arguments and variables together, and the problems of Validate if config or the
+// chosen command has it. Any other error means that kong cannot read the struct.
 //
-// Fields tagged secret:"" never show their value. kong's tags xor, lastwins and the like
-// are not checked: Validate says more about such rules.
+// Fields tagged secret:"" never show their value. kong's tags xor, lastwins and similar
+// ones are not checked: Validate explains such rules better.
 func Parse(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) error {
 	_, err := ParseCommand(config, info, args, environ, stdout, stderr)
 	return err
@@ -67,9 +67,9 @@ type Chosen struct {
 	Command any
 }
 
-// ParseCommand is [Parse] for a program with commands: it also gives the chosen one.
-// Flags of config are the configuration of every command; help of a command other than
-// the default one leaves them out and refers to the help of the program.
+// ParseCommand is [Parse] for a program with commands: it also returns the chosen one.
+// Flags of config are the configuration of every command. The help of a command other than
+// the default one omits them and refers to the help of the program.
 func ParseCommand(config any, info Info, args []string, environ func(string) (string, bool), stdout, stderr io.Writer) (Chosen, error) {
 	p, err := newParser(config, info, stdout, stderr)
 	if err != nil {
@@ -106,21 +106,22 @@ type parser struct {
 
 	// flags are those of all commands.
 	flags []*kong.Flag
-	// validators are the configuration and the chosen commands, as far as they check
-	// themselves.
+	// validators are the configuration and the chosen commands, if they implement
+	// [Validator].
 	validators []Validator
 
-	// problems are lines, and broken the variables that have one already.
+	// problems are the lines to print. broken has the variables that already have a
+	// problem.
 	problems []string
 	broken   map[string]bool
 
-	// source is where the value comes from that kong reads now. variable is its name if
+	// source says where the value that kong is reading comes from. variable is its name if
 	// the source is the environment.
 	source   source
 	variable string
 }
 
-// source is where a value comes from.
+// source is the origin of a value.
 type source int
 
 const (
@@ -159,9 +160,9 @@ func newParser(config any, info Info, stdout, stderr io.Writer) (*parser, error)
 	return p, nil
 }
 
-// collect takes the flags of node and of its commands, and lets p see every value that
-// kong reads. The variables stay in flag.Envs. kong looks up those of the tag by itself,
-// in the environment of the process.
+// collect records the flags of node and of its commands, and lets p see every value that
+// kong reads. It removes the variables from the tag and keeps them in flag.Envs, because
+// kong looks up those of the tag in the environment of the process.
 func (p *parser) collect(node *kong.Node) {
 	for _, flag := range node.Flags {
 		p.flags = append(p.flags, flag)

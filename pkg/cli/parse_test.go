@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-// outcome is what a run of Parse left.
+// outcome is the result of a run of Parse.
 type outcome struct {
 	command        string
 	stdout, stderr string
@@ -31,7 +31,7 @@ func run(t *testing.T, config any, environment map[string]string, args ...string
 	return outcome{command.Path, stdout.String(), stderr.String(), err}
 }
 
-// complete is the least environment that a service starts with.
+// complete is the smallest environment with which a service starts.
 func complete() map[string]string {
 	return map[string]string{
 		"MONGODB_URI":                        "mongodb://u:s3cret@h",
@@ -40,7 +40,7 @@ func complete() map[string]string {
 	}
 }
 
-// lines gives the problems that were printed.
+// lines returns the printed problems.
 func lines(t *testing.T, o outcome) []string {
 	t.Helper()
 	if !errors.Is(o.err, cli.ErrUsage) || o.stdout != "" {
@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 	environment := complete()
 	environment["PENSTOCK_LEASE_DURATION"] = "1m"
 	environment["PENSTOCK_LOG_LEVEL"] = "debug"
-	environment["PENSTOCK_WORKERS"] = "" // as a template leaves it
+	environment["PENSTOCK_WORKERS"] = "" // templates leave unused variables empty
 	environment["PENSTOCK_PPROF"] = "true"
 	environment["PENSTOCK_TAGS"] = "a,c"
 	var c service
@@ -77,8 +77,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Every problem is reported at once, each on a line that names the variable and
-// the flag.
+// All problems are reported together, each on a line that names the variable and the flag.
 func TestParseReportsEverything(t *testing.T) {
 	t.Parallel()
 	got := lines(t, run(t, &service{}, map[string]string{
@@ -130,8 +129,8 @@ func TestParseReportsEverything(t *testing.T) {
 	}
 }
 
-// What Validate says of a variable that is malformed already is left out: it saw
-// the default.
+// If a variable is malformed, Validate sees its default, so Validate's problems about it
+// are left out.
 func TestParseReportsAVariableOnce(t *testing.T) {
 	t.Parallel()
 	environment := complete()
@@ -288,7 +287,7 @@ func TestParseCommands(t *testing.T) {
 	}
 }
 
-// A configuration with commands checks what the chosen one needs, and that alone.
+// For a configuration with commands, only the needs of the chosen command are checked.
 func TestParseCommandChecksWhatTheCommandNeeds(t *testing.T) {
 	t.Parallel()
 	if o := run(t, &selective{}, nil, "list"); o.err != nil || o.command != "list" {
@@ -299,7 +298,7 @@ func TestParseCommandChecksWhatTheCommandNeeds(t *testing.T) {
 	}
 }
 
-// Commands may have flags of the same name and of different types.
+// Commands may have flags with the same name and different types.
 func TestParseCommandsWithFlagsOfOneName(t *testing.T) {
 	t.Parallel()
 	var c struct {
@@ -363,8 +362,8 @@ func TestParseBrokenOutput(t *testing.T) {
 	}
 }
 
-// Whatever the arguments and the environment, Parse answers with a result or with
-// problems, and does not panic.
+// Whatever the arguments and the environment are, Parse returns a result or problems, and
+// does not panic.
 func TestParseAnything(t *testing.T) {
 	t.Parallel()
 	token := rapid.OneOf(

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// wrongValue notes that the value that kong reads now is wrong.
+// wrongValue records that the value that kong is reading is wrong.
 func (p *parser) wrongValue(value *kong.Value, text, wrong string) {
 	shown := fmt.Sprintf("%q", text)
 	if value.Tag.Has("secret") {
@@ -21,13 +21,13 @@ func (p *parser) wrongValue(value *kong.Value, text, wrong string) {
 	p.markBroken(value)
 }
 
-// lacksValue notes that a flag that needs a value has none.
+// lacksValue records that a flag has no value but needs one.
 func (p *parser) lacksValue(value *kong.Value) {
 	p.problems = append(p.problems, fmt.Sprintf("%s lacks its value: write --%s=%s", p.subject(value), value.Name, value.Flag.FormatPlaceHolder()))
 	p.markBroken(value)
 }
 
-// markBroken notes that Validate will see a default instead of the value.
+// markBroken records that Validate will see a default instead of the value.
 func (p *parser) markBroken(value *kong.Value) {
 	if value.Flag != nil {
 		for _, variable := range value.Flag.Envs {
@@ -36,7 +36,7 @@ func (p *parser) markBroken(value *kong.Value) {
 	}
 }
 
-// subject names a value by how it was set, then by the other way.
+// subject names a value by the way it was set, followed by the other way.
 func (p *parser) subject(value *kong.Value) string {
 	switch flag := value.Flag; {
 	case flag == nil:
@@ -50,7 +50,7 @@ func (p *parser) subject(value *kong.Value) string {
 	}
 }
 
-// refusedFlag is the problem of the flag at which kong stopped.
+// refusedFlag describes the flag at which kong stopped.
 func (p *parser) refusedFlag(ctx *kong.Context) string {
 	unknown, isUnknown := strings.CutPrefix(ctx.Error.Error(), "unknown flag ")
 	node := ctx.Selected()
@@ -75,8 +75,8 @@ func (p *parser) refusedFlag(ctx *kong.Context) string {
 	return name + " is unknown: " + help
 }
 
-// validate asks the configuration and the chosen commands. What they say about a
-// variable that has a problem already is left out: they saw its default.
+// validate calls Validate of the configuration and of the chosen commands. It omits
+// problems of variables that already have one, because Validate saw their defaults.
 func (p *parser) validate() {
 	for _, v := range p.validators {
 		for _, err := range flatten(v.Validate()) {
@@ -92,8 +92,8 @@ func (p *parser) validate() {
 	}
 }
 
-// flatten gives the errors that were joined into err by [errors.Join]. An error
-// that wraps several in words of its own stays whole.
+// flatten returns the errors that [errors.Join] has joined into err. It does not split
+// other errors that wrap several.
 func flatten(err error) []error {
 	if err == nil {
 		return nil
@@ -114,7 +114,7 @@ func flatten(err error) []error {
 	return all
 }
 
-// variableIn gives the variable that line starts with.
+// variableIn returns the variable that line starts with.
 func (p *parser) variableIn(line string) string {
 	end := strings.IndexFunc(line, func(r rune) bool {
 		return r != '_' && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
@@ -146,7 +146,7 @@ func (p *parser) report() error {
 	}
 	fmt.Fprintf(&b, "%s: %d %s in the configuration:\n", p.info.Name, len(p.problems), noun)
 	for _, line := range p.problems {
-		// A problem stays one line, whatever it quotes.
+		// A problem stays on one line, even if it quotes a line break.
 		fmt.Fprintf(&b, "  - %s\n", strings.ReplaceAll(line, "\n", "; "))
 	}
 	fmt.Fprintf(&b, "%s --help explains every setting.\n", p.info.Name)

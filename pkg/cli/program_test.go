@@ -21,7 +21,7 @@ func TestMainGivesTheExitCode(t *testing.T) {
 		prepared, ran error
 		command       string
 		code          int
-		// silent is that the log has nothing.
+		// silent means that nothing is logged.
 		silent bool
 	}{
 		"help":           {prepared: cli.ErrHelp, code: 0},

@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// read fills the configuration and gives the chosen command. An error is a mistake in the
-// configuration's declaration.
+// read fills the configuration and returns the chosen command. An error is a mistake in the
+// declaration of the configuration.
 func (p *parser) read(args []string, environ func(string) (string, bool)) (Chosen, error) {
 	ctx, err := p.trace(args)
 	if err != nil {
@@ -22,7 +22,7 @@ func (p *parser) read(args []string, environ func(string) (string, bool)) (Chose
 				return value, nil
 			}
 		}
-		return nil, nil //nolint:nilnil // kong asks for nil if there is no value
+		return nil, nil //nolint:nilnil // kong expects nil if there is no value
 	}))
 	p.source = fromDeclaration
 	if err := ctx.Reset(); err != nil {
@@ -56,8 +56,8 @@ func (p *parser) read(args []string, environ func(string) (string, bool)) (Chose
 	return chosen, nil
 }
 
-// trace lets kong parse the arguments. kong stops at the first flag that it does not
-// know, so trace notes that flag, leaves it out and begins again.
+// trace lets kong parse the arguments. kong stops at the first unknown flag, so trace
+// records that flag, removes it and begins again.
 func (p *parser) trace(args []string) (*kong.Context, error) {
 	p.source = fromArguments
 	for {
@@ -75,14 +75,14 @@ func (p *parser) trace(args []string) (*kong.Context, error) {
 			p.problems = append(p.problems, ctx.Error.Error()+`: see "`+p.info.Name+` --help"`)
 			return ctx, nil
 		}
-		// What was noted so far is noted again.
+		// The next run records the earlier problems again.
 		p.problems = append(p.problems[:noted], p.refusedFlag(ctx))
 		clear(p.broken)
 		args = slices.Delete(slices.Clone(args), at, at+1)
 	}
 }
 
-// checkRequired reports what kong's required tag asks for.
+// checkRequired reports flags that are missing and that kong's required tag demands.
 func (p *parser) checkRequired(node *kong.Node) {
 	for _, flag := range node.Flags {
 		if flag.Required && !flag.Set {

@@ -6,14 +6,12 @@ import (
 	"strings"
 )
 
-// release is the version, and revision the commit (with "-dirty" behind it where
-// files differed from it), of a build that does not read them from a repository.
-// The linker sets them, by -X.
+// release is the version, and revision the commit (with "-dirty" appended if files differ
+// from it). The linker sets them with -X in builds that cannot read them from a repository.
 var release, revision string
 
-// Version is the version of the running program as its build recorded it: the
-// module's version or that of the release, the commit and the Go release, as far as
-// they are known.
+// Version is the version of the running program: the module's version or that of the
+// release, the commit and the Go release, as far as the build has recorded them.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
