@@ -1,12 +1,12 @@
-// Package audit records who changed what by a command, when and why, in the collection
-// audit of the state database.
+// Package audit records which person changed what by a command, when and why, in the
+// collection audit of the state database.
 //
 //	           Begin, before the change         End, after the change
 //	(no entry) ────────────────────────▶ begun ─────────────────────▶ done, failed
 //
-// An entry is written before its change. So an entry that stays begun says that the
-// command died: the change may have been made, in part or in whole. If the entry cannot
-// be written, the command does not make the change.
+// An entry is written before its change. If an entry stays begun, the command died: the
+// change may have been made, in part or completely. If the entry cannot be written, the
+// command does not make the change.
 //
 // The collection keeps the last [Keep] entries. Begin deletes older ones.
 package audit

@@ -26,8 +26,8 @@ func (l *Listing) Validate() error {
 	return nil
 }
 
-// Print lists the entries that the flags choose on stdout, the newest first. If there is
-// none, it says so on stderr.
+// Print prints the chosen entries on stdout, the newest first. If there are none, it says
+// so on stderr.
 func (l *Listing) Print(ctx context.Context, s *Store, stdout, stderr io.Writer) error {
 	entries, err := s.List(ctx, l.Command, l.Limit)
 	if err != nil {
@@ -46,7 +46,7 @@ func (l *Listing) Print(ctx context.Context, s *Store, stdout, stderr io.Writer)
 	)
 }
 
-// outcome is what became of a change, with its numbers.
+// outcome formats the result of a change, with its numbers.
 func outcome(e Entry) string {
 	text := string(e.Outcome)
 	if e.Error != "" {

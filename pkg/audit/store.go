@@ -17,7 +17,7 @@ import (
 // CollectionName is the collection's name in the database of the state.
 const CollectionName = "audit"
 
-// Keep is how many entries the collection keeps.
+// Keep is the number of entries that the collection keeps.
 const Keep = 10_000
 
 // requestTimeout bounds one request.
@@ -26,23 +26,22 @@ const requestTimeout = 10 * time.Second
 // maxTextBytes bounds each text of an entry.
 const maxTextBytes = 4 << 10
 
-// Outcome is what became of a change.
+// Outcome is the state of a change.
 type Outcome string
 
-// The outcomes.
+// Outcomes.
 const (
 	// Begun: the command is running, or has died.
 	Begun Outcome = "begun"
-	// Done: the change is made.
+	// Done: the change was made.
 	Done Outcome = "done"
-	// Failed: the error of the entry says why. A part of the change may be made.
+	// Failed: Entry.Error says why. The change may have been made in part.
 	Failed Outcome = "failed"
 )
 
 // Entry is one change.
 type Entry struct {
-	// ID begins with the time of the command's process, in UTC: entries are kept and listed
-	// in its order.
+	// ID begins with the time of the command's process, in UTC. Entries are sorted by it.
 	ID string `bson:"_id" json:"id"`
 	// At is when the change began, by the server's clock.
 	At time.Time `bson:"at" json:"at"`
@@ -50,20 +49,20 @@ type Entry struct {
 	Who string `bson:"who" json:"who"`
 	// Command is the path of the command, such as "parked retry".
 	Command string `bson:"command" json:"command"`
-	// What says what the command was to change.
+	// What describes the intended change.
 	What string `bson:"what" json:"what"`
-	// Why is the reason that was given; it may be empty.
+	// Why is the given reason; it may be empty.
 	Why     string  `bson:"why,omitempty" json:"why,omitempty"`
 	Outcome Outcome `bson:"outcome" json:"outcome"`
 	// Counts are the numbers of the result, by name.
 	Counts map[string]int64 `bson:"counts,omitempty" json:"counts,omitempty"`
-	// Error is why the change failed.
+	// Error is the reason of a failure.
 	Error string `bson:"error,omitempty" json:"error,omitempty"`
 	// EndedAt is when the outcome was known, by the server's clock; nil before.
 	EndedAt *time.Time `bson:"endedAt,omitempty" json:"endedAt,omitempty"`
 }
 
-// Collection is what a store needs of a [*mongo.Collection]. Make it with [In].
+// Collection is the part of a [*mongo.Collection] that a store uses. Make it with [In].
 type Collection interface {
 	Find(ctx context.Context, filter any, opts ...options.Lister[options.FindOptions]) (*mongo.Cursor, error)
 	UpdateOne(ctx context.Context, filter, update any, opts ...options.Lister[options.UpdateOneOptions]) (*mongo.UpdateResult, error)
@@ -72,8 +71,8 @@ type Collection interface {
 
 var _ Collection = (*mongo.Collection)(nil)
 
-// In returns the collection of a database of the state. A majority has each write, and
-// reads ask the primary.
+// In returns the collection in a database of the state. Writes need a majority, and reads
+// go to the primary.
 func In(db *mongo.Database) *mongo.Collection {
 	return mongox.Durable(db, CollectionName)
 }
@@ -84,11 +83,11 @@ type Store struct {
 	keep       int64
 }
 
-// NewStore makes a store on its collection, which keeps [Keep] entries.
+// NewStore makes a store that keeps [Keep] entries in the collection.
 func NewStore(c Collection) *Store { return &Store{collection: c, keep: Keep} }
 
-// Begin records a change that is about to be made. Who, Command, What and Why of e are
-// used. Make the change only if Begin succeeds.
+// Begin records that a change is about to be made. It uses Who, Command, What and Why of e.
+// Make the change only if Begin succeeds.
 func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
 	id = time.Now().UTC().Format("20060102T150405.000000000") + "-" + bson.NewObjectID().Hex()
 	set := bson.D{
@@ -100,7 +99,7 @@ func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
 	if e.Why != "" {
 		set = append(set, bson.E{Key: "why", Value: clip(e.Why)})
 	}
-	// An upsert: an insert cannot take the server's time.
+	// Only an update can take the server's time, so this is an upsert.
 	request, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	_, err = s.collection.UpdateOne(request, bson.D{{Key: "_id", Value: id}}, bson.D{
@@ -113,7 +112,7 @@ func (s *Store) Begin(ctx context.Context, e Entry) (id string, err error) {
 	return id, s.trim(ctx)
 }
 
-// trim deletes the entries beyond those that are kept.
+// trim deletes the entries beyond the number to keep.
 func (s *Store) trim(ctx context.Context) error {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
@@ -132,9 +131,8 @@ func (s *Store) trim(ctx context.Context) error {
 	return nil
 }
 
-// End records what became of a change: it is done, or failed with failure. counts may be
-// nil. End also works after ctx has ended, so that a command which was interrupted is
-// recorded.
+// End records the result of a change: done, or failed with failure. counts may be nil. End
+// also works after ctx has ended, so that an interrupted command is recorded.
 func (s *Store) End(ctx context.Context, id string, counts map[string]int64, failure error) error {
 	set := bson.D{{Key: "outcome", Value: Done}}
 	if failure != nil {
@@ -155,8 +153,8 @@ func (s *Store) End(ctx context.Context, id string, counts map[string]int64, fai
 	return nil
 }
 
-// Do makes a change and records it: Begin, change, End. The change gives the numbers of
-// its result.
+// Do makes a change and records it: Begin, change, End. change returns the numbers of its
+// result.
 func (s *Store) Do(ctx context.Context, e Entry, change func(ctx context.Context) (map[string]int64, error)) error {
 	id, err := s.Begin(ctx, e)
 	if err != nil {
@@ -166,15 +164,15 @@ func (s *Store) Do(ctx context.Context, e Entry, change func(ctx context.Context
 	return errors.Join(err, s.End(ctx, id, counts, err))
 }
 
-// List gives the last entries, the newest first, of commands that begin with command;
-// all if it is empty. limit is at most [Keep].
+// List returns the last entries of commands that begin with command, the newest first. An
+// empty command means all. limit is at most [Keep].
 func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, error) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
 	filter := bson.D{}
 	if command != "" {
-		// The words of a command are letters: the upper bound is the next string after all
-		// that begin with it.
+		// Commands consist of letters and spaces, so this upper bound is greater than all
+		// that begin with command.
 		filter = bson.D{{Key: "command", Value: bson.D{{Key: "$gte", Value: command}, {Key: "$lt", Value: command + "\uffff"}}}}
 	}
 	cursor, err := s.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(min(limit, Keep))))
@@ -188,7 +186,7 @@ func (s *Store) List(ctx context.Context, command string, limit int) ([]Entry, e
 	return entries, nil
 }
 
-// clip cuts a text to the bytes that an entry has room for.
+// clip cuts a text to the size that an entry may have.
 func clip(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxTextBytes)], "")
 }

@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// collection is the audit in memory, as far as the store uses the language. The stand-in
+// collection is the audit in memory, with the operators that the store uses. The stand-in
 // mongoemu is in module integration, whose end-to-end tests read and write the audit there.
 type collection struct {
 	entries []bson.D
