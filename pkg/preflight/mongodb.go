@@ -17,14 +17,15 @@ import (
 const (
 	// requestTimeout bounds one request.
 	requestTimeout = 10 * time.Second
-	// clockOffset is how far the clocks of process and server may be apart.
+	// clockOffset is the largest tolerated difference between the clocks of process and
+	// server.
 	clockOffset = 5 * time.Second
-	// shortOplog is a window below which an outage of a weekend loses the history.
+	// shortOplog is the oplog window below which an outage of a weekend loses the history.
 	shortOplog = 48 * time.Hour
 )
 
 // Reach checks that a store answers and is a replica set or a mongos, and compares the
-// clocks. It reports whether other checks of the store make sense.
+// clocks. It reports whether further checks of the store are possible.
 func (r *Report) Reach(ctx context.Context, client *mongo.Client, what string, store mongox.Store) bool {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
@@ -45,8 +46,8 @@ func (r *Report) Reach(ctx context.Context, client *mongo.Client, what string, s
 	return false
 }
 
-// clock compares the clocks. Leases go by durations and by the server's time, so an offset
-// harms no guarantee; lags and ages are wrong by it.
+// clock compares the clocks. Leases use durations and the server's time, so a difference
+// breaks no guarantee, but it falsifies lags and ages.
 func (r *Report) clock(ctx context.Context, client *mongo.Client, what string) {
 	var hello struct {
 		LocalTime time.Time `bson:"localTime"`
@@ -54,7 +55,7 @@ func (r *Report) clock(ctx context.Context, client *mongo.Client, what string) {
 	begun := time.Now()
 	err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, options.RunCmd().SetReadPreference(readpref.Primary())).Decode(&hello)
 	if err != nil || hello.LocalTime.IsZero() {
-		return // Reach has said what there is to say
+		return // Reach has reported the error
 	}
 	took := time.Since(begun)
 	offset := begun.Add(took / 2).Sub(hello.LocalTime)
@@ -65,8 +66,8 @@ func (r *Report) clock(ctx context.Context, client *mongo.Client, what string) {
 	r.OK(what+", clock", fmt.Sprintf("within %v of this process", offset.Abs().Round(time.Millisecond)))
 }
 
-// Writable checks the rights to insert, update and delete in a database, by requests about
-// a collection that change nothing.
+// Writable checks the rights to insert, update and delete in a database, by requests on a
+// collection that change nothing.
 func (r *Report) Writable(ctx context.Context, db *mongo.Database, collection, what string) {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()
@@ -90,14 +91,14 @@ func (r *Report) Writable(ctx context.Context, db *mongo.Database, collection, w
 	}
 }
 
-// mayInsert checks the right to insert into a collection that exists: an insert could make
-// one that does not.
+// mayInsert checks the right to insert into a collection that exists. It skips a missing
+// one, because an insert could create it.
 func mayInsert(ctx context.Context, c *mongo.Collection) error {
 	names, err := c.Database().ListCollectionNames(ctx, bson.D{{Key: "name", Value: c.Name()}})
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	// No document may have an array as its _id, so this one is refused.
+	// No _id may be an array, so the server refuses this document.
 	_, err = c.InsertOne(ctx, bson.D{{Key: "_id", Value: bson.A{}}})
 	if answer := (mongo.WriteException{}); errors.As(err, &answer) && answer.WriteConcernError == nil {
 		return nil
@@ -105,8 +106,8 @@ func mayInsert(ctx context.Context, c *mongo.Collection) error {
 	return err
 }
 
-// Oplog checks how far the oplog reaches back, and that it has the position; a zero
-// position is not compared.
+// Oplog checks how far the oplog reaches back, and that it has the position unless that is
+// zero.
 func (r *Report) Oplog(ctx context.Context, client *mongo.Client, position, now time.Time) {
 	const what = "oplog"
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)

@@ -7,15 +7,15 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-// State is what became of a check.
+// State is the result of a check.
 type State string
 
-// The states.
+// States.
 const (
 	OK State = "ok"
-	// Warning: the service runs, and something is missing or unwise.
+	// Warning: the service runs, but something is missing or unwise.
 	Warning State = "warning"
-	// Failed: the service does not run like this.
+	// Failed: the service cannot run like this.
 	Failed State = "failed"
 )
 
@@ -26,11 +26,11 @@ type Line struct {
 	Detail string `json:"detail"`
 	// Remedy says what to do; empty if the state is ok.
 	Remedy string `json:"remedy,omitempty"`
-	// MayPass says that a failure may pass by itself.
+	// MayPass means that the failure may pass by itself.
 	MayPass bool `json:"mayPass,omitempty"`
 }
 
-// Flags are those of a command that checks. Embed it.
+// Flags are the flags of a command that checks. Embed it.
 type Flags struct {
 	cli.Output
 	Init bool `name:"init" help:"For an init container: exit with status 1 only if a line has failed that cannot pass by itself. A server that does not answer does not hold up the start, because the service waits for it."`
@@ -39,7 +39,7 @@ type Flags struct {
 // Report collects lines. The zero value is empty.
 type Report struct{ lines []Line }
 
-// OK adds a check that is in order.
+// OK adds a check that passed.
 func (r *Report) OK(check, detail string) {
 	r.lines = append(r.lines, Line{Check: check, State: OK, Detail: detail})
 }
@@ -54,7 +54,7 @@ func (r *Report) Fail(check, detail, remedy string) {
 	r.lines = append(r.lines, Line{Check: check, State: Failed, Detail: detail, Remedy: remedy})
 }
 
-// Unreached adds a check that could not be made now and may be made later.
+// Unreached adds a check that could not be made now but may be possible later.
 func (r *Report) Unreached(check, detail, remedy string) {
 	r.lines = append(r.lines, Line{Check: check, State: Failed, Detail: detail, Remedy: remedy, MayPass: true})
 }
