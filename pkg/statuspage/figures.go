@@ -6,10 +6,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Unit says how the page writes a figure.
+// Unit says how the page formats a figure.
 type Unit string
 
-// The units.
+// Units.
 const (
 	Number  Unit = ""
 	PerSec  Unit = "/s"
@@ -17,12 +17,12 @@ const (
 	Bytes   Unit = "B"
 )
 
-// Reading takes one number out of the metrics of a process. previous is the gathering
-// before, nil for the first one, and seconds is the time between both. A reading that
-// cannot be taken is NaN: the page shows a dash.
+// Reading computes one number from the metrics of a process. previous is the gathering
+// before now, nil for the first one, and seconds is the time between both. NaN means that
+// there is no value; the page shows a dash.
 type Reading func(now, previous Families, seconds float64) float64
 
-// Families are the metrics of one gathering by their names.
+// Families are the metrics of one gathering, by name.
 type Families map[string]*dto.MetricFamily
 
 // each calls do for every series of a metric whose labels include want.
@@ -56,7 +56,8 @@ func (f Families) sum(name string, want map[string]string) (total float64, serie
 	return total, series
 }
 
-// value is that of a counter or a gauge, or the number of observations of a histogram.
+// value returns the value of a counter or a gauge, or the number of observations of a
+// histogram.
 func value(m *dto.Metric) float64 {
 	switch {
 	case m.Counter != nil:
@@ -69,7 +70,7 @@ func value(m *dto.Metric) float64 {
 	return m.GetUntyped().GetValue()
 }
 
-// labels reads pairs of a name and a value.
+// labels converts pairs of names and values to a map.
 func labels(pairs []string) map[string]string {
 	want := make(map[string]string, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -78,8 +79,8 @@ func labels(pairs []string) map[string]string {
 	return want
 }
 
-// Value reads a gauge: the sum of its series. pairs are names and values of labels that
-// a series must have.
+// Value reads a gauge: the sum of its series. pairs are names and values of labels that a
+// series must have.
 func Value(metric string, pairs ...string) Reading {
 	want := labels(pairs)
 	return func(now, _ Families, _ float64) float64 {
@@ -91,8 +92,8 @@ func Value(metric string, pairs ...string) Reading {
 	}
 }
 
-// Count is [Value] for a metric that has no series while there is nothing to count: it
-// reads 0 then.
+// Count is [Value] for a metric without series while there is nothing to count. It then
+// reads 0.
 func Count(metric string, pairs ...string) Reading {
 	want := labels(pairs)
 	return func(now, _ Families, _ float64) float64 {
@@ -101,7 +102,8 @@ func Count(metric string, pairs ...string) Reading {
 	}
 }
 
-// Rate reads how fast a counter, or the number of observations of a histogram, grows.
+// Rate reads the growth per second of a counter, or of a histogram's number of
+// observations.
 func Rate(metric string, pairs ...string) Reading {
 	want := labels(pairs)
 	return func(now, previous Families, seconds float64) float64 {
@@ -114,9 +116,9 @@ func Rate(metric string, pairs ...string) Reading {
 	}
 }
 
-// Quantile reads a quantile of what a histogram has observed since the gathering before,
-// interpolated within its bucket; NaN if it has observed nothing. Above the last bound it
-// is the last bound.
+// Quantile reads a quantile of a histogram's observations since the previous gathering,
+// interpolated within its bucket; NaN if there were none. Above the last bound, it returns
+// the last bound.
 func Quantile(q float64, metric string, pairs ...string) Reading {
 	want := labels(pairs)
 	return func(now, previous Families, _ float64) float64 {
@@ -132,8 +134,8 @@ func Quantile(q float64, metric string, pairs ...string) Reading {
 	}
 }
 
-// buckets are the upper bounds of a histogram and the observations up to each, summed
-// over its series; the last bound is infinite.
+// buckets returns the upper bounds of a histogram and the number of observations up to
+// each, summed over its series; the last bound is infinite.
 func (f Families) buckets(name string, want map[string]string) (bounds, counts []float64) {
 	f.each(name, want, func(m *dto.Metric) {
 		h := m.GetHistogram()

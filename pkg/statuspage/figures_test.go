@@ -65,8 +65,8 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// A quantile lies in the bucket of the observation that has its rank, whatever was
-// observed before.
+// A quantile lies in the bucket of the observation with its rank, independently of earlier
+// observations.
 func TestQuantileOfRecentObservations(t *testing.T) {
 	t.Parallel()
 	bounds := []float64{1, 2, 5, 10}

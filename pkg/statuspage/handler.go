@@ -14,20 +14,19 @@ import (
 //go:embed page
 var files embed.FS
 
-// Page is what a status page shows.
+// Page is the content of a status page.
 type Page struct {
-	// Service, Instance and Version say which process it is.
+	// Service, Instance and Version identify the process.
 	Service, Instance, Version string
 	Recorder                   *Recorder
-	// Health reports what is wrong with the process, a line for each problem; nil if
-	// nothing is.
+	// Health returns the problems of the process, one on each line; nil if there are none.
 	Health func(context.Context) error
-	// Tables are read while somebody looks at the page.
+	// Tables are read only while somebody views the page.
 	Tables []Source
 }
 
-// Handler serves the page. Every address below the one that it is mounted at belongs to
-// it; a request for the address without the slash at its end is sent there.
+// Handler serves the page, and all addresses below the one where it is mounted. It
+// redirects a request for that address without its final slash.
 func Handler(p Page) http.Handler {
 	h := &handler{page: p, started: time.Now()}
 	page, err := fs.Sub(files, "page")
@@ -38,7 +37,7 @@ func Handler(p Page) http.Handler {
 	mux.HandleFunc("GET /status/data", h.data)
 	mux.Handle("GET /status/", http.StripPrefix("/status/", http.FileServerFS(page)))
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		// Relative: a proxy may have taken a prefix away.
+		// The address is relative, because a proxy may have removed a prefix.
 		w.Header().Set("Location", "status/")
 		w.WriteHeader(http.StatusPermanentRedirect)
 	})
@@ -55,13 +54,13 @@ type handler struct {
 	page    Page
 	started time.Time
 
-	// reading is held while the tables are read: viewers share a reading.
+	// reading is held while the tables are read, so that viewers share one reading.
 	reading sync.Mutex
 	tables  []Table
 	read    time.Time
 }
 
-// view is the answer of /status/data.
+// view is the JSON of /status/data.
 type view struct {
 	Service  string      `json:"service"`
 	Instance string      `json:"instance"`
@@ -84,11 +83,11 @@ func (h *handler) data(w http.ResponseWriter, r *http.Request) {
 		v.Problems = strings.Split(err.Error(), "\n")
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // a viewer that has gone away needs no answer
+	_ = json.NewEncoder(w).Encode(v) // a viewer that has disconnected needs no answer
 }
 
 // current reads the tables, unless they were read within the last interval. The reading
-// does not end with the request of the viewer who happens to be first.
+// does not end with the request of the first viewer, because others may wait for it.
 func (h *handler) current() []Table {
 	h.reading.Lock()
 	defer h.reading.Unlock()

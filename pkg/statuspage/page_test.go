@@ -131,7 +131,7 @@ func TestRecorderKeepsFiveMinutes(t *testing.T) {
 	})
 }
 
-// Many viewers cost one reading of the state database in each interval.
+// All viewers together cause one reading of the state database in each interval.
 func TestViewersShareAReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,33 +12,34 @@ import (
 )
 
 const (
-	// interval is how often figures are recorded.
+	// interval is the time between two recordings.
 	interval = 2 * time.Second
-	// kept is how many recordings are kept: five minutes.
+	// kept is the number of recordings that are kept: those of five minutes.
 	kept = 150
 )
 
-// Figure is a number that the page shows with its course.
+// Figure is a number that the page shows with its history.
 type Figure struct {
 	Name string
 	Unit Unit
 	Read Reading
-	// Alarm reports whether a value needs an operator: the page marks it. Nil: never.
+	// Alarm reports whether a value needs an operator; the page then marks it. Nil means
+	// never.
 	Alarm func(float64) bool
 }
 
-// Stage is a part of the way of an event.
+// Stage is a step of an event through the service.
 type Stage struct {
 	Name string
-	// About is a sentence on what happens there.
+	// About describes the stage in one sentence.
 	About   string
 	Figures []Figure
 }
 
-// Above is an [Figure.Alarm] for values that are greater than a limit.
+// Above returns a [Figure.Alarm] for values that are greater than a limit.
 func Above(limit float64) func(float64) bool { return func(v float64) bool { return v > limit } }
 
-// Below is an [Figure.Alarm] for values that are less than a limit.
+// Below returns a [Figure.Alarm] for values that are less than a limit.
 func Below(limit float64) func(float64) bool { return func(v float64) bool { return v < limit } }
 
 // Recorder records the figures of a process's stages. It is safe for concurrent use.
@@ -49,7 +50,7 @@ type Recorder struct {
 	mu sync.Mutex
 	// series has the recordings of each figure of each stage, the oldest first.
 	series [][][]float64
-	// families are those of the last gathering, which was at.
+	// families are the metrics of the last gathering, which was made at the time at.
 	families Families
 	at       time.Time
 }
@@ -68,8 +69,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	poll.Every(ctx, interval, func() { r.record(time.Now()) })
 }
 
-// record takes all readings. A collector that fails leaves the others' metrics in what was
-// gathered, so its error costs its own figures only.
+// record takes all readings. If a collector fails, only its own figures are missing.
 func (r *Recorder) record(now time.Time) {
 	gathered, _ := r.gatherer.Gather() // /metrics reports the error
 	families := make(Families, len(gathered))
@@ -91,7 +91,7 @@ func (r *Recorder) record(now time.Time) {
 	r.families, r.at = families, now
 }
 
-// figureView is a figure as the page reads it. A value that is not there is null.
+// figureView is a figure as the page reads it. A missing value is null.
 type figureView struct {
 	Name   string     `json:"name"`
 	Unit   Unit       `json:"unit"`
@@ -106,7 +106,7 @@ type stageView struct {
 	Figures []figureView `json:"figures"`
 }
 
-// view copies what was recorded.
+// view copies the recordings.
 func (r *Recorder) view() []stageView {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +128,7 @@ func (r *Recorder) view() []stageView {
 	return stages
 }
 
-// finite is v for JSON, which has neither NaN nor infinity.
+// finite prepares v for JSON, which has neither NaN nor infinity.
 func finite(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -136,8 +136,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// Families are the metrics that were gathered last, for tables; empty before the first
-// recording.
+// Families are the metrics of the last recording, for tables; empty before the first one.
 func (r *Recorder) Families() Families {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,30 +9,30 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Table is a list of things, such as jobs or parked aggregates.
+// Table is a list of records, such as jobs or parked aggregates.
 type Table struct {
 	Name    string   `json:"name"`
 	Columns []string `json:"columns"`
 	Rows    []Row    `json:"rows"`
-	// Empty is the sentence that stands there instead of rows.
+	// Empty is the sentence that the page shows if there are no rows.
 	Empty string `json:"empty"`
-	// Error says why the rows could not be read; the page shows it instead of them.
+	// Error says why the rows could not be read. The page shows it instead of them.
 	Error string `json:"error,omitempty"`
 }
 
 // Row is a row of a table.
 type Row struct {
 	Cells []string `json:"cells"`
-	// Progress is the share that is done, for a bar under the row; nil for none.
+	// Progress is the finished share, for a bar under the row; nil for none.
 	Progress *float64 `json:"progress,omitempty"`
 	// Alarm marks the row.
 	Alarm bool `json:"alarm,omitempty"`
 }
 
-// maxRows bounds a table on the page. More rows are for the command line.
+// maxRows bounds the rows of a table on the page. Commands show the others.
 const maxRows = 50
 
-// Source reads a table. Its error stands on the page in the table's place.
+// Source reads a table. The page shows its error instead of the table.
 type Source struct {
 	Name    string
 	Columns []string
@@ -40,8 +40,8 @@ type Source struct {
 	Rows    func(ctx context.Context) ([]Row, error)
 }
 
-// readTimeout bounds the reading of all tables for one answer. The page goes on with
-// what was read.
+// readTimeout bounds the time to read all tables for one answer. The page shows the tables
+// that were read.
 const readTimeout = 2 * time.Second
 
 func (s Source) read(ctx context.Context) Table {
@@ -55,9 +55,8 @@ func (s Source) read(ctx context.Context) Table {
 	return t
 }
 
-// Series reads the series of a metric that are not zero as rows: the values of the
-// labels, then what format makes of the number. The greatest number is first. alarm marks
-// all of them.
+// Series reads the series of a metric that are not zero, as rows: the values of the labels,
+// then the formatted number. The greatest number comes first. alarm marks all rows.
 func (r *Recorder) Series(metric string, names []string, format func(float64) string, alarm bool) func(context.Context) ([]Row, error) {
 	return func(context.Context) ([]Row, error) {
 		type found struct {
