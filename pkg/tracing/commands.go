@@ -12,9 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Monitor gives a command monitor for clients of MongoDB; nil if t is. A command has a
-// span if the context of its operation has a sampled one. The values of a command, which
-// are what users store, are in no span.
+// Monitor returns a command monitor for clients of MongoDB; nil if t is nil. A command gets
+// a span if the context of its operation has a sampled one. No span has the values of a
+// command, because they are users' data.
 func (t *Tracer) Monitor() *event.CommandMonitor {
 	if t == nil {
 		return nil
@@ -23,7 +23,7 @@ func (t *Tracer) Monitor() *event.CommandMonitor {
 	return &event.CommandMonitor{Started: c.started, Succeeded: c.succeeded, Failed: c.failed}
 }
 
-// commands are the spans of the commands under way.
+// commands has the spans of running commands.
 type commands struct {
 	tracer trace.Tracer
 
@@ -60,7 +60,7 @@ func (c *commands) started(ctx context.Context, e *event.CommandStartedEvent) {
 	c.running[commandKey{e.ConnectionID, e.RequestID}] = span
 }
 
-// take gives the span of a command that has ended, if it has one.
+// take removes and returns the span of a command that has ended, if there is one.
 func (c *commands) take(e *event.CommandFinishedEvent) trace.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

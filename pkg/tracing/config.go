@@ -10,10 +10,10 @@ import (
 )
 
 // Config says whether and where spans are exported. Both services embed it; the tags are
-// kong's. The variables are OpenTelemetry's. The SDK reads further ones itself:
-// OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY,
-// _COMPRESSION and _TIMEOUT, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and
-// OTEL_BSP_*. The zero value exports nothing.
+// kong's. The variables are OpenTelemetry's. The SDK itself reads more of them:
+// OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY, _COMPRESSION
+// and _TIMEOUT, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and OTEL_BSP_*. The zero value
+// exports nothing.
 type Config struct {
 	Exporter       string  `name:"traces-exporter" env:"OTEL_TRACES_EXPORTER" enum:"none,otlp" default:"none" help:"Where traces go: nowhere (none), or to a collector over OTLP (otlp)."`
 	Endpoint       string  `name:"otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" placeholder:"URL" help:"URL of the collector. The default is http://localhost:4318, or port 4317 with the protocol grpc."`
@@ -32,8 +32,8 @@ const (
 	protocolGRPC = "grpc"
 )
 
-// Validate reports every problem at once, each naming its variable. Settings that have no
-// effect, because tracing is off, are not checked.
+// Validate reports all problems together, each with its variable. If tracing is off, it
+// checks nothing.
 func (c Config) Validate() error {
 	if !c.On() {
 		return nil
@@ -53,7 +53,7 @@ func (c Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// endpoint is the URL that spans are sent to.
+// endpoint returns the URL to which spans are sent.
 func (c Config) endpoint() string {
 	switch {
 	case c.TracesEndpoint != "":
@@ -69,8 +69,8 @@ func (c Config) endpoint() string {
 	}
 }
 
-// sampler is the configured sampler. It also samples what is done for several events of
-// which one is sampled.
+// sampler returns the configured sampler. It also samples operations for several events if
+// one of the events is sampled.
 func (c Config) sampler() sdktrace.Sampler {
 	name, parentBased := strings.CutPrefix(c.Sampler, "parentbased_")
 	var root sdktrace.Sampler
@@ -88,7 +88,7 @@ func (c Config) sampler() sdktrace.Sampler {
 	return batchSampler{root}
 }
 
-// batchSampler samples a span that links to a sampled one, and leaves the others to
+// batchSampler samples a span that links to a sampled one, and leaves other spans to
 // Sampler.
 type batchSampler struct{ sdktrace.Sampler }
 

@@ -10,14 +10,15 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// Processor makes the spans of processing the messages of a subscription. nil makes none.
+// Processor makes the spans of processing the messages of a subscription. A nil Processor
+// makes none.
 type Processor struct {
 	tracer     trace.Tracer
 	name       string
 	attributes []attribute.KeyValue
 }
 
-// Processor gives the processor of a subscription of a topic at a host; nil if t is.
+// Processor returns the processor of a topic's subscription at a host; nil if t is nil.
 func (t *Tracer) Processor(host, topic, subscription string) *Processor {
 	if t == nil {
 		return nil
@@ -33,25 +34,25 @@ func (t *Tracer) Processor(host, topic, subscription string) *Processor {
 	}
 }
 
-// Message is what a span says of a received message.
+// Message describes a received message, for its span.
 type Message struct {
-	// Keys are those of its event.
+	// Keys are the keys of its event.
 	Keys *event.Keys
 	// MessageID and SessionID are the broker's.
 	MessageID, SessionID string
 	// Parent and State are its W3C trace context; empty if it has none.
 	Parent, State string
-	// Deliveries counts the deliveries, from 1 on, and Enqueued is when the broker took
+	// Deliveries counts the deliveries, starting at 1. Enqueued is when the broker accepted
 	// the message; zero if unknown.
 	Deliveries uint32
 	Enqueued   time.Time
-	// Size is that of the body.
+	// Size is the size of the body, in bytes.
 	Size       int
 	ClaimCheck bool
 }
 
-// Begin starts the span of one attempt to process a message. Its parent is the span that
-// the message names.
+// Begin starts the span of one attempt to process a message. Its parent is the span in the
+// message's trace context.
 func (p *Processor) Begin(ctx context.Context, m *Message) Span {
 	if p == nil {
 		return Span{}
@@ -79,8 +80,8 @@ func (p *Processor) Begin(ctx context.Context, m *Message) Span {
 	return s
 }
 
-// Events are the spans of the events that are processed together. nil are none. They are
-// not changed while others read them.
+// Events are the spans of the events that are processed together. A nil Events has none. It
+// must not be changed while others read it.
 type Events struct {
 	byAggregate map[string][]eventSpan
 }
@@ -90,7 +91,7 @@ type eventSpan struct {
 	span Span
 }
 
-// With adds the span of an event, if it is one. It makes the Events if e is nil.
+// With adds s for an event if s is recorded. It makes the Events if e is nil.
 func (e *Events) With(k *event.Keys, s Span) *Events {
 	if !s.Recorded() {
 		return e
@@ -102,7 +103,7 @@ func (e *Events) With(k *event.Keys, s Span) *Events {
 	return e
 }
 
-// Of gives the span of an event, if it has one.
+// Of returns the span of an event, if it has one.
 func (e *Events) Of(aggregateID string, id int64) Span {
 	if e != nil {
 		for _, ev := range e.byAggregate[aggregateID] {
@@ -117,7 +118,7 @@ func (e *Events) Of(aggregateID string, id int64) Span {
 // eventsKey is the key of Events in a context.
 type eventsKey struct{}
 
-// In gives a context that has the events; ctx itself if there are none.
+// In returns a context with the events; ctx itself if there are none.
 func (e *Events) In(ctx context.Context) context.Context {
 	if e == nil {
 		return ctx
@@ -125,7 +126,7 @@ func (e *Events) In(ctx context.Context) context.Context {
 	return context.WithValue(ctx, eventsKey{}, e)
 }
 
-// EventsOf gives the events that a context has; nil if none.
+// EventsOf returns the events in a context; nil if there are none.
 func EventsOf(ctx context.Context) *Events {
 	e, _ := ctx.Value(eventsKey{}).(*Events)
 	return e

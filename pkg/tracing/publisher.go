@@ -12,14 +12,15 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// Publisher makes the spans of sending to a topic. nil makes none.
+// Publisher makes the spans of sending to a topic. A nil Publisher makes none.
 type Publisher struct {
 	tracer        trace.Tracer
 	publish, send string
 	create, batch []attribute.KeyValue
 }
 
-// Publisher gives the publisher of a topic at a host, which may have a port; nil if t is.
+// Publisher returns the publisher of a topic at host, which may have a port; nil if t is
+// nil.
 func (t *Tracer) Publisher(host, topic string) *Publisher {
 	if t == nil {
 		return nil
@@ -33,7 +34,7 @@ func (t *Tracer) Publisher(host, topic string) *Publisher {
 	}
 }
 
-// destination are the attributes of a topic.
+// destination returns the attributes of a topic.
 func destination(host, topic string) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
 		attribute.String(keyMessagingSystem, valueServiceBus),
@@ -50,7 +51,7 @@ func destination(host, topic string) []attribute.KeyValue {
 	return attributes
 }
 
-// Now is the time, for the since of Begin; zero if p is nil.
+// Now returns the time, for the parameter since of Begin; zero if p is nil.
 func (p *Publisher) Now() time.Time {
 	if p == nil {
 		return time.Time{}
@@ -58,8 +59,8 @@ func (p *Publisher) Now() time.Time {
 	return time.Now()
 }
 
-// Begin starts the span of publishing an event, which began at since. Its parent is the
-// trace context of m, or none. From then on m carries the context of the span, also if it
+// Begin starts the span of publishing an event, beginning at since. Its parent is the trace
+// context of m, if m has one. Begin then stores the span's context in m, even if the span
 // is not sampled.
 func (p *Publisher) Begin(m *event.Message, since time.Time) Span {
 	if p == nil {
@@ -93,8 +94,8 @@ func keysOf(k *event.Keys) []attribute.KeyValue {
 	return attributes
 }
 
-// Send starts the span of sending a message, or a batch of several, with the spans of the
-// events in it that are sampled. Without one there is no span.
+// Send starts the span of sending a message or a batch. events are the spans of its sampled
+// events; without them there is no span.
 func (p *Publisher) Send(ctx context.Context, events []trace.SpanContext) (context.Context, Span) {
 	if p == nil || len(events) == 0 {
 		return ctx, Span{}

@@ -11,11 +11,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Span is a sampled span that has not ended. The zero value is no span: an event that is
-// not sampled, or tracing that is off.
+// Span is a sampled span that has not ended. The zero value is no span: the event is not
+// sampled, or tracing is off.
 type Span struct{ span trace.Span }
 
-// sampled gives a span that is recorded, or none.
+// sampled returns s if it is recorded, and no span otherwise.
 func sampled(s trace.Span) Span {
 	if !s.IsRecording() {
 		return Span{}
@@ -23,13 +23,13 @@ func sampled(s trace.Span) Span {
 	return Span{s}
 }
 
-// SpanOf gives the span to which the operations of a context belong.
+// SpanOf returns the span to which the operations of a context belong.
 func SpanOf(ctx context.Context) Span { return sampled(trace.SpanFromContext(ctx)) }
 
 // Recorded reports whether s is a span.
 func (s Span) Recorded() bool { return s.span != nil }
 
-// Context identifies the span; it is invalid if there is none.
+// Context returns the context that identifies the span; it is invalid if there is no span.
 func (s Span) Context() trace.SpanContext {
 	if s.span == nil {
 		return trace.SpanContext{}
@@ -37,7 +37,7 @@ func (s Span) Context() trace.SpanContext {
 	return s.span.SpanContext()
 }
 
-// In gives a context whose operations belong to the span.
+// In returns a context whose operations belong to the span.
 func (s Span) In(ctx context.Context) context.Context {
 	if s.span == nil {
 		return ctx
@@ -45,7 +45,7 @@ func (s Span) In(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, s.span)
 }
 
-// End ends the span. An error makes it a failed one.
+// End ends the span. An error marks it as failed.
 func (s Span) End(err error) {
 	if s.span == nil {
 		return
@@ -56,7 +56,7 @@ func (s Span) End(err error) {
 	s.span.End()
 }
 
-// EndWith is End with the outcome, one of a few words.
+// EndWith is End with an outcome, which is one of a few fixed words.
 func (s Span) EndWith(outcome string, err error) {
 	if s.span == nil {
 		return
@@ -65,9 +65,8 @@ func (s Span) EndWith(outcome string, err error) {
 	s.End(err)
 }
 
-// MarshalZerologObject writes the ids of the span into a line of the log. It writes
-// nothing if there is no span. It implements [zerolog.LogObjectMarshaler], for
-// EmbedObject.
+// MarshalZerologObject writes the ids of the span into a log line, or nothing if there is
+// no span. It implements [zerolog.LogObjectMarshaler], for EmbedObject.
 func (s Span) MarshalZerologObject(e *zerolog.Event) {
 	if s.span != nil {
 		c := s.span.SpanContext()
@@ -75,8 +74,8 @@ func (s Span) MarshalZerologObject(e *zerolog.Event) {
 	}
 }
 
-// Origin writes the ids of a W3C trace context into a line of the log, if it is sampled.
-// It is for a message of which this process has no span.
+// Origin writes the ids of a sampled W3C trace context into a log line. It is for a message
+// for which this process has no span.
 type Origin struct{ Parent string }
 
 // MarshalZerologObject implements [zerolog.LogObjectMarshaler].
@@ -101,8 +100,8 @@ func (s Span) Observe(h prometheus.Histogram, value float64) {
 // w3c reads and writes the trace context.
 var w3c = propagation.TraceContext{}
 
-// remote gives a context with a W3C trace context as the parent. Text that is not valid
-// leaves ctx as it is.
+// remote returns a context with a W3C trace context as the parent. If the text is not
+// valid, it returns ctx.
 func remote(ctx context.Context, parent, state string) context.Context {
 	if parent == "" {
 		return ctx
@@ -110,7 +109,7 @@ func remote(ctx context.Context, parent, state string) context.Context {
 	return w3c.Extract(ctx, propagation.MapCarrier{"traceparent": parent, "tracestate": state})
 }
 
-// header gives the W3C trace context of a span, sampled or not.
+// header returns the W3C trace context of a span, sampled or not.
 func header(s trace.Span) (parent, state string) {
 	carrier := propagation.MapCarrier{}
 	w3c.Inject(trace.ContextWithSpan(context.Background(), s), carrier)

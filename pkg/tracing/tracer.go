@@ -17,13 +17,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Service is the process that the spans are of.
+// Service describes the process that makes the spans.
 type Service struct {
-	// Name is that of the service; OTEL_SERVICE_NAME overrides it.
+	// Name is the service's name; OTEL_SERVICE_NAME overrides it.
 	Name string
-	// Version is that of the build.
+	// Version is the version of the build.
 	Version string
-	// Instance tells the processes of a service apart.
+	// Instance distinguishes the processes of a service.
 	Instance string
 }
 
@@ -32,22 +32,22 @@ const (
 	scope = "github.com/penstock-cdc/penstock/pkg/tracing"
 	// exportTimeout bounds the export of a batch of spans, with its retries.
 	exportTimeout = 10 * time.Second
-	// maxLinks is how many events a batch's span links to at most; the SDK's default is
-	// 128. OTEL_SPAN_LINK_COUNT_LIMIT overrides it.
+	// maxLinks bounds the links of a batch's span; the SDK's default is 128.
+	// OTEL_SPAN_LINK_COUNT_LIMIT overrides it.
 	maxLinks = 1000
-	// CloseTimeout is how long a process that ends may wait for its last spans.
+	// CloseTimeout is how long a stopping process waits for the export of its last spans.
 	CloseTimeout = 2 * time.Second
 )
 
-// Tracer makes spans. A process has one. nil makes none. It is safe for concurrent use.
-// Make it with [Open].
+// Tracer makes spans. A process has one. A nil Tracer makes none. It is safe for concurrent
+// use. Make it with [Open].
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// Open makes the tracer of a valid configuration; nil if tracing is off. It does not wait
-// for the collector. The caller closes it.
+// Open makes the tracer of a valid configuration; it returns nil if tracing is off. It does
+// not wait for the collector. The caller closes the tracer.
 func Open(ctx context.Context, c Config, s Service, logger zerolog.Logger) (*Tracer, error) {
 	if !c.On() {
 		return nil, nil
@@ -68,7 +68,7 @@ func newExporter(ctx context.Context, c Config) (sdktrace.SpanExporter, error) {
 }
 
 func open(exporter sdktrace.SpanExporter, c Config, s Service, logger zerolog.Logger) (*Tracer, error) {
-	// Without these, the SDK writes text to stderr.
+	// Without these handlers, the SDK writes text to stderr.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Debug().Err(err).Msg("tracing reports an error") }))
 	otel.SetLogger(zerologr.New(&logger))
 	service := resource.NewSchemaless(
@@ -76,7 +76,7 @@ func open(exporter sdktrace.SpanExporter, c Config, s Service, logger zerolog.Lo
 		attribute.String(keyServiceVersion, s.Version),
 		attribute.String(keyServiceInstance, s.Instance),
 	)
-	// The variables of the environment win.
+	// The environment's variables have precedence.
 	described, err := resource.Merge(service, resource.Environment())
 	if err != nil {
 		return nil, fmt.Errorf("describe the service by OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES: %w", err)
@@ -95,7 +95,7 @@ func open(exporter sdktrace.SpanExporter, c Config, s Service, logger zerolog.Lo
 }
 
 // Close exports the spans that have ended, and stops exporting. It takes at most
-// [CloseTimeout], also if ctx has ended.
+// [CloseTimeout], even if ctx has ended.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil

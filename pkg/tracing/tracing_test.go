@@ -64,7 +64,7 @@ func TestOffMakesNothing(t *testing.T) {
 	}
 }
 
-// off runs everything that tracing does for one event from the change stream to the read
+// off calls everything that tracing does for one event, from the change stream to the read
 // model, with tracing off.
 func off(ctx context.Context, m *event.Message, h prometheus.Histogram, spans []trace.SpanContext) {
 	var tracer *tracing.Tracer
@@ -96,7 +96,7 @@ func TestOffAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkOff is what an event pays for tracing that is off.
+// BenchmarkOff measures the cost of an event while tracing is off.
 func BenchmarkOff(b *testing.B) {
 	m := message(1, "")
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h", Help: "h"})
@@ -247,7 +247,8 @@ func TestSampling(t *testing.T) {
 			if span.Recorded() != test.want {
 				t.Errorf("sampled is %t", span.Recorded())
 			}
-			// The projector must decide alike, so the message has a context in any case.
+			// The message always has a context, so that the projector makes the same
+			// decision.
 			flags := "-00"
 			if test.want {
 				flags = "-01"
@@ -298,7 +299,8 @@ func TestUnreachableCollectorIsLoggedOnce(t *testing.T) {
 			c := tracing.Config{Exporter: "otlp", Endpoint: "http://" + address, Protocol: protocol, Sampler: "always_on"}
 			tracer := open(t, c, zerolog.New(&log).Level(zerolog.InfoLevel))
 			publisher := tracer.Publisher("bus", "events")
-			// Many more than the queue holds: nothing waits for the collector.
+			// Many more spans than the queue holds. The caller must not wait for the
+			// collector.
 			for i := range int64(10_000) {
 				m := message(i+1, "")
 				publisher.Begin(&m, time.Now()).End(nil)

@@ -7,17 +7,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Write is what a span says of a write of a read model: it folds the events after From, up
+// Write describes a write of a read model, for its span. It folds the events after From up
 // to To.
 type Write struct {
 	Projection, Collection, AggregateID string
-	// Generation is that of the projection; 0 is the first.
+	// Generation is the generation of the projection; 0 is the first.
 	Generation int64
 	From, To   int64
 }
 
 // Write starts a span for each event of e that the write folds, as a child of the event's
-// span. It gives none if tracing is off or none of the events is sampled.
+// span. It returns none if tracing is off or none of the events is sampled.
 func (t *Tracer) Write(ctx context.Context, e *Events, w *Write) []Span {
 	if t == nil || e == nil {
 		return nil
@@ -43,7 +43,7 @@ func (t *Tracer) Write(ctx context.Context, e *Events, w *Write) []Span {
 	return spans
 }
 
-// Contexts identify spans; nil for none.
+// Contexts returns the contexts that identify spans; nil for none.
 func Contexts(spans []Span) []trace.SpanContext {
 	if len(spans) == 0 {
 		return nil
@@ -55,8 +55,8 @@ func Contexts(spans []Span) []trace.SpanContext {
 	return contexts
 }
 
-// Commit starts the span of a group commit of that many writes to a collection, with the
-// spans of those that are sampled. Without one there is no span.
+// Commit starts the span of a group commit of that many writes to a collection. events are
+// the spans of its sampled events; without them there is no span.
 func (t *Tracer) Commit(ctx context.Context, collection string, writes int, events []trace.SpanContext) (context.Context, Span) {
 	if t == nil || len(events) == 0 {
 		return ctx, Span{}

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is a span that was received. Its ids are in hexadecimal.
+// Span is a received span. Its ids are hexadecimal.
 type Span struct {
 	Service, Name   string
 	Kind            traces.Span_SpanKind
@@ -47,7 +47,7 @@ type Collector struct {
 	spans []Span
 }
 
-// New starts a collector, which ends with the test.
+// New starts a collector, which stops at the end of the test.
 func New(tb testing.TB) *Collector {
 	tb.Helper()
 	c := &Collector{}
@@ -86,7 +86,7 @@ func (c *Collector) Export(_ context.Context, r *collector.ExportTraceServiceReq
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// serve is OTLP over HTTP.
+// serve implements OTLP over HTTP.
 func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/v1/traces" || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/x-protobuf" {
 		http.Error(w, "use POST /v1/traces with application/x-protobuf", http.StatusNotFound)
@@ -102,19 +102,19 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// Spans are the spans that have come so far.
+// Spans returns the spans received so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// Trace are the spans of one trace that have come so far.
+// Trace returns the spans of one trace received so far.
 func (c *Collector) Trace(traceID string) []Span {
 	return slices.DeleteFunc(c.Spans(), func(s Span) bool { return s.TraceID != traceID })
 }
 
-// Named are those of spans whose name is that, or begins with it and a space.
+// Named returns the spans whose name is name, or begins with it and a space.
 func Named(spans []Span, name string) []Span {
 	var named []Span
 	for _, s := range spans {
