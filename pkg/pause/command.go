@@ -23,14 +23,14 @@ type Subject struct {
 	Store        *Store
 	// Change confirms the change with the user, makes it and records it.
 	Change func(ctx context.Context, flags cli.Change, what string, do func(ctx context.Context) (map[string]int64, error)) error
-	// Working gives the processes that still work, given those that have stopped. nil means
-	// that only one process works at a time, so when one has stopped, none works.
+	// Working returns the processes that still work, given those that have stopped. nil
+	// means that only one process works at a time, so none works after one has stopped.
 	Working func(ctx context.Context, stopped []string) ([]string, error)
-	// Out takes the result.
+	// Out gets the result.
 	Out io.Writer
 }
 
-// Request are the flags of a command that pauses. Embed it.
+// Request has the flags of a command that pauses. Embed it.
 type Request struct {
 	cli.Change
 	Wait time.Duration `name:"wait" default:"40s" help:"How long to wait until the work has ended; 0s means not at all."`
@@ -48,8 +48,8 @@ func (r *Request) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Pause pauses, and waits until the work has ended. If it has not ended in time, the error
-// is [cli.ErrFindings], and the pause stays.
+// Pause pauses the service, and waits until the work has ended. If the work has not ended
+// in time, the error is [cli.ErrFindings], and the pause stays.
 func (r *Request) Pause(ctx context.Context, s Subject) error {
 	before, err := s.Store.Get(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *Request) Pause(ctx context.Context, s Subject) error {
 	}
 }
 
-// working gives the processes that have not stopped.
+// working returns the processes that have not stopped.
 func (s Subject) working(ctx context.Context, stopped []string) ([]string, error) {
 	switch {
 	case s.Working != nil:
@@ -132,7 +132,7 @@ func (s Subject) Resume(ctx context.Context, flags cli.Change) error {
 	return nil
 }
 
-// String says since when, by whom and why.
+// String formats since when, by whom and why the service is paused.
 func (p *Pause) String() string {
 	if p == nil {
 		return "no"

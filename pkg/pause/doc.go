@@ -14,6 +14,6 @@
 //	   ▲
 //	   └── first read: no document ── unknown ── first read: document ──▶ paused
 //
-// Before the first successful read nothing works, so that a pause also holds for a
-// process that starts. After it, a failed read changes nothing.
+// Before the first successful read no process works, so that a pause also holds for a new
+// process. After it, a failed read changes nothing.
 package pause

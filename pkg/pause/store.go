@@ -19,11 +19,11 @@ const CollectionName = "pauses"
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
 
-// Pause is the reason why a service does not work.
+// Pause describes a pause of a service.
 type Pause struct {
 	// Who paused the service, as NAME@HOST.
 	Who string `bson:"who" json:"who"`
-	// Why is the reason that was given.
+	// Why is the given reason.
 	Why string `bson:"why" json:"why"`
 	// At is when the pause began, by the server's clock.
 	At time.Time `bson:"at" json:"at"`
@@ -108,7 +108,8 @@ func (s *Store) End(ctx context.Context) (ended bool, err error) {
 	return result.DeletedCount > 0, nil
 }
 
-// AddStopped adds a process whose work has ended to a pause, if it is still the one that began at that time.
+// AddStopped adds a process whose work has ended to a pause, if the present pause began at
+// that time.
 func (s *Store) AddStopped(ctx context.Context, process string, at time.Time) error {
 	ctx, cancel := mongox.Timeout(ctx, requestTimeout)
 	defer cancel()

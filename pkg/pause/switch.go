@@ -17,8 +17,7 @@ var ErrPaused = errors.New("service is paused")
 // pollInterval is how often a process reads the pause.
 const pollInterval = time.Second
 
-// Source is where a switch reads the pause and records that work has ended. A [*Store] is
-// one.
+// Source lets a switch read the pause and record that work has ended. A [*Store] is one.
 type Source interface {
 	Get(ctx context.Context) (*Pause, error)
 	AddStopped(ctx context.Context, process string, at time.Time) error
@@ -30,10 +29,10 @@ var _ Source = (*Store)(nil)
 // [Switch.Run] running. A nil switch is never paused. It is safe for concurrent use.
 type Switch struct {
 	source Source
-	// process is who has stopped when no context of Working is left; empty: nobody.
+	// process is recorded as stopped when no context of Working is left; empty means none.
 	process string
 	logger  zerolog.Logger
-	// recorded is the pause that process has stopped for; Run's.
+	// recorded is the start of the pause for which process was recorded. Only Run uses it.
 	recorded time.Time
 
 	mu sync.Mutex
@@ -43,14 +42,14 @@ type Switch struct {
 	failed bool
 	// changed is closed and replaced when known or pause changes.
 	changed chan struct{}
-	// ends are the ends of the contexts that Working gave and that are not released.
+	// ends has the cancel functions of Working's contexts that are not released.
 	ends map[*byte]context.CancelCauseFunc
 }
 
-// NewSwitch makes a switch; it reads nothing before Run. In a pause it records by itself
-// that process has stopped, once every context of Working is released. If process is empty,
-// the caller does so by [Switch.Stopped]: where one process of several works, the others
-// have nothing to report.
+// NewSwitch makes a switch; only Run reads the pause. In a pause, the switch records that
+// process has stopped, as soon as every context of Working is released. If process is
+// empty, the caller records it with [Switch.Stopped]. That is for services of which only
+// one process works, because the others have nothing to report.
 func NewSwitch(source Source, process string, logger zerolog.Logger) *Switch {
 	return &Switch{source: source, process: process, logger: logger, changed: make(chan struct{}), ends: make(map[*byte]context.CancelCauseFunc)}
 }
@@ -98,7 +97,7 @@ func (s *Switch) read(ctx context.Context) {
 	s.changed = make(chan struct{})
 }
 
-// record records once for each pause that the process has stopped.
+// record records that the process has stopped, once for each pause.
 func (s *Switch) record(ctx context.Context) {
 	s.mu.Lock()
 	found, working := s.pause, len(s.ends)
@@ -111,9 +110,9 @@ func (s *Switch) record(ctx context.Context) {
 	}
 }
 
-// Working waits until the service is known not to be paused, and gives a context that ends
+// Working waits until the service is known not to be paused. It returns a context that ends
 // with ctx, or with the cause [ErrPaused] when a pause begins. The caller calls release
-// when its work has ended. The error is the cause of the end of ctx.
+// when its work has ended. The error is the cause of ctx.
 func (s *Switch) Working(ctx context.Context) (working context.Context, release func(), err error) {
 	if s == nil {
 		return ctx, func() {}, nil
@@ -142,7 +141,7 @@ func (s *Switch) Working(ctx context.Context) (working context.Context, release 
 	}
 }
 
-// Paused gives the pause; nil if the service is not paused, or if that is not known yet.
+// Paused returns the pause; nil if the service is not paused, or if that is unknown yet.
 func (s *Switch) Paused() *Pause {
 	if s == nil {
 		return nil
@@ -160,8 +159,8 @@ func (s *Switch) Value() float64 {
 	return 0
 }
 
-// Stopped records that the work of a process has ended for the pause, and reports whether
-// that is stored. Otherwise only the command that waits for it does not see it.
+// Stopped records that the work of a process has ended because of the pause, and reports
+// whether that is stored. If it is not, only the command that waits for it is affected.
 func (s *Switch) Stopped(ctx context.Context, process string) bool {
 	found := s.Paused()
 	if found == nil {

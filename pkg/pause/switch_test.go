@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// source is a pause in memory.
+// source stores a pause in memory.
 type source struct {
 	mu      sync.Mutex
 	pause   *Pause
