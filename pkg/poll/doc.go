@@ -1,3 +1,3 @@
-// Package poll repeats a call until a context ends: [Every] at a steady pace, and
-// [Spread] at a pace that differs between processes.
+// Package poll repeats a call until a context ends: [Every] at a constant interval, and
+// [Spread] with random variation between processes.
 package poll

@@ -7,15 +7,17 @@ import (
 )
 
 const (
-	// firstWithin is the part of the interval within which the first call of [Spread]
-	// begins: an autoscaler waits for the numbers of a process that has just started.
+	// firstWithin divides the interval: the first call of [Spread] begins in its first
+	// quarter, because an autoscaler waits for the numbers of a new process.
 	firstWithin = 4
-	// spread is the part by which a wait of [Spread] is longer or shorter.
+	// spread divides a wait of [Spread]: the wait varies by up to a quarter in both
+	// directions.
 	spread = 4
 )
 
-// Every calls do at once, and then each interval until ctx ends. If a call takes longer
-// than an interval, the calls that it has delayed are made once. The interval is positive.
+// Every calls do immediately, and then once in each interval until ctx ends. If a call
+// takes longer than an interval, the delayed calls are made as one. The interval must be
+// positive.
 func Every(ctx context.Context, interval time.Duration, do func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -29,10 +31,10 @@ func Every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// Spread calls do until ctx ends, and waits between two calls as long as do returned, give
-// or take a quarter. The first call begins at random within the first quarter of the
-// interval. Processes that start together therefore do not ask a server together. The
-// interval and the waits are positive.
+// Spread calls do until ctx ends. Between two calls it waits as long as do returned, plus
+// or minus a quarter. The first call begins at a random time in the first quarter of the
+// interval, so that processes that start together do not ask a server at the same time. The
+// interval and the waits must be positive.
 func Spread(ctx context.Context, interval time.Duration, do func() (wait time.Duration)) {
 	timer := time.NewTimer(rand.N(interval/firstWithin + 1))
 	defer timer.Stop()

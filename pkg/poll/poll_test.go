@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/poll"
 )
 
-// moments returns when the calls of a loop began, after the loop's start. A call ends the
-// loop's context when there were that many.
+// moments returns when the calls of a loop began, relative to the loop's start. After that
+// many calls, a call ends the loop's context.
 func moments(t *testing.T, calls int, loop func(ctx context.Context, call func())) []time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
