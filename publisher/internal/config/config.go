@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/tracing"
 )
 
-// The kinds of election, by the names that configuration uses.
+// Kinds of election, by their configured names.
 const (
 	// ElectionKubernetes elects by a Lease of the Kubernetes API.
 	ElectionKubernetes = "kubernetes"
@@ -25,8 +25,8 @@ const (
 	ElectionNone = "none"
 )
 
-// Config is everything that an operator can set. The tags are kong's; the zero
-// value is invalid, pkg/cli fills in the defaults.
+// Config has all settings of an operator. The tags are kong's. The zero value is invalid;
+// pkg/cli fills in the defaults.
 type Config struct {
 	MongoDB    mongox.Config  `embed:"" group:"MongoDB"`
 	ServiceBus sbus.Config    `embed:"" group:"Azure Service Bus"`
@@ -39,7 +39,7 @@ type Config struct {
 	Tracing    tracing.Config `embed:"" group:"Tracing"`
 }
 
-// Stream says what is read, and from where.
+// Stream says what to read, and where to start.
 type Stream struct {
 	Name          string        `name:"stream" env:"PENSTOCK_STREAM" default:"events" placeholder:"NAME" help:"Name of the checkpoint. Publishers of one pipeline share it. A new name has no checkpoint, so the publisher starts at --start. The publisher refuses to start if the checkpoint records another event store, topic or session mode."`
 	Adopt         string        `name:"adopt-checkpoint" env:"PENSTOCK_ADOPT_CHECKPOINT" placeholder:"CODE" help:"Code to take over the checkpoint of another pipeline. The publisher prints it when it refuses to start. It allows that one takeover and has no effect afterwards."`
@@ -49,7 +49,7 @@ type Stream struct {
 	Silence       time.Duration `name:"stream-silence" env:"PENSTOCK_STREAM_SILENCE" default:"1m" help:"How long a stream that has caught up may make no progress, or MongoDB may leave pings unanswered while it catches up, before the stream is reopened. After twice that, /livez fails. It must exceed 10s, because an idle replica set writes to its oplog every 10s."`
 }
 
-// Publish says how events are sent.
+// Publish says how to send events.
 type Publish struct {
 	Encoding           string        `name:"encoding" env:"PENSTOCK_ENCODING" enum:"json,bson" default:"json" help:"Form of the message bodies: json (relaxed MongoDB Extended JSON) or bson."`
 	SessionMode        string        `name:"session-mode" env:"PENSTOCK_SESSION_MODE" enum:"aggregate,bucket" default:"aggregate" help:"What shares a session: each aggregate has its own (aggregate), or the aggregates are spread over a fixed number of them (bucket), which is much faster to drain if aggregates are many and short-lived. A change breaks the order of the events that are on the topic at that moment."`
@@ -63,15 +63,15 @@ type Publish struct {
 	CheckpointInterval time.Duration `name:"checkpoint-interval" env:"PENSTOCK_CHECKPOINT_INTERVAL" default:"1s" help:"Time between two saves of the checkpoint. A crash repeats at most the events of this time and those in flight."`
 }
 
-// Refusals says what happens to events that the topic does not accept, and for how long
-// a server may refuse the publisher itself.
+// Refusals says what to do with events that the topic does not accept, and how long a
+// server may refuse the publisher itself.
 type Refusals struct {
 	MaxAttempts     int           `name:"max-send-attempts" env:"PENSTOCK_MAX_SEND_ATTEMPTS" default:"5" help:"Times that the topic may refuse one event, while it accepts others, before the event goes to the quarantine with reason refused. An event that fails without an explicit refusal must also have failed for 2 minutes."`
 	QuarantineShare float64       `name:"quarantine-share" env:"PENSTOCK_QUARANTINE_SHARE" default:"0.05" help:"Largest share of the last 1000 events that may go to the quarantine because the topic refuses them. If more would, the publisher ends before the checkpoint passes them, because then a setting is wrong and not the events. 10 events are always allowed. Unreadable events do not count here: PENSTOCK_UNREADABLE_LIMIT is their limit."`
 	FatalAfter      time.Duration `name:"fatal-after" env:"PENSTOCK_FATAL_AFTER" default:"10m" help:"How long Service Bus or MongoDB may refuse a publisher that has worked before (no such topic, no rights, every event refused) before the process ends. Until then it retries and is not ready. A publisher that is refused at its start ends immediately."`
 }
 
-// Election says how the one publisher is chosen.
+// Election says how the leader is chosen.
 type Election struct {
 	Kind          string        `name:"election" env:"PENSTOCK_ELECTION" enum:"kubernetes,mongodb,none" default:"kubernetes" help:"How the one publisher is chosen: by a Kubernetes Lease (kubernetes), by a document in the database of the state (mongodb), or not at all (none), if only one process ever runs."`
 	LeaseName     string        `name:"lease-name" env:"PENSTOCK_LEASE_NAME" placeholder:"NAME" help:"Name of the lease, which only the publishers of one pipeline share. The default is penstock-publisher-STREAM-HASH; HASH depends on the event store's collection and the topic."`
@@ -80,11 +80,11 @@ type Election struct {
 	RenewDeadline time.Duration `name:"lease-renew-deadline" env:"PENSTOCK_LEASE_RENEW_DEADLINE" default:"10s" help:"How long a leader tries to renew the lease before it stops publishing."`
 	RetryPeriod   time.Duration `name:"lease-retry-period" env:"PENSTOCK_LEASE_RETRY_PERIOD" default:"2s" help:"Time between two renewals of the lease. A standby looks at it four times as often."`
 	Identity      string        `name:"identity" env:"PENSTOCK_IDENTITY" placeholder:"NAME" help:"Name of this process in the lease; a unique suffix is appended. The default is the host's name."`
-	// Kubeconfig is client-go's own variable.
+	// Kubeconfig has client-go's own variable.
 	Kubeconfig string `name:"kubeconfig" env:"KUBECONFIG" placeholder:"FILE" help:"Kubernetes configuration to use outside a pod."`
 }
 
-// Process says how the process behaves as one.
+// Process has the settings of the process: log, admin server, timeouts.
 type Process struct {
 	Log          obs.Config    `embed:""`
 	AdminAddress string        `name:"admin-address" env:"PENSTOCK_ADMIN_ADDRESS" default:":8080" placeholder:"HOST:PORT" help:"Where /livez, /readyz and /metrics are served."`
@@ -92,9 +92,9 @@ type Process struct {
 	DrainTimeout time.Duration `name:"drain-timeout" env:"PENSTOCK_DRAIN_TIMEOUT" default:"20s" help:"How long a stop waits for the broker to accept the events in flight. The pod's grace period must exceed the sum of this and the lease's renew deadline."`
 }
 
-// LeaseName is the lease's name. The default differs between two pipelines even if both
-// have the default stream name, because a standby behind another pipeline's leader would
-// wait forever.
+// LeaseName returns the name of the lease. The default differs between two pipelines even
+// if both have the default stream name. Otherwise a standby would wait forever behind
+// another pipeline's leader.
 func (c *Config) LeaseName() string {
 	events := c.MongoDB.Events()
 	hash := fnv.New32a()
@@ -104,7 +104,7 @@ func (c *Config) LeaseName() string {
 	return cmp.Or(c.Election.LeaseName, fmt.Sprintf("penstock-publisher-%s-%08x", c.Stream.Name, hash.Sum32()))
 }
 
-// Host is the process's name in the lease.
+// Host returns the process's name in the lease.
 func (e Election) Host() string {
 	if e.Identity != "" {
 		return e.Identity

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/config"
 )
 
-// enough is the least environment that is valid.
+// enough is the smallest valid environment.
 func enough() map[string]string {
 	return map[string]string{
 		"MONGODB_URI":                        "mongodb://db/?replicaSet=rs0",
@@ -52,7 +52,7 @@ func TestEveryProblemIsReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		env  map[string]string
 		args []string
-		want []string // what each line starts with
+		want []string // the beginning of each line
 	}{
 		"nothing is set": {map[string]string{}, nil, []string{
 			"MONGODB_URI", "AZURE_SERVICEBUS_CONNECTION_STRING", "AZURE_SERVICEBUS_TOPIC_NAME",
@@ -144,7 +144,7 @@ func TestDurationsAreCheckedAgainstEachOther(t *testing.T) {
 	}
 }
 
-// A standby behind the leader of another pipeline would wait for ever.
+// A standby behind another pipeline's leader would wait forever.
 func TestPipelinesHaveLeasesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{}

@@ -1,3 +1,3 @@
-// Package config is the publisher's configuration: flags, environment variables
-// and their help in one declaration, and the rules between them.
+// Package config is the publisher's configuration. It declares flags, environment variables
+// and their help together, and checks the rules between them.
 package config

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The start points that are words.
+// Start points with a name.
 const (
 	startBeginning = "beginning"
 	startNow       = "now"
@@ -32,10 +32,10 @@ func (s StartPoint) String() string {
 	}
 }
 
-// StartPoint reads Start.
+// StartPoint parses Start.
 func (s Stream) StartPoint() (StartPoint, error) { return ParseStartPoint("PENSTOCK_START", s.Start) }
 
-// ParseStartPoint reads a start point; setting is what the error calls it.
+// ParseStartPoint parses a start point. setting is its name in errors.
 func ParseStartPoint(setting, text string) (StartPoint, error) {
 	switch text {
 	case startBeginning:

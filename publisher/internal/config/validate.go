@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// retryJitter is how much longer than the retry period an attempt to renew may
-	// come: client-go's JitterFactor.
+	// retryJitter is the factor by which an attempt to renew may come later than the retry
+	// period: client-go's JitterFactor.
 	retryJitter = 1.2
-	// oplogNoop is how often an idle replica set writes to its oplog
+	// oplogNoop is the interval at which an idle replica set writes to its oplog
 	// (periodicNoopIntervalSecs).
 	oplogNoop = 10 * time.Second
-	// maxConnections bounds the connections: a namespace has 5,000 of them, and the
-	// emulator of Microsoft 10.
+	// maxConnections bounds the connections. A namespace allows 5,000, and Microsoft's
+	// emulator 10.
 	maxConnections = 64
 	// maxSource bounds the source of CloudEvents, which every message carries.
 	maxSource = 1024
 )
 
-// Validate reports every problem at once: each is a line that starts with its
-// variable and ends with the remedy.
+// Validate reports all problems together. Each is a line that starts with its variable and
+// ends with the remedy.
 func (c *Config) Validate() error {
 	return errors.Join(
 		c.MongoDB.Validate(),
@@ -41,7 +41,7 @@ func (c *Config) Validate() error {
 	)
 }
 
-// problems collects what is wrong.
+// problems collects the problems of a configuration.
 type problems []error
 
 func (p *problems) require(ok bool, format string, args ...any) {
@@ -118,7 +118,8 @@ func (s Process) validate() error {
 	return errors.Join(p...)
 }
 
-// isDNSName reports whether s is a DNS subdomain, as names of Kubernetes objects are.
+// isDNSName reports whether s is a DNS subdomain, as the names of Kubernetes objects must
+// be.
 func isDNSName(s string) bool {
 	if len(s) > 253 {
 		return false
