@@ -16,35 +16,35 @@ import (
 
 const (
 	defaultInterval = 30 * time.Second
-	// staleAfter is the number of intervals after which a number is stale.
+	// staleAfter is the number of intervals after which a measured number is stale.
 	staleAfter = 3
 	// lookTimeout bounds one measurement.
 	lookTimeout = 10 * time.Second
-	// refusedWait is how long the counter does not ask a topic that has refused to answer.
+	// refusedWait is how long the counter waits before it asks again after a refusal.
 	refusedWait = time.Hour
 )
 
-// ErrRefused reports that the credentials may not read what is measured.
+// ErrRefused says that the credentials may not read the measured value.
 var ErrRefused = errors.New("the credentials do not allow to read it")
 
 // Quarantine counts records.
 type Quarantine interface {
-	// Count gives the number of records of this stream, up to the limit.
+	// Count returns the number of records of this stream, up to limit.
 	Count(ctx context.Context, limit int64) (int64, error)
 }
 
-// Topic knows its size.
+// Topic reads the size of a topic.
 type Topic interface {
-	// Fill gives the size of the messages in the topic and the size that they may have,
-	// in bytes. It returns [ErrRefused] without the right to know.
+	// Fill returns the size of the messages in the topic and its limit, in bytes. Without
+	// the right to read them, it returns [ErrRefused].
 	Fill(ctx context.Context) (size, most int64, err error)
 }
 
-// Oplog knows how much of it is left.
+// Oplog reads how far the oplog reaches back.
 type Oplog interface {
-	// Runway gives how far the oplog reaches back before the checkpoint; negative if it has
-	// lost the checkpoint. ok is false if there is no checkpoint to compare with. It returns
-	// [ErrRefused] without the right to know.
+	// Runway returns how far the oplog reaches back before the checkpoint. It is negative
+	// if the oplog no longer has the checkpoint. ok is false if there is no checkpoint to
+	// compare with. Without the right to read the oplog, Runway returns [ErrRefused].
 	Runway(ctx context.Context) (runway time.Duration, ok bool, err error)
 }
 
@@ -54,27 +54,26 @@ type Options struct {
 	Quarantine Quarantine
 	Topic      Topic
 	Oplog      Oplog
-	// Interval is the time between two measurements, give or take a quarter; 30 s by
-	// default.
+	// Interval is the time between two measurements, plus or minus a quarter; default 30 s.
 	Interval time.Duration
-	// Registerer takes the metrics; nil for none.
+	// Registerer gets the metrics; nil for none.
 	Registerer prometheus.Registerer
-	// Logger is silent by default.
+	// Logger logs nothing by default.
 	Logger zerolog.Logger
 }
 
-// Counter measures. Make it with [New].
+// Counter measures quarantine, topic and oplog. Make it with [New].
 type Counter struct {
 	options Options
 	metrics *metrics
 
-	// Only Run uses these: whether the last measurement failed, and when the topic and the
-	// oplog are asked next.
+	// Only Run uses the following fields: whether the last measurement failed, and when to
+	// ask the topic and the oplog again.
 	quarantineFails, topicFails, oplogFails bool
 	topicAfter, oplogAfter                  time.Time
 }
 
-// New makes a counter; it registers its metrics and asks for nothing yet.
+// New makes a counter and registers its metrics. It measures nothing before Run.
 func New(o Options) (*Counter, error) {
 	o.Interval = cmp.Or(o.Interval, defaultInterval)
 	switch {
@@ -90,8 +89,8 @@ func New(o Options) (*Counter, error) {
 	return &Counter{options: o, metrics: newMetrics(&o)}, nil
 }
 
-// Run measures until ctx ends. A failure is logged, and its metric is absent.
-// Run is called once.
+// Run measures until ctx ends. It logs a failure, whose metric becomes absent. Call Run
+// once.
 func (c *Counter) Run(ctx context.Context) {
 	poll.Spread(ctx, c.options.Interval, func() time.Duration {
 		c.countQuarantine(ctx)

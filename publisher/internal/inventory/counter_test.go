@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const interval = 30 * time.Second
 
-// world is what is measured.
+// world has the values to measure.
 type world struct {
 	mu                    sync.Mutex
 	records, size, most   int64
@@ -34,7 +34,7 @@ type world struct {
 	runwayError           error
 	runways               int
 	hangs                 bool
-	// dated is whether a count had a deadline.
+	// dated reports whether the context of a count had a deadline.
 	dated bool
 }
 
@@ -106,7 +106,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// shows compares all metrics with their values: records, size and limit.
+// shows compares all metrics with their expected values: records, size and limit.
 func (m *measuring) shows(want string) {
 	m.t.Helper()
 	families, err := m.registry.Gather()

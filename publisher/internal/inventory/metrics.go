@@ -26,10 +26,10 @@ func (r *reading) set(value float64) {
 	r.value, r.at = value, time.Now()
 }
 
-// Describe is [prometheus.Collector]'s.
+// Describe implements [prometheus.Collector].
 func (r *reading) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- r.description }
 
-// Collect is [prometheus.Collector]'s.
+// Collect implements [prometheus.Collector].
 func (r *reading) Collect(values chan<- prometheus.Metric) {
 	r.mu.Lock()
 	value, at := r.value, r.at
