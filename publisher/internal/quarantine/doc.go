@@ -1,5 +1,5 @@
-// Package quarantine keeps the events that cannot be published, with the reason:
-// nothing is skipped in silence.
+// Package quarantine keeps the events that cannot be published, with the reason. No event
+// is skipped without a record.
 //
 // A record of the collection quarantine, in the database of the state:
 //
@@ -11,16 +11,16 @@
 //	  eventOmitted: true,                        where it would not fit into a record
 //	  epoch: 4, firstSeen: …, lastSeen: …, seen: 2 }
 //
-// Reason refused means that the event keeps the contract and the topic did not accept
-// its message; detail holds the broker's answers. The projectors read such an event from
-// the event store when the next event of its aggregate shows the gap.
+// Reason refused means that the event keeps the contract, but the topic did not accept its
+// message; detail holds the broker's answers. The projectors read such an event from the
+// event store when the next event of its aggregate shows the gap.
 //
-// An event that is read again, after a failover or by a scan, is the same record:
-// lastSeen and seen change, the rest stays. A [Store] never deletes records: an operator
-// does, by commands over [Records], once the event has been dealt with.
+// If an event is read again, after a failover or by a scan, its record is updated: lastSeen
+// and seen change, the rest stays. A [Store] never deletes records. An operator deletes
+// them by commands, which use [Records], when the event has been dealt with.
 //
-// A broken event holds its place in the unique index {aggregateId, eventId}, so a
-// corrected one cannot be inserted beside it. Nobody has read the broken one: it was never
-// published, and no projection applies it. So it is corrected in place, under its _id,
-// and then published by a command.
+// A broken event occupies its place in the unique index {aggregateId, eventId}, so a
+// corrected one cannot be inserted beside it. The broken one was never published, and no
+// projection applies it. So it can be corrected in place, under its _id, and then published
+// by a command.
 package quarantine

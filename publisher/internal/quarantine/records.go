@@ -28,15 +28,15 @@ type Record struct {
 	// AggregateID and EventID are empty and 0 if they could not be read.
 	AggregateID string
 	EventID     int64
-	// Event is the document as it was; nil if it was omitted, or not asked for.
+	// Event is the whole document; nil if it was omitted or not requested.
 	Event               bson.Raw
 	Epoch               int64
 	FirstSeen, LastSeen time.Time
-	// Seen is how often the event was read.
+	// Seen counts how often the event was read.
 	Seen int64
 }
 
-// stored is a record as the collection has it.
+// stored is a record in the collection.
 type stored struct {
 	ID struct {
 		Document bson.RawValue `bson:"document"`
@@ -57,9 +57,9 @@ type stored struct {
 type Filter struct {
 	Reason      event.Reason
 	AggregateID string
-	// Document is the text of a document's _id, as [DocumentText] gives it.
+	// Document is the text of a document's _id, in the format of [DocumentText].
 	Document string
-	// Before is when records were first seen at the latest, if it is not zero.
+	// Before, if not zero, chooses records that were first seen at or before that time.
 	Before time.Time
 }
 
@@ -69,13 +69,13 @@ type Records struct {
 	stream     string
 }
 
-// NewRecords makes the records of a stream, in a database of the state.
+// NewRecords makes the records of a stream in a database of the state.
 func NewRecords(db *mongo.Database, stream string) *Records {
 	return &Records{collection: mongox.Durable(db, CollectionName), stream: stream}
 }
 
-// List gives the records that f chooses, at most limit (up to [MaxRecords]) of them, those
-// first that were seen first. Their events are left out unless whole is true.
+// List returns the records that f chooses, in the order in which they were first seen, and
+// at most limit (up to [MaxRecords]) of them. It omits their events unless whole is true.
 func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]Record, error) {
 	ctx, cancel := mongox.Timeout(ctx, listTimeout)
 	defer cancel()
@@ -121,7 +121,7 @@ func (r *Records) List(ctx context.Context, f Filter, whole bool, limit int) ([]
 	return records, nil
 }
 
-// Remove deletes records, and gives how many were there.
+// Remove deletes records, and returns how many existed.
 func (r *Records) Remove(ctx context.Context, records ...Record) (int64, error) {
 	ids := make(bson.A, len(records))
 	for i, record := range records {
@@ -136,8 +136,8 @@ func (r *Records) Remove(ctx context.Context, records ...Record) (int64, error) 
 	return result.DeletedCount, nil
 }
 
-// DocumentText is a document's _id as people write it: a string and an ObjectId by
-// themselves, any other value in Extended JSON.
+// DocumentText formats a document's _id for people: a string or an ObjectId as it is, any
+// other value as Extended JSON.
 func DocumentText(id bson.RawValue) string {
 	if text, ok := id.StringValueOK(); ok {
 		return text
@@ -148,5 +148,5 @@ func DocumentText(id bson.RawValue) string {
 	return id.String()
 }
 
-// ErrGone says that an event is not in the event store any more.
+// ErrGone says that an event is no longer in the event store.
 var ErrGone = errors.New("the event is not in the event store any more")

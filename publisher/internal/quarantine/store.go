@@ -22,8 +22,8 @@ import (
 const CollectionName = "quarantine"
 
 const (
-	// maxEventBytes is what of an event fits into a record: the 16 MiB of a document
-	// less what the record adds.
+	// maxEventBytes is the largest event that fits into a record: the 16 MiB of a document
+	// minus the record's other fields.
 	maxEventBytes = 15 << 20
 	putTimeout    = 10 * time.Second
 	backoffFirst  = 100 * time.Millisecond
@@ -39,14 +39,14 @@ type Entry struct {
 	Field, Detail string
 	// Keys are the event's, as far as they could be read.
 	Keys event.Keys
-	// Token is the position just after the event in the stream; nil if it was
-	// scanned.
+	// Token is the position just after the event in the stream; nil if the event was read
+	// by a scan.
 	Token bson.Raw
-	// Event is the document; nil if it is not to be had.
+	// Event is the document; nil if it is not available.
 	Event bson.Raw
 }
 
-// Collection is what a store needs of a [*mongo.Collection]. Its writes must be
+// Collection is the part of a [*mongo.Collection] that a store uses. Its writes must be
 // acknowledged by a majority.
 type Collection interface {
 	BulkWrite(ctx context.Context, models []mongo.WriteModel, opts ...options.Lister[options.BulkWriteOptions]) (*mongo.BulkWriteResult, error)
@@ -59,18 +59,18 @@ type Options struct {
 	Logger     zerolog.Logger
 }
 
-// Store is the quarantine of one stream. It is made once in a process, and safe
-// for concurrent use.
+// Store is the quarantine of one stream. A process makes one. It is safe for concurrent
+// use.
 type Store struct {
 	collection Collection
 	stream     string
 	counted    *prometheus.CounterVec
 	logger     zerolog.Logger
-	// entries logs the events, a few of many.
+	// entries logs the events; it samples them if there are many.
 	entries zerolog.Logger
 }
 
-// NewStore makes the quarantine of that stream.
+// NewStore makes the quarantine of a stream.
 func NewStore(collection Collection, stream string, o Options) *Store {
 	s := &Store{
 		collection: collection,
@@ -91,7 +91,7 @@ func NewStore(collection Collection, stream string, o Options) *Store {
 	return s
 }
 
-// Reasons are those for which an event can be in the quarantine.
+// Reasons returns the reasons for which an event can be in the quarantine.
 func Reasons() []event.Reason {
 	return []event.Reason{
 		event.ReasonMissingAggregateID, event.ReasonMissingEventID, event.ReasonMissingEventType,
@@ -99,9 +99,9 @@ func Reasons() []event.Reason {
 	}
 }
 
-// Put stores entries of the term epoch. When it returns nil, a majority of the
-// replica set has them. What passes is tried again until ctx ends; the error is
-// then its cause. A span in ctx is that of the only entry.
+// Put stores entries of the term epoch. When it returns nil, a majority of the replica set
+// has them. It retries after transient errors until ctx ends, and then returns the cause of
+// ctx. A span in ctx must belong to the only entry.
 func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -181,8 +181,8 @@ func idOrNull(id bson.RawValue) any {
 	return id
 }
 
-// Cause makes of an error of the event contract what an entry says; any other
-// error is a malformed event.
+// Cause converts an error of the event contract to the fields of an entry. Any other error
+// is a malformed event.
 func Cause(err error) (reason event.Reason, field, detail string) {
 	var broken *event.ContractError
 	if errors.As(err, &broken) {

@@ -20,9 +20,9 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/quarantine"
 )
 
-// fakeCollection applies the upserts of the quarantine to documents in memory. The
-// stand-in mongoemu cannot take its place: the waits between retries run in virtual time,
-// which no socket knows.
+// fakeCollection applies the upserts of the quarantine to documents in memory. The stand-in
+// mongoemu cannot replace it: the waits between retries run in virtual time, in which
+// sockets do not work.
 type fakeCollection struct {
 	faults  []error
 	records map[string]bson.M
