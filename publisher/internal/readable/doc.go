@@ -1,9 +1,9 @@
-// Package readable tells events that are wrong from a configuration that is wrong.
+// Package readable distinguishes wrong events from a wrong configuration.
 //
-// A few unreadable events among many readable ones are the events' fault: they go to
+// If a few events among many readable ones are unreadable, the events are wrong: they go to
 // the quarantine. If most events are unreadable, the configured field names
-// (PENSTOCK_FIELD_*) or the database are at fault, and the whole store would follow.
-// Two checks find that before anything is quarantined or the checkpoint moves:
+// (PENSTOCK_FIELD_*) or the database are wrong, and the whole store would follow. Two
+// checks find that before any event is quarantined or the checkpoint moves:
 //
 //   - [CheckSample] reads the oldest and the newest events of the store at the start;
 //   - [Window] counts while events are read, and holds unreadable ones back until it
@@ -15,13 +15,13 @@
 //	                │  └── hold time or space is used up ──▶ released, or tripped
 //	                └───── most of the window unreadable ──▶ tripped: ErrUnreadable
 //
-// Each readable event counts. Unreadable events count once for each aggregate, so that
-// one aggregate alone trips nothing, however many events it has. An event without any
-// aggregate id counts for itself.
+// Each readable event counts. Unreadable events count once for each aggregate. So a single
+// aggregate never trips the window, however many events it has. An event without an
+// aggregate id counts separately.
 //
-// An event is released early only when so many readable ones have followed that no
-// window with it can trip. So if the window trips, none of its unreadable events has
-// been released, except those that waited for longer than the hold time or did not
-// fit. A process that restarts reads the same events again and trips again, because
-// the checkpoint never passes an event that is held.
+// An event is released early only when so many readable ones have followed that no window
+// with it can trip. So if the window trips, none of its unreadable events has been
+// released, except those that exceeded the hold time or the space. The checkpoint never
+// passes a held event, so a process that restarts reads the same events again and trips
+// again.
 package readable

@@ -13,20 +13,21 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// ErrUnreadable says that most events cannot be read. The text names the configured
+// ErrUnreadable says that most events cannot be read. The error names the configured
 // fields, the fields that the documents have, and the remedy.
 var ErrUnreadable = errors.New("most events cannot be read")
 
 const (
-	// maxNames and maxName bound what an error shows of a document's field names.
+	// maxNames and maxName bound how many field names of a document an error shows, and
+	// their length.
 	maxNames = 20
 	maxName  = 64
 )
 
-// breakdown counts why events were unreadable.
+// breakdown counts the reasons of unreadable events.
 type breakdown struct {
 	counts map[problem]int
-	// document is the latest unreadable one.
+	// document is the latest unreadable event.
 	document bson.Raw
 }
 
@@ -47,7 +48,7 @@ func (b *breakdown) add(document bson.Raw, err error) {
 	b.document = document
 }
 
-// explain is [ErrUnreadable] with that many unreadable events out of all.
+// explain returns [ErrUnreadable] for that many unreadable events out of all.
 func (b *breakdown) explain(fields event.Fields, unreadable, all int, of string) error {
 	problems := slices.SortedFunc(maps.Keys(b.counts), func(x, y problem) int {
 		return b.counts[y] - b.counts[x]

@@ -12,22 +12,21 @@ import (
 )
 
 const (
-	// sampleEvents is how many of the oldest and of the newest events are read.
+	// sampleEvents is how many of the oldest and how many of the newest events are read.
 	sampleEvents = 50
-	// sampleBytes bounds what is read of each, beside one reply of the server.
+	// sampleBytes bounds the bytes read of each, apart from the server's last reply.
 	sampleBytes = 4 << 20
-	// sampleBatch is how many documents a reply has.
+	// sampleBatch is the number of documents in a reply.
 	sampleBatch = 10
-	// sampleMinimum is how many unreadable events make a sample count: one or two may
-	// be all that a new store has.
+	// sampleMinimum is how many unreadable events a sample needs to fail. A new store may
+	// have only one or two events.
 	sampleMinimum = 3
 )
 
-// CheckSample reads the oldest and the newest events of the collection, by _id, and
-// fails with [ErrUnreadable] if more than share of them cannot be read with those
-// field names. Any other error is the request's. Unreadable events count once for
-// each aggregate unless nothing at all can be read. A store with fewer than three
-// events passes.
+// CheckSample reads the oldest and the newest events of the collection, by _id. It fails
+// with [ErrUnreadable] if more than share of them cannot be read with those field names.
+// Other errors come from the request. Unreadable events count once for each aggregate,
+// unless no event can be read at all. A store with fewer than three events passes.
 func CheckSample(ctx context.Context, events *mongo.Collection, fields event.Fields, share float64) error {
 	if (Limit{Share: share}).Off() {
 		return nil
@@ -102,7 +101,7 @@ func (s *sample) add(ev *event.Event, err error) {
 	s.aggregates[key.String()] = struct{}{}
 }
 
-// check fails if too many are unreadable: of the aggregates, or of the events.
+// check fails if the unreadable share is too large, counted by aggregate or by event.
 func (s *sample) check(fields event.Fields, share float64, byAggregate bool, of string) error {
 	bad := s.bad
 	if byAggregate {

@@ -13,15 +13,15 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 )
 
-// page is a server's whole answer to a find.
+// page is a server's complete reply to a find.
 func page(documents ...any) bson.D {
 	return bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{
 		{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: append(bson.A{}, documents...)},
 	}}}
 }
 
-// stored are n events with ids from first on; number is the field of the event id, and
-// of gives each its aggregate.
+// stored returns n events with ids from first on. number is the field of the event id, and
+// of returns the aggregate of an event.
 func stored(first, n int, number string, of func(int) string) []any {
 	var documents []any
 	for i := first; i < first+n; i++ {

@@ -21,7 +21,7 @@ type Limit struct {
 	// Hold is how long an event is held back when too few events follow to decide.
 	// Default 10 s.
 	Hold time.Duration
-	// Held and Bytes bound the events that are held back, apart from the last.
+	// Held and Bytes bound the events that are held back; the last one may exceed them.
 	// Default 1000 and 16 MiB. The checkpoint's watermark must have room for many more.
 	Held  int
 	Bytes int64
@@ -52,20 +52,20 @@ func (l Limit) withDefaults() Limit {
 // Off reports whether the limit switches the checks off.
 func (l Limit) Off() bool { return l.Share >= 1 }
 
-// Window decides about the unreadable events of one term: see the package. Make it
-// with [NewWindow]. One goroutine uses it. The caller keeps the events that are held,
-// in their order.
+// Window decides about the unreadable events of one term: see the package's doc. Make it
+// with [NewWindow]. Only one goroutine may use it. The caller keeps the held events, in
+// their order.
 type Window struct {
 	fields event.Fields
 	limit  Limit
 
-	// outcomes is a ring of the counted events: the aggregate of an unreadable one,
-	// and readableEvent for a readable one.
+	// outcomes is a ring of the counted events. An unreadable event is its aggregate, a
+	// readable one readableEvent.
 	outcomes []uint64
 	next     int
-	// unreadable are the aggregates in outcomes.
+	// unreadable has the aggregates in outcomes.
 	unreadable map[uint64]struct{}
-	// good and bad count everything that was ever put into outcomes.
+	// good and bad count all events that were ever put into outcomes.
 	good, bad int
 
 	held      []held
@@ -75,7 +75,7 @@ type Window struct {
 	nameless  uint64
 }
 
-// held is one unreadable event that waits for a decision.
+// held is an unreadable event that waits for a decision.
 type held struct {
 	// good and bad are the window's counts before the event.
 	good, bad int
@@ -85,7 +85,7 @@ type held struct {
 
 const readableEvent = 0
 
-// NewWindow makes a window that has seen nothing. fields are the configured names.
+// NewWindow makes an empty window. fields are the configured names.
 func NewWindow(fields event.Fields, limit Limit) *Window {
 	return &Window{
 		fields: fields, limit: limit.withDefaults(),
@@ -99,7 +99,7 @@ func (w *Window) Readable() {
 	w.good++
 }
 
-// Unreadable counts an event that cannot be read because of err, and holds it.
+// Unreadable counts and holds an event that cannot be read because of err.
 func (w *Window) Unreadable(ev *event.Event, err error, now time.Time) {
 	w.held = append(w.held, held{good: w.good, bad: w.bad, bytes: int64(len(ev.Document)), since: now})
 	w.heldBytes += int64(len(ev.Document))
@@ -113,8 +113,8 @@ func (w *Window) Unreadable(ev *event.Event, err error, now time.Time) {
 	w.bad++
 }
 
-// Decide gives how many of the oldest events that are held may be put into the
-// quarantine now. It forgets those. [ErrUnreadable] means that none may ever be, and
+// Decide returns how many of the oldest held events may be put into the quarantine now, and
+// forgets those. [ErrUnreadable] means that none of the held events may ever be, and that
 // the term must end.
 func (w *Window) Decide(now time.Time) (release int, err error) {
 	if w.limit.Off() {
@@ -131,7 +131,8 @@ func (w *Window) Decide(now time.Time) (release int, err error) {
 	if len(w.held) == 0 {
 		return settled, nil
 	}
-	// What follows decides with less than a whole window.
+	// The space is used up. Decide by the events since the oldest held one, although they
+	// are fewer than a whole window.
 	if len(w.held) > w.limit.Held || w.heldBytes > w.limit.Bytes {
 		if good, bad := w.good-w.held[0].good, w.bad-w.held[0].bad; w.tooMany(bad, good+bad) {
 			return 0, w.trip(bad, good+bad)
@@ -148,7 +149,7 @@ func (w *Window) Decide(now time.Time) (release int, err error) {
 	return settled + w.release(overdue), nil
 }
 
-// most is how many unreadable events a full window may have.
+// most returns how many unreadable events a full window may have.
 func (w *Window) most() int { return int(w.limit.Share * float64(w.limit.Events)) }
 
 func (w *Window) tooMany(bad, all int) bool {
@@ -170,7 +171,7 @@ func (w *Window) release(n int) int {
 	return n
 }
 
-// count puts an outcome into the ring, and takes the oldest out of a full one.
+// count puts an outcome into the ring. If the ring is full, the oldest outcome leaves it.
 func (w *Window) count(outcome uint64) {
 	if len(w.outcomes) < w.limit.Events {
 		w.outcomes = append(w.outcomes, outcome)
@@ -183,7 +184,7 @@ func (w *Window) count(outcome uint64) {
 	w.next = (w.next + 1) % len(w.outcomes)
 }
 
-// aggregate identifies the aggregate of an event, whatever the type of its id.
+// aggregate returns a hash that identifies the aggregate of an event, for ids of any type.
 func (w *Window) aggregate(ev *event.Event) uint64 {
 	id := ev.RawAggregateID
 	var hash maphash.Hash

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/readable"
 )
 
-// unreadable is an event of that aggregate without an event id; without an aggregate
-// id, too, if aggregate is nil.
+// unreadable is an event of that aggregate without an event id. If aggregate is nil, it has
+// no aggregate id either.
 func unreadable(tb testing.TB, aggregate any) (*event.Event, error) {
 	tb.Helper()
 	document := bson.D{{Key: "_id", Value: 1}, {Key: "number", Value: 7}}
@@ -38,7 +38,7 @@ func unreadable(tb testing.TB, aggregate any) (*event.Event, error) {
 	return &ev, err
 }
 
-// hold gives a window an unreadable event.
+// hold adds an unreadable event to a window.
 func hold(tb testing.TB, w *readable.Window, aggregate any, now time.Time) {
 	tb.Helper()
 	ev, err := unreadable(tb, aggregate)
@@ -62,7 +62,7 @@ func TestWrongNameTripsBeforeAnythingIsReleased(t *testing.T) {
 		"event id":     func(i int) any { return fmt.Sprint("agg-", i%60) },
 		"aggregate id": func(int) any { return nil },
 	} {
-		// A window that is made again, as by a restart, releases nothing either.
+		// A new window, as after a restart, releases nothing either.
 		for range 3 {
 			w := readable.NewWindow(event.DefaultFields(), readable.Limit{})
 			var tripped error
@@ -135,7 +135,7 @@ func TestBytesBoundWhatIsHeld(t *testing.T) {
 	}{"few aggregates": {9, false}, "many aggregates": {10, true}} {
 		ev, cause := unreadable(t, "x")
 		w := readable.NewWindow(event.DefaultFields(), readable.Limit{Bytes: int64(test.aggregates*len(ev.Document)) - 1})
-		// What was readable before does not excuse what is not now.
+		// Earlier readable events do not excuse unreadable ones now.
 		for range 100 {
 			w.Readable()
 		}
@@ -161,10 +161,10 @@ func TestLimitOfOneSwitchesTheWindowOff(t *testing.T) {
 	}
 }
 
-// TestNoWindowThatTripsHasReleasedAnEvent compares the window with a list of all
-// events: it trips exactly when most of some N events in a row are unreadable, each
-// aggregate counted once, and then none of these has been released. An event that no
-// such N events can contain any more is released.
+// TestNoWindowThatTripsHasReleasedAnEvent compares the window with a list of all events.
+// The window trips exactly when most of some N consecutive events are unreadable, with each
+// aggregate counted once. None of these was released before. An event that no such N events
+// can contain any more is released.
 func TestNoWindowThatTripsHasReleasedAnEvent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -177,7 +177,7 @@ func TestNoWindowThatTripsHasReleasedAnEvent(t *testing.T) {
 		w := readable.NewWindow(event.DefaultFields(), limit)
 		bias := rapid.IntRange(1, 9).Draw(rt, "bias")
 
-		var counted []int // 0 for a readable event, else the aggregate
+		var counted []int // 0 for a readable event, otherwise the aggregate
 		var held []int    // good events before each event that is held
 		good := 0
 		for range rapid.IntRange(1, 200).Draw(rt, "events") {
@@ -205,8 +205,8 @@ func TestNoWindowThatTripsHasReleasedAnEvent(t *testing.T) {
 				rt.Fatalf("tripped: %v with %d of %d unreadable, %d allowed", tripped, bad, len(recent), most)
 			}
 			if err != nil {
-				// The window's own unreadable events are the latest; each that was released was
-				// followed by more readable events than the window holds.
+				// The window's own unreadable events are the latest ones. Each released
+				// event was followed by more readable events than the window holds.
 				if len(held) < bad {
 					rt.Fatalf("%d held of %d unreadable ones in the window that trips", len(held), bad)
 				}
@@ -224,8 +224,8 @@ func TestNoWindowThatTripsHasReleasedAnEvent(t *testing.T) {
 	})
 }
 
-// TestFewPoisonAggregatesNeverTrip draws any mixture in which fewer aggregates than
-// the minimum are unreadable, and any timing: each event is released in the end.
+// TestFewPoisonAggregatesNeverTrip draws any mixture in which fewer aggregates than the
+// minimum are unreadable, with any timing. Each event must be released in the end.
 func TestFewPoisonAggregatesNeverTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
