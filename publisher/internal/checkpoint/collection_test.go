@@ -13,20 +13,21 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
 
-// collection is a checkpoint.Collection in memory, with the operators that the store
-// uses and faults that a test orders. The stand-in mongoemu cannot take its place: the
-// tests run in virtual time, which no socket knows, and order what a server does to one
-// update: no answer, or a duplicate of an upsert.
+// collection is a checkpoint.Collection in memory, with the operators that the store uses
+// and with injected faults. The stand-in mongoemu cannot replace it: the tests run in
+// virtual time, in which sockets do not work, and inject faults into single updates: no
+// answer, or a duplicate of an upsert.
 type collection struct {
 	mu        sync.Mutex
 	documents map[string]bson.M
-	// err is what updates fail with; hang makes them wait for their context.
+	// err is the error of updates; hang makes them wait for their context.
 	err  error
 	hang bool
-	// duplicates is how many claims fail as upserts that another was faster with.
+	// duplicates is how many claims fail because another process has inserted the document
+	// first.
 	duplicates int
 	updates    int
-	// afterRead runs after each read, before anything else happens to the documents.
+	// afterRead runs after each read, before any change of the documents.
 	afterRead func()
 }
 
@@ -37,7 +38,7 @@ var (
 
 func newCollection() *collection { return &collection{documents: map[string]bson.M{}} }
 
-// order sets what updates come to.
+// order sets the faults of updates.
 func (c *collection) order(err error, hang bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,13 +22,13 @@ type Identity struct {
 	// they are different if they have no member and no collection in common.
 	Cluster string   `bson:"cluster"`
 	Hosts   []string `bson:"hosts,omitempty"`
-	// Database and Collection are the event store's.
+	// Database and Collection belong to the event store.
 	Database   string `bson:"database"`
 	Collection string `bson:"collection"`
 	// CollectionUUID is the collection's UUID, in hexadecimal digits. It is empty if there
 	// was no collection, or if the server has no UUIDs.
 	CollectionUUID string `bson:"collectionUUID"`
-	// Namespace and Topic are of Service Bus.
+	// Namespace and Topic belong to Service Bus.
 	Namespace string `bson:"namespace"`
 	Topic     string `bson:"topic"`
 	// SessionMode and, in mode bucket, SessionBuckets determine how events are distributed
@@ -111,10 +111,10 @@ func (e *OtherPipelineError) Error() string {
 	return fmt.Sprintf("checkpoint %q belongs to another pipeline (%s)", e.Stream, strings.Join(fields, "; "))
 }
 
-// Is makes the error an [ErrOtherPipeline].
+// Is makes the error match [ErrOtherPipeline].
 func (e *OtherPipelineError) Is(target error) bool { return target == ErrOtherPipeline }
 
-// adoption is the fingerprint of a takeover.
+// adoption returns the fingerprint of a takeover.
 func adoption(recorded, here Identity) string {
 	hash := sha256.New()
 	for _, i := range []Identity{recorded, here} {

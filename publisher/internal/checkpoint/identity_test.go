@@ -16,8 +16,8 @@ var pipelineA = checkpoint.Identity{
 	Namespace: "orders.servicebus.windows.net", Topic: "orders", SessionMode: "aggregate",
 }
 
-// A second publisher with another source or destination must not even read from the
-// position, let alone move it.
+// A second publisher with another source or destination must neither read from the position
+// nor move it.
 func TestOtherPipelineIsRefused(t *testing.T) {
 	t.Parallel()
 	for field, change := range map[string]func(*checkpoint.Identity){
@@ -131,7 +131,8 @@ func TestAdoption(t *testing.T) {
 			if err := first.Save(t.Context(), checkpoint.Position{Token: token("2")}); !errors.Is(err, checkpoint.ErrFenced) {
 				t.Errorf("save of the former owner returned %v", err)
 			}
-			// The code that is left set allows nothing more, and the former owner is refused.
+			// The code allows no further takeover while it stays set, and the former owner
+			// is refused.
 			third := pipelineA
 			third.Database = "third"
 			for _, here := range []checkpoint.Identity{pipelineA, third} {

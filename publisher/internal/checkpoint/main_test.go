@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pass lets virtual time pass and then what is due happen, in a test's own goroutine.
+// pass lets virtual time pass, and waits until the other goroutines are blocked.
 func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // virtual time
 	synctest.Wait()

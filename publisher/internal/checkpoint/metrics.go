@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The results of a save, as the label of a metric.
+// Results of a save: the values of a metric's label.
 const (
 	resultSaved  = "saved"
 	resultFenced = "fenced"

@@ -16,7 +16,7 @@ var ErrMoved = errors.New("a term has claimed the checkpoint meanwhile")
 
 // State is a checkpoint as an operator sees it.
 type State struct {
-	// Epoch is the last epoch that was claimed, and Holder the process that claimed it.
+	// Epoch is the last claimed epoch, and Holder the process that claimed it.
 	Epoch  int64
 	Holder string
 	// UpdatedAt is when the checkpoint was saved, by the clock of its holder.
@@ -27,7 +27,7 @@ type State struct {
 	Identity *Identity
 }
 
-// Read gives the checkpoint; nil without an error means that there is none.
+// Read returns the checkpoint; nil without an error means that there is none.
 func (s *Store) Read(ctx context.Context) (*State, error) {
 	found, err := s.find(ctx)
 	if found == nil || err != nil {

@@ -34,8 +34,8 @@ func (p Position) isSeam() bool {
 
 // Scan is the progress of a scan of the event store by aggregateId and eventId.
 type Scan struct {
-	// OperationTime was noted before the scan began: the change stream starts at it
-	// when the scan is over.
+	// OperationTime was noted before the scan began. The change stream starts there when
+	// the scan has ended.
 	OperationTime bson.Timestamp
 	// AggregateID and EventID are of the last event that the scan published. A zero
 	// AggregateID.Type means that it published none yet.

@@ -7,7 +7,7 @@ type recovery struct {
 	OperationTime bson.Timestamp `bson:"operationTime"`
 	AggregateID   bson.RawValue  `bson:"aggregateId,omitempty"`
 	EventID       int64          `bson:"eventId,omitempty"`
-	// The following fields are a Lap; zero in a scan without interruptions.
+	// The following fields are a Lap; they are zero in a scan without interruptions.
 	Token           bson.Raw      `bson:"token,omitempty"`
 	FromAggregateID bson.RawValue `bson:"fromAggregateId,omitempty"`
 	FromEventID     int64         `bson:"fromEventId,omitempty"`

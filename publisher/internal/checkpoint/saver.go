@@ -43,7 +43,7 @@ type Saver struct {
 	mu sync.Mutex
 	// saved is how often the watermark had moved when it was last saved.
 	saved uint64
-	// failing is when the first of the consecutive failures was; zero if there is none.
+	// failing is the time of the first of the consecutive failures; zero if there is none.
 	failing time.Time
 }
 
@@ -124,7 +124,7 @@ func (s *Saver) save(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// report logs the first of several failures, and the first success after them.
+// report logs the first of consecutive failures, and the first success after them.
 func (s *Saver) report(ctx context.Context, err error) {
 	logger := s.claim.store.logger
 	switch {

@@ -22,7 +22,7 @@ func numbered(n int) checkpoint.Position {
 	return checkpoint.Position{Token: token(string(rune('a' + n))), ClusterTime: bson.Timestamp{T: uint32(n)}}
 }
 
-// term is a saver at work on a claim.
+// term is a running saver with its claim.
 type term struct {
 	*checkpoint.Saver
 	collection *collection
@@ -109,7 +109,7 @@ func TestSaverSavesEverySecondWhatHasChanged(t *testing.T) {
 		m.expect(t, numbered(2), 1)
 		pass(time.Minute)
 		m.expect(t, numbered(2), 1)
-		for n := 3; n < 13; n++ { // ten events in a second are one save
+		for n := 3; n < 13; n++ { // ten events in a second cause one save
 			m.publish(t, numbered(n))
 			pass(100 * time.Millisecond)
 		}
@@ -127,11 +127,11 @@ func TestSaverSavesWhenIdle(t *testing.T) {
 		h := add(t, m.watermark, numbered(2))
 		idle := checkpoint.Position{Token: token("idle")}
 		m.watermark.Mark(idle)
-		pass(time.Minute) // one event is under way: its successor must not be saved
+		pass(time.Minute) // one event is in flight, so its successor must not be saved
 		m.expect(t, numbered(1), 1)
 		m.watermark.Ack(h...)
 		pass(time.Second)
-		// The mark's own time is unknown, so that of the last save stays.
+		// The mark has no cluster time, so the time of the last save stays.
 		m.expect(t, checkpoint.Position{Token: idle.Token, ClusterTime: numbered(1).ClusterTime}, 2)
 		for range 100 {
 			m.watermark.Mark(idle)
@@ -154,7 +154,7 @@ func TestSaverSavesAfterManyEvents(t *testing.T) {
 		m.publish(t, numbered(4))
 		synctest.Wait()
 		m.expect(t, numbered(4), 1)
-		// While saves fail, events do not hasten them.
+		// While saves fail, events do not cause earlier saves.
 		m.collection.order(errNetwork, false)
 		for range 100 {
 			m.publish(t, numbered(5))
@@ -168,8 +168,7 @@ func TestSaverSavesAfterManyEvents(t *testing.T) {
 	})
 }
 
-// What is done between two saves is repeated after a crash, and a scan is much to
-// repeat.
+// After a crash, the work between two saves is repeated, and repeating a scan is expensive.
 func TestSaverSavesAtOnceWhereAScanEndsOrBegins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +180,7 @@ func TestSaverSavesAtOnceWhereAScanEndsOrBegins(t *testing.T) {
 		if _, n := m.collection.stored(); n != 0 {
 			t.Errorf("written %d times before the scan is acknowledged", n)
 		}
-		// The stream has begun meanwhile: its first idle token takes the mark's place.
+		// The stream has begun meanwhile: its first idle token replaces the mark.
 		m.watermark.Mark(checkpoint.Position{Token: token("idle"), ClusterTime: bson.Timestamp{T: 51}})
 		m.watermark.Ack(h[1])
 		synctest.Wait()
@@ -285,7 +284,7 @@ func TestFlushIsBounded(t *testing.T) {
 	}
 }
 
-// A save that was cut off by the end of Run is made good by Flush.
+// Flush repeats a save that the end of Run has interrupted.
 func TestFlushAfterAnInterruptedSave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -60,7 +60,7 @@ type document struct {
 	Identity *Identity `bson:"identity"`
 }
 
-// position is the start position in the document.
+// position returns the start position in the document.
 func (d *document) position() Position {
 	position := Position{Token: d.Token, ClusterTime: d.ClusterTime}
 	if d.Recovery != nil {
@@ -118,9 +118,8 @@ func (s *Store) Check(ctx context.Context, here Identity) error {
 //
 // The checkpoint must belong to the pipeline here. Otherwise the claim fails with
 // [ErrOtherPipeline] and changes nothing, unless adopt is the code in that error. The
-// comparison is part of the atomic step, because the update requires the epoch that was
-// read, every claim changes the epoch, and only a claim changes the pipeline.
-// claim changes the epoch, and nothing but a claim changes whose the checkpoint is.
+// comparison is part of the atomic step: the update requires the epoch that was read, every
+// claim changes the epoch, and only a claim changes the pipeline.
 func (s *Store) Claim(ctx context.Context, holder string, here Identity, adopt string) (*Claim, error) {
 	for range claimAttempts {
 		found, err := s.find(ctx)
@@ -173,7 +172,7 @@ func (s *Store) find(ctx context.Context) (*document, error) {
 	return &found, nil
 }
 
-// judge gives the identity that a claim records, or the reason against the claim.
+// judge returns the identity that a claim records, or the reason against the claim.
 func (s *Store) judge(found *document, here Identity, adopt string) (Identity, error) {
 	switch {
 	case found == nil:
@@ -186,7 +185,7 @@ func (s *Store) judge(found *document, here Identity, adopt string) (Identity, e
 	}
 	recorded := *found.Identity
 	adopted := here
-	// The collection is recorded together with the position that belongs to it.
+	// The recorded collection changes only together with the position that belongs to it.
 	adopted.CollectionUUID = recorded.CollectionUUID
 	if len(recorded.Differences(here)) == 0 {
 		return adopted, nil
@@ -196,7 +195,7 @@ func (s *Store) judge(found *document, here Identity, adopt string) (Identity, e
 		return Identity{}, other
 	}
 	if !recorded.sameSource(here) {
-		// The position means nothing here: an unknown collection is scanned.
+		// The position is not valid here. Without a known collection, the term scans.
 		adopted.CollectionUUID = ""
 	}
 	s.logger.Warn().Str("stream", s.stream).Str("differences", other.Error()).
@@ -237,7 +236,8 @@ func (c *Claim) Save(ctx context.Context, p Position) error {
 	result, err := c.store.checkpoints.UpdateOne(ctx, bson.D{
 		{Key: "_id", Value: c.store.stream},
 		{Key: "epoch", Value: c.Epoch},
-		// Epochs begin anew if an operator deletes the document; holders are unique.
+		// Epochs begin at 1 again if an operator deletes the document, but holders are
+		// unique.
 		{Key: "holder", Value: c.holder},
 		// A retry of this save must match what its first attempt wrote.
 		{Key: "revision", Value: bson.D{{Key: "$lte", Value: revision}}},
@@ -254,7 +254,7 @@ func (c *Claim) Save(ctx context.Context, p Position) error {
 	return nil
 }
 
-// updateTo is the update that stores p.
+// updateTo returns the update that stores p.
 func updateTo(p Position, revision int64) (bson.D, error) {
 	set := bson.D{
 		{Key: "revision", Value: revision},

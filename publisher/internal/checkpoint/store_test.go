@@ -27,7 +27,7 @@ func claim(t *testing.T, s *checkpoint.Store, holder string) *checkpoint.Claim {
 	return c
 }
 
-// token is a resume token as MongoDB's are: a document.
+// token returns a resume token in MongoDB's form: a document.
 func token(data string) bson.Raw {
 	raw, err := bson.Marshal(bson.D{{Key: "_data", Value: data}})
 	if err != nil {
@@ -107,7 +107,7 @@ func TestSaveIsFenced(t *testing.T) {
 	}
 }
 
-// A request of a process's own earlier term must not reach its later one.
+// A request of an earlier term in the same process must not reach the later term.
 func TestSaveIsFencedWithinAProcess(t *testing.T) {
 	t.Parallel()
 	s, _ := newStore(t, newCollection())
@@ -118,7 +118,7 @@ func TestSaveIsFencedWithinAProcess(t *testing.T) {
 	}
 }
 
-// Somebody deletes the checkpoint, to start anew: epochs begin at 1 again.
+// If somebody deletes the checkpoint to start over, epochs begin at 1 again.
 func TestSaveIsFencedAcrossADeletion(t *testing.T) {
 	t.Parallel()
 	c := newCollection()
@@ -143,7 +143,7 @@ func TestSaveKeepsEveryKindOfPosition(t *testing.T) {
 	atTime := checkpoint.Position{ClusterTime: bson.Timestamp{T: 5, I: 6}}
 	atToken := checkpoint.Position{Token: token("1"), ClusterTime: bson.Timestamp{T: 7, I: 8}}
 	scanBegun := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 9}}}
-	// From any one to any other: nothing of the one before stays.
+	// Save every kind of position after every other: no field of the earlier one may stay.
 	positions := []checkpoint.Position{
 		atTime, atToken, scanBegun, scanned("u-1", 42), atToken, atTime, scanned("u-2", 1), atTime, scanBegun, atToken,
 	}
@@ -196,8 +196,8 @@ func TestScanKeepsTheTypeOfItsAggregate(t *testing.T) {
 	}
 }
 
-// A save that the server carries out after a later one of the same term must not
-// take the checkpoint back.
+// A save that the server carries out after a later one of the same term must not move the
+// checkpoint back.
 func TestOvertakenSaveChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCollection()

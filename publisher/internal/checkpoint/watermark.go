@@ -16,19 +16,19 @@ type Handle = uint64
 
 // slot is one place in the window: an event, or a mark.
 type slot struct {
-	// data is the token, or the scan's aggregateId; its array is reused. It is nil
-	// if the position can no longer become the low watermark, because the one
-	// after it is acknowledged too.
+	// data is the token, or the scan's aggregateId; its array is reused. It is nil if the
+	// position can no longer become the low watermark, because the next event is
+	// acknowledged too.
 	data        []byte
 	clusterTime bson.Timestamp
 	eventID     int64
-	// shared is what many slots in a row have in common.
+	// shared has the values that many consecutive slots have in common.
 	shared *shared
 	kind   kind
 	idType bson.Type
 	acked  bool
 	mark   bool
-	// seam is set of a mark between a scan and a stream, and stays where the mark
+	// seam marks the boundary between a scan and a stream. It stays set when the mark
 	// moves.
 	seam bool
 }
@@ -39,7 +39,7 @@ type shared struct {
 	lap            *Lap
 }
 
-// kind says what a slot's position is.
+// kind is the kind of a slot's position.
 type kind uint8
 
 const (
@@ -48,59 +48,58 @@ const (
 	kindScan              // scan after data and eventID; clusterTime is the operation time
 )
 
-// Watermark finds the last position that it and everything before it has been
-// acknowledged, while acknowledgements arrive in any order. It is safe for
-// concurrent use, as long as Add and Mark are called in the order of the stream.
-// Every operation takes constant time, amortised, and allocates nothing once the
-// window has reached its usual size.
+// Watermark finds the last position up to which everything has been acknowledged, while
+// acknowledgements arrive in any order. It is safe for concurrent use if Add and Mark are
+// called in the order of the stream. Every operation takes amortised constant time, and
+// allocates nothing once the window has reached its usual size.
 type Watermark struct {
 	limit int
 
 	mu sync.Mutex
-	// ring holds the window, the slots after the low watermark: first is the
-	// sequence number of the oldest, next that of the one to come. A sequence
-	// number modulo len(ring), a power of two, is its place.
+	// ring holds the window, the slots after the low watermark. first is the sequence
+	// number of the oldest slot, next that of the next one. A slot's index is its sequence
+	// number modulo len(ring), which is a power of two.
 	ring        []slot
 	first, next uint64
-	// spare are arrays that slots have given back.
+	// spare are arrays for reuse.
 	spare [][]byte
-	// shared is that of the position that was filled in last.
+	// shared belongs to the last filled slot.
 	shared *shared
-	// low is the slot that was passed last; moves is how often that happened.
+	// low is the last passed slot; moves counts how often slots were passed.
 	low    slot
 	passed bool
 	moves  uint64
-	// room is closed when the window is full no more; nil while nobody waits.
+	// room is closed when the window is no longer full; nil if nothing waits for that.
 	room chan struct{}
-	// due tells the saver that many events have been passed, or the seam between a
-	// scan and a stream.
+	// due notifies the saver when many events have been passed, or the seam between a scan
+	// and a stream.
 	threshold uint64
 	told      uint64
 	due       chan struct{}
 }
 
-// smallestRing is the length of the ring to start with.
+// smallestRing is the initial length of the ring.
 const smallestRing = 1024
 
-// DefaultWindow is a window that holds a stalled session for 13 s at 20,000 events/s
-// before it stalls the stream, in at most 15 MB and the tokens of what is in flight.
+// DefaultWindow is large enough that a stalled session stalls the stream only after 13 s at
+// 20,000 events/s. It takes at most 15 MB, plus the tokens of the events in flight.
 const DefaultWindow = 1 << 18
 
-// NewWatermark makes a watermark over at most window events, at least one: those
-// that were added after the low watermark. One event that is not acknowledged holds
-// all later ones in the window, acknowledged or not; window bounds both the memory
-// (56 bytes for each, and a token for each that waits) and what a failover repeats.
+// NewWatermark makes a watermark over at most window events after the low watermark; the
+// smallest window is one. One unacknowledged event keeps all later ones in the window,
+// acknowledged or not. So window bounds the memory (56 bytes for each event, and a token
+// for each that waits) and the events that a failover repeats.
 func NewWatermark(window int) *Watermark {
 	window = max(window, 1)
 	length := min(ringLength(window), smallestRing)
 	return &Watermark{limit: window, ring: make([]slot, length), due: make(chan struct{}, 1)}
 }
 
-// ringLength is the smallest power of two that is not less than n.
+// ringLength returns the smallest power of two that is not less than n.
 func ringLength(n int) int { return 1 << bits.Len(uint(n-1)) }
 
-// Add adds the next event, which stands at p, and copies what p refers to; p is not
-// zero. It waits while the window is full, and fails only with ctx.
+// Add adds the next event, whose position is p, and copies the data of p. p must not be
+// zero. Add waits while the window is full, and fails only with ctx.
 func (w *Watermark) Add(ctx context.Context, p Position) (Handle, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,8 +120,8 @@ func (w *Watermark) Add(ctx context.Context, p Position) (Handle, error) {
 	return w.push(p), nil
 }
 
-// Ack acknowledges events: the broker, or the quarantine, has them. A handle that
-// was acknowledged before is ignored.
+// Ack acknowledges events that the broker or the quarantine has. It ignores handles that
+// were acknowledged before.
 func (w *Watermark) Ack(handles ...Handle) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,12 +139,12 @@ func (w *Watermark) Ack(handles ...Handle) {
 	w.advance()
 }
 
-// Mark says that everything up to p has been added: p is the post-batch resume token
-// of an exhausted batch, or the time to stream from when a scan is over. The low
-// watermark reaches p when everything that was added before is acknowledged. What p
-// refers to is copied; p is not zero. A mark that stands where the low watermark
-// stands changes nothing: an idle stream names the same token again and again. One
-// where a scan begins or is over is saved as soon as it is reached.
+// Mark records that everything up to p has been added. p is the post-batch resume token of
+// an exhausted batch, or the time at which the stream starts after a scan. The low
+// watermark reaches p when everything that was added before is acknowledged. Mark copies
+// the data of p, which must not be zero. A mark at the position of the low watermark
+// changes nothing, because an idle stream repeats its token. A mark at which a scan begins
+// or ends is saved as soon as it is reached.
 func (w *Watermark) Mark(p Position) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +153,7 @@ func (w *Watermark) Mark(p Position) {
 		return
 	case w.next > w.first:
 		if last := w.at(w.next - 1); last.mark {
-			// Nothing has been added since: the mark moves.
+			// No event has been added since the last mark, so that mark moves.
 			w.fill(last, p)
 			last.seam = last.seam || p.isSeam()
 			return
@@ -167,8 +166,8 @@ func (w *Watermark) Mark(p Position) {
 	w.advance()
 }
 
-// Low returns the low watermark and how often it has moved; the zero Position and 0
-// before it first did. The caller may keep the position.
+// Low returns the low watermark and how often it has moved; the zero Position and 0 before
+// its first move. The caller may keep the position.
 func (w *Watermark) Low() (p Position, moves uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -189,7 +188,7 @@ func (w *Watermark) window() int { return int(w.next - w.first) }
 
 func (w *Watermark) at(seq uint64) *slot { return &w.ring[seq&uint64(len(w.ring)-1)] }
 
-// push adds a slot at the end, and makes the ring twice as long where it is full.
+// push adds a slot at the end. If the ring is full, push doubles its length.
 func (w *Watermark) push(p Position) uint64 {
 	if w.window() == len(w.ring) {
 		longer := make([]slot, 2*len(w.ring))
@@ -230,8 +229,8 @@ func (w *Watermark) fill(s *slot, p Position) {
 	s.data = append(s.data[:0], data...)
 }
 
-// forget gives back what acknowledged slots around seq hold and nobody will ask for:
-// of a run of them, the low watermark stops at the last only.
+// forget releases the data of acknowledged slots around seq that can no longer become the
+// low watermark: it only ever stops at the last of several acknowledged slots.
 func (w *Watermark) forget(seq uint64) {
 	if seq > w.first {
 		if before := w.at(seq - 1); before.acked {
@@ -250,7 +249,7 @@ func (w *Watermark) giveBack(s *slot) {
 	}
 }
 
-// advance moves the low watermark over what is acknowledged.
+// advance moves the low watermark over acknowledged slots.
 func (w *Watermark) advance() {
 	begun, seam := w.first, false
 	for w.first < w.next && w.at(w.first).acked {
@@ -279,7 +278,8 @@ func (w *Watermark) advance() {
 	}
 }
 
-// standsAt reports whether p is where s is; the cluster time of a token is no part of it.
+// standsAt reports whether s has the position p; the cluster time of a token does not
+// count.
 func (s *slot) standsAt(p Position) bool {
 	if s.shared.collectionUUID != p.CollectionUUID || s.shared.lap != p.Scan.Lap {
 		return false
@@ -313,8 +313,8 @@ func (s *slot) position() Position {
 	return Position{ClusterTime: s.clusterTime, CollectionUUID: s.shared.collectionUUID}
 }
 
-// notifyEvery makes the returned channel receive whenever n more events have been
-// passed, and when the seam between a scan and a stream has. A watermark has one
+// notifyEvery returns a channel that receives whenever n more events have been passed, and
+// when the seam between a scan and a stream has been passed. A watermark has only one
 // saver.
 func (w *Watermark) notifyEvery(n int) <-chan struct{} {
 	w.mu.Lock()

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/checkpoint"
 )
 
-// at is the position of the nth event of a stream.
+// at returns the position of the nth event of a stream.
 func at(n int) checkpoint.Position {
 	return checkpoint.Position{
 		Token:       bson.Raw(fmt.Sprintf("token-%08d", n)),
@@ -25,12 +25,12 @@ func at(n int) checkpoint.Position {
 	}
 }
 
-// postBatch is the post-batch token after the nth event.
+// postBatch returns the post-batch token after the nth event.
 func postBatch(n int) checkpoint.Position {
 	return checkpoint.Position{Token: bson.Raw(fmt.Sprintf("token-%08d+", n))}
 }
 
-// scanned is a scan's position after an event.
+// scanned returns a scan's position after an event.
 func scanned(aggregateID string, eventID int64) checkpoint.Position {
 	value, data, err := bson.MarshalValue(aggregateID)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestWatermarkAdvancesWhenIdle(t *testing.T) {
 	}
 	h := add(t, w, at(1), at(2))
 	w.Mark(postBatch(2))
-	w.Mark(postBatch(2)) // an idle stream repeats itself and takes no room
+	w.Mark(postBatch(2)) // an idle stream repeats its token, which takes no room
 	w.Mark(checkpoint.Position{Token: bson.Raw("token-00000002++")})
 	if w.Window() != 3 {
 		t.Errorf("window is %d, want two events and a mark", w.Window())
@@ -182,7 +182,7 @@ func TestWatermarkBoundsItsWindow(t *testing.T) {
 			}
 			added <- h
 		}()
-		w.Ack(h[1], h[2]) // in flight is one only, but the window is full
+		w.Ack(h[1], h[2]) // only one event is in flight, but the window is full
 		synctest.Wait()
 		if len(added) != 0 {
 			t.Fatal("a fourth event was added to a window of three")
@@ -204,9 +204,9 @@ func TestWatermarkBoundsItsWindow(t *testing.T) {
 	})
 }
 
-// TestWatermarkProperty compares the watermark with a plain list: whatever is added,
-// marked and acknowledged in any order, the low watermark is the last position of
-// which everything up to it is acknowledged, and in the end the very last.
+// TestWatermarkProperty compares the watermark with a list. Whatever is added, marked and
+// acknowledged in any order, the low watermark is the last position up to which everything
+// is acknowledged. In the end it is the last position.
 func TestWatermarkProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -218,7 +218,7 @@ func TestWatermarkProperty(t *testing.T) {
 		}
 		w := checkpoint.NewWatermark(1 << 20)
 		var list []entry
-		var open []int // indices of what is not acknowledged
+		var open []int // indices of events that are not acknowledged
 		check := func(t *rapid.T) {
 			want, unacked := checkpoint.Position{}, 0
 			for _, e := range list {
@@ -288,7 +288,8 @@ func TestWatermarkProperty(t *testing.T) {
 	})
 }
 
-// Many lanes acknowledge while one stream adds; nothing may pass what is open.
+// Many goroutines acknowledge while one stream adds. The watermark must not pass
+// unacknowledged events.
 func TestWatermarkConcurrently(t *testing.T) {
 	t.Parallel()
 	const events, lanes = 20_000, 16
@@ -313,7 +314,7 @@ func TestWatermarkConcurrently(t *testing.T) {
 			}
 			for item := range work {
 				held = append(held, item)
-				// Nothing is held back while the stream may be waiting for it.
+				// Hold back no acknowledgements while the stream may be waiting for them.
 				if len(work) == 0 || len(held) > rng.IntN(10) {
 					flush()
 				}
@@ -365,7 +366,8 @@ func TestWatermarkAllocatesNothing(t *testing.T) {
 }
 
 // BenchmarkWatermark adds and acknowledges one event, with 1,000 in flight that are
-// acknowledged out of order, alone and behind one that is only when the window is full.
+// acknowledged out of order. The second variant has an event that is acknowledged only when
+// the window is full.
 func BenchmarkWatermark(b *testing.B) {
 	token := checkpoint.Position{Token: bytes.Repeat([]byte{'t'}, 120), ClusterTime: bson.Timestamp{T: 1}}
 	run := func(b *testing.B, stall bool) {
