@@ -15,21 +15,22 @@ import (
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
-// operatorPoll is how often the commands that list are run.
+// operatorPoll is the interval at which the commands that list are run.
 const operatorPoll = 500 * time.Millisecond
 
-// RebuildResult is what the second act showed.
+// RebuildResult is the outcome of the second act.
 type RebuildResult struct {
 	Projection string
 	Generation int64
 	// Took is the time from the new projections file to the live generation.
 	Took time.Duration
-	// Reads are those of a reader of the changed collection in this time.
+	// Reads are the results of a reader of the changed collection in this time.
 	Reads verify.Reads
 	// P50 and P99 are the times from insert to read model in the second act.
 	P50, P99 time.Duration
-	// Falsified is the aggregate whose document was falsified; empty if the collection has
-	// none that is complete. Found are the findings before the repair, Left those after it.
+	// Falsified is the aggregate whose document was falsified; empty if no aggregate of the
+	// collection is complete. Found are the findings before the repair, Left those after
+	// it.
 	Falsified   string
 	Found, Left []harness.Finding
 }
@@ -42,13 +43,13 @@ func (r *RebuildResult) exact() bool {
 	return len(r.Found) == 1 && r.Found[0].AggregateID == r.Falsified && r.Found[0].Kind == "different"
 }
 
-// OK says that readers saw whole collections of one definition only, and that exactly the
+// OK reports whether readers saw whole collections of one definition only, and exactly the
 // falsified document was found and repaired.
 func (r *RebuildResult) OK() bool {
 	return r.Reads.OK() && r.Reads.Changed > 0 && r.exact() && len(r.Left) == 0
 }
 
-// rebuild is the second act: the projections change, and then a document is falsified.
+// rebuild runs the second act: the projections change, and then a document is falsified.
 func (r *run) rebuild(ctx context.Context) (*RebuildResult, error) {
 	change := r.opts.Workload.Change
 	result := &RebuildResult{Projection: change.Projection}
@@ -78,8 +79,8 @@ func (r *run) rebuild(ctx context.Context) (*RebuildResult, error) {
 	return result, r.verify(ctx, result)
 }
 
-// promote replaces the projectors by ones that have the new projections file, one by one,
-// and waits until the new generation is live.
+// promote replaces the projectors one by one, with the new projections file, and waits
+// until the new generation is live.
 func (r *run) promote(ctx context.Context, result *RebuildResult) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.Stall, fmt.Errorf("not within %s", r.opts.Stall))
 	defer cancel()
@@ -119,7 +120,7 @@ func (r *run) promote(ctx context.Context, result *RebuildResult) error {
 	}
 }
 
-// generationBefore is the generation of a projection that has never changed.
+// generationBefore is the generation of a projection before its first change.
 const generationBefore = 1
 
 // replace stops a projector cleanly and starts it again.
@@ -134,7 +135,7 @@ func (r *run) replace(ctx context.Context, process *harness.Process) error {
 	return started.AwaitReady(ctx)
 }
 
-// look asks the projector's commands how far the rebuild is, and shows it.
+// look reads the state of the rebuild by the projector's commands, and shows it.
 func (r *run) look(ctx context.Context, projection string) (RebuildStatus, error) {
 	projections, err := r.pipeline.Projections(ctx)
 	if err != nil {
@@ -149,7 +150,7 @@ func (r *run) look(ctx context.Context, projection string) (RebuildStatus, error
 	return status, nil
 }
 
-// rebuildStatus is what the commands say of a projection.
+// rebuildStatus returns the state of a projection from the output of the commands.
 func rebuildStatus(projection string, projections []harness.ProjectionState, jobs []harness.JobState) RebuildStatus {
 	status := RebuildStatus{Projection: projection}
 	for _, p := range projections {
@@ -163,7 +164,7 @@ func rebuildStatus(projection string, projections []harness.ProjectionState, job
 	}
 	for _, j := range jobs {
 		if j.Generation > generationBefore && j.Generation == max(status.Live, status.Building) {
-			// The newest one: it is the one that is under way.
+			// The newest job is the running one.
 			status.Job, status.Done, status.Total = j.Kind, j.Counts["events"], j.Total
 			break
 		}
@@ -171,8 +172,8 @@ func rebuildStatus(projection string, projections []harness.ProjectionState, job
 	return status
 }
 
-// falsify makes one read model wrong whose aggregate has no more events, so that nothing
-// but a repair changes it.
+// falsify changes a read model whose aggregate has no more events, so that only a repair
+// changes it again.
 func (r *run) falsify(ctx context.Context, collection *mongo.Collection, result *RebuildResult) error {
 	last := make(map[string]int64)
 	for i := range r.opts.Workload.Events {
@@ -202,7 +203,8 @@ func (r *run) falsify(ctx context.Context, collection *mongo.Collection, result 
 	return nil
 }
 
-// verify has the projector's command find what is wrong, repair it, and find nothing.
+// verify runs the projector's command three times: it must find the falsified document,
+// repair it, and then find nothing.
 func (r *run) verify(ctx context.Context, result *RebuildResult) (err error) {
 	only := "--projection=" + result.Projection
 	if result.Found, err = r.find(ctx, only); err != nil {
@@ -240,7 +242,7 @@ func (r *run) find(ctx context.Context, flags ...string) ([]harness.Finding, err
 	return found, nil
 }
 
-// findings says in one line what was found.
+// findings describes findings in one line.
 func findings(found []harness.Finding) string {
 	if len(found) == 0 {
 		return "every read model equals the fold of its events"

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
-// What the projector's commands print is what the views show.
+// The views show what the projector's commands print.
 func TestRebuildStatusIsWhatTheCommandsSay(t *testing.T) {
 	t.Parallel()
 	var projections []harness.ProjectionState

@@ -1,6 +1,5 @@
-// Package sandbox runs a workload through the whole pipeline in two acts, and then
-// compares every read model with an independent fold of the event store. It is what
-// `make demo` shows.
+// Package sandbox runs a workload through the whole pipeline in two acts, and then compares
+// every read model with an independent fold of the event store. `make demo` runs it.
 //
 // In the first act the leading publisher is killed halfway. In the second act, while
 // events keep coming, the projections file changes and the projectors are replaced one by
@@ -13,6 +12,6 @@
 //	starting ──▶ running ──▶ failover ──▶ running ──▶ rebuilding ──▶ verifying ──▶ running ──▶ comparing ──▶ done
 //	                          (at half)
 //
-// [Stay] then keeps the pipeline up over the same data, for somebody who adds projections
-// of their own: it replaces the projectors whenever a folder of projections changes.
+// [Stay] then keeps the pipeline running over the same data, so that a person can add
+// projections. It replaces the projectors whenever a folder of projections changes.
 package sandbox

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// loadTick is how often the loader stores what is due.
+// loadTick is the interval at which the loader stores the due events.
 const loadTick = 20 * time.Millisecond
 
 // maxInsert bounds one insertMany.
@@ -24,17 +24,17 @@ type loader struct {
 	stored   atomic.Int64
 }
 
-// portion is a part of a workload's events, spread evenly over a time. The last tenth,
-// at least one, waits for release to be closed, so that a leader who comes then has
-// something to publish.
+// portion is a part of a workload's events, spread evenly over a time. The last tenth, at
+// least one event, waits until release is closed. So a leader that starts then has events
+// to publish.
 type portion struct {
 	events  []workload.Event
 	over    time.Duration // 0: as fast as the store takes them
-	release chan struct{} // nil: nothing waits
-	hurry   chan struct{} // once it is closed, the rest is stored at once; nil: never
+	release chan struct{} // nil: no event waits
+	hurry   chan struct{} // when it is closed, the rest is stored immediately; nil: never
 }
 
-// due is how many of the events are to be stored after a time.
+// due returns how many of the events must be stored after a time.
 func (p *portion) due(elapsed time.Duration) int {
 	due := len(p.events)
 	if elapsed < p.over && !closed(p.hurry) {
@@ -55,7 +55,7 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-// run returns when all events are stored.
+// run stores the events, and returns when all of them are stored.
 func (l *loader) run(ctx context.Context, p portion) error {
 	start := time.Now()
 	events := p.events
@@ -65,7 +65,8 @@ func (l *loader) run(ctx context.Context, p portion) error {
 		due := p.due(time.Since(start))
 		for next < due {
 			batch := events[next:min(due, next+maxInsert)]
-			// Counted from before the insert: a latency includes the store's own.
+			// Measure from before the insert, so that a latency includes the store's own
+			// time.
 			l.inserted(batch, time.Now())
 			if _, err := l.events.InsertMany(ctx, batch); err != nil {
 				return fmt.Errorf("store the events: %w", err)

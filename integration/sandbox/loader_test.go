@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// However fast the events are stored, some are left for the leader that succeeds
-// the killed one: it has nothing to show for itself otherwise.
+// However fast the events are stored, some are left for the successor of the killed leader.
+// Otherwise the successor could not show that it publishes.
 func TestLoaderLeavesEventsForTheSuccessor(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
@@ -33,7 +33,7 @@ func TestLoaderLeavesEventsForTheSuccessor(t *testing.T) {
 	}
 }
 
-// Events that come slowly come at once when nobody waits for their pace any more.
+// A slow load stores the rest immediately when its pace no longer matters.
 func TestLoaderHurries(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))

@@ -10,13 +10,13 @@ import (
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
-// sampleEvery is how often the services are scraped and the view is refreshed.
+// sampleEvery is the interval at which the services are scraped and the view is refreshed.
 const sampleEvery = 250 * time.Millisecond
 
 // publisherPrefix starts the name of every publisher.
 const publisherPrefix = "publisher-"
 
-// monitor turns what the services, the broker and the observer say into statuses.
+// monitor makes statuses from the data of the services, the broker and the observer.
 type monitor struct {
 	pipeline *harness.Pipeline
 	broker   func() BrokerStats
@@ -29,11 +29,11 @@ type monitor struct {
 	phase  Phase
 	leader string
 	epoch  int64
-	// sessions and duplicates are the last scrape's, per process, so that a killed
-	// process's count is not forgotten.
+	// sessions and duplicates are those of the last scrape, by process, so that a killed
+	// process's count is kept.
 	sessions, duplicates map[string]int
 	history              []sample
-	// rebuild is what was looked up last; reader is nil before the second act.
+	// rebuild is the last known state; reader is nil before the second act.
 	rebuild RebuildStatus
 	reader  *verify.Reader
 }
@@ -44,7 +44,7 @@ type sample struct {
 	projected int
 }
 
-// BrokerStats are what the broker itself counts of the topic.
+// BrokerStats are the broker's own counts of the topic.
 type BrokerStats struct {
 	// Accepted counts the distinct messages, DuplicatesDropped those that duplicate
 	// detection dropped.
@@ -69,7 +69,7 @@ func (m *monitor) setRebuild(s RebuildStatus) {
 	m.rebuild = s
 }
 
-// run shows a status every so often until ctx ends.
+// run shows a status at each interval until ctx ends.
 func (m *monitor) run(ctx context.Context, view View) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()

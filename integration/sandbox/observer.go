@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// observer sees from outside when an event's effect stands in its read model: it
-// watches the read models themselves, and no service's word for it.
+// observer measures when an event's effect is in its read model. It watches the read models
+// themselves and does not rely on the services.
 type observer struct {
 	models      *mongo.Database
 	collections []string
@@ -35,7 +35,7 @@ func newObserver(models *mongo.Database, collections []string) *observer {
 	}
 }
 
-// stored takes note of events about to be stored.
+// stored records events that are about to be stored.
 func (o *observer) stored(batch []workload.Event, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -44,7 +44,7 @@ func (o *observer) stored(batch []workload.Event, at time.Time) {
 	}
 }
 
-// shown takes note that a read model shows its aggregate's events up to last.
+// shown records that a read model shows its aggregate's events up to last.
 func (o *observer) shown(aggregateID string, last int64, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,15 +60,15 @@ func (o *observer) shown(aggregateID string, last int64, at time.Time) {
 	}
 }
 
-// projectedEvents counts the events whose effect is shown.
+// projectedEvents counts the events whose effect is in a read model.
 func (o *observer) projectedEvents() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.total
 }
 
-// percentiles are the latencies that half of the events, and 99 % of them, did not
-// exceed: of the events that are shown since the last call.
+// percentiles returns the latencies that 50 % and 99 % of the events did not exceed, among
+// the events shown since the last call.
 func (o *observer) percentiles() (p50, p99 time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

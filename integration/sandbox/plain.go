@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// plainEvery is how often a plain view writes a line.
+// plainEvery is the interval of the lines of a plain view.
 const plainEvery = time.Second
 
-// PlainView writes a line a second, for a log or a pipe.
+// PlainView prints one line per second, for a log or a pipe.
 type PlainView struct {
 	out io.Writer
 
@@ -22,7 +22,7 @@ type PlainView struct {
 
 var _ View = (*PlainView)(nil)
 
-// NewPlainView writes to out.
+// NewPlainView makes a view that writes to out.
 func NewPlainView(out io.Writer) *PlainView {
 	return &PlainView{out: out, pages: make(map[string]string)}
 }
@@ -58,12 +58,12 @@ func (v *PlainView) Show(s Status) {
 	}
 }
 
-// Note writes the text on a line of its own.
+// Note prints the text on a line of its own.
 func (v *PlainView) Note(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	fmt.Fprintf(v.out, "        %s\n", text)
 }
 
-// Close does nothing: what was written stands.
+// Close does nothing.
 func (v *PlainView) Close() {}

@@ -16,10 +16,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// Options say what to run.
+// Options configure a run.
 type Options struct {
 	Workload *workload.Workload
-	// Backend is left open. Broker returns the broker's counts.
+	// Backend stays open after the run. Broker returns the broker's counts.
 	Backend  harness.Backend
 	Broker   func() BrokerStats
 	Binaries harness.Binaries
@@ -31,7 +31,7 @@ type Options struct {
 	LoadTime time.Duration
 	// Stall is how long a run may make no progress before it ends.
 	Stall time.Duration
-	// Dir takes the services' logs and the projections file.
+	// Dir gets the services' logs and the projections file.
 	Dir  string
 	View View
 }
@@ -41,9 +41,9 @@ type Result struct {
 	Report   *verify.Report
 	Status   Status
 	Failover time.Duration
-	// Took is the time from the first event stored to the last one projected, in the first
-	// act, and Projected is how many events that were. P50 and P99 are the times from
-	// insert to read model in it.
+	// Took is the time from the first stored event to the last projected one in the first
+	// act. Projected is the number of these events. P50 and P99 are percentiles of the time
+	// from insert to read model in that act.
 	Took      time.Duration
 	Projected int
 	P50, P99  time.Duration
@@ -55,7 +55,7 @@ type Result struct {
 var errStalled = errors.New("no event was projected for too long")
 
 // Run runs the workload. An error means that the run could not finish or that its read
-// models could not be compared. Whether they are right is in the Result.
+// models could not be compared. The Result says whether they are right.
 func Run(ctx context.Context, opts Options) (*Result, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(opts.Backend.MongoURI()).SetAppName("sandbox"))
 	if err != nil {
@@ -162,7 +162,8 @@ func (r *run) scenario(ctx context.Context, result *Result) error {
 	return r.finish(context.WithoutCancel(ctx), result)
 }
 
-// failover is the first act: events come, and the leader is killed after half of them.
+// failover is the first act: events are stored, and the leader is killed after half of
+// them.
 func (r *run) failover(ctx context.Context, events []workload.Event, result *Result) error {
 	r.monitor.setPhase(PhaseRunning)
 	begun, release := time.Now(), make(chan struct{})
@@ -210,7 +211,7 @@ func (r *run) change(ctx context.Context, events []workload.Event, result *Resul
 	return group.Wait()
 }
 
-// finish stops the services cleanly and compares what they left behind.
+// finish stops the services cleanly and compares the read models.
 func (r *run) finish(ctx context.Context, result *Result) error {
 	r.monitor.setPhase(PhaseComparing)
 	r.monitor.scrape(ctx)

@@ -11,13 +11,13 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// maxNotes bounds the notes that stay on the screen.
+// maxNotes bounds the notes on the screen.
 const maxNotes = 10
 
 // barWidth is the length of a progress bar, in cells.
 const barWidth = 40
 
-// Screen is one live screen on a terminal.
+// Screen shows a run on a terminal.
 type Screen struct {
 	program *tea.Program
 	ended   chan struct{}
@@ -25,16 +25,15 @@ type Screen struct {
 
 var _ View = (*Screen)(nil)
 
-// NewScreen takes the terminal over until Close. interrupt is called when the
-// person presses q or ctrl+c.
+// NewScreen uses the whole terminal until Close. It calls interrupt when q or Ctrl-C is
+// pressed.
 func NewScreen(in io.Reader, out io.Writer, title string, interrupt func()) *Screen {
 	s := &Screen{ended: make(chan struct{})}
 	s.program = tea.NewProgram(screenModel{title: title, interrupt: interrupt},
 		tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	go func() {
 		defer close(s.ended)
-		// A terminal that cannot be drawn on is no reason to stop the run; its
-		// outcome is printed in any case.
+		// If drawing fails, the run continues, and its outcome is printed in any case.
 		_, _ = s.program.Run()
 	}()
 	return s
@@ -46,7 +45,7 @@ func (s *Screen) Show(status Status) { s.program.Send(status) }
 // Note adds a line below the status.
 func (s *Screen) Note(text string) { s.program.Send(note(text)) }
 
-// Close gives the terminal back; the last screen stays above what follows.
+// Close restores the terminal. The last screen stays above later output.
 func (s *Screen) Close() {
 	s.program.Quit()
 	<-s.ended
@@ -62,10 +61,10 @@ type screenModel struct {
 	notes     []string
 }
 
-// Init has nothing to start.
+// Init does nothing.
 func (m screenModel) Init() tea.Cmd { return nil }
 
-// Update takes in a status, a note or a key.
+// Update handles a status, a note or a key.
 func (m screenModel) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	switch message := message.(type) {
 	case Status:

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
-// Phase is the present part of a run.
+// Phase is a part of a run.
 type Phase string
 
 // The phases, in the order of a run.
@@ -25,25 +25,24 @@ const (
 type Status struct {
 	Phase   Phase
 	Elapsed time.Duration
-	// Leader is the name of the leading publisher, empty if none leads. Epoch is that of
-	// its term.
+	// Leader is the name of the leading publisher, empty if none leads. Epoch is the epoch
+	// of its term.
 	Leader string
 	Epoch  int64
-	// Total counts the workload's events; Stored those in the event store,
-	// Published those that the broker accepted at least once, Projected those that
-	// the read models show.
+	// Total counts the workload's events. Stored are in the event store, Published were
+	// accepted by the broker at least once, and Projected are shown by the read models.
 	Total, Stored, Published, Projected int
 	// ProjectedRate is the number of events projected in the last second.
 	ProjectedRate int
 	// Sessions counts the sessions that the projectors hold.
 	Sessions int
-	// DuplicatesDropped counts those that the broker dropped, DuplicatesMet those that a
-	// projector received.
+	// DuplicatesDropped counts the duplicates that the broker dropped, DuplicatesMet those
+	// that a projector received.
 	DuplicatesDropped, DuplicatesMet int
 	// Processes counts the running services.
 	Publishers, Projectors int
-	// Pages are the status pages of the running services, by name. A service that is
-	// replaced has another address.
+	// Pages are the status pages of the running services, by name. A replaced service has
+	// another address.
 	Pages []Page
 	// Rebuild is nil before the second act.
 	Rebuild *RebuildStatus
@@ -55,16 +54,16 @@ type Page struct{ Service, URL string }
 // statusPage is the address of a service's status page.
 func statusPage(process *harness.Process) string { return "http://" + process.Admin + "/status" }
 
-// RebuildStatus is the state of a rebuild, by the projector's commands, and what a reader
-// of the collection has seen so far.
+// RebuildStatus is the state of a rebuild according to the projector's commands, and the
+// results of a reader of the collection so far.
 type RebuildStatus struct {
 	Projection string
 	// Live and Building are the numbers of the generations; 0 for none.
 	Live, Building int64
-	// State is live, or that of the building generation, and Reason what it waits for.
+	// State is live, or the state of the building generation. Reason is why it waits.
 	State, Reason string
 	// Job is the kind of the newest job of the new generation, empty for none. Done counts
-	// its events so far, Total all of them, about.
+	// its events so far, Total is the approximate number of all.
 	Job         string
 	Done, Total int64
 	Reads       verify.Reads
@@ -75,10 +74,10 @@ func (s Status) Lag() int { return max(0, s.Stored-s.Projected) }
 
 // View shows a run to a person.
 type View interface {
-	// Show replaces what is shown of the run's state.
+	// Show replaces the shown state of the run.
 	Show(Status)
 	// Note shows an event of the run.
 	Note(text string)
-	// Close ends the view. Nothing is shown after it.
+	// Close ends the view, which shows nothing afterwards.
 	Close()
 }

@@ -15,7 +15,7 @@ import (
 // folderPoll is how often the folder of projections is read.
 const folderPoll = 500 * time.Millisecond
 
-// The files that a demo that stays keeps in its folder.
+// Files in the folder of a demo that keeps running.
 const (
 	// ProjectionsFolder holds the projections that the projectors run.
 	ProjectionsFolder = "projections"
@@ -25,27 +25,27 @@ const (
 	demoProjections = "demo.yaml"
 )
 
-// StayOptions describe a pipeline that stays up after the demo.
+// StayOptions describe a pipeline that keeps running after the demo.
 type StayOptions struct {
-	// Backend holds the events and read models of the run before; it is left open.
+	// Backend holds the events and read models of the previous run; it stays open.
 	Backend  harness.Backend
 	Binaries harness.Binaries
 	// Publishers and Projectors count the processes.
 	Publishers, Projectors int
-	// Dir takes the projections folder, the environment file and the services' logs.
+	// Dir gets the projections folder, the environment file and the services' logs.
 	Dir string
 	// Projections are the demo's own.
 	Projections []byte
-	// StartTimeout bounds how long a service may take until it is ready; 0 means 60 s.
+	// StartTimeout bounds the start of a service until it is ready; 0 means 60 s.
 	StartTimeout time.Duration
-	// Print is called with one line for each event that a person should see.
+	// Print prints one line for each event that a person should see.
 	Print func(line string)
 }
 
-// Stay runs the services until ctx ends, and then stops them cleanly. The projectors take
+// Stay runs the services until ctx ends, and then stops them cleanly. The projectors read
 // their projections from a folder. Whenever the folder has changed and `projector check`
-// accepts it, Stay replaces the projectors one by one. A folder that is wrong changes
-// nothing: Stay prints what `projector check` has found.
+// accepts it, Stay replaces the projectors one by one. If the folder has mistakes, nothing
+// changes: Stay prints the output of `projector check`.
 func Stay(ctx context.Context, opts StayOptions) (err error) {
 	if opts.StartTimeout == 0 {
 		opts.StartTimeout = time.Minute
@@ -63,7 +63,7 @@ func Stay(ctx context.Context, opts StayOptions) (err error) {
 	if err == nil {
 		err = s.follow(ctx)
 	}
-	// After the end of ctx an error only says that something was interrupted.
+	// After the end of ctx, an error only says that an operation was interrupted.
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -74,12 +74,13 @@ func Stay(ctx context.Context, opts StayOptions) (err error) {
 	return nil
 }
 
-// stay is a pipeline that stays up, with its folder of projections.
+// stay is a pipeline that keeps running, with its folder of projections.
 type stay struct {
 	opts     StayOptions
 	folder   string
 	pipeline *harness.Pipeline
-	// seen is the folder as it was read last, and tried as it was when Stay acted on it.
+	// seen is the last read content of the folder, and tried the content on which Stay
+	// acted last.
 	seen, tried string
 }
 
@@ -110,8 +111,8 @@ func (s *stay) open() error {
 	return nil
 }
 
-// start starts the services. If the folder still has files of an earlier demo that are
-// wrong, the projectors start when the folder is right.
+// start starts the services. If the folder has wrong files of an earlier demo, the
+// projectors start when the folder is correct.
 func (s *stay) start(ctx context.Context) error {
 	for n := range s.opts.Publishers {
 		process, err := s.pipeline.StartPublisher(fmt.Sprintf("%s%d", publisherPrefix, n))
@@ -135,8 +136,8 @@ func (s *stay) start(ctx context.Context) error {
 	return nil
 }
 
-// follow acts on each change of the folder until ctx ends. It acts when two reads in a row
-// are equal, so a file that is being written is not taken half.
+// follow acts on each change of the folder until ctx ends. It acts when two consecutive
+// reads are equal, so it does not use a file that is still being written.
 func (s *stay) follow(ctx context.Context) error {
 	poll := time.NewTicker(folderPoll)
 	defer poll.Stop()
@@ -160,15 +161,15 @@ func (s *stay) follow(ctx context.Context) error {
 	}
 }
 
-// change checks the folder, and starts each projector again with it. A projector that does
-// not start is reported: the next change of the folder starts it again.
+// change checks the folder, and restarts each projector with it. It reports a projector
+// that does not start; the next change of the folder starts that projector again.
 func (s *stay) change(ctx context.Context) error {
 	s.tried = s.seen
 	checked, err := s.pipeline.Projector(ctx, "check", s.folder)
 	if err != nil {
 		return err
 	}
-	// Status 1 stands for advice: a projector would start.
+	// Status 1 means advice only, and a projector would start.
 	if checked.Status > 1 {
 		s.opts.Print("the projections are wrong, and the projectors keep the last ones:")
 		for line := range strings.Lines(string(checked.Stderr)) {
@@ -222,7 +223,7 @@ func (s *stay) ready(ctx context.Context, process *harness.Process) error {
 	return nil
 }
 
-// fileNames are the files of projections in the folder, in the order of their names.
+// fileNames lists the projections files of the folder, sorted by name.
 func fileNames(folder string) []string {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -239,7 +240,7 @@ func fileNames(folder string) []string {
 	return names
 }
 
-// readFolder is the content of the folder's files of projections, for comparisons. A file
+// readFolder returns the content of the folder's projections files, for comparisons. A file
 // that disappears between the list and the read counts as absent.
 func readFolder(folder string) (string, error) {
 	var content strings.Builder

@@ -9,7 +9,7 @@ import (
 	"charm.land/lipgloss/v2/table"
 )
 
-// Print writes the outcome as a table, then what is wrong, if anything.
+// Print writes the outcome as a table, followed by the problems.
 func (r *Result) Print(out io.Writer) {
 	rate := 0.0
 	if r.Took > 0 {
@@ -41,7 +41,7 @@ func (r *Result) Print(out io.Writer) {
 	}
 }
 
-// rows are the lines of the second act.
+// rows returns the lines of the second act.
 func (r *RebuildResult) rows() [][]string {
 	found := fmt.Sprintf("%d findings, %d after --repair", len(r.Found), len(r.Left))
 	if r.Falsified != "" && r.exact() {
@@ -55,8 +55,8 @@ func (r *RebuildResult) rows() [][]string {
 	}
 }
 
-// OK says that every event is stored and shown, that every read model is right, and that
-// the second act went well.
+// OK reports whether every event is stored and projected, every read model is right, and
+// the second act succeeded.
 func (r *Result) OK() bool {
 	return (r.Rebuild == nil || r.Rebuild.OK()) && r.Report.OK() && r.Report.Events == r.Status.Total && r.Status.Projected == r.Status.Total
 }

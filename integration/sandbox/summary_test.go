@@ -29,7 +29,7 @@ func TestResultOK(t *testing.T) {
 	}
 }
 
-// The second act went well if readers saw whole collections only, and if exactly the
+// The second act succeeded if readers saw whole collections only, and if exactly the
 // falsified document was found.
 func TestRebuildResultOK(t *testing.T) {
 	t.Parallel()

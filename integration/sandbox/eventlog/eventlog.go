@@ -24,10 +24,10 @@ import (
 //go:embed projections.yaml.tmpl
 var projections string
 
-// maxLine bounds a line of the file: MongoDB's own bound on a document.
+// maxLine bounds a line of the file, in bytes: it is MongoDB's limit for a document.
 const maxLine = 16 << 20
 
-// line is an event as the file writes it.
+// line is an event as a line of the file.
 type line struct {
 	AggregateID   string `bson:"aggregateId"`
 	AggregateType string `bson:"aggregateType"`
@@ -37,10 +37,10 @@ type line struct {
 	Payload       bson.D `bson:"payload"`
 }
 
-// Open reads a file of events, gzipped where its name ends in .gz. Each line is
-// a JSON object with aggregateId, eventId, eventType, an RFC 3339 timestamp and
-// a payload; the events of an aggregate stand in eventId order. They are stored
-// by time, so that many aggregates are interleaved.
+// Open reads a file of events. If its name ends in .gz, it is gunzipped. Each line is a
+// JSON object with aggregateId, eventId, eventType, an RFC 3339 timestamp and a payload.
+// The events of an aggregate must be in the order of eventId. They are stored by time,
+// which interleaves the aggregates.
 func Open(path string) (*workload.Workload, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -122,8 +122,8 @@ func read(in io.Reader) ([]workload.Event, error) {
 	return events, nil
 }
 
-// interleave orders the events by time and keeps each aggregate's own order,
-// also where its clock went backwards.
+// interleave sorts the events by time and keeps each aggregate's own order, even if its
+// clock went backwards.
 func interleave(events []workload.Event) {
 	type timed struct {
 		at    time.Time
@@ -145,8 +145,8 @@ func interleave(events []workload.Event) {
 	}
 }
 
-// projectionsFor writes the projections file for the event types of the events: the first
-// version, or the changed one, which also shows the set of the types and the last time.
+// projectionsFor returns the projections file for the event types of the events: the first
+// version, or the changed one, which also has the set of the types and the last time.
 func projectionsFor(events []workload.Event, changed bool) ([]byte, error) {
 	eventTypes := make(map[string]struct{})
 	for i := range events {

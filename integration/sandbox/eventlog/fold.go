@@ -9,10 +9,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// cases is the collection of projections.yaml.tmpl.
+// cases is the collection of the projection in projections.yaml.tmpl.
 const cases = "caseReadModels"
 
-// fold is the oracle of projections.yaml.tmpl.
+// fold is an independent fold for projections.yaml.tmpl.
 func fold(events []workload.Event) (string, bson.M) {
 	var first time.Time
 	history := make(bson.A, 0, len(events))
@@ -32,7 +32,7 @@ func fold(events []workload.Event) (string, bson.M) {
 	}
 }
 
-// foldChanged is the oracle of the changed projections.
+// foldChanged is an independent fold for the changed projections.
 func foldChanged(events []workload.Event) (string, bson.M) {
 	collection, document := fold(events)
 	var types bson.A

@@ -15,8 +15,8 @@ const (
 	items  = "itemReadModels"
 )
 
-// fold is the oracle of projections.yaml, by hand and on purpose without a word
-// of the projector's code.
+// fold is an independent fold for projections.yaml, written by hand and without any code of
+// the projector.
 func fold(events []workload.Event) (string, bson.M) {
 	switch events[0].AggregateType {
 	case "User":
@@ -28,7 +28,7 @@ func fold(events []workload.Event) (string, bson.M) {
 	}
 }
 
-// foldChanged is the oracle of projections.changed.yaml.
+// foldChanged is an independent fold for projections.changed.yaml.
 func foldChanged(events []workload.Event) (string, bson.M) {
 	collection, document := fold(events)
 	if collection == orders {
@@ -37,7 +37,7 @@ func foldChanged(events []workload.Event) (string, bson.M) {
 	return collection, document
 }
 
-// changeOrder adds what the changed definition shows of an order.
+// changeOrder adds the changed definition's fields of an order.
 func changeOrder(order bson.M, events []workload.Event) {
 	for _, ev := range events {
 		switch p := fieldsOf(ev.Payload); ev.EventType {
@@ -137,8 +137,7 @@ func foldItem(events []workload.Event) bson.M {
 	return item
 }
 
-// fieldsOf gives the payload's fields by name, its integers as int64 whatever
-// their width in the store.
+// fieldsOf returns the payload's fields by name, with all integers as int64.
 func fieldsOf(payload bson.D) map[string]any {
 	fields := make(map[string]any, len(payload))
 	for _, e := range payload {

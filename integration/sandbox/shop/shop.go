@@ -18,8 +18,8 @@ var (
 	changed []byte
 )
 
-// New makes a shop's history of n events, the same for the same seed. Events of
-// many aggregates are interleaved as they would be in a live store.
+// New makes a shop's history of n events; the same seed makes the same history. Events of
+// many aggregates are interleaved, as in a live store.
 func New(n int, seed uint64) *workload.Workload {
 	g := &generator{
 		rng: rand.New(rand.NewPCG(seed, 0)),
@@ -38,14 +38,14 @@ func New(n int, seed uint64) *workload.Workload {
 	}
 }
 
-// generator keeps just enough of the shop's state to write plausible events.
+// generator keeps just enough of the shop's state to make plausible events.
 type generator struct {
 	rng    *rand.Rand
 	now    time.Time
 	events []workload.Event
 
 	users, items []*entity
-	// open are the orders that still change; full ones leave it.
+	// open are the orders that still change. Full orders are removed.
 	open               []*order
 	registered, orders int
 }
@@ -68,7 +68,7 @@ type line struct {
 	quantity, priceCents int64
 }
 
-// step writes the next event or two, of one aggregate.
+// step makes the next event or two of one aggregate.
 func (g *generator) step() {
 	g.now = g.now.Add(time.Duration(1+g.rng.IntN(900)) * time.Millisecond)
 	switch roll := g.rng.IntN(100); {
@@ -126,7 +126,7 @@ func (g *generator) changeUser() {
 			g.users = g.users[:len(g.users)-1]
 			return
 		}
-		// Somebody who left may come back: the read model appears anew.
+		// A user who has left may return, which makes the read model again.
 		g.emit(user, "UserRegisteredEvent", bson.D{
 			{Key: "name", Value: "Back " + user.id}, {Key: "email", Value: user.id + "@example.net"},
 		})
@@ -136,7 +136,7 @@ func (g *generator) changeUser() {
 	case roll < 5:
 		g.emit(user, "UserSignedInEvent", bson.D{{Key: "device", Value: "phone"}})
 	default:
-		// One of four addresses, so that some updates change nothing.
+		// There are only four addresses, so some updates change nothing.
 		g.emit(user, "UserEmailUpdatedEvent", bson.D{
 			{Key: "newEmail", Value: fmt.Sprintf("%s+%d@example.org", user.id, g.rng.IntN(4))},
 		})
@@ -174,8 +174,8 @@ func (g *generator) changeOrder() {
 
 func (g *generator) addLine(o *order) {
 	item := g.items[g.rng.IntN(len(g.items))]
-	// Quantities rise within an order, so that no two lines are equal and a pull
-	// takes exactly one.
+	// Quantities increase within an order. So no two lines are equal, and a pull removes
+	// exactly one.
 	added := line{sku: item.id, quantity: o.last + 1, priceCents: g.price()}
 	o.lines = append(o.lines, added)
 	g.emit(&o.entity, "ItemAddedToOrderEvent", added.payload())

@@ -43,9 +43,9 @@ func TestNewIsDeterministicAndNumbersEveryAggregateFromOne(t *testing.T) {
 	}
 }
 
-// The fold must notice what goes wrong in a pipeline, or it proves nothing: of what
-// adds up or appends, each event that is lost or applied twice, and each two whose
-// order matters and that change places.
+// The fold must detect the faults of a pipeline. Of events that add up or append, it must
+// detect each one that is lost or applied twice, and each two that are swapped if their
+// order matters.
 func TestFoldNoticesAnEventLostTwiceOrSwapped(t *testing.T) {
 	t.Parallel()
 	w := shop.New(4000, 1)
@@ -84,8 +84,8 @@ func TestFoldNoticesAnEventLostTwiceOrSwapped(t *testing.T) {
 	}
 }
 
-// A reader can tell the two definitions apart by each document of the changed one, and what
-// the change shows of most orders is in events that come before the last ones.
+// Each document of the changed definition differs from the first one's. For most orders,
+// the difference comes from events before the last ones.
 func TestChangeShowsInEveryDocumentAndNeedsHistory(t *testing.T) {
 	t.Parallel()
 	w := shop.New(4000, 1)
