@@ -11,15 +11,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The projector's own fields of a read model.
+// Fields that the projector adds to a read model.
 const (
 	lastEventID    = "lastEventId"
 	lastUpdatedAt  = "lastUpdatedAt"
 	lastGeneration = "lastGeneration"
 )
 
-// compareDocument says how a read model differs from what it must show, or
-// nothing.
+// compareDocument describes how a read model differs from the expected one; empty if it
+// does not.
 func compareDocument(got bson.M, exp want) string {
 	shown, _ := plain(got).(map[string]any)
 	if shown[lastEventID] != exp.lastEventID {
@@ -50,8 +50,8 @@ func compareDocument(got bson.M, exp want) string {
 	return ""
 }
 
-// plain brings a value of either side to one form: integers are int64, dates are
-// UTC milliseconds, documents are maps without an order.
+// plain normalises a value: integers become int64, dates UTC milliseconds, and documents
+// maps without an order.
 func plain(value any) any {
 	switch v := value.(type) {
 	case bson.M:

@@ -1,4 +1,4 @@
-// Package verify checks what a run of the pipeline left behind against what the
-// event store says: it folds the store with a workload's oracle and compares
-// every read model. It shares no code with the projector.
+// Package verify compares the results of a pipeline's run with the event store: it folds
+// the store with a workload's independent fold and compares every read model. It shares no
+// code with the projector.
 package verify

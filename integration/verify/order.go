@@ -16,19 +16,19 @@ type Accepted struct {
 	At time.Time
 }
 
-// TopicReport says what the topic shows of the publisher's promises.
+// TopicReport says whether the messages of a topic keep the publisher's promises.
 type TopicReport struct {
-	// Repeats counts the messages whose event had been accepted before; Epochs the
-	// distinct terms that published.
+	// Repeats counts the messages whose event had been accepted before, Epochs the distinct
+	// terms that published.
 	Repeats, Epochs int
-	// Findings say which promise is broken, at most the first few.
+	// Findings describe the first broken promises.
 	Findings []string
 }
 
-// Topic checks the messages that a topic accepted, in the broker's order, against
-// the events: each is there (nothing is lost), the first occurrences of an
-// aggregate's are in eventId order, an aggregate stays in one session, and no
-// message speaks of an event that is not stored.
+// Topic compares the messages that a topic accepted, in the broker's order, with the
+// events. Every event must have a message. The first messages of an aggregate's events must
+// be in the order of eventId. An aggregate must stay in one session. No message may have an
+// event that is not stored.
 func Topic(accepted []Accepted, events []workload.Event) *TopicReport {
 	report := new(TopicReport)
 	find := func(format string, args ...any) {

@@ -14,8 +14,8 @@ import (
 // readPause is the time between two reads.
 const readPause = 20 * time.Millisecond
 
-// Reader reads a whole collection again and again, as an application does that knows
-// nothing of generations. Make it with [NewReader].
+// Reader repeatedly reads a whole collection, like an application that knows nothing of
+// generations. Make it with [NewReader].
 type Reader struct {
 	collection *mongo.Collection
 	pipeline   mongo.Pipeline
@@ -24,26 +24,26 @@ type Reader struct {
 	reads Reads
 }
 
-// Reads is what a [Reader] has seen.
+// Reads are the results of a [Reader].
 type Reads struct {
 	// Total counts the reads, Empty those without a document after one that had some,
 	// Fewer those with fewer documents than the one before, and Mixed those with
 	// documents of two definitions or two generations.
 	Total, Empty, Fewer, Mixed int
-	// First is how many documents the first read had that had any, Last how many the last
-	// one had.
+	// First is the number of documents in the first read that had any, Last the number in
+	// the last read.
 	First, Last int
-	// Changed is how many reads had documents of the new definition.
+	// Changed counts the reads with documents of the new definition.
 	Changed int
-	// Finding is the first thing that was wrong; empty if nothing was.
+	// Finding is the first fault; empty if there was none.
 	Finding string
 }
 
-// OK says that the reader has seen whole collections of one definition only.
+// OK reports whether the reader has seen whole collections of one definition only.
 func (r Reads) OK() bool { return r.Total > 0 && r.Empty == 0 && r.Fewer == 0 && r.Mixed == 0 }
 
-// NewReader makes a reader of a collection whose documents are never deleted. Those of the
-// new definition have the field, and those of the old one do not.
+// NewReader makes a reader of a collection whose documents are never deleted. Documents of
+// the new definition must have the field, and those of the old one must not.
 func NewReader(collection *mongo.Collection, field string) *Reader {
 	return &Reader{collection: collection, pipeline: mongo.Pipeline{{{Key: "$group", Value: bson.D{
 		{Key: "_id", Value: bson.D{
@@ -70,14 +70,14 @@ func (r *Reader) Run(ctx context.Context) error {
 	}
 }
 
-// Reads gives what has been seen so far.
+// Reads returns the results so far.
 func (r *Reader) Reads() Reads {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.reads
 }
 
-// part is the documents of one definition and generation.
+// part has the documents of one definition and generation.
 type part struct {
 	ID struct {
 		Generation int64 `bson:"generation"`
@@ -104,8 +104,8 @@ func (r *Reader) read(ctx context.Context) error {
 	return nil
 }
 
-// replaced says that the collection was renamed or dropped while the server read it: it
-// says so, and applications read again.
+// replaced reports whether the collection was renamed or dropped while the server read it.
+// The server returns an error then, and applications read again.
 func replaced(err error) bool {
 	const queryPlanKilled = 175
 	server, ok := errors.AsType[mongo.ServerError](err)

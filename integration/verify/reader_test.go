@@ -13,8 +13,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/verify"
 )
 
-// Whatever a reader must not see of a rebuild is counted, and nothing else: neither a
-// collection that is empty until it appears nor one that takes another's name.
+// The reader counts every fault that readers must not see in a rebuild, and nothing else. A
+// collection that is empty until it appears is no fault, and neither is one that takes
+// another's name.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
@@ -22,7 +23,7 @@ func TestReader(t *testing.T) {
 	changed := func(id int) bson.M { return bson.M{"_id": id, "size": 3, "lastGeneration": int64(2)} }
 
 	for name, test := range map[string]struct {
-		// steps change the collection; between two of them it is read.
+		// steps change the collection, which is read between two of them.
 		steps []func(*shelf)
 		want  verify.Reads
 	}{
@@ -46,7 +47,8 @@ func TestReader(t *testing.T) {
 			var got verify.Reads
 			for i, step := range test.steps {
 				step(s)
-				// A reader that has begun has read once; its numbers go on where it ended.
+				// Only the first step makes a new reader; its numbers accumulate over the
+				// steps.
 				got = s.read(i == 0)
 			}
 			if ok := got.Empty+got.Fewer+got.Mixed == 0; got.OK() != ok || (got.Finding == "") != ok {

@@ -12,25 +12,25 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// maxFindings bounds how many differences a report spells out.
+// maxFindings bounds the differences that a report describes.
 const maxFindings = 20
 
 // Report is the outcome of a comparison.
 type Report struct {
-	// Events and Aggregates count what the event store holds.
+	// Events and Aggregates count the content of the event store.
 	Events, Aggregates int
-	// Expected counts the aggregates that should have the read model that the fold
-	// gives, a visible document or none; Right counts those that do.
+	// Expected counts the aggregates whose read model is compared: a visible document, or
+	// none, as the fold says. Right counts those that equal the fold.
 	Expected, Right int
-	// Findings say what is wrong, at most the first few.
+	// Findings describe the first differences.
 	Findings []string
 	wrong    int
 }
 
-// OK says that every read model is right and that there is at least one.
+// OK reports whether every read model is right and there is at least one.
 func (r *Report) OK() bool { return r.Expected > 0 && r.Right == r.Expected && r.wrong == 0 }
 
-// Wrong counts the differences, documents that should not be there included.
+// Wrong counts the differences, including documents that should not exist.
 func (r *Report) Wrong() int { return r.wrong }
 
 func (r *Report) find(format string, args ...any) {
@@ -40,16 +40,16 @@ func (r *Report) find(format string, args ...any) {
 	}
 }
 
-// Options are what a comparison allows for.
+// Options relax a comparison.
 type Options struct {
-	// Until bounds the events that count for an aggregate, inclusively: those of a
-	// parked aggregate that were applied before its poison event.
+	// Until is the last event that counts for an aggregate: of a parked aggregate, the last
+	// one that was applied before its poison event.
 	Until map[string]int64
 }
 
-// ReadModels folds the events collection with the workload's oracle and compares
-// every read model in the database with it. A difference is a finding in the
-// report; an error means that the comparison could not be made.
+// ReadModels folds the events collection with the workload's independent fold and compares
+// every read model in the database with it. Each difference is a finding in the report. An
+// error means that the comparison failed.
 func ReadModels(
 	ctx context.Context, events *mongo.Collection, models *mongo.Database, fold workload.Fold, opts Options,
 ) (*Report, error) {
@@ -66,7 +66,7 @@ func ReadModels(
 	return report, nil
 }
 
-// want is what a read model must show.
+// want is the expected read model.
 type want struct {
 	document    bson.M // nil: none visible
 	lastEventID int64

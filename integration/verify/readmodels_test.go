@@ -18,15 +18,15 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// shopModels is a shop's events by aggregate, and what a projector would have made
-// of them.
+// shopModels has a shop's events by aggregate, and the read models that a projector would
+// make of them.
 type shopModels struct {
 	fold      workload.Fold
 	histories map[string][]workload.Event
 }
 
-// model is the read model of some of an aggregate's events; the document is nil
-// where none is visible.
+// model returns the read model of some of an aggregate's events; the document is nil if
+// none is visible.
 func (s shopModels) model(events []workload.Event, last int64) (collection string, document bson.M) {
 	collection, document = s.fold(events)
 	if document != nil {
@@ -35,8 +35,8 @@ func (s shopModels) model(events []workload.Event, last int64) (collection strin
 	return collection, document
 }
 
-// like finds the aggregate, the first by its id, that has a read model or none and
-// all these events, each as often as it is named.
+// like returns the events of the first aggregate by id that has all these event types, each
+// as often as it is named. Its read model is visible or not, as requested.
 func (s shopModels) like(t *testing.T, visible bool, eventTypes ...string) []workload.Event {
 	t.Helper()
 	var ids []string
@@ -58,8 +58,7 @@ func (s shopModels) like(t *testing.T, visible bool, eventTypes ...string) []wor
 	return s.histories[slices.Min(ids)]
 }
 
-// Whatever a pipeline may do wrong to one read model of many is found, and nothing
-// else.
+// Every fault in one read model of many is found, and nothing else.
 func TestReadModels(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
@@ -84,7 +83,7 @@ func TestReadModels(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil func(*spoiler)
 		until map[string]int64
-		says  []string // in this order; nothing: all is right
+		says  []string // in this order; empty: no findings
 	}{
 		"all right":            {func(*spoiler) {}, nil, nil},
 		"missing":              {func(p *spoiler) { p.remove(order) }, nil, []string{": is missing"}},
@@ -129,7 +128,7 @@ func TestReadModels(t *testing.T) {
 	}
 }
 
-// Where there is nothing, nothing is shown to be right.
+// Without events, the comparison must not report success.
 func TestReadModelsOfNoEvents(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
@@ -147,7 +146,7 @@ type spoiler struct {
 	models *mongo.Database
 }
 
-// project writes all of them as they must be.
+// project writes all read models correctly.
 func (p *spoiler) project() {
 	p.t.Helper()
 	documents := make(map[string][]any)
@@ -163,7 +162,7 @@ func (p *spoiler) project() {
 	}
 }
 
-// put writes the read model of these events in place of what is there.
+// put replaces the read model of these events.
 func (p *spoiler) put(events []workload.Event, last int64) {
 	p.t.Helper()
 	collection, document := p.shop.model(events, last)

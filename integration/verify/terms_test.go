@@ -31,8 +31,8 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// The current messages are in the order of their terms, and both parts together
-// are all messages in their order.
+// The current messages are in the order of their terms. Both parts together are all
+// messages in their order.
 func TestTermsSplit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
