@@ -8,23 +8,23 @@ import (
 	"sync/atomic"
 )
 
-// The ports that programs are given lie below the range from which the kernel
-// takes a client's, so that none is lost between the look and the use.
+// The ports for programs lie below the range from which the kernel chooses ports of
+// clients. So no client takes one between the check and its use.
 const (
 	firstPort = 21000
 	ports     = 11000
 )
 
-// looked counts the ports that this process has looked at. Who was given one may
-// take it much later, so nobody else is given the same meanwhile; another process
-// begins elsewhere.
+// looked counts the ports that this process has checked. A program may bind its port much
+// later, so no other program gets the same one meanwhile. Another process begins at another
+// port.
 var (
 	begin  = rand.Int64N(ports)
 	looked atomic.Int64
 )
 
-// FreeAddress finds a loopback address, host and port, that nobody listens on. It
-// gives none twice before it has been through all.
+// FreeAddress returns a loopback address, host and port, on which no program listens. It
+// returns no address twice before it has tried all ports.
 func FreeAddress() (string, error) {
 	for range ports {
 		address := fmt.Sprintf("127.0.0.1:%d", firstPort+(begin+looked.Add(1))%ports)

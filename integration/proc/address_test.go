@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
-// Programs that are started at the same time take their ports later: none may be
-// told the port of another.
+// Programs that start at the same time bind their ports later, so no two of them may get
+// the same port.
 func TestAddressesAreGivenOnce(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -11,8 +11,8 @@ import (
 // supports.
 const ticksPerSecond = 100
 
-// CPUTime is the processor time that the running process has used so far, in user and in
-// system mode. It reads Linux's /proc; elsewhere it is an error.
+// CPUTime returns the processor time that the running process has used so far, in user and
+// in system mode. It reads Linux's /proc; on other systems it returns an error.
 func (p *Process) CPUTime() (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// MaxResident is the most memory that the running process has had so far, in bytes. It
-// reads Linux's /proc; elsewhere it is an error. The usage that a process leaves behind
-// at its end does not serve: it includes what its parent had when it started it.
+// MaxResident returns the largest resident memory of the running process so far, in bytes.
+// It reads Linux's /proc; on other systems it returns an error. The usage reported at the
+// end of a process is not suitable, because it includes the memory of the parent at the
+// time of the start.
 func (p *Process) MaxResident() (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

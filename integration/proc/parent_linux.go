@@ -2,9 +2,9 @@ package proc
 
 import "syscall"
 
-// ownGroup puts the child into a process group of its own, so that Ctrl-C in a terminal
-// reaches its parent only, which then stops it. The kernel kills the child when its parent
-// ends in whatever way.
+// ownGroup puts the child into a process group of its own. So Ctrl-C in a terminal reaches
+// only its parent, which then stops it. The kernel kills the child whenever its parent
+// ends.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

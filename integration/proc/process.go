@@ -15,14 +15,14 @@ const stopSignal = syscall.SIGTERM
 
 // Spec says how to start a program.
 type Spec struct {
-	// Name is in errors and in the name of the log.
+	// Name appears in errors and in the name of the log.
 	Name   string
 	Binary string
 	Args   []string
-	// Env are the program's own variables. Of this process's environment it gets PATH and
-	// HOME only.
+	// Env are the program's own variables. From this process's environment it also gets
+	// PATH and HOME.
 	Env []string
-	// LogDir receives <Name>.log, appended to when the name starts again.
+	// LogDir gets <Name>.log. A program that starts again with the name appends to it.
 	LogDir string
 }
 
@@ -38,8 +38,7 @@ type Process struct {
 	err    error
 }
 
-// Start starts the program and returns at once. The owner ends it with Stop or
-// Kill.
+// Start starts the program and does not wait. The owner ends it with Stop or Kill.
 func Start(spec Spec) (*Process, error) {
 	p := &Process{
 		Name:   spec.Name,
@@ -69,7 +68,7 @@ func Start(spec Spec) (*Process, error) {
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Err is how the process ended, nil for the exit status 0. It is meant for after
+// Err returns how the process ended, nil for the exit status 0. It waits for
 // [Process.Exited].
 func (p *Process) Err() error {
 	<-p.exited

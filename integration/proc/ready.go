@@ -9,7 +9,7 @@ import (
 // ReadyTimeout bounds the start of one program until it is ready.
 const ReadyTimeout = 90 * time.Second
 
-// readyPoll is the pause between two questions whether a program is ready.
+// readyPoll is the pause between two checks whether a program is ready.
 const readyPoll = 50 * time.Millisecond
 
 // AwaitReady polls until ready succeeds. It fails with the last error of ready if the
