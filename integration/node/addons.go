@@ -21,7 +21,7 @@ import (
 // metricsPort is where metrics-server listens.
 const metricsPort = 4443
 
-// startDNS runs CoreDNS as a process of the node, behind the service that pods ask.
+// startDNS runs CoreDNS as a process of the node, behind the service that pods use.
 func (n *Node) startDNS(ctx context.Context) error {
 	err := n.serve(ctx, "kube-dns", dnsAddress,
 		corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP},
@@ -54,7 +54,7 @@ func (n *Node) StartMetrics(ctx context.Context) error {
 		"--kubeconfig="+identity.Kubeconfig, "--authentication-kubeconfig="+identity.Kubeconfig, "--authorization-kubeconfig="+identity.Kubeconfig,
 		fmt.Sprintf("--secure-port=%d", metricsPort), "--tls-cert-file="+identity.Certificate, "--tls-private-key-file="+identity.Key,
 		"--kubelet-certificate-authority="+identity.Authority, "--kubelet-preferred-address-types=InternalIP",
-		// The two must differ.
+		// The two durations must differ.
 		"--metric-resolution=10s", "--kubelet-request-timeout=5s",
 	)
 	if err != nil {
@@ -88,8 +88,8 @@ func (n *Node) StartMetrics(ctx context.Context) error {
 	})
 }
 
-// serve makes a service of the cluster whose ports lead to the node itself. The port
-// 443 leads to metricsPort, every other one to the same.
+// serve makes a service of the cluster whose ports lead to the node itself. Port 443 leads
+// to metricsPort, every other port to the same number.
 func (n *Node) serve(ctx context.Context, name, clusterIP string, ports ...corev1.ServicePort) error {
 	_, err := n.client.CoreV1().Services(metav1.NamespaceSystem).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

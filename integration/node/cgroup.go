@@ -16,12 +16,11 @@ import (
 
 const (
 	cgroupRoot = "/sys/fs/cgroup"
-	// removeTimeout bounds the wait for the ends of processes that were killed.
+	// removeTimeout bounds the wait until killed processes have ended.
 	removeTimeout = 10 * time.Second
 )
 
-// cgroup is the one above those of all pods. With cgroup v1 there is one in each
-// hierarchy.
+// cgroup is the parent of all pods' cgroups. With cgroup v1 there is one in each hierarchy.
 type cgroup struct {
 	name    string
 	folders []string
@@ -62,8 +61,7 @@ func isUnified() bool {
 	return err == nil
 }
 
-// legacyHierarchies are the folders of cgroup v1, without the names that link to
-// others.
+// legacyHierarchies returns the folders of cgroup v1, without the links to others.
 func legacyHierarchies() ([]string, error) {
 	entries, err := os.ReadDir(cgroupRoot)
 	if err != nil {
@@ -78,8 +76,8 @@ func legacyHierarchies() ([]string, error) {
 	return found, nil
 }
 
-// inheritCPUs gives a cgroup of cpuset its parent's processors and memory nodes:
-// cgroup v1 leaves them empty, and no process may enter then.
+// inheritCPUs copies the parent's processors and memory nodes to a cgroup of cpuset. In
+// cgroup v1 they are empty, and no process may enter the cgroup then.
 func inheritCPUs(hierarchy, folder string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(hierarchy, file))
@@ -96,7 +94,7 @@ func inheritCPUs(hierarchy, folder string) error {
 	return nil
 }
 
-// delegate lets children of a cgroup of v2 have all of its controllers.
+// delegate enables all controllers of a v2 cgroup for its children.
 func delegate(hierarchy string) error {
 	available, err := os.ReadFile(filepath.Join(hierarchy, "cgroup.controllers"))
 	if err != nil {

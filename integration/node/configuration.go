@@ -12,21 +12,21 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// layout is what the configurations of the node's programs are made of.
+// layout has the values in the configurations of the node's programs.
 type layout struct {
-	// Tools and Dir are those of [Options]. Cgroup is the one above all pods.
+	// Tools and Dir are from [Options]. Cgroup is the parent of all pods' cgroups.
 	Tools, Dir, Cgroup string
 	Name               string
 	Address, Pods, DNS string
 	PauseImage         string
 	Kubelet, KubeProxy controlplane.Component
-	// Cluster is the identity of the cluster's services that run on the node.
+	// Cluster is the identity of the cluster's services on the node.
 	Cluster controlplane.Component
 }
 
-// containerdConfig leaves out what the kernel or this machine may not have: NRI,
-// AppArmor, the snapshotters of other file systems. Without the right to lower a
-// process's OOM score, every sandbox fails unless restrict_oom_score_adj is set.
+// containerdConfig omits features that the kernel or this machine may lack: NRI, AppArmor,
+// the snapshotters of other file systems. Without the right to lower a process's OOM score,
+// every sandbox fails unless restrict_oom_score_adj is set.
 const containerdConfig = `
 version = 3
 root = '{{.Dir}}/containerd'
@@ -62,8 +62,8 @@ const cniConfig = `{"cniVersion": "1.0.0", "name": "penstock", "plugins": [
    "ipam": {"type": "host-local", "dataDir": "{{.Dir}}/ipam", "ranges": [[{"subnet": "{{.Pods}}"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 `
 
-// kubeletConfig names every folder that would otherwise be one of the machine's. The
-// node has no iptables, and its images cannot be pulled again.
+// kubeletConfig sets every folder whose default is on the machine. The node has no
+// iptables, and its images cannot be pulled again.
 const kubeletConfig = `
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -119,7 +119,7 @@ const coreDNSConfig = `
 }
 `
 
-// write writes a configuration into the node's folder.
+// write writes a configuration to the node's folder.
 func (l layout) write(name, text string) error {
 	var out strings.Builder
 	if err := template.Must(template.New(name).Parse(text)).Execute(&out, l); err != nil {

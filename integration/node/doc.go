@@ -13,13 +13,13 @@
 //	program ─▶ init, process 1 ─▶ program inside ─▶ control plane, containerd, kubelet …
 //	              └ reaps orphans                       └ shims ─▶ pods
 //
-// When the program inside ends in whatever way, process 1 ends too, and the kernel ends
-// every process, mount, link and packet filter rule of the node. Nothing of the machine
-// outside changes, except for a cgroup and a folder of temporary files, which [Enter]
-// removes. No packet leaves the namespaces.
+// Whenever the program inside ends, process 1 ends too, and the kernel ends every process,
+// mount, link and packet filter rule of the node. Nothing on the machine outside changes,
+// except a cgroup and a folder of temporary files, which [Enter] removes. No packet leaves
+// the namespaces.
 //
-// The node needs Linux and root: [Requirements]. It was run on cgroup v1; the code for
-// cgroup v2 was written after the kubelet's documentation and has not been run.
+// The node needs Linux and root: see [Requirements]. It has run on cgroup v1. The code for
+// cgroup v2 follows the kubelet's documentation and has not been run.
 //
-// NetworkPolicies are not enforced: the bridge plugin does not know them.
+// NetworkPolicies are not enforced, because the bridge plugin does not support them.
 package node

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// The variables by which the program knows, when it runs again, what it is and which
-// cgroup is its own.
+// Variables that tell the program, when it runs again, in which stage it is and which
+// cgroup it has.
 const (
 	stageVariable  = "PENSTOCK_NODE_STAGE"
 	cgroupVariable = "PENSTOCK_NODE_CGROUP"
@@ -24,11 +24,10 @@ const (
 	stageInside = "inside"
 )
 
-// Enter runs this program again inside namespaces of its own, with the same arguments
-// and output, and returns its exit code. The program inside has a folder of temporary
-// files of its own, which Enter removes. In the program that runs inside it returns at
-// once, with inside set. Call it first in main or TestMain, and exit with the code if
-// inside is false.
+// Enter runs this program again inside namespaces of its own, with the same arguments and
+// output, and returns its exit code. The program inside has its own folder of temporary
+// files, which Enter removes. In the program inside, Enter returns immediately with inside
+// set. Call it first in main or TestMain, and exit with the code if inside is false.
 func Enter() (code int, inside bool, err error) {
 	switch os.Getenv(stageVariable) {
 	case stageInside:
@@ -40,7 +39,8 @@ func Enter() (code int, inside bool, err error) {
 	if err := Requirements(); err != nil {
 		return 1, false, err
 	}
-	// What the node mounts there cannot be removed before the namespaces have ended.
+	// The mounts of the node in this folder cannot be removed before the namespaces have
+	// ended.
 	folder, err := os.MkdirTemp("", "node-")
 	if err != nil {
 		return 1, false, fmt.Errorf("make a folder for the node: %w", err)
@@ -96,8 +96,8 @@ func runOutside(group *cgroup, folder string) (int, error) {
 	return 0, err
 }
 
-// runInit is process 1: it prepares the namespaces, runs the program inside, and reaps
-// the orphans of all others.
+// runInit is process 1: it prepares the namespaces, runs the program inside, and reaps all
+// orphaned processes.
 func runInit() (int, error) {
 	if err := mountOwn(); err != nil {
 		return 1, err

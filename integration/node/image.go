@@ -17,18 +17,18 @@ import (
 	"slices"
 )
 
-// Image is a container image of some files of this machine, for tests.
+// Image describes a container image of some files of this machine, for tests.
 type Image struct {
-	// Name is the reference by which pods ask for the image.
+	// Name is the reference of the image in pods.
 	Name string
-	// Files are the paths of the files in the image, without a leading slash, and on
-	// this machine. All of them may be executed.
+	// Files maps paths in the image, without a leading slash, to paths on this machine. All
+	// files are executable.
 	Files map[string]string
 	// Entrypoint is the program and its arguments.
 	Entrypoint []string
 }
 
-// WriteArchive writes the image as an OCI archive, which [Node.Import] takes.
+// WriteArchive writes the image as an OCI archive for [Node.Import].
 func (i Image) WriteArchive(file string) error {
 	layer, err := i.layer()
 	if err != nil {
@@ -85,8 +85,7 @@ func (i Image) layer() ([]byte, error) {
 	return layer.Bytes(), err
 }
 
-// writeTar writes files, and folders by names that end with a slash, in the order of
-// their names.
+// writeTar writes files sorted by name. A name that ends with a slash is a folder.
 func writeTar(to io.Writer, files map[string][]byte) error {
 	w := tar.NewWriter(to)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -104,7 +103,7 @@ func writeTar(to io.Writer, files map[string][]byte) error {
 	return w.Close()
 }
 
-// encode gives the JSON of values that always have one.
+// encode returns the JSON of a value whose encoding cannot fail.
 func encode(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -12,22 +12,22 @@ import (
 	"syscall"
 )
 
-// The node's addresses. The bridge has no link to the outside.
+// Addresses of the node. The bridge has no link to the outside.
 const (
-	// Address is the node's own.
+	// Address is the node's own address.
 	Address = "172.30.0.1"
-	// podRange is for pods, on a bridge that the CNI plugin makes.
+	// podRange is the range of the pods' addresses, on a bridge that the CNI plugin makes.
 	podRange = "10.244.0.0/24"
-	// dnsAddress is that of the service of CoreDNS.
+	// dnsAddress is the address of CoreDNS's service.
 	dnsAddress = "10.0.0.10"
 	bridge     = "node0"
 )
 
-// ownFolders are replaced by empty ones, because the programs of the node write there
+// ownFolders are replaced by empty folders, because the node's programs write there
 // whatever their configuration says: sockets of shims, links to logs, results of CNI.
 var ownFolders = []string{"/run", "/var/log", "/var/lib/cni"}
 
-// missingFolders are those of ownFolders that the machine does not have.
+// missingFolders returns the ownFolders that the machine does not have.
 func missingFolders() []string {
 	return slices.DeleteFunc(slices.Clone(ownFolders), func(folder string) bool {
 		_, err := os.Stat(folder)
@@ -35,8 +35,8 @@ func missingFolders() []string {
 	})
 }
 
-// mountOwn takes this namespace's mounts apart from the machine's, and shows its own
-// processes in /proc.
+// mountOwn separates this namespace's mounts from the machine's, and mounts a /proc with
+// its own processes.
 func mountOwn() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)

@@ -21,21 +21,21 @@ import (
 )
 
 const (
-	// Name is the node's in the cluster.
+	// Name is the node's name in the cluster.
 	Name = "node-0"
 	// pauseImage is the image of the containers that hold pods' namespaces.
 	pauseImage = "penstock.local/pause:1"
 )
 
-// Options say what a node is made of.
+// Options configure a node.
 type Options struct {
 	// Tools is the folder of the node's programs: see [Tools].
 	Tools string
 	// Pause is the program of package integration/cmd/pause, for Linux and static.
 	Pause string
-	// Dir takes the node's data, configurations and logs. It must exist, be on a file
-	// system that overlays can lie on, and have a short name, because sockets lie in
-	// it. The caller removes it after Stop.
+	// Dir gets the node's data, configurations and logs. It must exist and be on a file
+	// system that supports overlays. Its name must be short, because sockets are in it. The
+	// caller removes it after Stop.
 	Dir string
 	// Control is the control plane, started with [Address] as its NodeAddress.
 	Control *controlplane.ControlPlane
@@ -50,8 +50,8 @@ type Node struct {
 	processes []*proc.Process
 }
 
-// Start starts a node in the namespaces that [Enter] has made, and waits until it is
-// ready and resolves names. ctx bounds the start alone; the caller stops the node.
+// Start starts a node in the namespaces that [Enter] has made, and waits until it is ready
+// and resolves names. ctx bounds only the start; the caller stops the node.
 func Start(ctx context.Context, opts Options) (*Node, error) {
 	if os.Getenv(stageVariable) != stageInside {
 		return nil, errors.New("start a node: this process is not in namespaces of its own; call Enter first")
@@ -124,7 +124,7 @@ func (n *Node) configure() error {
 	for name, text := range map[string]string{
 		"containerd.toml": containerdConfig, "cni/10-penstock.conflist": cniConfig, "kubelet.yaml": kubeletConfig,
 		"kube-proxy.yaml": kubeProxyConfig, "Corefile": coreDNSConfig,
-		// There is no name server outside that answers.
+		// No name server outside can be reached.
 		"resolv.conf": "nameserver 127.0.0.1\n",
 	} {
 		if err := n.layout.write(name, text); err != nil {
@@ -134,7 +134,7 @@ func (n *Node) configure() error {
 	return nil
 }
 
-// ready fails until the cluster says that the node is ready.
+// ready fails until the cluster reports the node as ready.
 func (n *Node) ready(ctx context.Context) error {
 	node, err := n.client.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
 	if err != nil {
@@ -147,15 +147,15 @@ func (n *Node) ready(ctx context.Context) error {
 	return nil
 }
 
-// Stop kills the node's programs and waits for their ends. Pods go on until the
-// namespaces end.
+// Stop kills the node's programs and waits for their ends. Pods run until the namespaces
+// end.
 func (n *Node) Stop() {
 	for _, process := range slices.Backward(n.processes) {
 		process.Kill()
 	}
 }
 
-// Import loads the images of an OCI archive, those for this machine's architecture.
+// Import loads the images of an OCI archive that are for this machine's architecture.
 func (n *Node) Import(ctx context.Context, archive string) error {
 	path, err := filepath.Abs(archive)
 	if err != nil {
@@ -177,7 +177,7 @@ func (n *Node) ctr(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// run starts one of the node's programs, which finds the others.
+// run starts one of the node's programs, with the others in its PATH.
 func (n *Node) run(name string, args ...string) (*proc.Process, error) {
 	process, err := proc.Start(proc.Spec{
 		Name: name, Binary: filepath.Join(n.opts.Tools, name), Args: args, LogDir: n.opts.Dir,

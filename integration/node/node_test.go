@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A pod gets an address, starts, is ready, and leaves when it is deleted.
+// A pod gets an address, starts, becomes ready, and stops when it is deleted.
 func TestPodRuns(t *testing.T) {
 	tools, err := node.Tools()
 	if errors.Is(err, node.ErrNoTools) {

@@ -28,11 +28,11 @@ const (
 	plugins       = "cni"
 )
 
-// ErrNoTools says that no folder of the node's programs is named.
+// ErrNoTools says that no folder of the node's programs is configured.
 var ErrNoTools = errors.New("no programs of a Kubernetes node: make test-cluster builds them and names their folder in " + ToolsVariable)
 
-// Tools is the folder of the node's programs that the environment names. It fails with
-// [ErrNoTools] if none is named, and otherwise if a program is missing in it.
+// Tools returns the folder of the node's programs from the environment. It fails with
+// [ErrNoTools] if the variable is not set, and with another error if a program is missing.
 func Tools() (string, error) {
 	named := os.Getenv(ToolsVariable)
 	if named == "" {
@@ -50,7 +50,7 @@ func Tools() (string, error) {
 	return dir, nil
 }
 
-// Requirements fails, in one sentence, if this machine cannot run a node.
+// Requirements returns an error of one sentence if this machine cannot run a node.
 func Requirements() error {
 	var missing []string
 	if os.Geteuid() != 0 {
