@@ -1,8 +1,8 @@
-// Package bench measures the two services as processes over the stand-ins, each figure
-// beside its limit in the same run: what the bare SDK or driver reaches with the same
-// events, connections and added latency, without order, checkpoint, guards or folds. The
-// limits run as processes too, so that both sides share the machine in the same way. On a
-// machine that is busy with other work only the ratios count.
+// Package bench measures the two services as processes over the stand-ins. Each figure is
+// shown beside its limit in the same run: the rate of the bare SDK or driver with the same
+// events, connections and added latency, but without order, checkpoint, guards or folds.
+// The limits run as processes too, so that both sides share the machine in the same way. On
+// a machine that is busy with other work, only the ratios are meaningful.
 //
 //	Run ──▶ round 1…n ──▶ row ──▶ environment (stand-ins, stored events)
 //	                        │        ├─ services as processes: rate, CPU, allocations, memory

@@ -22,21 +22,21 @@ import (
 const (
 	// limitSubscription is the limits' own subscription of the services' topic.
 	limitSubscription = "limit"
-	// limitTopic is the limits' own topic, as the services' topic is.
+	// limitTopic is the limits' own topic, configured like the services' topic.
 	limitTopic = "limit"
 	// buckets is the number of sessions in session mode bucket.
 	buckets = 64
-	// projections is how many the shop has.
+	// projections is the number of the shop's projections.
 	projections = 3
 )
 
 // disconnectTimeout bounds the wait for operations that still use the client.
 const disconnectTimeout = 10 * time.Second
 
-// inBuckets makes a publisher put the events into buckets.
+// inBuckets makes a publisher use session buckets.
 var inBuckets = []string{"PENSTOCK_SESSION_MODE=bucket", fmt.Sprintf("PENSTOCK_SESSION_BUCKETS=%d", buckets)}
 
-// environment is the stand-ins with a pipeline over them. Its owner closes it.
+// environment has the stand-ins and a pipeline over them. Its owner closes it.
 type environment struct {
 	*bench
 	dir      string
@@ -44,11 +44,11 @@ type environment struct {
 	pipeline *harness.Pipeline
 	client   *mongo.Client
 	store    *mongo.Collection
-	// before is an operation time from before the first event.
+	// before is an operation time before the first event.
 	before bson.Timestamp
 }
 
-// with are the variables of the services, and the subscriptions beside the projector's.
+// with has the variables of the services, and subscriptions in addition to the projector's.
 type with struct {
 	publisher, projector []string
 	subscriptions        []string
@@ -80,13 +80,13 @@ func (e *environment) open(ctx context.Context, w with) (err error) {
 	if e.client, err = mongo.Connect(options.Client().ApplyURI(e.backend.MongoURI()).SetAppName("bench")); err != nil {
 		return fmt.Errorf("connect to the event store: %w", err)
 	}
-	// As in the chart, for containers of 512 MiB.
+	// The same limit as in the chart, for containers of 512 MiB.
 	limits := []string{"GOMEMLIMIT=460MiB"}
 	if e.Profiles != "" {
 		limits = append(limits, "PENSTOCK_PPROF=true")
 	}
-	// A new pipeline sweeps all aggregates in its first seconds, and then once an hour. That
-	// would be in the middle of the measurement.
+	// A new pipeline sweeps all aggregates in its first seconds, and then once an hour.
+	// That would disturb the measurement.
 	projector := append([]string{"PENSTOCK_RECONCILE=off"}, limits...)
 	e.pipeline, err = harness.NewPipeline(e.backend, harness.PipelineOptions{
 		Binaries: e.Binaries, Dir: e.dir, Projections: shop.New(1, 1).Projections,
@@ -142,8 +142,8 @@ func (e *environment) load(ctx context.Context, events []workload.Event) error {
 	return nil
 }
 
-// goLive starts the services, waits until they are ready, and stops them again: the
-// publisher then has a checkpoint in the change stream, and the projections are live, also
+// goLive starts the services, waits until they are ready, and stops them again. The
+// publisher then has a checkpoint in the change stream, and the projections are live, even
 // if the event store held events before.
 func (e *environment) goLive(ctx context.Context) error {
 	if _, err := e.pipeline.StartProjector("projector-0"); err != nil {
@@ -208,7 +208,7 @@ func (e *environment) published() int {
 	return accepted
 }
 
-// settled counts those of n messages that the projector has settled.
+// settled returns how many of n messages the projector has settled.
 func (e *environment) settled(n int) int {
 	backlog, err := e.backend.Backlog()
 	if err != nil {
@@ -217,8 +217,8 @@ func (e *environment) settled(n int) int {
 	return n - backlog.Active
 }
 
-// check compares all read models with the workload's own fold: a figure for wrong results
-// is worth nothing.
+// check compares all read models with the workload's own fold, because the speed of wrong
+// results is meaningless.
 func (e *environment) check(ctx context.Context, w *workload.Workload, until map[string]int64) error {
 	report, err := verify.ReadModels(ctx, e.store, e.client.Database(harness.ReadModelsDatabase), w.Fold, verify.Options{Until: until})
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// growthSlots bounds a projector of the growth row, so that one process waits for round
-// trips most of the time, and several can add up on the cores of one machine.
+// growthSlots limits a projector of the growth row, so that a process waits for round trips
+// most of the time. Then several processes can add up on the cores of one machine.
 const growthSlots = 8
 
-// growth measures 1, 2 and 4 projectors, and what they ask of the state database.
+// growth measures 1, 2 and 4 projectors, and their requests to the state database.
 func growth() row {
 	return row{
 		name: "growth/projectors", about: 75 * time.Second, title: fmt.Sprintf("Projectors of %d sessions each, a session for each aggregate", growthSlots),
@@ -31,7 +31,8 @@ func growth() row {
 }
 
 func (b *bench) measureProjectors(ctx context.Context, processes int, r *reading) (err error) {
-	// Each step has as many events for a process, so that all take about as long.
+	// The number of events is proportional to the processes, so that all steps take about
+	// equally long.
 	w := shop.New(b.scale.growth*processes, 1)
 	n := len(w.Events)
 	e, err := b.newEnvironment(ctx, with{projector: []string{fmt.Sprintf("PENSTOCK_SESSIONS=%d", growthSlots)}})
@@ -50,7 +51,7 @@ func (b *bench) measureProjectors(ctx context.Context, processes int, r *reading
 		}
 		all = append(all, p)
 	}
-	// What the first one settles before the last one is ready does not count.
+	// Messages that the first projector settles before the last one is ready do not count.
 	if err := e.pipeline.AwaitReady(ctx); err != nil {
 		return err
 	}

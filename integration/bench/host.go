@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Host says where and of what the figures are.
+// Host describes the machine and the revision of the figures.
 type Host struct {
 	CPU     string `json:"cpu"`
 	Cores   int    `json:"cores"`
@@ -19,8 +19,8 @@ type Host struct {
 	Time    string `json:"time"`
 	Latency string `json:"latency"`
 	Rounds  int    `json:"rounds"`
-	// LoadBefore is the machine's load average over the minute before the run: above
-	// about 0.5, others used the machine, and only the ratios count.
+	// LoadBefore is the machine's load average over the minute before the run. Above about
+	// 0.5, other processes used the machine, and only the ratios are meaningful.
 	LoadBefore string `json:"loadBefore"`
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// shopTime is the time of events that are made up here.
+// shopTime is the time of the events that are made here.
 var shopTime = time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)
 
 // capacityWindow bounds the events between the store and the read models while the capacity
@@ -53,7 +53,7 @@ func (b *bench) measureCapacity(ctx context.Context) (_ measured, err error) {
 		return measured{}, err
 	}
 	defer func() { err = errors.Join(err, o.stop(), e.close()) }()
-	// More than can be stored in the time.
+	// More events than can be stored in the time.
 	w := shop.New(int(b.scale.capacityFor.Seconds()*20_000), 1)
 	m, err := e.underLoad(ctx, o, w.Events, func(elapsed time.Duration, shown int) int {
 		if elapsed > b.scale.capacityFor {
@@ -103,7 +103,8 @@ func latencyAt(percent int) row {
 	}
 }
 
-// measureHops puts the sum of the bare hops beside the figures, measured once a round.
+// measureHops adds the sum of the bare hops to the figures. It measures the hops once in
+// each round.
 func (e *environment) measureHops(ctx context.Context, r *reading) error {
 	if e.WithoutLimits {
 		return nil
@@ -129,7 +130,8 @@ func (e *environment) measureHops(ctx context.Context, r *reading) error {
 	return nil
 }
 
-// percentile is the value that this share of the sorted latencies does not exceed, in ms.
+// percentile returns the value in ms that this share of the sorted latencies does not
+// exceed.
 func percentile(sorted []time.Duration, share float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -138,7 +140,7 @@ func percentile(sorted []time.Duration, share float64) float64 {
 	return float64(sorted[at].Microseconds()) / 1000
 }
 
-// newLoaded is an environment with live services and an observer of their read models.
+// newLoaded makes an environment with live services and an observer of their read models.
 func (b *bench) newLoaded(ctx context.Context) (*environment, *observer, error) {
 	e, err := b.newEnvironment(ctx, with{})
 	if err != nil {
@@ -165,7 +167,7 @@ func (b *bench) newLoaded(ctx context.Context) (*environment, *observer, error) 
 	return e, o, nil
 }
 
-// sorted gives the latencies in order.
+// sorted sorts the latencies and returns them.
 func sorted(latencies []time.Duration) []time.Duration {
 	slices.Sort(latencies)
 	return latencies

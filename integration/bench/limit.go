@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
-// The limits, by the names that [RunLimit] takes.
+// Limits, by the names that [RunLimit] accepts.
 const (
 	limitSend       = "send"
 	limitStream     = "stream"
@@ -35,7 +35,8 @@ const (
 	plainProjector  = "plain-projector"
 )
 
-// limits are the programs. Each measures itself, from its first event to its last.
+// limits are the programs of the limits. Each measures itself, from its first event to its
+// last.
 var limits = map[string]func(ctx context.Context, l *limitRun) error{
 	limitSend: sendAll, limitStream: readStream, limitFind: readStore,
 	limitReceive: receiveAll, limitWrite: writeAll,
@@ -43,25 +44,25 @@ var limits = map[string]func(ctx context.Context, l *limitRun) error{
 	limitHops: passHops, plainPublisher: publishPlainly, plainProjector: projectPlainly,
 }
 
-// specification tells a limit what to do.
+// specification is the input of a limit.
 type specification struct {
 	MongoURI string      `json:"mongoURI"`
 	Bus      harness.Bus `json:"bus"`
-	// Events is how many to do, and For how long to do it where that is the measure.
+	// Events is the number of events, and For the time, whichever the limit measures by.
 	Events int           `json:"events,omitempty"`
 	For    time.Duration `json:"for,omitempty"`
 	// From is where a change stream starts.
 	From bson.Timestamp `json:"from"`
 	// Buckets is the number of sessions; 0 means one for each aggregate.
 	Buckets int `json:"buckets,omitempty"`
-	// Connections and Slots are the service's own.
+	// Connections and Slots equal the service's own.
 	Connections int `json:"connections,omitempty"`
 	Slots       int `json:"slots,omitempty"`
 	// PerSession is how many events an aggregate has on average.
 	PerSession float64 `json:"perSession,omitempty"`
 }
 
-// limitResult is what a limit prints as its last line.
+// limitResult is the last line that a limit prints.
 type limitResult struct {
 	Events  int                `json:"events"`
 	Seconds float64            `json:"seconds"`
@@ -70,7 +71,7 @@ type limitResult struct {
 	Values  map[string]float64 `json:"values,omitempty"`
 }
 
-// limitRun is a limit at work.
+// limitRun is a running limit.
 type limitRun struct {
 	specification
 	client *mongo.Client
@@ -81,8 +82,8 @@ type limitRun struct {
 	result        limitResult
 }
 
-// RunLimit runs the limit of that name and prints its result. arguments is what the parent
-// process passed on.
+// RunLimit runs the limit of that name and prints its result. arguments come from the
+// parent process.
 func RunLimit(ctx context.Context, name, arguments string, stdout io.Writer) error {
 	run, known := limits[name]
 	if !known {
@@ -104,7 +105,7 @@ func RunLimit(ctx context.Context, name, arguments string, stdout io.Writer) err
 	return json.NewEncoder(stdout).Encode(l.result)
 }
 
-// begin starts the clock, done stops it.
+// begin starts the clock, and done stops it.
 func (l *limitRun) begin() {
 	runtime.GC()
 	l.cpuBefore, l.mallocsBefore = ownUsage()
@@ -118,7 +119,7 @@ func (l *limitRun) done(events int) {
 	l.result.CPU, l.result.Mallocs = float64((cpu - l.cpuBefore).Microseconds()), mallocs-l.mallocsBefore
 }
 
-// ownUsage is what this process has used so far.
+// ownUsage returns the resources that this process has used so far.
 func ownUsage() (cpu time.Duration, mallocs uint64) {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err == nil {
@@ -129,7 +130,7 @@ func ownUsage() (cpu time.Duration, mallocs uint64) {
 	return cpu, memory.Mallocs
 }
 
-// specify is what all limits of an environment have in common: they use their own
+// specify returns the common part of an environment's specifications. Limits use their own
 // subscription of a topic.
 func (e *environment) specify(topic string) specification {
 	bus := e.backend.Bus()
@@ -137,7 +138,7 @@ func (e *environment) specify(topic string) specification {
 	return specification{MongoURI: e.backend.MongoURI(), Bus: bus, From: e.before}
 }
 
-// runLimit runs a limit as a process, as the services are, and gives its result.
+// runLimit runs a limit as a process, like the services, and returns its result.
 func (e *environment) runLimit(ctx context.Context, name string, s specification) (*limitResult, error) {
 	arguments, err := json.Marshal(s)
 	if err != nil {
@@ -165,7 +166,7 @@ func (e *environment) runLimit(ctx context.Context, name string, s specification
 	return &result, nil
 }
 
-// limit runs a limit that counts events, and puts it beside a row's first figure.
+// limit runs a limit that counts events, and adds it to a row's first figure.
 func (e *environment) limit(ctx context.Context, into *reading, title, name string, s specification) error {
 	if e.WithoutLimits {
 		return nil

@@ -15,24 +15,25 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// hopSession is the session that the hops' messages go through if it is held already.
+// hopSession is the session of the hops' messages if it is already held.
 const hopSession = "hops"
 
-// The values of limitHops beside those of the hops, in ms.
+// Values of limitHops beside those of the hops, in ms.
 const (
-	// valueSum is the sum of the hops, each of which begins when the one before has ended.
+	// valueSum is the sum of the hops, each of which begins when the one before it has
+	// ended.
 	valueSum = "sum"
-	// valueHeld is the time from an insert to the update if the hops overlap as they can: the
-	// broker has credit for the message before it arrives, and nothing waits for the
-	// acknowledgement of the send. The session is held already.
+	// valueHeld is the time from an insert to the update with as much overlap as possible.
+	// The broker has credit for the message before it arrives, and nothing waits for the
+	// acknowledgement of the send. The session is already held.
 	valueHeld = "held"
-	// valueAccepted is the same if the session is new and an accept waits for it.
+	// valueAccepted is the same for a new session, for which an accept already waits.
 	valueAccepted = "accepted"
 )
 
 var errNoMessage = errors.New("the receiver gave no message")
 
-// hops are what every pipeline must do with an event, without any service.
+// hops are the steps that every pipeline must do with an event, without any service.
 type hops struct {
 	*limitRun
 	events, models *mongo.Collection
@@ -41,9 +42,9 @@ type hops struct {
 	sent           int
 }
 
-// passHops brings one event after the other through the hops: insert it, see it in a change
-// stream, send it, receive it, and update a document. No hop waits for another event's. A
-// third of the time each goes to the ways in which it is measured.
+// passHops passes one event after the other through the hops: insert it, see it in a change
+// stream, send it, receive it, and update a document. No hop waits for another event's.
+// Each of the three ways of measuring gets a third of the time.
 func passHops(ctx context.Context, l *limitRun) error {
 	h := &hops{limitRun: l, events: l.client.Database("limit").Collection("hops"), models: l.client.Database("limit").Collection("hopReadModels")}
 	if _, err := h.events.InsertOne(ctx, bson.D{{Key: "first", Value: true}}); err != nil {
@@ -97,7 +98,7 @@ func passHops(ctx context.Context, l *limitRun) error {
 	return nil
 }
 
-// oneByOne measures each hop by itself.
+// oneByOne measures each hop separately.
 func (h *hops) oneByOne(ctx context.Context, session *azservicebus.SessionReceiver) error {
 	times := make(map[string][]time.Duration)
 	for over := time.Now().Add(h.For / 3); time.Now().Before(over); {
@@ -108,7 +109,7 @@ func (h *hops) oneByOne(ctx context.Context, session *azservicebus.SessionReceiv
 		last := time.Now()
 		hop := func(name string, err error) error {
 			now := time.Now()
-			if n > 1 { // the first one attaches links
+			if n > 1 { // the first event attaches links
 				times[name] = append(times[name], now.Sub(last))
 			}
 			last = now
@@ -159,7 +160,7 @@ type receiver struct {
 	release func() error
 }
 
-// messages are what both receivers of sessions have in common.
+// messages is the common part of both receivers of sessions.
 type messages interface {
 	ReceiveMessages(ctx context.Context, most int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
 	CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.CompleteMessageOptions) error
@@ -174,7 +175,7 @@ type arrival struct {
 }
 
 // overlapping measures from the insert to the update, with a receiver that waits for the
-// message. hold gives the receiver: at once, or when a message has arrived.
+// message. hold returns the receiver, either immediately or when a message has arrived.
 func (h *hops) overlapping(ctx context.Context, value string, hold func(context.Context) (receiver, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	arrivals, next := make(chan arrival), make(chan struct{}, 1)
@@ -208,7 +209,7 @@ func (h *hops) overlapping(ctx context.Context, value string, hold func(context.
 		if a.err != nil {
 			return a.err
 		}
-		// The next accept, or credit, is with the broker before the next message.
+		// The broker has the next accept, or credit, before the next message.
 		next <- struct{}{}
 		for _, m := range a.messages {
 			if err := a.CompleteMessage(ctx, m, nil); err != nil {
@@ -224,8 +225,8 @@ func (h *hops) overlapping(ctx context.Context, value string, hold func(context.
 	return nil
 }
 
-// receive receives and writes one event after the other until ctx ends. The next one is
-// received after a token from next.
+// receive receives and writes one event after the other until ctx ends. It waits for a
+// token from next before each of them.
 func (h *hops) receive(ctx context.Context, hold func(context.Context) (receiver, error), arrivals chan<- arrival, next <-chan struct{}) {
 	for ctx.Err() == nil {
 		a := arrival{}

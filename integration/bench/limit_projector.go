@@ -20,10 +20,10 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// errAllDone ends the goroutines of a limit when it is done.
+// errAllDone ends the goroutines of a limit when all events are done.
 var errAllDone = errors.New("all is done")
 
-// clients are connections of the SDK.
+// clients opens connections of the SDK.
 func (l *limitRun) clients() ([]*azservicebus.Client, func(), error) {
 	var clients []*azservicebus.Client
 	end := func() {
@@ -44,7 +44,8 @@ func (l *limitRun) clients() ([]*azservicebus.Client, func(), error) {
 	return clients, end, nil
 }
 
-// receiveAll receives the messages of a few long sessions with the SDK and completes each.
+// receiveAll receives the messages of a few long sessions with the SDK, and completes each
+// message.
 func receiveAll(ctx context.Context, l *limitRun) error {
 	clients, end, err := l.clients()
 	if err != nil {
@@ -92,7 +93,7 @@ func completeAll(ctx context.Context, session *azservicebus.SessionReceiver, mes
 	return group.Wait()
 }
 
-// acceptWithSDK accepts sessions and releases them for a while, and nothing else.
+// acceptWithSDK only accepts and releases sessions, for the limit's time.
 func acceptWithSDK(ctx context.Context, l *limitRun) error {
 	clients, end, err := l.clients()
 	if err != nil {
@@ -108,7 +109,7 @@ func acceptWithSDK(ctx context.Context, l *limitRun) error {
 	})
 }
 
-// acceptWithAMQP does the same over go-amqp.
+// acceptWithAMQP does the same with go-amqp.
 func acceptWithAMQP(ctx context.Context, l *limitRun) error {
 	namespace, err := sbus.Open(sbus.Config{ConnectionString: l.Bus.ConnectionString, Topic: l.Bus.Topic})
 	if err != nil {
@@ -129,8 +130,8 @@ func acceptWithAMQP(ctx context.Context, l *limitRun) error {
 	})
 }
 
-// accept calls once in all slots until the time is over. An accepted session counts as the
-// events of one aggregate.
+// accept calls once repeatedly in all slots until the time is over. An accepted session
+// counts as the events of one aggregate.
 func (l *limitRun) accept(ctx context.Context, once func(ctx context.Context, slot int) error) error {
 	var accepted atomic.Int64
 	l.begin()
@@ -155,13 +156,14 @@ func (l *limitRun) accept(ctx context.Context, once func(ctx context.Context, sl
 }
 
 const (
-	// writers and writeBatch are how the final read models are written.
+	// writers is the number of goroutines that write the final read models, and writeBatch
+	// the number of documents in each write.
 	writers    = 4
 	writeBatch = 500
 )
 
-// writeAll writes the final read models, as the projector has left them, into other
-// collections by unordered bulk writes.
+// writeAll copies the final read models of the projector to other collections by unordered
+// bulk writes.
 func writeAll(ctx context.Context, l *limitRun) error {
 	models := l.client.Database(harness.ReadModelsDatabase)
 	type bulk struct {

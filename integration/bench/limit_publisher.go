@@ -19,16 +19,16 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus"
 )
 
-// sendsPerConnection is how many sends the publisher has under way on a connection.
+// sendsPerConnection is how many sends the publisher has in flight on a connection.
 const sendsPerConnection = 4
 
 func (l *limitRun) events() *mongo.Collection {
 	return l.client.Database(harness.EventsDatabase).Collection(harness.EventsCollection)
 }
 
-// sendAll sends events of the store as ready-made messages, in batches that are as
-// full as the topic allows, in the order of their session keys. It keeps no order between
-// batches and saves nothing.
+// sendAll sends the store's events as prepared messages, in batches that are as full as the
+// topic allows, in the order of their session keys. It keeps no order between batches and
+// saves no checkpoint.
 func sendAll(ctx context.Context, l *limitRun) error {
 	messages, err := l.messages(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func sendShare(ctx context.Context, sender *azservicebus.Sender, messages []*azs
 	return nil
 }
 
-// messages are those that the publisher makes of the events, by session key.
+// messages returns the publisher's messages of the events, by session key.
 func (l *limitRun) messages(ctx context.Context) ([]*azservicebus.Message, error) {
 	mode := event.SessionPerAggregate
 	if l.Buckets > 0 {

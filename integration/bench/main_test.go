@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestMain also serves as the program that runs the limits.
+// TestMain also runs the limits as a program.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "limit" {
 		if err := RunLimit(context.Background(), os.Args[2], os.Args[3], os.Stdout); err != nil {

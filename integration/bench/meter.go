@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// poll is how often a count is looked at. Counting is a call in this process.
+// poll is the interval at which a count is read. Counting is a call in this process.
 const poll = 2 * time.Millisecond
 
-// usage is what a process has used so far.
+// usage is the resources that a process has used so far.
 type usage struct {
 	cpu     time.Duration
 	mallocs float64
@@ -39,9 +39,9 @@ type measured struct {
 	costs []cost
 }
 
-// measure waits until count has reached n, and measures from the last look that saw no event
-// to the first that sees all. The start of the processes is therefore no part of the figure.
-// Costs are those after the first event was seen.
+// measure waits until count has reached n. It measures from the last look without an event
+// to the first with all events, so the start of the processes does not count. Costs are
+// those after the first event was seen.
 func (e *environment) measure(ctx context.Context, what string, n int, count func() int, processes ...*harness.Process) (measured, error) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
@@ -71,8 +71,8 @@ func (e *environment) measure(ctx context.Context, what string, n int, count fun
 	}
 }
 
-// meter notes what processes had used when the measurement began, and how many events were
-// counted by then.
+// meter records what processes had used when the measurement began, and how many events had
+// been counted by then.
 type meter struct {
 	begun     time.Time
 	counted   int
@@ -97,7 +97,7 @@ func (m *meter) begin(ctx context.Context, e *environment, counted int, begun ti
 func (m *meter) end(ctx context.Context, counted int, now time.Time) (measured, error) {
 	took := now.Sub(m.begun)
 	out := measured{rate: float64(counted) / took.Seconds(), took: took}
-	// At least one, where all events were there at the first look.
+	// At least one, in case all events were there at the first look.
 	events := float64(max(1, counted-m.counted))
 	for i, p := range m.processes {
 		used, err := usageOf(ctx, p)
@@ -119,7 +119,7 @@ func (m *meter) end(ctx context.Context, counted int, now time.Time) (measured, 
 	return out, m.profiling.wait()
 }
 
-// addCost adds up the processes of one service; the peak is the largest of theirs.
+// addCost adds up the costs of one service's processes; the peak is the largest of theirs.
 func (m *measured) addCost(c cost) {
 	for i := range m.costs {
 		if have := &m.costs[i]; have.service == c.service {
@@ -132,7 +132,7 @@ func (m *measured) addCost(c cost) {
 
 func (m *meter) abort() error { return m.profiling.wait() }
 
-// service is a process's name without its number.
+// service returns a process's name without its number.
 func service(process string) string {
 	name, _, _ := strings.Cut(process, "-")
 	return name

@@ -15,10 +15,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// loadTick is how often the events that are due are stored.
+// loadTick is the interval at which the due events are stored.
 const loadTick = 5 * time.Millisecond
 
-// observer sees in a change stream when an event's effect stands in its read model. Its
+// observer watches a change stream for the effects of events on their read models. Its
 // owner stops it.
 type observer struct {
 	cancel context.CancelFunc
@@ -26,17 +26,17 @@ type observer struct {
 	err    error
 
 	mu sync.Mutex
-	// stored are the times before the inserts of each aggregate's events, in their order.
+	// stored has the times before the inserts of each aggregate's events, in their order.
 	stored    map[string][]time.Time
 	shown     map[string]int
 	count     int
 	latencies []time.Duration
-	// from is the time from which on stored events are measured.
+	// from is the time after which stored events are measured.
 	from time.Time
 }
 
-// warm leaves out the latencies of the events that are stored from now on for a while: the
-// first events open links, and start accepts.
+// warm ignores the latencies of the events that are stored during that time, because the
+// first events open links and start accepts.
 func (o *observer) warm(during time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,11 +70,11 @@ func (e *environment) observe(ctx context.Context) (*observer, error) {
 	return o, nil
 }
 
-// see notes one change of a read model or of a side watermark.
+// see records one change of a read model or of a side watermark.
 func (o *observer) see(change bson.Raw, at time.Time) {
 	id, ok := change.Lookup("documentKey", "_id").StringValueOK()
 	if !ok {
-		// A side watermark: its key names the projection too.
+		// The change is of a side watermark, whose key has the projection too.
 		id, _ = change.Lookup("documentKey", "_id", "aggregateId").StringValueOK()
 	}
 	last, ok := change.Lookup("fullDocument", "lastEventId").AsInt64OK()
@@ -97,7 +97,7 @@ func (o *observer) see(change bson.Raw, at time.Time) {
 	o.shown[id], o.count = to, o.count+to-from
 }
 
-// store notes that events are about to be stored.
+// store records that events are about to be stored.
 func (o *observer) store(events []workload.Event) {
 	now := time.Now()
 	o.mu.Lock()
@@ -108,14 +108,14 @@ func (o *observer) store(events []workload.Event) {
 	}
 }
 
-// counted is how many events the read models show.
+// counted returns how many events the read models show.
 func (o *observer) counted() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.count
 }
 
-// take gives the latencies in order.
+// take returns the latencies, sorted.
 func (o *observer) take() []time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,9 +128,9 @@ func (o *observer) stop() error {
 	return o.err
 }
 
-// underLoad stores events while both services work, and measures until all that were stored
-// are in read models. due says how many are to be stored after a time, of which so many are
-// shown; less than 0 ends the load.
+// underLoad stores events while both services work, and measures until all stored events
+// are in read models. due returns how many events must be stored after a time, given how
+// many are shown; less than 0 ends the load.
 func (e *environment) underLoad(ctx context.Context, o *observer, events []workload.Event, due func(elapsed time.Duration, shown int) int) (measured, error) {
 	processes := e.pipeline.Running()
 	var m meter

@@ -8,20 +8,21 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// Options say what is measured. Binaries and Self are required.
+// Options configure a run. Binaries and Self are required.
 type Options struct {
 	// Binaries are the services.
 	Binaries harness.Binaries
 	// Self is the executable that runs a limit when its arguments are "limit", a limit's
-	// name and a specification: its main function calls [RunLimit].
+	// name and a specification. Its main function calls [RunLimit].
 	Self string
 	// Rows selects rows by name; nil selects all.
 	Rows *regexp.Regexp
 	// Rounds is how often each row is measured; 0 means 3.
 	Rounds int
-	// Short measures fewer events and shorter times: to try everything, not to quote.
+	// Short measures fewer events and shorter times, to try all rows. Its figures must not
+	// be quoted.
 	Short bool
-	// WithoutLimits leaves the limits out: for the comparison of two revisions.
+	// WithoutLimits skips the limits, for comparisons of two revisions.
 	WithoutLimits bool
 	// BrokerLatency is added to each frame to and from the broker, each way, and
 	// StoreLatency to each command to MongoDB.
@@ -29,16 +30,16 @@ type Options struct {
 	// LatencyFor is how long each latency row loads the services; 0 means 60 s, or 5 s if
 	// Short.
 	LatencyFor time.Duration
-	// Capacity is the rate in events/s of which the latency rows load shares; 0 means that
-	// they measure what both services reach. Two revisions are compared at the same rate.
+	// Capacity is the rate in events/s of which the latency rows use shares; 0 means that
+	// they measure what both services reach. Compare two revisions at the same rate.
 	Capacity float64
-	// Profiles is a folder for the services' CPU and heap profiles; "" takes none.
+	// Profiles is a folder for the services' CPU and heap profiles; empty means none.
 	Profiles string
-	// Progress receives a line for each measurement; nil discards them.
+	// Progress gets a line for each measurement; nil discards them.
 	Progress io.Writer
 }
 
-// scale is how much is measured.
+// scale is the number of events and the duration of the rows.
 type scale struct {
 	steady      int   // events of the publisher's steady row
 	catchUps    []int // events of its catch-up rows

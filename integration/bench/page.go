@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The lines of a Markdown file between which [Report.WriteInto] writes the table, and the
-// short table.
+// Marks in a Markdown file between which [Report.WriteInto] writes the table and the short
+// table.
 const (
 	tableBegin = "<!-- bench -->"
 	tableEnd   = "<!-- /bench -->"
@@ -15,8 +15,8 @@ const (
 	shortEnd   = "<!-- /bench-short -->"
 )
 
-// WriteInto replaces what stands between two marks of a Markdown file: by the table if the
-// marks are those of the table, by the short table if they are those of the short one.
+// WriteInto replaces the text between two marks of a Markdown file by the table or by the
+// short table, depending on the marks.
 func (r *Report) WriteInto(path string) error {
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -39,7 +39,8 @@ func (r *Report) WriteInto(path string) error {
 	return nil
 }
 
-// between puts a table between two marks. It reports whether the text has both.
+// between replaces the text between two marks by a table. It reports whether the text has
+// both marks.
 func between(text, begin, end, table string) (string, bool) {
 	before, rest, found := strings.Cut(text, begin)
 	_, after, ends := strings.Cut(rest, end)

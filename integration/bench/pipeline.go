@@ -14,14 +14,15 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// disturbed is a workload in which some events are trouble for all others.
+// disturbed is a workload with events that disturb all others.
 type disturbed struct {
 	*workload.Workload
-	// until bounds what parked aggregates show; nil if none is parked.
+	// until is the last event that the read models of parked aggregates show; nil if none
+	// is parked.
 	until map[string]int64
 	// hot is the aggregate whose events do not count; empty if there is none.
 	hot string
-	// parked is how many events are of parked aggregates.
+	// parked is the number of events of parked aggregates.
 	parked int
 }
 
@@ -32,7 +33,7 @@ const (
 	titleShared  = "as many events without a hot aggregate: its events share the cores (calculated)"
 )
 
-// others is how many events are of everybody else.
+// others returns the number of undisturbing events.
 func (d disturbed) others() int {
 	n := len(d.Events) - d.parked
 	if d.hot != "" {
@@ -41,8 +42,8 @@ func (d disturbed) others() int {
 	return n
 }
 
-// pipelineRows measure both services together, alone and beside trouble. The first figure
-// of each is the rate of everybody else.
+// pipelineRows measure both services together, without and with disturbances. The first
+// figure of each row is the rate of all other events.
 func pipelineRows() []row {
 	return []row{
 		{name: rowSteady, about: 20 * time.Second, title: "Both services, from a stored backlog to read models", measure: func(ctx context.Context, b *bench) (reading, error) {
@@ -55,12 +56,12 @@ func pipelineRows() []row {
 	}
 }
 
-// pipelineRow measures everybody else beside trouble. The steady figure is measured before
-// and after it, so that a load of the machine that rises or falls meets both alike. The
-// limit is the mean of the two.
+// pipelineRow measures the other events beside a disturbance. The steady figure is measured
+// before and after it, so that load on the machine that rises or falls affects both
+// equally. The limit is the mean of the two.
 func pipelineRow(name, title string, idle int, disturb func(*workload.Workload) disturbed) row {
 	return row{name: name, about: 45 * time.Second, title: title, measure: func(ctx context.Context, b *bench) (reading, error) {
-		// The measurement after the row before this one is the one before this row.
+		// Reuse the steady measurement that followed the row before this one.
 		before := b.steady
 		b.steady = 0
 		if before == 0 && !b.WithoutLimits {
@@ -91,9 +92,9 @@ func pipelineRow(name, title string, idle int, disturb func(*workload.Workload) 
 	}}
 }
 
-// measureSteady measures the undisturbed workload, for the row after it too.
+// measureSteady measures the undisturbed workload. The next row reuses the result.
 func (b *bench) measureSteady(ctx context.Context) (reading, error) {
-	// Its profiles are not those of the row that it is measured for.
+	// Name its profiles after the steady row instead of the row that it is measured for.
 	defer func(row string) { b.row = row }(b.row)
 	b.row, b.steady = rowSteady, 0
 	r, err := b.measurePipeline(ctx, 0, disturbed{Workload: shop.New(b.scale.pipeline, 1)})
@@ -103,10 +104,10 @@ func (b *bench) measureSteady(ctx context.Context) (reading, error) {
 	return r, err
 }
 
-// measurePipeline measures a workload in the default mode. idle says how many times the
-// scale's idle aggregates the store holds before.
+// measurePipeline measures a workload in the default mode. Before, the store holds idle
+// times the scale's idle aggregates.
 func (b *bench) measurePipeline(ctx context.Context, idle int, d disturbed) (_ reading, err error) {
-	// Idle aggregates are built from the event store, as fast as it goes, and are not on the
+	// Idle aggregates are built from the event store at full speed, and are not on the
 	// topic.
 	e, err := b.newEnvironment(ctx, with{publisher: []string{"PENSTOCK_START=now"}, projector: []string{"PENSTOCK_REFOLD_RATE=0"}})
 	if err != nil {
@@ -123,7 +124,7 @@ func (b *bench) measurePipeline(ctx context.Context, idle int, d disturbed) (_ r
 }
 
 // pipe stores a workload while the services are stopped, starts them, and measures until
-// everybody else's events are projected.
+// all other events are projected.
 func (e *environment) pipe(ctx context.Context, d disturbed) (reading, error) {
 	if err := e.load(ctx, d.Events); err != nil {
 		return reading{}, err
@@ -160,7 +161,7 @@ func (e *environment) pipe(ctx context.Context, d disturbed) (reading, error) {
 	return reading{figures: []figure{{"", unitRate, m.rate}}, costs: m.costs}, e.check(ctx, d.Workload, d.until)
 }
 
-// shown is the last event of an aggregate that its read model shows.
+// shown returns the last event of an aggregate that its read model shows.
 func (e *environment) shown(ctx context.Context, collection, aggregate string) int {
 	var model struct {
 		Last int `bson:"lastEventId"`
@@ -170,7 +171,7 @@ func (e *environment) shown(ctx context.Context, collection, aggregate string) i
 	return model.Last
 }
 
-// idleAggregates are n aggregates of one event each.
+// idleAggregates returns n aggregates with one event each.
 func idleAggregates(n int) []workload.Event {
 	events := make([]workload.Event, n)
 	for i := range events {
@@ -184,8 +185,7 @@ func idleAggregates(n int) []workload.Event {
 	return events
 }
 
-// hotAggregate is the one hot aggregate, and hotShare says that every so many events one is
-// of it.
+// hotAggregate is the one hot aggregate. One of every hotShare events belongs to it.
 const (
 	hotAggregate = "item-hot"
 	hotShare     = 5
@@ -229,7 +229,7 @@ const (
 	largeBytes = 200 << 10
 )
 
-// addLarge enlarges some events. Standard topics take messages of up to 256 KB.
+// addLarge enlarges some events. Standard topics accept messages of up to 256 KB.
 func addLarge(w *workload.Workload) disturbed {
 	note := bson.E{Key: "note", Value: strings.Repeat("x", largeBytes)}
 	for i := largeEvery / 2; i < len(w.Events); i += largeEvery {
@@ -238,12 +238,12 @@ func addLarge(w *workload.Workload) disturbed {
 	return disturbed{Workload: w}
 }
 
-// poisonEvery says that one of so many orders cannot be projected: with one event of about
-// 5, orders are most of the shop's aggregates.
+// poisonEvery is the number of orders of which one cannot be projected. Most of the shop's
+// aggregates are orders, with about 5 events each.
 const poisonEvery = 70
 
 // addPoison makes the first line of some orders an event that their projection cannot
-// apply, and says where the read models of these orders stop.
+// apply, and records where the read models of these orders stop.
 func addPoison(w *workload.Workload) disturbed {
 	d := disturbed{Workload: w, until: make(map[string]int64)}
 	orders := 0

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// publishPlainly publishes events of the change stream for a while: send one, wait, save the
-// token.
+// publishPlainly publishes events of the change stream for the limit's time: it sends one,
+// waits, and saves the token.
 func publishPlainly(ctx context.Context, l *limitRun) error {
 	l.begin()
 	n, err := l.publishEach(ctx)
@@ -24,8 +24,8 @@ func publishPlainly(ctx context.Context, l *limitRun) error {
 	return err
 }
 
-// goesOn reports whether a plain loop that has done so many events takes another. The first
-// one may take longer than the measurement should: a rate of none says nothing.
+// goesOn reports whether a plain loop that has done that many events takes another. The
+// first one may exceed the time, because a rate of zero would be meaningless.
 func (l *limitRun) goesOn(done int) bool {
 	return done < l.Events && (done == 0 || time.Since(l.begun) < l.For)
 }
@@ -79,11 +79,12 @@ func (l *limitRun) publishEach(ctx context.Context) (done int, err error) {
 	return done, nil
 }
 
-// plainIdle is how long the plain projector waits for a session's next message:
-// hardly longer than a round trip, which favours it.
+// plainIdle is how long the plain projector waits for a session's next message. It is
+// hardly longer than a round trip, which favours the plain projector.
 const plainIdle = 20 * time.Millisecond
 
-// projectPlainly projects messages for a while: receive one, update one, complete.
+// projectPlainly projects messages for the limit's time: it receives one, updates one
+// document, and completes.
 func projectPlainly(ctx context.Context, l *limitRun) error {
 	l.begin()
 	n, err := l.projectEach(ctx)
@@ -114,8 +115,8 @@ func (l *limitRun) projectEach(ctx context.Context) (int, error) {
 	return done, nil
 }
 
-// plainSession projects a session's messages until none comes soon. Others were projected
-// before.
+// plainSession projects a session's messages until none comes within plainIdle. before is
+// the number of messages of other sessions.
 func (l *limitRun) plainSession(ctx context.Context, session *azservicebus.SessionReceiver, models *mongo.Collection, before int) (done int, err error) {
 	for ; l.goesOn(before + done); done++ {
 		idle, cancel := context.WithTimeout(ctx, plainIdle)

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// plainLoops measures what the services are not compared with.
+// plainLoops measures plain loops for scale only. The services are not compared with them.
 func plainLoops() row {
 	return row{
 		name: "plain-loops", about: 35 * time.Second, title: "For scale only: plain loops that send or receive one event and wait",

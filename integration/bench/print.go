@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The formats of a report.
+// Formats of a report.
 const (
 	FormatTable = "table"
 	FormatJSON  = "json"
@@ -34,12 +34,12 @@ func (r *Report) Write(w io.Writer, format string) error {
 	return fmt.Errorf("unknown format %q; known are %s, %s and %s", format, FormatTable, FormatJSON, FormatGo)
 }
 
-// quietLoad is the load average up to which a machine counts as quiet.
+// quietLoad is the highest load average of a quiet machine.
 const quietLoad = 0.5
 
 var header = []string{"measurement", "median", "least to most", "limit in the same run", "its median", "share", "process", "CPU per event", "allocations per event", "peak memory"}
 
-// table is the report in Markdown, with columns that line up.
+// table returns the report as a Markdown table with aligned columns.
 func (r *Report) table() string {
 	h := r.Host
 	var b strings.Builder
@@ -71,10 +71,10 @@ func (r *Report) table() string {
 	return b.String()
 }
 
-// failureEnd bounds what the table says of a failure.
+// failureEnd bounds the text of a failure in the table.
 const failureEnd = 160
 
-// lines are the row's lines of the table.
+// lines returns the row's lines of the table.
 func (r *Row) lines() [][]string {
 	if len(r.Figures) == 0 {
 		line := make([]string, len(header))
@@ -121,7 +121,8 @@ func spread(values []float64) string {
 	return number(slices.Min(values)) + " to " + number(slices.Max(values))
 }
 
-// number writes a number with three significant digits, or all those before the point.
+// number formats a number with three significant digits, or with all digits before the
+// point.
 func number(v float64) string {
 	switch {
 	case math.Abs(v) >= 100:
@@ -140,8 +141,8 @@ func thousands(digits string) string {
 	return digits
 }
 
-// benchmarks is the report in Go's benchmark format, a line for each round, as benchstat
-// reads it.
+// benchmarks returns the report in Go's benchmark format, one line for each round, for
+// benchstat.
 func (r *Report) benchmarks() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "goos: %s\ncpu: %s\ncommit: %s\n", strings.ReplaceAll(r.Host.System, "/", "\ngoarch: "), r.Host.CPU, r.Host.Commit)
@@ -164,10 +165,10 @@ func (r *Report) benchmarks() string {
 	return b.String()
 }
 
-// benchmarkName is a row's name as a benchmark's.
+// benchmarkName returns a row's name as the name of a benchmark.
 func benchmarkName(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-// unitName is the unit of a figure without spaces, as the format wants it.
+// unitName returns the unit of a figure without spaces, which the format does not allow.
 func unitName(name, unit string) string {
 	if name != "" {
 		unit = name + "-" + unit

@@ -16,10 +16,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// logEnd is how much of a log an error quotes.
+// logEnd is how many bytes of a log an error quotes.
 const logEnd = 2 << 10
 
-// logs are the last lines of the processes' logs.
+// logs returns the last lines of the processes' logs.
 func (e *environment) logs(processes []*harness.Process) string {
 	var b strings.Builder
 	for _, p := range processes {
@@ -33,8 +33,8 @@ func (e *environment) logs(processes []*harness.Process) string {
 	return b.String()
 }
 
-// profileSeconds is how long a CPU profile takes. A measurement that is shorter has some
-// idle time in its profile.
+// profileSeconds is the duration of a CPU profile. The profile of a shorter measurement
+// includes idle time.
 const (
 	profileSeconds      = 5
 	profileSecondsShort = 1
@@ -48,8 +48,8 @@ type profiling struct {
 	errs  []error
 }
 
-// profile starts a CPU profile of each process. When it is complete, a heap profile
-// follows, which also holds all allocations since the start.
+// profile starts a CPU profile of each process. After it, profile takes a heap profile,
+// which also has all allocations since the start.
 func (e *environment) profile(ctx context.Context, processes []*harness.Process) *profiling {
 	if e.Profiles == "" {
 		return nil
@@ -60,7 +60,7 @@ func (e *environment) profile(ctx context.Context, processes []*harness.Process)
 	}
 	p := &profiling{}
 	row := filepath.Join(e.Profiles, strings.ReplaceAll(e.row, "/", "-"))
-	// What the stand-ins and the measurement itself use of the same cores.
+	// Profile this process too: the stand-ins and the measurement use the same cores.
 	p.group.Go(func() { p.note(profileSelf(ctx, time.Duration(seconds)*time.Second, row+".bench.cpu.pprof")) })
 	for _, process := range processes {
 		p.group.Go(func() {
@@ -102,7 +102,7 @@ func profileSelf(ctx context.Context, during time.Duration, file string) error {
 	return out.Close()
 }
 
-// wait returns when all profiles are written.
+// wait waits until all profiles are written.
 func (p *profiling) wait() error {
 	if p == nil {
 		return nil

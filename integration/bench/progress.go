@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// progress writes a line before and after each measurement, and forecasts the rest of the
+// progress prints a line before and after each measurement, and forecasts the rest of the
 // run.
 type progress struct {
 	to     io.Writer
 	rounds int
 	rows   []row
-	// about is how long each row takes: at first what it took on two quiet cores, then what
-	// it took in this run.
+	// about is how long each row takes: at first on two quiet cores, later in this run.
 	about []time.Duration
 
 	begun, rowBegun time.Time
 	round, row      int
 }
 
-// shortShare is the part of a row's time that a short run takes.
+// shortShare is the divisor of a row's time in a short run.
 const shortShare = 3
 
 func newProgress(o *Options, s scale, rows []row) *progress {
@@ -40,7 +39,7 @@ func newProgress(o *Options, s scale, rows []row) *progress {
 	return p
 }
 
-// left forecasts how long the run takes from a row on.
+// left forecasts the time from a row to the end of the run.
 func (p *progress) left(round, row int) (left time.Duration) {
 	for i, about := range p.about {
 		left += about * time.Duration(p.rounds-round)

@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// The projector's defaults with its own receiver, and what the SDK's receiver needs.
+// The projector's defaults with its own receiver, and the settings that the SDK's receiver
+// needs.
 const (
 	projectorConnections = 4
 	projectorSlots       = 128
@@ -77,8 +78,8 @@ func projectorAggregates() row {
 	}
 }
 
-// published is an environment in which live projections wait for the messages of a
-// workload, which are on the projector's and on the limits' subscription.
+// published returns an environment with live projections and a workload's messages, which
+// wait on the projector's and on the limits' subscription.
 func (b *bench) published(ctx context.Context, w *workload.Workload, publisher []string) (*environment, error) {
 	e, err := b.newEnvironment(ctx, with{publisher: publisher, subscriptions: []string{limitSubscription}})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// publisherConnections is the publisher's default.
+	// publisherConnections is the publisher's default number of connections.
 	publisherConnections = 4
 
 	titleSend   = "bare azservicebus: ready-made messages, full batches, no order, no checkpoint"
@@ -19,7 +19,7 @@ const (
 	titleBoth   = "both, one after the other on the same cores (calculated)"
 )
 
-// publisherSteady publishes what its change stream holds.
+// publisherSteady publishes the events of its change stream.
 func publisherSteady() row {
 	return row{
 		name: "publisher/steady", about: 20 * time.Second, title: "Publisher, from the change stream to acknowledged messages",
@@ -29,7 +29,7 @@ func publisherSteady() row {
 				return reading{}, err
 			}
 			defer func() { err = errors.Join(err, e.close()) }()
-			// The checkpoint that this leaves is in the change stream, before all events.
+			// The checkpoint of this run is in the change stream, before all events.
 			if err := e.startPublisher(ctx); err != nil {
 				return reading{}, err
 			}
@@ -56,11 +56,11 @@ func publisherCatchUp(events int) row {
 	}
 }
 
-// mostLimitEvents bounds the messages that the limit holds ready: with more of them, it would
-// measure its collector.
+// mostLimitEvents bounds the messages that the limit prepares. With more of them, it would
+// measure its garbage collector.
 const mostLimitEvents = 200_000
 
-// publish stores events, has the publisher publish them, and measures the limits of
+// publish stores events, lets the publisher publish them, and measures the limits of
 // reading and sending.
 func (e *environment) publish(ctx context.Context, events int, readTitle, read string) (reading, error) {
 	if err := e.load(ctx, shop.New(events, 1).Events); err != nil {
@@ -94,8 +94,8 @@ func (e *environment) publish(ctx context.Context, events int, readTitle, read s
 	return r, nil
 }
 
-// oneAfterTheOther is what limits reach together if each event goes through all of them and
-// they share the same cores: what a publisher cannot exceed where the cores are busy.
+// oneAfterTheOther returns what the limits reach together if each event goes through all of
+// them on the same cores. A publisher cannot exceed it when the cores are busy.
 func oneAfterTheOther(limits []limit) []limit {
 	if len(limits) == 0 {
 		return nil

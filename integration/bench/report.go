@@ -2,7 +2,7 @@ package bench
 
 import "slices"
 
-// Report is what a run has measured.
+// Report is the result of a run.
 type Report struct {
 	Host Host  `json:"host"`
 	Rows []Row `json:"rows"`
@@ -12,11 +12,11 @@ type Report struct {
 type Row struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// Figures are what the row is about, the most important first.
+	// Figures are the row's results, the most important one first.
 	Figures []Figure `json:"figures"`
-	// Limits stand beside the first figure and have its unit.
+	// Limits are compared with the first figure and have its unit.
 	Limits []Limit `json:"limits,omitempty"`
-	// Costs are those of each service.
+	// Costs has the costs of each service.
 	Costs []Cost `json:"costs,omitempty"`
 	// Failures are the errors of the rounds in which the row was not measured.
 	Failures []string `json:"failures,omitempty"`
@@ -29,24 +29,24 @@ type Figure struct {
 	Rounds []float64 `json:"rounds"`
 }
 
-// Limit is what the bare SDK or driver reached in the same rounds.
+// Limit is the result of the bare SDK or driver in the same rounds.
 type Limit struct {
 	Figure
 	// Ratios are the row's first figure divided by the limit, round by round.
 	Ratios []float64 `json:"ratios"`
-	// CPU is in µs for each event, Allocs in allocations for each event; empty if the
-	// limit does not count events.
+	// CPU is in µs per event, Allocs in allocations per event. They are empty if the limit
+	// does not count events.
 	CPU    []float64 `json:"cpuMicrosPerEvent,omitempty"`
 	Allocs []float64 `json:"allocsPerEvent,omitempty"`
 }
 
-// Cost is what a service used.
+// Cost is the resource usage of a service.
 type Cost struct {
 	Service string `json:"service"`
-	// CPU is in µs for each event, and Allocs in allocations for each event.
+	// CPU is in µs per event, and Allocs in allocations per event.
 	CPU    []float64 `json:"cpuMicrosPerEvent"`
 	Allocs []float64 `json:"allocsPerEvent"`
-	// Peak is the most resident memory since the process started, in MiB.
+	// Peak is the largest resident memory since the process started, in MiB.
 	Peak []float64 `json:"peakMiB"`
 }
 
@@ -56,7 +56,7 @@ const (
 	unitMillis = "ms"
 )
 
-// reading is one round of a row.
+// reading is the result of a row in one round.
 type reading struct {
 	figures []figure
 	limits  []limit
@@ -78,7 +78,7 @@ type cost struct {
 	cpu, allocs, peak float64
 }
 
-// add takes the reading of another round.
+// add adds the reading of another round.
 func (r *Row) add(one reading) {
 	for i, f := range one.figures {
 		if i == len(r.Figures) {
@@ -106,7 +106,7 @@ func (r *Row) add(one reading) {
 	}
 }
 
-// median is the middle of the values, 0 if there are none.
+// median returns the median of the values, 0 if there are none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -56,7 +56,7 @@ func TestTableSaysWhenTheMachineWasBusy(t *testing.T) {
 }
 
 // TestRatiosAreOfTheSameRound checks that a machine that was slow in one round does not
-// distort the ratio: the medians of the two sides can be of different rounds.
+// distort the ratio. The medians of the two sides may be from different rounds.
 func TestRatiosAreOfTheSameRound(t *testing.T) {
 	t.Parallel()
 	var r Row
@@ -160,7 +160,7 @@ func TestRunNamesTheRowsWhenNoneMatches(t *testing.T) {
 	}
 }
 
-// TestDisturbancesAreOfTheirSize checks the workloads that trouble the others.
+// TestDisturbancesAreOfTheirSize checks the workloads with disturbances.
 func TestDisturbancesAreOfTheirSize(t *testing.T) {
 	t.Parallel()
 	const events = 40_000
@@ -188,8 +188,8 @@ func TestDisturbancesAreOfTheirSize(t *testing.T) {
 	}
 }
 
-// TestShortTableFindsItsLimits checks the names by which the short table looks up rows and
-// limits against a run's.
+// TestShortTableFindsItsLimits checks that the names of rows and limits in the short table
+// exist in a run.
 func TestShortTableFindsItsLimits(t *testing.T) {
 	t.Parallel()
 	names := Names()

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// row is a subject with the way to measure it.
+// row is a row of the report, with its measurement.
 type row struct {
 	name, title string
-	// about is how long a measurement of full scale takes on two quiet cores, for the
+	// about is the duration of a measurement of full scale on two quiet cores, for the
 	// forecast.
 	about time.Duration
-	// loads says that the row loads the services for the scale's latencyFor in addition.
+	// loads means that the row also loads the services for the scale's latencyFor.
 	loads   bool
 	measure func(ctx context.Context, b *bench) (reading, error)
 }
@@ -24,31 +24,31 @@ const (
 	// rowTimeout bounds one measurement of a row beyond the time for which it loads the
 	// services.
 	rowTimeout = 5 * time.Minute
-	// rowGrace is how long a row may take to clean up after its timeout. Then the run goes
-	// on without it.
+	// rowGrace is how long a row may clean up after its timeout. Then the run continues
+	// without it.
 	rowGrace = time.Minute
 )
 
-// errAbandoned reports a row that did not even end after its timeout.
+// errAbandoned reports a row that did not end even after its timeout.
 var errAbandoned = errors.New("the row did not end after its timeout; it may disturb the rows after it")
 
 // bench is a run.
 type bench struct {
 	Options
 	scale scale
-	// row is the name of the row that is being measured, for the names of its profiles.
+	// row is the name of the row that is being measured, for the file names of profiles.
 	row string
-	// steady is what both services reached with an undisturbed backlog, in events/s, if that
-	// was the last measurement of this round that succeeded; 0 otherwise.
+	// steady is what both services reached with an undisturbed backlog, in events/s, if
+	// that was the last successful measurement of this round; 0 otherwise.
 	steady float64
 	// capacity is what both services reached together in this round, in events/s; 0 until
 	// it is measured.
 	capacity float64
-	// hops is the sum of the bare hops, measured once a round.
+	// hops is the result of the bare hops, which are measured once in each round.
 	hops *limitResult
 }
 
-// Names are the names of all rows in their order.
+// Names returns the names of all rows in their order.
 func Names() []string {
 	o := Options{}
 	var names []string
@@ -58,7 +58,7 @@ func Names() []string {
 	return names
 }
 
-// rows are all rows of that scale.
+// rows returns all rows of a scale.
 func rows(s scale) []row {
 	all := []row{publisherSteady()}
 	for _, n := range s.catchUps {
@@ -70,9 +70,9 @@ func rows(s scale) []row {
 	return append(all, growth(), plainLoops())
 }
 
-// Run measures the rows, all of them once a round, so that a machine that becomes busy
-// meets all of them alike. If a row fails, the report has the others, and the error says
-// which one failed.
+// Run measures the rows, all of them once in each round, so that load on the machine
+// affects all rows equally. If a row fails, the report has the others, and the error names
+// the failed one.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	return measureRows(ctx, o, o.scale())
 }
@@ -96,7 +96,7 @@ func measureRows(ctx context.Context, o Options, s scale) (*Report, error) {
 	return &Report{Host: host, Rows: measured}, err
 }
 
-// measureRounds measures rows. Those that failed have failures instead of figures.
+// measureRounds measures rows. A failed row has Failures instead of figures.
 func measureRounds(ctx context.Context, o Options, s scale, selected []row) ([]Row, error) {
 	measured := make([]Row, len(selected))
 	for i, r := range selected {
@@ -115,7 +115,7 @@ func measureRounds(ctx context.Context, o Options, s scale, selected []row) ([]R
 			b.row = r.name
 			one, err := b.measure(ctx, r)
 			if err != nil {
-				// The others took long to measure, and are still worth something.
+				// Keep the other rows' results, which took long to measure.
 				errs = append(errs, fmt.Errorf("measure %s: %w", r.name, err))
 				measured[i].Failures = append(measured[i].Failures, err.Error())
 				progress.failed(err)
@@ -139,7 +139,7 @@ func (b *bench) measure(ctx context.Context, r row) (reading, error) {
 		err     error
 	}
 	measured := make(chan outcome, 1)
-	// A row that is abandoned must not change what the rows after it read.
+	// An abandoned row must not change the state that later rows read.
 	own := *b
 	go func() {
 		o := outcome{bench: own}

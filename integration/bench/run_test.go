@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// TestRowsRun runs each kind of row with few events, so that what `make bench` does is known
-// to work before somebody waits for it. It asserts no speed.
+// TestRowsRun runs each kind of row with few events, to find errors before a long run of
+// `make bench`. It checks no speed.
 func TestRowsRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and runs the services")

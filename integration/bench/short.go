@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// short are the rows of the short table, with the words that it has for them and the limits
-// that it shows.
+// short has the rows of the short table, with their titles and limits there.
 var short = []struct {
 	row, title string
 	limits     []shortLimit
@@ -28,10 +27,10 @@ var short = []struct {
 	{"latency/at-50", "the same at 50 %", []shortLimit{{titleHops, "bare hops, one after the other"}, {titleHopsAccepted, "that overlap, in a new session"}}},
 }
 
-// shortLimit is a limit that the short table shows, by the beginning of its name.
+// shortLimit is a limit of the short table. name is the beginning of the limit's name.
 type shortLimit struct{ name, title string }
 
-// short is the short table: the main rows, for readers who do not know the benchmark.
+// short returns the short table: the main rows, for readers who do not know the benchmark.
 func (r *Report) short() string {
 	var b strings.Builder
 	b.WriteString("| | Penstock | peak memory | limits in the same run | share |\n|---|---|---|---|---|\n")
@@ -60,7 +59,7 @@ func (r *Report) short() string {
 	return b.String()
 }
 
-// headline is the row's first figure, with the p99 beside a p50.
+// headline returns the row's first figure. A p50 also gets its p99.
 func (r *Row) headline() string {
 	f := r.Figures[0]
 	text := rounded(median(f.Rounds), f.Unit)
@@ -72,7 +71,7 @@ func (r *Row) headline() string {
 	return text
 }
 
-// peak is the most memory of each service, in the order of the table.
+// peak returns the largest memory of each service, in the order of the table.
 func (r *Row) peak() string {
 	var peaks []string
 	for _, c := range r.Costs {
@@ -85,7 +84,7 @@ func (r *Row) peak() string {
 	return strings.Join(peaks, ", ")
 }
 
-// rounded is a number with three significant digits and its unit.
+// rounded formats a number with three significant digits and its unit.
 func rounded(v float64, unit string) string {
 	step := 1.0
 	for v >= 1000*step {
