@@ -19,73 +19,73 @@ const (
 	DefaultAcceptTimeout = 65 * time.Second
 )
 
-// Config declares a namespace and where it is served. The zero value serves a
-// namespace without entities on a free loopback port.
+// Config declares a namespace and its addresses. The zero value serves a namespace without
+// entities on a free loopback port.
 type Config struct {
 	// Address is where to listen for plain AMQP, default [DefaultAddress].
 	Address string
 
-	// Listener is served instead of Address, if set. It may be one without a
-	// network behind it: the SDK takes a dialer (ClientOptions.NewWebSocketConn).
+	// Listener is used instead of Address, if set. It may have no network behind it,
+	// because the SDK accepts a dialer (ClientOptions.NewWebSocketConn).
 	Listener net.Listener
 
-	// TLS serves AMQP and the management API over TLS, if set.
+	// TLS adds AMQP and the management API over TLS, if set.
 	TLS *TLS
 
-	// Premium makes the namespace one of the Premium tier: its management API
-	// takes messages of up to 100 MB and no partitioned entities.
+	// Premium makes the namespace one of the Premium tier: its management API allows
+	// messages of up to 100 MB and refuses partitioned entities.
 	Premium bool
 
 	Topics []Topic
 	Queues []Queue
 
-	// Policies are the shared access keys of the namespace, default one of all
-	// rights, named [DefaultPolicy] with the key [DefaultKey].
+	// Policies are the shared access keys of the namespace. The default is one policy with
+	// all rights, with the name [DefaultPolicy] and the key [DefaultKey].
 	Policies []Policy
 
-	// AcceptTimeout is how long an accept of the next available session waits
-	// if the client does not say, default [DefaultAcceptTimeout].
+	// AcceptTimeout is how long an accept of the next available session waits if the client
+	// sets no timeout, default [DefaultAcceptTimeout].
 	AcceptTimeout time.Duration
 }
 
-// TLS says where to listen with a certificate. SDKs that connect without
-// UseDevelopmentEmulator want AMQP on port 5671 and the management API on 443.
+// TLS declares addresses with a certificate. SDKs that connect without
+// UseDevelopmentEmulator expect AMQP on port 5671 and the management API on 443.
 type TLS struct {
 	Config *tls.Config
 
-	// Address is where to listen for AMQP over TLS, "": nowhere.
+	// Address is the address of AMQP over TLS; empty means none.
 	Address string
 
-	// AdminAddress is where to serve the management API, and AMQP over
-	// WebSockets, "": nowhere.
+	// AdminAddress is the address of the management API and of AMQP over WebSockets; empty
+	// means none.
 	AdminAddress string
 }
 
-// Policy is a shared access key and what it allows.
+// Policy is a shared access key with its rights.
 type Policy struct {
 	Name string
 	Key  string
 
-	// SecondaryKey is as good as Key; empty for none. Clients change over to it while
-	// the other one is regenerated.
+	// SecondaryKey is as valid as Key; empty means none. Clients switch to it while the
+	// other key is regenerated.
 	SecondaryKey string
 
 	Listen bool
 	Send   bool
-	Manage bool // allows all
+	Manage bool // includes all rights
 }
 
 // Topic declares a topic.
 type Topic struct {
 	Name string
 
-	// DuplicateDetectionWindow is how long message ids are remembered (the
-	// service takes 20 s to 7 days), zero: duplicates are not detected.
+	// DuplicateDetectionWindow is how long message ids are remembered (the service allows
+	// 20 s to 7 days). Zero means that duplicates are not detected.
 	DuplicateDetectionWindow time.Duration
 
-	// Partitioned spreads the topic over 16 partitions, with the rules that
-	// brings: a batch must be of one session or partition key, and with
-	// duplicate detection there are no batches.
+	// Partitioned spreads the topic over 16 partitions, with the service's rules for them.
+	// A batch must have one session or partition key. With duplicate detection, batches are
+	// refused.
 	Partitioned bool
 
 	// MaxMessageSize is the largest message in bytes, default 256 KiB.
@@ -94,14 +94,14 @@ type Topic struct {
 	// MaxBatchSize is the largest batch in bytes, default MaxMessageSize.
 	MaxBatchSize uint64
 
-	// DefaultTTL is how long messages live at most, zero: forever.
+	// DefaultTTL is the longest time to live of messages; zero means unlimited.
 	DefaultTTL time.Duration
 
 	// Disabled refuses all sends with com.microsoft:entity-disabled.
 	Disabled bool
 
-	// Record is how many of the last accepted messages [Server.Accepted]
-	// remembers, zero: none.
+	// Record is how many of the last accepted messages [Server.Accepted] returns; zero
+	// means none.
 	Record int
 
 	Subscriptions []Subscription
@@ -111,7 +111,7 @@ type Topic struct {
 type Subscription struct {
 	Name string
 
-	// RequiresSession makes messages available by session only.
+	// RequiresSession makes messages available only by session.
 	RequiresSession bool
 
 	// LockDuration is how long messages and sessions are locked, default 1
@@ -122,7 +122,7 @@ type Subscription struct {
 	// dead-lettered, default 10, at most 2000.
 	MaxDeliveryCount uint32
 
-	// DefaultTTL is how long messages live at most, zero: as in the topic.
+	// DefaultTTL is the longest time to live of messages; zero means the topic's.
 	DefaultTTL time.Duration
 
 	// DeadLetterExpired dead-letters expired messages; otherwise they are
@@ -132,11 +132,12 @@ type Subscription struct {
 	// Disabled refuses all receivers with com.microsoft:entity-disabled.
 	Disabled bool
 
-	// Rules select messages: one that matches suffices. None: all messages.
+	// Rules select messages; one matching rule is enough. Without rules, all messages
+	// match.
 	Rules []Rule
 
-	// ForwardTo is a topic or queue that messages are handed on to instead of
-	// being kept; ForwardDeadLettersTo is it for dead letters.
+	// ForwardTo is a topic or queue to which messages are forwarded instead of being kept.
+	// ForwardDeadLettersTo is the same for dead letters.
 	ForwardTo            string
 	ForwardDeadLettersTo string
 }
@@ -159,9 +160,9 @@ type Queue struct {
 	ForwardDeadLettersTo     string
 }
 
-// Default returns the configuration that the command runs without arguments:
-// a topic "events" with duplicate detection over 10 minutes and a session
-// subscription "projector" with locks of 30 s.
+// Default returns the configuration of the command without arguments: a topic "events" with
+// duplicate detection over 10 minutes, and a session subscription "projector" with locks of
+// 30 s.
 func Default() Config {
 	return Config{Topics: []Topic{{
 		Name:                     "events",
@@ -174,7 +175,7 @@ func Default() Config {
 	}}}
 }
 
-// Validate returns all that is wrong with the configuration.
+// Validate returns all problems of the configuration.
 func (c *Config) Validate() error {
 	var errs []error
 

@@ -1,17 +1,15 @@
-// Package sbemu is a stand-in for Azure Service Bus: an AMQP 1.0 server in
-// pure Go, in memory, that the unmodified SDKs connect to (the connection
-// string sets UseDevelopmentEmulator, so they speak plain AMQP). It is for
-// development and tests, and has no other purpose: nothing is durable, and
-// one process is all there is.
+// Package sbemu is a stand-in for Azure Service Bus, for development and tests only: an
+// AMQP 1.0 server in pure Go, in memory. Unmodified SDKs connect to it; its connection
+// string sets UseDevelopmentEmulator, so they use plain AMQP. Nothing is durable, and the
+// server is a single process.
 //
 //	srv, err := sbemu.New(sbemu.Default())
 //	err = srv.Start()
 //	client, err := azservicebus.NewClientFromConnectionString(srv.ConnectionString(), nil)
 //
-// Where the service refuses, it refuses with the same error condition. What
-// the service is known to do comes from its documentation, from what its users
-// reported, and from the SDKs' own live tests; what is not known for sure is
-// marked below.
+// If the service refuses a request, sbemu refuses it with the same error condition. The
+// known behaviour of the service comes from its documentation, from reports of its users,
+// and from the SDKs' own live tests. Uncertain behaviour is listed below.
 //
 // # What is covered
 //

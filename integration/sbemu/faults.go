@@ -13,52 +13,51 @@ import (
 // Connection describes an open connection of a client.
 type Connection = front.Connection
 
-// SetLatency adds latency to all frames on their way to the server and on
-// their way to the client. It holds for open connections too; what is under
-// way keeps its order.
+// SetLatency adds latency to all frames in each direction. It affects open connections too.
+// Frames that are on their way keep their order.
 func (s *Server) SetLatency(toServer, toClient time.Duration) {
 	s.front.Faults.SetLatency(toServer, toClient)
 }
 
-// Throttle answers sends, management requests and accepts with
-// com.microsoft:server-busy (error code 50009) for a while from now.
+// Throttle answers sends, management requests and accepts with com.microsoft:server-busy
+// (error code 50009) for d.
 func (s *Server) Throttle(d time.Duration) { s.front.Faults.Throttle(d) }
 
-// LimitCredits throttles as the Standard tier does: every second grants so
-// many credits. A message sent costs 1 and 1 more for each filter that it is
-// evaluated by, a message received 1, accepting a session or opening a receiver
-// 1, a management request 10. What is over is answered with
-// com.microsoft:server-busy; messages to be received wait for the next second.
-// The tier grants 1,000. Zero lifts the limit.
+// LimitCredits throttles like the Standard tier, which grants 1,000 credits every second.
+// Sending a message costs 1 credit, plus 1 for each filter that evaluates the message.
+// Receiving a message, accepting a session and opening a receiver cost 1 each, and a
+// management request costs 10. Requests beyond the limit are answered with
+// com.microsoft:server-busy; messages to be received wait for the next second. Zero removes
+// the limit.
 func (s *Server) LimitCredits(perSecond int) { s.front.Faults.LimitCredits(perSecond) }
 
-// RefuseSends refuses the next n sends (a batch is one) to a topic or queue,
-// or with "" to any, with an error condition such as "amqp:internal-error".
+// RefuseSends refuses the next n sends to a topic or queue, or to any if entity is empty,
+// with an error condition such as "amqp:internal-error". A batch is one send.
 func (s *Server) RefuseSends(entity string, n int, condition string) {
 	if n > 0 {
 		s.front.Faults.RefuseSends(entity, n, ordered(condition))
 	}
 }
 
-// RefuseMessages refuses each send (a batch is one) with a message whose id matches,
-// until [Server.ClearFaults], with an error condition such as "amqp:not-allowed".
-// matches is called by many goroutines, one at a time.
+// RefuseMessages refuses each send with a message whose id matches, until
+// [Server.ClearFaults], with an error condition such as "amqp:not-allowed". A batch is one
+// send. Different goroutines call matches, but never concurrently.
 func (s *Server) RefuseMessages(matches func(messageID string) bool, condition string) {
 	s.front.Faults.RefuseMessages(matches, ordered(condition))
 }
 
-// LoseMessages loses each message that a topic or queue accepts from now on and whose
-// id matches, until [Server.ClearFaults]: the sender gets its acknowledgement,
-// duplicates of the message are dropped, and no receiver ever gets it. matches is
-// called by many goroutines, one at a time.
+// LoseMessages loses each message whose id matches, of those that a topic or queue accepts
+// from now on, until [Server.ClearFaults]. The sender gets its acknowledgement, duplicates
+// of the message are dropped, and no receiver ever gets it. Different goroutines call
+// matches, but never concurrently.
 func (s *Server) LoseMessages(entity string, matches func(messageID string) bool) error {
 	return s.lose(entity, func(l *broker.Losses) { l.Lost = matches })
 }
 
-// ExpireMessages ends the time to live of each message that a topic or queue accepts
-// from now on and whose id matches, at the moment of its acceptance, until
-// [Server.ClearFaults]. No receiver gets it; it is dead-lettered where expired messages
-// are. matches is called by many goroutines, one at a time.
+// ExpireMessages expires each message whose id matches, of those that a topic or queue
+// accepts from now on, at the moment of its acceptance, until [Server.ClearFaults]. No
+// receiver gets it. It is dead-lettered if the entity dead-letters expired messages.
+// Different goroutines call matches, but never concurrently.
 func (s *Server) ExpireMessages(entity string, matches func(messageID string) bool) error {
 	return s.lose(entity, func(l *broker.Losses) { l.Expired = matches })
 }
@@ -74,17 +73,16 @@ func (s *Server) lose(entity string, change func(l *broker.Losses)) error {
 	return nil
 }
 
-// RefuseLinks refuses new links and management requests for a while, with an error
-// condition such as "amqp:not-found". With [Server.DetachLinks] it is what a namespace
-// answers during a failover.
+// RefuseLinks refuses new links and management requests for d, with an error condition such
+// as "amqp:not-found". Together with [Server.DetachLinks], it imitates a namespace during a
+// failover.
 func (s *Server) RefuseLinks(d time.Duration, condition string) {
 	s.front.Faults.RefuseLinks(d, ordered(condition))
 }
 
-// LoseSessionLock ends the lock of a session as if it had expired now: what
-// was delivered counts as delivered and is available again, and the link is
-// detached with com.microsoft:session-lock-lost. The queue is one such as
-// "events/Subscriptions/projector".
+// LoseSessionLock ends the lock of a session as if it had expired now. Delivered messages
+// count as delivered and become available again. The link is detached with
+// com.microsoft:session-lock-lost. A queue is named like "events/Subscriptions/projector".
 func (s *Server) LoseSessionLock(queue, session string) error {
 	q, err := s.queue(queue)
 	if err != nil {
@@ -98,8 +96,8 @@ func (s *Server) LoseSessionLock(queue, session string) error {
 	return nil
 }
 
-// DropConnections ends the connections that which selects (nil: all) without
-// a word, as a broken network does, and returns how many.
+// DropConnections breaks the connections that which selects (nil: all) without a closing
+// frame, like a broken network, and returns their number.
 func (s *Server) DropConnections(which func(Connection) bool) int {
 	if which == nil {
 		which = func(Connection) bool { return true }
@@ -128,7 +126,7 @@ func (s *Server) DetachLinks(entity, condition string) error {
 	return nil
 }
 
-// ClearFaults ends latency, throttling, refusals of any kind and losses of messages.
+// ClearFaults ends latency, throttling, all refusals and losses of messages.
 func (s *Server) ClearFaults() {
 	s.front.Faults.Clear()
 
@@ -137,7 +135,7 @@ func (s *Server) ClearFaults() {
 	}
 }
 
-// ordered returns the error for a fault that a test ordered.
+// ordered returns the error of an injected fault.
 func ordered(condition string) *wire.Error {
 	return wire.Errorf(wire.Symbol(condition), "Ordered by a test.")
 }

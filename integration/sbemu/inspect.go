@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// Errors of the inspection and of faults.
+// Errors of inspection and of faults.
 var (
 	ErrNotFound  = errors.New("no such entity")
 	ErrNotLocked = errors.New("session is not locked")
@@ -19,13 +19,13 @@ var (
 // Accepted is the record of a message that a topic or queue accepted.
 type Accepted = broker.Accepted
 
-// Counts are how many messages of a queue or subscription are in which state.
+// Counts are the numbers of messages of a queue or subscription by state.
 type Counts = broker.Counts
 
 // Session is a message session at one moment.
 type Session = broker.SessionInfo
 
-// Totals are what a topic or queue took in since the start.
+// Totals are the messages that a topic or queue has received since the start.
 type Totals struct {
 	Accepted   int64 `json:"accepted"`   // without duplicates
 	Duplicates int64 `json:"duplicates"` // acknowledged and dropped
@@ -43,8 +43,8 @@ type Message struct {
 	ApplicationProperties map[string]any `json:"applicationProperties"`
 }
 
-// Accepted returns the last messages that a topic or queue accepted, in
-// order: as many as its Record says.
+// Accepted returns the last messages that a topic or queue accepted, in order. The entity's
+// Record limits their number.
 func (s *Server) Accepted(entity string) ([]Accepted, error) {
 	d := s.namespace.Destination(entity)
 	if d == nil {
@@ -54,7 +54,7 @@ func (s *Server) Accepted(entity string) ([]Accepted, error) {
 	return d.Accepted(), nil
 }
 
-// Totals returns what a topic or queue took in since the start.
+// Totals returns the messages that a topic or queue has received since the start.
 func (s *Server) Totals(entity string) (Totals, error) {
 	d := s.namespace.Destination(entity)
 	if d == nil {
@@ -66,9 +66,9 @@ func (s *Server) Totals(entity string) (Totals, error) {
 	return Totals{Accepted: accepted, Duplicates: duplicates, Scheduled: d.Pending()}, nil
 }
 
-// Counts returns how many messages of a queue or subscription, such as
-// "events/Subscriptions/projector", are in which state. A dead-letter queue
-// ("…/$DeadLetterQueue") has counts too.
+// Counts returns the numbers of messages by state, of a queue or subscription such as
+// "events/Subscriptions/projector". It also works for a dead-letter queue
+// ("…/$DeadLetterQueue").
 func (s *Server) Counts(queue string) (Counts, error) {
 	q, err := s.queue(queue)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *Server) Counts(queue string) (Counts, error) {
 	return q.Counts(), nil
 }
 
-// Sessions returns the sessions of a queue or subscription that hold messages
-// or state, or are locked, in the order of their ids.
+// Sessions returns the sessions of a queue or subscription that have messages or state, or
+// are locked, sorted by id.
 func (s *Server) Sessions(queue string) ([]Session, error) {
 	q, err := s.queue(queue)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Server) Messages(queue string, from int64, limit int) ([]Message, error
 	return out, nil
 }
 
-// plain returns a property's value as JSON has it.
+// plain converts a property's value for JSON.
 func plain(v any) any {
 	switch v := v.(type) {
 	case wire.Symbol:
@@ -144,5 +144,5 @@ func plain(v any) any {
 	}
 }
 
-// Connections returns the open connections in the order of their ids.
+// Connections returns the open connections, sorted by id.
 func (s *Server) Connections() []Connection { return s.front.Connections() }

@@ -7,20 +7,19 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/filter"
 )
 
-// Rule selects messages for a subscription: by SQL, or else by Correlation. A
-// rule without both selects all.
+// Rule selects messages for a subscription, by SQL or by Correlation. A rule without both
+// selects all messages.
 type Rule struct {
 	Name string
 
-	// SQL is an expression such as "aggregateType = 'User' AND epoch > 3". What
-	// is covered of the service's SQL is in the documentation of the package.
+	// SQL is an expression such as "aggregateType = 'User' AND epoch > 3". The package
+	// documentation lists the supported part of the service's SQL.
 	SQL string
 
 	Correlation *Correlation
 }
 
-// Correlation selects messages that have all the given values; empty ones do
-// not count.
+// Correlation selects messages that have all the given values. Empty fields are ignored.
 type Correlation struct {
 	MessageID        string
 	CorrelationID    string
@@ -31,12 +30,11 @@ type Correlation struct {
 	Subject          string
 	ContentType      string
 
-	// Properties are application properties: strings, booleans, integers
-	// and float64.
+	// Properties are application properties: strings, booleans, integers and float64.
 	Properties map[string]any
 }
 
-// compile returns the broker's form of rules.
+// compile converts rules to the broker's form.
 func compile(rules []Rule) ([]broker.Rule, error) {
 	var out []broker.Rule
 

@@ -27,7 +27,7 @@ type Server struct {
 	front     *front.Server
 
 	admin *atom.Handler
-	// keys are the shared access keys that count now.
+	// keys are the currently valid shared access keys.
 	keys atomic.Pointer[[]access.Policy]
 
 	mu       sync.Mutex
@@ -36,10 +36,10 @@ type Server struct {
 	serving  sync.WaitGroup
 }
 
-// ErrStarted says that a server was started before.
+// ErrStarted says that the server was already started.
 var ErrStarted = errors.New("server was started before")
 
-// New returns a server of the namespace that cfg declares.
+// New returns a server for the namespace that cfg declares.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("validate configuration: %w", err)
@@ -91,9 +91,8 @@ func New(cfg Config) (*Server, error) {
 
 func (s *Server) policies() []access.Policy { return *s.keys.Load() }
 
-// RegenerateKey replaces a key of a policy by another one. From now on, claims that are
-// signed with the replaced key are refused. A connection keeps what it has been granted
-// until its claim ends.
+// RegenerateKey replaces a key of a policy. From then on, claims that are signed with the
+// replaced key are refused. A connection keeps its rights until its claim ends.
 func (s *Server) RegenerateKey(policy, old, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +110,8 @@ func (s *Server) RegenerateKey(policy, old, key string) error {
 	return fmt.Errorf("policy %q does not have the key that is to be replaced", policy)
 }
 
-// AdminHandler returns the handler of the namespace's management API, which
-// SDKs' administration clients use over HTTPS.
+// AdminHandler returns the handler of the namespace's management API, which the SDKs'
+// administration clients use over HTTPS.
 func (s *Server) AdminHandler() http.Handler { return s.admin }
 
 func (p Policy) rights() access.Rights {
@@ -209,7 +208,7 @@ func (s *Server) CreateQueue(q Queue) error {
 	return nil
 }
 
-// Start begins to serve and returns. [Server.Close] ends it.
+// Start starts serving and returns. [Server.Close] stops it.
 func (s *Server) Start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,8 +235,7 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// startTLS begins to serve AMQP and the management API over TLS. The caller
-// holds the lock.
+// startTLS starts serving AMQP and the management API over TLS. The caller holds the lock.
 func (s *Server) startTLS(cfg *TLS) error {
 	if cfg.Address != "" {
 		l, err := tls.Listen("tcp", cfg.Address, cfg.Config)
@@ -261,7 +259,7 @@ func (s *Server) startTLS(cfg *TLS) error {
 	return nil
 }
 
-// Close ends all connections and stops to serve. It waits until all is done.
+// Close ends all connections, stops serving, and waits until everything has stopped.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	h := s.http
@@ -285,7 +283,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Addr returns the address that is listened on, nil before [Server.Start].
+// Addr returns the address of the listener; nil before [Server.Start].
 func (s *Server) Addr() net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,13 +295,13 @@ func (s *Server) Addr() net.Addr {
 	return s.listener.Addr()
 }
 
-// ConnectionString returns what a client connects with: for plain AMQP, which
-// the SDKs speak when UseDevelopmentEmulator is set. It names the first policy.
+// ConnectionString returns a connection string with the first policy. It sets
+// UseDevelopmentEmulator, so the SDKs use plain AMQP.
 func (s *Server) ConnectionString() string {
 	return s.ConnectionStringFor(s.cfg.Policies[0])
 }
 
-// ConnectionStringFor returns what a client connects with under a policy.
+// ConnectionStringFor returns a connection string with a policy.
 func (s *Server) ConnectionStringFor(p Policy) string {
 	host := s.cfg.Address
 

@@ -8,15 +8,15 @@ import (
 	"github.com/coder/websocket"
 )
 
-// websocketPath is where SDKs look for AMQP over WebSockets.
+// websocketPath is the path that SDKs use for AMQP over WebSockets.
 const websocketPath = "/$servicebus/websocket"
 
-// subprotocols are what SDKs call AMQP: that of .NET and Go, and that of JavaScript and
+// subprotocols are the names that SDKs use for AMQP: first .NET and Go, then JavaScript and
 // Python.
 var subprotocols = []string{"amqp", "AMQPWSB10"}
 
-// webHandler returns the handler of the management API's address: of the API,
-// and of AMQP over WebSockets.
+// webHandler returns the handler of the management API's address, which also serves AMQP
+// over WebSockets.
 func (s *Server) webHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == websocketPath {
@@ -27,15 +27,15 @@ func (s *Server) webHandler() http.Handler {
 	})
 }
 
-// serveWebSocket serves AMQP in binary messages. It refuses other subprotocols, and a
-// message of text ends the connection.
+// serveWebSocket serves AMQP in binary messages. It refuses other subprotocols, and a text
+// message ends the connection.
 func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	socket, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols:       subprotocols,
-		InsecureSkipVerify: true, // of the origin: SDKs are no browsers
+		InsecureSkipVerify: true, // the origin is not checked, because SDKs are no browsers
 	})
 	if err != nil {
-		return // it has answered
+		return // Accept has answered the request
 	}
 
 	if socket.Subprotocol() == "" {
@@ -49,7 +49,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	s.front.ServeConn(webSocketConn{c, socket})
 }
 
-// webSocketConn closes without waiting for the peer.
+// webSocketConn closes its connection without waiting for the peer.
 type webSocketConn struct {
 	net.Conn
 	socket *websocket.Conn

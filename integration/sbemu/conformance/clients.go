@@ -20,12 +20,12 @@ import (
 //go:embed python/*.py
 var scenarios embed.FS
 
-// client is another SDK, with scenarios through it that are written here. They
-// report what became of each as go test -json does.
+// client is another SDK with this project's scenarios. They report their results in the
+// format of go test -json.
 type client struct {
 	name string
 	want int // how many scenarios must pass
-	// needs returns why the client cannot run on this machine, or "".
+	// needs returns why the client cannot run on this machine; empty if it can.
 	needs func(ctx context.Context) string
 	// commands run in the folder of the scenarios, one after the other. The last one
 	// runs the scenarios.
@@ -34,8 +34,8 @@ type client struct {
 	trust string
 }
 
-// clients are the official SDKs beside Go's, and rhea, an AMQP library without
-// Azure's code.
+// clients are the official SDKs other than Go's, and rhea, an AMQP library without Azure's
+// code.
 var clients = []client{
 	{
 		name:  "javascript",
@@ -56,7 +56,7 @@ var clients = []client{
 	},
 }
 
-// python is Debian's interpreter: its packages hold the SDK.
+// python is Debian's interpreter, because Debian's packages have the SDK.
 const python = "/usr/bin/python3"
 
 func needsNode(context.Context) string {
@@ -107,7 +107,7 @@ func (c client) run(ctx context.Context, dir string, env []string, o options) *t
 		return t
 	}
 
-	// A scenario that fails makes the command fail: the table tells.
+	// A failed scenario makes the command fail, but the table shows that.
 	if ctx.Err() == nil {
 		t.err = nil
 	}
@@ -126,7 +126,7 @@ func (c client) run(ctx context.Context, dir string, env []string, o options) *t
 	return t
 }
 
-// command runs a command in the folder. Its error carries what it printed.
+// command runs a command in the folder. Its error has the output.
 func (c client) command(ctx context.Context, folder string, env, command []string, output *bytes.Buffer) error {
 	var stderr bytes.Buffer
 
@@ -174,7 +174,7 @@ func (c client) unpack(folder string) error {
 		}
 	}
 
-	// A scenario of JavaScript runs the example of a consumer.
+	// A JavaScript scenario runs the example of a consumer.
 	if err := os.WriteFile(filepath.Join(folder, "consumer.mjs"), consumer.Source, 0o600); err != nil {
 		return fmt.Errorf("unpack the example of a consumer: %w", err)
 	}

@@ -1,8 +1,8 @@
-// Command conformance runs clients of Service Bus against sbemu and prints what
-// became of each of their tests: the live tests of the Go SDK, azservicebus; and
-// scenarios of its own through the official SDKs for JavaScript and Python and
-// through rhea, an AMQP library without Azure's code. Where Node.js or the Python
-// SDK is not installed, it says so and runs the rest.
+// Command conformance runs clients of Service Bus against sbemu and prints the result of
+// each of their tests: the live tests of the Go SDK, azservicebus, and this project's
+// scenarios with the official SDKs for JavaScript and Python and with rhea, an AMQP library
+// without Azure's code. If Node.js or the Python SDK is not installed, it says so and runs
+// the rest.
 //
 // It copies the Go SDK's module from the module cache to a temporary folder,
 // unchanged, and serves two namespaces on the ports that SDKs expect: one of
@@ -11,10 +11,10 @@
 // under a certificate of its own, and beside them an endpoint that gives out
 // identity tokens. Port 443 needs the right to listen there.
 //
-// A live test is one that the SDK skips when it plays recordings back; which
-// those are is found by running all tests that way first.
+// A live test is one that the SDK skips when it replays recordings. To find the live tests,
+// the command first runs all tests in that mode.
 //
-// It exits 1 where fewer tests pass than must, and prints its table in any case.
+// It exits with status 1 if too few tests pass, and always prints its table.
 package main
 
 import (
@@ -63,7 +63,7 @@ type options struct {
 	Timeout time.Duration `help:"How long all may take." default:"14m"`
 }
 
-// Validate returns what is wrong with the flags.
+// Validate returns the problems of the flags.
 func (o *options) Validate() error {
 	if _, err := regexp.Compile(o.Run); err != nil {
 		return fmt.Errorf("--run: %w", err)
@@ -72,8 +72,7 @@ func (o *options) Validate() error {
 	return nil
 }
 
-// suites are the packages of the SDK with live tests, and how many of them
-// must pass.
+// suites are the packages of the SDK with live tests, and how many of them must pass.
 var suites = []suite{
 	{name: "azservicebus", pkg: ".", want: 72},
 	{name: "admin", pkg: "./admin", want: 32},
@@ -115,8 +114,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, er
 	return runSuites(ctx, suites, clients, module, env, o, stdout), nil
 }
 
-// runSuites runs suites of the module's live tests and clients' scenarios, prints
-// their tables, and reports whether enough tests passed: of some tests only, all.
+// runSuites runs suites of the module's live tests and clients' scenarios, prints their
+// tables, and reports whether enough tests passed. If only some tests were selected, all of
+// them must pass.
 func runSuites(ctx context.Context, suites []suite, clients []client, module string, env []string, o options, out io.Writer) bool {
 	var tables []*table
 

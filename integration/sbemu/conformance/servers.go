@@ -25,14 +25,15 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// The hosts are not 127.0.0.1: a test of the SDK relies on nobody there.
+// The hosts are not 127.0.0.1, because a test of the SDK expects that nothing listens
+// there.
 const (
 	standardHost = "127.0.0.2"
 	premiumHost  = "127.0.0.3"
 )
 
-// serve starts the namespaces and the identity endpoint. It returns the
-// environment of tests that use them, and what stops them.
+// serve starts the namespaces and the identity endpoint. It returns the environment of
+// tests that use them, and a function that stops them.
 func serve(dir string) ([]string, func(), error) {
 	certificate, file, err := makeCertificate(dir)
 	if err != nil {
@@ -79,7 +80,7 @@ func serve(dir string) ([]string, func(), error) {
 	), stop, nil
 }
 
-// explain adds the remedy to an error of a port.
+// explain adds the remedy to an error of listening on a port.
 func explain(err error) error {
 	var remedy string
 
@@ -114,7 +115,7 @@ func namespace(host string, certificate tls.Certificate) sbemu.Config {
 			AdminAddress: host + ":443",
 		},
 		Premium: host == premiumHost,
-		// What the SDK's template for its tests creates.
+		// These are the queues that the SDK's template for its tests creates.
 		Queues: []sbemu.Queue{{Name: "testQueue"}, {Name: "testQueueWithSessions", RequiresSession: true}},
 	}
 
@@ -146,8 +147,8 @@ func environment() []string {
 	return append(env, "SERVICEBUS_CONNECTION_STRING_PREMIUM="+connect(premiumHost, keys[""]))
 }
 
-// makeCertificate makes a certificate for both hosts that signs itself, and
-// writes it to a file that clients can trust.
+// makeCertificate makes a self-signed certificate for both hosts, and writes it to a file
+// that clients can trust.
 func makeCertificate(dir string) (tls.Certificate, string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -179,7 +180,7 @@ func makeCertificate(dir string) (tls.Certificate, string, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file, nil
 }
 
-// serveIdentity serves tokens as the endpoint of a managed identity does.
+// serveIdentity serves tokens like the endpoint of a managed identity.
 func serveIdentity() (string, func(), error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -213,7 +214,7 @@ func serveIdentity() (string, func(), error) {
 	}, nil
 }
 
-// token returns a JSON web token that nobody signed.
+// token returns a JSON web token without a valid signature.
 func token(until int64) string {
 	part := func(v any) string {
 		b, _ := json.Marshal(v)

@@ -18,7 +18,7 @@ import (
 
 const sdk = "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
-// copySDK copies the SDK's module, at the version that this module uses.
+// copySDK copies the SDK's module in the version that this module uses.
 func copySDK(ctx context.Context, to string) error {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", sdk).Output()
 	if err != nil {
@@ -68,7 +68,7 @@ type event struct {
 	Output string
 }
 
-// result is what became of a test.
+// result is the result of a test.
 type result struct {
 	name   string
 	action string // pass, fail or skip; "": it did not end
@@ -76,12 +76,12 @@ type result struct {
 	output []string
 }
 
-// drain is how long the output of a go command that was ended is waited for:
-// the tests that it runs may hold it open.
+// drain is how long to wait for the output of a stopped go command. The tests that it runs
+// may keep the output open.
 const drain = 5 * time.Second
 
-// goTest runs tests of the suite and returns what became of each. An error says
-// why there is nothing to tell of any.
+// goTest runs tests of the suite and returns the result of each. An error means that there
+// are no results.
 func (s suite) goTest(ctx context.Context, module string, env []string, args ...string) (map[string]*result, error) {
 	var stdout, stderr bytes.Buffer
 
@@ -97,7 +97,7 @@ func (s suite) goTest(ctx context.Context, module string, env []string, args ...
 
 	results, loose := readResults(&stdout)
 
-	// Failed tests are no failure to run them; nothing at all is.
+	// Failed tests are no error here, but a run without any results is.
 	if err != nil && len(results) == 0 {
 		return nil, fmt.Errorf("run tests of %s: %w\n%s%s", s.name, err, loose, stderr.String())
 	}
@@ -105,8 +105,8 @@ func (s suite) goTest(ctx context.Context, module string, env []string, args ...
 	return results, nil
 }
 
-// readResults reads what go test -json prints: what became of each test, and
-// what belongs to none.
+// readResults reads the output of go test -json: the result of each test, and the output
+// that belongs to no test.
 func readResults(output *bytes.Buffer) (map[string]*result, string) {
 	var loose strings.Builder
 
@@ -147,8 +147,8 @@ func readResults(output *bytes.Buffer) (map[string]*result, string) {
 	return results, loose.String()
 }
 
-// liveTests returns the names of the suite's live tests: those that are
-// skipped when recordings are played back.
+// liveTests returns the names of the suite's live tests: those that are skipped when
+// recordings are replayed.
 func (s suite) liveTests(ctx context.Context, module string) ([]string, error) {
 	results, err := s.goTest(ctx, module, []string{"AZURE_RECORD_MODE=playback"})
 	if err != nil {
@@ -182,7 +182,7 @@ func (s suite) run(ctx context.Context, module string, env []string, o options) 
 	only := regexp.MustCompile(o.Run)
 	live = slices.DeleteFunc(live, func(name string) bool { return !only.MatchString(name) })
 
-	// A test that panics ends all others: those that did not end run again.
+	// A test that panics ends all others, so tests that did not end run again.
 	for left := live; len(left) > 0; {
 		results, err := s.goTest(ctx, module, env, "-timeout", timeLeft(ctx).String(), "-run", "^("+strings.Join(left, "|")+")$")
 		t.err = err
@@ -214,8 +214,8 @@ func (s suite) run(ctx context.Context, module string, env []string, o options) 
 	return t
 }
 
-// timeLeft is how long tests may take: a little less than what is left, so that
-// one that hangs is named, and does not outlive this process.
+// timeLeft is the timeout of tests: a little less than the remaining time, so that a test
+// that hangs is named and does not outlive this process.
 func timeLeft(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -65,7 +65,7 @@ func TestZHangs(t *testing.T)  {
 	return dir
 }
 
-// check runs the suites and checks what is printed, and the verdict.
+// check runs the suites and checks the output and the verdict.
 func check(t *testing.T, ctx context.Context, suites []suite, only string, enough bool, lines ...string) { //nolint:revive // the test comes first
 	t.Helper()
 

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// table is what became of a suite's tests.
+// table has the results of a suite's tests.
 type table struct {
 	name    string
-	kind    string // what the tests are called
+	kind    string // the name of its kind of tests
 	want    int    // how many must pass
 	results []*result
-	absent  string // why nothing was run, which is no failure
+	absent  string // why no test was run, which is no failure
 	err     error  // why there are no results, or not all
 }
 
@@ -52,8 +52,8 @@ func (t *table) print(out io.Writer, verbose bool) {
 	}
 }
 
-// sum prints how many tests passed and reports whether that is enough: as many
-// as must, or all where only some were run.
+// sum prints how many tests passed and reports whether they are enough. If only some tests
+// were selected, all of them must pass.
 func (t *table) sum(out io.Writer, some bool) bool {
 	if t.absent != "" {
 		fmt.Fprintf(out, "%-14s not run: %s\n", t.name, t.absent)
@@ -74,12 +74,12 @@ func (t *table) sum(out io.Writer, some bool) bool {
 	return t.err == nil && passed >= want
 }
 
-// known are the reasons of tests that are known not to pass.
+// known has the tests that are known to fail, with the reasons.
 var known = map[string]string{
 	"TestReceiveWithDifferentWaitTime": "takes for granted that 1,000 messages of 1 kB need longer than 20 ms; here they do not",
 }
 
-// reason returns why a test did not pass, in a line.
+// reason returns in one line why a test did not pass.
 func reason(r *result) string {
 	if r.action == "pass" {
 		return ""
@@ -89,7 +89,7 @@ func reason(r *result) string {
 		return why
 	}
 
-	// What testify says, or else the first line that says anything.
+	// Prefer testify's error, otherwise use the first line with text.
 	for i, line := range r.output {
 		if _, after, ok := strings.Cut(line, "Error:"); ok {
 			words := strings.TrimSpace(after)

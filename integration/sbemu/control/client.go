@@ -15,19 +15,18 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// ErrRefused says that the server did not do what was asked; its reason is
-// wrapped around it.
+// ErrRefused says that the server refused a request. The error that wraps it has the
+// reason.
 var ErrRefused = errors.New("control request refused")
 
-// Client controls the sbemu that serves a control address, with the methods
-// that [sbemu.Server] has.
+// Client controls the sbemu of a control address, with the methods of [sbemu.Server].
 type Client struct {
 	base string
 	http *http.Client
 }
 
-// NewClient returns a client of a control address, such as "127.0.0.1:5380".
-// A nil client means one of its own.
+// NewClient returns a client of a control address, such as "127.0.0.1:5380". If client is
+// nil, it makes one.
 func NewClient(address string, client *http.Client) *Client {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -43,7 +42,7 @@ func NewClient(address string, client *http.Client) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Totals returns what a topic or queue took in.
+// Totals returns the messages that a topic or queue has received.
 func (c *Client) Totals(ctx context.Context, entity string) (sbemu.Totals, error) {
 	return fetch[sbemu.Totals](ctx, c, "/totals", url.Values{"entity": {entity}})
 }
@@ -53,7 +52,7 @@ func (c *Client) Accepted(ctx context.Context, entity string) ([]sbemu.Accepted,
 	return fetch[[]sbemu.Accepted](ctx, c, "/accepted", url.Values{"entity": {entity}})
 }
 
-// Counts returns how many messages of a queue are in which state.
+// Counts returns the numbers of messages of a queue by state.
 func (c *Client) Counts(ctx context.Context, queue string) (sbemu.Counts, error) {
 	return fetch[sbemu.Counts](ctx, c, "/counts", url.Values{"entity": {queue}})
 }
@@ -63,7 +62,7 @@ func (c *Client) Sessions(ctx context.Context, queue string) ([]sbemu.Session, e
 	return fetch[[]sbemu.Session](ctx, c, "/sessions", url.Values{"entity": {queue}})
 }
 
-// Messages returns up to limit messages of a queue from a sequence number on.
+// Messages returns up to limit messages of a queue, starting at a sequence number.
 func (c *Client) Messages(ctx context.Context, queue string, from int64, limit int) ([]sbemu.Message, error) {
 	return fetch[[]sbemu.Message](ctx, c, "/messages", url.Values{
 		"entity": {queue},
@@ -77,22 +76,22 @@ func (c *Client) Connections(ctx context.Context) ([]sbemu.Connection, error) {
 	return fetch[[]sbemu.Connection](ctx, c, "/connections", nil)
 }
 
-// SetLatency adds latency to all frames each way.
+// SetLatency adds latency to all frames in each direction.
 func (c *Client) SetLatency(ctx context.Context, toServer, toClient time.Duration) error {
 	return c.order(ctx, "/faults/latency", Latency{ToServer: Duration(toServer), ToClient: Duration(toClient)}, nil)
 }
 
-// Throttle answers with server-busy for a while.
+// Throttle answers with server-busy for d.
 func (c *Client) Throttle(ctx context.Context, d time.Duration) error {
 	return c.order(ctx, "/faults/throttle", Throttle{Duration: Duration(d)}, nil)
 }
 
-// LimitCredits throttles to so many credits a second; 0 lifts the limit.
+// LimitCredits throttles to that many credits per second; 0 removes the limit.
 func (c *Client) LimitCredits(ctx context.Context, perSecond int) error {
 	return c.order(ctx, "/faults/throttle", Throttle{CreditsPerSecond: &perSecond}, nil)
 }
 
-// RefuseSends refuses the next n sends to an entity, "" for any.
+// RefuseSends refuses the next n sends to an entity; an empty entity means any.
 func (c *Client) RefuseSends(ctx context.Context, entity string, n int, condition string) error {
 	return c.order(ctx, "/faults/refuse-sends", RefuseSends{Entity: entity, Count: n, Condition: condition}, nil)
 }
@@ -103,8 +102,8 @@ func (c *Client) LoseMessages(ctx context.Context, entity, matches string) error
 	return c.order(ctx, "/faults/lose-messages", SelectMessages{Entity: entity, Matches: matches}, nil)
 }
 
-// ExpireMessages ends the time to live of the messages that a topic or queue accepts from
-// now on and whose ids match a regular expression.
+// ExpireMessages expires the messages that a topic or queue accepts from now on and whose
+// ids match a regular expression.
 func (c *Client) ExpireMessages(ctx context.Context, entity, matches string) error {
 	return c.order(ctx, "/faults/expire-messages", SelectMessages{Entity: entity, Matches: matches}, nil)
 }
@@ -114,7 +113,7 @@ func (c *Client) LoseSessionLock(ctx context.Context, queue, session string) err
 	return c.order(ctx, "/faults/lose-session-lock", LoseSessionLock{Entity: queue, Session: session}, nil)
 }
 
-// DropConnections ends connections without a word and returns how many.
+// DropConnections breaks connections without a closing frame, and returns their number.
 func (c *Client) DropConnections(ctx context.Context, which DropConnections) (int, error) {
 	var out struct {
 		Dropped int `json:"dropped"`

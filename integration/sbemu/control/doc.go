@@ -1,11 +1,10 @@
-// Package control offers the faults and the inspection of an sbemu server
-// over HTTP, so that a test in another process can order and see them.
-// [NewHandler] is the server's side, [Client] the test's.
+// Package control serves the faults and the inspection of an sbemu server over HTTP, for
+// tests in another process. [NewHandler] is the server's side, [Client] the test's.
 //
-// Bodies are JSON, durations Go's ("2ms"). A mistake is answered with 400 or
-// 404 and {"error": "…"}. Entities are named as in connection strings and
-// SDKs: "events", "events/Subscriptions/projector", and with
-// "/$DeadLetterQueue" behind a queue or subscription its dead-letter queue.
+// Bodies are JSON, and durations are in Go's format ("2ms"). A wrong request is answered
+// with 400 or 404 and {"error": "…"}. Entities are named as in connection strings and SDKs:
+// "events", "events/Subscriptions/projector". The dead-letter queue of a queue or
+// subscription has the suffix "/$DeadLetterQueue".
 //
 //	GET    /totals?entity=events                accepted, duplicates, scheduled
 //	GET    /accepted?entity=events              the recorded messages, in order

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// Duration is a time.Duration that is written as Go writes it.
+// Duration is a time.Duration in Go's text format.
 type Duration time.Duration
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -38,7 +38,7 @@ type Latency struct {
 	ToClient Duration `json:"toClient"`
 }
 
-// Throttle is the body of /faults/throttle: either of the two.
+// Throttle is the body of /faults/throttle. One of the two fields is set.
 type Throttle struct {
 	Duration         Duration `json:"duration,omitzero"`
 	CreditsPerSecond *int     `json:"creditsPerSecond,omitempty"` // 0 lifts the limit
@@ -64,8 +64,8 @@ type LoseSessionLock struct {
 	Session string `json:"session"`
 }
 
-// DropConnections is the body of /faults/drop-connections. It selects the
-// connections of an id, or those with a link to an entity; without either all.
+// DropConnections is the body of /faults/drop-connections. It selects the connections with
+// these ids, or those with a link to an entity. Without either, it selects all.
 type DropConnections struct {
 	IDs    []uint64 `json:"ids,omitempty"`
 	Entity string   `json:"entity,omitempty"`
@@ -77,7 +77,7 @@ type DetachLinks struct {
 	Condition string `json:"condition"`
 }
 
-// errBody says that a request's body cannot be used.
+// errBody says that the body of a request is not valid.
 var errBody = errors.New("unusable request")
 
 // NewHandler returns the handler that controls s.
@@ -145,7 +145,7 @@ func NewHandler(s *sbemu.Server) http.Handler {
 	return mux
 }
 
-// selecting orders a fault for the messages whose ids match.
+// selecting makes the handler of a fault for the messages whose ids match.
 func selecting(order func(entity string, matches func(messageID string) bool) error) func(SelectMessages) (any, error) {
 	return func(b SelectMessages) (any, error) {
 		pattern, err := regexp.Compile(b.Matches)
