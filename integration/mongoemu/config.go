@@ -7,37 +7,35 @@ import (
 	"time"
 )
 
-// Config says how a server runs. The zero Config is a server on a free loopback
-// port with a real server's limits.
+// Config configures a server. The zero Config is a server on a free loopback port with a
+// real server's limits.
 type Config struct {
-	// Address is host:port to listen on; the port 0 takes a free one. Empty for
+	// Address is the host:port to listen on; the port 0 means a free one. Empty means
 	// 127.0.0.1:0.
 	Address string
-	// ReplicaSet is the set's name; empty for rs0.
+	// ReplicaSet is the name of the replica set; empty means rs0.
 	ReplicaSet string
-	// Sharded makes the server answer as the mongos of a sharded cluster with one
-	// shard: ReplicaSet does not show then.
+	// Sharded makes the server answer like the mongos of a sharded cluster with one shard.
+	// ReplicaSet is then not visible.
 	Sharded bool
-	// OplogBytes bounds the oplog's size; 0 for 256 MiB, negative for no bound.
+	// OplogBytes bounds the oplog's size; 0 means 256 MiB, negative means no bound.
 	OplogBytes int64
-	// OplogEntries bounds the number of the oplog's entries; 0 for no bound.
+	// OplogEntries bounds the number of the oplog's entries; 0 means no bound.
 	OplogEntries int
-	// DataDir is a directory to keep everything in, so that it survives the
-	// process, though not a crash of the machine; empty to keep all in memory only.
-	// What sessions know, of retryable writes and open transactions, is not kept.
+	// DataDir is the directory of the journal, with which the data survive the process,
+	// though not a crash of the machine. Empty means that all data are in memory only. The
+	// state of sessions, of retryable writes and of open transactions is not kept.
 	DataDir string
-	// TransactionLifetime is how old a transaction may get before it is aborted;
-	// 0 for the server's default of 60 s.
-	TransactionLifetime time.Duration
-	// TTLInterval is the time between two passes over TTL indexes; 0 for the
+	// TransactionLifetime is the age at which a transaction is aborted; 0 means the
 	// server's default of 60 s.
+	TransactionLifetime time.Duration
+	// TTLInterval is the time between two passes over TTL indexes; 0 means the server's
+	// default of 60 s.
 	TTLInterval time.Duration
-	// NoopInterval is how often an entry without a change moves an idle oplog's
-	// time on, so that idle change streams advance; 0 for the server's default of
-	// 10 s.
+	// NoopInterval is how often an idle oplog gets an entry without a change, so that idle
+	// change streams advance; 0 means the server's default of 10 s.
 	NoopInterval time.Duration
-	// Now is the clock of TTL, of transactions and of cluster times; nil for
-	// time.Now.
+	// Now is the clock of TTL, of transactions and of cluster times; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -51,8 +49,8 @@ const (
 	cursorInterval     = time.Minute
 )
 
-// Version is the server version that buildInfo gives, and wireVersion what hello
-// does: those of MongoDB 7.0.
+// Version is the server version in buildInfo, and wireVersion the version in hello: those
+// of MongoDB 7.0.
 const (
 	Version     = "7.0.0"
 	wireVersion = 21
@@ -71,7 +69,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate finds what is wrong with a configuration, all of it at once.
+// Validate returns all problems of a configuration.
 func (c Config) Validate() error {
 	var problems []error
 	if c.OplogEntries < 0 {

@@ -15,7 +15,7 @@ import (
 // readBuffer is the size of a connection's read buffer in bytes.
 const readBuffer = 64 << 10
 
-// conn is one client connection, read by one goroutine and served by another.
+// conn is one client connection. One goroutine reads it and another one serves it.
 type conn struct {
 	server *Server
 	net    net.Conn
@@ -24,7 +24,7 @@ type conn struct {
 	app    atomic.Pointer[string]
 }
 
-// named reports whether the client gave one of the application names.
+// named reports whether the client has one of these application names.
 func (c *conn) named(names []string) bool {
 	app := c.app.Load()
 	return app != nil && slices.Contains(names, *app)
@@ -34,9 +34,9 @@ func (s *Server) newConn(nc net.Conn) *conn {
 	return &conn{server: s, net: nc, state: command.Conn{ID: s.nextConn.Add(1)}}
 }
 
-// serve answers messages until the client leaves, sends what is no message, or
-// the server closes. A client that leaves interrupts what is being read for it,
-// but not what is being written: that is done to its end.
+// serve answers messages until the client disconnects or sends an invalid message, or the
+// server closes. When a client disconnects, its reads are interrupted, but its writes are
+// finished.
 func (c *conn) serve(ctx context.Context) {
 	present, leave := context.WithCancelCause(ctx)
 	messages := make(chan *wire.Message)
@@ -55,13 +55,13 @@ func (c *conn) serve(ctx context.Context) {
 	}
 }
 
-// read passes messages on until there are no more, and tells why.
+// read passes messages on until there are no more, and returns why.
 func (c *conn) read(ctx context.Context, messages chan<- *wire.Message) error {
 	r := bufio.NewReaderSize(c.net, readBuffer)
 	for {
 		m, err := wire.Read(r)
 		if err != nil {
-			// The peer has gone, or cannot be understood any further.
+			// The peer has disconnected, or has sent an invalid message.
 			return mongoerr.New(mongoerr.ClientDisconnect, "operation was interrupted because the client has gone: %v", err)
 		}
 		select {
@@ -72,8 +72,8 @@ func (c *conn) read(ctx context.Context, messages chan<- *wire.Message) error {
 	}
 }
 
-// answer sends the reply to a message, or one after the other to a client that
-// wants to be kept informed. The context present ends when the client leaves.
+// answer sends the reply to a message, or repeated replies to a client that has asked for
+// them. The context present ends when the client disconnects.
 func (c *conn) answer(ctx, present context.Context, m *wire.Message) bool {
 	respondTo := m.RequestID
 	for repeat := 0; ; repeat++ {

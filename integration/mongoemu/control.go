@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/fault"
 )
 
-// Status is what the control endpoint tells of a server.
+// Status describes a server at the control endpoint.
 type Status struct {
 	URI           string `json:"uri"`
 	Connections   int    `json:"connections"`
@@ -21,7 +21,7 @@ type Status struct {
 	PendingFaults int    `json:"pendingFaults"`
 }
 
-// Status describes the server as it is.
+// Status describes the server's present state.
 func (s *Server) Status() Status {
 	all, streams := s.OpenCursors()
 	s.mu.Lock()
@@ -33,8 +33,8 @@ func (s *Server) Status() Status {
 	}
 }
 
-// Handler is the control endpoint: the server's faults as JSON over HTTP, so
-// that a test can order them of a server in another process.
+// Handler is the control endpoint. It has the server's faults as JSON over HTTP, for tests
+// in another process.
 //
 //	GET    /status               → Status
 //	POST   /faults/command       a CommandFault, "block" as a duration like "5ms"
@@ -48,8 +48,7 @@ func (s *Server) Status() Status {
 //	POST   /oplog/noop
 //	POST   /ttl/expire
 //
-// An empty body stands for {}. What cannot be read is answered with 400 and
-// {"error": "…"}.
+// An empty body means {}. An invalid request is answered with 400 and {"error": "…"}.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { respond(w, s.Status()) })
@@ -99,7 +98,7 @@ type counted struct {
 	Count int `json:"count"`
 }
 
-// commandFault is a CommandFault as JSON has it.
+// commandFault is the JSON of a CommandFault.
 type commandFault struct {
 	fault.Command
 	Block string `json:"block"`
@@ -122,10 +121,10 @@ func duration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// maxOrder bounds the body of an order in bytes.
+// maxOrder bounds the body of a request in bytes.
 const maxOrder = 1 << 20
 
-// order answers a request with what act makes of its body.
+// order answers a request with the result of act for its body.
 func order[In any](act func(In) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In

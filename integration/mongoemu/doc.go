@@ -1,10 +1,9 @@
-// Package mongoemu is a stand-in for MongoDB, for development and tests only: the
-// wire protocol of a single-node replica set on a real port, so that the
-// unmodified driver connects to it. Everything is kept in memory, and where
-// [Config.DataDir] says so in a journal beside it.
+// Package mongoemu is a stand-in for MongoDB, for development and tests only. It speaks the
+// wire protocol of a single-node replica set on a real port, so the unmodified driver
+// connects to it. All data are in memory and, with [Config.DataDir], also in a journal.
 //
-// It presents itself as MongoDB 7.0 and is strict: an operator, an option or a
-// command that it lacks is an error that names it, never ignored.
+// It presents itself as MongoDB 7.0 and is strict: an operator, an option or a command that
+// it does not support is an error with its name, and is never ignored.
 //
 // # Covered
 //
@@ -74,25 +73,24 @@
 //
 // # Different from a real server
 //
-// Where the replies that were recorded from a real one (before 4.4) and 7.0
-// differ without a driver noticing, the record is followed: listIndexes shows ns,
-// an updateDescription has no truncatedArrays, and dropping what is not there is
-// an error. Changes of one multi-document update are not interleaved with other
-// writes. A transaction waits for nothing: a plain write that meets what it holds
-// waits for it instead, until the transaction's end or its own time limit. Drops
-// and index builds wait for transactions that have written to the collection;
-// inside one, collections are made by the first insert only, not by create or
-// createIndexes. Documents may nest 200 deep, not 180. What retryable writes have
-// done is forgotten with the process. Resume tokens look like the server's and
-// are not.
+// If the replies recorded from a real server (before 4.4) and those of 7.0 differ in a way
+// that drivers do not notice, mongoemu follows the record: listIndexes shows ns, an
+// updateDescription has no truncatedArrays, and dropping something that does not exist is
+// an error. Changes of one multi-document update are not interleaved with other writes. A
+// transaction never waits. Instead, a plain write to a document that a transaction has
+// written waits until the transaction's end or its own time limit. Drops and index builds
+// wait for transactions that have written to the collection. Inside a transaction, only the
+// first insert makes a collection, not create or createIndexes. Documents may nest 200
+// deep, not 180. The results of retryable writes are lost with the process. Resume tokens
+// look like the server's but have other contents.
 //
 // # Faults
 //
-// Any client can order commands to fail by configureFailPoint, of which there is the
-// fail point failCommand, as drivers' own tests do.
+// Any client can make commands fail with configureFailPoint, like the tests of drivers. The
+// only fail point is failCommand.
 //
-// A test orders failing commands, failing writes of single documents, lost answers,
-// latency, dropped connections, interrupted change streams, killed cursors and a
-// truncated oplog through [Server]'s methods, or of another process through [Server.Handler], for which
-// package control has a client.
+// Tests can inject failing commands, failing writes of single documents, lost replies,
+// latency, dropped connections, interrupted change streams, killed cursors and a truncated
+// oplog, with the methods of [Server]. For a server in another process there is
+// [Server.Handler], with a client in package control.
 package mongoemu

@@ -38,7 +38,7 @@ type Server struct {
 	closed   bool
 }
 
-// New makes a server, not yet listening.
+// New makes a server that does not listen yet.
 func New(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func New(c Config) (*Server, error) {
 	return &Server{config: c.withDefaults(), conns: map[*conn]struct{}{}}, nil
 }
 
-// Start begins to listen and to answer. It may be called once.
+// Start starts listening and answering. Call it once.
 func (s *Server) Start() error {
 	if s.listener != nil {
 		return errors.New("start mongoemu: already started")
@@ -77,8 +77,8 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// ErrJournal says that the server ended because its journal could not be written, as
-// mongod ends then.
+// ErrJournal says that the server ended because it could not write its journal. mongod ends
+// in this case too.
 var ErrJournal = errors.New("journal not written: the disk under the data directory may be full")
 
 // endWithJournal ends the server when its journal fails.
@@ -91,8 +91,8 @@ func (s *Server) endWithJournal() error {
 	}
 }
 
-// Done is closed when the server has ended by itself or was closed. [Server.Close] says
-// why. The server must have been started.
+// Done is closed when the server has ended by itself or was closed. [Server.Close] returns
+// the reason. The server must have been started.
 func (s *Server) Done() <-chan struct{} { return s.ctx.Done() }
 
 func (s *Server) openStore(log *oplog.Log) (*store.Store, error) {
@@ -102,10 +102,10 @@ func (s *Server) openStore(log *oplog.Log) (*store.Store, error) {
 	return store.Open(log, s.config.Now, s.config.DataDir)
 }
 
-// Address is host:port of the listener.
+// Address returns the host:port of the listener.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// URI is the connection string for a driver.
+// URI returns the connection string for a driver.
 func (s *Server) URI() string {
 	if s.config.Sharded {
 		return fmt.Sprintf("mongodb://%s/", s.Address())
@@ -113,8 +113,8 @@ func (s *Server) URI() string {
 	return fmt.Sprintf("mongodb://%s/?replicaSet=%s", s.Address(), s.config.ReplicaSet)
 }
 
-// Close drops all connections and waits until every goroutine has ended. What
-// was stored is gone, unless it is kept in a directory.
+// Close drops all connections and waits until every goroutine has ended. Without a data
+// directory, all data are lost.
 func (s *Server) Close() error {
 	if s.listener == nil {
 		return nil
@@ -177,7 +177,7 @@ func (s *Server) forget(c *conn) {
 	_ = c.net.Close()
 }
 
-// every does something at every interval until the server closes, or it fails.
+// every calls do at every interval until the server closes or do fails.
 func (s *Server) every(interval time.Duration, do func() error) {
 	s.group.Go(func() error {
 		tick := time.NewTicker(interval)
@@ -195,7 +195,7 @@ func (s *Server) every(interval time.Duration, do func() error) {
 	})
 }
 
-// noopWhenIdle moves the oplog on where nobody has written since its last call.
+// noopWhenIdle advances the oplog if there was no write since its last call.
 func (s *Server) noopWhenIdle() func() error {
 	last := s.store.OperationTime()
 	return func() error {

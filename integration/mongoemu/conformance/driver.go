@@ -23,7 +23,7 @@ var scenarios embed.FS
 type driver struct {
 	name string
 	want int // how many scenarios must pass
-	// tools are the programs that it needs, and remedy how to get them.
+	// tools are the programs that it needs; remedy says how to install them.
 	tools  []string
 	remedy string
 	// commands run one after the other in the folder of the scenarios. The last one
@@ -43,7 +43,7 @@ var node = driver{
 	},
 }
 
-// outcome is what became of a scenario.
+// outcome is the outcome of a scenario, or a part of its output.
 type outcome struct {
 	Action, Test, Output string
 }
@@ -75,7 +75,7 @@ func (d driver) check(ctx context.Context, dir, uri string, verbose bool, out io
 	return d.report(outcomes, verbose, out)
 }
 
-// missing is the first tool that is not installed, or "".
+// missing returns the first tool that is not installed; empty if there is none.
 func (d driver) missing() string {
 	for _, tool := range d.tools {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -85,7 +85,7 @@ func (d driver) missing() string {
 	return ""
 }
 
-// drain is how long the output of a command that was ended is waited for.
+// drain is how long to wait for the output of a stopped command.
 const drain = 5 * time.Second
 
 func execute(ctx context.Context, dir, uri string, command []string) ([]byte, error) {

@@ -1,9 +1,9 @@
 // Command conformance runs scenarios through the official Node.js driver against
 // mongoemu and prints the outcome of each. Without Node.js it says so and succeeds.
 //
-// It serves mongoemu on a free port, copies the scenarios into a temporary folder and
-// installs there, by npm, the version of the driver that package-lock.json names. It
-// exits with status 1 if fewer scenarios pass than must.
+// It serves mongoemu on a free port and copies the scenarios to a temporary folder. There
+// it installs the version of the driver in package-lock.json with npm. It exits with status
+// 1 if too few scenarios pass.
 package main
 
 import (

@@ -13,14 +13,14 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// ErrRefused says that the server did not do what was asked; its reason stands
-// with it.
+// ErrRefused says that the server refused a request. The error that wraps it has the
+// reason.
 var ErrRefused = errors.New("order refused")
 
-// orderTimeout bounds one order.
+// orderTimeout bounds one request.
 const orderTimeout = 30 * time.Second
 
-// Client orders faults with the methods that [mongoemu.Server] has.
+// Client injects faults with the methods of [mongoemu.Server].
 type Client struct {
 	base string
 	http *http.Client
@@ -46,7 +46,7 @@ func (c *Client) Status(ctx context.Context) (mongoemu.Status, error) {
 	return s, c.do(ctx, http.MethodGet, "/status", nil, &s)
 }
 
-// FailCommands orders commands to fail.
+// FailCommands makes commands fail.
 func (c *Client) FailCommands(ctx context.Context, f mongoemu.CommandFault) error {
 	return c.order(ctx, "/faults/command", struct {
 		mongoemu.CommandFault
@@ -54,39 +54,39 @@ func (c *Client) FailCommands(ctx context.Context, f mongoemu.CommandFault) erro
 	}{f, f.Block.String()})
 }
 
-// ClearFaults ends all command faults and the latency.
+// ClearFaults ends all faults and the latency.
 func (c *Client) ClearFaults(ctx context.Context) error {
 	return c.do(ctx, http.MethodDelete, "/faults", nil, nil)
 }
 
-// SetLatency delays every command by d; 0 ends it.
+// SetLatency delays every command by d; 0 ends the delay.
 func (c *Client) SetLatency(ctx context.Context, d time.Duration) error {
 	return c.order(ctx, "/latency", map[string]string{"latency": d.String()})
 }
 
-// DropConnections closes all connections, or those of the given application
-// names, and gives how many.
+// DropConnections closes all connections, or those with one of the given application names,
+// and returns their number.
 func (c *Client) DropConnections(ctx context.Context, appNames ...string) (int, error) {
 	return c.count(ctx, "/connections/drop", map[string][]string{"appNames": appNames})
 }
 
-// InterruptStreams fails every open change stream's getMore with a code; 0 stands
-// for one after which a driver resumes. It gives how many there are.
+// InterruptStreams fails every open change stream's getMore with a code, and returns the
+// number of streams. The code 0 means one after which a driver resumes.
 func (c *Client) InterruptStreams(ctx context.Context, code int32) (int, error) {
 	return c.count(ctx, "/streams/interrupt", map[string]int32{"code": code})
 }
 
-// KillCursors takes all cursors away and gives how many there were.
+// KillCursors removes all cursors and returns their number.
 func (c *Client) KillCursors(ctx context.Context) (int, error) {
 	return c.count(ctx, "/cursors/kill", struct{}{})
 }
 
-// TruncateOplog drops all but the newest keep entries of the oplog.
+// TruncateOplog removes all entries of the oplog except the newest keep.
 func (c *Client) TruncateOplog(ctx context.Context, keep int) error {
 	return c.order(ctx, "/oplog/truncate", map[string]int{"keep": keep})
 }
 
-// WriteNoop appends an entry that changes nothing.
+// WriteNoop appends an entry without a change.
 func (c *Client) WriteNoop(ctx context.Context) error {
 	return c.order(ctx, "/oplog/noop", struct{}{})
 }

@@ -1,3 +1,3 @@
-// Package control orders faults of a mongoemu in another process, through its
-// control endpoint (see mongoemu.Server.Handler).
+// Package control injects faults into a mongoemu in another process, through its control
+// endpoint (see mongoemu.Server.Handler).
 package control

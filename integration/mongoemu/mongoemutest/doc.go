@@ -1,2 +1,3 @@
-// Package mongoemutest runs a stand-in for MongoDB for a test, and connects to it.
+// Package mongoemutest runs mongoemu, the stand-in for MongoDB, for a test, and connects to
+// it.
 package mongoemutest

@@ -11,11 +11,11 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// heartbeat is how often a client looks at its server. It bounds how long a client
-// that is closed at once takes to close.
+// heartbeat is the interval at which a client checks its server. It bounds how long a
+// client needs to close if it is closed right after its start.
 const heartbeat = 500 * time.Millisecond
 
-// Start runs a server until the test's end.
+// Start runs a server until the end of the test.
 func Start(tb testing.TB, c mongoemu.Config) *mongoemu.Server {
 	tb.Helper()
 	s, err := mongoemu.New(c)
@@ -33,8 +33,8 @@ func Start(tb testing.TB, c mongoemu.Config) *mongoemu.Server {
 	return s
 }
 
-// Connect connects the driver to a server until the test's end. Each set changes what
-// the client is made with.
+// Connect connects the driver to a server until the end of the test. Each set changes the
+// client's options.
 func Connect(tb testing.TB, s *mongoemu.Server, set ...func(*options.ClientOptions)) *mongo.Client {
 	tb.Helper()
 	o := options.Client().ApplyURI(s.URI()).SetServerSelectionTimeout(time.Minute).SetHeartbeatInterval(heartbeat)
