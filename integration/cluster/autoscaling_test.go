@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// autoscalingRate makes one projector busier than the autoscaler aims at.
+// autoscalingRate makes one projector busier than the autoscaler's target.
 const autoscalingRate = 300
 
-// metrics-server reports the CPU of real pods, and the HorizontalPodAutoscaler follows:
-// up under load, down to one without it, and in between in one direction only.
+// metrics-server reports the CPU of real pods, and the HorizontalPodAutoscaler follows it:
+// up under load, down to one pod without load, and monotonically in between.
 func TestAutoscaling(t *testing.T) {
 	p := newPipeline(t, "autoscaling")
 	must(t, suite.node.StartMetrics(t.Context()))
 	r := p.release("shop",
 		"projector.autoscaling.mode=hpa,projector.autoscaling.minReplicas=1,projector.autoscaling.maxReplicas=4",
 		"projector.resources.requests.cpu=20m,projector.resources.requests.memory=64Mi",
-		// The chart's ten minutes are too long for a test.
+		// The chart's default of ten minutes is too long for a test.
 		"projector.autoscaling.behavior.scaleDown.stabilizationWindowSeconds=30",
 		"projector.autoscaling.behavior.scaleDown.policies[0].type=Pods,projector.autoscaling.behavior.scaleDown.policies[0].value=1,projector.autoscaling.behavior.scaleDown.policies[0].periodSeconds=10",
 	)
@@ -41,7 +41,8 @@ func TestAutoscaling(t *testing.T) {
 	begun := time.Now()
 	await(t, "more projectors under load", func() (bool, string) { return note() > 1, fmt.Sprint(seen) })
 	up := time.Since(begun)
-	// The load lasts longer than the window in which the autoscaler may change its mind.
+	// The load lasts longer than the window in which the autoscaler may reverse its
+	// decision.
 	hold := time.After(40 * time.Second)
 	poll := time.NewTicker(500 * time.Millisecond)
 	defer poll.Stop()

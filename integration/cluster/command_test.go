@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// command runs helm or kubectl and gives what it has printed.
+// command runs helm or kubectl and returns its output.
 func command(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := suite.control.Command(ctx, name, args...)
 	var stdout, stderr bytes.Buffer

@@ -22,20 +22,20 @@ import (
 
 const sigkill = syscall.SIGKILL
 
-// faultRate is the load in events a second.
+// faultRate is the load in events per second.
 const faultRate = 100
 
-// One fault after the other meets a release under load. After each, new events reach
-// their read models again, and all read models are right.
+// A release under load gets one fault after the other. After each, new events reach their
+// read models again, and all read models are right.
 func TestFaults(t *testing.T) {
 	p := newPipeline(t, "faults")
 	r := p.release("shop")
 	r.upgrade()
 	for _, fault := range []struct {
 		name, what string
-		// kills says that a container of the release ends and is started again.
+		// kills means that a container of the release ends and is restarted.
 		kills bool
-		// strike breaks something and gives the instant from which recovery counts.
+		// strike causes the fault and returns the time from which recovery counts.
 		strike func(*release) (since time.Time, note string)
 	}{
 		{"KillPublisher", "kill -9 of the leading publisher", true, killPublisher},
@@ -93,13 +93,13 @@ func freezeProjector(r *release) (time.Time, string) {
 	return freeze(r, &r.readyPods("projector")[0])
 }
 
-// freeze stops a pod's process. The liveness probe ends it later.
+// freeze stops a pod's process. The liveness probe kills it later.
 func freeze(r *release, pod *corev1.Pod) (time.Time, string) {
 	signalPod(r.t, pod, syscall.SIGSTOP)
 	return time.Now(), ""
 }
 
-// exhaustMemory leaves a projector less memory than it needs, until the kernel ends it.
+// exhaustMemory limits a projector to less memory than it needs, until the kernel kills it.
 func exhaustMemory(r *release) (time.Time, string) {
 	t := r.t
 	pod := &r.readyPods("projector")[0]
@@ -129,8 +129,8 @@ func exhaustMemory(r *release) (time.Time, string) {
 	return since, "OOMKilled"
 }
 
-// drainNode evicts the release's pods from the only node. The budgets let one pod of
-// each service go, whose replacement finds no node.
+// drainNode evicts the release's pods from the only node. The budgets allow one pod of each
+// service to be evicted. Its replacement finds no node.
 func drainNode(r *release) (time.Time, string) {
 	t := r.t
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -146,15 +146,15 @@ func drainNode(r *release) (time.Time, string) {
 	if publishers != 1 || projectors != 1 {
 		t.Errorf("the drain leaves %d publishers and %d projectors, not one of each", publishers, projectors)
 	}
-	// One of each goes on.
+	// One pod of each service keeps running.
 	during := r.recovered(time.Now())
 	since := time.Now()
 	kubectl(t, "uncordon", "node-0")
 	return since, fmt.Sprintf("one pod of each stays, a new event takes %s", during.Round(10*time.Millisecond))
 }
 
-// loseAPIServer kills the API server. The leader cannot renew its lease then, and stops
-// publishing; the events wait in the store.
+// loseAPIServer kills the API server. The leader then cannot renew its lease and stops
+// publishing. The events wait in the store.
 func loseAPIServer(r *release) (time.Time, string) {
 	t := r.t
 	suite.control.APIServer().Kill()
@@ -172,7 +172,7 @@ func silenceMongoDB(r *release) (time.Time, string) {
 	return silence(r, "mongo", 30*time.Second)
 }
 
-// silence stops a stand-in for a while: its connections stand, and nobody answers.
+// silence stops a stand-in for d: its connections stay open, but it does not answer.
 func silence(r *release, app string, d time.Duration) (time.Time, string) {
 	t, pod := r.t, r.standIn(app)
 	signalPod(t, pod, syscall.SIGSTOP)
@@ -209,12 +209,12 @@ func fillDisk(r *release) (time.Time, string) {
 	return time.Now(), fmt.Sprintf("MongoDB's stand-in restarted %d times", after.Status.ContainerStatuses[0].RestartCount-pod.Status.ContainerStatuses[0].RestartCount)
 }
 
-// zeros never ends.
+// zeros reads zero bytes without end.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// standIn is the pod of a stand-in.
+// standIn returns the pod of a stand-in.
 func (p *pipeline) standIn(app string) *corev1.Pod {
 	p.t.Helper()
 	pods, err := suite.client.CoreV1().Pods(p.namespace).List(p.t.Context(), metav1.ListOptions{LabelSelector: "app=" + app})
@@ -225,7 +225,7 @@ func (p *pipeline) standIn(app string) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// wait lets a fault last.
+// wait waits while a fault lasts.
 func wait(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/node"
 )
 
-// The images of the tests' own.
+// The tests' own images.
 const (
 	standInImage = "penstock.local/standins:1"
 	curlImage    = "penstock.local/curl:v1"
@@ -58,10 +58,10 @@ func importImages(ctx context.Context) error {
 	return nil
 }
 
-// library is a line of ldd.
+// library matches a line of ldd's output.
 var library = regexp.MustCompile(`(/\S+) \(0x`)
 
-// machinePrograms are programs of this machine, with the libraries that they load, by
+// machinePrograms returns programs of this machine with the libraries that they load, by
 // their paths in an image.
 func machinePrograms(names ...string) (map[string]string, error) {
 	files := make(map[string]string)

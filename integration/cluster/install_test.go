@@ -16,7 +16,7 @@ import (
 
 // The chart is installed by the README's commands, with the checks before the start, into a
 // namespace that enforces restricted pods. The checks find nothing wrong, the chart's test
-// passes, and the commands that its notes print work.
+// passes, and the commands in its notes work.
 func TestInstall(t *testing.T) {
 	p := newPipeline(t, "install")
 	r := p.release("shop", "publisher.preflight.enabled=true", "projector.preflight.enabled=true")
@@ -44,15 +44,15 @@ func TestInstall(t *testing.T) {
 	p.verify()
 
 	helm(t, "uninstall", r.name, "--namespace", p.namespace, "--wait")
-	// Helm does not wait for pods, which drain.
+	// Helm does not wait for the pods, which still drain.
 	await(t, "an empty namespace after the uninstall", func() (bool, string) {
 		left := kubectl(t, "-n", p.namespace, "get", "all,lease,configmap,serviceaccount,role,rolebinding,pdb", "-l", "app.kubernetes.io/instance="+r.name, "-o", "name")
 		return left == "", "left are " + left
 	})
 }
 
-// notesCommands are the arguments of the kubectl commands that stand on a line of their
-// own in the notes.
+// notesCommands returns the arguments of the kubectl commands in the notes that have a line
+// of their own.
 func notesCommands(t *testing.T, notes string) []string {
 	t.Helper()
 	var commands []string
@@ -65,8 +65,8 @@ func notesCommands(t *testing.T, notes string) []string {
 	return commands
 }
 
-// portForward runs the notes' command that forwards a port to the metrics, and reads
-// those that the notes name.
+// portForward runs the notes' command that forwards a port to the metrics, and reads the
+// metrics that the notes name.
 func (r *release) portForward(notes string) {
 	r.t.Helper()
 	match := regexp.MustCompile(`\(kubectl (-n \S+ port-forward \S+ 8080:admin), then /metrics\)`).FindStringSubmatch(notes)
@@ -77,7 +77,7 @@ func (r *release) portForward(notes string) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// It ends with ctx, which is an error of its own.
+		// The end of ctx stops it, which is an error that does not matter.
 		_, _ = command(ctx, controlplane.Kubectl, strings.Fields(match[1])...)
 	}()
 	defer func() {

@@ -31,9 +31,9 @@ const kedaVariable = "PENSTOCK_KEDA_TOOLS"
 const kedaImage = "penstock.local/keda:v1"
 
 // KEDA's operator, as a pod, scales the projector by both triggers of the chart: the
-// messages of the subscription, which it reads by sbemu's administration API over TLS,
-// and the sessions that have messages, which it asks a Prometheus for. Pods go from zero
-// to more and back to zero without a loss, also while the Prometheus fails.
+// messages of the subscription, which it reads from sbemu's administration API over TLS,
+// and the sessions with messages, which it reads from a Prometheus. The number of pods
+// rises from zero and returns to zero without a loss, even while the Prometheus fails.
 func TestKEDA(t *testing.T) {
 	tools := os.Getenv(kedaVariable)
 	if tools == "" {
@@ -63,8 +63,8 @@ func TestKEDA(t *testing.T) {
 	r.scaleCycle("KEDA while Prometheus fails: messages alone", prometheus)
 }
 
-// scaleCycle goes from no projector to several and back to none, under a load that
-// comes and goes.
+// scaleCycle scales from zero projectors to several and back to zero, under a load that
+// starts and stops.
 func (r *release) scaleCycle(what string, prometheus *prometheus) {
 	r.t.Helper()
 	var seen []int32
@@ -91,8 +91,8 @@ func (r *release) scaleCycle(what string, prometheus *prometheus) {
 	})
 }
 
-// administerBroker serves sbemu's administration API over TLS, for KEDA: with a
-// certificate of the cluster's authority, at port 443 of its service.
+// administerBroker serves sbemu's administration API to KEDA over TLS, with a certificate
+// of the cluster's authority, at port 443 of its service.
 func (p *pipeline) administerBroker() {
 	p.t.Helper()
 	host := "sbemu." + p.namespace + ".svc.cluster.local"
@@ -112,8 +112,8 @@ func (p *pipeline) administerBroker() {
 	kubectl(p.t, "-n", p.namespace, "rollout", "status", "deployment/sbemu", "--timeout=2m")
 }
 
-// installKEDA installs KEDA by its own manifests, with the programs in tools. It may do
-// everything, and trusts the cluster's authority.
+// installKEDA installs KEDA by its own manifests, with the programs in tools. KEDA gets all
+// rights, and trusts the cluster's authority.
 func installKEDA(t *testing.T, tools string) {
 	t.Helper()
 	image := node.Image{Name: kedaImage, Entrypoint: []string{"/keda"}, Files: map[string]string{
@@ -129,7 +129,7 @@ func installKEDA(t *testing.T, tools string) {
 	must(t, os.WriteFile(file, []byte(strings.NewReplacer(
 		"ghcr.io/kedacore/keda:latest", kedaImage, "ghcr.io/kedacore/keda-metrics-apiserver:latest", kedaImage,
 		"imagePullPolicy: Always", "imagePullPolicy: Never",
-		// There are no webhooks here.
+		// No webhooks are installed here.
 		"- --enable-cert-rotation=true", "- --enable-cert-rotation=true\n            - --enable-webhook-patching=false",
 	).Replace(string(manifests))), 0o600))
 	kubectl(t, "apply", "-f", file)
@@ -152,18 +152,18 @@ func installKEDA(t *testing.T, tools string) {
 	kubectl(t, "wait", "--for=condition=Available", "apiservice/v1beta1.external.metrics.k8s.io", "--timeout=2m")
 }
 
-// prometheus answers the chart's query for the sessions of a release, as a Prometheus
+// prometheus answers the chart's query for the sessions of a release, like a Prometheus
 // that has just scraped the projector's pods.
 type prometheus struct {
 	release *release
 	address string
-	// fails makes it answer with an error.
+	// fails makes it answer with errors.
 	fails atomic.Bool
-	// answers counts the answers with a number, and most is the largest of them.
+	// answers counts the answers with a number, and most is the largest number.
 	answers, most atomic.Int64
 }
 
-// servePrometheus serves on the node, where pods reach it.
+// servePrometheus serves on the node's address, which pods can reach.
 func (r *release) servePrometheus() *prometheus {
 	r.t.Helper()
 	listener, err := net.Listen("tcp", node.Address+":0")
@@ -202,7 +202,7 @@ func (p *prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const backlogSessions = "penstock_projector_backlog_sessions"
 
-// sessions are the numbers that the projector's pods report.
+// sessions returns the numbers that the projector's pods report.
 func (p *prometheus) sessions(ctx context.Context) []int64 {
 	pods, err := suite.client.CoreV1().Pods(p.release.namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: "app.kubernetes.io/component=projector,app.kubernetes.io/instance=" + p.release.name,

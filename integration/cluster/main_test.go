@@ -24,7 +24,7 @@ const chart = "../../charts/penstock"
 // imagesVariable names the folder of the services' images, which make builds.
 const imagesVariable = "PENSTOCK_IMAGES"
 
-// suite is what all tests share: a control plane, a node, and a table of what they saw.
+// suite is shared by all tests: a control plane, a node, and a table of results.
 var suite struct {
 	dir     string
 	tools   string
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// shared starts what all tests share.
+// shared starts the shared servers.
 var shared = sync.OnceValue(func() error {
 	tools, err := node.Tools()
 	if err != nil {
@@ -90,7 +90,7 @@ var shared = sync.OnceValue(func() error {
 	return nil
 })
 
-// start skips the test if no node can be had.
+// start skips the test if this machine cannot run a node.
 func start(t *testing.T) {
 	t.Helper()
 	err := shared()
@@ -121,12 +121,12 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// settleTimeout bounds the wait for one thing to happen. A projector that was killed
-// can leave a transaction open for a minute, and an image that crashes is restarted
-// after pauses of up to a minute and more.
+// settleTimeout bounds each wait. A killed projector can leave a transaction open for a
+// minute, and crashed containers are restarted after pauses of up to a minute and more.
 const settleTimeout = 3 * time.Minute
 
-// await polls until holds is true, and fails the test with what it last said.
+// await polls until holds returns true. After settleTimeout it fails the test with the last
+// text of holds.
 func await(t *testing.T, what string, holds func() (bool, string)) {
 	t.Helper()
 	timeout := time.NewTimer(settleTimeout)

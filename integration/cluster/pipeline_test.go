@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// pipeline is an event store and a broker in a namespace, and a load on them.
+// pipeline is an event store and a broker in a namespace, with a load.
 type pipeline struct {
 	t         *testing.T
 	namespace string
@@ -32,17 +32,17 @@ type pipeline struct {
 	probes    int
 }
 
-// place is what a pipeline has to itself on MongoDB and the broker: the names of its
-// databases, and its topic.
+// place has the names that a pipeline does not share on MongoDB and the broker: its
+// databases and its topic.
 type place struct{ events, state, readModels, topic string }
 
 var defaultPlace = place{events: "shop", state: "penstock", readModels: "readmodels", topic: "events"}
 
-// events are more than any scenario stores.
+// events is more than any scenario stores.
 const events = 400_000
 
-// newPipeline makes a namespace as docs/install.md has it, with stand-ins that are
-// ready and the Secrets that the README makes.
+// newPipeline makes a namespace as docs/install.md describes it, with ready stand-ins and
+// the Secrets of the README.
 func newPipeline(t *testing.T, namespace string) *pipeline {
 	t.Helper()
 	start(t)
@@ -63,7 +63,7 @@ func newPipeline(t *testing.T, namespace string) *pipeline {
 	})
 	service, err := suite.client.CoreV1().Services(namespace).Get(t.Context(), "mongo", metav1.GetOptions{})
 	must(t, err)
-	// The address that mongoemu advertises can be reached from here too.
+	// The address that mongoemu advertises can be reached from this process too.
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + service.Spec.ClusterIP + ":27017/?replicaSet=rs0&serverSelectionTimeoutMS=5000"))
 	must(t, err)
 	p := &pipeline{t: t, namespace: namespace, workload: shop.New(events, 7), mongo: client, place: defaultPlace}
@@ -76,7 +76,7 @@ func newPipeline(t *testing.T, namespace string) *pipeline {
 	return p
 }
 
-// beside is another pipeline on the same MongoDB and the same broker.
+// beside makes another pipeline on the same MongoDB and the same broker.
 func (p *pipeline) beside(other place) *pipeline {
 	p.t.Helper()
 	q := &pipeline{t: p.t, namespace: p.namespace, workload: shop.New(events, 8), mongo: p.mongo, place: other}
@@ -85,7 +85,7 @@ func (p *pipeline) beside(other place) *pipeline {
 	return q
 }
 
-// prepareStore makes the index that the event store must have.
+// prepareStore makes the index that the event store needs.
 func (p *pipeline) prepareStore() {
 	p.t.Helper()
 	_, err := p.store().Indexes().CreateOne(p.t.Context(), mongo.IndexModel{
@@ -94,7 +94,7 @@ func (p *pipeline) prepareStore() {
 	must(p.t, err)
 }
 
-// projections is the file of the projections.
+// projections returns the path of the projections file.
 func (p *pipeline) projections() string { return suite.dir + "/" + p.namespace + "-projections.yaml" }
 
 func (p *pipeline) store() *mongo.Collection {
@@ -103,7 +103,7 @@ func (p *pipeline) store() *mongo.Collection {
 
 func (p *pipeline) readModels() *mongo.Database { return p.mongo.Database(p.place.readModels) }
 
-// resume stores events in the background, as many a second, until pause.
+// resume stores rate events per second in the background, until pause.
 func (p *pipeline) resume(rate int) {
 	p.t.Helper()
 	p.pause()
@@ -113,18 +113,18 @@ func (p *pipeline) resume(rate int) {
 	p.load.start(rate)
 }
 
-// pause ends the load, if there is any.
+// pause stops the load, if one is running.
 func (p *pipeline) pause() {
 	if p.load != nil {
 		p.load.stop()
 	}
 }
 
-// probesAtOnce are spread over as many sessions.
+// probesAtOnce is the number of probe events, which are spread over as many sessions.
 const probesAtOnce = 8
 
-// recovered waits until events that are stored from now on have reached their read
-// models, and says how long that took since an instant.
+// recovered waits until events that are stored from now on have reached their read models.
+// It returns the time from since until then.
 func (p *pipeline) recovered(since time.Time) time.Duration {
 	p.t.Helper()
 	var ids bson.A
@@ -152,8 +152,8 @@ func (p *pipeline) recovered(since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// verify ends the load and waits until every read model equals the fold of the event
-// store. It fails once no more become right for a while.
+// verify stops the load and waits until every read model equals the fold of the event
+// store. It fails if the number of right read models stops growing.
 func (p *pipeline) verify() {
 	p.t.Helper()
 	p.pause()
@@ -181,7 +181,7 @@ func (p *pipeline) verify() {
 	}
 }
 
-// parked counts the aggregates that an event has stopped.
+// parked counts the parked aggregates.
 func (p *pipeline) parked() int64 {
 	p.t.Helper()
 	n, err := p.mongo.Database(p.place.state).Collection("parked").CountDocuments(p.t.Context(), bson.D{})
@@ -189,13 +189,13 @@ func (p *pipeline) parked() int64 {
 	return n
 }
 
-// stored is an event with the _id by which a repeated insert is recognized.
+// stored is an event with an _id by which a repeated insert is recognised.
 type stored struct {
 	ID             string `bson:"_id"`
 	workload.Event `bson:",inline"`
 }
 
-// load stores events in their order at a steady rate. One goroutine at a time does.
+// load stores events in their order at a steady rate. Only one goroutine uses it at a time.
 type load struct {
 	events []workload.Event
 	store  *mongo.Collection
@@ -204,7 +204,7 @@ type load struct {
 	ended  chan struct{}
 }
 
-// loadTick is how often the load stores what is due.
+// loadTick is the interval at which the load stores the due events.
 const loadTick = 50 * time.Millisecond
 
 func (l *load) start(rate int) {
@@ -225,9 +225,9 @@ func (l *load) stop() {
 	l.cancel = nil
 }
 
-// run stores what is due until ctx ends. It repeats what has failed: events that were
-// stored all the same are recognized by their ids. While the store is away, nothing
-// becomes due.
+// run stores the due events until ctx ends. It repeats a failed insert: events that were
+// stored nevertheless are recognised by their ids. While the store is not available, no
+// events become due.
 func (l *load) run(ctx context.Context, rate int) {
 	tick := time.NewTicker(loadTick)
 	defer tick.Stop()
@@ -245,7 +245,8 @@ func (l *load) run(ctx context.Context, rate int) {
 		if len(batch) == 0 {
 			return
 		}
-		// A stop lets a batch end, so that the next load knows what is stored.
+		// A stop lets the batch finish, so that the next load knows which events are
+		// stored.
 		attempt, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		_, err := l.store.InsertMany(attempt, batch, options.InsertMany().SetOrdered(false))
 		cancel()
@@ -255,7 +256,7 @@ func (l *load) run(ctx context.Context, rate int) {
 	}
 }
 
-// onlyDuplicates reports whether all that failed was there already.
+// onlyDuplicates reports whether all failed inserts were of documents that existed already.
 func onlyDuplicates(err error) bool {
 	var failed mongo.BulkWriteException
 	if !errors.As(err, &failed) || failed.WriteConcernError != nil {

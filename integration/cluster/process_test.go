@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// signalPod sends a signal to the processes of a pod's first container, from outside of
-// it, as the kernel or an operator of the node does.
+// signalPod sends a signal to the processes of a pod's first container from outside, like
+// the kernel or an operator of the node.
 func signalPod(t *testing.T, pod *corev1.Pod, signal syscall.Signal) {
 	t.Helper()
 	for _, pid := range processes(t, pod) {
@@ -25,7 +25,7 @@ func signalPod(t *testing.T, pod *corev1.Pod, signal syscall.Signal) {
 	}
 }
 
-// processes are those of a pod's first container, which must be running.
+// processes returns the processes of a pod's first container, which must be running.
 func processes(t *testing.T, pod *corev1.Pod) []int {
 	t.Helper()
 	found := processesOf(t, containerID(t, pod))
@@ -35,7 +35,7 @@ func processes(t *testing.T, pod *corev1.Pod) []int {
 	return found
 }
 
-// processesOf are the processes of a container.
+// processesOf returns the processes of a container.
 func processesOf(t *testing.T, containerID string) []int {
 	t.Helper()
 	entries, err := filepath.Glob("/proc/[0-9]*/cgroup")
@@ -44,7 +44,7 @@ func processesOf(t *testing.T, containerID string) []int {
 	for _, entry := range entries {
 		groups, err := os.ReadFile(entry)
 		if err != nil || !strings.Contains(string(groups), containerID) {
-			continue // it has ended, or is another's
+			continue // it has ended, or belongs to another container
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
 		must(t, err)
@@ -63,11 +63,11 @@ func containerID(t *testing.T, pod *corev1.Pod) string {
 	return id
 }
 
-// memoryFiles are the use and the limit of a cgroup's memory, with cgroup v1 and v2.
+// memoryFiles are a cgroup's files of used memory and memory limit, for cgroup v1 and v2.
 var memoryFiles = [][2]string{{"memory.usage_in_bytes", "memory.limit_in_bytes"}, {"memory.current", "memory.max"}}
 
-// limitMemory lowers the memory limit of a container to what it uses now, so that the
-// kernel ends it when it needs more. A container that has ended is left alone.
+// limitMemory lowers the memory limit of a container to its present usage, so that the
+// kernel kills it when it needs more. It ignores a container that has ended.
 func limitMemory(t *testing.T, containerID string) {
 	t.Helper()
 	for _, hierarchy := range []string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"} {
@@ -88,7 +88,7 @@ func limitMemory(t *testing.T, containerID string) {
 	}
 }
 
-// folderOf is the folder of a container's cgroup, empty if it is gone.
+// folderOf returns the folder of a container's cgroup; empty if it does not exist any more.
 func folderOf(hierarchy, containerID string) string {
 	var folder string
 	_ = filepath.WalkDir(hierarchy, func(path string, entry os.DirEntry, err error) error {

@@ -21,7 +21,7 @@ type release struct {
 	*pipeline
 	name  string
 	chart string
-	// values are added to those of the README.
+	// values are added to the README's values.
 	values []string
 }
 
@@ -29,7 +29,7 @@ func (p *pipeline) release(name string, values ...string) *release {
 	return &release{pipeline: p, name: name, chart: chart, values: values}
 }
 
-// args are those of the README and docs/install.md.
+// args returns the arguments of the README and docs/install.md.
 func (r *release) args(more ...string) []string {
 	args := []string{
 		"upgrade", "--install", r.name, r.chart, "--namespace", r.namespace,
@@ -44,8 +44,8 @@ func (r *release) args(more ...string) []string {
 	return append(args, more...)
 }
 
-// upgrade installs or upgrades the release and waits until its pods are ready. It gives
-// the notes, and how long that took.
+// upgrade installs or upgrades the release and waits until its pods are ready. It returns
+// the notes and the duration.
 func (r *release) upgrade(more ...string) (notes string, took time.Duration) {
 	r.t.Helper()
 	begun := time.Now()
@@ -67,7 +67,7 @@ func (r *release) projector() *appsv1.Deployment {
 	return deployment
 }
 
-// pods are the release's pods of a component, or of all where it is empty.
+// pods returns the release's pods of a component; all if component is empty.
 func (r *release) pods(component string) []corev1.Pod {
 	r.t.Helper()
 	selector := "app.kubernetes.io/instance=" + r.name
@@ -86,7 +86,7 @@ func (r *release) pods(component string) []corev1.Pod {
 	return pods
 }
 
-// restartCounts are the restarts of the containers of the release's pods, by pod.
+// restartCounts returns the restarts of the containers of the release's pods, by pod.
 func (r *release) restartCounts() map[types.UID]int32 {
 	r.t.Helper()
 	counts := make(map[types.UID]int32)
@@ -98,11 +98,11 @@ func (r *release) restartCounts() map[types.UID]int32 {
 	return counts
 }
 
-// restarts counts the restarts of the pods that there are.
+// restarts counts the restarts of the present pods.
 func (r *release) restarts() int { return r.restartsSince(nil) }
 
-// restartsSince counts the restarts since restartCounts gave before, in the pods that
-// there are now.
+// restartsSince counts the restarts of the present pods since restartCounts returned
+// before.
 func (r *release) restartsSince(before map[types.UID]int32) int {
 	r.t.Helper()
 	sum := 0
@@ -112,7 +112,7 @@ func (r *release) restartsSince(before map[types.UID]int32) int {
 	return sum
 }
 
-// readyPods are the release's ready pods of a component.
+// readyPods returns the release's ready pods of a component.
 func (r *release) readyPods(component string) []corev1.Pod {
 	r.t.Helper()
 	var ready []corev1.Pod
@@ -124,10 +124,10 @@ func (r *release) readyPods(component string) []corev1.Pod {
 	return ready
 }
 
-// replicas are those of either service, by the chart's defaults.
+// replicas is the chart's default number of pods of either service.
 const replicas = 2
 
-// awaitReady waits until as many pods of a component are ready as there are replicas.
+// awaitReady waits until the default number of a component's pods are ready.
 func (r *release) awaitReady(component string) {
 	r.t.Helper()
 	await(r.t, fmt.Sprintf("%d pods of the %s", replicas, component), func() (bool, string) {
@@ -145,7 +145,7 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// leader is the pod that holds the Lease.
+// leader returns the pod that holds the Lease.
 func (r *release) leader() *corev1.Pod {
 	r.t.Helper()
 	var leader *corev1.Pod
@@ -165,7 +165,7 @@ func (r *release) leader() *corev1.Pod {
 	return leader
 }
 
-// report logs what there is in a namespace, for a test that has failed.
+// report logs the objects of a namespace, for a failed test.
 func report(t *testing.T, namespace string) {
 	t.Helper()
 	for _, args := range [][]string{

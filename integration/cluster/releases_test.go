@@ -10,12 +10,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// earlierChart is the chart before each revision of the projector carried its own
-// projections. Its publisher's checkpoint is called events.
+// earlierChart is the chart of the version before each revision of the projector carried
+// its own projections. The checkpoint of its publisher has the name events.
 const earlierChart = "testdata/penstock-earlier.tgz"
 
-// Two releases in one namespace share a MongoDB and a namespace of Service Bus, and
-// nothing else. Both get what is theirs, also while one of them is upgraded.
+// Two releases in one namespace share only a MongoDB and a Service Bus namespace. Both get
+// their own events, even while one of them is upgraded.
 func TestTwoReleases(t *testing.T) {
 	p := newPipeline(t, "two")
 	q := p.beside(place{events: "cafe", state: "cafestate", readModels: "cafemodels", topic: "other"})
@@ -36,8 +36,8 @@ func TestTwoReleases(t *testing.T) {
 	suite.table.add(row{what: "a second release beside the first", restarts: restarts, took: took, note: "until helm says ready"})
 }
 
-// A release of an earlier chart, with data, is upgraded under load. The publisher
-// continues at its checkpoint.
+// A release of an earlier chart, with data, is upgraded under load. The publisher continues
+// at its checkpoint.
 func TestUpgradeFromEarlierChart(t *testing.T) {
 	p := newPipeline(t, "earlier")
 	r := p.release("shop")

@@ -13,11 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rolloutRate is the load in events a second.
+// rolloutRate is the load in events per second.
 const rolloutRate = 200
 
-// Both services are rolled out under steady load by image, by configuration and by
-// projections, and rolled back. Each time the read models are right, and no container
+// Both services are rolled out under steady load because of a new image, configuration or
+// projections, and are rolled back. Each time the read models are right, and no container
 // restarts.
 func TestRollouts(t *testing.T) {
 	p := newPipeline(t, "rollouts")
@@ -70,9 +70,9 @@ func (r *release) rolled(what string, took time.Duration) {
 	suite.table.add(row{what: what, restarts: restarts, took: took, note: fmt.Sprintf("until helm says ready, under %d events/s; a new event then takes %s", rolloutRate, delay.Round(10*time.Millisecond))})
 }
 
-// An upgrade brings projections that the projector refuses. Meanwhile an old pod
-// restarts, one is scaled up, and one is moved. All of them go on with the projections
-// of their own revision.
+// An upgrade has projections that the projector refuses. Meanwhile an old pod restarts, one
+// is added by scaling, and one is moved. All of them continue with the projections of their
+// own revision.
 func TestRefusedProjections(t *testing.T) {
 	p := newPipeline(t, "refused")
 	r := p.release("shop")
@@ -120,7 +120,7 @@ func TestRefusedProjections(t *testing.T) {
 		what: "refused projections; an old pod restarts, moves, is scaled up", restarts: r.restarts(), took: time.Since(begun),
 		note: "2 old pods stay ready, 3 after scaling to 4; a new event takes " + delay.Round(10*time.Millisecond).String(),
 	})
-	// kubectl scale has made the number of replicas its own.
+	// kubectl scale has become the owner of the number of replicas.
 	r.upgrade("--force-conflicts")
 	p.verify()
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// row is a line of the table: what happened, how often containers of the release
-// restarted, how long it took, and what else is worth a word.
+// row is a line of the table: the event, the restarts of the release's containers, the
+// duration, and a note.
 type row struct {
 	what     string
 	restarts int
@@ -19,7 +19,7 @@ type row struct {
 	note     string
 }
 
-// table collects what the tests saw. It is safe for concurrent use.
+// table collects the results of the tests. It is safe for concurrent use.
 type table struct {
 	mu   sync.Mutex
 	rows []row
@@ -31,7 +31,7 @@ func (t *table) add(r row) {
 	t.rows = append(t.rows, r)
 }
 
-// String is the table as Markdown, empty if nothing was seen.
+// String returns the table as Markdown; empty if there are no results.
 func (t *table) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
