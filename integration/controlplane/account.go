@@ -18,7 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// tokenLife is how long a service account's token is valid.
+// tokenLife is how long a service account's token is valid, in seconds.
 const tokenLife = int64(validity / time.Second)
 
 // Account is a service account with a token.
@@ -26,9 +26,9 @@ type Account struct {
 	Namespace, Name, Token string
 }
 
-// ServiceAccount makes a service account that may do what rules say, in its own
-// namespace, and nothing else but what every account may. Where the namespace is
-// missing, it is made.
+// ServiceAccount makes a service account with the rights of rules in its own namespace, and
+// otherwise only the rights of every account. It makes the namespace if that does not
+// exist.
 func (c *ControlPlane) ServiceAccount(
 	ctx context.Context, namespace, name string, rules ...rbacv1.PolicyRule,
 ) (Account, error) {
@@ -71,7 +71,7 @@ func (c *ControlPlane) ServiceAccount(
 	return account, nil
 }
 
-// Client configures a client with the account's rights.
+// Client returns the configuration of a client with the account's rights.
 func (c *ControlPlane) Client(account Account) *rest.Config {
 	return &rest.Config{
 		Host:            c.URL(),
@@ -81,21 +81,21 @@ func (c *ControlPlane) Client(account Account) *rest.Config {
 	}
 }
 
-// WriteKubeconfig writes a kubeconfig with which a process is that account, in its
-// namespace, at that URL: the API server's own, or that of a [Proxy].
+// WriteKubeconfig writes a kubeconfig with which a process acts as that account, in its
+// namespace. url is the API server's or a [Proxy]'s.
 func (c *ControlPlane) WriteKubeconfig(path, url string, account Account) error {
 	return c.writeKubeconfig(path, url, account.Namespace, &clientcmdapi.AuthInfo{Token: account.Token})
 }
 
-// Component is the identity of a program that belongs to the cluster, as files.
+// Component is the identity of a program of the cluster, as files.
 type Component struct {
-	// Certificate and Key are for a client and a server, signed by Authority, and
-	// Kubeconfig is for a client of the API server.
+	// Certificate and Key are for a client and a server, signed by Authority. Kubeconfig is
+	// for a client of the API server.
 	Certificate, Key, Authority, Kubeconfig string
 }
 
-// Component makes the identity of a program: a user in those groups, which listens on
-// the loopback interface and at hosts, IP addresses or names.
+// Component makes the identity of a program: a user in those groups, which may listen on
+// the loopback interface and at hosts, which are IP addresses or names.
 func (c *ControlPlane) Component(name, user string, hosts []string, groups ...string) (Component, error) {
 	files, err := c.cluster.issueFor(hosts, name, user, groups...)
 	if err != nil {
@@ -107,8 +107,8 @@ func (c *ControlPlane) Component(name, user string, hosts []string, groups ...st
 	}, err
 }
 
-// componentKubeconfig writes the kubeconfig of a component that has a user of its
-// own, whose rights the API server knows.
+// componentKubeconfig writes the kubeconfig of a component with a built-in user, whose
+// rights the API server knows.
 func (c *ControlPlane) componentKubeconfig(name string) (string, error) {
 	client, err := c.cluster.issue(name, "system:"+name)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *ControlPlane) componentKubeconfig(name string) (string, error) {
 	return c.kubeconfigFile(name, client)
 }
 
-// kubeconfigFile writes <name>.kubeconfig for whoever has that certificate.
+// kubeconfigFile writes <name>.kubeconfig for the owner of a certificate.
 func (c *ControlPlane) kubeconfigFile(name string, client pair) (string, error) {
 	path := filepath.Join(c.opts.Dir, name+".kubeconfig")
 	return path, c.writeKubeconfig(path, c.URL(), metav1.NamespaceDefault,

@@ -14,52 +14,53 @@ import (
 	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
-// Options say what a control plane is made of.
+// Options configure a control plane.
 type Options struct {
 	// Tools is the folder of binaries: see [Tools].
 	Tools string
-	// Dir takes certificates, keys, data and logs. It must exist and be empty, and is
-	// the caller's to remove, after Stop.
+	// Dir gets certificates, keys, data and logs. It must exist and be empty. The caller
+	// removes it after Stop.
 	Dir string
-	// Controllers runs kube-controller-manager, so that a workload gets its pods and
-	// an autoscaler its attention.
+	// Controllers also runs kube-controller-manager, so that workloads get pods and
+	// autoscalers work.
 	Controllers bool
-	// Nodes is how many nodes kwok plays, in three zones. With any, the controllers
-	// and the scheduler run too, and pods become ready without running anything.
+	// Nodes is how many nodes kwok simulates, in three zones. If there are any, the
+	// controllers and the scheduler run too. Pods become ready without running programs.
 	Nodes int
-	// NodeAddress is the IP address at which the pods and the kubelet of a real node
-	// reach the API server, which then listens on every address; empty: no real node.
-	// With it, the controllers and the scheduler run too.
+	// NodeAddress is the IP address at which the pods and the kubelet of a real node reach
+	// the API server, which then listens on every address. The controllers and the
+	// scheduler run too. Empty means no real node.
 	NodeAddress string
 }
 
-// ControlPlane is a running control plane. It is not safe for concurrent use,
-// except for what talks to the API server.
+// ControlPlane is a running control plane. It is not safe for concurrent use, except for
+// requests to the API server.
 type ControlPlane struct {
 	opts    Options
 	cluster *authority
-	// front signs the API server's certificate towards extension API servers.
+	// front signs the client certificate that the API server shows to extension API
+	// servers.
 	front *authority
 	admin pair
-	// etcdURL and address outlive the processes that listen there.
+	// etcdURL and address stay the same when the processes that listen there restart.
 	etcdURL, address string
 	client           *rest.Config
 	// kubeconfig is the administrator's, for programs.
 	kubeconfig string
-	// args are the API server's, nil before its first start.
+	// args are the API server's; nil before its first start.
 	args []string
 
 	etcd, api *proc.Process
 	// components run on top of the API server, in the order of their start.
 	components []*proc.Process
 
-	// extensions are served by this process.
+	// extensions run in this process.
 	extensions []*http.Server
 	serving    sync.WaitGroup
 }
 
-// Start starts a control plane and waits until it is ready. ctx bounds the start
-// alone; the caller stops what it returns.
+// Start starts a control plane and waits until it is ready. ctx bounds only the start; the
+// caller stops the control plane.
 func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	c := &ControlPlane{opts: opts}
 	if err := c.start(ctx); err != nil {
@@ -131,20 +132,20 @@ func (c *ControlPlane) prepare() error {
 	return err
 }
 
-// URL is where the API server listens.
+// URL returns the URL of the API server.
 func (c *ControlPlane) URL() string { return "https://" + c.address }
 
-// Address is the host and port in [ControlPlane.URL].
+// Address returns the host and port in [ControlPlane.URL].
 func (c *ControlPlane) Address() string { return c.address }
 
-// Admin configures a client that may do everything, without a limit of its own.
+// Admin returns the configuration of a client with all rights and without a rate limit.
 func (c *ControlPlane) Admin() *rest.Config { return rest.CopyConfig(c.client) }
 
-// APIServer is the process of the API server: for signals to it, and to kill it.
+// APIServer returns the process of the API server, to signal or kill it.
 // [ControlPlane.StartAPIServer] starts another one.
 func (c *ControlPlane) APIServer() *proc.Process { return c.api }
 
-// Stop kills every process and waits for its end. What they wrote stays.
+// Stop kills every process and waits for its end. Their files stay.
 func (c *ControlPlane) Stop() {
 	c.stopExtensions()
 	processes := append([]*proc.Process{c.etcd, c.api}, c.components...)
@@ -159,12 +160,12 @@ func (c *ControlPlane) Stop() {
 func (c *ControlPlane) run(name string, args ...string) (*proc.Process, error) {
 	return proc.Start(proc.Spec{
 		Name: name, Binary: filepath.Join(c.opts.Tools, name), Args: args,
-		// None of them shall find a configuration of the user's.
+		// The programs must not find the user's configuration.
 		Env: []string{"HOME=" + c.opts.Dir}, LogDir: c.opts.Dir,
 	})
 }
 
-// runComponent starts a program that lives on the API server.
+// runComponent starts a program that uses the API server.
 func (c *ControlPlane) runComponent(name string, args ...string) (*proc.Process, error) {
 	process, err := c.run(name, args...)
 	if err != nil {

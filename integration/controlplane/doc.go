@@ -1,17 +1,17 @@
 // Package controlplane runs a real Kubernetes control plane for tests: etcd and
-// kube-apiserver, and on request the controllers, the scheduler and a kwok that
-// plays kubelet, on loopback ports, with certificates of their own and RBAC on.
+// kube-apiserver and, on request, the controllers, the scheduler and kwok, which simulates
+// kubelets. They listen on loopback ports, with their own certificates and with RBAC.
 //
 //	cp, err := controlplane.Start(ctx, controlplane.Options{Tools: tools, Dir: dir})
 //	…
 //	account, err := cp.ServiceAccount(ctx, "penstock", "publisher", rules)
 //	err = cp.WriteKubeconfig(path, cp.URL(), account)
 //
-// The binaries are built from their Go modules by `make kube-tools`.
-// [ControlPlane.Command] runs helm and kubectl, and [ControlPlane.Extend] adds an API
-// to the API server, such as one of metrics. [Proxy] cuts a single client off, and
-// signals to [ControlPlane.APIServer] all of them.
+// `make kube-tools` builds the binaries from their Go modules. [ControlPlane.Command] runs
+// helm and kubectl, and [ControlPlane.Extend] adds an API to the API server, such as one of
+// metrics. [Proxy] disconnects a single client; signals to [ControlPlane.APIServer] affect
+// all clients.
 //
-// The control plane serves tests and nothing else: etcd does not sync to disk, and
-// whoever can read Dir is its administrator.
+// The control plane is for tests only: etcd does not sync to disk, and every user who can
+// read Dir is its administrator.
 package controlplane

@@ -20,14 +20,14 @@ import (
 	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
-// extensionNamespace is where the services of extensions are. Their certificates are
+// extensionNamespace is the namespace of the extensions' services. Their certificates are
 // for services of this namespace.
 const extensionNamespace = metav1.NamespaceDefault
 
-// Extend lets handler serve a group's version, such as one of metrics, as a part of
-// the API: it makes it an extension API server, and returns when requests get through
-// to it. It is asked for its resources at /apis/<group>/<version>, and by the API
-// server only, which has looked at the caller's rights. [ControlPlane.Stop] ends it.
+// Extend makes handler an extension API server for a version of a group, such as one of
+// metrics. It returns when requests reach handler. They have paths below
+// /apis/<group>/<version>, and come only from the API server, which has checked the
+// caller's rights. [ControlPlane.Stop] stops the extension.
 func (c *ControlPlane) Extend(ctx context.Context, group, version string, handler http.Handler) error {
 	name := version + "." + group
 	config, err := c.extensionTLS(name)
@@ -47,8 +47,8 @@ func (c *ControlPlane) Extend(ctx context.Context, group, version string, handle
 	return nil
 }
 
-// extensionTLS makes a server known to the API server, and the API server its only
-// client.
+// extensionTLS makes a server certificate that the API server trusts, and accepts only the
+// API server as a client.
 func (c *ControlPlane) extensionTLS(name string) (*tls.Config, error) {
 	files, err := c.cluster.issue(name, name)
 	if err != nil {
@@ -67,9 +67,8 @@ func (c *ControlPlane) extensionTLS(name string) (*tls.Config, error) {
 	}, nil
 }
 
-// register tells the API server of an extension, and waits until it is served. The
-// service has an external name, because no proxy makes cluster addresses lead
-// anywhere.
+// register registers an extension at the API server, and waits until it is served. The
+// service has an external name, because without a proxy cluster addresses lead nowhere.
 func (c *ControlPlane) register(ctx context.Context, group, version string, at *net.TCPAddr) error {
 	authority, err := os.ReadFile(c.cluster.path())
 	if err != nil {
@@ -123,7 +122,7 @@ func (c *ControlPlane) register(ctx context.Context, group, version string, at *
 	})
 }
 
-// stopExtensions ends what [ControlPlane.Extend] has started.
+// stopExtensions stops the servers that [ControlPlane.Extend] has started.
 func (c *ControlPlane) stopExtensions() {
 	for _, server := range c.extensions {
 		_ = server.Close()

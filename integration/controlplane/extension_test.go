@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// An extension is reached through the API server, by those who may, and by nobody
-// past it.
+// Clients with the right reach an extension through the API server, and no client reaches
+// it directly.
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	cp := start(t, controlplane.Options{})

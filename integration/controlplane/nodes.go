@@ -18,12 +18,12 @@ import (
 // tokenKey names the files of the key that signs service accounts' tokens.
 const tokenKey = "service-accounts"
 
-// podOnce is a stage of kwok's.
+// podOnce is a stage of kwok.
 //
 //go:embed pod-once.yaml
 var podOnce []byte
 
-// zones are how many zones the nodes are spread over.
+// zones is the number of zones of the nodes.
 const zones = 3
 
 func (c *ControlPlane) startControllers(ctx context.Context) error {
@@ -38,7 +38,8 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		"--service-account-private-key-file="+filepath.Join(c.opts.Dir, tokenKey+".key"),
 		"--root-ca-file="+c.cluster.path(),
 		"--horizontal-pod-autoscaler-sync-period=2s",
-		// Real pods start with their CPU busy; an autoscaler ignores them that long.
+		// Real pods are busy when they start; an autoscaler ignores their CPU for this
+		// time.
 		"--horizontal-pod-autoscaler-cpu-initialization-period=20s",
 		"--horizontal-pod-autoscaler-initial-readiness-delay=5s",
 	)
@@ -49,7 +50,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	// The first thing that controllers do for everybody.
+	// Controllers make this account in every namespace, so it shows that they work.
 	return process.AwaitReady(ctx, func(ctx context.Context) error {
 		_, err := core.ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err
@@ -66,7 +67,7 @@ func (c *ControlPlane) startScheduler() error {
 	return err
 }
 
-// startNodes creates the nodes and has kwok play them.
+// startNodes creates the nodes, which kwok simulates.
 func (c *ControlPlane) startNodes(ctx context.Context) error {
 	kubeconfig, err := c.kubeconfigFile(kwok, c.admin)
 	if err != nil {

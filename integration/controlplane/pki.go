@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// validity is how long certificates last: longer than any run of tests.
+// validity is the lifetime of certificates: longer than any run of tests.
 const validity = 24 * time.Hour
 
 // authority issues the certificates of one control plane.
@@ -53,7 +53,7 @@ func newAuthority(dir, name string) (*authority, error) {
 	return a, writePEM(a.path(), "CERTIFICATE", der)
 }
 
-// path is the file of the authority's own certificate.
+// path returns the file of the authority's own certificate.
 func (a *authority) path() string {
 	return filepath.Join(a.dir, a.certificate.Subject.CommonName+".crt")
 }
@@ -61,14 +61,13 @@ func (a *authority) path() string {
 // pair are the files of a certificate and its key.
 type pair struct{ certificate, key string }
 
-// issue makes a certificate for user, a member of those groups, to show as a client
-// or as a server on the loopback interface, and writes it as <file>.crt and
-// <file>.key.
+// issue makes a certificate for user, a member of those groups. It is for a client, or for
+// a server on the loopback interface. issue writes it as <file>.crt and <file>.key.
 func (a *authority) issue(file, user string, groups ...string) (pair, error) {
 	return a.issueFor(nil, file, user, groups...)
 }
 
-// issueFor is issue for a server that has those addresses and names too.
+// issueFor is issue for a server that also has those addresses and names.
 func (a *authority) issueFor(hosts []string, file, user string, groups ...string) (pair, error) {
 	files := pair{
 		certificate: filepath.Join(a.dir, file+".crt"),

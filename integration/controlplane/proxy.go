@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Proxy stands between one client and a server, and can cut them apart. It passes
-// bytes on and looks at none.
+// Proxy connects one client with a server, and can interrupt the connection. It passes
+// bytes on without reading them.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -18,15 +18,15 @@ type Proxy struct {
 	close context.CancelFunc
 
 	mu sync.Mutex
-	// passing is closed while bytes pass.
+	// passing is closed while bytes may pass.
 	passing chan struct{}
 	isCut   bool
 	refuses bool
 	open    map[net.Conn]struct{}
 }
 
-// NewProxy listens on a loopback port and passes on to target, a host and port.
-// The caller closes what it returns.
+// NewProxy listens on a loopback port and passes bytes to target, a host and port. The
+// caller closes the proxy.
 func NewProxy(target string) (*Proxy, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -43,11 +43,11 @@ func NewProxy(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Address is where the proxy listens: host and port.
+// Address returns the host and port of the proxy.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// Cut lets nothing pass in either direction, as if a cable were unplugged: nobody is
-// told, and what is on its way waits for [Proxy.Heal].
+// Cut stops all bytes in both directions, as if a cable was unplugged. The connections get
+// no error, and bytes on their way wait for [Proxy.Heal].
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Refuse breaks every connection, and each new one at once, until [Proxy.Heal].
+// Refuse breaks every connection, and each new one immediately, until [Proxy.Heal].
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +78,7 @@ func (p *Proxy) Heal() {
 	}
 }
 
-// Close breaks every connection and ends the proxy.
+// Close breaks every connection and stops the proxy.
 func (p *Proxy) Close() error {
 	p.close()
 	err := p.listener.Close()
@@ -103,7 +103,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// hold takes note of a connection, or closes it where the proxy refuses.
+// hold records a connection, or closes it if the proxy refuses connections.
 func (p *Proxy) hold(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +122,7 @@ func (p *Proxy) release(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// serve connects a client with the target until either of them ends.
+// serve connects a client with the target until one of them ends.
 func (p *Proxy) serve(client net.Conn) {
 	defer p.release(client)
 	if !p.await() {
@@ -144,7 +144,7 @@ func (p *Proxy) serve(client net.Conn) {
 	<-done
 }
 
-// pass copies from one end to the other while bytes may pass.
+// pass copies from one connection to the other while bytes may pass.
 func (p *Proxy) pass(from, to net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// echo serves lines back, until the test ends.
+// echo serves lines back until the end of the test.
 func echo(t *testing.T) string {
 	t.Helper()
 	var config net.ListenConfig
@@ -65,7 +65,7 @@ func (c *client) say(line string) {
 	}
 }
 
-// hear is the next line, if it comes within that time.
+// hear returns the next line, if it comes within that time.
 func (c *client) hear(within time.Duration) (string, error) {
 	c.t.Helper()
 	if err := c.conn.SetReadDeadline(time.Now().Add(within)); err != nil {

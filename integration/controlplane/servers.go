@@ -12,10 +12,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/proc"
 )
 
-// serviceRange is where services get their addresses from.
+// serviceRange is the range of the services' addresses.
 const serviceRange = "10.0.0.0/24"
 
-// serviceAddress is that of the API server's own service.
+// serviceAddress is the address of the API server's own service.
 const serviceAddress = "10.0.0.1"
 
 func (c *ControlPlane) startEtcd(ctx context.Context) error {
@@ -32,7 +32,7 @@ func (c *ControlPlane) startEtcd(ctx context.Context) error {
 		"--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
 		"--cert-file="+server.certificate, "--key-file="+server.key,
 		"--client-cert-auth", "--trusted-ca-file="+c.cluster.path(),
-		// There is no peer, and still an address to listen on.
+		// etcd needs an address for peers, although there is none.
 		"--listen-peer-urls=https://"+peer, "--initial-advertise-peer-urls=https://"+peer,
 		"--initial-cluster=default=https://"+peer,
 		"--peer-cert-file="+server.certificate, "--peer-key-file="+server.key,
@@ -45,8 +45,8 @@ func (c *ControlPlane) startEtcd(ctx context.Context) error {
 	return c.awaitHealthy(ctx, c.etcd, c.etcdURL+"/health")
 }
 
-// StartAPIServer starts the API server, again after it was killed, and waits until
-// it is ready. It listens where it did and knows what it knew.
+// StartAPIServer starts the API server, also after it was killed, and waits until it is
+// ready. It keeps its address and its data.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	if c.api != nil && c.api.Running() {
 		return fmt.Errorf("start %s: it runs already", apiServer)
@@ -61,8 +61,8 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return c.awaitHealthy(ctx, c.api, c.URL()+"/readyz")
 }
 
-// apiServerArgs are the API server's arguments. The keys of tokens are made once:
-// another API server must know those that were issued before.
+// apiServerArgs returns the API server's arguments. The keys of tokens are made only once,
+// because a restarted API server must accept the tokens issued before.
 func (c *ControlPlane) apiServerArgs() ([]string, error) {
 	if c.args != nil {
 		return c.args, nil
@@ -93,7 +93,7 @@ func (c *ControlPlane) apiServerArgs() ([]string, error) {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + public, "--service-account-signing-key-file=" + private,
 		"--service-cluster-ip-range=" + serviceRange,
-		// Extension API servers, such as one of metrics, trust requests by these.
+		// Extension API servers, such as one of metrics, trust requests with these headers.
 		"--requestheader-client-ca-file=" + c.front.path(),
 		"--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User",
@@ -120,7 +120,7 @@ func (c *ControlPlane) apiServerArgs() ([]string, error) {
 		)
 	}
 	if !c.opts.Controllers && c.opts.Nodes == 0 && c.opts.NodeAddress == "" {
-		// A pod needs an account that a controller would make.
+		// Pods would need an account that a controller makes.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	c.args = args

@@ -10,7 +10,7 @@ import (
 // ToolsVariable is the environment variable that names the folder of binaries.
 const ToolsVariable = "PENSTOCK_KUBE_TOOLS"
 
-// The programs, by the names of their binaries, and kwok's configuration.
+// Names of the programs' binaries, and of kwok's configuration.
 const (
 	etcd              = "etcd"
 	apiServer         = "kube-apiserver"
@@ -20,17 +20,17 @@ const (
 	kwokStages        = "kwok-stages.yaml"
 )
 
-// The programs of an administrator, for [ControlPlane.Command].
+// An administrator's programs, for [ControlPlane.Command].
 const (
 	Helm    = "helm"
 	Kubectl = "kubectl"
 )
 
-// ErrNoTools says that no folder of binaries is named; its text says what to do.
+// ErrNoTools says that no folder of binaries is configured, and what to do.
 var ErrNoTools = errors.New("no Kubernetes binaries: make test-kube builds them and names their folder in " + ToolsVariable)
 
-// Tools is the folder of binaries that the environment names. It fails with
-// [ErrNoTools] where it names none, and otherwise where one of them is not in it.
+// Tools returns the folder of binaries from the environment. It fails with [ErrNoTools] if
+// the variable is not set, and with another error if a binary is missing.
 func Tools() (string, error) {
 	named := os.Getenv(ToolsVariable)
 	if named == "" {
