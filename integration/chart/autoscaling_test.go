@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The projector grows with its sessions at once and shrinks only after the chart's
-// ten minutes; an upgrade leaves the number of its pods to the autoscaler.
+// The projector grows with its sessions immediately and shrinks only after the chart's ten
+// minutes. An upgrade leaves the number of its pods to the autoscaler.
 func TestAutoscaling(t *testing.T) {
 	r := newRelease(t, "autoscaling")
 	r.upgrade(projections)
@@ -44,8 +44,9 @@ func TestAutoscaling(t *testing.T) {
 		`projector.autoscaling.behavior.scaleDown={"stabilizationWindowSeconds":0,"policies":[{"type":"Percent","value":100,"periodSeconds":1}]}`)
 	r.scaledTo(2)
 
-	// Off, which takes from the autoscaler what it owns, and on again. The autoscaler may
-	// have the last word before it is deleted: the second time there is none.
+	// Switch autoscaling off, which takes over the fields of the autoscaler, and on again.
+	// The autoscaler may change the number once more before it is deleted; the second time
+	// there is no autoscaler.
 	for range 2 {
 		r.upgrade(changedProjections, "--set", "projector.autoscaling.mode=none", "--set", "projector.replicas=3", "--force-conflicts")
 	}
@@ -55,7 +56,7 @@ func TestAutoscaling(t *testing.T) {
 	helm(t, "uninstall", releaseName, "--namespace", r.namespace)
 }
 
-// scaledTo waits until the autoscaler wants that many pods, and as many are ready.
+// scaledTo waits until the autoscaler wants that many pods and they are ready.
 func (r *release) scaledTo(replicas int32) {
 	r.t.Helper()
 	await(r.t, fmt.Sprintf("%d projectors", replicas), func() (bool, string) {

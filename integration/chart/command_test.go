@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// output is what a program has written.
+// output is the output of a program.
 type output struct{ stdout, stderr string }
 
 // command runs helm or kubectl with that input.
@@ -26,8 +26,8 @@ func command(ctx context.Context, input, name string, args ...string) (output, e
 	return output{stdout: stdout.String(), stderr: stderr.String()}, err
 }
 
-// succeeds runs helm or kubectl, fails the test where it fails or warns, and returns
-// what it has printed.
+// succeeds runs helm or kubectl and returns its output. It fails the test on an error or a
+// warning.
 func succeeds(t *testing.T, input, name string, args ...string) string {
 	t.Helper()
 	out, err := command(t.Context(), input, name, args...)
@@ -50,8 +50,8 @@ func kubectl(t *testing.T, args ...string) string {
 	return succeeds(t, "", controlplane.Kubectl, args...)
 }
 
-// define creates the custom resource definitions in a file, and the Prometheus
-// operator's PodMonitor a second time as Azure Monitor has it: in a group of its own.
+// define creates the custom resource definitions in a file. It also creates the Prometheus
+// operator's PodMonitor in another group, like Azure Monitor.
 func define(ctx context.Context, path string) error {
 	const group = "monitoring.coreos.com"
 	content, err := os.ReadFile(path)
@@ -75,7 +75,7 @@ func define(ctx context.Context, path string) error {
 	return nil
 }
 
-// namespace makes a namespace as docs/install.md has it, with the Secrets that the
+// namespace makes a namespace as docs/install.md describes it, with the Secrets that the
 // values name.
 func namespace(t *testing.T, name string) {
 	t.Helper()

@@ -1,12 +1,12 @@
-// Package chart tests the Helm chart on a real Kubernetes control plane with the real
-// helm: every set of values in charts/penstock/ci is taken by the API server without
-// a warning, in a namespace that enforces the restricted pod security standard, and a
-// release lives its whole life, from the installation through upgrades, a rollback
-// and an autoscaler to an uninstallation that leaves nothing behind.
+// Package chart tests the Helm chart on a real Kubernetes control plane with the real helm.
+// The API server accepts every set of values in charts/penstock/ci without a warning, in a
+// namespace that enforces the restricted pod security standard. A release goes through
+// installation, upgrades, a rollback and autoscaling to an uninstallation that leaves
+// nothing behind.
 //
-// The controllers and the scheduler are real as well; nodes and kubelets are played
-// by kwok, so pods become ready and run nothing. What the services do on Kubernetes is
-// the matter of package kube.
+// The controllers and the scheduler are real too. kwok simulates nodes and kubelets, so
+// pods become ready without running programs. Package kube tests the services on
+// Kubernetes.
 //
 // The tests need the binaries of a control plane and skip without them: `make
 // test-kube` builds and names them.

@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// The API server takes what the chart makes of every set of values, and warns of
-// nothing: neither of a field that is deprecated or unknown to it, nor of pods that
-// the restricted pod security standard does not let run.
+// The API server accepts the chart's objects for every set of values, and warns of nothing:
+// neither of deprecated or unknown fields, nor of pods that the restricted pod security
+// standard forbids.
 func TestDryRun(t *testing.T) {
 	start(t)
 	sets, err := filepath.Glob(values + "/*.yaml")
@@ -20,7 +20,7 @@ func TestDryRun(t *testing.T) {
 	}
 	matrix := map[string][]string{
 		"azure-monitor": {"--values", values + "/identity.yaml", "--set", "metrics.podMonitor.apiVersion=azmonitoring.coreos.com/v1"},
-		// Without a file of values, as in the README.
+		// No file of values, as in the README.
 		"flags": {"--set", "mongodb.existingSecret=mongodb,serviceBus.existingSecret=servicebus,serviceBus.topic=events,serviceBus.subscription=projector",
 			"--set-file", `projector.projections.files.shop\.yaml=` + projections},
 	}
@@ -29,7 +29,7 @@ func TestDryRun(t *testing.T) {
 	}
 	const name = "dry-run"
 	namespace(t, name)
-	// Some of the objects have another namespace.
+	// Some of the objects are in other namespaces.
 	for _, other := range []string{"leases", "monitoring"} {
 		kubectl(t, "create", "namespace", other)
 	}

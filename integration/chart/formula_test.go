@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// The formula is compiled and run as KEDA's operator does it
-// (apis/keda/v1alpha1/scaledobject_webhook.go, pkg/scaling/modifiers/formula.go): a
-// trigger that cannot be read is nil, and a result that is nil makes KEDA take the
-// fallback's replicas. So an outage of Prometheus leaves scaling on messages.
+// The formula is compiled and run in the same way as by KEDA's operator
+// (apis/keda/v1alpha1/scaledobject_webhook.go, pkg/scaling/modifiers/formula.go). A trigger
+// that cannot be read is nil. If the result is nil, KEDA uses the fallback's replicas. So
+// during an outage of Prometheus, messages still scale the projector.
 func TestFormulaOutlivesATrigger(t *testing.T) {
 	start(t)
 	object := &unstructured.Unstructured{}

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// settleTimeout bounds each wait for what must come to be.
+	// settleTimeout bounds each wait for a condition.
 	settleTimeout = 2 * time.Minute
-	// poll is how often a condition is looked at.
+	// poll is the interval at which a condition is checked.
 	poll = 100 * time.Millisecond
 )
 
-// await polls until the condition holds; it says what it saw last, if it does not.
+// await polls until the condition holds. If it does not hold in time, await fails with the
+// last seen state.
 func await(t *testing.T, what string, holds func() (ok bool, seen string)) {
 	t.Helper()
 	timeout := time.NewTimer(settleTimeout)
@@ -41,12 +42,12 @@ func await(t *testing.T, what string, holds func() (ok bool, seen string)) {
 	}
 }
 
-// inventory is every object that the API server has, of every kind, but for the
-// Events and what Kubernetes keeps in namespaces of its own.
+// inventory returns every object of the API server, of every kind, except Events and the
+// objects in Kubernetes' own namespaces.
 func inventory(t *testing.T) map[string]bool {
 	t.Helper()
 	config := suite.control.Admin()
-	// It looks at deprecated kinds, too.
+	// Deprecated kinds are listed too, so ignore their warnings.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	resources, err := discovery.NewDiscoveryClientForConfig(config)
 	must(t, err)
@@ -75,7 +76,7 @@ func inventory(t *testing.T) map[string]bool {
 	return objects
 }
 
-// difference says what is in one inventory and not in the other.
+// difference describes the differences between two inventories.
 func difference(before, after map[string]bool) string {
 	var lines []string
 	for _, object := range slices.Sorted(maps.Keys(after)) {

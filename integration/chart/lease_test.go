@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// leases are the Leases as the release's publishers may treat them.
+// leases returns a client of the Leases with the rights of the release's publishers.
 func (r *release) leases() coordinationv1client.LeaseInterface {
 	r.t.Helper()
 	token := kubectl(r.t, "--namespace", r.namespace, "create", "token", publisher)
@@ -25,14 +25,14 @@ func (r *release) leases() coordinationv1client.LeaseInterface {
 	return client.Leases(r.namespace)
 }
 
-// held is what a leader writes into its Lease.
+// held returns a Lease as a leader writes it.
 func held() coordinationv1.LeaseSpec {
 	holder, seconds, now := publisher+"-0_uid", int32(15), metav1.NowMicro()
 	return coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now}
 }
 
-// lead takes the Lease of the release as a publisher does. What it returns checks
-// that helm has left it that leader.
+// lead takes the Lease of the release like a publisher. check checks that helm has not
+// changed the leader.
 func (r *release) lead() (check func()) {
 	r.t.Helper()
 	leases := r.leases()
@@ -54,8 +54,8 @@ func (r *release) lead() (check func()) {
 	}
 }
 
-// cling makes the Lease anew whenever it is deleted, as a leader does, until that is
-// forbidden. What it returns yields nil then.
+// cling makes the Lease again whenever it is deleted, like a leader, until that is
+// forbidden. The channel then yields nil.
 func (r *release) cling() <-chan error {
 	r.t.Helper()
 	leases := r.leases()

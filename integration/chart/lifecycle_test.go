@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// A release is installed, asked, changed, refused a change, taken back and
-// uninstalled, by the commands of docs/install.md.
+// A release is installed, checked, changed, rolled back and uninstalled by the commands of
+// docs/install.md. Wrong upgrades are refused.
 func TestLifeCycle(t *testing.T) {
 	r := newRelease(t, "life-cycle")
 	before := r.settled()
@@ -61,7 +61,7 @@ func TestLifeCycle(t *testing.T) {
 	r.uninstall(before)
 }
 
-// settled is the inventory when every namespace has what all namespaces have.
+// settled returns the inventory when every namespace has its default objects.
 func (r *release) settled() map[string]bool {
 	r.t.Helper()
 	var before map[string]bool
@@ -81,8 +81,8 @@ func (r *release) settled() map[string]bool {
 	return before
 }
 
-// snapshot is what tells one revision's objects from another's: the manifest, and
-// what has become of it.
+// snapshot returns what differs between the objects of two revisions: the manifest, and the
+// resulting pods.
 func (r *release) snapshot() map[string]any {
 	r.t.Helper()
 	deployment := r.projector()
@@ -96,8 +96,8 @@ func (r *release) snapshot() map[string]any {
 	}
 }
 
-// notes does what the notes of the installation ask for, as far as kwok's pods, which
-// have no logs, let it.
+// notes runs the commands in the notes of the installation, as far as possible with kwok's
+// pods, which have no logs.
 func (r *release) notes(notes string) {
 	r.t.Helper()
 	commands := regexp.MustCompile(`(?m)^  kubectl (.*)$`).FindAllStringSubmatch(notes, -1)
@@ -113,8 +113,8 @@ func (r *release) notes(notes string) {
 			r.t.Errorf("the notes ask for something else than to look: kubectl %s", command[1])
 			continue
 		}
-		// These pods run nothing: only whose logs are read, and where commands run, is
-		// looked up. Package cluster runs the commands.
+		// These pods run no programs. So only check whose logs are read and where commands
+		// run. Package cluster runs the commands.
 		switch args[verb] {
 		case "logs":
 			selector := slices.Index(args, "-l")
@@ -131,7 +131,7 @@ func (r *release) notes(notes string) {
 	}
 }
 
-// refusals are upgrades that the chart refuses before anything is changed.
+// refusals are upgrades that the chart refuses before it changes anything.
 func (r *release) refusals() {
 	r.t.Helper()
 	before := r.history()
@@ -150,8 +150,8 @@ func (r *release) refusals() {
 	}
 }
 
-// takenBack is an upgrade whose pods never become ready: the projectors before it go
-// on, and helm goes back to what was.
+// takenBack upgrades to pods that never become ready. The earlier projectors keep running,
+// and helm rolls back.
 func (r *release) takenBack() {
 	r.t.Helper()
 	available := r.watchProjector(func(d *appsv1.Deployment) int32 { return d.Status.AvailableReplicas })
@@ -170,8 +170,8 @@ func (r *release) takenBack() {
 	}
 }
 
-// uninstall ends the release, and holds what is there against what was before. The
-// publisher that leads goes on leading as long as it is let.
+// uninstall uninstalls the release, and compares the inventory with the one before. The
+// leading publisher leads as long as it is allowed to.
 func (r *release) uninstall(before map[string]bool) {
 	r.t.Helper()
 	budgets, err := policyv1client.NewForConfig(suite.control.Admin())

@@ -12,24 +12,24 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// The chart, and its sets of values.
+// The chart, and the folder of its sets of values.
 const (
 	chart  = "../../charts/penstock"
 	values = chart + "/ci"
 )
 
-// nodes are one in each zone.
+// nodes is the number of nodes, one in each zone.
 const nodes = 3
 
-// suite is what all tests share: a control plane with nodes, the resources of others
-// that the chart makes, and a metric of the projector's pods.
+// suite is shared by all tests: a control plane with nodes, the custom resources of other
+// projects that the chart uses, and a metric of the projector's pods.
 var suite struct {
 	dir     string
 	control *controlplane.ControlPlane
 	metric  *sessionsMetric
 }
 
-// shared starts what all tests share.
+// shared starts the shared servers.
 var shared = sync.OnceValue(func() error {
 	tools, err := controlplane.Tools()
 	if err != nil {
@@ -49,7 +49,7 @@ var shared = sync.OnceValue(func() error {
 	return err
 })
 
-// start skips the test where there is no control plane to be had.
+// start skips the test if no control plane is available.
 func start(t *testing.T) {
 	t.Helper()
 	err := shared()

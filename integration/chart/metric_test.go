@@ -16,18 +16,18 @@ import (
 
 const (
 	metricsGroup, metricsVersion = "custom.metrics.k8s.io", "v1beta2"
-	// sessions is the metric that charts/penstock/ci/hpa-sessions.yaml scales on.
+	// sessions is the metric by which charts/penstock/ci/hpa-sessions.yaml scales.
 	sessions = "penstock_projector_sessions_active"
 )
 
-// sessionsMetric is an adapter for pod metrics, as prometheus-adapter is one: it
-// shares the sessions that there are among the pods that are ready.
+// sessionsMetric is an adapter for pod metrics, like prometheus-adapter. It divides the
+// total of sessions among the ready pods.
 type sessionsMetric struct {
 	pods  corev1client.PodsGetter
 	total atomic.Int64
 }
 
-// serveSessionsMetric makes the metric a part of the API. There are no sessions yet.
+// serveSessionsMetric adds the metric to the API, with a total of 0.
 func serveSessionsMetric(ctx context.Context, control *controlplane.ControlPlane) (*sessionsMetric, error) {
 	core, err := corev1client.NewForConfig(control.Admin())
 	if err != nil {

@@ -17,23 +17,23 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// The objects of a release by the name of shop.
+// The objects of a release with the name shop.
 const (
 	releaseName = "shop"
 	publisher   = releaseName + "-penstock-publisher"
 	projector   = releaseName + "-penstock-projector"
 )
 
-// publishers are as many as testdata/shop.yaml asks for.
+// publishers is the number in testdata/shop.yaml.
 const publishers = 3
 
-// The projections of a release, at first and later.
+// Projections of a release, before and after a change.
 const (
 	projections        = "testdata/users.yaml"
 	changedProjections = "testdata/users-renamed.yaml"
 )
 
-// projectionsAnnotation carries the projections of docs/install.md in each pod.
+// projectionsAnnotation holds the projections of docs/install.md in each pod.
 const projectionsAnnotation = "projections.penstock.dev/shop.yaml"
 
 // release is a release of the chart in a namespace of its own.
@@ -61,7 +61,7 @@ func newRelease(t *testing.T, name string) *release {
 	return r
 }
 
-// upgradeArgs are those of docs/install.md, which install a release too.
+// upgradeArgs returns the arguments of docs/install.md, which also install a release.
 func (r *release) upgradeArgs(projections string, more ...string) []string {
 	return append([]string{
 		"upgrade", "--install", releaseName, chart, "--namespace", r.namespace,
@@ -110,8 +110,7 @@ func (r *release) readyPods(component string) int {
 	return count
 }
 
-// complete waits until both rollouts have come to their end, with that many
-// projectors.
+// complete waits until both rollouts have ended, with that many projectors.
 func (r *release) complete(projectors int32) {
 	r.t.Helper()
 	await(r.t, "the publisher's rollout", func() (bool, string) {
@@ -128,7 +127,7 @@ func (r *release) complete(projectors int32) {
 	})
 }
 
-// history are the release's revisions, and what became of each.
+// history returns the release's revisions with their states.
 func (r *release) history() []revision {
 	r.t.Helper()
 	var revisions []revision
@@ -141,8 +140,8 @@ type revision struct {
 	Status   string `json:"status"`
 }
 
-// watchPods watches the publisher's pods. What it returns waits until as many are gone
-// as there were, and yields their names in that order.
+// watchPods watches the publisher's pods. deleted waits until as many pods have gone as
+// there were, and returns their names in that order.
 func (r *release) watchPods() (deleted func() []string) {
 	r.t.Helper()
 	options := metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=publisher"}
@@ -161,7 +160,7 @@ func (r *release) watchPods() (deleted func() []string) {
 	}
 }
 
-// nextDeleted is the name of the next pod that is gone.
+// nextDeleted returns the name of the next deleted pod.
 func nextDeleted(t *testing.T, events watch.Interface) string {
 	t.Helper()
 	var name string
@@ -184,8 +183,8 @@ func nextDeleted(t *testing.T, events watch.Interface) string {
 	return name
 }
 
-// watchProjector notes a number that the projector's Deployment tells. What it
-// returns yields each value that there was once.
+// watchProjector records a number of the projector's Deployment. values returns each
+// distinct value once.
 func (r *release) watchProjector(number func(*appsv1.Deployment) int32) (values func() []int32) {
 	r.t.Helper()
 	events, err := r.apps.Deployments(r.namespace).Watch(r.t.Context(), metav1.ListOptions{

@@ -12,9 +12,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// An upgrade changes the projections and its pods never become ready. A pod of the
-// revision before that is lost meanwhile is replaced by one with that revision's
-// projections.
+// An upgrade changes the projections, and its pods never become ready. If a pod of the
+// earlier revision is lost meanwhile, its replacement has that revision's projections.
 func TestPodsKeepTheirRevisionsProjections(t *testing.T) {
 	r := newRelease(t, "revisions")
 	r.upgrade(projections)
@@ -22,7 +21,7 @@ func TestPodsKeepTheirRevisionsProjections(t *testing.T) {
 	before, err := os.ReadFile(projections)
 	must(t, err)
 
-	// The new pods stay pending: no node takes them.
+	// The new pods stay pending, because no node accepts them.
 	out, err := command(t.Context(), "", controlplane.Helm, "upgrade", releaseName, chart, "--namespace", r.namespace,
 		"--values", "testdata/shop.yaml", "--set-file", `projector.projections.files.shop\.yaml=`+changedProjections,
 		"--set", "projector.nodeSelector.nodes=none")
@@ -55,8 +54,8 @@ func TestPodsKeepTheirRevisionsProjections(t *testing.T) {
 	helm(t, "uninstall", releaseName, "--namespace", r.namespace)
 }
 
-// A release that has run under the name of an earlier chart keeps its checkpoint in
-// an upgrade that does not name it; a new one has a name of its own.
+// A release with the checkpoint name of an earlier chart keeps its checkpoint in an upgrade
+// that does not set the name. A new release gets a name of its own.
 func TestUpgradeKeepsTheCheckpoint(t *testing.T) {
 	r := newRelease(t, "checkpoint")
 	r.upgrade(projections, "--set", "publisher.stream.name=events")
@@ -77,7 +76,7 @@ func TestUpgradeKeepsTheCheckpoint(t *testing.T) {
 	helm(t, "uninstall", releaseName, "--namespace", r.namespace)
 }
 
-// projectors are the release's projector pods.
+// projectors returns the release's projector pods.
 func (r *release) projectors() []corev1.Pod {
 	r.t.Helper()
 	pods, err := r.core.Pods(r.namespace).List(r.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=projector"})
@@ -85,7 +84,7 @@ func (r *release) projectors() []corev1.Pod {
 	return pods.Items
 }
 
-// streamOf is the name of the checkpoint that a publisher is given.
+// streamOf returns a publisher's setting of the checkpoint's name.
 func streamOf(set *appsv1.StatefulSet) string {
 	for _, variable := range set.Spec.Template.Spec.Containers[0].Env {
 		if variable.Name == "PENSTOCK_STREAM" {

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// The pod of `helm test` runs nothing on kwok's nodes, so its script runs here: it
-// passes where all are ready and one publisher leads, and otherwise says what is wrong.
+// kwok's nodes do not run the pod of `helm test`, so its script runs here. It passes if all
+// pods are ready and one publisher leads, and otherwise says what is wrong.
 func TestHelmTestScript(t *testing.T) {
 	start(t)
 	const (
@@ -33,7 +33,7 @@ func TestHelmTestScript(t *testing.T) {
 	for name, test := range map[string]struct {
 		pods   map[string]pod
 		passes bool
-		says   string // last
+		says   string // the last line
 	}{
 		"all is well":           {map[string]pod{first: stands, second: leads, projectors: stands}, true, projectors + " is ready\n"},
 		"nobody leads":          {map[string]pod{first: stands, second: stands, projectors: stands}, false, "0 publishers lead, not 1\n"},
@@ -48,7 +48,7 @@ func TestHelmTestScript(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// One that is to fail has no time for more than one attempt each.
+			// A case that must fail has time for only one attempt each.
 			timeout := time.Second
 			if test.passes {
 				timeout = settleTimeout
@@ -61,7 +61,7 @@ func TestHelmTestScript(t *testing.T) {
 	}
 }
 
-// testScript prepares what the pod of `helm test` runs, among those pods.
+// testScript prepares the script of the pod of `helm test`, with those pods.
 func testScript(t *testing.T, pods map[string]pod, timeout time.Duration) *exec.Cmd {
 	t.Helper()
 	var test corev1.Pod
@@ -84,7 +84,7 @@ func testScript(t *testing.T, pods map[string]pod, timeout time.Duration) *exec.
 	return cmd
 }
 
-// pod is what a pod says on its admin port.
+// pod has the answers of a pod's admin port.
 type pod struct {
 	ready, leads bool
 	// rebuild is the state of a rebuild; empty for none.
@@ -111,11 +111,11 @@ func (p pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// addressesVariable makes this program stand in for the curl of the image of `helm
-// test`. It says at which address each host is.
+// addressesVariable makes this program replace the curl in the image of `helm test`. It has
+// the address of each host.
 const addressesVariable = "PENSTOCK_TEST_ADDRESSES"
 
-// curl does what the script asks of curl, and refuses all else.
+// curl implements the flags that the script uses, and refuses others.
 func curl(addresses string, args []string) int {
 	flags := flag.NewFlagSet("curl", flag.ExitOnError)
 	for _, name := range []string{"silent", "show-error", "fail-with-body"} {
