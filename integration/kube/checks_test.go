@@ -25,8 +25,7 @@ func (s *scenario) await(what string, holds func() bool) {
 	}
 }
 
-// keeps polls for that long, and fails where the condition does not hold all the
-// time.
+// keeps polls during d, and fails if the condition does not hold all the time.
 func (s *scenario) keeps(what string, d time.Duration, holds func() bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), d)
@@ -46,7 +45,7 @@ func (s *scenario) keeps(what string, d time.Duration, holds func() bool) {
 	}
 }
 
-// accepted is what the topic accepted so far.
+// accepted returns the messages that the topic has accepted so far.
 func (s *scenario) accepted() []verify.Accepted {
 	s.t.Helper()
 	accepted, err := s.backend.Accepted()
@@ -55,8 +54,8 @@ func (s *scenario) accepted() []verify.Accepted {
 }
 
 // drained waits until the topic has accepted as many events as were stored and every
-// message is settled. How long that takes is the machine's matter: it fails where
-// nothing has moved for settleTimeout.
+// message is settled. The time depends on the machine, so it fails only if there is no
+// progress for settleTimeout.
 func (s *scenario) drained(stored int) {
 	s.t.Helper()
 	tick := time.NewTicker(250 * time.Millisecond)
@@ -84,9 +83,9 @@ func (s *scenario) drained(stored int) {
 	}
 }
 
-// invariants ends the load, waits until all that was stored is projected, and checks
-// the read models and the topic. It is the end of every test, and returns the late
-// messages, which the caller excuses or not.
+// invariants stops the load, waits until all stored events are projected, and checks the
+// read models and the topic. Every test ends with it. It returns the late messages, which
+// the caller accepts or not.
 func (s *scenario) invariants() (topic *verify.TopicReport, late []verify.Accepted) {
 	s.t.Helper()
 	stored := s.load.end()
@@ -113,7 +112,7 @@ func (s *scenario) invariants() (topic *verify.TopicReport, late []verify.Accept
 	return topic, late
 }
 
-// neverLate fails where a message was accepted after one of a later term.
+// neverLate fails if a message was accepted after one of a later term.
 func (s *scenario) neverLate(late []verify.Accepted) {
 	s.t.Helper()
 	if len(late) > 0 {

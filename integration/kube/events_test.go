@@ -11,7 +11,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Who led, and leads, can be read from the Lease and its events.
+// The Lease and its events show who led and who leads.
 func TestHolderAndEvents(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, defaults)

@@ -12,12 +12,12 @@ import (
 	"github.com/penstock-cdc/penstock/integration/controlplane"
 )
 
-// thaw is how long after it goes on a leader that was frozen may still have
-// messages accepted: it learns of the time at once, and ends what it is doing.
+// thaw is how long a leader that was frozen may still have messages accepted after it
+// resumes. It sees the time immediately, and aborts its work.
 const thaw = time.Second
 
-// A leader that is frozen for longer than its lease is succeeded. When it thaws it
-// notices, stops, and is a candidate like any other.
+// A leader that is frozen for longer than its lease gets a successor. When it resumes, it
+// stops leading and becomes a candidate again.
 func TestLeaderFrozen(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, short)
@@ -31,7 +31,7 @@ func TestLeaderFrozen(t *testing.T) {
 	must(t, first.leader.Signal(syscall.SIGCONT))
 	s.await("the end of the frozen leader's term", func() bool { return s.ended(first.leader.Name) == 1 })
 
-	// It takes its turn: it is the only one left to.
+	// The former leader must be able to lead again: below, only it is left.
 	s.atAnyMoment()
 	for _, process := range s.Running() {
 		if process.Name != first.leader.Name && process.Name != "projector-0" {
@@ -53,10 +53,10 @@ func TestLeaderFrozen(t *testing.T) {
 	}
 }
 
-// outage is a way in which an API server goes away and comes back.
+// outage is a way in which an API server becomes unavailable and available again.
 type outage struct {
 	leave, back func(*scenario)
-	// outlasts is a lease that a brief one does not end.
+	// outlasts is a lease that does not expire in a brief outage.
 	outlasts timing
 }
 
@@ -66,7 +66,7 @@ var outages = map[string]outage{
 		back:     func(s *scenario) { must(s.t, s.control.StartAPIServer(s.t.Context())) },
 		outlasts: patient,
 	},
-	// What was asked of it meanwhile is answered, and done, when it goes on.
+	// Requests during this time are answered and executed when it continues.
 	"hung": {
 		leave:    func(s *scenario) { must(s.t, s.control.APIServer().Signal(syscall.SIGSTOP)) },
 		back:     func(s *scenario) { must(s.t, s.control.APIServer().Signal(syscall.SIGCONT)) },
@@ -74,8 +74,8 @@ var outages = map[string]outage{
 	},
 }
 
-// An API server that is away for less than the leader's renew deadline changes
-// nothing: the same term publishes on, while and after.
+// An API server that is unavailable for less than the leader's renew deadline changes
+// nothing: the same term publishes during and after the outage.
 func TestAPIServerAwayBriefly(t *testing.T) {
 	t.Parallel()
 	const least = 8 * time.Second
@@ -104,9 +104,9 @@ func TestAPIServerAwayBriefly(t *testing.T) {
 	}
 }
 
-// Without an API server for longer than the lease nobody publishes: the leader has
-// stopped before its lease can have run out. When it is back, one leads again, and
-// no process had to be restarted.
+// If the API server is unavailable for longer than the lease, no process publishes: the
+// leader has stopped before its lease can have expired. When the API server is back, a
+// publisher leads again, and no process had to be restarted.
 func TestAPIServerAwayForLong(t *testing.T) {
 	t.Parallel()
 	for name, outage := range outages {
@@ -118,8 +118,8 @@ func TestAPIServerAwayForLong(t *testing.T) {
 			left := time.Now()
 			outage.leave(s)
 			s.await("the end of the term", func() bool { return s.ended(first.leader.Name) == 1 })
-			// Beyond the moment at which a candidate would take over, could it reach the
-			// API server.
+			// Wait longer than a candidate needs to take over if it can reach the API
+			// server.
 			s.keeps("nobody leads", s.lease.crashMax(), func() bool {
 				epoch, _ := s.claimed()
 				return epoch == first.epoch
@@ -138,7 +138,7 @@ func TestAPIServerAwayForLong(t *testing.T) {
 	}
 }
 
-// A leader that alone is cut off from the API server stops before another begins.
+// A leader that alone is disconnected from the API server stops before another one begins.
 func TestLeaderCutOff(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]func(*controlplane.Proxy){
@@ -159,7 +159,7 @@ func TestLeaderCutOff(t *testing.T) {
 			proxy.Heal()
 			s.await("the end of the first term", func() bool { return s.ended(first.leader.Name) == 1 })
 
-			// It is a candidate again: the others leave it the lease.
+			// It is a candidate again: it leads when the others are stopped.
 			for n := range publishers {
 				if name := publisher(n); name != first.leader.Name && name != second.leader.Name {
 					standby := s.process(name)
@@ -178,11 +178,11 @@ func TestLeaderCutOff(t *testing.T) {
 	}
 }
 
-// deletions are how often the Lease is deleted.
+// deletions is how often the Lease is deleted.
 const deletions = 6
 
-// A Lease that is deleted is made anew by whoever led, and its term goes on: the
-// candidates know that somebody led, and leave it the time of its lease.
+// A deleted Lease is made again by the leader, whose term continues. The candidates know
+// that it led, and wait until its lease would have expired.
 func TestLeaseDeleted(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, defaults)
@@ -210,8 +210,8 @@ func TestLeaseDeleted(t *testing.T) {
 	}
 }
 
-// checkTrust fails where a term that lost the API server at that time published on
-// until its lease could have run out.
+// checkTrust fails if a term that lost the API server at that time published after its
+// lease could have expired.
 func (s *scenario) checkTrust(term reign, lost time.Time) {
 	s.t.Helper()
 	var last time.Time
@@ -227,7 +227,7 @@ func (s *scenario) checkTrust(term reign, lost time.Time) {
 	}
 }
 
-// ended is how many terms have ended in a process.
+// ended returns how many terms have ended in a process.
 func (s *scenario) ended(name string) int {
 	s.t.Helper()
 	metrics, err := s.process(name).Metrics(s.t.Context())
@@ -235,7 +235,7 @@ func (s *scenario) ended(name string) int {
 	return int(metrics.Sum("penstock_publisher_terms_total"))
 }
 
-// publishedSince says whether a term had a message accepted after that time.
+// publishedSince reports whether a message of a term was accepted after that time.
 func (s *scenario) publishedSince(epoch int64, since time.Time) bool {
 	accepted := s.accepted()
 	if len(accepted) == 0 {

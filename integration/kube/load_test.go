@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// The load of every test: 200 events a second.
+// The load of every test: 200 events per second.
 const (
 	loadTick  = 20 * time.Millisecond
 	loadBatch = 4
@@ -19,12 +19,12 @@ const (
 // load stores events at a steady rate.
 type load struct {
 	stop context.CancelFunc
-	// ended is closed when nothing more is stored; stored may be read then.
+	// ended is closed when the load has stopped; stored may be read after that.
 	ended  chan struct{}
 	stored []workload.Event
 }
 
-// startLoad stores events until it is stopped or the events are at their end.
+// startLoad stores events until it is stopped or all events are stored.
 func startLoad(t *testing.T, into *mongo.Collection, events []workload.Event) *load {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -40,7 +40,7 @@ func startLoad(t *testing.T, into *mongo.Collection, events []workload.Event) *l
 				return
 			}
 			batch := events[n:min(n+loadBatch, len(events))]
-			// A batch that was begun is stored whole, so that it is known what is there.
+			// A begun batch is stored completely, so that the stored events are known.
 			if _, err := into.InsertMany(context.WithoutCancel(ctx), batch); err != nil {
 				t.Errorf("store the events: %v", err)
 				return

@@ -13,13 +13,13 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// suite is what all tests share.
+// suite is shared by all tests.
 var suite struct {
 	dir     string
 	results results
-	// namespaces counts those that were given out.
+	// namespaces counts the used namespaces.
 	namespaces atomic.Int64
-	// stopShared stops the shared control plane, where there is one.
+	// stopShared stops the shared control plane, if there is one.
 	stopShared func()
 }
 

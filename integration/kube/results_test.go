@@ -16,13 +16,13 @@ type timing struct {
 }
 
 var (
-	// defaults are the publisher's.
+	// defaults are the publisher's defaults.
 	defaults = timing{duration: 15 * time.Second, deadline: 10 * time.Second, period: 2 * time.Second}
-	// short is for tests that wait for a lease to run out.
+	// short is for tests that wait until a lease expires.
 	short = timing{duration: 6 * time.Second, deadline: 4 * time.Second, period: time.Second}
-	// medium is for tests in which a lease may not run out.
+	// medium is for tests in which no lease may expire.
 	medium = timing{duration: 30 * time.Second, deadline: 20 * time.Second, period: 2 * time.Second}
-	// patient rides out a restart of the API server, however slow the machine is.
+	// patient survives a restart of the API server even on a slow machine.
 	patient = timing{duration: 150 * time.Second, deadline: 120 * time.Second, period: 2 * time.Second}
 )
 
@@ -30,10 +30,10 @@ func (l timing) String() string {
 	return fmt.Sprintf("%v/%v/%v", l.duration, l.deadline, l.period)
 }
 
-// name is fit for a test.
+// name returns a name for a test.
 func (l timing) name() string { return strings.ReplaceAll(l.String(), "/", "-") }
 
-// env are the publisher's variables.
+// env returns the publisher's variables.
 func (l timing) env() []string {
 	return []string{
 		"PENSTOCK_LEASE_DURATION=" + l.duration.String(),
@@ -42,14 +42,14 @@ func (l timing) env() []string {
 	}
 }
 
-// crashMean and crashMax are what a takeover after a crash may take.
+// crashMean and crashMax bound the time of a takeover after a crash.
 func (l timing) crashMean() time.Duration { return l.duration + l.period }
 func (l timing) crashMax() time.Duration  { return l.duration + 3*l.period }
 
-// What a takeover after a clean stop may take, whatever the lease.
+// Bounds of the time of a takeover after a clean stop, for any lease.
 const handoverMean, handoverMax = time.Second, 4 * time.Second
 
-// results are the takeovers that were measured, safe for concurrent use.
+// results has the measured takeovers. It is safe for concurrent use.
 type results struct {
 	mu   sync.Mutex
 	rows []*row
@@ -65,7 +65,7 @@ type row struct {
 	late int
 }
 
-// of is the row of a fault, the same one when asked again.
+// of returns the row of a fault. It makes the row if there is none.
 func (r *results) of(fault string, lease timing) *row {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,21 +79,21 @@ func (r *results) of(fault string, lease timing) *row {
 	return added
 }
 
-// add takes note of one takeover.
+// add records one takeover.
 func (r *row) add(took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.took = append(r.took, took)
 }
 
-// addLate takes note of late messages.
+// addLate records late messages.
 func (r *row) addLate(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late += n
 }
 
-// bounds are the shortest, the mean and the longest takeover, 0 without any.
+// bounds returns the shortest, the mean and the longest takeover, 0 without any.
 func (r *row) bounds() (least, mean, most time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +107,7 @@ func (r *row) bounds() (least, mean, most time.Duration) {
 	return slices.Min(r.took), sum / time.Duration(len(r.took)), slices.Max(r.took)
 }
 
-// print writes the table.
+// print prints the table.
 func (r *results) print(to io.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 // chart is the Helm chart, from this package's folder.
 const chart = "../../charts/penstock"
 
-// rules are what the chart's Role allows a publisher.
+// rules returns the rules of the chart's Role for a publisher.
 func rules(t *testing.T, control *controlplane.ControlPlane) []rbacv1.PolicyRule {
 	t.Helper()
 	objects, err := control.Command(t.Context(), controlplane.Helm, "template", "penstock", chart,
@@ -41,8 +41,8 @@ func rules(t *testing.T, control *controlplane.ControlPlane) []rbacv1.PolicyRule
 	}
 }
 
-// The other tests show that a publisher's rights are enough; this one, that they are
-// no more.
+// The other tests show that a publisher's rights are sufficient. This test shows that there
+// are no others.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, defaults)

@@ -22,26 +22,26 @@ import (
 )
 
 const (
-	// leaseName is the Lease that the publishers share, and their service account, as
-	// the chart calls them in a release by the name of penstock.
+	// leaseName is the name of the publishers' Lease and of their service account. The
+	// chart uses it for a release with the name penstock.
 	leaseName = "penstock-publisher"
-	// publishers are how many processes compete.
+	// publishers is the number of competing processes.
 	publishers = 3
-	// settleTimeout bounds each wait for what must come to be.
+	// settleTimeout bounds each wait for a condition.
 	settleTimeout = 90 * time.Second
-	// poll is how often a condition is looked at.
+	// poll is the interval at which a condition is checked.
 	poll = 20 * time.Millisecond
 	// maxEvents is more than any test stores.
 	maxEvents = 100_000
 )
 
-// scenario is one test's publishers, over stand-ins and in a namespace of its own.
+// scenario has one test's publishers, over stand-ins and in a namespace of its own.
 type scenario struct {
 	*harness.Pipeline
 	t       *testing.T
 	control *controlplane.ControlPlane
 	account controlplane.Account
-	// proxies lead each publisher, by its name, to the API server.
+	// proxies connect each publisher, by its name, with the API server.
 	proxies  map[string]*controlplane.Proxy
 	lease    timing
 	backend  *harness.Embedded
@@ -52,14 +52,14 @@ type scenario struct {
 	load     *load
 }
 
-// newScenario starts three publishers and a projector under load, and returns when
-// one has led for a while.
+// newScenario starts three publishers and a projector under load, and returns when one
+// publisher has led for a while.
 func newScenario(t *testing.T, lease timing) *scenario {
 	t.Helper()
 	return newScenarioOn(t, lease, shared)
 }
 
-// newLonelyScenario has a control plane of its own, which it may stop.
+// newLonelyScenario has its own control plane, which the test may stop.
 func newLonelyScenario(t *testing.T, lease timing) *scenario {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,7 +105,7 @@ func newScenarioOn(t *testing.T, lease timing, control func() (*controlplane.Con
 	return s
 }
 
-// openStore makes the event store, with the index that it needs.
+// openStore makes the event store with the index that it needs.
 func (s *scenario) openStore() {
 	s.t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(s.backend.MongoURI()))
@@ -121,8 +121,8 @@ func (s *scenario) openStore() {
 	must(s.t, err)
 }
 
-// openPipeline gives each publisher its way to the API server. They share one
-// service account, as the pods of a StatefulSet do.
+// openPipeline gives each publisher its own proxy to the API server. They share one service
+// account, like the pods of a StatefulSet.
 func (s *scenario) openPipeline() {
 	s.t.Helper()
 	binaries, err := services()
@@ -149,7 +149,7 @@ func (s *scenario) openPipeline() {
 	must(s.t, err)
 }
 
-// end kills what still runs and, where the test has failed, shows the logs' ends.
+// end kills the running processes. If the test has failed, it shows the ends of the logs.
 func (s *scenario) end() {
 	processes := s.Running()
 	s.Kill()
@@ -161,7 +161,7 @@ func (s *scenario) end() {
 	}
 }
 
-// tail is the end of a log.
+// tail returns the end of a log.
 func tail(path string) string {
 	log, err := os.ReadFile(path)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *scenario) startPublisher(name string) *harness.Process {
 	return process
 }
 
-// process is the running process of that name.
+// process returns the running process of that name.
 func (s *scenario) process(name string) *harness.Process {
 	s.t.Helper()
 	for _, process := range s.Running() {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// The takeovers that are measured, each over at least 20 runs.
+// Numbers of measured takeovers: 20 handovers, 20 crashes, and those of the rolls.
 const (
 	handovers = 20
-	// Crashes are mostly a wait, so several pipelines crash at a time.
+	// A crash is mostly waiting, so several pipelines crash concurrently.
 	crashPipelines, crashesEach = 4, 5
-	// In each roll the leader hands over at least once.
+	// In each roll, the leader hands over at least once.
 	rolls = 3
 )
 
-// A leader that is asked to stop hands over at once, publishes nothing twice and
-// loses nothing.
+// A leader that is asked to stop hands over immediately, publishes nothing twice and loses
+// nothing.
 func TestHandover(t *testing.T) {
 	s := newScenario(t, defaults)
 	row := suite.results.of("SIGTERM", s.lease)
@@ -43,7 +43,7 @@ func TestHandover(t *testing.T) {
 	row.check(t, handoverMean, handoverMax)
 }
 
-// A leader that dies is succeeded when its lease has run out.
+// A leader that dies has a successor when its lease has expired.
 func TestCrash(t *testing.T) {
 	for _, lease := range []timing{short, defaults} {
 		row := suite.results.of("SIGKILL", lease)
@@ -80,9 +80,8 @@ func crash(t *testing.T, lease timing, row *row) {
 	}
 }
 
-// Three publishers are rolled as a StatefulSet rolls its pods: the highest ordinal
-// first, each when the one before is ready again. Handovers are measured, so nothing
-// else runs.
+// Three publishers are replaced like the pods of a StatefulSet: the highest ordinal first,
+// each when the one before is ready again. Handovers are measured, so no other test runs.
 func TestRolled(t *testing.T) {
 	s := newScenario(t, defaults)
 	row := suite.results.of("rolled one by one", s.lease)
@@ -112,7 +111,7 @@ func TestRolled(t *testing.T) {
 	}
 }
 
-// check fails where the takeovers took too long.
+// check fails if the takeovers took too long.
 func (r *row) check(t *testing.T, mean, most time.Duration) {
 	t.Helper()
 	if t.Failed() {

@@ -12,16 +12,16 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// reign is one process's term, as the checkpoint and the topic show it.
+// reign is a process's term, according to the checkpoint and the topic.
 type reign struct {
 	epoch  int64
 	leader *harness.Process
-	// first is when the topic accepted its first event.
+	// first is when the topic accepted the term's first event.
 	first time.Time
 }
 
-// checkpoint is the epoch that holds the checkpoint, 0 for none, and the identity
-// that claimed it.
+// checkpoint returns the epoch that holds the checkpoint, 0 for none, and the identity that
+// claimed it.
 func (s *scenario) checkpoint() (epoch int64, identity string) {
 	checkpoint, err := s.state.Collection("checkpoints").FindOne(s.t.Context(), bson.D{}).Raw()
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *scenario) checkpoint() (epoch int64, identity string) {
 	return epoch, identity
 }
 
-// saved is when the checkpoint was written last.
+// saved returns when the checkpoint was last written.
 func (s *scenario) saved() time.Time {
 	checkpoint, err := s.state.Collection("checkpoints").FindOne(s.t.Context(), bson.D{}).Raw()
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *scenario) saved() time.Time {
 	return at
 }
 
-// claimed is the epoch that holds the checkpoint, 0 for none, and the name of the
+// claimed returns the epoch that holds the checkpoint, 0 for none, and the name of the
 // publisher that claimed it.
 func (s *scenario) claimed() (epoch int64, name string) {
 	epoch, identity := s.checkpoint()
@@ -50,7 +50,7 @@ func (s *scenario) claimed() (epoch int64, name string) {
 	return epoch, name
 }
 
-// awaitTermAfter waits until a term later than that epoch publishes.
+// awaitTermAfter waits until a term after that epoch publishes.
 func (s *scenario) awaitTermAfter(epoch int64) reign {
 	s.t.Helper()
 	var next reign
@@ -70,7 +70,7 @@ func (s *scenario) awaitTermAfter(epoch int64) reign {
 	return next
 }
 
-// exits waits for the clean end of a process that was asked to stop.
+// exits waits until a process that was asked to stop has ended cleanly.
 func (s *scenario) exits(process *harness.Process) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), settleTimeout)
@@ -78,9 +78,9 @@ func (s *scenario) exits(process *harness.Process) {
 	must(s.t, process.AwaitExit(ctx))
 }
 
-// atAnyMoment lets a random part of the time between two looks at the Lease pass, so
-// that faults do not come in step with them. By then the term is a settled one: it
-// has saved a checkpoint of its own.
+// atAnyMoment waits until the term has saved a checkpoint of its own. Then it waits for a
+// random time of up to two retry periods, so that faults are not synchronised with the
+// requests to the Lease.
 func (s *scenario) atAnyMoment() {
 	s.t.Helper()
 	was := s.saved()
