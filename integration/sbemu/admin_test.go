@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// administer returns an administration client of the server. It is told the
-// default port, and connected to another.
+// administer returns an administration client of the server. The client uses the default
+// port, and the transport connects it to the server's.
 func (e *env) administer(p sbemu.Policy) *admin.Client {
 	e.t.Helper()
 
@@ -52,7 +52,7 @@ func TestAdministration(t *testing.T) {
 	e := socket(t, cfg)
 	a := e.administer(cfg.Policies[0])
 
-	// What was declared is described.
+	// Declared properties are returned.
 	sub, err := a.GetSubscription(e.ctx, "events", "projector", nil)
 	must(t, err)
 	equal(t, "declared lock", *sub.LockDuration, "PT30S")
@@ -115,7 +115,7 @@ func TestAdministration(t *testing.T) {
 		}
 	}
 
-	// An update detaches the receiver, which the SDK does not mind.
+	// An update detaches the receiver, which the SDK handles by itself.
 	_, err = a.UpdateSubscription(e.ctx, "new", "picky", admin.SubscriptionProperties{LockDuration: pointer("PT10S"), MaxDeliveryCount: pointer(int32(5))}, nil)
 	must(t, err)
 
@@ -126,7 +126,7 @@ func TestAdministration(t *testing.T) {
 		t.Fatalf("receive over a detached link: %v, %v", ids(got), err)
 	}
 
-	// One that is refused changes nothing.
+	// A refused update changes nothing.
 	_, err = a.UpdateSubscription(e.ctx, "new", "picky", admin.SubscriptionProperties{LockDuration: pointer("PT10M")}, nil)
 	if err == nil || !strings.Contains(err.Error(), "a lock lasts 5 seconds to 5 minutes") {
 		t.Fatal(err)
@@ -150,8 +150,8 @@ func TestAdministration(t *testing.T) {
 	code(t, e.sender(e.client(), "new").SendMessage(e.ctx, message("1", ""), nil), azservicebus.CodeNotFound)
 }
 
-// TestDeletedEntitiesRefuse: links that were attached before do not outlive what
-// they are attached to.
+// TestDeletedEntitiesRefuse: links that were attached before do not survive the deletion of
+// their entity.
 func TestDeletedEntitiesRefuse(t *testing.T) {
 	t.Parallel()
 

@@ -32,17 +32,16 @@ func encodeMessage(b []byte, id, session string, body []byte) []byte {
 	return wire.AppendBinary(wire.AppendDescriptor(b, wire.CodeData), body)
 }
 
-// BenchmarkRaw sends messages, each in a transfer of its own, over many
-// sessions, and receives and completes them, through a raw AMQP client.
+// BenchmarkRaw sends messages over many sessions, each in a transfer of its own, and
+// receives and completes them, with a raw AMQP client.
 func BenchmarkRaw(b *testing.B) {
 	for _, sessions := range []int{16, 1024} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { benchmarkRaw(b, sessions) })
 	}
 }
 
-// BenchmarkLoad sends, receives and completes a million messages over ten
-// thousand sessions and reports the largest heap that was seen, the client's
-// included.
+// BenchmarkLoad sends, receives and completes a million messages over ten thousand
+// sessions. It reports the largest heap during that time, including the client's.
 func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
 		stop := make(chan struct{})
@@ -84,8 +83,7 @@ func benchmarkRaw(b *testing.B, sessions int) {
 	b.ReportMetric(float64(b.N)/elapsed.Seconds(), "messages/s")
 }
 
-// load sends n messages and has them received and completed, and returns how
-// long that took.
+// load sends n messages, receives and completes them, and returns how long that took.
 func load(b *testing.B, sessions, n int) time.Duration {
 	b.Helper()
 
@@ -196,8 +194,8 @@ func publish(srv *sbemu.Server, sessions, n int) error {
 	return c.Close()
 }
 
-// drain accepts all sessions on one connection, and receives and completes n
-// messages of them.
+// drain accepts all sessions on one connection, and receives and completes n of their
+// messages.
 func drain(srv *sbemu.Server, sessions, n int, ready chan<- struct{}) error {
 	c, err := connect(srv)
 	if err != nil {
@@ -279,8 +277,8 @@ func drain(srv *sbemu.Server, sessions, n int, ready chan<- struct{}) error {
 	return c.Close()
 }
 
-// BenchmarkSDK sends messages through the SDK over 64 sessions, one at a time
-// each, and receives and completes them through the SDK.
+// BenchmarkSDK sends messages with the SDK over 64 sessions, each one at a time, and
+// receives and completes them with the SDK.
 func BenchmarkSDK(b *testing.B) {
 	srv, err := sbemu.New(sbemu.Default())
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/control"
 )
 
-// TestOverSockets drives the server as another process does: over TCP, with
-// its faults over HTTP.
+// TestOverSockets uses the server like another process: over TCP, with faults over HTTP.
 func TestOverSockets(t *testing.T) {
 	t.Parallel()
 
@@ -80,7 +79,7 @@ func TestOverSockets(t *testing.T) {
 	must(t, err)
 	equal(t, "dropped", n, 1)
 
-	// What the drop broke, a new client does again.
+	// A new client can do what the dropped connection interrupted.
 	ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
 	defer cancel()
 
@@ -89,7 +88,7 @@ func TestOverSockets(t *testing.T) {
 	equal(t, "delivery count", e.receive(again, 1)[0].DeliveryCount, 2)
 }
 
-// TestLossesOverSockets orders losses as another process does: by regular expressions of
+// TestLossesOverSockets injects losses like another process: by regular expressions of
 // message ids.
 func TestLossesOverSockets(t *testing.T) {
 	t.Parallel()

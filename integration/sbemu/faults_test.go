@@ -66,7 +66,7 @@ func TestCredits(t *testing.T) {
 			wait(time.Second)
 		}
 
-		// What is received waits for credits, and is never refused.
+		// Received messages wait for credits, and are never refused.
 		r := e.accept(e.client(), "a")
 		start := time.Now()
 
@@ -82,8 +82,8 @@ func TestCredits(t *testing.T) {
 	})
 }
 
-// TestCreditsOfFiltersAndRequests: a message costs one credit and another for
-// each filter that evaluates it, a management request ten.
+// TestCreditsOfFiltersAndRequests: a message costs one credit and another one for each
+// filter that evaluates it. A management request costs ten.
 func TestCreditsOfFiltersAndRequests(t *testing.T) {
 	cfg := sbemu.Default()
 	cfg.Topics[0].Subscriptions = append(cfg.Topics[0].Subscriptions, sbemu.Subscription{
@@ -135,8 +135,8 @@ func TestRefuseSends(t *testing.T) {
 	})
 }
 
-// TestLoseMessages holds that a lost message is acknowledged, detected as a duplicate
-// when it is sent again, and received by nobody, also by a receiver that waits.
+// TestLoseMessages checks that a lost message is acknowledged, is detected as a duplicate
+// when it is sent again, and reaches no receiver, not even one that waits.
 func TestLoseMessages(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -166,8 +166,8 @@ func TestLoseMessages(t *testing.T) {
 	})
 }
 
-// TestExpireMessages holds that a message whose time to live is over at once is received
-// by nobody, also by a receiver that waits, and is dead-lettered where that is configured.
+// TestExpireMessages checks that a message that expires immediately reaches no receiver,
+// not even one that waits, and is dead-lettered if that is configured.
 func TestExpireMessages(t *testing.T) {
 	for _, deadLetters := range []bool{true, false} {
 		t.Run(fmt.Sprintf("dead-letters %t", deadLetters), func(t *testing.T) {
@@ -264,13 +264,13 @@ func TestDetachLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		e.send(s, "a", "2") // the SDK attaches again at once
+		e.send(s, "a", "2") // the SDK attaches again immediately
 		equal(t, "order", fmt.Sprint(ids(e.receive(e.acceptNext(e.client()), 2))), "[1 2]")
 	})
 }
 
-// TestDroppedIsDropped: a connection that was dropped is neither listed nor dropped
-// again, also before its end has come through.
+// TestDroppedIsDropped: a dropped connection is neither listed nor dropped again, even
+// before the server has handled its end.
 func TestDroppedIsDropped(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -300,7 +300,7 @@ func TestLatency(t *testing.T) {
 		e.SetLatency(20*time.Millisecond, 10*time.Millisecond)
 		equal(t, "round trip with latency", roundTrip(), 30*time.Millisecond)
 
-		// What is under way keeps its order when the latency ends.
+		// Frames on their way keep their order when the latency ends.
 		done := make(chan error)
 		go func() { done <- s.SendMessage(e.ctx, message("slow", "b"), nil) }()
 

@@ -40,7 +40,7 @@ func TestForwarding(t *testing.T) {
 		equal(t, "dead letter source", *dead.DeadLetterSource, "q")
 		equal(t, "reason", *dead.DeadLetterReason, "why")
 
-		// What is forwarded too often, or to nobody, is not lost.
+		// Messages that are forwarded too often, or to a missing entity, are not lost.
 		e.send(e.sender(c, "round"), "", "dizzy")
 		e.send(e.sender(c, "lost"), "", "lonely")
 		synctest.Wait()
@@ -63,7 +63,7 @@ func TestForwarding(t *testing.T) {
 	})
 }
 
-// TestForwardingHops: a message is forwarded 4 times, and not a fifth.
+// TestForwardingHops: a message is forwarded 4 times, but not a fifth time.
 func TestForwardingHops(t *testing.T) {
 	cfg := sbemu.Config{Queues: []sbemu.Queue{{Name: "hop5"}}}
 	for i := range 5 {

@@ -60,7 +60,7 @@ func (m *memory) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// env is a server with what a test needs to talk to it.
+// env is a server with the helpers of a test.
 type env struct {
 	*sbemu.Server
 
@@ -125,8 +125,8 @@ func (e *env) clientFor(connectionString string) *azservicebus.Client {
 	c, err := azservicebus.NewClientFromConnectionString(connectionString, opts)
 	must(e.t, err)
 	e.t.Cleanup(func() {
-		// The test's context has ended by now; what a lost connection leaves
-		// behind is not waited for.
+		// The test's context has ended here. Do not wait long for connections that are
+		// lost.
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 
@@ -153,7 +153,7 @@ func (e *env) sender(c *azservicebus.Client, entity string) *azservicebus.Sender
 	return s
 }
 
-// message returns a message; the id is its body too, "" sessions are none.
+// message returns a message with its id as the body. An empty session means none.
 func message(id, session string) *azservicebus.Message {
 	m := &azservicebus.Message{Body: []byte(id), MessageID: &id}
 	if session != "" {
@@ -172,7 +172,7 @@ func (e *env) send(s *azservicebus.Sender, session string, ids ...string) {
 	}
 }
 
-// receiver is what the SDK's receivers have in common.
+// receiver is the common part of the SDK's receivers.
 type receiver interface {
 	ReceiveMessages(ctx context.Context, limit int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
 	CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.CompleteMessageOptions) error
@@ -181,7 +181,7 @@ type receiver interface {
 	DeadLetterMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.DeadLetterOptions) error
 }
 
-// receive receives n messages, one at a time, which leaves no credit behind.
+// receive receives n messages, one at a time, so that no credit is left over.
 func (e *env) receive(r receiver, n int) []*azservicebus.ReceivedMessage {
 	e.t.Helper()
 
@@ -200,7 +200,7 @@ func (e *env) receive(r receiver, n int) []*azservicebus.ReceivedMessage {
 	return out
 }
 
-// empty checks that there is nothing to receive.
+// empty checks that no message can be received.
 func (e *env) empty(r receiver) {
 	e.t.Helper()
 
@@ -248,7 +248,7 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// code checks that an error is one of the SDK's with a code.
+// code checks that an error is one of the SDK's, with that code.
 func code(t *testing.T, err error, want azservicebus.Code) {
 	t.Helper()
 
@@ -258,8 +258,8 @@ func code(t *testing.T, err error, want azservicebus.Code) {
 	}
 }
 
-// condition checks that an error carries an AMQP condition. Of conditions that
-// it takes for a lost connection the SDK keeps the text only.
+// condition checks that an error has an AMQP condition. For conditions that the SDK treats
+// as a lost connection, it keeps only the text.
 func condition(t *testing.T, err error, want amqp.ErrCond) {
 	t.Helper()
 

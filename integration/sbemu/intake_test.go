@@ -23,7 +23,7 @@ func TestDuplicateDetection(t *testing.T) {
 		s := e.sender(c, "events")
 
 		e.send(s, "a", "1", "2", "1")
-		e.send(s, "b", "2") // the message id alone tells duplicates
+		e.send(s, "b", "2") // duplicates are detected by the message id alone
 		wait(10*time.Minute + time.Second)
 		e.send(s, "a", "1")
 
@@ -188,7 +188,7 @@ func TestMessageIDAndSessionIDAreLimited(t *testing.T) {
 		must(t, e.sender(e.client(), "events").SendMessage(e.ctx, message(long[:128], long[:128]), nil))
 		equal(t, "session", e.accept(e.client(), long[:128]).SessionID(), long[:128])
 
-		// Characters are counted, not bytes.
+		// Ids are limited in characters, not in bytes.
 		wide := strings.Repeat("ж", 128)
 		must(t, e.sender(e.client(), "events").SendMessage(e.ctx, message(wide, wide), nil))
 		condition(t, e.sender(e.client(), "events").SendMessage(e.ctx, message("2", wide+"ж"), nil), "com.microsoft:argument-error")

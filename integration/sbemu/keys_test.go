@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// TestKeysAreRegenerated holds that both keys of a policy are good, that a replaced one is
-// refused from then on, and that the other one is not concerned.
+// TestKeysAreRegenerated checks that both keys of a policy are valid, that a replaced key
+// is refused from then on, and that the other key stays valid.
 func TestKeysAreRegenerated(t *testing.T) {
 	t.Parallel()
 	policy := sbemu.Policy{Name: "both", Key: "first", SecondaryKey: "second", Send: true}

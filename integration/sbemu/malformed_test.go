@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu"
 )
 
-// TestMalformedPeersOverSockets: whatever others send on connections of their
-// own, a client keeps its connection, its session and what it has received.
+// TestMalformedPeersOverSockets: whatever other peers send on their connections, a client
+// keeps its connection, its session and its received messages.
 func TestMalformedPeersOverSockets(t *testing.T) {
 	t.Parallel()
 
@@ -66,7 +66,7 @@ func TestMalformedPeersOverSockets(t *testing.T) {
 			must(t, tcp.CloseWrite())
 		}
 
-		// The server ends the connection, too; what it says until then does not matter.
+		// The server must end the connection; its frames before that do not matter.
 		must(t, peer.SetReadDeadline(time.Now().Add(time.Minute)))
 
 		if _, err := io.Copy(io.Discard, peer); errors.Is(err, os.ErrDeadlineExceeded) {

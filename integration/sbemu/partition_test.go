@@ -36,7 +36,7 @@ func TestPartitionedBatches(t *testing.T) {
 		refused(e.batch(e.sender(e.client(), "dedup"), "1", "a", "2", "a"), "distinct SessionId, PartitionKey, or MessageId")
 		must(t, e.batch(e.sender(e.client(), "dedup"), "1", "a"))
 
-		// The same id in another partition key is another message.
+		// With another partition key, the same id is another message.
 		s := e.sender(e.client(), "dedup")
 		e.send(s, "b", "1")
 		e.send(s, "a", "1")
@@ -82,8 +82,8 @@ func TestPartitionedOrderAndSequenceNumbers(t *testing.T) {
 	})
 }
 
-// TestPartitionedSessionsWithDuplicateDetection: all three together, as a
-// publisher uses them that was cut off and sends again.
+// TestPartitionedSessionsWithDuplicateDetection combines all three, for a publisher that
+// was disconnected and sends again.
 func TestPartitionedSessionsWithDuplicateDetection(t *testing.T) {
 	cfg := sbemu.Config{Topics: []sbemu.Topic{{
 		Name: "events", Partitioned: true, DuplicateDetectionWindow: time.Minute,
@@ -95,7 +95,7 @@ func TestPartitionedSessionsWithDuplicateDetection(t *testing.T) {
 
 		const sessions = 12
 
-		for _, last := range []int{3, 5} { // the second time from the beginning, and further
+		for _, last := range []int{3, 5} { // the second time again from the beginning, and further
 			c := e.client()
 			s := e.sender(c, "events")
 

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// sessionReceiver is what the SDK's session receiver and that of package sessions have
-// in common.
+// sessionReceiver is the common part of the SDK's session receiver and that of package
+// sessions.
 type sessionReceiver interface {
 	ReceiveMessages(ctx context.Context, limit int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
 	CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.CompleteMessageOptions) error
@@ -36,7 +36,7 @@ var (
 // accepter accepts sessions over one connection.
 type accepter interface {
 	accept(ctx context.Context, wait time.Duration) (sessionReceiver, error)
-	// noSession reports whether an error of accept is the answer that none is free.
+	// noSession reports whether an error of accept means that no session is free.
 	noSession(err error) bool
 }
 
@@ -111,7 +111,7 @@ func withBoth(t *testing.T, test func(e *env, a accepter)) {
 	}
 }
 
-// next accepts a session that is there.
+// next accepts the next available session.
 func (e *env) next(a accepter) sessionReceiver {
 	e.t.Helper()
 
@@ -140,7 +140,7 @@ func (e *env) take(r sessionReceiver, n int) []*azservicebus.ReceivedMessage {
 	return out
 }
 
-// TestReceiversReceiveInOrder: of TestSessionReceiver_acceptSession,
+// TestReceiversReceiveInOrder covers TestSessionReceiver_acceptSession,
 // _acceptNextSession_sessionExists, _subscription and SendFiveReceiveFive of the SDK.
 func TestReceiversReceiveInOrder(t *testing.T) {
 	withBoth(t, func(e *env, a accepter) {
@@ -239,8 +239,8 @@ func TestReceiversLeaveNothingLockedAfterACancel(t *testing.T) {
 	})
 }
 
-// TestReceiversAreRefused: TestSessionReceiver_nonSessionReceiver of the SDK, the other
-// way around, and what a wrong configuration is answered.
+// TestReceiversAreRefused covers TestSessionReceiver_nonSessionReceiver of the SDK with the
+// roles reversed, and the errors of wrong configurations.
 func TestReceiversAreRefused(t *testing.T) {
 	t.Parallel()
 
@@ -348,7 +348,7 @@ func TestReceiversDeadLetterWithAReason(t *testing.T) {
 			Reason: pointer("Poison"), ErrorDescription: pointer("no such field"),
 		}))
 
-		// The session goes on.
+		// The session continues.
 		equal(t, "next message", e.take(r, 1)[0].MessageID, "2")
 
 		dead, err := c.NewReceiverForSubscription("events", "projector", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
@@ -377,8 +377,8 @@ func TestReceiversAbandon(t *testing.T) {
 	})
 }
 
-// TestReceiversReleaseWithClose: a close counts no delivery, and the session is free at
-// once, with messages that were received and with messages on their way.
+// TestReceiversReleaseWithClose: a close counts no delivery, and the session is free
+// immediately, both with received messages and with messages on their way.
 func TestReceiversReleaseWithClose(t *testing.T) {
 	withBoth(t, func(e *env, a accepter) {
 		t := e.t
@@ -434,7 +434,7 @@ func TestReceiversRoundRobin(t *testing.T) {
 	})
 }
 
-// TestReceiversTakeLargeMessages: a message of many frames.
+// TestReceiversTakeLargeMessages receives a message of many frames.
 func TestReceiversTakeLargeMessages(t *testing.T) {
 	withBoth(t, func(e *env, a accepter) {
 		t := e.t
@@ -454,8 +454,9 @@ func TestReceiversTakeLargeMessages(t *testing.T) {
 	})
 }
 
-// TestReceiversLoseTheirSessionWithADetach: TestSessionReceiver_Detach of the SDK, whose
-// receiver attaches again by itself. A consumer with a guard on its writes needs to know.
+// TestReceiversLoseTheirSessionWithADetach covers TestSessionReceiver_Detach of the SDK,
+// whose receiver attaches again by itself. A consumer that guards its writes must learn of
+// the loss.
 func TestReceiversLoseTheirSessionWithADetach(t *testing.T) {
 	withBoth(t, func(e *env, a accepter) {
 		t := e.t

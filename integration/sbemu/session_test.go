@@ -225,7 +225,7 @@ func TestSessionLockExpires(t *testing.T) {
 			r := e.acceptNext(other)
 			taken <- time.Now()
 
-			// What was delivered counts, what was not does not.
+			// Delivered messages count a delivery, others do not.
 			for i, m := range e.receive(r, 3) {
 				if want := uint32(2 - i/2); m.MessageID != fmt.Sprint(i+1) || m.DeliveryCount != want {
 					t.Errorf("message %s has count %d, want %d", m.MessageID, m.DeliveryCount, want)
@@ -241,7 +241,7 @@ func TestSessionLockExpires(t *testing.T) {
 
 		<-taken
 
-		// The SDK attaches again to settle, and finds the session taken.
+		// The SDK attaches again to settle, but another receiver has the session.
 		condition(t, held.CompleteMessage(e.ctx, msgs[0], nil), "com.microsoft:session-cannot-be-locked")
 	})
 }

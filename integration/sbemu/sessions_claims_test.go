@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// claimant is a namespace whose tokens a test decides.
+// claimant is a namespace with tokens of a test.
 type claimant struct {
 	*sbus.Namespace
 
@@ -33,8 +33,8 @@ func (c *claimant) Token(_ context.Context, audience string) (sbus.Token, error)
 	return c.token(c.asked, audience)
 }
 
-// TestSessionsRenewTheirClaims: over a day on one connection, with renewals that fail now
-// and then, and $cbs out of reach for a while.
+// TestSessionsRenewTheirClaims renews claims over a day on one connection. Some renewals
+// fail, and $cbs is unavailable for a while.
 func TestSessionsRenewTheirClaims(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -86,8 +86,8 @@ func TestSessionsRenewTheirClaims(t *testing.T) {
 	})
 }
 
-// TestSessionsTakeIdentityTokens: a token of an Azure identity, which is the same until
-// shortly before its end.
+// TestSessionsTakeIdentityTokens uses tokens of an Azure identity. Each stays the same
+// until shortly before it expires.
 func TestSessionsTakeIdentityTokens(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -124,7 +124,7 @@ func TestSessionsTakeIdentityTokens(t *testing.T) {
 	})
 }
 
-// TestSessionsHideTheirSignatures: an error names the audience, and never the token.
+// TestSessionsHideTheirSignatures: an error has the audience, and never the token.
 func TestSessionsHideTheirSignatures(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t

@@ -23,7 +23,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// TestSessionsShareAConnection: many sessions, one connection, and renewals that do not
+// TestSessionsShareAConnection: many sessions use one connection, and their renewals do not
 // wait for each other.
 func TestSessionsShareAConnection(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
@@ -110,8 +110,8 @@ func TestSessionsRenewAfterALongSilence(t *testing.T) {
 	})
 }
 
-// TestSessionsConnectAgain: a connection that is lost ends its sessions at once, and the
-// next accept makes a new one.
+// TestSessionsConnectAgain: a lost connection ends its sessions immediately, and the next
+// accept makes a new one.
 func TestSessionsConnectAgain(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -157,7 +157,7 @@ func TestSessionsConnectAgain(t *testing.T) {
 	})
 }
 
-// silent is a connection that can stop to carry anything, without an error.
+// silent is a connection that can stop carrying data without an error.
 type silent struct {
 	net.Conn
 	mute <-chan struct{}
@@ -172,7 +172,7 @@ func (s silent) Write(b []byte) (int, error) {
 	}
 }
 
-// muted gives a connection that carries nothing in either direction once mute is closed.
+// muted returns a connection that carries no data in either direction after mute is closed.
 func muted(server net.Conn, mute <-chan struct{}) net.Conn {
 	client, inner := net.Pipe()
 
@@ -190,8 +190,8 @@ func muted(server net.Conn, mute <-chan struct{}) net.Conn {
 	return client
 }
 
-// TestSessionsEndASilentConnection: a peer from which nothing comes is dead after a
-// minute, and Close does not wait for it.
+// TestSessionsEndASilentConnection: a peer that sends nothing for a minute is dead, and
+// Close does not wait for it.
 func TestSessionsEndASilentConnection(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -231,7 +231,7 @@ func TestSessionsEndASilentConnection(t *testing.T) {
 	})
 }
 
-// TestSessionsCloseInTime: Close returns with its context, whatever the peer does.
+// TestSessionsCloseInTime: Close returns when its context ends, whatever the peer does.
 func TestSessionsCloseInTime(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -288,8 +288,8 @@ func TestSessionsCloseInTime(t *testing.T) {
 	})
 }
 
-// TestSessionsReportAConnectionThatCannotBeMade: all who wait for it get the error, and
-// the next one tries again.
+// TestSessionsReportAConnectionThatCannotBeMade: all callers that wait for it get the
+// error, and the next call tries again.
 func TestSessionsReportAConnectionThatCannotBeMade(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -328,7 +328,7 @@ func TestSessionsReportAConnectionThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// certificate makes a certificate of 127.0.0.1 that signs itself, and who trusts it.
+// certificate makes a self-signed certificate for 127.0.0.1, and a pool that trusts it.
 func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 
@@ -351,8 +351,8 @@ func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, trust
 }
 
-// TestSessionsSpeakTLS: over a socket, with the port of the connection string, and not to
-// a server that nobody vouches for.
+// TestSessionsSpeakTLS connects over a socket, at the port of the connection string, and
+// refuses a server with an untrusted certificate.
 func TestSessionsSpeakTLS(t *testing.T) {
 	t.Parallel()
 

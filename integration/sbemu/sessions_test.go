@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/sbus/sessions"
 )
 
-// What package sessions promises beyond what it has in common with the SDK's receiver.
+// Promises of package sessions that the SDK's receiver does not make.
 
 // TestSessionsCostRoundTrips: an accept is one round trip, and so are the first messages,
 // each settlement and the release.
@@ -77,8 +77,8 @@ func TestSessionsCostRoundTrips(t *testing.T) {
 	})
 }
 
-// TestSessionsKeepWhatArrivesBetweenCalls: leftover credit lets messages arrive while
-// nobody receives. They stay, in order, and count no delivery. See TestLeftoverCredit.
+// TestSessionsKeepWhatArrivesBetweenCalls: with leftover credit, messages arrive between
+// two calls. They stay in order and count no delivery. See TestLeftoverCredit.
 func TestSessionsKeepWhatArrivesBetweenCalls(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -112,7 +112,7 @@ func TestSessionsKeepWhatArrivesBetweenCalls(t *testing.T) {
 	})
 }
 
-// TestSessionsTellARefusedSettlement: with the SDK, the second attempt succeeds.
+// TestSessionsTellARefusedSettlement: with the SDK, the second attempt would succeed.
 func TestSessionsTellARefusedSettlement(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -130,7 +130,7 @@ func TestSessionsTellARefusedSettlement(t *testing.T) {
 }
 
 // TestDrainRevokesCredit: go-amqp drains with a flow of no credit, and the service answers
-// it (go-amqp #90; azure-amqp #219 says so of Service Bus).
+// it (go-amqp #90; azure-amqp #219 confirms it for Service Bus).
 func TestDrainRevokesCredit(t *testing.T) {
 	virtual(t, sbemu.Config{Queues: []sbemu.Queue{{Name: "q"}}}, func(e *env) {
 		t := e.t

@@ -55,9 +55,9 @@ func TestAbandonKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// TestLeftoverCredit shows a hazard of the SDK: with credit left over it receives
-// in the background and releases, which does not count, and the message comes
-// again in order.
+// TestLeftoverCredit shows a hazard of the SDK. With leftover credit, it receives messages
+// in the background and releases them. That counts no delivery, and the messages come again
+// in order.
 func TestLeftoverCredit(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
@@ -102,7 +102,7 @@ func TestMaxDeliveryCount(t *testing.T) {
 		m := e.receive(dead, 1)[0]
 		equal(t, "reason", *m.DeadLetterReason, "MaxDeliveryCountExceeded")
 
-		// In a dead-letter queue deliveries are not counted.
+		// A dead-letter queue does not count deliveries.
 		must(t, dead.AbandonMessage(e.ctx, m, nil))
 		equal(t, "delivery count", e.receive(dead, 1)[0].DeliveryCount, m.DeliveryCount)
 
@@ -147,8 +147,8 @@ func TestDeadLetter(t *testing.T) {
 	})
 }
 
-// TestSettlementGrowsMessages: what settlement adds may take a message over
-// the size of a frame.
+// TestSettlementGrowsMessages: the properties that a settlement adds may make a message
+// larger than a frame.
 func TestSettlementGrowsMessages(t *testing.T) {
 	virtual(t, plainQueue(), func(e *env) {
 		t := e.t
@@ -228,8 +228,8 @@ func TestMessageLockExpires(t *testing.T) {
 	})
 }
 
-// TestLocksOutliveTheirReceiver: without sessions a closed receiver's
-// messages stay locked, and can be settled by their lock token.
+// TestLocksOutliveTheirReceiver: without sessions, the messages of a closed receiver stay
+// locked, and can be settled by their lock token.
 func TestLocksOutliveTheirReceiver(t *testing.T) {
 	virtual(t, plainQueue(), func(e *env) {
 		t := e.t
@@ -263,8 +263,8 @@ func TestLocksOutliveTheirReceiver(t *testing.T) {
 	})
 }
 
-// TestDroppedConnectionWithoutSessions: what a lost connection leaves unsettled
-// goes to another receiver when its lock ends, and counts.
+// TestDroppedConnectionWithoutSessions: messages that a lost connection leaves unsettled go
+// to another receiver when their lock ends, and count a delivery.
 func TestDroppedConnectionWithoutSessions(t *testing.T) {
 	virtual(t, plainQueue(), func(e *env) {
 		t := e.t
