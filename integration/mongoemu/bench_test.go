@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// Reference, of a real mongod on 2 shared cores with the bare driver: insertMany
-// 49,000 events/s of 0.8 kB, a change stream 115,000 events/s, an unordered bulk
-// of guarded updates 14,800 documents/s, single updates 3,000/s.
+// For comparison, a real mongod on 2 shared cores with the bare driver: insertMany 49,000
+// events/s of 0.8 kB, a change stream 115,000 events/s, an unordered bulk of guarded
+// updates 14,800 documents/s, single updates 3,000/s.
 
 const benchBatch = 1000
 

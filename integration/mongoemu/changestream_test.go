@@ -13,7 +13,7 @@ import (
 
 var inserts = mongo.Pipeline{d("$match", d("operationType", "insert"))}
 
-// watcher is what a change stream is opened on.
+// watcher is a collection, a database or a client, on which a change stream can be opened.
 type watcher interface {
 	Watch(ctx context.Context, pipeline any, o ...options.Lister[options.ChangeStreamOptions]) (*mongo.ChangeStream, error)
 }
@@ -28,7 +28,7 @@ func watch(t *testing.T, c watcher, pipeline any, o ...options.Lister[options.Ch
 	return cs
 }
 
-// next gives the next event.
+// next returns the next event.
 func next(t *testing.T, cs *mongo.ChangeStream) bson.D {
 	t.Helper()
 	if !cs.Next(t.Context()) {
@@ -126,8 +126,8 @@ func TestPipelines(t *testing.T) {
 	wantCode(t, err, 238, "showExpandedEvents")
 }
 
-// A projection without _id is refused when it meets the first event; the driver
-// cannot go on from there.
+// A projection without _id fails at the first event, and the driver cannot continue from
+// there.
 func TestProjectedAwayToken(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
@@ -177,7 +177,7 @@ func TestInvalidation(t *testing.T) {
 		if e := next(t, again); get(e, "operationType") != "insert" || get(e, "documentKey", "_id") != int32(2) {
 			t.Errorf("%s: %v", name, e)
 		}
-		// The whole database's stream sees it and goes on.
+		// The stream of the whole database sees the event and continues.
 		if e := next(t, db); get(e, "operationType") != name {
 			t.Errorf("%v", e)
 		}

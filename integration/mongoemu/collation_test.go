@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// A collection's collation is the default of its indexes, _id's among them, and of
-// its queries. A query may ask for another one.
+// A collection's collation is the default of its indexes, including that of _id, and of its
+// queries. A query may use another one.
 func TestCollations(t *testing.T) {
 	t.Parallel()
 	s, _ := start(t, mongoemu.Config{})
@@ -38,13 +38,13 @@ func TestCollations(t *testing.T) {
 		{`{"delete": "c", "deletes": [{"q": {"a": "RED"}, "limit": 0, "collation": {"locale": "simple"}}]}`, `{"n": 0}`},
 		{`{"delete": "c", "deletes": [{"q": {"a": "RED"}, "limit": 0}]}`, `{"n": 1}`},
 
-		// What compares strings elsewhere is refused, not done byte by byte.
+		// Other operators that compare strings are refused instead of comparing bytes.
 		{`{"update": "c", "updates": [{"q": {"_id": "y"}, "u": {"$addToSet": {"t": "x"}}}]}`, `{"writeErrors": [{"code": 238}]}`},
 		{`{"aggregate": "c", "pipeline": [{"$group": {"_id": 1, "n": {"$max": "$b"}}}], "cursor": {}}`, `{"code": 238}`},
 		{`{"find": "c", "filter": {}, "collation": {"locale": "en", "strength": 9}}`, `{"ok": 0.0, "code": 51024}`},
 		{`{"create": "d", "collation": {"locale": "tlh"}}`, `{"ok": 0.0, "code": 238}`},
 
-		// A restore names the index on _id.
+		// A restore declares the index on _id.
 		{`{"create": "r", "collation": {"locale": "en"}, "idIndex": {"v": 2, "key": {"_id": 1}, "name": "_id_", "ns": "db.r", "collation": {"locale": "en"}}}`, `{"ok": 1.0}`},
 		{`{"create": "s", "idIndex": {"v": 2, "key": {"_id": 1}, "name": "_id_", "collation": {"locale": "en"}}}`, `{"ok": 0.0, "code": 2}`},
 		{`{"create": "s", "idIndex": {"v": 2, "key": {"a": 1}, "name": "_id_"}}`, `{"ok": 0.0, "code": 2}`},

@@ -118,7 +118,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// A fault can be for one application only, begin late, and last.
+// A fault can be limited to one application, begin later, and last.
 func TestFaultsAreAimed(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
@@ -141,7 +141,7 @@ func TestFaultsAreAimed(t *testing.T) {
 	}
 }
 
-// A getMore that is waiting when its stream is interrupted ends at once.
+// If a stream is interrupted, its waiting getMore ends immediately.
 func TestInterruptWakesAWaitingStream(t *testing.T) {
 	t.Parallel()
 	s, _ := start(t, mongoemu.Config{})
@@ -162,9 +162,9 @@ func TestInterruptWakesAWaitingStream(t *testing.T) {
 	}
 }
 
-// TestHeldCommandIsCarriedOutAfterClear holds that a fault can hold the commands to one
-// collection, that a held command is carried out although its client has gone, and that
-// other commands pass meanwhile.
+// TestHeldCommandIsCarriedOutAfterClear checks that a fault can hold the commands on one
+// collection while other commands pass, and that a held command is carried out even if its
+// client has gone.
 func TestHeldCommandIsCarriedOutAfterClear(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
@@ -201,7 +201,7 @@ func TestHeldCommandIsCarriedOutAfterClear(t *testing.T) {
 	eventually(t, func() bool { return count() == 2 })
 }
 
-// eventually waits until the condition holds, or the test's deadline ends it.
+// eventually waits until the condition holds, or the test's deadline ends.
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -90,7 +90,7 @@ func TestFindRefusesWhatItLacks(t *testing.T) {
 	}
 }
 
-// wantCode checks a command's error, and that it says something.
+// wantCode checks the code of a command's error, and that its text contains says.
 func wantCode(t *testing.T, err error, code int32, says string) {
 	t.Helper()
 	var se mongo.ServerError
@@ -211,7 +211,7 @@ func TestInsertGivesIDsAndRefusesWhatIsTooLarge(t *testing.T) {
 	wantCode(t, err, 53, "'_id' value cannot be of type array")
 }
 
-// A batch of more than 16 MB is cut; nothing is lost between batches.
+// A batch of more than 16 MB is split, and no document is lost between the parts.
 func TestLargeBatchesAreCut(t *testing.T) {
 	t.Parallel()
 	c := collection(t)

@@ -59,7 +59,7 @@ func TestCursorsAreNotShared(t *testing.T) {
 	}
 }
 
-// A cursor belongs to its transaction, or to none.
+// A cursor belongs to its transaction, or to no transaction.
 func TestCursorsOfTransactions(t *testing.T) {
 	t.Parallel()
 	s, _ := filled(t)
@@ -122,8 +122,8 @@ func TestKillSessions(t *testing.T) {
 	}
 }
 
-// What happens to a collection under an open cursor: documents that come and go
-// are met or not, a drop ends it.
+// A collection changes under an open cursor. Inserted and deleted documents may be returned
+// or not; a drop ends the cursor.
 func TestCursorsOverAChangingCollection(t *testing.T) {
 	t.Parallel()
 	s, client := filled(t)
@@ -206,8 +206,8 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
-// A client that leaves takes along the stream that was waiting for it. A write
-// that waited for a transaction is done all the same, as a real server does it.
+// If a client disconnects, its waiting stream ends. A write that waits for a transaction is
+// still carried out, as on a real server.
 func TestClientsThatLeave(t *testing.T) {
 	t.Parallel()
 	s, client := filled(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// A server that is started again on its directory has everything, and change
-// streams go on where they were.
+// A server that is restarted on its directory has all data, and change streams continue at
+// their positions.
 func TestDataDirSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -70,9 +70,8 @@ func TestDataDirSurvivesARestart(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves its journal as it is, its last record maybe
-// torn: a server that starts on it has everything before that, and change streams
-// go on.
+// If a process is killed, the last record of its journal may be incomplete. A server that
+// starts on it has all earlier data, and change streams continue.
 func TestDataDirSurvivesACrash(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// The writes of chosen documents fail, each with an error of its own, and the others of
-// the same command are carried out.
+// The writes of chosen documents fail, each with its own error, and the other writes of the
+// same command are carried out.
 func TestDocumentsFailByOrder(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// The fail point of drivers' tests: it replaces itself, ends by itself, and never
-// hits the command that sets it.
+// The fail point of drivers' tests: setting it again replaces it, it ends by itself, and it
+// never affects the command that sets it.
 func TestConfigureFailPoint(t *testing.T) {
 	t.Parallel()
 	s, _ := start(t, mongoemu.Config{})
@@ -27,7 +27,7 @@ func TestConfigureFailPoint(t *testing.T) {
 		{`{"ping": 1}`, `{"ok": 1.0}`},
 		{`{"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": {"failCommands": ["insert"], "writeConcernError": {"code": 64}}, "$db": "admin"}`, `{"ok": 1.0}`},
 		{`{"insert": "c", "documents": [{"_id": 1}]}`, `{"n": 1, "writeConcernError": {"code": 64}}`},
-		// A fault that a test ordered by another way stays.
+		// A fault that a test has injected in another way stays.
 		{`{"count": "c"}`, `{"ok": 0.0, "code": 8}`},
 		{`{"configureFailPoint": "failCommand", "mode": "off"}`, `{"ok": 0.0, "code": 13}`},
 		{`{"configureFailPoint": "other", "mode": "off", "$db": "admin"}`, `{"ok": 0.0, "code": 238}`},

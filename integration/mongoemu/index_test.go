@@ -19,7 +19,7 @@ func createIndex(t *testing.T, c *mongo.Collection, keys bson.D, o *options.Inde
 	must[string](t)(c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: keys, Options: o}))
 }
 
-// plan gives the stages and the index that find would use.
+// plan returns the stages and the index of a find.
 func plan(t *testing.T, c *mongo.Collection, filter, sort bson.D) string {
 	t.Helper()
 	var reply bson.D
@@ -73,7 +73,7 @@ func TestPlansDoNotScan(t *testing.T) {
 	}
 }
 
-// A page begins where the one before ended, by the bound of a hinted index.
+// A page begins where the previous one ended, by the bound of a hinted index.
 func TestMinAndMax(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
@@ -152,7 +152,7 @@ func TestIndexesRefusesWhatItLacks(t *testing.T) {
 	wantCode(t, err, 67, "compound indexes do not support TTL")
 }
 
-// clock is a time that a test moves.
+// clock is a time that a test can move forward.
 type clock struct{ ahead atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
@@ -183,7 +183,7 @@ func TestTTL(t *testing.T) {
 	equalIDs(t, left(), 3, 4)
 }
 
-// Without being told, a server makes its passes by itself.
+// A server makes its passes over TTL indexes periodically.
 func TestTTLRuns(t *testing.T) {
 	t.Parallel()
 	_, client := start(t, mongoemu.Config{TTLInterval: time.Millisecond})

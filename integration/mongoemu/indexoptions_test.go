@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// A partial index has entries of the documents that match its filter only: the
-// others may repeat a unique key.
+// A partial index has entries only for the documents that match its filter. Other documents
+// may repeat a unique key.
 func TestPartialIndexes(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -28,10 +28,10 @@ func TestPartialIndexes(t *testing.T) {
 	must[*mongo.UpdateResult](t)(c.UpdateOne(ctx, d("_id", 2), d("$set", d("live", true))))
 	_, err = c.UpdateOne(ctx, d("_id", 1), d("$set", d("live", true)))
 	wantCode(t, err, 11000, `index: a_1 dup key: { a: "x" }`)
-	// No query misses a document that the index leaves out.
+	// Queries also return documents that the index does not have.
 	equalIDs(t, all(t, must[*mongo.Cursor](t)(c.Find(ctx, d("a", "x"))), nil), 1, 2, 3)
 	equalIDs(t, all(t, must[*mongo.Cursor](t)(c.Find(ctx, d("a", "x", "live", true))), nil), 2)
-	// A hint is obeyed although the index leaves documents out.
+	// A hint is followed even if the index does not have all documents.
 	equalIDs(t, all(t, must[*mongo.Cursor](t)(c.Find(ctx, d("a", "x"), options.Find().SetHint("a_1"))), nil), 2)
 	for _, filter := range []bson.D{
 		d("live", d("$exists", false)), d("live", d("$ne", 1)), d("live", d("$not", d("$gt", 1))), d("$nor", bson.A{d("live", 1)}),
@@ -48,7 +48,7 @@ func TestPartialIndexes(t *testing.T) {
 	wantCode(t, err, 85, "Index already exists with a different name: a_1")
 }
 
-// A query uses a partial index only if it asks for a part of the index's documents.
+// A query uses a partial index only if all documents that it can match are in the index.
 func TestPartialIndexPlans(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -92,7 +92,7 @@ func TestPartialIndexPlans(t *testing.T) {
 	}
 }
 
-// createIndexes takes what listIndexes shows: a copied collection has the same
+// createIndexes accepts the output of listIndexes, so a copied collection has the same
 // indexes.
 func TestIndexesRoundTrip(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestIndexesRoundTrip(t *testing.T) {
 	if err := db.RunCommand(ctx, append(create, collectionOptions...)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	// The simple collation is not listed, so a copy must ask for it.
+	// listIndexes does not show the simple collation, so a copy must request it.
 	copied := []bson.D{}
 	for _, spec := range listed.Cursor.FirstBatch {
 		if get(spec, "collation") == nil {
@@ -160,7 +160,7 @@ func TestIndexesRoundTrip(t *testing.T) {
 	if got, want := relaxed(t, without(again.Cursor.FirstBatch)), relaxed(t, without(listed.Cursor.FirstBatch)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	// The same indexes once more are no change.
+	// Creating the same indexes again changes nothing.
 	var reply bson.D
 	if err := db.RunCommand(ctx, d("createIndexes", "new", "indexes", copied)).Decode(&reply); err != nil || get(reply, "note") != "all indexes already exist" {
 		t.Errorf("%v, %v", reply, err)
@@ -182,7 +182,7 @@ func TestCollModOfIndexes(t *testing.T) {
 		{`{"collMod": "c", "index": {"name": "a_1", "hidden": true}}`, `{"ok": 1.0, "hidden_old": false, "hidden_new": true}`},
 		{`{"collMod": "c", "index": {"name": "a_1", "hidden": true}}`, `{"ok": 1.0, "hidden_new": "<none>"}`},
 		{`{"listIndexes": "c"}`, `{"cursor": {"firstBatch": [{"name": "_id_"}, {"name": "at_1", "expireAfterSeconds": 20}, {"name": "a_1", "hidden": true}]}}`},
-		// A hidden index is kept, and guards its keys.
+		// A hidden index is maintained, and enforces its unique keys.
 		{`{"insert": "c", "documents": [{"_id": 2, "a": 1}]}`, `{"writeErrors": [{"code": 11000}]}`},
 		{`{"find": "c", "filter": {"a": 1}, "hint": "a_1"}`, `{"ok": 0.0, "code": 2}`},
 		{`{"collMod": "c", "index": {"name": "b_1", "hidden": true}}`, `{"ok": 0.0, "code": 27}`},

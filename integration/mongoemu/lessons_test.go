@@ -9,10 +9,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// lessons are what the replies recorded from a real replica set taught, for
-// clones that do not have the record (see TestTranscript): commands in their
-// order, and what their replies must say. "<any>" stands for any value, "<none>"
-// for a field that is not there; other fields of the reply do not matter.
+// lessons are commands with the expected parts of their replies, in order. They come from
+// the replies recorded from a real replica set, for clones without the record (see
+// TestTranscript). "<any>" matches any value, and "<none>" means that the field must be
+// absent. Other fields of the reply do not matter.
 var lessons = []struct{ command, want string }{
 	{`{"noSuchCommand": 1}`, `{"ok": 0.0, "code": 59, "codeName": "CommandNotFound", "errmsg": "no such command: 'noSuchCommand'"}`},
 	{`{"isMaster": 1}`, `{"ok": 1.0, "ismaster": true, "setName": "rs0", "maxBsonObjectSize": 16777216, "maxMessageSizeBytes": 48000000, "maxWriteBatchSize": 100000, "logicalSessionTimeoutMinutes": 30, "readOnly": false}`},
@@ -27,8 +27,8 @@ var lessons = []struct{ command, want string }{
 	{`{"listIndexes": "nowhere"}`, `{"ok": 0.0, "code": 26, "codeName": "NamespaceNotFound"}`},
 	{`{"listCollections": 1, "filter": {"name": "events"}, "nameOnly": true}`, `{"cursor": {"id": 0, "firstBatch": [{"name": "events", "type": "collection"}]}}`},
 
-	// A write error stops an ordered batch and not an unordered one; the rest is
-	// counted.
+	// A write error stops an ordered batch, but not an unordered one. The successful writes
+	// are counted.
 	{`{"insert": "events", "documents": [{"_id": "a-1", "aggregateId": "a", "eventId": 1}, {"_id": "a-2", "aggregateId": "a", "eventId": 2}]}`, `{"n": 2, "writeErrors": "<none>", "opTime": "<any>", "electionId": "<any>"}`},
 	{`{"insert": "events", "documents": [{"_id": "a-1", "aggregateId": "z", "eventId": 1}]}`, `{"ok": 1.0, "n": 0, "writeErrors": [{"index": 0, "code": 11000, "keyPattern": {"_id": 1}, "keyValue": {"_id": "a-1"}, "errmsg": "E11000 duplicate key error collection: lessons.events index: _id_ dup key: { _id: \"a-1\" }"}]}`},
 	{`{"insert": "events", "documents": [{"_id": "x-1"}, {"_id": "o", "aggregateId": "a", "eventId": 2}, {"_id": "x-2"}], "ordered": true}`, `{"n": 1, "writeErrors": [{"index": 1, "code": 11000, "errmsg": "E11000 duplicate key error collection: lessons.events index: k dup key: { aggregateId: \"a\", eventId: 2 }"}]}`},
@@ -45,8 +45,8 @@ var lessons = []struct{ command, want string }{
 	{`{"count": "events", "query": {"aggregateId": "a"}}`, `{"n": 2}`},
 	{`{"distinct": "events", "key": "aggregateId"}`, `{"values": ["a", "y"]}`},
 
-	// A guarded update: an upsert, then the same as an update, then stale, which is
-	// a duplicate key.
+	// A guarded update: first an upsert, then an update, and then a stale one, which is a
+	// duplicate key.
 	{`{"update": "rm", "updates": [{"q": {"_id": "u1", "lastEventId": {"$lt": 1}}, "u": {"$set": {"lastEventId": 1, "name": "n"}}, "upsert": true}]}`, `{"n": 1, "nModified": 0, "upserted": [{"index": 0, "_id": "u1"}]}`},
 	{`{"update": "rm", "updates": [{"q": {"_id": "u1", "lastEventId": {"$lt": 2}}, "u": {"$set": {"lastEventId": 2}}, "upsert": true}]}`, `{"n": 1, "nModified": 1, "upserted": "<none>"}`},
 	{`{"update": "rm", "updates": [{"q": {"_id": "u1", "lastEventId": {"$lt": 2}}, "u": {"$set": {"lastEventId": 2}}, "upsert": true}]}`, `{"n": 0, "nModified": 0, "writeErrors": [{"index": 0, "code": 11000, "keyPattern": {"_id": 1}}]}`},
@@ -59,7 +59,7 @@ var lessons = []struct{ command, want string }{
 	{`{"update": "rm", "updates": [{"q": {"_id": "u1"}, "u": {"$inc": {"name": 1}}}]}`, `{"writeErrors": [{"index": 0, "code": 14}]}`},
 	{`{"update": "rm", "updates": [{"q": {"_id": "u1"}, "u": {"$set": {"a": 1}, "$inc": {"a": 1}}}]}`, `{"writeErrors": [{"index": 0, "code": 40}]}`},
 	{`{"update": "rm", "updates": [{"q": {"_id": "u1"}, "u": {"$nope": {"a": 1}}}]}`, `{"writeErrors": [{"index": 0, "code": 9}]}`},
-	// Fields that are new come in the order of their names.
+	// New fields are added in the order of their names.
 	{`{"update": "rm", "updates": [{"q": {"_id": "u1"}, "u": {"$unset": {"name": ""}, "$min": {"low": 0}, "$max": {"hi": 9}, "$mul": {"count": 2}, "$addToSet": {"tags": "t"}, "$pull": {"items": {"sku": "s"}}, "$rename": {"old": "new"}}}]}`, `{"n": 1, "nModified": 1}`},
 	{`{"find": "rm", "filter": {"_id": {"$in": ["u1", "v1", "p1"]}}, "sort": {"_id": 1}}`, `{"cursor": {"firstBatch": [{"_id": "p1", "lastEventId": 1, "v": "$x"}, {"_id": "u1", "lastEventId": 3, "count": 2, "items": [], "hi": 9, "low": 0, "tags": ["t"]}, {"_id": "v1", "created": true, "lastEventId": 1}]}}`},
 
@@ -101,8 +101,8 @@ func TestLessons(t *testing.T) {
 	}
 }
 
-// differs finds what a reply does not say of what it must. Documents inside a
-// batch or a value must be equal whole.
+// differs returns the first part of want that a reply does not have. Documents inside a
+// batch or a value must be equal as a whole.
 func differs(at string, want, got any) string {
 	switch want := want.(type) {
 	case string:

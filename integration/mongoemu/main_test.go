@@ -22,7 +22,7 @@ func start(tb testing.TB, c mongoemu.Config) (*mongoemu.Server, *mongo.Client) {
 	return s, mongoemutest.Connect(tb, s)
 }
 
-// collection gives an empty collection of a server of its own.
+// collection returns an empty collection of its own server.
 func collection(tb testing.TB) *mongo.Collection {
 	tb.Helper()
 	_, client := start(tb, mongoemu.Config{})

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// What is no message ends the connection that it came over, and no other.
+// Invalid messages end only the connection on which they were sent.
 func TestMalformedPeers(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
@@ -50,7 +50,7 @@ func TestMalformedPeers(t *testing.T) {
 		if err := errors.Join(peer.(*net.TCPConn).CloseWrite(), peer.SetReadDeadline(time.Now().Add(time.Minute))); err != nil {
 			t.Fatal(err)
 		}
-		// It may be reset, as not all was read.
+		// The connection may be reset, because not all bytes were read.
 		if answer, err := io.ReadAll(peer); len(answer) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: answered with %q, %v", name, answer, err)
 		}

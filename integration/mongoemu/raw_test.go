@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// rawClient speaks OP_MSG by itself, so that a test sees replies whole.
+// rawClient speaks OP_MSG itself, so that a test sees complete replies.
 type rawClient struct {
 	t    testing.TB
 	conn net.Conn
@@ -28,13 +28,13 @@ func dialRaw(tb testing.TB, s *mongoemu.Server) *rawClient {
 	return &rawClient{t: tb, conn: conn}
 }
 
-// run sends a command to a database and gives the reply, whatever it says.
+// run sends a command to a database and returns the reply, even if that is an error.
 func (c *rawClient) run(db string, command bson.D) bson.D {
 	c.t.Helper()
 	return c.exchange(append(append(bson.D{}, command...), bson.E{Key: "$db", Value: db}))
 }
 
-// exchange sends a command as it is.
+// exchange sends a command unchanged.
 func (c *rawClient) exchange(command bson.D) bson.D {
 	c.t.Helper()
 	body, err := bson.Marshal(command)

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// refusals are commands with something wrong, and what a server of 7.0 answers;
-// "<any>" and "<none>" are as in [lessons]. None of them may write anything.
+// refusals are invalid commands with the replies of a 7.0 server; "<any>" and "<none>" are
+// as in [lessons]. None of them may write anything.
 var refusals = []struct{ command, want string }{
 	// Names.
 	{`{"insert": "c", "documents": [{"_id": 9}], "$db": "a b"}`, `{"ok": 0.0, "code": 73, "codeName": "InvalidNamespace"}`},
@@ -28,8 +28,8 @@ var refusals = []struct{ command, want string }{
 	{`{"createIndexes": "system.c", "indexes": [{"key": {"a": 1}, "name": "a"}]}`, `{"ok": 0.0, "code": 73}`},
 	{`{"find": 1}`, `{"ok": 0.0, "code": 73}`},
 
-	// Fields that are unknown, missing, or of another type. An error in the form of
-	// any statement refuses all of them.
+	// Fields that are unknown, missing, or of a wrong type. An error in the form of any
+	// statement refuses all statements.
 	{`{"insert": "c", "documents": [{"_id": 9}], "documentz": 1}`, `{"ok": 0.0, "code": 40415, "errmsg": "BSON field 'insert.documentz' is an unknown field."}`},
 	{`{"insert": "c"}`, `{"ok": 0.0, "code": 40414}`},
 	{`{"insert": "c", "documents": {"_id": 9}}`, `{"ok": 0.0, "code": 14, "codeName": "TypeMismatch"}`},
@@ -76,7 +76,7 @@ var refusals = []struct{ command, want string }{
 	{`{"update": "c", "updates": [{"q": {"_id": {"$a": 1}}, "u": {"$set": {"n": 9}}, "upsert": true}]}`, `{"n": 0, "writeErrors": [{"code": "<any>"}]}`},
 	{`{"update": "c", "updates": [{"q": {"_id": [1]}, "u": {"$set": {"n": 9}}, "upsert": true}]}`, `{"n": 0, "writeErrors": [{"code": 53}]}`},
 
-	// Updates that contradict themselves, or the document.
+	// Updates that contradict each other, or the document.
 	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"_id": 2, "n": 9}}]}`, `{"n": 0, "writeErrors": [{"code": 66, "errmsg": "<any>"}]}`},
 	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$unset": {"_id": ""}}}]}`, `{"n": 0, "writeErrors": [{"code": 66}]}`},
 	{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"_id.a": 1}}}]}`, `{"n": 0, "writeErrors": [{"code": "<any>"}]}`},
@@ -105,7 +105,7 @@ var refusals = []struct{ command, want string }{
 	{`{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a", "unique": "yes"}]}`, `{"ok": 0.0, "code": 14}`},
 	{`{"createIndexes": "c", "indexes": [{"key": {"_id": 1}, "name": "a", "unique": true}]}`, `{"ok": 0.0, "code": 197}`},
 	{`{"createIndexes": "c", "indexes": [{"key": {"a": 1, "b": 1}, "name": "a", "expireAfterSeconds": 1}]}`, `{"ok": 0.0, "code": 67}`},
-	// All of them or none: the first of these would be fine.
+	// All indexes are created or none: the first of these is valid.
 	{`{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}, {"key": {"k": 1}, "name": "k", "unique": true}]}`, `{"ok": 0.0, "code": 11000}`},
 	{`{"createIndexes": "new", "indexes": [{"key": {"a": 1}, "name": "a"}, {"key": {"b": 1}, "name": "a"}]}`, `{"ok": 0.0, "code": 86}`},
 	{`{"dropIndexes": "c", "index": "_id_"}`, `{"ok": 0.0, "code": 72}`},

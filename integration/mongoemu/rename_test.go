@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// A rename over a collection takes documents, indexes, options and UUID along, and
-// leaves nothing of what it replaces.
+// A rename over a collection keeps documents, indexes, options and UUID, and removes the
+// replaced collection completely.
 func TestRenameReplacesTarget(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -66,8 +66,8 @@ func TestRenameReplacesTarget(t *testing.T) {
 	}
 }
 
-// A rename waits for a transaction that has written to either collection, and a
-// transaction that saw the collection before the rename cannot write to it.
+// A rename waits for a transaction that has written to either collection. A transaction
+// that saw the collection before the rename cannot write to it.
 func TestRenameAndTransactions(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -84,7 +84,7 @@ func TestRenameAndTransactions(t *testing.T) {
 	}
 	rename := d("renameCollection", "db.from", "to", "db.to", "dropTarget", true)
 	wantCode(t, client.Database("admin").RunCommand(ctx, append(rename, bson.E{Key: "maxTimeMS", Value: 50})).Err(), 50, "exceeded time limit")
-	// A create of what exists waits for nothing.
+	// Creating a collection that exists does not wait.
 	wantCode(t, db.CreateCollection(ctx, "to"), 48, "already exists")
 	done := make(chan error, 1)
 	go func() { done <- client.Database("admin").RunCommand(ctx, rename).Err() }()
@@ -100,7 +100,7 @@ func TestRenameAndTransactions(t *testing.T) {
 	equalIDs(t, all(t, must[*mongo.Cursor](t)(to.Find(ctx, d())), nil), 1)
 }
 
-// Options of collections and indexes, as collMod left them, survive a restart.
+// Options of collections and indexes survive a restart, including those set by collMod.
 func TestOptionsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

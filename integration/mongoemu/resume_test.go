@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/mongoemutest"
 )
 
-// From every event's token, and from the token before each, exactly what comes
-// after is given: also in the middle of a transaction.
+// A stream that resumes at any event's token, or at the token before it, returns exactly
+// the later events, even in the middle of a transaction.
 func TestResumeFromEveryToken(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -79,9 +79,8 @@ func TestStartAtOperationTime(t *testing.T) {
 	}
 }
 
-// A connection that drops in the middle neither loses nor repeats an event. The
-// driver resumes once by itself; where its connections are gone at that moment
-// too, the reader opens the stream again at its last token.
+// If a connection drops in the middle, no event is lost or repeated. The driver resumes
+// once by itself. If that fails too, the reader opens the stream again at its last token.
 func TestResumeOverDroppedConnections(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
@@ -140,7 +139,7 @@ func TestResumeOverDroppedConnections(t *testing.T) {
 	}
 }
 
-// The oplog holds what its bounds allow; a position before that is lost for good.
+// The oplog keeps what its bounds allow. Earlier positions are lost permanently.
 func TestHistoryLost(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{OplogEntries: 50})
@@ -163,7 +162,7 @@ func TestHistoryLost(t *testing.T) {
 		wantCode(t, err, 286, "may no longer be in the oplog")
 		wantLabel(t, err, "NonResumableChangeStreamError", name)
 	}
-	// A stream that was open and did not keep up learns it too.
+	// An open stream that did not keep up gets the error too.
 	for open.Next(t.Context()) {
 		t.Errorf("an event after the gap: %v", open.Current)
 	}
@@ -186,7 +185,7 @@ func wantLabel(t *testing.T, err error, label, what string) {
 	}
 }
 
-// The start of an oplog that has lost nothing counts as before any time.
+// If the oplog has lost nothing, its start counts as earlier than any time.
 func TestTimeBeforeACompleteOplog(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
@@ -202,8 +201,8 @@ func TestTimeBeforeACompleteOplog(t *testing.T) {
 	wantCode(t, err, 286, "")
 }
 
-// The post-batch token of an idle stream advances with whatever is logged, so
-// that it stays inside the oplog.
+// The post-batch token of an idle stream advances with every log entry, so that it stays
+// inside the oplog.
 func TestIdleTokenAdvances(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{OplogEntries: 20})
@@ -221,7 +220,7 @@ func TestIdleTokenAdvances(t *testing.T) {
 	watch(t, c, inserts, options.ChangeStream().SetResumeAfter(cs.ResumeToken()))
 }
 
-// idle reads a stream that has nothing to give until its token moves.
+// idle reads a stream without events until its token moves.
 func idle(t *testing.T, cs *mongo.ChangeStream) {
 	t.Helper()
 	before := cs.ResumeToken().String()
@@ -232,15 +231,15 @@ func idle(t *testing.T, cs *mongo.ChangeStream) {
 	}
 }
 
-// A server that nobody writes to moves its oplog's time on by itself.
+// A server without writes advances its oplog's time by itself.
 func TestPeriodicNoop(t *testing.T) {
 	t.Parallel()
 	_, client := start(t, mongoemu.Config{NoopInterval: time.Millisecond})
 	idle(t, watch(t, client.Database("db").Collection("c"), inserts, options.ChangeStream().SetMaxAwaitTime(time.Millisecond)))
 }
 
-// A waiting getMore answers as soon as there is an event, and without one only
-// after the time that it was given.
+// A waiting getMore returns as soon as there is an event. Without one it returns after its
+// time limit.
 func TestAwaitData(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
@@ -278,7 +277,8 @@ func TestMalformedTokens(t *testing.T) {
 	good := cs.ResumeToken().Lookup("_data").StringValue()
 	for data, code := range map[string]int32{
 		"82": 50811, "8200000000": 50811, "zz": 260, "": 50811, good[:len(good)-2]: 50811,
-		// A token whose event is not there, the next in a transaction that was none.
+		// A token whose event does not exist: the next event in a transaction, although
+		// there was no transaction.
 		good[:20] + "00000001" + good[28:]: 280,
 	} {
 		_, err := c.Watch(t.Context(), inserts, options.ChangeStream().SetResumeAfter(d("_data", data)))

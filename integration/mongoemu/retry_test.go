@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// The answer to a write is lost after it was done: the driver sends it again,
-// and it is not done twice.
+// If the reply to a write is lost after the write, the driver sends the write again, and it
+// takes effect once.
 func TestRetriedWritesAreDoneOnce(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -98,8 +98,7 @@ func TestRetriedWritesAreDoneOnce(t *testing.T) {
 	}
 }
 
-// A statement that failed before is tried again by a retry; those that were done
-// are not.
+// A retry repeats the statements that have failed, but not those that have succeeded.
 func TestRetryByStatement(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
@@ -132,8 +131,8 @@ func TestRetryByStatement(t *testing.T) {
 	}
 }
 
-// Errors of a state change carry the label that lets a driver retry the write,
-// and the topology's version.
+// Errors of a state change have the label that lets a driver retry the write, and the
+// topology's version.
 func TestLabelsOfOrderedFaults(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
@@ -157,8 +156,8 @@ func TestLabelsOfOrderedFaults(t *testing.T) {
 	}
 }
 
-// The label that nothing was written is given where the server can be sure: the
-// connection has written before, and nothing since.
+// An error has the label NoWritesPerformed if the server can be sure: the connection has
+// written before, and nothing since.
 func TestNoWritesPerformed(t *testing.T) {
 	t.Parallel()
 	s, _ := start(t, mongoemu.Config{})

@@ -73,7 +73,8 @@ func TestUniqueIndexNeedsTheShardKeyAsPrefix(t *testing.T) {
 	if err := index(true, "tenant", 1, "aggregateId", 1); err != nil {
 		t.Error(err)
 	}
-	// Each shard keeps _id unique by itself, so an index that begins with it is allowed.
+	// Each shard keeps _id unique only for its own documents, so an index that begins with
+	// _id is allowed.
 	if err := index(true, "_id", 1, "aggregateId", 1); err != nil {
 		t.Error(err)
 	}
@@ -116,8 +117,8 @@ func TestStreamsAndTransactionsThroughMongos(t *testing.T) {
 	}
 }
 
-// inConfig reads the documents of a collection of the cluster's configuration without
-// the fields that differ from run to run.
+// inConfig reads the documents of a collection of the cluster's configuration, without the
+// fields that differ between runs.
 func inConfig(t *testing.T, client *mongo.Client, collection string, filter bson.D) []bson.D {
 	t.Helper()
 	cursor, err := client.Database("config").Collection(collection).Find(t.Context(), filter)
@@ -172,8 +173,8 @@ func TestShardedCollectionsAreInTheConfiguration(t *testing.T) {
 	}
 }
 
-// A rename takes key and zones of a sharded collection along and keeps its UUID. It is
-// refused if the target has zones.
+// A rename of a sharded collection keeps its shard key, zones and UUID. It is refused if
+// the target has zones.
 func TestRenameOfShardedCollections(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{Sharded: true})
@@ -211,7 +212,7 @@ func TestRenameOfShardedCollections(t *testing.T) {
 	if keys, zones := inConfig(t, client, "collections", d()), inConfig(t, client, "tags", d()); len(keys)+len(zones) > 0 {
 		t.Errorf("after the drop, the configuration has %v and %v", keys, zones)
 	}
-	// A collection that has zones already is sharded by a key that they fit.
+	// A collection with zones must be sharded by a key that fits them.
 	follow(t, raw, []step{
 		{`{"updateZoneKeyRange": "db.later", "min": {"_id": 1}, "max": {"_id": 5}, "zone": "eu", "$db": "admin"}`, `{"ok": 1.0}`},
 		{`{"shardCollection": "db.later", "key": {"_id": "hashed"}, "$db": "admin"}`, `{"ok": 0.0, "code": 72}`},
@@ -220,7 +221,7 @@ func TestRenameOfShardedCollections(t *testing.T) {
 	})
 }
 
-// A hashed index answers no query by itself, and refuses what a hash cannot keep.
+// A hashed index is not used by queries, and refuses values that a hash cannot keep.
 func TestHashedIndexes(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{DataDir: t.TempDir()})

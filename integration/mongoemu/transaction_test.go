@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// begin starts a transaction and gives the context of its commands.
+// begin starts a transaction and returns the context of its commands.
 func begin(t *testing.T, client *mongo.Client) (context.Context, *mongo.Session) {
 	t.Helper()
 	session := must[*mongo.Session](t)(client.StartSession())
@@ -53,13 +53,14 @@ func TestTransactionIsolation(t *testing.T) {
 	if v := value(t, in, c, 1); v != "old" {
 		t.Errorf("%v", v)
 	}
-	// What others write after the snapshot is not seen inside, on any path.
+	// Writes of others after the snapshot are not visible inside, whatever plan a query
+	// uses.
 	must[*mongo.UpdateResult](t)(c.UpdateOne(ctx, d("_id", 2), d("$set", d("v", "new"))))
 	insertOne(t, c, "_id", 4, "v", "new")
 	must[*mongo.DeleteResult](t)(c.DeleteOne(ctx, d("_id", 3)))
 	equalIDs(t, all(t, must[*mongo.Cursor](t)(c.Find(in, d(), options.Find().SetBatchSize(1))), nil), 1, 2, 3)
 	equalIDs(t, all(t, must[*mongo.Cursor](t)(c.Find(in, d("v", "old"))), nil), 1, 2, 3)
-	// Its own writes are seen inside and not outside.
+	// The transaction's own writes are visible inside, and not outside.
 	must[*mongo.UpdateResult](t)(c.UpdateOne(in, d("_id", 1), d("$set", d("v", "mine"))))
 	must[*mongo.InsertOneResult](t)(c.InsertOne(in, d("_id", 5, "v", "mine")))
 	equalIDs(t, all(t, must[*mongo.Cursor](t)(c.Find(in, d("v", "mine"))), nil), 1, 5)
@@ -127,7 +128,7 @@ func TestWriteConflicts(t *testing.T) {
 			}
 			err := tt.second(two, c)
 			if committed && mongo.IsDuplicateKeyError(err) {
-				continue // the snapshot has the key still
+				continue // the snapshot still has the key
 			}
 			wantCode(t, err, 112, "")
 			wantLabel(t, err, "TransientTransactionError", name)
@@ -154,7 +155,8 @@ func insert(id int, v string) func(context.Context, *mongo.Collection) error {
 	}
 }
 
-// A plain write of what a transaction holds waits for its end.
+// A plain write to a document that a transaction has written waits for the end of the
+// transaction.
 func TestPlainWritesWait(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -192,7 +194,7 @@ func TestPlainWritesWait(t *testing.T) {
 	}
 }
 
-// WithTransaction runs again after a conflict, so that no increment is lost.
+// WithTransaction runs again after a conflict, so no increment is lost.
 func TestWithTransactionRetries(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
@@ -243,7 +245,7 @@ func TestTransactionLifetime(t *testing.T) {
 	in, session := begin(t, client)
 	must[*mongo.UpdateResult](t)(c.UpdateOne(in, d("_id", 1), d("$inc", d("n", 10))))
 	time.advance(61e9)
-	// The plain write waits until the transaction is too old.
+	// The plain write waits until the transaction has exceeded its lifetime.
 	must[*mongo.UpdateResult](t)(c.UpdateOne(ctx, d("_id", 1), d("$inc", d("n", 1))))
 	_, err := c.UpdateOne(in, d("_id", 1), d("$inc", d("n", 10)))
 	wantCode(t, err, 251, "has been aborted")
@@ -253,7 +255,7 @@ func TestTransactionLifetime(t *testing.T) {
 	wantLabel(t, err, "TransientTransactionError", "commit after its lifetime")
 }
 
-// A write error aborts the transaction that it happens in.
+// A write error in a transaction aborts it.
 func TestDuplicateKeyAborts(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
@@ -280,7 +282,7 @@ func TestCommandsThatTransactionsRefuse(t *testing.T) {
 	wantCode(t, err, 263, "$changeStream")
 }
 
-// A collection that a transaction makes appears with its commit.
+// A collection that a transaction makes becomes visible with the commit.
 func TestTransactionCreatesCollections(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -301,7 +303,7 @@ func TestTransactionCreatesCollections(t *testing.T) {
 	}
 }
 
-// Another index than the snapshot's makes the transaction start again.
+// If an index was built after the snapshot, the transaction must be restarted.
 func TestCatalogChangesUnderATransaction(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
@@ -339,8 +341,8 @@ func TestExistingNamespaceIsReportedDuringATransaction(t *testing.T) {
 	}
 }
 
-// The events of a transaction come together and only after its commit; they
-// carry its session and number.
+// The events of a transaction come together and only after its commit. They have its
+// session and number.
 func TestTransactionEvents(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
@@ -363,7 +365,7 @@ func TestTransactionEvents(t *testing.T) {
 	}
 }
 
-// idleFor asks a stream a few times for what it must not have.
+// idleFor checks a few times that a stream has no event.
 func idleFor(t *testing.T, cs *mongo.ChangeStream, times int) {
 	t.Helper()
 	for range times {
@@ -392,7 +394,7 @@ func TestTimesOnlyMoveForward(t *testing.T) {
 		seen(c.run("db", d("find", "nowhere")))
 		seen(c.run("db", d("nonsense", 1)))
 	}
-	// A time that a client brings from elsewhere moves the server's.
+	// A later time from a client advances the server's time.
 	later := bson.Timestamp{T: cluster.T + 100, I: 7}
 	seen(c.run("admin", d("ping", 1, "$clusterTime", d("clusterTime", later))))
 	if !cluster.Equal(later) {
@@ -409,8 +411,8 @@ func TestTimesOnlyMoveForward(t *testing.T) {
 	}
 }
 
-// The times that the driver keeps in a session only move forward, and with each
-// write; a session that is told of them reads what was written then.
+// The times that the driver keeps in a session only increase, and increase with each write.
+// A session that gets them reads the writes up to then.
 func TestSessionTimesMoveForward(t *testing.T) {
 	t.Parallel()
 	c := collection(t)

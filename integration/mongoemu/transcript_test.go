@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// transcripts is where replies recorded from a real replica set are, in a folder
-// beside the repository; a clone without them skips the replay.
+// transcripts is the path of replies recorded from a real replica set, in a folder beside
+// the repository. A clone without them skips the replay.
 const transcripts = "../../../*/*/mongodb-transcripts/replica-set.ndjson"
 
 // exchange is one recorded command and its reply.
@@ -29,9 +29,9 @@ type exchange struct {
 	Reply    json.RawMessage `json:"reply"`
 }
 
-// later is what MongoDB 4.4 to 8.0 answers otherwise than the recorded server,
-// a development build before 4.4, by the exchange's number: the reason, and what
-// becomes of the recorded reply before it is compared.
+// later has the replies that MongoDB 4.4 to 8.0 gives differently from the recorded server,
+// a development build before 4.4, by the exchange's number. Each has the reason, and a
+// function that changes the recorded reply before the comparison.
 var later = map[int]struct {
 	why    string
 	change func(want bson.D) bson.D
@@ -98,8 +98,8 @@ func readTranscript(t *testing.T) []exchange {
 	return all
 }
 
-// replay runs the exchanges in order and translates what differs from run to
-// run: cursor ids, tokens and times.
+// replay runs the exchanges in order and translates the values that differ between runs:
+// cursor ids, tokens and times.
 type replay struct {
 	t       *testing.T
 	plain   *rawClient
@@ -108,8 +108,8 @@ type replay struct {
 	started bson.Timestamp
 }
 
-// transactions gives the session of each exchange that runs in a transaction,
-// and whether it is the first there; then says which commits afterwards.
+// transactions has the session of each exchange that runs in a transaction. It says whether
+// the exchange is the first one there, and which exchange commits afterwards.
 var transactions = map[int]struct {
 	session int64
 	first   bool
@@ -180,7 +180,7 @@ func (r *replay) commit(session int64) {
 	}
 }
 
-// translate puts this run's cursor ids, tokens and times into a command.
+// translate replaces cursor ids, tokens and times in a command by those of this run.
 func (r *replay) translate(v any) any {
 	switch v := v.(type) {
 	case bson.D:
@@ -215,14 +215,14 @@ func (r *replay) translate(v any) any {
 	return v
 }
 
-// volatile are the fields of which only the type is compared.
+// volatile are fields of which only the type is compared.
 var volatile = []string{
 	"operationTime", "$clusterTime", "opTime", "clusterTime", "wallTime", "uuid", "at", "localTime", "lastWrite",
 	"hosts", "primary", "me", "connectionId", "electionId", "errmsg", "version", "versionArray", "lsid", "topologyVersion",
 	"maxWireVersion", "wall", "ts",
 }
 
-// compare finds the first difference between a recorded reply and ours.
+// compare returns the first difference between a recorded reply and ours.
 func (r *replay) compare(at string, want, got any) string {
 	if fmt.Sprintf("%T", want) != fmt.Sprintf("%T", got) {
 		return fmt.Sprintf("%s: type %T, want %T", at, got, want)
@@ -304,9 +304,8 @@ func (r *replay) compareDocuments(at string, want, got bson.D) string {
 	return ""
 }
 
-// stored reports whether a place in a reply is a document as it was stored, whose
-// fields have an order; those of replies and change events themselves do not
-// matter.
+// stored reports whether a place in a reply is a stored document, in which the order of
+// fields matters. It does not matter in replies and change events themselves.
 func stored(at string) bool {
 	return strings.Contains(at, ".fullDocument") || strings.HasPrefix(at, ".value") ||
 		strings.HasPrefix(at, ".cursor.firstBatch[") && !strings.Contains(at, "operationType")
@@ -330,8 +329,8 @@ func fields(d bson.D) map[string]any {
 	return m
 }
 
-// extras are names that the changed reply allows besides its own, kept in a
-// field without a name.
+// extras returns further names that the changed reply allows. They are in a field without a
+// name.
 func extras(wanted map[string]any) []string {
 	names, _ := wanted[""].([]string)
 	return names
@@ -341,7 +340,7 @@ func extra(names ...string) func(bson.D) bson.D {
 	return func(want bson.D) bson.D { return append(want, bson.E{Key: "", Value: names}) }
 }
 
-// onlyFields compares just some fields of a reply.
+// onlyFields keeps only some fields of a reply for the comparison.
 func onlyFields(names ...string) func(bson.D) bson.D {
 	return func(want bson.D) bson.D {
 		var kept bson.D
@@ -359,7 +358,7 @@ func onlyFields(names ...string) func(bson.D) bson.D {
 	}
 }
 
-// firstEntryIsNoop is the beginning of an oplog that a no-op was left in.
+// firstEntryIsNoop changes the first entry of a recorded oplog to a no-op.
 func firstEntryIsNoop(want bson.D) bson.D {
 	entry := get(want, "cursor", "firstBatch").(bson.A)[0].(bson.D)
 	for i := range entry {

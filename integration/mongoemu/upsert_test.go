@@ -44,7 +44,7 @@ func TestUpserts(t *testing.T) {
 	wantCode(t, err, 66, "immutable field '_id'")
 }
 
-// An upsert guarded by more than its unique key raises E11000 for every stale
+// An upsert that is guarded by more than its unique key raises E11000 for every stale
 // event, not only in a race.
 func TestGuardedUpsertIsADuplicateKey(t *testing.T) {
 	t.Parallel()

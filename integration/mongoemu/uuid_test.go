@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// A collection's UUID identifies it for good: a rename keeps it, and a collection that is
-// created again gets another one.
+// A collection's UUID identifies it permanently: a rename keeps it, and a collection that
+// is created again gets another one.
 func TestCollectionUUID(t *testing.T) {
 	t.Parallel()
 	_, client := start(t, mongoemu.Config{})
@@ -51,7 +51,7 @@ func TestCollectionUUID(t *testing.T) {
 	}
 }
 
-// uuidOf is the UUID of a collection; empty if there is none.
+// uuidOf returns the UUID of a collection; empty if there is none.
 func uuidOf(t *testing.T, db *mongo.Database, name string) string {
 	t.Helper()
 	specifications, err := db.ListCollectionSpecifications(t.Context(), bson.D{{Key: "name", Value: name}})

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu"
 )
 
-// step is a command and what its reply must say, in extended JSON; "<any>" and
+// step is a command with the expected parts of its reply, in extended JSON; "<any>" and
 // "<none>" are as in [lessons].
 type step struct{ command, want string }
 
@@ -47,19 +47,19 @@ func TestValidators(t *testing.T) {
 		{`{"insert": "c", "documents": [{"_id": 2, "n": -1}]}`, `{"writeErrors": [{"errInfo": {"failingDocumentId": 2}}]}`},
 		{`{"insert": "c", "documents": [{"_id": 3}, {"_id": 4, "n": 4}], "ordered": false}`, `{"n": 1, "writeErrors": [{"index": 0, "code": 121}]}`},
 		{`{"insert": "c", "documents": [{"_id": 5, "n": -5}], "bypassDocumentValidation": true}`, `{"n": 1, "writeErrors": "<none>"}`},
-		// A validator comes before the unique indexes.
+		// A validator is checked before the unique indexes.
 		{`{"insert": "c", "documents": [{"_id": 1, "n": -1}]}`, refusedDocument},
 		{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": -1}}}]}`, refusedDocument},
 		{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"n": "x"}}]}`, refusedDocument},
 		{`{"update": "c", "updates": [{"q": {"_id": 6}, "u": {"$set": {"a": 1}}, "upsert": true}]}`, refusedDocument},
 		{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": -1}}}], "bypassDocumentValidation": true}`, `{"nModified": 1}`},
-		// Strict: an invalid document must become valid with its next update. An update
-		// that changes nothing is not checked.
+		// Strict: the next update of an invalid document must make it valid. An update that
+		// changes nothing is not checked.
 		{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": -1}}}]}`, `{"n": 1, "nModified": 0, "writeErrors": "<none>"}`},
 		{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]}`, refusedDocument},
 		{`{"findAndModify": "c", "query": {"_id": 4}, "update": {"$set": {"n": -1}}}`, `{"ok": 0.0, "code": 121, "codeName": "DocumentValidationFailure", "errInfo": {"failingDocumentId": 4}}`},
 		{`{"findAndModify": "c", "query": {"_id": 4}, "update": {"$set": {"n": -4}}, "bypassDocumentValidation": true}`, `{"ok": 1.0}`},
-		// Moderate: only documents that were valid are checked.
+		// Moderate: only documents that are valid before an update are checked.
 		{`{"collMod": "c", "validationLevel": "moderate"}`, `{"ok": 1.0}`},
 		{`{"listCollections": 1}`, `{"cursor": {"firstBatch": [{"options": {"validator": {"n": {"$gte": 0}}, "validationLevel": "moderate", "validationAction": "error"}}]}}`},
 		{`{"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]}`, `{"nModified": 1}`},
