@@ -55,7 +55,7 @@ func (h *handler) Hold() drain.Handler {
 }
 
 // sessionsOf returns a function that begins a session of an engine. A session keeps up to
-// bytes bytes.
+// that many bytes of what it has written.
 func sessionsOf(e *project.Engine, bytes int) func() engine {
 	return func() engine { return e.Session(bytes) }
 }
