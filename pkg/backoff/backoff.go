@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Backoff gives waits that double with each consecutive failure, as [After] does. Only one
-// goroutine may use it.
+// Backoff returns waits that double with each consecutive failure, as [After] does. Only
+// one goroutine may use it.
 type Backoff struct {
-	// First and Most bound the waits, First by its half: the first one is between
-	// First/2 and First. Both are positive.
+	// First and Most bound the waits: the first wait is between First/2 and First, and no
+	// wait is longer than Most. Both must be positive.
 	First, Most time.Duration
 
 	failures int
 }
 
-// Next is how long to wait after another failure.
+// Next returns how long to wait after another failure.
 func (b *Backoff) Next() time.Duration {
 	b.failures++
 	return After(b.First, b.Most, b.failures)
 }
 
-// Reset ends a series of failures: the next wait is the first one again.
+// Reset ends a series of failures, so that the next wait is again a first one.
 func (b *Backoff) Reset() { b.failures = 0 }
 
-// After is the wait after that many consecutive failures, counted from 1. It doubles from
-// first up to most; both are positive. The upper half of each wait is random, so that many
-// processes do not return to a recovering server at the same moment.
+// After returns the wait after that many consecutive failures, counted from 1. It doubles
+// from first up to most; both must be positive. The upper half of each wait is random, so
+// that many processes do not return to a recovering server at the same moment.
 func After(first, most time.Duration, failures int) time.Duration {
 	wait := min(first, most)
 	for ; failures > 1 && wait < most; failures-- {
@@ -36,7 +36,7 @@ func After(first, most time.Duration, failures int) time.Duration {
 	return wait/2 + rand.N(wait/2+1)
 }
 
-// Wait waits for d or until ctx ends; the error is then its cause.
+// Wait waits for d or until ctx ends. If ctx ends first, Wait returns the cause of ctx.
 func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

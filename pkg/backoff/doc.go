@@ -1,3 +1,3 @@
-// Package backoff gives the waits between the attempts of an operation that may succeed
+// Package backoff computes the waits between the attempts of an operation that may succeed
 // later.
 package backoff
