@@ -9,8 +9,8 @@ type Limit struct {
 	// Share is the largest share of the recent events that may be set aside,
 	// 0 to 1.
 	Share float64
-	// Minimum may be set aside in each window, whatever the share. It covers the time in
-	// which there are too few events for a share.
+	// Minimum is how many events may be set aside in each window, whatever the share. It is
+	// for the time in which there are too few events for a share.
 	Minimum int
 }
 
@@ -25,7 +25,7 @@ type Breaker struct {
 	aside []int64 // value of seen at each event set aside, oldest first
 }
 
-// New makes a breaker that has seen no event yet.
+// New makes a breaker that has not counted any event.
 func New(limit Limit) *Breaker {
 	limit.Window = max(1, limit.Window)
 	return &Breaker{limit: limit}
@@ -38,8 +38,8 @@ func (b *Breaker) Good(n int) {
 	b.seen += int64(n)
 }
 
-// Allow asks whether one more event may be set aside. If so, Allow counts it. If not,
-// the event is not counted, because the caller must not set it aside.
+// Allow reports whether one more event may be set aside. If so, Allow counts it. If not,
+// the caller must not set the event aside.
 func (b *Breaker) Allow() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,8 +53,7 @@ func (b *Breaker) Allow() bool {
 	return true
 }
 
-// Recent gives how many events the window holds, and how many of them were set
-// aside.
+// Recent returns how many events the window holds, and how many of them were set aside.
 func (b *Breaker) Recent() (events, aside int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
