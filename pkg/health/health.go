@@ -43,7 +43,7 @@ type Loop struct {
 	last       atomic.Int64
 }
 
-// Loop gives the loop with that name, which must beat at least every maxSilence while it is
+// Loop returns the loop with that name. It must beat at least every maxSilence while it is
 // active. A new loop is idle until its first beat. Goroutines that use the same name share
 // a loop, which is alive while any of them beats.
 func (h *Health) Loop(name string, maxSilence time.Duration) *Loop {
@@ -69,7 +69,7 @@ func (l *Loop) Beat() { l.last.Store(int64(time.Since(l.origin))) }
 // for example while another process leads.
 func (l *Loop) Idle() { l.last.Store(idle) }
 
-// stale gives how long the loop has been silent, and whether that is too long.
+// stale returns how long the loop has been silent, and whether that is too long.
 func (l *Loop) stale() (silence time.Duration, stale bool) {
 	last := l.last.Load()
 	if last == idle {

@@ -55,9 +55,9 @@ type Options struct {
 	Address string
 	// Listener is an open listener; the server closes it.
 	Listener net.Listener
-	// Metrics answers /metrics; nil for no such page.
+	// Metrics answers /metrics; nil means that there is no such page.
 	Metrics http.Handler
-	// Status answers /status and everything below it; nil for no such page.
+	// Status answers /status and everything below it; nil means that there is no such page.
 	Status http.Handler
 	// PProf serves /debug/pprof/ too.
 	PProf bool
@@ -72,10 +72,10 @@ type Server struct {
 	err      error
 }
 
-// Start listens and serves. The process works in the context that Start gives. It ends with
-// ctx, or with the server's error as its cause if the server ends by itself. The end of ctx
-// does not end the server, because the probes must answer while the process stops. The
-// caller ends it with Stop, once.
+// Start listens and serves. It returns the context in which the process must work. That
+// context ends with ctx, or with the server's error as its cause if the server ends by
+// itself. The end of ctx does not end the server, because the probes must answer while the
+// process stops. The caller ends the server with Stop, once.
 func Start(ctx context.Context, h *Health, o Options) (*Server, context.Context, error) {
 	l := o.Listener
 	if l == nil {
@@ -106,16 +106,16 @@ func (s *Server) serve() {
 	}
 }
 
-// Addr is the address that the server listens on.
+// Addr returns the address on which the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Stop ends the server, and the context that Start gave. Requests that still run
-// have a second to finish. The error is that of a server that has ended before.
+// Stop ends the server, and the context that Start returned. Running requests have a second
+// to finish. The error is that of a server that has ended by itself before.
 func (s *Server) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {
-		_ = s.http.Close() // cut off what did not finish, such as a profile that runs
+		_ = s.http.Close() // cut off unfinished requests, such as a running profile
 	}
 	<-s.served
 	s.fail(nil)

@@ -69,7 +69,7 @@ func TestServer(t *testing.T) {
 	}
 	live()
 
-	// The address is taken: a second server says so.
+	// The address is in use, so a second server fails.
 	if _, _, err := health.Start(t.Context(), health.New(), health.Options{Address: server.Addr().String()}); err == nil || !strings.Contains(err.Error(), "listen on the admin address") {
 		t.Errorf("second server: %v", err)
 	}
@@ -102,7 +102,7 @@ func get(t *testing.T, url string) (status int, body string, err error) {
 	return response.StatusCode, string(text), errors.Join(err, response.Body.Close())
 }
 
-// A server that is stopped at once leaves nothing behind.
+// A server that is stopped right after its start leaves nothing behind.
 func TestServerStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
@@ -157,7 +157,7 @@ func TestServerCutsOff(t *testing.T) {
 	}
 }
 
-// A server that cannot go on ends what the process does, and says why.
+// A server that fails ends the context of the process, and returns the reason.
 func TestServerReportsBrokenListener(t *testing.T) {
 	t.Parallel()
 	l := listen(t)
