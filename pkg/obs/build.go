@@ -2,8 +2,8 @@ package obs
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// BuildInfo makes a metric with that name that is always 1. Its label version is the
-// version of the process.
+// BuildInfo makes a metric with that name, whose value is always 1. Its label version is
+// the version of the process.
 func BuildInfo(name, version string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        name,

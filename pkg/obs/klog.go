@@ -18,14 +18,15 @@ import (
 const (
 	klogDebug = 1
 	klogTrace = 6
-	// klogMost is the most verbose that Kubernetes' packages get.
+	// klogMost is the highest verbosity that Kubernetes' packages use.
 	klogMost = 10
 )
 
-// BridgeKlog sends the messages of klog to logger: V(0) as info, V(1) to V(5) as debug, all
-// above as trace. A process has one klog: call BridgeKlog once, before anything logs.
+// BridgeKlog sends the messages of klog to logger: V(0) as info, V(1) to V(5) as debug,
+// higher ones as trace. A process has one klog, so call BridgeKlog once, before the first
+// log message.
 func BridgeKlog(logger zerolog.Logger) {
-	// client-go's own level says enough, and zerologr's number is not klog's.
+	// client-go's own level is sufficient, and zerologr's number differs from klog's.
 	zerologr.VerbosityFieldName = ""
 	klog.SetLoggerWithOptions(logr.New(newKlogSink(&logger)), klog.ContextualLogger(true))
 

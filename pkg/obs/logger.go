@@ -10,18 +10,18 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Config says how a service logs. Both services embed it; the tags are kong's. The
-// zero value is info and json.
+// Config says how a service logs. Both services embed it; the tags are kong's. The zero
+// value means the level info and the format json.
 type Config struct {
 	LogLevel  string `name:"log-level" env:"PENSTOCK_LOG_LEVEL" enum:"trace,debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"Least level that is logged: trace, debug, info, warn or error."`
 	LogFormat string `name:"log-format" env:"PENSTOCK_LOG_FORMAT" enum:"json,console" default:"json" placeholder:"FORMAT" help:"Form of a log line: json, or console for people."`
 }
 
-// timeLayout is RFC 3339 to the millisecond: seconds are too coarse to order what
-// two processes log during a failover.
+// timeLayout is RFC 3339 with milliseconds. Seconds are too coarse to order the log lines
+// of two processes during a failover.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// NewLogger makes the logger of a service: a line on w for each message, with its
+// NewLogger makes the logger of a service. It writes a line to w for each message, with the
 // time in UTC. It changes none of zerolog's globals.
 func NewLogger(w io.Writer, c Config) (zerolog.Logger, error) {
 	level := zerolog.InfoLevel
