@@ -9,8 +9,8 @@ import (
 )
 
 // Pool runs tasks, each in a goroutine of its own. A goroutine whose task has ended waits
-// for the next one. The pool does not bound how many tasks run: its owner does. Make it
-// with [New]. It is safe for concurrent use.
+// for the next one. The pool does not bound the number of running tasks; its owner must.
+// Make it with [New]. It is safe for concurrent use.
 type Pool struct {
 	tasks   chan func()
 	stopped chan struct{}
@@ -35,7 +35,7 @@ func (p *Pool) Do(task func()) {
 	}
 }
 
-// run runs a task, and then those that come while it may wait for them.
+// run runs a task, and then further ones as long as its goroutine may wait for them.
 func (p *Pool) run(task func()) {
 	for {
 		task()
@@ -52,8 +52,8 @@ func (p *Pool) run(task func()) {
 	}
 }
 
-// Stop ends the goroutines without a task, now and later. It does not wait for tasks, and
-// is called once.
+// Stop ends the goroutines without a task, now and later. It does not wait for tasks. Call
+// it once.
 func (p *Pool) Stop() { close(p.stopped) }
 
 // Wait waits until all tasks have ended. Call it after Stop. After it, Do must not be
