@@ -14,21 +14,20 @@
 // the environment, and every value goes through a mapper. This package adds only the
 // features for which kong v1.17 has no option:
 //
-//   - Every problem at once. kong.Parse returns at the first one. So the mapper of each
-//     value notes its problem and lets kong go on, and a flag that kong does not know is
-//     noted, left out, and the arguments are parsed again.
-//   - An empty variable counts as unset, and tests give their own environment. kong's env
-//     tag is applied by Value.Reset, which asks os.LookupEnv and takes the empty text as a
-//     value: a number would be malformed, and a default would be lost.
-//   - Secrets are not printed. The errors of Value.Reset and of the enum tag quote the
-//     value, whatever it is.
-//   - A problem names the variable and the flag, and the remedy. kong's errors name the
-//     flag, and those of decoders are Go's.
-//   - Validate is asked of the configuration as a whole, after all values are read, and a
-//     [Selective] configuration for the chosen command. kong asks each embedded struct in
-//     turn, stops at the first error, and does not pass the command on. For the same
+//   - All problems are reported together. kong.Parse returns at the first one. So the
+//     mapper of each value records its problem and lets kong continue. An unknown flag is
+//     recorded and removed, and the arguments are parsed again.
+//   - An empty variable counts as unset, and tests have their own environment. kong's env tag
+//     is applied by Value.Reset, which calls os.LookupEnv and uses the empty text as a value:
+//     a number would be malformed, and a default would be lost.
+//   - Secrets are not printed. The errors of Value.Reset and of the enum tag quote any value.
+//   - A problem names the variable, the flag and the remedy. kong's errors name the flag, and
+//     those of decoders are Go's.
+//   - Validate is called once for the whole configuration, after all values are read. A
+//     [Selective] configuration also gets the chosen command. kong validates each embedded
+//     struct in turn, stops at the first error, and does not pass the command on. For the same
 //     reason the tags required and enum are checked here.
-//   - --help and --version work beside mistakes. kong runs their hooks only if all
-//     arguments are valid. The help of a command leaves the configuration's flags out:
-//     kong prints those of all parents.
+//   - --help and --version work despite mistakes. kong runs their hooks only if all arguments
+//     are valid. The help of a command omits the configuration's flags, because kong would
+//     print those of all parents.
 package cli
