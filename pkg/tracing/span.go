@@ -116,8 +116,8 @@ func header(s trace.Span) (parent, state string) {
 	return carrier["traceparent"], carrier["tracestate"]
 }
 
-// startBatch starts the span of what is done for several events at once. It is a child of
-// the only span, or links to several.
+// startBatch starts the span of an operation for several events. It is a child of the only
+// span, or links to several.
 func startBatch(ctx context.Context, t trace.Tracer, name string, spans []trace.SpanContext, options ...trace.SpanStartOption) (context.Context, Span) {
 	if len(spans) == 1 {
 		ctx = trace.ContextWithSpanContext(ctx, spans[0])
