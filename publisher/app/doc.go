@@ -42,7 +42,7 @@
 //
 //	stream      the scan or the change stream moves, waits for the dispatcher, or waits
 //	            for a server that answers pings
-//	dispatcher  calls to the broker return, whatever the answer, or nothing is to be sent
+//	dispatcher  calls to the broker return, whatever the answer, or there is nothing to send
 //	saver       saves return, whatever the answer
 //	election    requests to the lock store return
 //
