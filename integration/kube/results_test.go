@@ -46,7 +46,8 @@ func (l timing) env() []string {
 func (l timing) crashMean() time.Duration { return l.duration + l.period }
 func (l timing) crashMax() time.Duration  { return l.duration + 3*l.period }
 
-// Bounds of the time of a takeover after a clean stop, for any lease.
+// handoverMean and handoverMax bound the time of a takeover after a clean stop, for any
+// lease.
 const handoverMean, handoverMax = time.Second, 4 * time.Second
 
 // results has the measured takeovers. It is safe for concurrent use.

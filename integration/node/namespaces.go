@@ -55,7 +55,7 @@ func mountOwn() error {
 	return nil
 }
 
-// linkUp gives this namespace its links and routes.
+// linkUp makes the links and routes of this namespace.
 func linkUp() error {
 	for _, args := range [][]string{
 		{"link", "set", "lo", "up"},

@@ -81,9 +81,9 @@ func (o *observer) percentiles() (p50, p99 time.Duration) {
 	return l[(len(l)-1)/2], l[(len(l)-1)*99/100]
 }
 
-// run watches until ctx ends. opened is called once the stream is open: what happens
-// after it is seen. It is a stream of the database, because a collection that takes the
-// name of another one ends the streams of that.
+// run watches until ctx ends. It calls opened when the stream is open: later changes are
+// seen. The stream is of the database, because the stream of a collection ends when another
+// collection takes its name.
 func (o *observer) run(ctx context.Context, opened func()) error {
 	stream, err := o.models.Watch(ctx, mongo.Pipeline{{{Key: "$match", Value: bson.D{
 		{Key: "ns.coll", Value: bson.D{{Key: "$in", Value: append([]string{"watermarks"}, o.collections...)}}},
@@ -99,7 +99,8 @@ func (o *observer) run(ctx context.Context, opened func()) error {
 	return nil
 }
 
-// change is what a change event tells of a read model or of a side watermark.
+// change is the part of a change event of a read model or side watermark that the observer
+// uses.
 type change struct {
 	DocumentKey struct {
 		ID bson.RawValue `bson:"_id"`
@@ -123,7 +124,7 @@ func (o *observer) watch(ctx context.Context, stream *mongo.ChangeStream) error 
 		}
 		id, ok := c.DocumentKey.ID.StringValueOK()
 		if !ok {
-			// A side watermark: its key names the projection too.
+			// The change is of a side watermark, whose key has the projection too.
 			id, _ = c.DocumentKey.ID.Document().Lookup("aggregateId").StringValueOK()
 		}
 		o.shown(id, max(c.FullDocument.LastEventID, c.UpdateDescription.UpdatedFields.LastEventID), time.Now())
