@@ -117,7 +117,7 @@ func (t topicFill) Fill(ctx context.Context) (size, most int64, err error) {
 func refused(err error) error {
 	answer, ok := errors.AsType[*azcore.ResponseError](err)
 	if ok && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden) {
-		return fmt.Errorf("%w: %w", inventory.ErrRefused, short(err))
+		return fmt.Errorf("%w: the credentials do not allow it: %w", inventory.ErrRefused, short(err))
 	}
 	return short(err)
 }

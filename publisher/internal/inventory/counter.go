@@ -24,8 +24,9 @@ const (
 	refusedWait = time.Hour
 )
 
-// ErrRefused says that the credentials may not read the measured value.
-var ErrRefused = errors.New("the credentials do not allow to read it")
+// ErrRefused says that the value cannot be read with these credentials, or at all from this
+// server. The error that stands behind it says why.
+var ErrRefused = errors.New("it cannot be read")
 
 // Quarantine counts records.
 type Quarantine interface {
