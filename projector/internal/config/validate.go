@@ -80,6 +80,7 @@ func (s Sessions) validate() error {
 	p.require(s.Tenure >= time.Second, "PENSTOCK_SESSION_TENURE is %v: use at least 1s", s.Tenure)
 	p.require(s.GapHold > 0, "PENSTOCK_GAP_HOLD is %v: use a positive duration", s.GapHold)
 	p.require(s.GapTimeout >= s.GapHold, "PENSTOCK_GAP_TIMEOUT is %v, less than PENSTOCK_GAP_HOLD (%v): use more", s.GapTimeout, s.GapHold)
+	p.require(s.GapPatience == "", "PENSTOCK_GAP_PATIENCE is called PENSTOCK_GAP_TIMEOUT now: rename it")
 	p.require(s.ParkAfter >= time.Second, "PENSTOCK_PARK_AFTER is %v: use at least 1s", s.ParkAfter)
 	p.require(s.BufferBytes >= 1<<20, "PENSTOCK_BUFFER_BYTES is %d: use at least 1048576", s.BufferBytes)
 	return errors.Join(p...)
