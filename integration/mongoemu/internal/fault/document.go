@@ -2,26 +2,27 @@ package fault
 
 import "slices"
 
-// Document orders the writes of some documents to fail, each with a write error of its
-// own. The other statements of their commands are carried out, as on a sharded cluster
-// of which one shard does not answer.
+// Document makes the writes of some documents fail, each with its own write error. The
+// other statements of their commands succeed, as on a sharded cluster when one shard does
+// not answer.
 type Document struct {
 	// Collection is the name of the documents' collection, in any database.
 	Collection string `json:"collection"`
-	// IDs are the _ids of the documents, strings all.
+	// IDs are the _ids of the documents, which must be strings.
 	IDs []string `json:"ids"`
-	// Code is the error's code.
+	// Code is the code of the write error.
 	Code int32 `json:"code"`
 }
 
-// AddDocuments puts a fault of documents in force, until Clear.
+// AddDocuments adds a document fault, which stays until Clear.
 func (s *Set) AddDocuments(d Document) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.documents = append(s.documents, d)
 }
 
-// Document gives the code with which a write of a document fails, 0 for none.
+// Document returns the error code with which a write of a document fails, or 0 if it does
+// not fail.
 func (s *Set) Document(collection, id string) int32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

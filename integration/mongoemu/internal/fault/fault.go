@@ -6,61 +6,64 @@ import (
 	"time"
 )
 
-// Command orders commands to fail, as the server's failCommand does.
+// Command makes commands fail, as the server's failCommand does.
 type Command struct {
-	// Commands are the names of the commands that fail; empty for all but hello.
+	// Commands are the names of the commands that fail; if empty, all commands except
+	// hello fail.
 	Commands []string `json:"commands,omitempty"`
-	// Code is the error's code; 0 for no error, where only Block, CloseConnection
-	// or WriteConcernCode is wanted.
+	// Code is the error code; 0 returns no error, which is useful with Block, Hold,
+	// CloseConnection or WriteConcernCode alone.
 	Code int32 `json:"code,omitempty"`
-	// Message is the error's message; empty for one that names the fault.
+	// Message is the error message; if empty, a message that names the fault is used.
 	Message string `json:"message,omitempty"`
-	// Labels replace the labels that the server would give; nil leaves those, an
-	// empty list gives none.
+	// Labels replace the error labels that the server would send. nil keeps the server's
+	// labels; an empty list sends no labels.
 	Labels []string `json:"labels,omitzero"`
-	// Times is how often the fault happens; 0 once, negative for ever.
+	// Times is how often the fault happens; 0 means once, a negative number means always.
 	Times int `json:"times,omitempty"`
-	// Skip is how many matching commands pass before the first that fails.
+	// Skip is how many matching commands pass before the first one fails.
 	Skip int `json:"skip,omitempty"`
 	// CloseConnection drops the connection instead of answering.
 	CloseConnection bool `json:"closeConnection,omitempty"`
-	// AfterExecution lets the command do its work first, so that only the answer
-	// is lost: with CloseConnection or Code.
+	// AfterExecution runs the command before the fault of CloseConnection or Code, so
+	// that only the reply is lost.
 	AfterExecution bool `json:"afterExecution,omitempty"`
-	// WriteConcernCode adds a write concern error of this code to the answer of a
-	// write that is done; 0 for none.
+	// WriteConcernCode adds a write concern error with this code to the reply of a
+	// successful write; 0 adds none.
 	WriteConcernCode int32 `json:"writeConcernCode,omitempty"`
-	// Block delays the command before it is run.
+	// Block delays the command before it runs.
 	Block time.Duration `json:"block,omitempty"`
-	// Hold delays the command before it is run until [Set.Clear]: it is carried out then,
-	// whether or not its client is still there.
+	// Hold delays the command until [Set.Clear]. The command runs then, even if its
+	// client has disconnected.
 	Hold bool `json:"hold,omitempty"`
-	// Collection limits the fault to commands on one collection, in any database; empty for
-	// all.
+	// Collection limits the fault to commands on one collection, in any database; empty
+	// means all collections.
 	Collection string `json:"collection,omitempty"`
-	// AppName limits the fault to connections of one application name; empty for
-	// all.
+	// AppName limits the fault to connections with this application name; empty means all
+	// connections.
 	AppName string `json:"appName,omitempty"`
-	// failPoint marks the fault of configureFailPoint, of which there is one.
+	// failPoint marks the fault that configureFailPoint set. There is at most one.
 	failPoint bool
-	// cleared is closed by the Clear after the fault was taken.
+	// cleared is closed by the first Clear after Take returned the fault.
 	cleared chan struct{}
 }
 
-// Cleared is closed when the faults in force at the time of Take have been cleared.
+// Cleared returns a channel that is closed by the first Clear after Take returned the
+// fault.
 func (c *Command) Cleared() <-chan struct{} { return c.cleared }
 
-// Set is the faults in force. The zero Set has none.
+// Set is the set of active faults. The zero Set is empty.
 type Set struct {
 	mu        sync.Mutex
 	commands  []*Command
 	documents []Document
 	latency   time.Duration
-	// cleared is what Clear closes; nil if no fault was taken since.
+	// cleared is the channel that the next Clear closes; nil if no fault was taken since
+	// the last Clear.
 	cleared chan struct{}
 }
 
-// Add puts a fault in force.
+// Add adds a fault. It treats Times 0 as 1.
 func (s *Set) Add(c Command) {
 	if c.Times == 0 {
 		c.Times = 1
@@ -70,8 +73,8 @@ func (s *Set) Add(c Command) {
 	s.commands = append(s.commands, &c)
 }
 
-// SetFailPoint puts a fault in force in place of the one that it was last called with;
-// nil only removes that one.
+// SetFailPoint replaces the fault of the previous SetFailPoint call. nil only removes
+// that fault.
 func (s *Set) SetFailPoint(c *Command) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +86,7 @@ func (s *Set) SetFailPoint(c *Command) {
 	}
 }
 
-// Clear removes all faults and the latency, and lets the commands that are held go on.
+// Clear removes all faults and the latency, and releases the commands that Hold delays.
 func (s *Set) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,22 +97,22 @@ func (s *Set) Clear() {
 	s.commands, s.documents, s.latency = nil, nil, 0
 }
 
-// SetLatency delays every command from now on; 0 ends it.
+// SetLatency delays every following command; 0 removes the delay.
 func (s *Set) SetLatency(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.latency = d
 }
 
-// Latency is the delay of every command.
+// Latency returns the delay of every command.
 func (s *Set) Latency() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.latency
 }
 
-// Take gives the fault that a command meets, nil for none, and counts it.
-// collection is the one that the command names, if it does.
+// Take returns the first fault that applies to a command, or nil, and counts down its
+// Skip and Times. collection is empty if the command names none.
 func (s *Set) Take(command, collection, appName string) *Command {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +139,8 @@ func (s *Set) Take(command, collection, appName string) *Command {
 	return nil
 }
 
-// Pending is the number of faults still in force.
+// Pending returns the number of command faults that are still active. Document faults do
+// not count.
 func (s *Set) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
