@@ -23,7 +23,7 @@ func parse(t *testing.T, json string) []byte {
 	return bsonraw.MustMarshal(d)
 }
 
-// batches gives documents a few at a time, whatever is asked for.
+// batches returns at most two documents at a time, to test stages across batch borders.
 type batches struct{ docs [][]byte }
 
 func (b *batches) Next(context.Context, int, int) ([][]byte, bool, error) {
@@ -65,7 +65,7 @@ func run(t *testing.T, p *aggregate.Pipeline, batch, maxBytes int, docs ...strin
 	}
 }
 
-// The stages stand behind a $skip, so that none is taken into the query.
+// A $skip precedes the stages, so that none of them moves into the query.
 func TestStages(t *testing.T) {
 	t.Parallel()
 	docs := []string{
@@ -144,7 +144,8 @@ func TestBeginningsGoIntoTheQuery(t *testing.T) {
 	if got, err := run(t, p, 10, 1<<20, `{"a": 1, "c": 1}`, `{"a": 1, "c": 2}`); err != nil || got != `{ a: 1, c: 1 }` {
 		t.Errorf("%s, %v", got, err)
 	}
-	// After a limit, an order is of what the limit left.
+	// A $sort after a $limit must sort only the limited documents, so it must not move
+	// into the query.
 	if p, err = compile(t, `[{"$limit": 3}, {"$sort": {"b": -1}}]`); err != nil || p.Order != nil || p.Limit != 3 {
 		t.Errorf("%+v, %v", p, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// field is an accumulated output of a $group.
+// field is one accumulated output field of a $group.
 type field struct {
 	name string
 	op   string
@@ -24,7 +24,7 @@ type grouping struct {
 	vars   expr.Vars
 	groups map[string]*group
 	order  []*group
-	last   bool // $sortByCount
+	last   bool // the stage is $sortByCount
 }
 
 type group struct {

@@ -13,13 +13,14 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// Source gives documents in batches until done.
+// Source returns documents in batches until done.
 type Source interface {
 	Next(ctx context.Context, maxDocs, maxBytes int) (docs [][]byte, done bool, err error)
 }
 
-// Pipeline is a compiled pipeline, to be run once. What its beginning asks of the collection is
-// in Match, Order and Limit; the rest runs over a source.
+// Pipeline is a compiled pipeline. It can run once. Match, Order and Limit hold the
+// leading stages, which the query on the collection applies; the other stages run over a
+// source.
 type Pipeline struct {
 	Match  *query.Matcher
 	Order  []store.KeyPart
@@ -27,13 +28,15 @@ type Pipeline struct {
 	stages []stage
 }
 
-// stage takes documents and gives others. flush is called once at the end.
+// stage transforms batches of documents. full reports that the stage needs no more input.
+// flush is called once, after the last push, and returns the documents that the stage
+// held back.
 type stage interface {
 	push(docs [][]byte) (out [][]byte, full bool, err error)
 	flush() ([][]byte, error)
 }
 
-// Stages splits a pipeline's array into its stages' documents.
+// Stages returns the stage documents of a pipeline array.
 func Stages(pipeline bsonraw.Value) ([]bsonraw.Value, error) {
 	if pipeline.Type != bsoncore.TypeArray {
 		return nil, mongoerr.New(mongoerr.TypeMismatch, "'pipeline' option must be specified as an array")
@@ -50,14 +53,14 @@ func Stages(pipeline bsonraw.Value) ([]bsonraw.Value, error) {
 	return stages, nil
 }
 
-// Name is a stage's name and Spec its operand.
+// Name returns a stage's name and its operand.
 func Name(stage bsonraw.Value) (name string, spec bsonraw.Value) {
 	it := bsonraw.NewIter(stage.Data)
 	it.Next()
 	return string(it.Key()), it.Value()
 }
 
-// Compile reads a pipeline's stages.
+// Compile compiles a pipeline's stages.
 func Compile(stages []bsonraw.Value, vars expr.Vars) (*Pipeline, error) {
 	p := &Pipeline{}
 	var err error
@@ -84,8 +87,8 @@ func Compile(stages []bsonraw.Value, vars expr.Vars) (*Pipeline, error) {
 	return p, nil
 }
 
-// lead takes a $match at the start, and a $sort or $limit after it, into the
-// query itself.
+// lead moves a $match at the start, and a $sort or $limit after it, into the query on the
+// collection. It reports whether it took the stage.
 func (p *Pipeline) lead(i int, name string, spec bsonraw.Value, vars expr.Vars) (bool, error) {
 	switch {
 	case name == "$match" && i == 0 && spec.Type == bsoncore.TypeEmbeddedDocument:
@@ -107,7 +110,7 @@ func (p *Pipeline) lead(i int, name string, spec bsonraw.Value, vars expr.Vars) 
 	return false, nil
 }
 
-// Run sends the source's documents through the stages.
+// Run returns a source of the documents that source yields after all stages.
 func (p *Pipeline) Run(source Source) Source {
 	if len(p.stages) == 0 {
 		return source
@@ -122,7 +125,7 @@ type run struct {
 	ended  bool
 }
 
-// pull is how many documents are asked of the source at a time.
+// pull is the number of documents requested from the source at a time.
 const pull = 1024
 
 func (r *run) Next(ctx context.Context, maxDocs, maxBytes int) (docs [][]byte, done bool, err error) {
@@ -159,8 +162,8 @@ func (r *run) step(ctx context.Context) error {
 		if !done {
 			continue
 		}
-		// The stages up to here are over: what they held back comes after what
-		// they gave, and then the stages behind them are over too.
+		// No more input reaches this stage. Its held-back documents follow the ones it
+		// has already returned. The next stages then end too.
 		tail, err := s.flush()
 		if err != nil {
 			return err

@@ -9,13 +9,14 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// sampling keeps size random documents, each once, and gives them in random order.
+// sampling is a $sample: it keeps size random documents, each at most once, and returns
+// them in random order.
 type sampling struct {
 	size, seen int64
 	kept       [][]byte
 }
 
-// The codes are those of document_source_sample.cpp.
+// The error codes are those of MongoDB's document_source_sample.cpp.
 func compileSample(spec bsonraw.Value) (stage, error) {
 	if spec.Type != bsoncore.TypeEmbeddedDocument {
 		return nil, mongoerr.New(28745, "the $sample stage specification must be an object")

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// direct is the flush of stages that hold nothing back.
+// direct implements flush for stages that hold no documents back.
 type direct struct{}
 
 func (direct) flush() ([][]byte, error) { return nil, nil }
@@ -214,7 +214,7 @@ func (s *unwinding) indexed(doc []byte, i bsonraw.Value) []byte {
 	return bsonraw.NewBuilder(len(doc)+32).Elements(with(doc, []string{s.index}, bsonraw.Missing)).Value(s.index, i).Bytes()
 }
 
-// with is doc with the value at a path replaced; an absent value removes it.
+// with returns doc with the value at path replaced by v. An absent v removes the field.
 func with(doc []byte, path []string, v bsonraw.Value) []byte {
 	b := bsonraw.NewBuilder(len(doc))
 	for it := bsonraw.NewIter(doc); it.Next(); {
