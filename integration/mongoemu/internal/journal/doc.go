@@ -1,3 +1,3 @@
-// Package journal is a file of frames that is only appended to: each has its
-// length and a checksum, so that reading stops where a write was cut short.
+// Package journal is an append-only file of frames. Each frame has its length and a
+// checksum, so reading stops at the first incomplete or damaged frame.
 package journal

@@ -15,16 +15,16 @@ import (
 const (
 	fileName = "journal"
 	lockName = "lock"
-	// frameHead is the length and the checksum before a frame.
+	// frameHead is the size in bytes of the length and the checksum before each frame.
 	frameHead = 8
-	// maxFrame bounds a frame in bytes: a transaction's worth of documents.
+	// maxFrame bounds a frame in bytes. A frame holds the documents of one transaction.
 	maxFrame = 1 << 30
 	buffer   = 1 << 20
 )
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// Journal is an open journal. Its methods are called by one goroutine at a time.
+// Journal is an open journal. Only one goroutine may use it at a time.
 type Journal struct {
 	dir  string
 	lock *os.File
@@ -33,9 +33,9 @@ type Journal struct {
 	err  error
 }
 
-// Open takes a directory, which it makes where there is none, for this process
-// alone, and calls each with every whole frame in it. What follows the last whole
-// frame is cut off.
+// Open creates the directory if it does not exist, locks it for this process, and calls
+// each with every complete frame in it. It truncates the file after the last complete
+// frame.
 func Open(dir string, each func(frame []byte) error) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
@@ -73,7 +73,8 @@ func (j *Journal) open(each func([]byte) error) error {
 	return nil
 }
 
-// read gives how many bytes the whole frames take.
+// read calls each with every complete frame and returns the size of these frames in
+// bytes.
 func read(r io.Reader, each func([]byte) error) (whole int64, err error) {
 	var head [frameHead]byte
 	for {
@@ -98,7 +99,8 @@ func read(r io.Reader, each func([]byte) error) (whole int64, err error) {
 	}
 }
 
-// cut is nil for the end of a file, be it in the middle of a frame.
+// cut returns nil for the end of the file, even within a frame: a crash can leave an
+// incomplete frame.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
@@ -106,7 +108,7 @@ func cut(err error) error {
 	return err
 }
 
-// Append adds a frame, which Flush hands to the operating system.
+// Append adds a frame to the buffer. Flush writes the buffer to the file.
 func (j *Journal) Append(frame []byte) {
 	if j.err != nil {
 		return
@@ -121,8 +123,8 @@ func (j *Journal) Append(frame []byte) {
 	_, j.err = j.w.Write(frame)
 }
 
-// Flush hands what was appended to the operating system: it survives the end of
-// the process, though not of the machine. An error stays for all later calls.
+// Flush writes the appended frames to the file, without fsync: they survive a crash of
+// the process, but not of the machine. All later calls return the first error again.
 func (j *Journal) Flush() error {
 	if j.err == nil {
 		j.err = j.w.Flush()
@@ -133,7 +135,7 @@ func (j *Journal) Flush() error {
 	return nil
 }
 
-// Rewrite replaces the journal by the frames that write appends, in one step.
+// Rewrite atomically replaces the journal with the frames that write appends.
 func (j *Journal) Rewrite(write func(next *Journal)) error {
 	path := filepath.Join(j.dir, fileName)
 	f, err := os.OpenFile(path+".next", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
@@ -160,7 +162,7 @@ func (j *Journal) Rewrite(write func(next *Journal)) error {
 	return nil
 }
 
-// Close flushes and gives the directory back.
+// Close flushes the journal and unlocks the directory.
 func (j *Journal) Close() error {
 	return errors.Join(j.Flush(), j.file.Close(), j.lock.Close())
 }

@@ -60,8 +60,8 @@ func TestFramesSurvive(t *testing.T) {
 	closeIt(t, j)
 }
 
-// Wherever the file is cut, or a byte changed, the frames before that are read
-// and new ones go after them.
+// If the file is cut or damaged at any byte, the frames before that byte are read and new
+// frames are appended after them.
 func TestCutShort(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -110,6 +110,6 @@ func TestUnreadableContentStopsTheStart(t *testing.T) {
 	if _, err := journal.Open(dir, func([]byte) error { return refused }); !errors.Is(err, refused) {
 		t.Error(err)
 	}
-	j, _ = open(t, dir) // the directory was given back
+	j, _ = open(t, dir) // the failed Open unlocked the directory
 	closeIt(t, j)
 }

@@ -4,6 +4,6 @@ package journal
 
 import "os"
 
-// exclusive does nothing where there is no flock: two processes on one directory
-// are the user's to avoid.
+// exclusive does nothing, because there is no flock. The user must not start two
+// processes on one directory.
 func exclusive(*os.File) error { return nil }

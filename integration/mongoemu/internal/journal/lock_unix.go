@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// exclusive takes a file for this process alone; the lock ends with the file or
-// the process.
+// exclusive locks a file for this process. The lock ends when the file is closed or the
+// process ends.
 func exclusive(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
