@@ -1,7 +1,7 @@
-// Package projection reshapes documents: find's projection, and the stages
-// $project, $addFields, $set, $unset, $replaceRoot and $replaceWith.
+// Package projection reshapes documents: the projection of find, and the stages $project,
+// $addFields, $set, $unset, $replaceRoot and $replaceWith.
 //
-// Inclusion and exclusion by dotted path or nested document, through arrays, and
-// computed fields. The projection operators $slice, $elemMatch, $meta and the
-// positional $ are refused by name.
+// It supports inclusion and exclusion by dotted path or nested document, also through
+// arrays, and computed fields. It refuses the projection operators $slice, $elemMatch,
+// $meta and the positional $ with an error that names the operator.
 package projection

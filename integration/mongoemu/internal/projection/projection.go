@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// Transform turns a document into another. It is safe for concurrent use.
+// Transform transforms a document into another one. It is safe for concurrent use.
 type Transform interface {
 	Apply(doc []byte, vars expr.Vars) ([]byte, error)
 }
@@ -29,13 +29,14 @@ type identity struct{}
 
 func (identity) Apply(doc []byte, _ expr.Vars) ([]byte, error) { return doc, nil }
 
-// flag is a field of a projection, flattened to its path.
+// flag is one field of a projection, with its dotted path.
 type flag struct {
 	path string
 	v    bsonraw.Value
 }
 
-// flatten opens nested documents that are no expressions into dotted paths.
+// flatten appends the fields of doc to flags. It turns nested documents that are not
+// expressions into dotted paths.
 func flatten(flags []flag, prefix string, doc []byte) ([]flag, error) {
 	for it := bsonraw.NewIter(doc); it.Next(); {
 		path := prefix + string(it.Key())
@@ -64,8 +65,8 @@ func flatten(flags []flag, prefix string, doc []byte) ([]flag, error) {
 	return flags, nil
 }
 
-// Compile reads a projection of find or of $project. An empty one keeps
-// documents as they are.
+// Compile compiles a projection of find or $project. An empty projection does not change
+// documents.
 func Compile(spec []byte) (Transform, error) {
 	if bsonraw.Empty(spec) {
 		return identity{}, nil
@@ -107,8 +108,8 @@ func isFlag(v bsonraw.Value) bool {
 	return bsonraw.IsNumber(v) || v.Type == bsoncore.TypeBoolean
 }
 
-// includes decides between inclusion and exclusion and refuses a mixture; _id
-// may differ from the rest.
+// includes reports whether the projection is an inclusion. It refuses a mixture of
+// inclusion and exclusion, except for _id.
 func includes(flags []flag) (bool, error) {
 	var including, excluding string
 	for _, f := range flags {
@@ -133,7 +134,7 @@ func includes(flags []flag) (bool, error) {
 	return including != "", nil
 }
 
-// CompileAddFields reads $addFields or $set.
+// CompileAddFields compiles $addFields or $set. stage is the name for errors.
 func CompileAddFields(stage string, spec bsonraw.Value) (Transform, error) {
 	if spec.Type != bsoncore.TypeEmbeddedDocument {
 		return nil, mongoerr.New(40272, "%s specification stage must be an object, got %s", stage, bsonraw.TypeName(spec.Type))
@@ -168,7 +169,7 @@ func (t *tree) addFields(prefix string, doc []byte) error {
 	return nil
 }
 
-// CompileUnset reads $unset: a path or a list of paths.
+// CompileUnset compiles $unset: a path or a list of paths.
 func CompileUnset(spec bsonraw.Value) (Transform, error) {
 	paths := []bsonraw.Value{spec}
 	if spec.Type == bsoncore.TypeArray {
@@ -190,8 +191,7 @@ func CompileUnset(spec bsonraw.Value) (Transform, error) {
 	return treeTransform{t}, nil
 }
 
-// CompileReplace reads the expression of $replaceWith or of $replaceRoot's
-// newRoot.
+// CompileReplace compiles the expression of $replaceWith or of newRoot in $replaceRoot.
 func CompileReplace(spec bsonraw.Value) (Transform, error) {
 	e, err := expr.Compile(spec)
 	if err != nil {
@@ -213,8 +213,8 @@ func (r replace) Apply(doc []byte, vars expr.Vars) ([]byte, error) {
 	return v.Data, nil
 }
 
-// CompileStage reads one of the stages that this package knows; ok is false for
-// any other name.
+// CompileStage compiles one of the stages of this package. ok is false for any other
+// name.
 func CompileStage(name string, spec bsonraw.Value) (t Transform, ok bool, err error) {
 	switch name {
 	case "$project":

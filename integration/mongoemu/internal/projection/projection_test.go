@@ -20,7 +20,7 @@ func parse(t *testing.T, json string) []byte {
 	return bsonraw.MustMarshal(d)
 }
 
-// stage reads a stage document; "find" stands for find's projection.
+// stage compiles a stage document. The name "find" means the projection of find.
 func stage(t *testing.T, json string) (projection.Transform, error) {
 	t.Helper()
 	it := bsonraw.NewIter(parse(t, json))

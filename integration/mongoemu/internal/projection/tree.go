@@ -19,11 +19,12 @@ const (
 	nested
 )
 
-// tree says what happens to the fields of one document.
+// tree describes how to transform the fields of one document.
 type tree struct {
-	// keep copies fields that no child names.
+	// keep copies the fields that no child names.
 	keep bool
-	// inPlace computes fields where they stand instead of at the end.
+	// inPlace puts a computed field at the position of the field it replaces, instead of
+	// at the end.
 	inPlace  bool
 	children []*child
 }
@@ -44,7 +45,7 @@ func (t *tree) find(name []byte) *child {
 	return nil
 }
 
-// add enters a field by its path.
+// add adds a field at a path. full is the whole dotted path, for errors.
 func (t *tree) add(path []string, full string, leaf child) error {
 	name := path[0]
 	switch {
@@ -72,8 +73,8 @@ func (t *tree) add(path []string, full string, leaf child) error {
 	return c.sub.add(path[1:], full, leaf)
 }
 
-// apply writes the fields of doc that the tree leaves, and those it computes
-// from root.
+// apply writes the fields of doc that remain, and the computed fields. Expressions are
+// evaluated on root, the whole document.
 func (t *tree) apply(b *bsonraw.Builder, doc, root []byte, vars expr.Vars) error {
 	var seenSmall [16]bool
 	seen := seenSmall[:]
@@ -120,7 +121,7 @@ func (t *tree) apply(b *bsonraw.Builder, doc, root []byte, vars expr.Vars) error
 	return t.appendComputed(b, seen, root, vars)
 }
 
-// appendComputed adds the computed fields that doc did not have.
+// appendComputed appends the computed fields that are not marked in seen.
 func (t *tree) appendComputed(b *bsonraw.Builder, seen []bool, root []byte, vars expr.Vars) error {
 	for i, c := range t.children {
 		if seen[i] {
@@ -153,8 +154,9 @@ func (t *tree) computes() bool {
 	return false
 }
 
-// value applies the tree to a field's value: into documents, into each element
-// of an array, and over anything else by its kind.
+// value applies the tree to a field's value: to a document, or to each element of an
+// array. Any other value is replaced if the tree computes fields, kept if keep is set,
+// and removed otherwise.
 func (t *tree) value(v bsonraw.Value, root []byte, vars expr.Vars) (bsonraw.Value, error) {
 	switch {
 	case v.Type == bsoncore.TypeEmbeddedDocument:
