@@ -1,5 +1,5 @@
-// Package bsongen draws BSON values and documents for the property tests of its
-// sibling packages: few names and few values, so that they meet.
+// Package bsongen generates BSON values and documents for the property tests of its
+// sibling packages. It uses few names and few values, so that equal ones are likely.
 package bsongen
 
 import (
@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Names are the field names that documents are made of.
+// Names are the field names of generated documents.
 var Names = []string{"a", "b", "c"}
 
-// Scalar draws a value that is no document and no array.
+// Scalar generates a value that is neither a document nor an array.
 func Scalar() *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		switch rapid.IntRange(0, 13).Draw(t, "kind") {
@@ -39,7 +39,7 @@ func Scalar() *rapid.Generator[any] {
 	})
 }
 
-// Value draws any value, nested up to depth.
+// Value generates any value, with at most depth nested levels.
 func Value(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		if depth > 0 {
@@ -54,7 +54,7 @@ func Value(depth int) *rapid.Generator[any] {
 	})
 }
 
-// Document draws a document of some of the names.
+// Document generates a document with a random subset of names.
 func Document(depth int, names []string) *rapid.Generator[bson.D] {
 	return rapid.Custom(func(t *rapid.T) bson.D {
 		d := bson.D{}
@@ -67,7 +67,7 @@ func Document(depth int, names []string) *rapid.Generator[bson.D] {
 	})
 }
 
-// Decimal draws a Decimal128 near the other numbers.
+// Decimal generates a Decimal128, mostly equal or close to numbers that Scalar generates.
 func Decimal() *rapid.Generator[bson.Decimal128] {
 	return rapid.Custom(func(t *rapid.T) bson.Decimal128 {
 		s := rapid.SampledFrom([]string{
