@@ -1,3 +1,3 @@
-// Package mongoerr is the server's errors: code, code name, message and labels,
-// as a reply carries them.
+// Package mongoerr defines the errors that replies carry: code, code name and message,
+// and the names of the error labels.
 package mongoerr

@@ -6,11 +6,10 @@ import (
 	"strconv"
 )
 
-// Code is a server's error code.
+// Code is a MongoDB error code.
 type Code int32
 
-// The codes that this server answers with, named as in MongoDB's
-// error_codes.yml.
+// These are the codes that this server returns, named as in MongoDB's error_codes.yml.
 const (
 	InternalError                   Code = 1
 	BadValue                        Code = 2
@@ -125,7 +124,7 @@ var names = map[Code]string{
 	181: "AmbiguousIndexKeyPattern",
 	161: "IncompatibleCollationVersion",
 	23:  "AlreadyInitialized", 61: "ShardKeyNotFound", 70: "ShardNotFound", 177: "ZoneNotFound", 178: "RangeOverlapConflict",
-	// Codes that only faults and rare paths give.
+	// Only faults and rare paths return these codes.
 	18: "AuthenticationFailed", 63: "StaleShardVersion", 64: "WriteConcernTimeout", 79: "UnknownReplWriteConcern",
 	96: "OperationFailed", DocumentValidationFailure: "DocumentValidationFailure", 125: "CommandFailed", 143: "CursorInUse", 146: "ExceededMemoryLimit",
 	150: "StaleEpoch", QueryPlanKilled: "QueryPlanKilled", ClusterTimeFailsRateLimiter: "ClusterTimeFailsRateLimiter",
@@ -136,8 +135,8 @@ var names = map[Code]string{
 	13388: "StaleConfig", 14031: "OutOfDiskSpace",
 }
 
-// Name is the code's name; a code without one is "Location" and its number, as
-// the server has it.
+// Name returns the code's name. A code without a name is "Location" and its number, as in
+// MongoDB.
 func (c Code) Name() string {
 	if n, ok := names[c]; ok {
 		return n
@@ -145,7 +144,7 @@ func (c Code) Name() string {
 	return "Location" + strconv.Itoa(int(c))
 }
 
-// Error labels of the driver specifications.
+// These are error labels of the driver specifications.
 const (
 	LabelTransientTransaction   = "TransientTransactionError"
 	LabelRetryableWrite         = "RetryableWriteError"
@@ -155,33 +154,33 @@ const (
 	notImplementedMessagePrefix = "mongoemu does not support "
 )
 
-// Error is a command's or a statement's failure.
+// Error is the failure of a command or of one statement.
 type Error struct {
 	Code    Code
 	Message string
 	// KeyPattern and KeyValue describe a duplicate key; nil otherwise.
 	KeyPattern, KeyValue []byte
-	// Info says which document a validator refused; nil otherwise.
+	// Info identifies the document that a validator refused; nil otherwise.
 	Info []byte
 }
 
-// New makes an error of a code and a formatted message.
+// New returns an error with a code and a formatted message.
 func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Lacking is the answer to what a real server can and this one cannot: it names
-// the thing.
+// Lacking returns the error for a feature that MongoDB has and this server does not. The
+// message names the feature.
 func Lacking(format string, args ...any) *Error {
 	return New(NotImplemented, notImplementedMessagePrefix+format, args...)
 }
 
-// Error gives name, code and message.
+// Error returns the code name and the message.
 func (e *Error) Error() string {
 	return fmt.Sprintf("(%s) %s", e.Code.Name(), e.Message)
 }
 
-// As is the server error in err, or one of code InternalError around it.
+// As returns the Error in err, or wraps err in an Error with code InternalError.
 func As(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -190,14 +189,14 @@ func As(err error) *Error {
 	return New(InternalError, "%s", err.Error())
 }
 
-// Has reports whether err is a server error of the given code.
+// Has reports whether err is an Error with the given code.
 func Has(err error, code Code) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == code
 }
 
-// Resumable reports whether a change stream may be resumed after this code: after
-// the retryable ones, and where another node may do better.
+// Resumable reports whether a change stream can be resumed after this error: if it is
+// retryable, or if another node may succeed.
 func (c Code) Resumable() bool {
 	switch c {
 	case FailedToSatisfyReadPreference, RetryChangeStream, 150, 13388:
@@ -206,12 +205,12 @@ func (c Code) Resumable() bool {
 	return c.Retryable()
 }
 
-// EndsStreams reports whether a change stream is over for good after this code.
+// EndsStreams reports whether a change stream cannot be resumed after this error.
 func (c Code) EndsStreams() bool { return c == ChangeStreamFatalError || c == ChangeStreamHistoryLost }
 
-// StateChange reports whether the code says that a node is not primary or shuts
-// down: such an error carries the topology's version, so that a driver can tell
-// news from what it knows already.
+// StateChange reports whether the code says that a node is not primary or is shutting
+// down. Such an error carries the topology version, so that a driver can ignore an error
+// that is older than its own view.
 func (c Code) StateChange() bool {
 	switch c {
 	case NotWritablePrimary, NotPrimaryNoSecondaryOk, 10058, InterruptedDueToReplStateChange, NotPrimaryOrSecondary,
@@ -221,8 +220,8 @@ func (c Code) StateChange() bool {
 	return false
 }
 
-// Retryable reports whether the same command may be sent again after this code:
-// the server's category RetriableError.
+// Retryable reports whether the same command can be sent again after this error. It is
+// the server's error category RetriableError.
 func (c Code) Retryable() bool {
 	switch c {
 	case HostUnreachable, HostNotFound, NetworkTimeout, ShutdownInProgress, ReadConcernMajorityNotAvailable,
