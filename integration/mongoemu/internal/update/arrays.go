@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// push is what $push or $addToSet adds, and how.
+// push holds the values that $push or $addToSet adds, and the modifiers of $push.
 type push struct {
 	values   []bsonraw.Value
 	slice    *int64
@@ -129,8 +129,8 @@ func compilePushSort(v bsonraw.Value) (func(a, b bsonraw.Value) int, error) {
 	}, nil
 }
 
-// elements are the array at the operation's path; found is nil where there is
-// none yet.
+// elements returns the array at the operation's path. found is nil if the path does not
+// exist; last and depth are those of find.
 func (t *target) elements(op operation) (found, last *node, depth int, values []bsonraw.Value, err error) {
 	found, last, depth, err = t.find(op.path)
 	if err != nil || found == nil {

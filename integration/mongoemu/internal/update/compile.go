@@ -11,14 +11,14 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// operation is one operator on one path.
+// operation is one update operator on one path.
 type operation struct {
 	name     string
 	path     []string
 	operand  bsonraw.Value
 	onInsert bool
-	to       []string // of $rename
-	push     *push    // of $push and $addToSet
+	to       []string // only $rename
+	push     *push    // only $push and $addToSet
 	pull     func(bsonraw.Value) (bool, error)
 	apply    func(*target, operation) error
 }
@@ -137,8 +137,8 @@ func checkCurrentDate(operand bsonraw.Value) error {
 	return mongoerr.New(mongoerr.BadValue, "The '$type' string field is required to be 'date' or 'timestamp': {$currentDate: {field : {$type: 'date'}}}")
 }
 
-// comparePaths orders paths as the server applies them: names by their bytes,
-// positions by their number.
+// comparePaths orders paths in the order in which the server applies them: field names by
+// their bytes, array positions by number.
 func comparePaths(a, b []string) int {
 	for i := range min(len(a), len(b)) {
 		x, xn := position(a[i])
@@ -156,7 +156,8 @@ func comparePaths(a, b []string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// conflicts refuses two operations of which one touches the other's path.
+// conflicts returns an error if one operation's path is equal to, or a prefix of,
+// another's.
 func conflicts(ops []operation) error {
 	var paths [][]string
 	for _, op := range ops {

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 )
 
-// target is a document being updated and what has changed in it.
+// target is a document that is being updated, and its changes so far.
 type target struct {
 	root    *node
 	doc     []byte
@@ -31,8 +31,8 @@ func (t *target) removed(path []string) {
 	t.changes = append(t.changes, change{path: slices.Clone(path), removed: true})
 }
 
-// describe writes the updateDescription; a change below another that was set
-// whole is part of that one.
+// describe returns the updateDescription. It omits a change below another changed path,
+// because the description of that path covers it.
 func (t *target) describe() []byte {
 	updated, removed := bsonraw.NewBuilder(64), []string{}
 	for i, c := range t.changes {
@@ -78,8 +78,8 @@ func description(updated []byte, removed []string) []byte {
 	return b.Bytes()
 }
 
-// diff describes how one document became another, into embedded documents but
-// not into arrays.
+// diff returns the updateDescription from before to after. It compares embedded documents
+// field by field; a changed array appears whole.
 func diff(before, after []byte) []byte {
 	updated, removed := bsonraw.NewBuilder(64), []string{}
 	removed = compare(updated, removed, "", before, after)

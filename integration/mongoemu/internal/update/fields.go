@@ -10,8 +10,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// find follows path as far as it exists. It gives the node at its end, or the
-// last open node and how many names of the path lead to it.
+// find follows path as far as it exists. It returns the node at the end of path. If there
+// is none, found is nil, last is the last existing node, and depth is how many names of
+// path lead to it.
 func (t *target) find(path []string) (found, last *node, depth int, err error) {
 	n := t.root
 	for i, key := range path {
@@ -32,10 +33,11 @@ func (t *target) find(path []string) (found, last *node, depth int, err error) {
 	return n, nil, len(path), nil
 }
 
-// maxPadding bounds the nulls that a position past an array's end may add.
+// maxPadding bounds the array position that an update may create. The missing elements
+// before it become null.
 const maxPadding = 1_500_000
 
-// create makes the rest of path below last, ending in v.
+// create creates the rest of path below last, with v at its end.
 func (t *target) create(path []string, last *node, depth int, v bsonraw.Value) error {
 	if last.array {
 		if i, _ := position(path[depth]); i > maxPadding {
@@ -51,7 +53,7 @@ func (t *target) create(path []string, last *node, depth int, v bsonraw.Value) e
 	return nil
 }
 
-// put sets the value at a path, unless it is there already, byte for byte.
+// put sets the value at a path, unless the path already holds the same bytes.
 func (t *target) put(path []string, v bsonraw.Value) error {
 	found, last, depth, err := t.find(path)
 	switch {
@@ -89,7 +91,7 @@ func (t *target) detach(path []string) {
 	t.removed(path)
 }
 
-// subject names the document in an error, as the server does.
+// subject describes the document in an error, as the server does.
 func (t *target) subject() string {
 	id, ok := bsonraw.Lookup(t.doc, "_id")
 	if !ok {

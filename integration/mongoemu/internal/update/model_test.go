@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/update"
 )
 
-// The model keeps documents as maps and applies one operator at a time; a path
-// that cannot be followed makes the whole update fail.
+// The model keeps documents as maps and applies one operator at a time. The whole update
+// fails if its path cannot be followed.
 
 type object = map[string]any
 
@@ -60,8 +60,8 @@ func fromModel(v any) any {
 
 type impossible struct{}
 
-// place calls change with the value at a path (present or not) and puts back
-// what it gives. It panics with impossible where there is no way.
+// place replaces the value at a path with the result of change. present says whether the
+// path exists. place panics with impossible if the path cannot be created.
 func place(v any, path []string, change func(old any, present bool) any) any {
 	if len(path) == 0 {
 		return change(v, true)
@@ -98,7 +98,7 @@ func place(v any, path []string, change func(old any, present bool) any) any {
 	panic(impossible{})
 }
 
-// seek reports whether a path leads to something.
+// seek reports whether a path exists.
 func seek(v any, path []string) bool {
 	if len(path) == 0 {
 		return true
@@ -221,7 +221,7 @@ func TestUpdateAgainstModel(t *testing.T) {
 			operand = bsongen.Value(1).Draw(t, "operand")
 		}
 		if d, ok := operand.(bson.D); ok && op == "$pull" && len(d) >= 0 {
-			operand = "x" // a document is a filter there
+			operand = "x" // $pull reads a document as a filter
 		}
 		model := toModel(doc).(object)
 		if op == "$inc" && numeric(model) {
@@ -265,7 +265,7 @@ func TestUpdateAgainstModel(t *testing.T) {
 	})
 }
 
-// canonical is a document with its fields in the order of their names.
+// canonical returns a document with its fields sorted by name.
 func canonical(t *rapid.T, doc []byte) []byte {
 	var d bson.D
 	if err := bson.Unmarshal(doc, &d); err != nil {
@@ -274,8 +274,8 @@ func canonical(t *rapid.T, doc []byte) []byte {
 	return bsonraw.MustMarshal(fromModel(toModel(d)))
 }
 
-// checkDescription makes the changes that the description tells of to the old
-// document: that must give the new one.
+// checkDescription applies the description to the old document and compares the result
+// with the new document.
 func checkDescription(t *rapid.T, before bson.D, r update.Result) {
 	if !r.Changed {
 		if r.Description != nil {

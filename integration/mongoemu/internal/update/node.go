@@ -8,10 +8,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 )
 
-// node is a value that opens into its elements only where an update reaches
-// inside it; all else stays the bytes it was.
+// node is a value. It is opened into its elements only if an update reaches inside it;
+// other values keep their bytes.
 type node struct {
-	value    bsonraw.Value // while closed
+	value    bsonraw.Value // valid while the node is not open
 	open     bool
 	array    bool
 	children []element
@@ -24,7 +24,7 @@ type element struct {
 
 func leaf(v bsonraw.Value) *node { return &node{value: v} }
 
-// expand opens a document or an array; false for any other value.
+// expand opens a document or an array. It returns false for any other value.
 func (n *node) expand() bool {
 	if n.open {
 		return true
@@ -40,7 +40,7 @@ func (n *node) expand() bool {
 	return true
 }
 
-// current is the node's value as it now stands.
+// current returns the node's value after the changes so far.
 func (n *node) current() bsonraw.Value {
 	if !n.open {
 		return n.value
@@ -74,7 +74,7 @@ func (n *node) write(b *bsonraw.Builder) {
 	}
 }
 
-// child finds an element of an open node: by name, or by position in an array.
+// child returns an element of an open node, by name or by array position, or nil.
 func (n *node) child(key string) *node {
 	if n.array {
 		i, ok := position(key)
@@ -91,8 +91,8 @@ func (n *node) child(key string) *node {
 	return nil
 }
 
-// attach adds an element that child did not find; an array is filled up with
-// nulls to its position.
+// attach adds an element that child did not find. It fills an array with nulls up to the
+// position.
 func (n *node) attach(key string, c *node) {
 	if n.array {
 		i, _ := position(key)
@@ -103,7 +103,7 @@ func (n *node) attach(key string, c *node) {
 	n.children = append(n.children, element{key, c})
 }
 
-// detach removes an element; in an array it becomes null.
+// detach removes an element. An array element becomes null instead.
 func (n *node) detach(key string) {
 	if n.array {
 		if i, ok := position(key); ok && i < len(n.children) {
@@ -119,7 +119,7 @@ func (n *node) detach(key string) {
 	}
 }
 
-// position reads an array position: digits without a leading zero.
+// position parses an array position: up to seven digits without a leading zero.
 func position(key string) (int, bool) {
 	if key == "" || len(key) > 7 || key[0] == '0' && len(key) > 1 {
 		return 0, false

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// Seed makes the document that an upsert starts from: the fields that its filter
-// fixes to a value, _id first. A field fixed twice is an error.
+// Seed returns the document that an upsert starts from: the fields whose values the
+// filter fixes, with _id first. A field that the filter fixes twice is an error.
 func Seed(fields []query.Equality) ([]byte, error) {
 	root := leaf(bsonraw.DocumentValue([]byte{5, 0, 0, 0, 0}))
 	root.expand()

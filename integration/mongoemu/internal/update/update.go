@@ -12,10 +12,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/projection"
 )
 
-// MaxDocument is the largest document that may be stored, in bytes.
+// MaxDocument is the size limit of a stored document, in bytes.
 const MaxDocument = 16 << 20
 
-// Update is a compiled update, safe for concurrent use.
+// Update is a compiled update. It is safe for concurrent use.
 type Update struct {
 	replacement []byte
 	operations  []operation
@@ -31,19 +31,19 @@ const (
 	byPipeline
 )
 
-// Context is what an update needs besides the document.
+// Context is the input of an update besides the document.
 type Context struct {
-	// Insert says that the document is being made by an upsert.
+	// Insert says that an upsert is creating the document.
 	Insert bool
-	// Now is the time that $currentDate and $$NOW give.
+	// Now is the time of $currentDate and $$NOW.
 	Now Instant
 	// Collation compares strings; nil compares them byte by byte.
 	Collation *collation.Collation
 }
 
-// Instant is one moment in both of MongoDB's forms.
+// Instant is one point in time, as a date and as a timestamp.
 type Instant struct {
-	// Milliseconds since the epoch.
+	// Milliseconds is the time in milliseconds since the Unix epoch.
 	Milliseconds int64
 	// Timestamp is the logical time as the eight bytes of a BSON timestamp.
 	Timestamp bsonraw.Value
@@ -52,17 +52,16 @@ type Instant struct {
 // Result is a document after an update.
 type Result struct {
 	Doc []byte
-	// Changed is false where the update left every byte as it was.
+	// Changed is false if the update left every byte as it was.
 	Changed bool
-	// Replaced says that a change stream shows it whole, as a replacement.
+	// Replaced says that a change stream reports a replacement with the whole document.
 	Replaced bool
-	// Description is a change stream's updateDescription, nil where Replaced or
-	// not Changed.
+	// Description is the updateDescription of a change stream; nil if Replaced is true or
+	// Changed is false.
 	Description []byte
 }
 
-// Compile reads an update: a document of operators, a replacement, or a
-// pipeline.
+// Compile compiles an update: a document of operators, a replacement, or a pipeline.
 func Compile(u bsonraw.Value) (*Update, error) {
 	switch u.Type {
 	case bsoncore.TypeArray:
@@ -84,7 +83,7 @@ func Compile(u bsonraw.Value) (*Update, error) {
 	return &Update{replacement: u.Data, kind: byReplacement}, nil
 }
 
-// IsReplacement reports whether the update is a whole document.
+// IsReplacement reports whether the update is a replacement document.
 func (u *Update) IsReplacement() bool { return u.kind == byReplacement }
 
 func compilePipeline(stages []byte) (*Update, error) {
@@ -108,8 +107,8 @@ func compilePipeline(stages []byte) (*Update, error) {
 	return u, nil
 }
 
-// Apply computes the document after the update. The field _id stays as it is: a
-// change of it is an error.
+// Apply returns the document after the update. It returns an error if the update changes
+// _id or if the result is larger than [MaxDocument].
 func (u *Update) Apply(doc []byte, c Context) (Result, error) {
 	var r Result
 	var err error
@@ -133,7 +132,7 @@ func (u *Update) Apply(doc []byte, c Context) (Result, error) {
 	return r, nil
 }
 
-// comparable refuses operators that would compare strings by a collation.
+// comparable refuses operators that would have to compare strings by a collation.
 func (u *Update) comparable(by *collation.Collation) error {
 	if by == nil {
 		return nil
@@ -163,7 +162,8 @@ func (u *Update) replace(doc []byte) (Result, error) {
 	return r, nil
 }
 
-// withID is doc with its _id first; id stands in where doc has none.
+// withID returns doc with _id as its first field. The value is id or, if id is absent,
+// the _id of doc.
 func withID(doc []byte, id bsonraw.Value) []byte {
 	b := bsonraw.NewBuilder(len(doc) + len(id.Data) + 5)
 	if own, ok := bsonraw.Lookup(doc, "_id"); ok && bsonraw.IsMissing(id) {

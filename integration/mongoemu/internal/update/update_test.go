@@ -19,7 +19,7 @@ func parse(t *testing.T, json string) []byte {
 	return bsonraw.MustMarshal(v)
 }
 
-// compile reads an update that stands in the field u.
+// compile compiles an update in JSON.
 func compile(t *testing.T, json string) (*update.Update, error) {
 	t.Helper()
 	u, _ := bsonraw.Lookup(parse(t, `{"u": `+json+`}`), "u")
@@ -39,7 +39,7 @@ func TestApply(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, doc, update, want string
-		description             string // empty: unchanged
+		description             string // empty if the update changes nothing
 	}{
 		{"set", `{"_id": 1, "a": 1}`, `{"$set": {"a": 2}}`, `{ _id: 1, a: 2 }`, `{ updatedFields: { a: 2 }, removedFields: [] }`},
 		{"set what is there", `{"_id": 1, "a": 1}`, `{"$set": {"a": 1}}`, `{ _id: 1, a: 1 }`, ``},
