@@ -5,9 +5,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 )
 
-// collate makes the comparisons below a condition use a collation. Regular
-// expressions, $type and $jsonSchema compare as they do without one; $expr reads the
-// collation from the matcher's variables.
+// collate makes the comparisons in a condition use a collation. Regular expressions,
+// $type and $jsonSchema ignore the collation. $expr reads the collation from the
+// matcher's variables.
 func collate(n Node, c *collation.Collation) {
 	switch n := n.(type) {
 	case *And:

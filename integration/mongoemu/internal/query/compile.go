@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// compileDocument reads the conditions of a whole document; top allows those
-// that only stand at the top.
+// compileDocument compiles the conditions of a whole document. top allows the operators
+// that may only stand at the top of a filter.
 func compileDocument(filter []byte, top bool) (*And, error) {
 	and := &And{}
 	for it := bsonraw.NewIter(filter); it.Next(); {
@@ -99,8 +99,8 @@ func compileList(key string, v bsonraw.Value, top bool) ([]*And, error) {
 	return nodes, nil
 }
 
-// isOperators reports whether a field's value is a document of operators rather
-// than a value to compare with.
+// isOperators reports whether a field's condition is a document of operators instead of a
+// value to compare with.
 func isOperators(v bsonraw.Value) bool {
 	if v.Type != bsoncore.TypeEmbeddedDocument {
 		return false
@@ -145,8 +145,9 @@ func compileField(and *And, field string, v bsonraw.Value) error {
 	return nil
 }
 
-// compileOperator reads one operator on a field; siblings is the document that
-// it stands in. A nil node is a condition that another operator takes in.
+// compileOperator compiles one operator on a field. siblings is the document that
+// contains the operator. It returns a nil node if another operator handles this one, as
+// $regex handles $options.
 func compileOperator(path Path, op string, v bsonraw.Value, siblings []byte) (Node, error) {
 	switch op {
 	case "$eq":

@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/collation"
 )
 
-// Implies reports whether every document that m matches is also matched by filter.
-// It may report false although that holds: a planner then passes over a partial
-// index, which costs time only.
+// Implies reports whether filter matches every document that m matches. It may return
+// false for a pair where this holds. The planner then skips a partial index, which only
+// costs time.
 func (m *Matcher) Implies(filter *Matcher) bool {
 	return collation.Equal(m.Collation(), filter.Collation()) && implies(m.root, filter.root)
 }
@@ -48,9 +48,10 @@ func implies(known, wanted Node) bool {
 	return false
 }
 
-// compareImplies reports whether one comparison decides a condition on the same
-// path. An array satisfies a comparison by any one element, so two comparisons are
-// only related if they are about the same element: each must allow a superset.
+// compareImplies reports whether a comparison implies a condition on the same path. One
+// element of an array is enough to satisfy a comparison, and two comparisons may be
+// satisfied by different elements. Each wanted condition must therefore follow from one
+// known comparison alone.
 func compareImplies(k *Compare, wanted Node) bool {
 	switch w := wanted.(type) {
 	case *Compare:
@@ -69,7 +70,7 @@ func compareImplies(k *Compare, wanted Node) bool {
 	return false
 }
 
-// rangeWithin reports whether every value in k's range is in w's.
+// rangeWithin reports whether the range of k is within the range of w.
 func rangeWithin(k, w *Compare) bool {
 	if bsonraw.Canonical(k.Key.Type) != bsonraw.Canonical(w.Key.Type) ||
 		bsonraw.IsNaN(k.Key) || bsonraw.IsNaN(w.Key) || k.Key.Type == bsoncore.TypeArray {

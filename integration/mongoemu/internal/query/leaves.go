@@ -102,7 +102,8 @@ func compileMod(path Path, v bsonraw.Value) (Node, error) {
 	}}, nil
 }
 
-// truncated is a number without its fraction, where it fits an int64.
+// truncated returns a number without its fraction. ok is false if it does not fit an
+// int64.
 func truncated(v bsonraw.Value) (int64, bool) {
 	if n, ok := bsonraw.Int64(v); ok {
 		return n, true
@@ -147,7 +148,7 @@ func compileAll(path Path, v bsonraw.Value) (Node, error) {
 		and.Children = append(and.Children, newCompare(path, EQ, e))
 	}
 	if len(and.Children) == 0 {
-		return &Or{}, nil // $all of nothing matches nothing
+		return &Or{}, nil // an empty $all matches nothing
 	}
 	return and, nil
 }
@@ -170,8 +171,8 @@ func compileElemMatch(path Path, v bsonraw.Value) (Node, error) {
 	return &elemMatch{path: path, child: child}, nil
 }
 
-// startsWithLogic tells {$elemMatch: {$or: […]}}, a filter over documents, from
-// the form with bare operators.
+// startsWithLogic distinguishes {$elemMatch: {$or: […]}}, a filter over documents, from
+// an $elemMatch with bare operators such as {$gt: 1}.
 func startsWithLogic(doc []byte) bool {
 	it := bsonraw.NewIter(doc)
 	it.Next()

@@ -14,7 +14,7 @@ type Matcher struct {
 	vars expr.Vars
 }
 
-// Compile reads a filter. vars are what $expr may refer to.
+// Compile compiles a filter. vars are the variables of $expr and the collation.
 func Compile(filter []byte, vars expr.Vars) (*Matcher, error) {
 	root, err := compileDocument(filter, true)
 	if err != nil {
@@ -26,21 +26,21 @@ func Compile(filter []byte, vars expr.Vars) (*Matcher, error) {
 	return &Matcher{root: root, vars: vars}, nil
 }
 
-// Collation is what the filter compares strings by; nil for byte by byte.
+// Collation returns the collation of the filter; nil compares strings byte by byte.
 func (m *Matcher) Collation() *collation.Collation { return m.vars.Collation }
 
-// Conjunction makes a matcher of conditions that all must hold.
+// Conjunction returns a matcher that requires all of the conditions.
 func Conjunction(nodes []Node, vars expr.Vars) *Matcher {
 	return &Matcher{root: &And{Children: nodes}, vars: vars}
 }
 
-// Root is the conjunction of all conditions.
+// Root returns the conjunction of all conditions.
 func (m *Matcher) Root() *And { return m.root }
 
 // All reports whether the filter matches every document.
 func (m *Matcher) All() bool { return len(m.root.Children) == 0 }
 
-// Match reports whether doc satisfies the filter. Only $expr can fail.
+// Match reports whether doc matches the filter. Only $expr can return an error.
 func (m *Matcher) Match(doc []byte) (bool, error) {
 	st := state{vars: m.vars}
 	ok := m.root.match(doc, &st)
@@ -50,14 +50,14 @@ func (m *Matcher) Match(doc []byte) (bool, error) {
 	return ok, nil
 }
 
-// Equality is a field that a filter fixes to one value.
+// Equality is a field whose value a filter fixes.
 type Equality struct {
 	Path  Path
 	Value bsonraw.Value
 }
 
-// Equalities are the fields that the filter fixes, in its order: those an
-// upsert starts its document from.
+// Equalities returns the fields that the filter fixes, in the order of the filter. An
+// upsert starts its document from them.
 func (m *Matcher) Equalities() []Equality { return equalities(nil, m.root) }
 
 func equalities(found []Equality, n Node) []Equality {
@@ -82,8 +82,8 @@ func equalities(found []Equality, n Node) []Equality {
 	return found
 }
 
-// MatchValue compiles the condition of a $pull: a value, operators, or a filter
-// over the elements that are documents.
+// MatchValue compiles the condition of a $pull: a value, operators, or a filter over
+// elements that are documents.
 func MatchValue(condition bsonraw.Value) (func(bsonraw.Value) (bool, error), error) {
 	if condition.Type == bsoncore.TypeRegex || isOperators(condition) {
 		node := &And{}

@@ -17,13 +17,13 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// The model below decides the same questions on decoded values, written from
-// MongoDB's documentation and not from the matcher.
+// The model matches decoded values. It is written from MongoDB's documentation,
+// independently of the matcher.
 
-// absent is a field that is not there.
+// absent stands for a missing field.
 type absent struct{}
 
-// reach lists what a path leads to in a decoded document.
+// reach returns the values that a path reaches in a decoded document.
 func reach(v any, path []string) []any {
 	d, ok := v.(bson.D)
 	if !ok {
@@ -82,11 +82,12 @@ func reachInto(arr bson.A, path []string) []any {
 	return out
 }
 
-// position is an array that was reached by its number: it is not opened again.
+// position is an array that the path reached by its array position. Comparisons do not
+// expand it.
 type position struct{ arr bson.A }
 
-// candidates are the values that a comparison at a path looks at: an array's
-// elements as well as itself.
+// candidates returns the values that a comparison at a path considers: an array and each
+// of its elements.
 func candidates(doc bson.D, path []string) []any {
 	var out []any
 	for _, v := range reach(doc, path) {
@@ -141,8 +142,8 @@ func raw(v any) bsonraw.Value {
 	return out
 }
 
-// holds decides one comparison; the order of two values of one type is taken
-// from package bsonraw, which has tests of its own.
+// holds evaluates one comparison. It uses package bsonraw to order two values of one
+// type; bsonraw has its own tests.
 func holds(v any, op string, operand any) bool {
 	if _, missing := v.(absent); missing || v == nil {
 		return operand == nil && op != "$gt" && op != "$lt"
@@ -215,7 +216,7 @@ func modelMatch(doc bson.D, path []string, op string, operand any) bool {
 	return anyHolds(doc, path, op, operand)
 }
 
-// paths are all paths of up to three of these names.
+// paths returns all paths of up to three of these names.
 func paths() [][]string {
 	names := []string{"a", "b", "0", "1"}
 	var out [][]string
@@ -233,8 +234,8 @@ func paths() [][]string {
 	return out
 }
 
-// Every path and every operator is tried on each document, with one operand a
-// document, taken from it half of the time.
+// The test tries every path and every operator on each document. Half of the time the
+// operand comes from the document itself.
 func TestMatcherAgainstModel(t *testing.T) {
 	t.Parallel()
 	every := paths()

@@ -8,19 +8,19 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/expr"
 )
 
-// Node is one condition of a compiled filter. A planner reads the exported
-// kinds ([And], [Or], [Compare], [In]) to find bounds; it may ignore the rest.
+// Node is one condition of a compiled filter. A planner derives index bounds from the
+// exported kinds ([And], [Or], [Compare], [In]). It may ignore all others.
 type Node interface {
 	match(doc []byte, st *state) bool
 }
 
-// state carries the first error of an expression through a match.
+// state holds the variables and the first error of an expression during a match.
 type state struct {
 	vars expr.Vars
 	err  error
 }
 
-// And holds when all its children do. Without children it holds always.
+// And matches if all its children match. Without children it always matches.
 type And struct{ Children []Node }
 
 func (n *And) match(doc []byte, st *state) bool {
@@ -32,7 +32,7 @@ func (n *And) match(doc []byte, st *state) bool {
 	return true
 }
 
-// Or holds when one of its children does.
+// Or matches if one of its children matches.
 type Or struct{ Children []Node }
 
 func (n *Or) match(doc []byte, st *state) bool {
@@ -61,10 +61,10 @@ func (n *expression) match(doc []byte, st *state) bool {
 	return bsonraw.Truthy(v)
 }
 
-// Op is a comparison.
+// Op is a comparison operator.
 type Op byte
 
-// The comparisons of [Compare].
+// These are the comparison operators of [Compare].
 const (
 	EQ Op = iota
 	LT
@@ -73,13 +73,13 @@ const (
 	GTE
 )
 
-// Compare holds when a value at Path stands in the relation Op to Operand,
-// within the operand's type bracket.
+// Compare matches if a value at Path compares with Operand as Op says. Both must be in
+// the same type bracket.
 type Compare struct {
 	Path    Path
 	Op      Op
 	Operand bsonraw.Value
-	// Key is the operand as it is compared: under a collation, its sort key.
+	// Key is the value that is compared: the operand, or its sort key under a collation.
 	Key       bsonraw.Value
 	collation *collation.Collation
 	test      func(bsonraw.Value) bool
@@ -129,12 +129,13 @@ func compareHolds(v bsonraw.Value, op Op, operand bsonraw.Value) bool {
 	return c >= 0
 }
 
-// In holds when a value at Path equals one of Values or matches one of the
-// regular expressions.
+// In matches if a value at Path equals one of Values or matches one of the regular
+// expressions.
 type In struct {
 	Path   Path
 	Values []bsonraw.Value
-	// Keys are the values as they are compared: under a collation, their sort keys.
+	// Keys are the values that are compared: Values, or their sort keys under a
+	// collation.
 	Keys      []bsonraw.Value
 	collation *collation.Collation
 	regexes   []*regex
@@ -142,10 +143,10 @@ type In struct {
 	test      func(bsonraw.Value) bool
 }
 
-// HasRegex reports whether Values do not tell the whole condition.
+// HasRegex reports whether the condition contains regular expressions besides Values.
 func (n *In) HasRegex() bool { return len(n.regexes) > 0 }
 
-// newIn indexes long lists by encoded value; what cannot be encoded is compared
+// newIn indexes long lists by encoded value. Values that cannot be encoded are compared
 // one by one.
 func newIn(path Path, values []bsonraw.Value, regexes []*regex) *In {
 	n := &In{Path: path, Values: values, Keys: values, regexes: regexes}
@@ -198,19 +199,19 @@ type leaf struct {
 	path   Path
 	expand bool
 	test   func(bsonraw.Value) bool
-	// source is the operator and its operand, for [Matcher.Implies]; nil for
-	// conditions that are never compared.
+	// source is the operator and its operand, which [Matcher.Implies] compares; nil for
+	// conditions that it does not compare.
 	source []byte
 	exists bool // the condition is $exists: true
 }
 
 func (n *leaf) match(doc []byte, _ *state) bool { return n.path.Walk(doc, n.expand, n.test) }
 
-// elemMatch holds when one element of an array at the path matches.
+// elemMatch matches if one element of an array at the path matches.
 type elemMatch struct {
 	path  Path
-	child Node // over the element as a document
-	value bool // child is over [wrap] of the element: the form with bare operators
+	child Node // matches the element as a document
+	value bool // child matches [wrap] of the element, for bare operators
 }
 
 func (n *elemMatch) match(doc []byte, st *state) bool {

@@ -11,9 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// CompilePartial reads the filter of a partial index, in which only some operators
-// are allowed: $eq, $gt, $gte, $lt, $lte, $in, $type, $exists: true, $and and $or.
-// c is the index's collation.
+// CompilePartial compiles the filter of a partial index. It only allows $eq, $gt, $gte,
+// $lt, $lte, $in, $type, $exists: true, $and and $or. c is the index's collation.
 func CompilePartial(filter []byte, c *collation.Collation) (*Matcher, error) {
 	m, err := Compile(filter, expr.Vars{Collation: c})
 	if err != nil {

@@ -8,29 +8,29 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 )
 
-// Path is a dotted field path, split.
+// Path is a dotted field path, split into names.
 type Path []string
 
-// ParsePath splits a dotted path.
+// ParsePath splits a dotted path into names.
 func ParsePath(dotted string) Path { return strings.Split(dotted, ".") }
 
-// String is the dotted form.
+// String returns the dotted form.
 func (p Path) String() string { return strings.Join(p, ".") }
 
-// elementKey names the only field of the document that an array's element is
-// wrapped in to be matched by itself; an array there is not opened.
+// elementKey is the only field name of the document that wraps an array element. A filter
+// on it matches the element alone. If the element is an array, it is not expanded.
 const elementKey = "\x01"
 
-// wrap makes an array's element a document that a filter on [elementKey] reads.
+// wrap wraps an array element in a document with the field [elementKey].
 func wrap(v bsonraw.Value) []byte {
 	return bsonraw.NewBuilder(len(v.Data)+8).Value(elementKey, v).Bytes()
 }
 
-// Walk calls visit for every value that the path reaches in doc, as MongoDB's
-// matcher does: embedded documents inside arrays each count, a number names an
-// array's position as well as a field, and a path that ends nowhere reaches
-// one absent value. With expand, an array at the path's end yields its elements
-// before itself. Walk stops, and returns true, as soon as visit does.
+// Walk calls visit for every value that the path reaches in doc, as MongoDB's matcher
+// does. It visits each embedded document in an array. A number is an array position as
+// well as a field name. A path that does not exist reaches one absent value. With expand,
+// an array at the end of the path yields its elements and then itself. Walk stops and
+// returns true as soon as visit returns true.
 func (p Path) Walk(doc []byte, expand bool, visit func(bsonraw.Value) bool) bool {
 	v, ok := bsonraw.Lookup(doc, p[0])
 	if p[0] == elementKey {

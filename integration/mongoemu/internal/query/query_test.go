@@ -30,7 +30,8 @@ func TestMatch(t *testing.T) {
 		{`{}`, []string{`{}`, `{"a": 1}`}, nil},
 		{`{"a": 1}`, []string{`{"a": 1}`, `{"a": 1.0}`, `{"a": [0, 1]}`}, []string{`{}`, `{"a": "1"}`, `{"a": [[1]]}`, `{"a": true}`}},
 		{`{"a": null}`, []string{`{}`, `{"a": null}`, `{"a": [null]}`}, []string{`{"a": 0}`, `{"a": []}`}},
-		// A missing field inside an array of documents counts, one of scalars does not.
+		// A missing field matches null in an array of documents, but not in an array of
+		// scalars.
 		{`{"a.b": null}`, []string{`{}`, `{"a": {}}`, `{"a": 5}`, `{"a": [{}]}`, `{"a": [{"b": 1}, {"c": 1}]}`}, []string{`{"a": []}`, `{"a": [null]}`, `{"a": [1, 2]}`, `{"a": {"b": 1}}`}},
 		{`{"a": {"b": 1}}`, []string{`{"a": {"b": 1}}`, `{"a": [{"b": 1}]}`}, []string{`{"a": {"b": 1, "c": 2}}`, `{"a": {}}`}},
 		{`{"a": [1, 2]}`, []string{`{"a": [1, 2]}`, `{"a": [[1, 2]]}`}, []string{`{"a": [2, 1]}`, `{"a": 1}`}},

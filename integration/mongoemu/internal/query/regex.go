@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// regex matches strings and symbols by pattern, and a stored regular expression
-// that is the same.
+// regex matches strings and symbols by pattern, and stored regular expressions that are
+// equal to it.
 type regex struct {
 	re    *regexp.Regexp
 	value bsonraw.Value

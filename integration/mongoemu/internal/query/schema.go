@@ -10,10 +10,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// rule is one keyword of a JSON schema, on a value that is present.
+// rule checks one JSON schema keyword on a value that is present.
 type rule func(v bsonraw.Value) bool
 
-// schema is a $jsonSchema: all of its rules must hold.
+// schema is a $jsonSchema. A value must satisfy all its rules.
 type schema []rule
 
 func (s schema) holds(v bsonraw.Value) bool {
@@ -44,8 +44,9 @@ func compileSchema(v bsonraw.Value) (schema, error) {
 	return s, nil
 }
 
-// compileKeyword reads one keyword; siblings is the schema that it stands in. A nil
-// rule is a keyword that allows everything, or that another keyword takes in.
+// compileKeyword compiles one keyword. siblings is the schema that contains the keyword.
+// It returns a nil rule if the keyword allows everything or if another keyword handles
+// it.
 func compileKeyword(key string, v bsonraw.Value, siblings []byte) (rule, error) {
 	switch key {
 	case "title", "description":
@@ -88,7 +89,7 @@ func compileKeyword(key string, v bsonraw.Value, siblings []byte) (rule, error) 
 	return nil, mongoerr.New(mongoerr.FailedToParse, "Unknown $jsonSchema keyword: %s", key)
 }
 
-// onType restricts a rule to values of one type: others satisfy it.
+// onType restricts a rule to values of one type. Values of other types satisfy it.
 func onType(t bsoncore.Type, r rule) rule {
 	return func(v bsonraw.Value) bool { return v.Type != t || r(v) }
 }
@@ -105,7 +106,7 @@ func schemaCount(key string, v bsonraw.Value) (int64, error) {
 	return n, nil
 }
 
-// jsonTypes are the names of "type", which knows JSON's types only.
+// jsonTypes maps the type names of the keyword "type", which only knows JSON types.
 var jsonTypes = map[string]string{
 	"string": "string", "object": "object", "array": "array", "boolean": "bool", "null": "null", "number": "number",
 }

@@ -110,8 +110,8 @@ func schemaPatterns(v bsonraw.Value) ([]patternSchema, error) {
 	return patterns, nil
 }
 
-// schemaAdditional is about the fields that neither properties nor
-// patternProperties name.
+// schemaAdditional compiles additionalProperties, which applies to the fields that
+// neither properties nor patternProperties match.
 func schemaAdditional(v bsonraw.Value, siblings []byte) (rule, error) {
 	properties := map[string]schema{}
 	var patterns []patternSchema
@@ -151,7 +151,7 @@ func schemaAdditional(v bsonraw.Value, siblings []byte) (rule, error) {
 	}), nil
 }
 
-// allowedOr reads true, false or a schema.
+// allowedOr compiles true, false or a schema.
 func allowedOr(key string, v bsonraw.Value) (rule, error) {
 	switch v.Type {
 	case bsoncore.TypeBoolean:
@@ -239,7 +239,8 @@ func schemaArray(key string, v bsonraw.Value, siblings []byte) (rule, error) {
 	}), err
 }
 
-// schemaItems is one schema for all elements, or one for each of the first ones.
+// schemaItems compiles items: one schema for all elements, or a list of schemas for the
+// first elements.
 func schemaItems(v bsonraw.Value) (rule, error) {
 	if v.Type == bsoncore.TypeArray {
 		var schemas []schema
