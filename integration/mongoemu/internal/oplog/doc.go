@@ -1,3 +1,3 @@
-// Package oplog is the bounded, ordered log of what was written: change streams
-// read it, and what falls out of its bounds is gone for good.
+// Package oplog is the bounded, ordered log of all writes. Change streams read it.
+// Entries beyond its bounds are dropped for good.
 package oplog

@@ -9,36 +9,38 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// ErrLost says that the position asked for is no longer in the log.
+// ErrLost says that the log no longer contains the requested position.
 var ErrLost = errors.New("read the oplog: the position is no longer in it")
 
-// Limits bound a log; zero means no bound.
+// Limits bound a log; 0 means unlimited.
 type Limits struct {
 	Entries int
 	Bytes   int64
 }
 
-// Log is the log. Positions count all entries ever appended, from 0. Append is
-// called by one goroutine at a time, all else by any.
+// Log is a log of entries. A position is the number of entries ever appended before it,
+// so it starts at 0. Only one goroutine at a time may call Append. All other methods are
+// safe for concurrent use.
 type Log struct {
 	mu      sync.RWMutex
 	limits  Limits
 	entries []*Entry
-	head    int    // index in entries of the oldest
-	first   uint64 // position of the oldest
+	head    int    // index of the oldest entry in entries
+	first   uint64 // position of the oldest entry
 	bytes   int64
 	wake    chan struct{}
 	waiting int
 }
 
-// New makes an empty log.
+// New returns an empty log.
 func New(limits Limits) *Log {
 	return &Log{limits: limits, wake: make(chan struct{})}
 }
 
-// Append adds entries, drops what no longer fits, and wakes who waits. The
-// entries of one cluster time, a transaction's, stay or go together, and the
-// newest always stay: the server has them in one entry.
+// Append adds entries, drops the oldest ones while the log exceeds its limits, and wakes
+// waiting readers. Entries with the same cluster time belong to one transaction and are
+// dropped together, because the server stores them in one entry. Append never drops the
+// newest cluster time.
 func (l *Log) Append(entries ...*Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,8 +63,8 @@ func (l *Log) over() bool {
 	return l.limits.Entries > 0 && n > l.limits.Entries || l.limits.Bytes > 0 && l.bytes > l.limits.Bytes
 }
 
-// drop drops the oldest entries, those of one time, and reports whether there are
-// newer ones.
+// drop drops the entries with the oldest cluster time, unless there are no newer entries.
+// It reports whether it dropped any.
 func (l *Log) drop() bool {
 	live := l.entries[l.head:]
 	n := 0
@@ -91,8 +93,8 @@ func (l *Log) compact() {
 	l.head = 0
 }
 
-// Truncate drops all but the newest keep entries, at least those of the newest
-// cluster time.
+// Truncate drops old entries until at most keep remain. It never drops entries with the
+// newest cluster time.
 func (l *Log) Truncate(keep int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +103,7 @@ func (l *Log) Truncate(keep int) {
 	l.compact()
 }
 
-// End is the position after the newest entry.
+// End returns the position after the newest entry.
 func (l *Log) End() uint64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -110,7 +112,7 @@ func (l *Log) End() uint64 {
 
 func (l *Log) end() uint64 { return l.first + uint64(len(l.entries)-l.head) }
 
-// Newest is the cluster time of the newest entry.
+// Newest returns the cluster time of the newest entry, or the zero timestamp.
 func (l *Log) Newest() bson.Timestamp {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -120,8 +122,8 @@ func (l *Log) Newest() bson.Timestamp {
 	return l.entries[len(l.entries)-1].TS
 }
 
-// Read copies up to len(into) entries from a position on and gives how many.
-// It fails with [ErrLost] where the position has been dropped.
+// Read copies up to len(into) entries, starting at a position, and returns their number.
+// It returns [ErrLost] if the entry at the position has been dropped.
 func (l *Log) Read(position uint64, into []*Entry) (int, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -134,9 +136,8 @@ func (l *Log) Read(position uint64, into []*Entry) (int, error) {
 	return copy(into, l.entries[l.head+int(position-l.first):]), nil
 }
 
-// Seek finds the position of the first entry at or after a cluster time. It
-// fails with [ErrLost] where older entries than the log's first may have been at
-// or after it.
+// Seek returns the position of the first entry at or after a cluster time. It returns
+// [ErrLost] if such an entry may have been dropped.
 func (l *Log) Seek(ts bson.Timestamp) (uint64, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -148,8 +149,8 @@ func (l *Log) Seek(ts bson.Timestamp) (uint64, error) {
 	return l.first + uint64(i), nil
 }
 
-// Wait blocks until there is an entry at position, and reports whether there is;
-// it gives up when ctx ends or stop is closed.
+// Wait blocks until there is an entry at position. It returns false if ctx ends or stop
+// is closed first.
 func (l *Log) Wait(ctx context.Context, stop <-chan struct{}, position uint64) bool {
 	for {
 		l.mu.Lock()
@@ -170,21 +171,21 @@ func (l *Log) Wait(ctx context.Context, stop <-chan struct{}, position uint64) b
 	}
 }
 
-// All are the entries that the log holds.
+// All returns all entries in the log.
 func (l *Log) All() []*Entry {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return append([]*Entry(nil), l.entries[l.head:]...)
 }
 
-// Stats describes the log.
+// Stats is the size of the log and its limits.
 type Stats struct {
 	Entries int
 	Bytes   int64
 	Limits  Limits
 }
 
-// Stats gives the log's size.
+// Stats returns the size of the log and its limits.
 func (l *Log) Stats() Stats {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

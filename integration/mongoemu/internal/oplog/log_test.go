@@ -49,8 +49,8 @@ func TestSeekAndRead(t *testing.T) {
 	}
 }
 
-// The entries of a transaction share their time: a position at that time is in
-// the log with all of them, or lost.
+// The entries of a transaction have one cluster time. Either all of them are in the log,
+// or a position at that time is lost.
 func TestTransactionsStayWhole(t *testing.T) {
 	t.Parallel()
 	transaction := func(n uint32) []*oplog.Entry {
@@ -79,8 +79,8 @@ func TestTransactionsStayWhole(t *testing.T) {
 	}
 }
 
-// Whatever is appended and truncated, the log stays within its bounds and its
-// positions name the same entries.
+// After any sequence of appends and truncations, the log is within its bounds and its
+// positions still name the same entries.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
