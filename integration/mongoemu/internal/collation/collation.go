@@ -12,31 +12,32 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// Collation compares strings. The nil Collation is the simple one: byte by byte. Its
-// methods may be called by many goroutines.
+// Collation compares strings. The nil Collation is the simple collation, which compares
+// byte by byte. Its methods are safe for concurrent use.
 type Collation struct {
-	// Doc is the whole specification, defaults included, as a server shows it.
+	// Doc is the whole specification with all defaults, as the server shows it.
 	Doc []byte
 
-	mu       sync.Mutex // the collator keeps state between calls
+	mu       sync.Mutex // the collator keeps state during a call
 	collator *collate.Collator
 }
 
-// version is the version of ICU that the server compares with. Another one in a
-// specification is refused.
+// version is the ICU version of the server. A specification that names another version is
+// refused.
 const version = "57.1"
 
 // incompatibleVersion is the server's IncompatibleCollationVersion.
 const incompatibleVersion mongoerr.Code = 161
 
-// spec is a collation's specification.
+// spec is a parsed collation specification.
 type spec struct {
 	locale   string
 	strength int64
 	numeric  bool
 }
 
-// Parse reads a specification. The result is nil for the simple collation.
+// Parse parses a specification. It returns nil for the simple collation and for an empty
+// specification.
 func Parse(v bsonraw.Value) (*Collation, error) {
 	if v.Type != bsoncore.TypeEmbeddedDocument {
 		return nil, mongoerr.New(mongoerr.TypeMismatch, "'collation' must be an object: %s", bsonraw.Format(v))
@@ -71,7 +72,7 @@ func secondKey(doc []byte) string {
 }
 
 func (s *spec) set(key string, v bsonraw.Value) error {
-	// only are the options of which this server knows one value.
+	// only contains the options for which this server supports one value.
 	only := map[string]bsonraw.Value{
 		"caseLevel": bsonraw.BoolValue(false), "caseFirst": bsonraw.StringValue("off"), "alternate": bsonraw.StringValue("non-ignorable"),
 		"maxVariable": bsonraw.StringValue("punct"), "backwards": bsonraw.BoolValue(false),
@@ -93,7 +94,7 @@ func (s *spec) set(key string, v bsonraw.Value) error {
 		s.strength = n
 	case "numericOrdering":
 		s.numeric = bsonraw.Truthy(v)
-	case "normalization": // the comparison normalizes in any case
+	case "normalization": // the collator always normalizes
 	case "version":
 		if v.Type != bsoncore.TypeString || string(bsonraw.Text(v)) != version {
 			return mongoerr.New(incompatibleVersion, "Requested collation version %s but the only available collator version was %s", bsonraw.Format(v), version)
@@ -121,7 +122,7 @@ func (s *spec) compile() (*Collation, error) {
 	}) {
 		return nil, mongoerr.Lacking("the collation locale %q", s.locale)
 	}
-	if s.locale == "fr_CA" { // it compares accents from the end
+	if s.locale == "fr_CA" { // it compares accents from the end of the string
 		return nil, mongoerr.Lacking("the collation locale %q", s.locale)
 	}
 	var options []collate.Option
@@ -140,7 +141,7 @@ func (s *spec) compile() (*Collation, error) {
 	return &Collation{Doc: doc, collator: collate.New(tag, options...)}, nil
 }
 
-// Equal reports whether two collations compare alike.
+// Equal reports whether two collations compare strings in the same way.
 func Equal(a, b *Collation) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -148,8 +149,8 @@ func Equal(a, b *Collation) bool {
 	return slices.Equal(a.Doc, b.Doc)
 }
 
-// Value is v with each string in it replaced by its sort key, a string too: two
-// results compare byte by byte as their origins do by the collation.
+// Value returns v with each string replaced by its sort key, as a string. Two results
+// compare byte by byte as the original values compare under the collation.
 func (c *Collation) Value(v bsonraw.Value) bsonraw.Value {
 	if c == nil {
 		return v

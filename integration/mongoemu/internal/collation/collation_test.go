@@ -70,7 +70,7 @@ func TestInvalidSpecifications(t *testing.T) {
 	}
 }
 
-// What a server shows of a collation is taken again, and is the same collation.
+// Parsing the specification that a server shows yields an equal collation.
 func TestDocRoundTrips(t *testing.T) {
 	t.Parallel()
 	c, err := parse(t, `{"locale": "en", "strength": 2}`)

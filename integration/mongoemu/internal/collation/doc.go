@@ -1,3 +1,2 @@
-// Package collation compares strings by the rules of a language, as a collation
-// orders it.
+// Package collation compares strings by the rules of a language.
 package collation
