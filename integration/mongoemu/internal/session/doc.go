@@ -1,4 +1,4 @@
-// Package session keeps what the server knows of its clients' logical sessions:
-// the newest transaction number, the statements that a retried write must not do
-// again, and the transaction that is open.
+// Package session keeps the state of the clients' logical sessions: the newest
+// transaction number, the results of statements that a retried write must not repeat, and
+// the open transaction.
 package session

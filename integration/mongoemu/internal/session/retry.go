@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// BeginRetryable makes number the session's newest. A number before the newest
-// is too old; the newest again is a retry.
+// BeginRetryable starts a retryable write with a transaction number. The newest number
+// again is a retry. A lower number is an error.
 func (s *Session) BeginRetryable(number int64) error {
 	switch {
 	case number < s.number:
@@ -20,7 +20,7 @@ func (s *Session) BeginRetryable(number int64) error {
 	return nil
 }
 
-// next moves the session on; an open transaction is aborted.
+// next starts a new transaction number. It aborts an open transaction.
 func (s *Session) next(number int64, state txnState) {
 	s.abortNow()
 	s.number, s.state = number, state
@@ -37,13 +37,14 @@ func (s *Session) tooOld(number int64) error {
 
 func (s *Session) name() string { return hex.EncodeToString([]byte(s.id[5:])) }
 
-// Done is the result of a statement that the newest retryable write has done.
+// Done returns the result of a statement that the newest retryable write has already
+// executed.
 func (s *Session) Done(statement int32) (Result, bool) {
 	r, ok := s.results[statement]
 	return r, ok
 }
 
-// Remember keeps a statement's result for a retry.
+// Remember keeps the result of a statement for a retry.
 func (s *Session) Remember(statement int32, r Result) {
 	if s.results == nil {
 		s.results = map[int32]Result{}

@@ -14,10 +14,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// Timeout is how long an unused session is kept, the server's default.
+// Timeout is how long an unused session is kept. It is the server's default.
 const Timeout = 30 * time.Minute
 
-// Manager is all sessions.
+// Manager manages all sessions.
 type Manager struct {
 	store    *store.Store
 	now      func() time.Time
@@ -27,40 +27,40 @@ type Manager struct {
 	sessions map[string]*Session
 }
 
-// NewManager makes a manager without sessions. A transaction older than lifetime
-// is aborted by [Manager.Reap].
+// NewManager returns a manager without sessions. [Manager.Reap] aborts transactions that
+// are open for lifetime or longer.
 func NewManager(s *store.Store, now func() time.Time, lifetime time.Duration) *Manager {
 	return &Manager{store: s, now: now, lifetime: lifetime, sessions: map[string]*Session{}}
 }
 
-// Lifetime is the oldest that a transaction may get.
+// Lifetime returns the age at which Reap aborts a transaction.
 func (m *Manager) Lifetime() time.Duration { return m.lifetime }
 
-// Session is one logical session. A command that has a transaction number holds
-// it for its duration.
+// Session is one logical session. A command with a transaction number holds it until the
+// command ends.
 type Session struct {
 	manager *Manager
 	id      string
 	turn    chan struct{}
 
-	// Guarded by turn.
+	// turn guards these fields.
 	number  int64
 	results map[int32]Result
 	state   txnState
 
-	mu      sync.Mutex // guards what the reaper reads
+	mu      sync.Mutex // guards the fields that the reaper reads
 	used    time.Time
 	tx      *store.Tx
 	started time.Time
 	expired bool
 }
 
-// Result is what a retried statement answers with.
+// Result is the result of a statement, which a retry returns again.
 type Result struct {
 	N, Modified int32
-	// Upserted is the upserted _id, absent where there was none.
+	// Upserted is the _id of the upserted document; absent if there is none.
 	Upserted bsonraw.Value
-	// Reply is a findAndModify's whole answer.
+	// Reply is the whole reply of a findAndModify.
 	Reply []byte
 }
 
@@ -74,7 +74,7 @@ const (
 	aborted
 )
 
-// Get finds or makes the session of an lsid document.
+// Get returns the session of an lsid document. It creates the session if there is none.
 func (m *Manager) Get(lsid []byte) (*Session, error) {
 	id, ok := bsonraw.Lookup(lsid, "id")
 	if !ok || id.Type != bsoncore.TypeBinary {
@@ -97,10 +97,10 @@ func (m *Manager) Get(lsid []byte) (*Session, error) {
 	return s, nil
 }
 
-// ID identifies the session.
+// ID returns the key of the session.
 func (s *Session) ID() string { return s.id }
 
-// Acquire waits for the session's turn; Release ends it.
+// Acquire waits until no other command holds the session, and then holds it.
 func (s *Session) Acquire(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -110,10 +110,10 @@ func (s *Session) Acquire(ctx context.Context) error {
 	}
 }
 
-// Release ends what Acquire began.
+// Release ends the hold of Acquire.
 func (s *Session) Release() { <-s.turn }
 
-// End forgets sessions and aborts their transactions.
+// End removes sessions and aborts their transactions.
 func (m *Manager) End(lsids [][]byte) {
 	for _, lsid := range lsids {
 		id, ok := bsonraw.Lookup(lsid, "id")
@@ -152,7 +152,8 @@ func (s *Session) abortNow() {
 	}
 }
 
-// Reap aborts transactions that are too old and forgets sessions that are unused.
+// Reap aborts transactions that have reached the lifetime, and removes sessions that were
+// not used for [Timeout].
 func (m *Manager) Reap() {
 	now := m.now()
 	m.mu.Lock()
@@ -170,11 +171,11 @@ func (m *Manager) Reap() {
 	}
 }
 
-// anonymous is the digest of the user of a server without authentication, which
-// change events show beside the session.
+// anonymous is the user digest of a server without authentication. Change events contain
+// it in lsid.
 var anonymous = sha256.Sum256(nil)
 
-// oplogTransaction is how the log names the session's transaction.
+// oplogTransaction returns the session's transaction as log entries contain it.
 func (s *Session) oplogTransaction() *oplog.Transaction {
 	b := bsonraw.NewBuilder(96)
 	b.Value("id", bsonraw.Value{Type: bsoncore.TypeBinary, Data: []byte(s.id)})

@@ -75,7 +75,7 @@ func TestNumbers(t *testing.T) {
 	wantCode(t, err, mongoerr.NoSuchTransaction)
 	_, err = s.Continue(6)
 	wantCode(t, err, mongoerr.TransactionTooOld)
-	// A newer number ends the transaction that was open.
+	// A newer transaction number aborts the open transaction.
 	if err := s.BeginRetryable(8); err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +118,8 @@ func TestLsidsThatAreNone(t *testing.T) {
 	wantCode(t, err, mongoerr.InvalidUUID)
 }
 
-// A transaction ends when it is a minute old, one that commits in time does not;
-// ended sessions and unused ones are forgotten.
+// A transaction is aborted after one minute, unless it commits in time. Ended and unused
+// sessions are removed.
 func TestLifetime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestLifetime(t *testing.T) {
 	})
 }
 
-// The commands of one session take turns.
+// Only one command at a time can hold a session.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// Start opens the transaction of a number that must be new.
+// Start opens a transaction. Its number must be greater than all earlier numbers of the
+// session.
 func (s *Session) Start(number int64) (*store.Tx, error) {
 	switch {
 	case number < s.number:
@@ -21,7 +22,7 @@ func (s *Session) Start(number int64) (*store.Tx, error) {
 	return s.tx, nil
 }
 
-// Continue gives the open transaction of a number.
+// Continue returns the open transaction with a number.
 func (s *Session) Continue(number int64) (*store.Tx, error) {
 	switch {
 	case number < s.number:
@@ -41,8 +42,8 @@ func (s *Session) Continue(number int64) (*store.Tx, error) {
 	return s.tx, nil
 }
 
-// Commit commits the transaction of a number; done before, it is done again
-// without effect.
+// Commit commits the transaction with a number. It does nothing if the transaction is
+// already committed.
 func (s *Session) Commit(number int64) error {
 	tx, err := s.Continue(number)
 	if mongoerr.Has(err, mongoerr.TransactionCommitted) {
@@ -59,7 +60,7 @@ func (s *Session) Commit(number int64) error {
 	return nil
 }
 
-// Abort aborts the transaction of a number.
+// Abort aborts the transaction with a number.
 func (s *Session) Abort(number int64) error {
 	tx, err := s.Continue(number)
 	if err != nil {
