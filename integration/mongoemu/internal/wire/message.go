@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 )
 
-// Opcodes of the wire protocol.
+// These are opcodes of the wire protocol.
 const (
 	OpReply      = 1
 	OpQuery      = 2004
@@ -19,22 +19,22 @@ const (
 	OpMsg        = 2013
 )
 
-// Flags of OP_MSG.
+// These are flags of OP_MSG.
 const (
 	FlagChecksum       = 1 << 0
 	FlagMoreToCome     = 1 << 1
 	FlagExhaustAllowed = 1 << 16
 )
 
-// MaxMessage is the largest message that is read, in bytes.
+// MaxMessage is the size limit of a received message, in bytes.
 const MaxMessage = 48_000_000
 
 const headerSize = 16
 
-// ErrMalformed is what errors about a message's form wrap.
+// ErrMalformed is wrapped by errors about invalid messages.
 var ErrMalformed = errors.New("malformed message")
 
-// Sequence is an OP_MSG section of documents under a name.
+// Sequence is an OP_MSG section that contains documents under one name.
 type Sequence struct {
 	Name string
 	Docs [][]byte
@@ -45,15 +45,15 @@ type Message struct {
 	RequestID int32
 	Opcode    int32
 	Flags     uint32
-	// Body is the command.
+	// Body is the command document.
 	Body []byte
-	// Sequences are lists of documents that belong into the command.
+	// Sequences are lists of documents that belong to fields of the command.
 	Sequences []Sequence
-	// Collection is OP_QUERY's full collection name.
+	// Collection is the full collection name of an OP_QUERY.
 	Collection string
 }
 
-// Read reads one message. Its documents are valid BSON.
+// Read reads one message and validates its documents as BSON.
 func Read(r io.Reader) (*Message, error) {
 	var header [headerSize]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -70,7 +70,7 @@ func Read(r io.Reader) (*Message, error) {
 	return Decode(header, payload)
 }
 
-// chunk bounds what is allocated ahead of the bytes that fill it.
+// chunk bounds the bytes that are allocated before they arrive.
 const chunk = 1 << 20
 
 func readPayload(r io.Reader, n int64) ([]byte, error) {
@@ -92,7 +92,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// Decode reads a message from its header and the rest.
+// Decode decodes a message from its header and payload, and validates its documents.
 func Decode(header [headerSize]byte, payload []byte) (*Message, error) {
 	m := &Message{
 		RequestID: int32(binary.LittleEndian.Uint32(header[4:])),
@@ -156,8 +156,8 @@ func (m *Message) decodeMsg(header [headerSize]byte, p []byte) error {
 	return nil
 }
 
-// lengthPrefixed splits off what its first four bytes give the length of, them
-// included.
+// lengthPrefixed splits off the first part of p. Its first four bytes are its length,
+// including themselves.
 func lengthPrefixed(p []byte) (part, rest []byte, err error) {
 	if len(p) < 5 {
 		return nil, nil, fmt.Errorf("%w: section cut short", ErrMalformed)
@@ -216,14 +216,16 @@ func (m *Message) decodeQuery(p []byte) error {
 	return nil
 }
 
-// AppendMsgHeader appends what stands before the body of an OP_MSG reply.
+// AppendMsgHeader appends everything before the body of an OP_MSG reply. body is the size
+// of the body in bytes.
 func AppendMsgHeader(dst []byte, requestID, responseTo int32, flags uint32, body int) []byte {
 	dst = appendHeader(dst, headerSize+4+1+body, requestID, responseTo, OpMsg)
 	dst = binary.LittleEndian.AppendUint32(dst, flags)
 	return append(dst, 0)
 }
 
-// AppendReplyHeader appends what stands before the document of an OP_REPLY.
+// AppendReplyHeader appends everything before the document of an OP_REPLY. body is the
+// size of the document in bytes.
 func AppendReplyHeader(dst []byte, requestID, responseTo int32, body int) []byte {
 	dst = appendHeader(dst, headerSize+20+body, requestID, responseTo, OpReply)
 	dst = binary.LittleEndian.AppendUint32(dst, 8) // AwaitCapable

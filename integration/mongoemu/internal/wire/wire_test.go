@@ -107,7 +107,8 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A peer that announces a large message and sends little costs little.
+// A peer that announces a large message but sends few bytes causes only a small
+// allocation.
 func TestAnnouncedLengthIsNotAllocated(t *testing.T) {
 	t.Parallel()
 	m := append(header(wire.MaxMessage, wire.OpMsg), make([]byte, 100)...)
@@ -125,7 +126,7 @@ func TestAnnouncedLengthIsNotAllocated(t *testing.T) {
 	}
 }
 
-// Whatever arrives, reading it does not panic, and what is accepted is valid.
+// Any input is read without a panic, and accepted messages are valid.
 func FuzzRead(f *testing.F) {
 	f.Add(message(wire.OpMsg, u32(0), []byte{0}, ping, sequence("documents", one, one)))
 	f.Add(message(wire.OpQuery, u32(4), []byte("admin.$cmd\x00"), u32(0), u32(1), ping))
