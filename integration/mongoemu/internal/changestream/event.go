@@ -14,13 +14,13 @@ var operationNames = map[oplog.Kind]string{
 
 const invalidateName = "invalidate"
 
-// tokenOf is the token of an entry's event.
+// tokenOf returns the token of an entry's event, or of the invalidation after it.
 func tokenOf(e *oplog.Entry, invalidate bool) Token {
 	return Token{TS: e.TS, Event: true, Index: e.Index, Invalidate: invalidate, UUID: e.UUID, Key: e.Key}
 }
 
-// build writes an entry's event. full stands for the document of an update where
-// the stream looks it up.
+// build returns the change event of an entry. full is the document that the stream looked
+// up for an update, or absent.
 func build(e *oplog.Entry, token []byte, full bsonraw.Value) []byte {
 	b := bsonraw.NewBuilder(len(e.Doc) + len(e.Key) + len(e.Description) + len(token) + len(full.Data) + 256)
 	if e.Txn != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// Spec is what a $changeStream stage asks for.
+// Spec is a parsed $changeStream stage.
 type Spec struct {
-	// DB and Coll are what is watched; Coll is empty for a whole database, both
-	// for everything.
+	// DB and Coll are the watched namespace. Coll is empty for a whole database. Both are
+	// empty for all databases.
 	DB, Coll     string
 	UpdateLookup bool
 	Resume       *Token
 	StartAt      *bson.Timestamp
 }
 
-// ParseSpec reads the stage's document for a stream opened on db and coll; coll
-// is empty where the aggregation is on the whole database.
+// ParseSpec parses the stage of a stream that is opened on db and coll. coll is empty if
+// the aggregation runs on the whole database.
 func ParseSpec(db, coll string, stage bsonraw.Value) (Spec, error) {
 	s := Spec{DB: db, Coll: coll}
 	if stage.Type != bsoncore.TypeEmbeddedDocument {
@@ -101,13 +101,13 @@ func text(v bsonraw.Value) string {
 	return string(bsonraw.Text(v))
 }
 
-// stage is a filter or a transformation of events.
+// stage filters or transforms events.
 type stage struct {
 	match     *query.Matcher
 	transform projection.Transform
 }
 
-// compileStages reads the stages after $changeStream.
+// compileStages compiles the stages after $changeStream.
 func compileStages(stages []bsonraw.Value, vars expr.Vars) ([]stage, error) {
 	var out []stage
 	for _, v := range stages {

@@ -16,33 +16,33 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// Lookup finds the present version of a document by its key, nil where it is
-// gone.
+// Lookup returns the current version of a document by its key, or nil if the document no
+// longer exists.
 type Lookup func(db, coll string, uuid [16]byte, key []byte) []byte
 
-// MaxEvent is the largest event that can be given, in bytes: a document's limit
-// and the server's allowance beside it.
+// MaxEvent is the size limit of an event, in bytes: the limit of a document plus the
+// server's allowance for the other fields.
 const MaxEvent = 16<<20 + 16<<10
 
-// Stream is an open change stream. It is used by one goroutine at a time.
+// Stream is an open change stream. Only one goroutine at a time may use it.
 type Stream struct {
 	log    *oplog.Log
 	spec   Spec
 	stages []stage
 	vars   expr.Vars
 	lookup Lookup
-	// shown are the operations that the first filter lets through.
+	// shown contains the operations that the first filter lets through; nil for all.
 	shown      map[string]bool
 	position   uint64
-	after      Token // events up to here have been given
+	after      Token // events up to here were returned before
 	token      Token // the post-batch token
 	chunk      [256]*oplog.Entry
-	have, next int // of chunk
+	have, next int // indexes into chunk
 	ended      bool
 }
 
-// Open starts a stream: after its token, at its time, or from now on. now is the
-// cluster time of the newest write.
+// Open opens a stream after the resume token of spec, at its start time, or after the
+// newest entry of the log.
 func Open(log *oplog.Log, spec Spec, stages []bsonraw.Value, vars expr.Vars, lookup Lookup) (*Stream, error) {
 	compiled, err := compileStages(stages, vars)
 	if err != nil {
@@ -105,8 +105,9 @@ func notFound(t Token) error {
 		"cannot resume stream; the resume token was not found. %s", bsonraw.FormatDocument(t.Document()))
 }
 
-// shownOperations asks the conditions on operationType alone of the first filter
-// about every operation, so that entries of others need not be built.
+// shownOperations evaluates the first filter's conditions on operationType for every
+// operation. Events of operations that it excludes need not be built. It returns nil if
+// there are no such conditions.
 func shownOperations(stages []stage, vars expr.Vars) (map[string]bool, error) {
 	if len(stages) == 0 || stages[0].match == nil {
 		return nil, nil
@@ -143,21 +144,21 @@ func shownOperations(stages []stage, vars expr.Vars) (map[string]bool, error) {
 	return shown, nil
 }
 
-// Token is the post-batch token: the stream can be resumed there without losing
-// or repeating an event.
+// Token returns the post-batch token. A stream that resumes there neither loses nor
+// repeats an event.
 func (s *Stream) Token() []byte { return s.token.Document() }
 
-// Ended reports whether the stream has given all it ever will.
+// Ended reports whether the stream has returned its last event.
 func (s *Stream) Ended() bool { return s.ended }
 
-// Wait blocks until the log has something that the stream has not read, and
-// reports whether it has; it gives up when ctx ends or stop is closed.
+// Wait blocks until the log contains an entry that the stream has not read. It returns
+// false if ctx ends or stop is closed first.
 func (s *Stream) Wait(ctx context.Context, stop <-chan struct{}) bool {
 	return s.next < s.have || s.log.Wait(ctx, stop, s.position)
 }
 
-// Next reads the log to its present end, or until a batch of maxDocs events (0:
-// any number) or of about maxBytes is full.
+// Next reads up to the end of the log, or until the batch has maxDocs events (0: no
+// limit) or about maxBytes.
 func (s *Stream) Next(maxDocs, maxBytes int) (events [][]byte, err error) {
 	size := 0
 	for !s.ended {
@@ -182,7 +183,7 @@ func (s *Stream) Next(maxDocs, maxBytes int) (events [][]byte, err error) {
 			size += len(ev)
 		}
 		if first > 0 && size > maxBytes {
-			s.token, s.ended = before, false // read again for the next batch
+			s.token, s.ended = before, false // the next batch reads this entry again
 			return events[:first], nil
 		}
 		s.next++
@@ -197,7 +198,7 @@ func (s *Stream) Next(maxDocs, maxBytes int) (events [][]byte, err error) {
 	return events, nil
 }
 
-// events appends what an entry gives.
+// events appends the events of an entry.
 func (s *Stream) events(out [][]byte, e *oplog.Entry) ([][]byte, error) {
 	if !s.sees(e) {
 		return out, nil
@@ -227,7 +228,7 @@ func (s *Stream) events(out [][]byte, e *oplog.Entry) ([][]byte, error) {
 
 func (s *Stream) shows(operation string) bool { return s.shown == nil || s.shown[operation] }
 
-// sees reports whether an entry is of what the stream watches.
+// sees reports whether the stream watches the namespace of an entry.
 func (s *Stream) sees(e *oplog.Entry) bool {
 	switch {
 	case e.Kind == oplog.Noop:
@@ -247,7 +248,7 @@ func internalDatabase(db string) bool {
 	return db == "admin" || db == "config" || db == "local"
 }
 
-// invalidates reports whether the stream ends after an entry that it sees.
+// invalidates reports whether an entry that the stream sees ends the stream.
 func (s *Stream) invalidates(e *oplog.Entry) bool {
 	switch {
 	case s.spec.DB == "":
@@ -268,7 +269,8 @@ func (s *Stream) full(e *oplog.Entry) bsonraw.Value {
 	return bsonraw.Null
 }
 
-// emit sends an event through the stages. The token must come out as it went in.
+// emit passes an event through the stages and appends the result. A stage must not change
+// the token.
 func (s *Stream) emit(out [][]byte, event, token []byte, t Token) ([][]byte, error) {
 	for _, st := range s.stages {
 		if st.match != nil {

@@ -15,24 +15,25 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
 )
 
-// Token is a position in the stream of all events.
+// Token is a position in the sequence of all events.
 type Token struct {
 	TS bson.Timestamp
-	// Event says that the token is an event's; otherwise it stands before all
-	// events of its time.
+	// Event says that the token is at an event; otherwise it is before all events of its
+	// cluster time.
 	Event bool
 	// Index is the event's place within a transaction.
 	Index int32
-	// Invalidate says that the token is that of the invalidation after the event.
+	// Invalidate says that the token is at the invalidation after the event.
 	Invalidate bool
-	// UUID is the collection's; Key the document key, both of events only.
+	// UUID is the collection's UUID and Key the document key. Only tokens at events have
+	// them.
 	UUID [16]byte
 	Key  []byte
-	// encodedKey is Key in the token's own form, of a token that was read.
+	// encodedKey is Key in its encoded form. Only a parsed token has it.
 	encodedKey []byte
 }
 
-// Compare orders tokens by the position that they stand for.
+// Compare compares the positions of two tokens.
 func (t Token) Compare(u Token) int {
 	return cmp.Or(
 		oplog.Compare(t.TS, u.TS),
@@ -62,12 +63,12 @@ const (
 	eventSize      = 1 + 8 + 1 + 4 + 16 + 1
 )
 
-// watermark is the token before all events at ts.
+// watermark returns the token before all events at ts.
 func watermark(ts bson.Timestamp) Token { return Token{TS: ts} }
 
 const upperHex = "0123456789ABCDEF"
 
-// appendData writes the token's text.
+// appendData appends the text of _data.
 func (t Token) appendData(dst []byte) []byte {
 	var scratch [128]byte
 	raw := append(scratch[:0], tokenStart)
@@ -99,7 +100,7 @@ func (t Token) appendData(dst []byte) []byte {
 	return dst
 }
 
-// Document is {_data: …}.
+// Document returns {_data: …}.
 func (t Token) Document() []byte {
 	dst := make([]byte, 0, 256)
 	dst = append(dst, 0, 0, 0, 0)
@@ -113,7 +114,7 @@ func (t Token) Document() []byte {
 	return dst
 }
 
-// ParseToken reads a token document.
+// ParseToken parses a token document.
 func ParseToken(v bsonraw.Value) (Token, error) {
 	if v.Type != bsoncore.TypeEmbeddedDocument {
 		return Token{}, mongoerr.New(mongoerr.TypeMismatch, "BSON field '$changeStream.resumeAfter' is the wrong type '%s', expected type 'object'", bsonraw.TypeName(v.Type))

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 )
 
-// A stream that is resumed and has read nothing yet gives the token that it was
-// resumed from, so a token must survive being read.
+// A resumed stream that has read nothing returns the token that it was resumed from, so
+// encoding a parsed token must yield the same token.
 func TestTokenSurvivesBeingRead(t *testing.T) {
 	t.Parallel()
 	key := bsonraw.NewBuilder(32).String("_id", "a").Bytes()
