@@ -10,19 +10,19 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// Arith is a binary operation on numbers.
+// Arith is a binary arithmetic operation.
 type Arith byte
 
-// The operations that updates and expressions share.
+// These are the operations that updates and expressions share.
 const (
 	Add Arith = iota
 	Subtract
 	Multiply
 )
 
-// Apply computes a op b with MongoDB's result types: int unless one operand is
-// wider or the result overflows to long; double where one is a double. ok is
-// false where a long overflows. Decimal128 is refused before.
+// Apply computes a op b with MongoDB's result types. The result is an int, a long if an
+// operand is a long or an int overflows, and a double if an operand is a double. ok is
+// false if a long overflows. The caller must refuse Decimal128.
 func Apply(op Arith, a, b bsonraw.Value) (v bsonraw.Value, ok bool) {
 	if a.Type == bsoncore.TypeDouble || b.Type == bsoncore.TypeDouble {
 		x, y := bsonraw.Float64(a), bsonraw.Float64(b)
@@ -74,8 +74,8 @@ func magnitude(n int64) uint64 {
 	return uint64(n)
 }
 
-// fold applies op over the operands; null makes the result null; an overflowing
-// long becomes a double, as in the aggregation.
+// fold applies op to the operands from left to right. If an operand is null, the result
+// is null. A long that overflows becomes a double, as in MongoDB's aggregation.
 func fold(op Arith, name string, start bsonraw.Value, values []bsonraw.Value) (bsonraw.Value, error) {
 	result := start
 	for _, v := range values {
@@ -96,7 +96,7 @@ func fold(op Arith, name string, start bsonraw.Value, values []bsonraw.Value) (b
 	return result, nil
 }
 
-// add is $add, which also moves a date by milliseconds.
+// add implements $add. It also adds milliseconds to a date.
 func add(values []bsonraw.Value) (bsonraw.Value, error) {
 	var date *bsonraw.Value
 	var numbers []bsonraw.Value

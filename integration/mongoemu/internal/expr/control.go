@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// logic is $and and $or: the first operand that decides ends it.
+// logic is $and or $or. It stops at the first operand that decides the result.
 type logic struct {
 	items []Expr
 	any   bool
@@ -63,7 +63,8 @@ func compileCond(operand bsonraw.Value, s scope) (Expr, error) {
 	return cond{items[0], items[1], items[2]}, nil
 }
 
-// named reads an operand that is a document of exactly the given fields.
+// named returns the values of an operand that must be a document with exactly the given
+// fields.
 func named(op string, operand bsonraw.Value, names ...string) ([]bsonraw.Value, error) {
 	if operand.Type != bsoncore.TypeEmbeddedDocument {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "%s only supports an object as its argument", op)
@@ -196,7 +197,7 @@ func compileLet(operand bsonraw.Value, s scope) (Expr, error) {
 	return l, err
 }
 
-// each is $map and $filter.
+// each is $map or $filter.
 type each struct {
 	name   string
 	as     string

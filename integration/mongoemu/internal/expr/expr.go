@@ -10,17 +10,17 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// Vars are what an expression may refer to besides the document.
+// Vars are the inputs of an expression besides the document.
 type Vars struct {
-	// Now is $$NOW in milliseconds since the epoch.
+	// Now is the value of $$NOW in milliseconds since the Unix epoch.
 	Now int64
-	// Collation compares the strings of a filter; nil compares them byte by byte.
-	// Expressions do not know it.
+	// Collation compares strings in filters and in the comparison operators of
+	// expressions; nil compares them byte by byte.
 	Collation *collation.Collation
 	bound     *binding
 }
 
-// binding is one variable and those bound outside it.
+// binding is a variable, linked to the variables of the outer scopes.
 type binding struct {
 	name  string
 	value bsonraw.Value
@@ -41,16 +41,16 @@ func (v Vars) lookup(name string) bsonraw.Value {
 	return bsonraw.Missing
 }
 
-// Expr is a compiled expression, safe for concurrent use.
+// Expr is a compiled expression. It is safe for concurrent use.
 type Expr interface {
-	// Eval computes the value for doc; an absent value is [bsonraw.Missing].
+	// Eval evaluates the expression for doc. An absent value is [bsonraw.Missing].
 	Eval(doc []byte, vars Vars) (bsonraw.Value, error)
 }
 
-// Compile reads an expression.
+// Compile compiles an expression.
 func Compile(v bsonraw.Value) (Expr, error) { return compile(v, scope{}) }
 
-// scope is the set of variables that are bound where an expression stands.
+// scope is the set of variables that an expression can use.
 type scope map[string]bool
 
 func (s scope) with(names ...string) scope {
@@ -198,7 +198,8 @@ func (p pathOf) Eval(doc []byte, vars Vars) (bsonraw.Value, error) {
 	return descend(v, p.path), nil
 }
 
-// descend follows a path; through an array it collects what its documents have.
+// descend follows a path. In an array, it collects the values of all elements that have
+// the path.
 func descend(v bsonraw.Value, path []string) bsonraw.Value {
 	for i, name := range path {
 		switch v.Type {

@@ -88,7 +88,7 @@ func TestApply(t *testing.T) {
 	for _, tt := range []struct {
 		op   expr.Arith
 		a, b bsonraw.Value
-		want string // empty for an overflow
+		want string // empty if the operation overflows
 	}{
 		{expr.Add, bsonraw.Int32Value(1), bsonraw.Int32Value(2), "3"},
 		{expr.Add, bsonraw.Int64Value(1<<63 - 1), bsonraw.Int32Value(1), ""},

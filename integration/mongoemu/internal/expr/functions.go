@@ -233,8 +233,8 @@ func mergeObjects(values []bsonraw.Value) (bsonraw.Value, error) {
 	return bsonraw.DocumentValue(b.Bytes()), nil
 }
 
-// spread gives the operands of $max, $min, $sum and $avg: a single array stands
-// for its elements.
+// spread returns the operands of $max, $min, $sum and $avg. A single array is replaced by
+// its elements.
 func spread(values []bsonraw.Value) []bsonraw.Value {
 	if len(values) == 1 && values[0].Type == bsoncore.TypeArray {
 		return bsonraw.Elements(values[0].Data)

@@ -7,13 +7,14 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// operator is a function of evaluated operands; most is -1 for any number.
+// operator is a function of evaluated operands and the bounds of their number; most is -1
+// for no bound.
 type operator struct {
 	least, most int
 	eval        func([]bsonraw.Value) (bsonraw.Value, error)
 }
 
-// operators are those whose operands are all evaluated before them.
+// operators returns an operator that always evaluates all its operands first.
 func operators(name string) (operator, bool) {
 	switch name {
 	case "$eq", "$ne", "$gt", "$gte", "$lt", "$lte":
@@ -146,7 +147,7 @@ func compileOperator(name string, operand bsonraw.Value, s scope) (Expr, error) 
 	return call{name: name, eval: op.eval, args: args}, nil
 }
 
-// compileArgs reads an operator's operands: an array's elements, or the one
+// compileArgs compiles an operator's operands: the elements of an array, or a single
 // value.
 func compileArgs(operand bsonraw.Value, s scope) ([]Expr, error) {
 	if operand.Type == bsoncore.TypeArray {
