@@ -19,8 +19,7 @@ func value(v any) bsonraw.Value {
 	return out
 }
 
-// The server's documentation gives this order of types, and numbers of all types
-// compare by value.
+// MongoDB documents this order of types. Numbers of all types compare by value.
 func TestCompareOrder(t *testing.T) {
 	t.Parallel()
 	dec := func(s string) bson.Decimal128 {
@@ -77,7 +76,7 @@ func key(t interface{ Fatal(...any) }, v bsonraw.Value) []byte {
 	return k
 }
 
-// Keys order as values do, and no key is a prefix of another.
+// Keys sort as their values do, and no key is a prefix of another.
 func TestKeysOrderAsValues(t *testing.T) {
 	t.Parallel()
 	values := rapid.OneOf(bsongen.Value(2), rapid.Map(bsongen.Decimal(), func(d bson.Decimal128) any { return d }))
@@ -145,7 +144,7 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-// What Validate accepts can be walked, compared and encoded without a panic.
+// Documents that Validate accepts can be iterated, compared and encoded without a panic.
 func FuzzValidate(f *testing.F) {
 	f.Add([]byte(bsonraw.MustMarshal(bson.D{{Key: "a", Value: bson.A{1, "x", bson.D{{Key: "b", Value: nil}}}}})))
 	f.Add([]byte(bsonraw.MustMarshal(bson.D{{Key: "r", Value: bson.Regex{Pattern: "p"}}, {Key: "j", Value: bson.JavaScript("f")}})))

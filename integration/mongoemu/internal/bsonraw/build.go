@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// AppendElement appends one element with the given name and value.
+// AppendElement appends one element with a name and a value.
 func AppendElement(dst, key []byte, v Value) []byte {
 	dst = append(dst, byte(v.Type))
 	dst = append(dst, key...)
@@ -17,14 +17,14 @@ func AppendElement(dst, key []byte, v Value) []byte {
 	return append(dst, v.Data...)
 }
 
-// Builder writes a document element by element. Documents and arrays nest with
-// Start and End. The zero Builder is ready for one document's elements.
+// Builder builds a document element by element. Start and End nest documents and arrays.
+// The zero Builder can hold the elements of one document.
 type Builder struct {
 	buf    []byte
 	starts []int
 }
 
-// NewBuilder starts a document, with room for n bytes.
+// NewBuilder starts a document, with an initial capacity of n bytes.
 func NewBuilder(n int) *Builder {
 	b := &Builder{buf: make([]byte, 0, n)}
 	return b.open()
@@ -36,7 +36,7 @@ func (b *Builder) open() *Builder {
 	return b
 }
 
-// Value adds an element of any type; an absent value adds nothing.
+// Value adds an element of any type. An absent value adds nothing.
 func (b *Builder) Value(key string, v Value) *Builder {
 	if IsMissing(v) {
 		return b
@@ -46,13 +46,13 @@ func (b *Builder) Value(key string, v Value) *Builder {
 	return b
 }
 
-// Raw adds an element whose name is bytes.
+// Raw adds an element whose name is a byte slice.
 func (b *Builder) Raw(key []byte, v Value) *Builder {
 	b.buf = AppendElement(b.buf, key, v)
 	return b
 }
 
-// Elements adds the elements of a whole document.
+// Elements adds all elements of a document.
 func (b *Builder) Elements(doc []byte) *Builder {
 	b.buf = append(b.buf, doc[4:len(doc)-1]...)
 	return b
@@ -94,7 +94,7 @@ func (b *Builder) Null(key string) *Builder {
 	return b
 }
 
-// Time adds a date, cut to milliseconds.
+// Time adds a date, truncated to milliseconds.
 func (b *Builder) Time(key string, t time.Time) *Builder {
 	b.buf = bsoncore.AppendDateTimeElement(b.buf, key, t.UnixMilli())
 	return b
@@ -130,8 +130,8 @@ func (b *Builder) Start(key string) *Builder {
 	return b.open()
 }
 
-// StartArray opens an array; its elements are named "0", "1" and so on by the
-// caller, see [Index]; End closes it.
+// StartArray opens an array; End closes it. The caller names the elements "0", "1" and so
+// on with [Index].
 func (b *Builder) StartArray(key string) *Builder {
 	b.buf = bsoncore.AppendHeader(b.buf, bsoncore.TypeArray, key)
 	return b.open()
@@ -155,7 +155,7 @@ func (b *Builder) Strings(key string, values ...string) *Builder {
 	return b.End()
 }
 
-// Bytes closes what is open and gives the document.
+// Bytes closes all open documents and arrays and returns the document.
 func (b *Builder) Bytes() []byte {
 	for len(b.starts) > 0 {
 		b.End()
@@ -173,7 +173,7 @@ var indexNames = func() [smallIndexes]string {
 	return names
 }()
 
-// Index is the name of an array's i-th element.
+// Index returns the name of the i-th array element.
 func Index(i int) string {
 	if i >= 0 && i < smallIndexes {
 		return indexNames[i]
@@ -181,7 +181,7 @@ func Index(i int) string {
 	return strconv.Itoa(i)
 }
 
-// Array builds an array value.
+// Array returns an array value.
 func Array(values []Value) Value {
 	n := 5
 	for _, v := range values {
@@ -194,7 +194,7 @@ func Array(values []Value) Value {
 	return Value{Type: bsoncore.TypeArray, Data: b.Bytes()}
 }
 
-// Elements are the values of an array.
+// Elements returns the values of an array.
 func Elements(arr []byte) []Value {
 	var values []Value
 	for it := NewIter(arr); it.Next(); {

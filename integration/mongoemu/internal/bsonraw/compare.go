@@ -8,11 +8,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// Missing is the value of a field that is not there. It sorts as undefined does,
-// below null, and counts as null where MongoDB says so.
+// Missing is the value of an absent field. It sorts below null, like undefined, and
+// counts as null where MongoDB does so.
 var Missing = Value{Type: 0}
 
-// IsMissing reports whether v stands for an absent field.
+// IsMissing reports whether v is an absent field.
 func IsMissing(v Value) bool { return v.Type == 0 }
 
 // IsNullish reports whether v is absent, null or undefined.
@@ -20,7 +20,7 @@ func IsNullish(v Value) bool {
 	return v.Type == 0 || v.Type == bsoncore.TypeNull || v.Type == bsoncore.TypeUndefined
 }
 
-// Canonical is the rank of a type in MongoDB's comparison order; types of one
+// Canonical returns the rank of a type in MongoDB's comparison order. Types with the same
 // rank compare by value.
 func Canonical(t bsoncore.Type) byte {
 	switch t {
@@ -60,8 +60,8 @@ func Canonical(t bsoncore.Type) byte {
 	return 240 // MaxKey
 }
 
-// Compare orders two values as MongoDB does: -1, 0 or +1. Numbers of all types
-// compare by value, NaN below all others.
+// Compare returns -1, 0 or +1 in MongoDB's order. Numbers of all types compare by value.
+// NaN is below all other numbers.
 func Compare(a, b Value) int {
 	ca, cb := Canonical(a.Type), Canonical(b.Type)
 	if ca != cb {
@@ -90,19 +90,19 @@ func Compare(a, b Value) int {
 	return 0
 }
 
-// text is the content of a string, symbol or code value.
+// text returns the content of a string, symbol or code value.
 func text(v Value) []byte { return v.Data[4 : len(v.Data)-1] }
 
-// Text is the content of a string or symbol, without a copy.
+// Text returns the content of a string or symbol without a copy.
 func Text(v Value) []byte { return text(v) }
 
-// CompareDocuments orders two documents: element by element, by type, then by
-// name, then by value; a prefix sorts first.
+// CompareDocuments compares two documents element by element: by type, then by name, then
+// by value. A prefix sorts first.
 func CompareDocuments(a, b []byte) int {
 	return compareElements(a, b, true)
 }
 
-// compareArrays orders two arrays: as documents whose names do not matter.
+// compareArrays compares two arrays like documents, but ignores the names.
 func compareArrays(a, b []byte) int {
 	return compareElements(a, b, false)
 }
@@ -131,7 +131,7 @@ func compareElements(a, b []byte, named bool) int {
 	}
 }
 
-// compareBinary orders by length, then by subtype, then by bytes.
+// compareBinary compares by length, then by subtype, then by bytes.
 func compareBinary(a, b []byte) int {
 	if c := cmp.Compare(len(a), len(b)); c != 0 {
 		return c
@@ -139,7 +139,7 @@ func compareBinary(a, b []byte) int {
 	return bytes.Compare(a[4:], b[4:])
 }
 
-// Equal reports whether two values compare as equal; 1, 1.0 and NumberLong(1) do.
+// Equal reports whether two values compare as equal: 1, 1.0 and NumberLong(1) are equal.
 func Equal(a, b Value) bool {
 	if a.Type == b.Type && bytes.Equal(a.Data, b.Data) {
 		return true
@@ -147,7 +147,7 @@ func Equal(a, b Value) bool {
 	return Compare(a, b) == 0
 }
 
-// Identical reports whether two values are the same bytes of the same type.
+// Identical reports whether two values have the same type and the same bytes.
 func Identical(a, b Value) bool {
 	return a.Type == b.Type && bytes.Equal(a.Data, b.Data)
 }

@@ -1,7 +1,7 @@
-// Package bsonraw works on BSON documents as bytes: it validates them once at
-// the border, walks them, compares their values in MongoDB's order, encodes
-// values as byte strings whose order is that order, and builds new documents.
+// Package bsonraw works on BSON documents as bytes. It validates documents once, when
+// they arrive, iterates over them, compares values in MongoDB's order, encodes values as
+// byte strings that sort in that order, and builds new documents.
 //
-// Everything but [Validate] assumes bytes that [Validate] has accepted; on
-// others it may panic.
+// All functions except [Validate] require bytes that Validate has accepted. They may
+// panic on other bytes.
 package bsonraw

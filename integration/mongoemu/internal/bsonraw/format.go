@@ -12,14 +12,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// Format writes a value as the server's messages do: { a: "x", b: 2.5 }.
+// Format formats a value as in the server's messages: { a: "x", b: 2.5 }.
 func Format(v Value) string {
 	var b strings.Builder
 	format(&b, v)
 	return b.String()
 }
 
-// FormatDocument writes a document as the server's messages do.
+// FormatDocument formats a document as in the server's messages.
 func FormatDocument(doc []byte) string { return Format(DocumentValue(doc)) }
 
 func format(b *strings.Builder, v Value) {
@@ -100,7 +100,7 @@ func formatArray(b *strings.Builder, arr []byte) {
 	b.WriteString("]")
 }
 
-// FormatDate writes milliseconds since the epoch as the aggregation does.
+// FormatDate formats milliseconds since the Unix epoch as the aggregation does.
 func FormatDate(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
 }

@@ -10,15 +10,15 @@ import (
 // Value is one BSON value: its type and its bytes, without its name.
 type Value = bsoncore.Value
 
-// Iter walks the elements of a document or of an array without allocating.
-// The zero Iter has no elements.
+// Iter iterates over the elements of a document or an array without allocating. The zero
+// Iter has no elements.
 type Iter struct {
 	rest  []byte
 	key   []byte
 	value Value
 }
 
-// NewIter starts before the first element of doc.
+// NewIter returns an iterator before the first element of doc.
 func NewIter(doc []byte) Iter {
 	if len(doc) < 5 {
 		return Iter{}
@@ -42,13 +42,13 @@ func (it *Iter) Next() bool {
 	return true
 }
 
-// Key is the current element's name. It shares the document's memory.
+// Key returns the current element's name. It shares the document's memory.
 func (it *Iter) Key() []byte { return it.key }
 
-// Value is the current element's value. It shares the document's memory.
+// Value returns the current element's value. It shares the document's memory.
 func (it *Iter) Value() Value { return it.value }
 
-// size is the length of a value of type t at the start of data.
+// size returns the length in bytes of a value of type t at the start of data.
 func size(t byte, data []byte) int {
 	switch bsoncore.Type(t) {
 	case bsoncore.TypeDouble, bsoncore.TypeDateTime, bsoncore.TypeTimestamp, bsoncore.TypeInt64:
@@ -76,7 +76,7 @@ func size(t byte, data []byte) int {
 	return 0
 }
 
-// Lookup finds the first element named key at the top level of doc.
+// Lookup returns the first element named key at the top level of doc.
 func Lookup(doc []byte, key string) (Value, bool) {
 	for it := NewIter(doc); it.Next(); {
 		if string(it.key) == key {
@@ -86,8 +86,8 @@ func Lookup(doc []byte, key string) (Value, bool) {
 	return Value{}, false
 }
 
-// LookupPath follows a path of names through embedded documents only; an array
-// on the way ends it.
+// LookupPath follows a path of names through embedded documents. It does not follow a
+// path into an array.
 func LookupPath(doc []byte, path ...string) (Value, bool) {
 	var v Value
 	for i, key := range path {
@@ -105,7 +105,7 @@ func LookupPath(doc []byte, path ...string) (Value, bool) {
 	return v, true
 }
 
-// Len counts the elements of doc.
+// Len returns the number of elements of doc.
 func Len(doc []byte) int {
 	n := 0
 	for it := NewIter(doc); it.Next(); {

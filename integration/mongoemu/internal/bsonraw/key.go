@@ -9,13 +9,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// ErrKey says that a value cannot be encoded as a key: a Decimal128 further
-// from the nearest double than 32,767, or with a fraction that does not end.
+// ErrKey says that a Decimal128 cannot be encoded as a key: it is outside the range of a
+// double, or the difference to the nearest double is 32,767 or more or has an infinite
+// decimal fraction.
 var ErrKey = errors.New("encode as an index key: Decimal128 out of the supported range")
 
-// AppendKey appends v's order-preserving encoding to dst: for two values a and
-// b, the encodings compare as bytes the way [Compare] orders a and b, and no
-// encoding is a prefix of another. An absent field is encoded as null.
+// AppendKey appends an order-preserving encoding of v to dst. The encodings of two values
+// compare as bytes as [Compare] compares the values. No encoding is a prefix of another.
+// An absent field is encoded as null.
 func AppendKey(dst []byte, v Value) ([]byte, error) {
 	if IsMissing(v) {
 		return append(dst, Canonical(bsoncore.TypeNull)), nil
@@ -23,7 +24,7 @@ func AppendKey(dst []byte, v Value) ([]byte, error) {
 	return appendValueKey(append(dst, Canonical(v.Type)), v)
 }
 
-// Invert flips the bytes of an encoding in place, which reverses its order.
+// Invert inverts the bytes of an encoding in place, which reverses its order.
 func Invert(key []byte) {
 	for i, b := range key {
 		key[i] = ^b
@@ -55,8 +56,8 @@ func appendValueKey(dst []byte, v Value) ([]byte, error) {
 	return dst, nil
 }
 
-// appendTextKey ends the text with two zero bytes and escapes zeros inside it,
-// so that a prefix sorts first.
+// appendTextKey escapes zero bytes and appends two zero bytes as terminator, so that a
+// prefix sorts first.
 func appendTextKey(dst, s []byte) []byte {
 	for _, b := range s {
 		if b == 0 {
@@ -91,8 +92,9 @@ func appendArrayKey(dst, arr []byte) ([]byte, error) {
 	return append(dst, 0), nil
 }
 
-// appendNumberKey writes the nearest double in sortable form, then what the
-// number differs from it by: 0x80 for nothing, below for less, above for more.
+// appendNumberKey appends the nearest double in sortable form and then the difference
+// between the number and that double. The difference starts with 0x80 if it is zero, with
+// a lower byte if it is negative, and with a higher byte if it is positive.
 func appendNumberKey(dst []byte, v Value) ([]byte, error) {
 	switch v.Type {
 	case bsoncore.TypeDouble:
@@ -111,7 +113,7 @@ func appendNumberKey(dst []byte, v Value) ([]byte, error) {
 
 func appendSortableDouble(dst []byte, f float64) []byte {
 	if f == 0 {
-		f = 0 // one encoding for both zeros
+		f = 0 // encodes -0 like 0
 	}
 	bits := math.Float64bits(f)
 	switch {
@@ -157,7 +159,7 @@ func appendDecimalKey(dst []byte, v Value) ([]byte, error) {
 		return append(dst, 0x80), nil
 	}
 	rem := new(big.Rat).Sub(r, new(big.Rat).SetFloat64(f))
-	whole := new(big.Int).Div(rem.Num(), rem.Denom()) // floor: the denominator is positive
+	whole := new(big.Int).Div(rem.Num(), rem.Denom()) // rounds down, because the denominator is positive
 	if !whole.IsInt64() || whole.Int64() < math.MinInt16 || whole.Int64() >= math.MaxInt16 {
 		return nil, ErrKey
 	}

@@ -10,11 +10,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// IsNumber reports whether v is of one of the four numeric types.
+// IsNumber reports whether v has one of the four numeric types.
 func IsNumber(v Value) bool { return Canonical(v.Type) == 30 }
 
-// Int64 is v's value where v is an integer type, or a double or decimal without
-// a fraction that fits; ok is false otherwise.
+// Int64 returns v as an int64. ok is false if v is not a number, has a fraction, or does
+// not fit.
 func Int64(v Value) (n int64, ok bool) {
 	switch v.Type {
 	case bsoncore.TypeInt32:
@@ -37,7 +37,7 @@ func Int64(v Value) (n int64, ok bool) {
 	return 0, false
 }
 
-// Float64 is v as a double, rounded; 0 where v is no number.
+// Float64 returns v as a double, rounded; 0 if v is not a number.
 func Float64(v Value) float64 {
 	switch v.Type {
 	case bsoncore.TypeInt32, bsoncore.TypeInt64:
@@ -60,8 +60,8 @@ func Float64(v Value) float64 {
 	return 0
 }
 
-// Truthy is how MongoDB reads a value where it expects a boolean: all but
-// false, zero, null, undefined and absent.
+// Truthy returns v as a boolean, by MongoDB's rules. False, zero, null, undefined and
+// absent are false; everything else is true.
 func Truthy(v Value) bool {
 	switch v.Type {
 	case 0, bsoncore.TypeNull, bsoncore.TypeUndefined:
@@ -74,7 +74,7 @@ func Truthy(v Value) bool {
 	return true
 }
 
-// IsNaN reports whether v is a double or decimal that is not a number.
+// IsNaN reports whether v is a double or decimal NaN.
 func IsNaN(v Value) bool {
 	switch v.Type {
 	case bsoncore.TypeDouble:
@@ -90,10 +90,10 @@ func double(v Value) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(v.Data))
 }
 
-// nan marks a decimal that is no number; +1 and -1 mark the infinities.
+// nan marks a NaN decimal. +1 and -1 mark the infinities.
 const nan = 2
 
-// decimal is a Decimal128 as an exact fraction, or which special value it is.
+// decimal returns a Decimal128 as an exact fraction, or the mark of a special value.
 func decimal(v Value) (r *big.Rat, special int) {
 	d := bson.NewDecimal128(binary.LittleEndian.Uint64(v.Data[8:]), binary.LittleEndian.Uint64(v.Data))
 	if d.IsNaN() {
@@ -152,7 +152,7 @@ func compareIntFloat(n int64, f float64) int {
 	return cmp.Compare(whole, f)
 }
 
-// compareExact compares where a decimal is involved.
+// compareExact compares two numbers of which at least one is a decimal.
 func compareExact(a, b Value) int {
 	x, xs := rational(a)
 	y, ys := rational(b)
@@ -169,7 +169,7 @@ func specialRank(special int) int {
 	return special
 }
 
-// rational is a number as an exact fraction, or which special value it is.
+// rational returns a number as an exact fraction, or the mark of a special value.
 func rational(v Value) (*big.Rat, int) {
 	switch v.Type {
 	case bsoncore.TypeDecimal128:

@@ -9,16 +9,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
-// MaxDepth is the deepest nesting of documents that is accepted, the server's
-// own limit for stored documents.
+// MaxDepth is the maximum nesting depth of documents. It is the server's limit for stored
+// documents.
 const MaxDepth = 200
 
-// ErrInvalid is what [Validate]'s errors wrap.
+// ErrInvalid is wrapped by the errors of [Validate].
 var ErrInvalid = errors.New("invalid BSON")
 
-// Validate checks that doc is one well-formed document that fills its bytes
-// exactly, nested no deeper than [MaxDepth]. Names and strings are not checked
-// to be UTF-8, as the server does not either.
+// Validate checks that doc is exactly one well-formed document with a nesting depth of at
+// most [MaxDepth]. Like the server, it does not check that names and strings are UTF-8.
 func Validate(doc []byte) error {
 	return validate(doc, 0)
 }

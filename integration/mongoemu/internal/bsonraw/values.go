@@ -8,53 +8,53 @@ import (
 // Null is the null value.
 var Null = Value{Type: bsoncore.TypeNull}
 
-// Int32Value makes a 32-bit integer.
+// Int32Value returns a 32-bit integer.
 func Int32Value(n int32) Value {
 	return Value{Type: bsoncore.TypeInt32, Data: bsoncore.AppendInt32(nil, n)}
 }
 
-// Int64Value makes a 64-bit integer.
+// Int64Value returns a 64-bit integer.
 func Int64Value(n int64) Value {
 	return Value{Type: bsoncore.TypeInt64, Data: bsoncore.AppendInt64(nil, n)}
 }
 
-// DoubleValue makes a double.
+// DoubleValue returns a double.
 func DoubleValue(f float64) Value {
 	return Value{Type: bsoncore.TypeDouble, Data: bsoncore.AppendDouble(nil, f)}
 }
 
-// StringValue makes a string.
+// StringValue returns a string.
 func StringValue(s string) Value {
 	return Value{Type: bsoncore.TypeString, Data: bsoncore.AppendString(nil, s)}
 }
 
-// BoolValue makes a boolean.
+// BoolValue returns a boolean.
 func BoolValue(b bool) Value {
 	return Value{Type: bsoncore.TypeBoolean, Data: bsoncore.AppendBoolean(nil, b)}
 }
 
-// DateValue makes a date of milliseconds since the epoch.
+// DateValue returns a date from milliseconds since the Unix epoch.
 func DateValue(ms int64) Value {
 	return Value{Type: bsoncore.TypeDateTime, Data: bsoncore.AppendDateTime(nil, ms)}
 }
 
-// TimestampValue makes a timestamp.
+// TimestampValue returns a timestamp.
 func TimestampValue(ts bson.Timestamp) Value {
 	return Value{Type: bsoncore.TypeTimestamp, Data: bsoncore.AppendTimestamp(nil, ts.T, ts.I)}
 }
 
-// ObjectIDValue makes an ObjectId.
+// ObjectIDValue returns an ObjectId.
 func ObjectIDValue(id bson.ObjectID) Value {
 	return Value{Type: bsoncore.TypeObjectID, Data: bsoncore.AppendObjectID(nil, id)}
 }
 
-// DocumentValue makes an embedded document.
+// DocumentValue returns an embedded document.
 func DocumentValue(doc []byte) Value {
 	return Value{Type: bsoncore.TypeEmbeddedDocument, Data: doc}
 }
 
-// MustMarshal encodes v, which the caller knows to be encodable: literals of
-// the program, not input.
+// MustMarshal encodes v and panics on an error. It is for literals in the program, not
+// for input.
 func MustMarshal(v any) bson.Raw {
 	raw, err := bson.Marshal(v)
 	if err != nil {
@@ -63,7 +63,7 @@ func MustMarshal(v any) bson.Raw {
 	return raw
 }
 
-// TypeName is a type's name in the server's messages and in $type.
+// TypeName returns the name of a type in the server's messages and in $type.
 func TypeName(t bsoncore.Type) string {
 	switch t {
 	case 0:
