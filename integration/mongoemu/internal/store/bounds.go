@@ -10,13 +10,13 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// interval is the keys from lo to before hi; an empty hi has no end.
+// interval is the range of keys from lo to before hi. An empty hi means no upper bound.
 type interval struct{ lo, hi string }
 
 var everything = interval{}
 
-// successor is the least string after all that start with prefix; empty for
-// none.
+// successor returns the least string after all strings that start with prefix, or an
+// empty string if there is none.
 func successor(prefix string) string {
 	b := []byte(prefix)
 	for i := len(b) - 1; i >= 0; i-- {
@@ -28,7 +28,7 @@ func successor(prefix string) string {
 	return ""
 }
 
-// invert is the interval of the inverted keys.
+// invert returns the interval of the inverted keys.
 func (v interval) invert() interval {
 	flip := func(s string) string {
 		b := []byte(s)
@@ -55,15 +55,14 @@ func (v interval) under(prefix string) interval {
 	return out
 }
 
-// span is an interval of one field's keys. A point holds the one key that is its
-// start.
+// span is an interval of one field's keys. A point contains one key only, which is lo.
 type span struct {
 	interval
 	point bool
 }
 
-// under gives the span as keys of an index behind a prefix, and for a point the
-// prefix that leads to it.
+// under returns the span as index keys after a prefix. For a point, it also returns the
+// prefix for the next field.
 func (s span) under(prefix string, desc bool) (interval, string) {
 	if s.point {
 		key := []byte(s.lo)
@@ -80,7 +79,7 @@ func (s span) under(prefix string, desc bool) (interval, string) {
 	return v.under(prefix), ""
 }
 
-// spansOf are the keys of one field that can satisfy a condition; nil where the
+// spansOf returns the keys of one field that can satisfy a condition, or nil if the
 // condition does not bound them.
 func spansOf(n query.Node) []span {
 	switch n := n.(type) {
@@ -105,8 +104,8 @@ func spansOf(n query.Node) []span {
 	return nil
 }
 
-// compareSpan bounds a comparison with an operand that no array can satisfy
-// otherwise than by an element.
+// compareSpan returns the keys that can satisfy a comparison. ok is false if index keys
+// cannot decide it, for example for an operand that an array as a whole can satisfy.
 func compareSpan(op query.Op, operand bsonraw.Value) (span, bool) {
 	switch operand.Type {
 	case bsoncore.TypeArray, bsoncore.TypeUndefined, bsoncore.TypeMinKey, bsoncore.TypeMaxKey, bsoncore.TypeRegex, 0:
@@ -131,19 +130,19 @@ func compareSpan(op query.Op, operand bsonraw.Value) (span, bool) {
 	return span{interval{bracket, successor(key)}, false}, true
 }
 
-// maxIntervals bounds how many separate ranges a plan walks.
+// maxIntervals bounds the number of intervals in a plan.
 const maxIntervals = 100_000
 
-// bounded is what a filter says about an index.
+// bounded holds the bounds that a filter sets on an index.
 type bounded struct {
 	intervals []interval
-	equal     int  // leading fields fixed to points
-	fixed     int  // leading fields fixed to one single point
-	ranged    bool // and the next field to a range
+	equal     int  // number of leading fields fixed to one or more points
+	fixed     int  // number of leading fields fixed to exactly one point
+	ranged    bool // the field after them is bounded to a range
 }
 
-// bound finds the intervals of x that hold all documents matching the
-// conjunction; ok is false where it does not narrow x.
+// bound returns the intervals of x that contain all documents matching the conjunction.
+// ok is false if the conjunction does not bound x.
 func (x *Index) bound(and *query.And) (bounded, bool) {
 	b := bounded{}
 	prefixes := []string{""}
@@ -184,8 +183,9 @@ func (x *Index) bound(and *query.And) (bounded, bool) {
 	return x.boundByOr(and)
 }
 
-// fieldSpans combines all conditions on one field: the narrowest on an index
-// without arrays, any one of them on an index with.
+// fieldSpans returns the keys that the conditions on one field allow. It intersects the
+// conditions unless the index is multikey: different elements of an array can satisfy
+// different conditions, so only one condition is used.
 func (x *Index) fieldSpans(and *query.And, part KeyPart) []span {
 	var best []span
 	for _, n := range conjuncts(nil, and) {
@@ -268,7 +268,7 @@ func pathOf(n query.Node) query.Path {
 	return nil
 }
 
-// boundByOr narrows by a disjunction of which every branch is narrow by itself.
+// boundByOr bounds x by a disjunction if each of its branches bounds x.
 func (x *Index) boundByOr(and *query.And) (bounded, bool) {
 	for _, n := range conjuncts(nil, and) {
 		or, ok := n.(*query.Or)
@@ -291,7 +291,7 @@ func (x *Index) boundByOr(and *query.And) (bounded, bool) {
 	return bounded{}, false
 }
 
-// merge orders intervals and joins those that touch.
+// merge sorts intervals and joins those that overlap or touch.
 func merge(vs []interval) []interval {
 	slices.SortFunc(vs, func(a, b interval) int { return strings.Compare(a.lo, b.lo) })
 	out := vs[:0]

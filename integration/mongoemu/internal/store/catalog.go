@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
 )
 
-// CheckDatabase fails on a name that no database may have.
+// CheckDatabase returns an error if a database name is invalid.
 func CheckDatabase(name string) error {
 	if name == "" || len(name) > 63 || strings.ContainsAny(name, "/\\. \"$\x00") {
 		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid database name: '%s'", name)
@@ -16,7 +16,7 @@ func CheckDatabase(name string) error {
 	return nil
 }
 
-// CheckNamespace fails on a collection that clients may not write to.
+// CheckNamespace returns an error if clients must not write to a collection.
 func CheckNamespace(ns Namespace) error {
 	if err := CheckDatabase(ns.DB); err != nil {
 		return err
@@ -33,12 +33,13 @@ func CheckNamespace(ns Namespace) error {
 	return nil
 }
 
-// Create makes a collection.
+// Create creates a collection.
 func (w *Writer) Create(ns Namespace, options *Options) (*Collection, error) {
 	if err := CheckNamespace(ns); err != nil {
 		return nil, err
 	}
-	// An existing collection is reported at once, whatever transactions are open.
+	// This check comes first, so that an existing collection is reported without waiting
+	// for open transactions.
 	if w.store.collections[ns] != nil {
 		return nil, mongoerr.New(mongoerr.NamespaceExists, "Collection %s already exists.", ns)
 	}
@@ -50,15 +51,16 @@ func (w *Writer) Create(ns Namespace, options *Options) (*Collection, error) {
 	return c, nil
 }
 
-// add enters a new collection.
+// add adds a new collection to the catalog.
 func (s *Store) add(c *Collection) {
 	s.collections[c.NS] = c
 	s.keep(frameCollection, func(b *bsonraw.Builder) { writeCollection(b, c) })
 	s.noop("create " + c.NS.String())
 }
 
-// untouched waits for the transactions that have written to a collection, before
-// it is created, dropped, renamed or indexed.
+// untouched returns errBlocked if an open transaction has written to a collection. The
+// caller then waits before it creates, drops, renames, modifies or indexes the
+// collection.
 func (w *Writer) untouched(ns Namespace) error {
 	for tx := range w.store.open {
 		if tx.created[ns] != nil {
@@ -73,7 +75,7 @@ func (w *Writer) untouched(ns Namespace) error {
 	return nil
 }
 
-// Drop removes a collection; false where there is none.
+// Drop drops a collection. It returns nil if there is none.
 func (w *Writer) Drop(ns Namespace) (*Collection, error) {
 	c := w.store.collections[ns]
 	if c == nil {
@@ -87,7 +89,7 @@ func (w *Writer) Drop(ns Namespace) (*Collection, error) {
 	return c, nil
 }
 
-// DropDatabase removes all collections of a database.
+// DropDatabase drops all collections of a database.
 func (w *Writer) DropDatabase(db string) (existed bool, err error) {
 	names := (&Viewer{store: w.store}).Names(db)
 	for _, n := range names {
@@ -106,8 +108,7 @@ func (w *Writer) DropDatabase(db string) (existed bool, err error) {
 	return len(names) > 0, nil
 }
 
-// Rename gives a collection another name, in place of target where dropTarget
-// allows it.
+// Rename renames a collection. It replaces an existing target only if dropTarget is set.
 func (w *Writer) Rename(from, to Namespace, dropTarget bool) error {
 	c := w.store.collections[from]
 	target := w.store.collections[to]
@@ -121,7 +122,7 @@ func (w *Writer) Rename(from, to Namespace, dropTarget bool) error {
 		return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", from)
 	case target != nil && !dropTarget:
 		return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
-	case from.DB != to.DB: // the server copies the documents, under a new UUID
+	case from.DB != to.DB: // the server would copy the documents and assign a new UUID
 		return mongoerr.Lacking("a rename from one database to another")
 	}
 	for _, ns := range []Namespace{from, to} {

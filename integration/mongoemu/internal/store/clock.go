@@ -7,7 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Clock gives cluster times: seconds and a counter, only ever forward.
+// Clock returns cluster times, which consist of seconds and a counter. They never go
+// back.
 type Clock struct {
 	now  func() time.Time
 	mu   sync.Mutex
@@ -16,7 +17,7 @@ type Clock struct {
 
 func newClock(now func() time.Time) *Clock { return &Clock{now: now} }
 
-// Next is a new time, after all before it.
+// Next returns a new cluster time, greater than all earlier ones.
 func (c *Clock) Next() bson.Timestamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,14 +29,14 @@ func (c *Clock) Next() bson.Timestamp {
 	return c.last
 }
 
-// Last is the newest time given or observed.
+// Last returns the newest cluster time returned or observed.
 func (c *Clock) Last() bson.Timestamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last
 }
 
-// Observe moves the clock to a time that a client has seen elsewhere.
+// Observe advances the clock to a cluster time from elsewhere, if it is newer.
 func (c *Clock) Observe(ts bson.Timestamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

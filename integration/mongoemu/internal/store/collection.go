@@ -10,21 +10,21 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// Namespace names a collection.
+// Namespace is the name of a collection.
 type Namespace struct{ DB, Coll string }
 
-// String is the dotted form.
+// String returns the dotted form.
 func (n Namespace) String() string { return n.DB + "." + n.Coll }
 
-// Record is one version of a document. It is never modified: a new version is a
-// new record under the same ID.
+// Record is one version of a document. It is never modified. A new version is a new
+// record with the same ID.
 type Record struct {
 	ID  uint64
 	Doc []byte
 }
 
-// Collection is a collection's documents and indexes, shared or of one
-// transaction.
+// Collection holds a collection's documents and indexes. It is the shared version or a
+// transaction's own copy.
 type Collection struct {
 	NS      Namespace
 	UUID    [16]byte
@@ -48,7 +48,7 @@ func newCollection(ns Namespace, uuid [16]byte, options *Options) *Collection {
 
 var idPattern = bsonraw.NewBuilder(16).Int32("_id", 1).Bytes()
 
-// snapshot is a copy that shares all nodes until one side writes.
+// snapshot returns a copy-on-write copy.
 func (c *Collection) snapshot() *Collection {
 	s := *c
 	s.records = c.records.Copy()
@@ -61,13 +61,13 @@ func (c *Collection) snapshot() *Collection {
 	return &s
 }
 
-// Len is the number of documents.
+// Len returns the number of documents.
 func (c *Collection) Len() int { return c.records.Len() }
 
-// Bytes is the size of all documents.
+// Bytes returns the size of all documents in bytes.
 func (c *Collection) Bytes() int64 { return c.bytes }
 
-// Indexes are the collection's indexes, the one on _id first.
+// Indexes returns the indexes of the collection, with the index on _id first.
 func (c *Collection) Indexes() []*Index { return c.indexes }
 
 func (c *Collection) index(name string) *Index {
@@ -88,10 +88,10 @@ func (c *Collection) byKey(idKey string) *Record {
 	return r
 }
 
-// keys are the entries of a document in each index.
+// keys are the entries of a document, one list per index.
 type keys [][]string
 
-// keysOf computes a document's index entries and checks its _id.
+// keysOf returns a document's entries in all indexes.
 func (c *Collection) keysOf(doc []byte, rid uint64) (keys, error) {
 	ks := make(keys, len(c.indexes))
 	for i, x := range c.indexes {
@@ -103,8 +103,8 @@ func (c *Collection) keysOf(doc []byte, rid uint64) (keys, error) {
 	return ks, nil
 }
 
-// IDKey is the key of a document's _id, which must be there and of a type that
-// may be one.
+// IDKey returns the key of a document's _id. It returns an error if _id is missing or its
+// type is not allowed.
 func IDKey(doc []byte) (string, error) {
 	id, ok := bsonraw.Lookup(doc, "_id")
 	if !ok {
@@ -127,8 +127,8 @@ func IDKey(doc []byte) (string, error) {
 	return string(key), nil
 }
 
-// IDKey is the key of a document's _id in this collection, whose collation may hold
-// different strings for equal.
+// IDKey returns the key of a document's _id in this collection. The collection's
+// collation can treat different strings as equal.
 func (c *Collection) IDKey(doc []byte) (string, error) {
 	key, err := IDKey(doc)
 	if err != nil || c.Options.DefaultCollation() == nil {
@@ -139,7 +139,7 @@ func (c *Collection) IDKey(doc []byte) (string, error) {
 	return string(folded), err
 }
 
-// put enters a record under new keys in place of an old version.
+// put adds a record with its keys. It replaces the old version, if old is not nil.
 func (c *Collection) put(r *Record, ks keys, old *Record, oldKeys keys) {
 	c.records.Set(r.ID, r)
 	c.bytes += int64(len(r.Doc))

@@ -7,7 +7,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// IndexChange is what collMod does to one index, which Name or Pattern names.
+// IndexChange is a change of one index by collMod. Name or Pattern identifies the index.
+// nil fields do not change.
 type IndexChange struct {
 	Name        string
 	Pattern     []byte
@@ -15,8 +16,9 @@ type IndexChange struct {
 	Hidden      *bool
 }
 
-// Modify is collMod: set holds new values of a collection's options, change is nil
-// or of an index. before and after are the index's versions, nil without change.
+// Modify implements collMod. set contains new values of the collection's options. change
+// is nil if no index changes. before and after are the old and new version of the changed
+// index, or nil.
 func (w *Writer) Modify(ns Namespace, set []byte, change *IndexChange) (before, after *Index, err error) {
 	c := w.store.collections[ns]
 	if c == nil {
@@ -50,7 +52,7 @@ func (w *Writer) Modify(ns Namespace, set []byte, change *IndexChange) (before, 
 	return before, after, nil
 }
 
-// changed finds the index of a change.
+// changed returns the position of the index that a change identifies.
 func (c *Collection) changed(change *IndexChange) (int, error) {
 	found := -1
 	for i, x := range c.indexes {

@@ -7,13 +7,12 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// undefined is what an empty array is indexed as.
+// undefined is the indexed value of an empty array.
 var undefined = bsonraw.Value{Type: bsoncore.TypeUndefined}
 
-// extract lists the combinations of values that a document has at the parts'
-// paths. Fields that pass through one array vary together; two different arrays
-// in one index are refused, as the server does. multi says that an array was
-// met.
+// extract returns one row of values per combination that a document has at the parts'
+// paths. Fields that pass through the same array vary together. Two different arrays in
+// one index are an error, as in MongoDB. multi reports whether there was an array.
 func extract(doc []byte, parts []KeyPart) (rows [][]bsonraw.Value, multi bool, err error) {
 	at := make([]cursor, len(parts))
 	for i, p := range parts {
@@ -22,18 +21,18 @@ func extract(doc []byte, parts []KeyPart) (rows [][]bsonraw.Value, multi bool, e
 	return expand(nil, at)
 }
 
-// cursor is how far one field has been followed: to base, with rest to go.
-// A field that is done is not opened any further, even where it is an array.
+// cursor is the position on one field's path: base is the value reached and rest the
+// remaining names. If done is set, an array in base is not expanded.
 type cursor struct {
 	base bsonraw.Value
 	rest []string
 	done bool
 }
 
-// open reports whether the field stands at an array that is to be expanded.
+// open reports whether base is an array that must be expanded.
 func (c cursor) open() bool { return !c.done && c.base.Type == bsoncore.TypeArray }
 
-// advance follows the path through documents, up to its end or to an array.
+// advance follows the path through documents until its end or an array.
 func (c cursor) advance() cursor {
 	for len(c.rest) > 0 && c.base.Type == bsoncore.TypeEmbeddedDocument {
 		v, ok := bsonraw.Lookup(c.base.Data, c.rest[0])

@@ -21,44 +21,45 @@ type KeyPart struct {
 	Field string
 	Path  []string
 	Desc  bool
-	// Hashed says that an index holds a hash of the value. A sort has none.
+	// Hashed says that the index contains a hash of the value. It is never set in a sort.
 	Hashed bool
 }
 
-// Index is an ordered tree from encoded keys to record ids. An entry of an index
-// that is not unique ends in the record's id, so that entries differ.
+// Index is an ordered tree from encoded keys to record ids. In an index that is not
+// unique, each key ends with the record id, so that all keys differ.
 type Index struct {
 	Name    string
 	Parts   []KeyPart
 	Pattern []byte
 	Unique  bool
 	Sparse  bool
-	// Hidden keeps the index from queries. Writes maintain it as any other.
+	// Hidden hides the index from the planner. Writes still maintain it.
 	Hidden bool
-	// Partial is the filter of the documents that have entries, and partial its
-	// matcher; nil for all documents.
+	// Partial is the filter of the indexed documents and partial its matcher; nil if all
+	// documents are indexed.
 	Partial []byte
 	partial *query.Matcher
-	// Collation compares the strings among the keys; nil compares byte by byte.
+	// Collation compares the strings in keys; nil compares byte by byte.
 	Collation *collation.Collation
-	// ExpireAfter is the TTL in seconds after the field's date; nil for none.
+	// ExpireAfter is the time in seconds between the field's date and the document's
+	// expiry; nil for no expiry.
 	ExpireAfter *int32
-	// Multikey says that a document had an array on an indexed path.
+	// Multikey says that a document has, or had, an array on an indexed path.
 	Multikey bool
 	tree     *btree.Map[string, uint64]
 }
 
-// IsHashed reports whether a field of an index or of a shard key is hashed.
+// IsHashed reports whether v, a value of a key pattern or shard key, is "hashed".
 func IsHashed(v bsonraw.Value) bool {
 	return v.Type == bsoncore.TypeString && string(bsonraw.Text(v)) == "hashed"
 }
 
-// hashed reports whether one of the index's fields is.
+// hashed reports whether one of the index's fields is hashed.
 func (x *Index) hashed() bool {
 	return slices.ContainsFunc(x.Parts, func(p KeyPart) bool { return p.Hashed })
 }
 
-// ParseKeyPattern reads {a: 1, b: -1, c: "hashed"}, of an index.
+// ParseKeyPattern parses the key pattern of an index, such as {a: 1, b: -1, c: "hashed"}.
 func ParseKeyPattern(pattern []byte) ([]KeyPart, error) {
 	var parts []KeyPart
 	for it := bsonraw.NewIter(pattern); it.Next(); {
@@ -106,7 +107,7 @@ func checkIndexField(field string) error {
 	return nil
 }
 
-// entries are a document's keys in this index, ordered and each once.
+// entries returns a document's keys in this index, sorted and without duplicates.
 func (x *Index) entries(doc []byte, rid uint64) ([]string, error) {
 	if x.partial != nil {
 		if ok, err := x.partial.Match(doc); err != nil || !ok {
@@ -185,7 +186,7 @@ func (x *Index) finish(key []byte, rid uint64) []byte {
 	return binary.BigEndian.AppendUint64(key, rid)
 }
 
-// duplicate describes the entry of doc that another document has.
+// duplicate returns the error for an entry of doc that another document already has.
 func (x *Index) duplicate(ns Namespace, doc []byte, entry string) error {
 	rows, _, err := extract(doc, x.Parts)
 	if err != nil {
@@ -221,7 +222,7 @@ func (x *Index) duplicate(ns Namespace, doc []byte, entry string) error {
 	return mongoerr.New(mongoerr.InternalError, "duplicate key in index %s without its value", x.Name)
 }
 
-// Spec is the index as listIndexes shows it.
+// Spec returns the index as listIndexes shows it.
 func (x *Index) Spec(ns Namespace) []byte {
 	b := bsonraw.NewBuilder(96).Int32("v", 2)
 	if x.Unique && x.Name != "_id_" {

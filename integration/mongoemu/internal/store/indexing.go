@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// IndexSpec asks for an index.
+// IndexSpec describes an index to create.
 type IndexSpec struct {
 	Name        string
 	Pattern     []byte
@@ -20,10 +20,10 @@ type IndexSpec struct {
 	Sparse      bool
 	Hidden      bool
 	ExpireAfter *int32
-	// Partial restricts the index to the documents that match; nil for all.
+	// Partial is the filter of the documents to index; nil for all documents.
 	Partial []byte
-	// Collation is the collation asked for, where one is: nil with Collated for the
-	// simple one. Without Collated the index has its collection's.
+	// Collation is the collation of the index if Collated is set; nil is then the simple
+	// collation. Otherwise the index has the collation of its collection.
 	Collation *collation.Collation
 	Collated  bool
 }
@@ -33,8 +33,8 @@ func (x *Index) same(spec IndexSpec) bool {
 		sameExpiry(x.ExpireAfter, spec.ExpireAfter) && x.alike(spec)
 }
 
-// alike reports whether x holds the documents that spec asks for, in its order: two
-// indexes on the same fields may differ in that.
+// alike reports whether x has the partial filter and the collation of spec. Two indexes
+// on the same fields may differ in these.
 func (x *Index) alike(spec IndexSpec) bool {
 	return bytes.Equal(x.Partial, spec.Partial) && collation.Equal(x.Collation, spec.Collation)
 }
@@ -43,19 +43,21 @@ func sameExpiry(a, b *int32) bool {
 	return (a == nil) == (b == nil) && (a == nil || *a == *b)
 }
 
-// maxIndexes is how many indexes a collection may have, the server's limit.
+// maxIndexes is the number of indexes that a collection can have. It is the server's
+// limit.
 const maxIndexes = 64
 
-// Indexed is what [Writer.CreateIndexes] did.
+// Indexed is the result of [Writer.CreateIndexes].
 type Indexed struct {
-	// Before and After are how many indexes there are, the one on _id among them.
+	// Before and After are the numbers of indexes before and after, including the index
+	// on _id.
 	Before, After int
-	// NewCollection says that the collection was made for them.
+	// NewCollection says that CreateIndexes created the collection.
 	NewCollection bool
 }
 
-// CreateIndexes builds the indexes that do not exist yet, and of these all or none. If
-// all of them exist, it does not wait for open transactions, as the server does not.
+// CreateIndexes builds all missing indexes or, on an error, none. If no index is missing,
+// it does not wait for open transactions, as in MongoDB.
 func (w *Writer) CreateIndexes(ns Namespace, specs ...IndexSpec) (Indexed, error) {
 	c := w.Collection(ns)
 	if c != nil && c.hasAll(specs) {
@@ -87,7 +89,7 @@ func (w *Writer) CreateIndexes(ns Namespace, specs ...IndexSpec) (Indexed, error
 	return done, nil
 }
 
-// hasAll reports whether the collection has indexes equal to all of specs.
+// hasAll reports whether the collection already has all the indexes.
 func (c *Collection) hasAll(specs []IndexSpec) bool {
 	for _, spec := range specs {
 		if exists, err := c.compatible(c.inherited(spec)); !exists || err != nil {
@@ -97,7 +99,7 @@ func (c *Collection) hasAll(specs []IndexSpec) bool {
 	return true
 }
 
-// inherited is spec with the collection's collation if it names none.
+// inherited returns spec with the collection's collation if spec has none.
 func (c *Collection) inherited(spec IndexSpec) IndexSpec {
 	if !spec.Collated {
 		spec.Collation, spec.Collated = c.Options.DefaultCollation(), true
@@ -105,7 +107,8 @@ func (c *Collection) inherited(spec IndexSpec) IndexSpec {
 	return spec
 }
 
-// extended is the collection with an index, itself where it has an equal one.
+// extended returns the collection with the index added, or unchanged if it already has an
+// equal index.
 func (c *Collection) extended(spec IndexSpec) (*Collection, error) {
 	parts, err := ParseKeyPattern(spec.Pattern)
 	if err != nil {
@@ -131,7 +134,7 @@ func (c *Collection) extended(spec IndexSpec) (*Collection, error) {
 	return c.with(spec)
 }
 
-// with is the collection with one more index, built over what is there.
+// with returns the collection with a new index, built from the existing documents.
 func (c *Collection) with(spec IndexSpec) (*Collection, error) {
 	parts, err := ParseKeyPattern(spec.Pattern)
 	if err != nil {
@@ -169,7 +172,7 @@ func (c *Collection) with(spec IndexSpec) (*Collection, error) {
 	return &next, nil
 }
 
-// without is the collection without an index.
+// without returns the collection without an index.
 func (c *Collection) without(name string) *Collection {
 	next := *c
 	next.indexes = nil
@@ -181,7 +184,8 @@ func (c *Collection) without(name string) *Collection {
 	return &next
 }
 
-// compatible looks for the index among those that exist.
+// compatible reports whether the index already exists. It returns an error if spec
+// conflicts with an existing index.
 func (c *Collection) compatible(spec IndexSpec) (exists bool, err error) {
 	for _, x := range c.indexes {
 		samePattern := bsonraw.CompareDocuments(x.Pattern, spec.Pattern) == 0
@@ -202,7 +206,7 @@ func (c *Collection) compatible(spec IndexSpec) (exists bool, err error) {
 	return false, nil
 }
 
-// DropIndex removes an index by name.
+// DropIndex drops an index by name.
 func (w *Writer) DropIndex(c *Collection, name string) error {
 	if name == "_id_" {
 		return mongoerr.New(mongoerr.InvalidOptions, "cannot drop _id index")

@@ -56,7 +56,7 @@ func createIndex(t fataler, s *store.Store, keys bson.D, unique bool) {
 	}
 }
 
-// world is a store beside a list of what must be in it.
+// world is a store and the documents that it must contain.
 type world struct {
 	t     *rapid.T
 	store *store.Store
@@ -143,8 +143,7 @@ func condition(t *rapid.T, depth int) bson.D {
 	return filter
 }
 
-// ask runs a query through the planner, in batches, and by looking at every
-// document.
+// ask compares a query through the planner, in batches, with a scan of all documents.
 func (w *world) ask(tx *store.Tx, docs []bson.Raw) {
 	filter := condition(w.t, 1)
 	m := matcher(w.t, filter)
@@ -216,8 +215,8 @@ func raws(docs [][]byte) []string {
 	return out
 }
 
-// Whatever index the planner walks, and in whatever batches, the result is what
-// looking at every document gives; a transaction goes on seeing its snapshot.
+// For every index and every batch size, a query returns the same documents as a scan of
+// all documents. A transaction keeps reading its snapshot.
 func TestPlannerAgainstFullScan(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

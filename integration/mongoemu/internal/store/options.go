@@ -10,26 +10,27 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// Options are what create and collMod set of a collection. They are never modified;
-// nil has none.
+// Options are a collection's options, set by create and collMod. They are never modified.
+// A nil Options has no options.
 type Options struct {
-	// Doc is the options as listCollections shows them.
+	// Doc contains the options as listCollections shows them.
 	Doc []byte
-	// Collation is the default of queries and indexes; nil compares byte by byte.
+	// Collation is the default collation of queries and indexes; nil compares byte by
+	// byte.
 	Collation *collation.Collation
 	validator *query.Matcher
-	// moderate lets updates of documents pass that were invalid before.
+	// moderate allows updates of documents that were invalid before the update.
 	moderate bool
 }
 
-// The values of validationLevel and validationAction.
+// These are the values of validationLevel and validationAction.
 const (
 	levelOff, levelStrict, levelModerate = "off", "strict", "moderate"
 	actionError, actionWarn              = "error", "warn"
 )
 
-// ParseOptions reads the options of create: validator, validationLevel,
-// validationAction and collation.
+// ParseOptions parses the options of create: validator, validationLevel, validationAction
+// and collation.
 func ParseOptions(ns Namespace, doc []byte) (*Options, error) {
 	o := &Options{}
 	var validator []byte
@@ -100,8 +101,8 @@ func oneOf(key string, v bsonraw.Value, known ...string) (string, error) {
 	return "", mongoerr.New(mongoerr.BadValue, "Enumeration value '%s' for field '%s' is not a valid value.", given, key)
 }
 
-// with is the options after a collMod: each of set's fields takes the place of the
-// old one. The server then shows level and action even if nobody has set them.
+// with returns the options after a collMod: fields of set replace the old ones. The
+// server then shows the level and the action even if no client has set them.
 func (o *Options) with(ns Namespace, set []byte) (*Options, error) {
 	b := bsonraw.NewBuilder(256)
 	var old []byte
@@ -126,7 +127,7 @@ func (o *Options) with(ns Namespace, set []byte) (*Options, error) {
 	return ParseOptions(ns, b.Bytes())
 }
 
-// DefaultCollation is [Options.Collation], nil for a collection without options.
+// DefaultCollation returns [Options.Collation], or nil if o is nil.
 func (o *Options) DefaultCollation() *collation.Collation {
 	if o == nil {
 		return nil
@@ -134,8 +135,8 @@ func (o *Options) DefaultCollation() *collation.Collation {
 	return o.Collation
 }
 
-// valid fails on a document that the validator does not match. old is the version
-// that it replaces, nil for an insert.
+// valid returns an error if the validator rejects a document. old is the version that the
+// document replaces; nil for an insert.
 func (o *Options) valid(doc, old []byte) error {
 	if o == nil || o.validator == nil {
 		return nil

@@ -13,15 +13,17 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
 )
 
-// A frame of the journal is one document with one field, which says what it is:
+// A frame of the journal is one document with one field. The name of the field says what
+// the frame contains:
 //
-//	collection  a collection is made: its namespace and UUID
-//	index       an index is made;  unindex: one is dropped
-//	altered     options of a collection, or an index of it, are others now
-//	document    a document of a collection, as a rewritten journal begins with
-//	changes     entries of the log of one moment, with what they need to be done
-//	            again
-//	history     an entry of the log that is done already
+//	collection  a created collection: its namespace, UUID and options
+//	index       a created index
+//	unindex     a dropped index
+//	altered     the new options of a collection or of one of its indexes
+//	document    a document of a collection, in a rewritten journal
+//	changes     entries that were appended to the log together, with the data that is
+//	            needed to repeat them
+//	history     a log entry whose change is already in the document frames
 const (
 	frameCollection = "collection"
 	frameIndex      = "index"
@@ -32,9 +34,9 @@ const (
 	frameHistory    = "history"
 )
 
-// Open makes a store of what is in a directory, and keeps all its changes there:
-// collections, indexes, documents and the log, but not what sessions know. It is
-// closed by [Store.Close].
+// Open opens the store in a directory, or creates it. It keeps all changes there:
+// collections, indexes, documents and the log, but not the state of sessions.
+// [Store.Close] closes it.
 func Open(log *oplog.Log, now func() time.Time, dir string) (*Store, error) {
 	s := empty(log, now)
 	j, err := journal.Open(dir, s.replay)
@@ -55,7 +57,8 @@ func Open(log *oplog.Log, now func() time.Time, dir string) (*Store, error) {
 	return s, nil
 }
 
-// Close gives the directory back. A store without one does nothing.
+// Close closes the journal and unlocks the directory. It does nothing for a store in
+// memory.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,12 +68,14 @@ func (s *Store) Close() error {
 	return s.journal.Close()
 }
 
-// Failed is closed when the journal could not be written, for example because the disk
-// is full. Memory is ahead of the disk then, so the process must end.
+// Failed returns a channel that is closed when a write to the journal has failed, for
+// example because the disk is full. Memory is then ahead of the disk, so the process must
+// end.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
-// intact fails when the journal has failed. Nobody may read what memory has and the disk
-// may not have: a reader who finds a write done would not do it again after the restart.
+// intact returns an error if the journal has failed. After that, no client may read from
+// memory: a client that sees its write would not repeat it, but the restart loses the
+// write.
 func (s *Store) intact() error {
 	select {
 	case <-s.failed:
@@ -80,9 +85,9 @@ func (s *Store) intact() error {
 	}
 }
 
-// flush ends a write before the lock is given up: what was published is handed to
-// the journal's file and only then shown in the log, so that no change stream
-// tells of what the end of the process could take back.
+// flush must end each write before the lock is released. It writes the journal first and
+// appends the published entries to the log after that, so that a change stream never
+// shows a change that a crash could lose.
 func (s *Store) flush() error {
 	if s.journal != nil {
 		if err := s.journal.Flush(); err != nil {
@@ -102,9 +107,9 @@ func (s *Store) flush() error {
 	return nil
 }
 
-// publish appends entries to the log and to the journal, where the next flush
-// makes them seen; ops are the changes of documents that they stand for, nil where
-// they are of none.
+// publish queues entries for the log and appends them to the journal. They become visible
+// at the next flush. ops are the document changes behind the entries; nil if there are
+// none.
 func (s *Store) publish(entries []*oplog.Entry, ops []op) {
 	s.published = append(s.published, entries...)
 	if s.journal == nil {
@@ -202,8 +207,8 @@ func uuidIn(doc bson.Raw, name string) (id [16]byte) {
 	return id
 }
 
-// snapshotFrames writes the store as it is: what a journal would say that led
-// here without a detour.
+// snapshotFrames appends frames that recreate the current state of the store, without its
+// past changes.
 func (s *Store) snapshotFrames(next *journal.Journal) {
 	for ns, c := range s.collections {
 		next.Append(frameOf(frameCollection, func(b *bsonraw.Builder) { writeCollection(b, c) }))
@@ -234,8 +239,8 @@ func writeOptions(b *bsonraw.Builder, c *Collection) {
 	}
 }
 
-// writeAltered tells of a collection as collMod left it, and of the index that it
-// changed, nil for none.
+// writeAltered writes a collection after a collMod, and the changed index if x is not
+// nil.
 func writeAltered(b *bsonraw.Builder, c *Collection, x *Index) {
 	b.String("db", c.NS.DB).String("coll", c.NS.Coll)
 	writeOptions(b, c)

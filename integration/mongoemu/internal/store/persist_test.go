@@ -20,8 +20,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// content is all that clients can see of a store: collections with their
-// indexes and documents in order, and the log.
+// content is everything that clients can see of a store: the collections with their
+// indexes and ordered documents, and the log.
 type content struct {
 	collections []string
 	log         []*oplog.Entry
@@ -81,7 +81,7 @@ func openStore(t fataler, dir string) *store.Store {
 	return s
 }
 
-// writing makes random changes to collections of one letter.
+// writing makes random changes to the collections c and d.
 type writing struct {
 	t     *rapid.T
 	store *store.Store
@@ -100,7 +100,7 @@ func (w *writing) step() {
 	}
 	kind := rapid.IntRange(0, 11).Draw(w.t, "kind")
 	for range rapid.IntRange(1, 3).Draw(w.t, "times") {
-		// Whether it can be done does not matter here.
+		// The test accepts every result of the change.
 		_ = w.store.Do(context.Background(), tx, func(sw *store.Writer) error { return w.change(sw, ns, kind, inside) })
 	}
 	if !inside {
@@ -148,8 +148,8 @@ func (w *writing) change(sw *store.Writer, ns store.Namespace, kind int, inside 
 	return sw.Rename(ns, w.namespace(), true)
 }
 
-// What a store held when its process ended, cleanly or not, is what it holds
-// when it is opened again, and after that once more.
+// A reopened store has the same content as before its process ended, cleanly or by a
+// crash. A second reopening gives the same content again.
 func TestStoreSurvives(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -178,8 +178,8 @@ func TestStoreSurvives(t *testing.T) {
 	})
 }
 
-// A change stream reads the log beside the store's lock: it must not meet there
-// what the journal's file does not have yet.
+// A change stream reads the log without the store's lock, so the log must never contain
+// an entry that the journal's file lacks.
 func TestLogShowsOnlyWhatIsKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -207,7 +207,7 @@ func TestLogShowsOnlyWhatIsKept(t *testing.T) {
 	}
 }
 
-// A store that cannot be opened gives its directory back.
+// If a store cannot be opened, it unlocks its directory.
 func TestStoreThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -229,8 +229,8 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// crash leaves a store's directory as the end of its process would, under
-// another name, with a write that was cut short.
+// crash copies a store's directory as a crash would leave it, with an incomplete last
+// write.
 func crash(t *rapid.T, base, dir string) string {
 	journal, err := os.ReadFile(filepath.Join(dir, "journal"))
 	if err != nil {
@@ -251,7 +251,7 @@ func newDir(t *rapid.T, base string) string {
 	return dir
 }
 
-// A journal that cannot be written is reported, so that the process can end.
+// A failed write to the journal is reported, so that the process can end.
 func TestFailedJournalIsReported(t *testing.T) {
 	t.Parallel()
 	s, err := store.Open(oplog.New(oplog.Limits{}), time.Now, t.TempDir())
@@ -263,13 +263,13 @@ func TestFailedJournalIsReported(t *testing.T) {
 		t.Fatal("the journal has failed before anything was written")
 	default:
 	}
-	if err := s.Close(); err != nil { // the file takes nothing any more
+	if err := s.Close(); err != nil { // makes all later writes to the file fail
 		t.Fatal(err)
 	}
 	insert := func() error {
 		return s.Do(t.Context(), nil, func(w *store.Writer) error { return w.Insert(ns, bsonraw.MustMarshal(bson.D{{Key: "_id", Value: 1}})) })
 	}
-	for range 2 { // the second one must not find the document of the first
+	for range 2 { // the second Do must not see the document of the first
 		if err := insert(); err == nil || !strings.Contains(err.Error(), "interrupted at shutdown") {
 			t.Errorf("a write without a journal ends with %v", err)
 		}

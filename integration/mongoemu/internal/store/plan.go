@@ -9,34 +9,34 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// Plan is how a query reaches its documents.
+// Plan describes how a query reads its documents.
 type Plan struct {
-	// Index is the index walked; empty for the documents in natural order.
+	// Index is the name of the index to scan; empty for a scan in natural order.
 	Index     string
 	intervals []interval
 	reverse   bool
-	// Sorted says that the walk gives the order asked for.
+	// Sorted says that the scan returns the documents in the requested order.
 	Sorted bool
-	// Bounded says that the walk does not visit the whole index.
+	// Bounded says that the scan reads only a part of the index.
 	Bounded bool
 }
 
-// Hint is what a client asks to be walked.
+// Hint is the index or order that a client asks the query to use.
 type Hint struct {
 	Name    string
 	Pattern []byte
-	// Natural is 1 or -1 for a walk in natural order.
+	// Natural is 1 or -1 for a scan in natural order, 0 for none.
 	Natural int
-	// Min and Max bound the hinted index: the walk is from Min on and ends before
-	// Max. Each names all of the index's fields; nil for no bound.
+	// Min and Max bound the hinted index: the scan starts at Min and ends before Max.
+	// Each contains all fields of the index; nil for no bound.
 	Min, Max []byte
 }
 
 // Set reports whether there is a hint.
 func (h Hint) Set() bool { return h.Name != "" || h.Pattern != nil || h.Natural != 0 }
 
-// plan chooses the walk: by the index that fixes most fields, then by one that
-// gives the order, else in natural order.
+// plan chooses the index with the highest score of planFor, or natural order if no index
+// helps. A hint overrides the choice.
 func (c *Collection) plan(m *query.Matcher, order []KeyPart, natural int, hint Hint) (Plan, error) {
 	if (hint.Min != nil || hint.Max != nil) && hint.Name == "" && hint.Pattern == nil {
 		return Plan{}, mongoerr.New(51173, "When using min()/max() a hint of which index to use must be provided")
@@ -68,7 +68,7 @@ func (c *Collection) plan(m *query.Matcher, order []KeyPart, natural int, hint H
 	}
 	best, bestScore := Plan{Sorted: len(order) == 0}, 0
 	for _, x := range c.indexes {
-		if x.Hidden || x.hashed() { // a hashed one would only be of use for equality
+		if x.Hidden || x.hashed() { // a hashed index could only help with equality
 			continue
 		}
 		if p, score := x.planFor(m, order); score > bestScore {
@@ -90,8 +90,8 @@ func (c *Collection) hinted(hint Hint) (*Index, error) {
 	return nil, mongoerr.New(mongoerr.BadValue, "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index")
 }
 
-// between is the interval from lo on to before hi, each a document of all the
-// index's fields.
+// between returns the interval from lo to before hi. Both contain all fields of the
+// index.
 func (x *Index) between(lo, hi []byte) (interval, error) {
 	v := interval{}
 	for i, bound := range [][]byte{lo, hi} {
@@ -156,14 +156,14 @@ func (x *Index) planFor(m *query.Matcher, order []KeyPart) (Plan, int) {
 	return p, score
 }
 
-// serves reports whether x has an entry for every document that m matches, in an
-// order in which m compares: a partial index and one of another collation may not.
+// serves reports whether x can answer m: both have the same collation, and x contains
+// every document that m matches. A partial index may lack some.
 func (x *Index) serves(m *query.Matcher) bool {
 	return collation.Equal(x.Collation, m.Collation()) && (x.partial == nil || m.Implies(x.partial))
 }
 
-// covers reports whether walking x, with its first fixed fields at one point,
-// gives the order, and in which direction.
+// covers reports whether a scan of x returns the order, and whether the scan must run in
+// reverse. The first fixed fields of x have one value each, so the order may skip them.
 func (x *Index) covers(order []KeyPart, fixed int) (ok, reverse bool) {
 	if x.Multikey || len(order) == 0 {
 		return false, false

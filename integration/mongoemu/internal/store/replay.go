@@ -11,10 +11,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
 )
 
-// errJournal says that a journal does not fit together.
+// errJournal says that the frames of a journal contradict each other.
 var errJournal = errors.New("the journal contradicts itself")
 
-// replay does again what a frame of the journal says.
+// replay applies one frame of the journal.
 func (s *Store) replay(frame []byte) error {
 	if err := bsonraw.Validate(frame); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *Store) replayIndex(doc bson.Raw) error {
 	return err
 }
 
-// optionsIn are a collection's options, nil where it has none.
+// optionsIn returns a collection's options from a frame; nil if there are none.
 func optionsIn(ns Namespace, doc bson.Raw) (*Options, error) {
 	options := documentIn(doc, "options")
 	if options == nil {
@@ -123,7 +123,7 @@ func (s *Store) replayAltered(doc bson.Raw) error {
 	return nil
 }
 
-// replayDocument puts a version of a document in place of what its record was.
+// replayDocument replaces a record's version of a document, or adds the record.
 func (s *Store) replayDocument(ns Namespace, id uint64, doc []byte) error {
 	c := s.collections[ns]
 	if c == nil {

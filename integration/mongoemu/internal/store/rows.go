@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// Query asks for documents of one collection.
+// Query is a query on one collection.
 type Query struct {
 	NS      Namespace
 	Filter  *query.Matcher
@@ -14,31 +14,32 @@ type Query struct {
 	Natural int
 	Hint    Hint
 	Skip    int64
-	// Limit is the most documents to give; 0 for all.
+	// Limit is the maximum number of documents; 0 for all.
 	Limit int64
 }
 
-// yieldEvery is how many documents are examined before the lock is given up for
-// a moment.
+// yieldEvery is the number of documents to examine before the lock is released for a
+// moment.
 const yieldEvery = 4096
 
-// Rows are a query's results, given in batches. They are used by one goroutine
-// at a time.
+// Rows returns the results of a query in batches. Only one goroutine at a time may use
+// it.
 type Rows struct {
 	store   *Store
 	tx      *Tx
 	query   Query
 	uuid    [16]byte
 	scan    scan
-	sorted  []sorted // the rest of a result that had to be sorted
+	sorted  []sorted // remaining results, if they had to be sorted
 	buffer  bool
 	skip    int64
 	left    int64
 	done    bool
-	pending *Record // read but not given: it did not fit
+	pending *Record // read but not returned, because the batch was full
 }
 
-// Open plans a query and, where its order needs it, reads all of it.
+// Open plans a query. If the plan does not return the requested order, Open reads and
+// sorts all results.
 func (s *Store) Open(ctx context.Context, tx *Tx, q Query) (*Rows, error) {
 	r := &Rows{store: s, tx: tx, query: q, skip: q.Skip, left: q.Limit}
 	var missing bool
@@ -82,8 +83,8 @@ func (r *Rows) sortAll(ctx context.Context) error {
 	return nil
 }
 
-// scanSome visits matching records until visit stops it, the scan ends or the
-// lock has been held long enough; more says that the scan has not ended.
+// scanSome visits matching records until visit returns false, the scan ends, or
+// yieldEvery records were examined. more reports that the scan has not ended.
 func (r *Rows) scanSome(ctx context.Context, visit func(*Record) (bool, error)) (more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, Interrupted(ctx)
@@ -114,9 +115,9 @@ func (r *Rows) scanSome(ctx context.Context, visit func(*Record) (bool, error)) 
 	return err == nil && !r.scan.done, err
 }
 
-// Next gives up to maxDocs documents (0: any number) of together up to maxBytes,
-// but at least one. The documents must not be modified. done says that there are
-// no more.
+// Next returns up to maxDocs documents (0: no limit) with up to maxBytes in total, but at
+// least one document if there is any. The caller must not modify them. done reports that
+// there are no more documents.
 func (r *Rows) Next(ctx context.Context, maxDocs, maxBytes int) (docs [][]byte, done bool, err error) {
 	size := 0
 	take := func(rec *Record) bool {
@@ -181,10 +182,10 @@ func (r *Rows) fromSorted(take func(*Record) bool) {
 	}
 }
 
-// Plan is how the query is run, for explain.
+// Plan returns the plan of the query, for explain.
 func (r *Rows) Plan() Plan { return r.scan.plan }
 
-// All gives every document that is left.
+// All returns all remaining documents.
 func (r *Rows) All(ctx context.Context) ([][]byte, error) {
 	var all [][]byte
 	for {

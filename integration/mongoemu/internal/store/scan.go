@@ -2,19 +2,19 @@ package store
 
 import "sort"
 
-// scan walks a plan's records. It keeps its place between calls of each, so that
-// the lock can be given up and the collection can change in between.
+// scan reads the records of a plan. It keeps its position between calls of each, so that
+// the lock can be released and the collection can change in between.
 type scan struct {
 	plan     Plan
-	interval int // of plan.intervals, counted in walking order
+	interval int // index into plan.intervals, in scan order
 	started  bool
-	key      string // last visited, of an index
-	rid      uint64 // last visited, of the natural order
+	key      string // last visited key of an index
+	rid      uint64 // last visited record in natural order
 	seen     map[uint64]struct{}
 	done     bool
 }
 
-// each visits records from the scan's place on until visit returns false.
+// each visits records from the current position until visit returns false.
 func (s *scan) each(c *Collection, visit func(*Record) bool) {
 	if s.done {
 		return
@@ -85,14 +85,14 @@ func (s *scan) walk(c *Collection, x *Index, visit func(*Record) bool) {
 	s.done = true
 }
 
-// single looks up an interval that holds one whole key of a unique index,
-// without an iterator; rid is 0 where there is none.
+// single looks up an interval that contains exactly one key of a unique index, without an
+// iterator. rid is 0 if the key does not exist. ok is false for other intervals.
 func single(x *Index, v interval) (rid uint64, ok bool) {
 	if !x.Unique || x.Multikey || len(x.Parts) != 1 || v.hi != successor(v.lo) {
 		return 0, false
 	}
 	if len(v.lo) < 2 {
-		return 0, false // a whole type bracket
+		return 0, false // the interval of all values of one type
 	}
 	rid, _ = x.tree.Get(v.lo)
 	return rid, true
@@ -155,7 +155,7 @@ func (s *scan) visit(c *Collection, x *Index, rid uint64, visit func(*Record) bo
 	return visit(r)
 }
 
-// sortedNames orders collection names for listings.
+// sortedNames sorts names for listings.
 func sortedNames(names []string) []string {
 	sort.Strings(names)
 	return names

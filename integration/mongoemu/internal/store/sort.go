@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// ParseSort reads a sort specification. {$natural: ±1} gives natural 1 or -1
-// instead of parts.
+// ParseSort parses a sort specification. For {$natural: ±1} it returns natural 1 or -1
+// and no parts.
 func ParseSort(spec []byte) (parts []KeyPart, natural int, err error) {
 	for it := bsonraw.NewIter(spec); it.Next(); {
 		field, v := string(it.Key()), it.Value()
@@ -40,15 +40,15 @@ func ParseSort(spec []byte) (parts []KeyPart, natural int, err error) {
 	return parts, natural, nil
 }
 
-// SortKey is a document's place in an order: of an array, its least element
-// counts ascending and its greatest descending. by compares strings.
+// SortKey appends a document's sort key to dst. An array sorts by its least element
+// ascending, and by its greatest element descending. by compares strings.
 func SortKey(dst, doc []byte, parts []KeyPart, by *collation.Collation) ([]byte, error) {
 	for _, p := range parts {
 		var best []byte
 		var failed error
 		query.Path(p.Path).Walk(doc, true, func(v bsonraw.Value) bool {
 			if v.Type == bsoncore.TypeArray && best != nil {
-				return false // the array itself, after its elements
+				return false // skip the array itself, which comes after its elements
 			}
 			if v.Type == bsoncore.TypeArray && bsonraw.Empty(v.Data) {
 				v = undefined
@@ -80,10 +80,10 @@ func SortKey(dst, doc []byte, parts []KeyPart, by *collation.Collation) ([]byte,
 	return dst, nil
 }
 
-// sorter collects documents and gives the first of them in order.
+// sorter collects documents and returns the first keep of them in order.
 type sorter struct {
 	parts []KeyPart
-	keep  int // 0: all
+	keep  int // 0 keeps all
 	by    *collation.Collation
 	rows  []sorted
 }
@@ -105,8 +105,7 @@ func (s *sorter) add(r *Record) error {
 	return nil
 }
 
-// order sorts what is there, keeping the order of arrival among equals, and cuts
-// it to what is asked for.
+// order sorts the collected documents stably and drops all but the first keep.
 func (s *sorter) order() {
 	slices.SortStableFunc(s.rows, func(a, b sorted) int { return strings.Compare(a.key, b.key) })
 	if s.keep > 0 && len(s.rows) > s.keep {

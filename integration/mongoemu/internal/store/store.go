@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
 )
 
-// Store is all databases. Its methods may be called by many goroutines.
+// Store holds all databases. Its methods are safe for concurrent use.
 type Store struct {
 	now   func() time.Time
 	log   *oplog.Log
@@ -24,22 +24,22 @@ type Store struct {
 	collections map[Namespace]*Collection
 	reserved    map[string]*Tx
 	open        map[*Tx]struct{}
-	ended       chan struct{} // closed when a transaction ends
+	ended       chan struct{} // closed and replaced when a transaction ends
 	nextRecord  uint64
 	journal     *journal.Journal // nil for a store in memory only
-	published   []*oplog.Entry   // not yet in the log, see flush
+	published   []*oplog.Entry   // not in the log yet; flush appends them
 	failed      chan struct{}    // closed when the journal has failed
 }
 
-// New makes an empty store, in memory only, that writes to log and reads time from
-// now.
+// New returns an empty store in memory. It appends its changes to log and reads the time
+// from now.
 func New(log *oplog.Log, now func() time.Time) *Store {
 	s := empty(log, now)
-	_ = s.initiate() // only a journal fails
+	_ = s.initiate() // only a journal can fail
 	return s
 }
 
-// initiate begins the log.
+// initiate appends the first entry of the log.
 func (s *Store) initiate() error {
 	s.publish([]*oplog.Entry{{TS: s.clock.Next(), First: true, Wall: s.now().UnixMilli(), Message: "initiating set"}}, nil)
 	return s.flush()
@@ -56,17 +56,16 @@ func empty(log *oplog.Log, now func() time.Time) *Store {
 	}
 }
 
-// Log is the store's oplog.
+// Log returns the store's oplog.
 func (s *Store) Log() *oplog.Log { return s.log }
 
-// Clock is the store's cluster time.
+// Clock returns the store's cluster clock.
 func (s *Store) Clock() *Clock { return s.clock }
 
-// OperationTime is the cluster time of the newest write.
+// OperationTime returns the cluster time of the newest write.
 func (s *Store) OperationTime() bson.Timestamp { return s.log.Newest() }
 
-// Noop appends an entry that changes nothing, which moves time on for idle
-// change streams.
+// Noop appends a noop entry. It advances the cluster time for idle change streams.
 func (s *Store) Noop(message string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +81,8 @@ func (s *Store) append(e *oplog.Entry) {
 	s.publish([]*oplog.Entry{e}, nil)
 }
 
-// Reach makes the newest write at least as late as ts, for a read that must come
-// after it.
+// Reach advances the newest cluster time to ts or later, for a read that must come after
+// ts.
 func (s *Store) Reach(ts bson.Timestamp) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,13 +94,13 @@ func (s *Store) Reach(ts bson.Timestamp) error {
 	return s.flush()
 }
 
-// Viewer reads with the shared lock held.
+// Viewer reads while the shared lock is held.
 type Viewer struct {
 	store *Store
 	tx    *Tx
 }
 
-// View runs fn with the shared lock.
+// View runs fn while it holds the shared lock. tx is nil for reads outside a transaction.
 func (s *Store) View(tx *Tx, fn func(*Viewer) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -111,8 +110,8 @@ func (s *Store) View(tx *Tx, fn func(*Viewer) error) error {
 	return fn(&Viewer{store: s, tx: tx})
 }
 
-// Collection is a collection as the transaction, or as everybody, sees it; nil
-// where there is none.
+// Collection returns a collection as the transaction sees it, or the shared one outside a
+// transaction; nil if it does not exist.
 func (v *Viewer) Collection(ns Namespace) *Collection {
 	if v.tx != nil {
 		return v.tx.collections[ns]
@@ -120,7 +119,7 @@ func (v *Viewer) Collection(ns Namespace) *Collection {
 	return v.store.collections[ns]
 }
 
-// Names lists a database's collections, ordered.
+// Names returns the sorted names of a database's collections.
 func (v *Viewer) Names(db string) []string {
 	var names []string
 	for ns := range v.store.collections {
@@ -131,7 +130,7 @@ func (v *Viewer) Names(db string) []string {
 	return sortedNames(names)
 }
 
-// Databases lists the databases that have a collection, ordered.
+// Databases returns the sorted names of the databases that have a collection.
 func (v *Viewer) Databases() []string {
 	seen := map[string]bool{}
 	names := []string{}
@@ -144,7 +143,7 @@ func (v *Viewer) Databases() []string {
 	return sortedNames(names)
 }
 
-// Find is the document with the given _id key.
+// Find returns the document with the given _id key, or nil.
 func (c *Collection) Find(idKey string) []byte {
 	if r := c.byKey(idKey); r != nil {
 		return r.Doc
@@ -152,17 +151,17 @@ func (c *Collection) Find(idKey string) []byte {
 	return nil
 }
 
-// errBlocked says that a plain write met a document that a transaction has
-// reserved.
+// errBlocked says that an operation outside a transaction must wait until an open
+// transaction ends.
 var errBlocked = errors.New("wait for a transaction to end")
 
-// Blocked reports whether a write in [Store.Do] has to wait; the function must
-// give the error back.
+// Blocked reports whether a write must wait for a transaction. The function that
+// [Store.Do] runs must return such an error, and Do waits.
 func Blocked(err error) bool { return errors.Is(err, errBlocked) }
 
-// Do runs fn with the exclusive lock. Where fn meets what another transaction
-// has reserved it is run again, from its beginning, after a transaction has
-// ended: fn must have changed nothing by then.
+// Do runs fn while it holds the exclusive lock. If fn returns an error for which
+// [Blocked] is true, Do waits until a transaction ends and runs fn again from the start.
+// fn must not have changed anything before that error.
 func (s *Store) Do(ctx context.Context, tx *Tx, fn func(*Writer) error) error {
 	for {
 		s.mu.Lock()
@@ -192,8 +191,8 @@ func (s *Store) Do(ctx context.Context, tx *Tx, fn func(*Writer) error) error {
 	}
 }
 
-// Interrupted is the error of an operation whose context has ended: its time
-// was up, or the server is closing.
+// Interrupted returns the error of an operation whose context has ended, because its time
+// limit expired or the server is closing.
 func Interrupted(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return mongoerr.New(mongoerr.MaxTimeMSExpired, "operation exceeded time limit")

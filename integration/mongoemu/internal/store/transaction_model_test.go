@@ -16,15 +16,17 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// version is one document {_id, v}: record changes where it is inserted anew,
-// change with every write.
+// version is one document {_id, v}. Each insert gives it a new record, and each write a
+// new change.
 type version struct{ v, record, change int32 }
 
-// side is what everybody, or one transaction, sees and has written.
+// side is the shared state or one transaction: the documents that it sees and what it has
+// written.
 type side struct {
-	tx   *store.Tx // nil: everybody
+	tx   *store.Tx // nil for the shared state
 	docs map[int32]version
-	// ids and values are what the transaction has written, old values included.
+	// ids and values are the ids and values that the transaction has written, including
+	// the values that it replaced.
 	ids, values map[int32]bool
 	ops         int
 }
@@ -38,17 +40,17 @@ func (s *side) holder(v int32) int32 {
 	return -1
 }
 
-// record is the one that holds a value, 0 for none.
+// record returns the record that holds a value, or 0.
 func (s *side) record(v int32) int32 { return s.docs[s.holder(v)].record }
 
-// isolation is a store with a unique index on v beside what snapshot isolation with
-// the first writer winning says of it.
+// isolation is a store with a unique index on v, and a model of snapshot isolation in
+// which the first writer wins.
 type isolation struct {
 	t     *rapid.T
 	store *store.Store
 	all   *side
 	open  []*side
-	count int32 // of records and changes
+	count int32 // number of records and changes so far
 }
 
 var (
@@ -58,7 +60,7 @@ var (
 	errNothing   = errors.New("no such document")
 )
 
-// others says whether another open transaction has written an id or a value.
+// others reports whether another open transaction satisfies written.
 func (w *isolation) others(s *side, written func(*side) bool) bool {
 	for _, other := range w.open {
 		if other != s && written(other) {
@@ -68,7 +70,7 @@ func (w *isolation) others(s *side, written func(*side) bool) bool {
 	return false
 }
 
-// key decides about one key of a unique index.
+// key returns the expected error of a write that needs one key of a unique index.
 func (w *isolation) key(s *side, written func(*side) bool, record func(*side) int32) error {
 	switch {
 	case w.others(s, written) && s.tx == nil:
@@ -85,7 +87,7 @@ func (w *isolation) value(s *side, v int32) error {
 	return w.key(s, func(o *side) bool { return o.values[v] }, func(o *side) int32 { return o.record(v) })
 }
 
-// expect is what a write must come to.
+// expect returns the expected error of a write.
 func (w *isolation) expect(s *side, kind string, id, v int32) error {
 	old, exists := s.docs[id]
 	if kind != "insert" && !exists {
@@ -116,7 +118,7 @@ func (w *isolation) expect(s *side, kind string, id, v int32) error {
 	return nil
 }
 
-// apply does to a side what a write does.
+// apply applies a write to a side of the model.
 func (w *isolation) apply(s *side, kind string, id, v int32) {
 	w.count++
 	old := s.docs[id]
@@ -142,7 +144,7 @@ func (w *isolation) write(s *side) {
 		v = -1
 	}
 	want := w.expect(s, kind, id, v)
-	// A write that has to wait meets the end of its time instead.
+	// A write that must wait ends with its context instead.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	err := w.store.Do(ctx, s.tx, func(sw *store.Writer) error {
 		cancel(errWaits)
@@ -172,7 +174,7 @@ func (w *isolation) write(s *side) {
 	case !errors.Is(err, want) && (!coded || !mongoerr.Has(err, code.Code)):
 		w.t.Fatalf("%s of %d with %d, in a transaction: %t: %v, want %v", kind, id, v, s.tx != nil, err, want)
 	case s.tx != nil && coded:
-		w.end(s, false) // as the session does
+		w.end(s, false) // a session aborts after an error too
 	}
 }
 
@@ -209,7 +211,7 @@ func (w *isolation) end(s *side, commit bool) {
 	}
 }
 
-// check reads all that a side sees.
+// check compares all documents that a side sees with the model.
 func (w *isolation) check(s *side) {
 	rows, err := w.store.Open(context.Background(), s.tx, store.Query{NS: ns, Filter: matcher(w.t, bson.D{})})
 	if err != nil {
@@ -231,7 +233,7 @@ func (w *isolation) check(s *side) {
 	}
 }
 
-// replayed is what the log says is there.
+// replayed returns the documents that result from the log.
 func (w *isolation) replayed() map[int32]int32 {
 	docs := make(map[int32]int32)
 	for _, e := range w.store.Log().All() {
@@ -245,9 +247,9 @@ func (w *isolation) replayed() map[int32]int32 {
 	return docs
 }
 
-// However transactions and plain writes interleave: each transaction sees its
-// snapshot and its own writes, of two that write the same the second fails, a plain
-// write waits, and the log has each commit whole and nothing else.
+// For any interleaving of transactions and plain writes: each transaction sees its
+// snapshot and its own writes. The second of two conflicting writes fails. A plain write
+// waits for the transaction. The log contains each commit completely and nothing else.
 func TestTransactionsAreIsolated(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/query"
 )
 
-// Expire makes one pass over all TTL indexes. Documents that a transaction holds
-// are left for the next.
+// Expire makes one pass over all TTL indexes and deletes expired documents. It skips
+// documents that a transaction has reserved until the next pass.
 func (s *Store) Expire(ctx context.Context) error {
 	type job struct {
 		ns    Namespace
@@ -36,7 +36,7 @@ func (s *Store) Expire(ctx context.Context) error {
 	return nil
 }
 
-// expireBatch is how many documents are deleted under one lock.
+// expireBatch is the number of documents to delete while the lock is held once.
 const expireBatch = 500
 
 func (s *Store) expireIndex(ctx context.Context, ns Namespace, name string) error {
@@ -70,8 +70,8 @@ func (s *Store) expireIndex(ctx context.Context, ns Namespace, name string) erro
 	}
 }
 
-// expired are records whose date, or earliest date of an array, is long enough
-// ago.
+// expired returns records whose date, or the earliest date of an array, is older than the
+// TTL, at most expireBatch of them.
 func (w *Writer) expired(c *Collection, x *Index) ([]*Record, error) {
 	limit := w.store.now().Add(-time.Duration(*x.ExpireAfter) * time.Second).UnixMilli()
 	dates := query.Path(x.Parts[0].Path)

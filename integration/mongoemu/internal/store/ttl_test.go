@@ -19,8 +19,8 @@ func count(t *testing.T, s *store.Store) int {
 	return n
 }
 
-// Documents go at the first pass after their time, many at once, and those that
-// a transaction holds at the first after it.
+// Documents are deleted at the first pass after their expiry, many in one pass. Documents
+// that a transaction holds are deleted at the first pass after it ends.
 func TestExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/oplog"
 )
 
-// Tx is a transaction. Its session uses it from one goroutine at a time; the
-// store's lock guards what others see of it.
+// Tx is a transaction. Only one goroutine of its session uses it at a time. The store's
+// lock guards the fields that others read.
 type Tx struct {
 	store       *Store
 	collections map[Namespace]*Collection
@@ -44,7 +44,7 @@ func (s *Store) Begin() *Tx {
 	return tx
 }
 
-// usable fails once the transaction has ended; a nil Tx always is.
+// usable returns an error if the transaction has ended. A nil Tx is always usable.
 func (tx *Tx) usable() error {
 	if tx == nil || tx.state == txOpen {
 		return nil
@@ -52,7 +52,7 @@ func (tx *Tx) usable() error {
 	return mongoerr.New(mongoerr.NoSuchTransaction, "Transaction has been aborted.")
 }
 
-// create makes a collection that others see after the commit.
+// create creates a collection that others see after the commit.
 func (tx *Tx) create(ns Namespace) (*Collection, error) {
 	if err := CheckNamespace(ns); err != nil {
 		return nil, err
@@ -72,8 +72,9 @@ func (tx *Tx) create(ns Namespace) (*Collection, error) {
 	return c, nil
 }
 
-// unchanged fails where a document has another version than the transaction's
-// snapshot, unless the transaction itself holds it.
+// unchanged reserves a document for the transaction. It returns a WriteConflict if
+// another transaction has reserved the document, or if it changed after the transaction's
+// snapshot.
 func (tx *Tx) unchanged(c *Collection, old *Record) error {
 	if tx.created[c.NS] != nil {
 		return nil
@@ -104,7 +105,7 @@ func (tx *Tx) unchanged(c *Collection, old *Record) error {
 	return nil
 }
 
-// sameCatalog fails where a collection's options or indexes have changed since the
+// sameCatalog returns an error if a collection's options or indexes changed after the
 // transaction's snapshot.
 func (tx *Tx) sameCatalog(c *Collection) error {
 	shared := tx.store.collections[c.NS]
@@ -120,8 +121,8 @@ func (tx *Tx) sameCatalog(c *Collection) error {
 	return mongoerr.New(mongoerr.SnapshotUnavailable, "Unable to read from a snapshot due to pending collection catalog changes; please retry the operation. Collection: %s", c.NS)
 }
 
-// sameHolder fails where a unique key belongs to another document, or to none,
-// than in the transaction's snapshot.
+// sameHolder returns a WriteConflict if a unique key does not belong to the same document
+// as in the transaction's snapshot.
 func (tx *Tx) sameHolder(c *Collection, x *Index, key string) error {
 	if tx.created[c.NS] != nil {
 		return nil
@@ -142,8 +143,8 @@ func (tx *Tx) sameHolder(c *Collection, x *Index, key string) error {
 	return nil
 }
 
-// Commit applies the transaction for everybody, under one cluster time. A
-// transaction that wrote nothing leaves no entry.
+// Commit applies the transaction to the shared collections under one cluster time. A
+// transaction without changes to documents appends no entry for them.
 func (tx *Tx) Commit(by *oplog.Transaction) error {
 	s := tx.store
 	s.mu.Lock()
@@ -180,7 +181,7 @@ func (tx *Tx) apply(by *oplog.Transaction) error {
 	return nil
 }
 
-// redo does to the shared collection what the transaction did to its own.
+// redo repeats a change of the transaction on the shared collection.
 func (c *Collection) redo(o op) error {
 	var oldKeys, ks keys
 	var err error
@@ -203,7 +204,7 @@ func (c *Collection) redo(o op) error {
 	return nil
 }
 
-// Abort throws the transaction away. Of an ended one it does nothing.
+// Abort discards the transaction. It does nothing if the transaction has ended.
 func (tx *Tx) Abort() {
 	tx.store.mu.Lock()
 	defer tx.store.mu.Unlock()
@@ -212,7 +213,7 @@ func (tx *Tx) Abort() {
 	}
 }
 
-// end gives back what the transaction held and wakes who waits for it.
+// end releases the transaction's reservations and wakes the writes that wait for them.
 func (tx *Tx) end(state txState) {
 	s := tx.store
 	tx.state = state

@@ -11,16 +11,16 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/update"
 )
 
-// Writer reads and writes with the exclusive lock held, for everybody or inside
-// one transaction. Each of its writes is done whole or not at all.
+// Writer reads and writes while the exclusive lock is held, inside or outside a
+// transaction. Each write happens completely or not at all.
 type Writer struct {
 	store *Store
 	tx    *Tx
-	// unchecked writes documents that a validator would refuse.
+	// unchecked skips validators.
 	unchecked bool
 }
 
-// BypassValidation makes the writer store documents that a validator would refuse.
+// BypassValidation makes the writer store documents that a validator would reject.
 func (w *Writer) BypassValidation() { w.unchecked = true }
 
 func (w *Writer) valid(c *Collection, doc, old []byte) error {
@@ -30,12 +30,12 @@ func (w *Writer) valid(c *Collection, doc, old []byte) error {
 	return c.Options.valid(doc, old)
 }
 
-// Collection is a collection as the writer sees it; nil where there is none.
+// Collection returns a collection as the writer sees it; nil if it does not exist.
 func (w *Writer) Collection(ns Namespace) *Collection {
 	return (&Viewer{store: w.store, tx: w.tx}).Collection(ns)
 }
 
-// Now is the moment of an update.
+// Now returns the current time for an update.
 func (w *Writer) Now() update.Instant {
 	t := w.store.now()
 	return update.Instant{
@@ -44,7 +44,7 @@ func (w *Writer) Now() update.Instant {
 	}
 }
 
-// ensure finds a collection or creates it.
+// ensure returns a collection and creates it if it does not exist.
 func (w *Writer) ensure(ns Namespace) (*Collection, error) {
 	if c := w.Collection(ns); c != nil {
 		return c, nil
@@ -55,8 +55,7 @@ func (w *Writer) ensure(ns Namespace) (*Collection, error) {
 	return w.Create(ns, nil)
 }
 
-// Insert adds a document, which must have an _id as its first field. The bytes
-// are kept.
+// Insert adds a document. _id must be its first field. The store keeps the bytes.
 func (w *Writer) Insert(ns Namespace, doc []byte) error {
 	if len(doc) > update.MaxDocument {
 		return mongoerr.New(mongoerr.BadValue, "object to insert too large. size in bytes: %d, max size: %d", len(doc), update.MaxDocument)
@@ -85,8 +84,8 @@ func (w *Writer) Insert(ns Namespace, doc []byte) error {
 	return nil
 }
 
-// Replace gives a record a new version. description is nil where the change is
-// a replacement of the whole document.
+// Replace adds a new version of a record. description is nil for a replacement of the
+// whole document.
 func (w *Writer) Replace(c *Collection, old *Record, doc, description []byte) error {
 	if err := w.valid(c, doc, old.Doc); err != nil {
 		return err
@@ -126,8 +125,9 @@ func (w *Writer) Remove(c *Collection, old *Record) error {
 	return nil
 }
 
-// admit decides whether a write may happen: no unique key may belong to another
-// document, and nothing that it touches to another transaction.
+// admit decides whether a write is allowed, and reserves its keys for a transaction. A
+// unique key must not belong to another document, and nothing that the write touches may
+// be reserved by another transaction.
 func (w *Writer) admit(c *Collection, r *Record, ks keys, old *Record, oldKeys keys) error {
 	var claims []string
 	for i, x := range c.indexes {
@@ -172,13 +172,13 @@ func (w *Writer) admit(c *Collection, r *Record, ks keys, old *Record, oldKeys k
 	return nil
 }
 
-// claim names one key of one index in the table of reservations.
+// claim returns the name of an index key in the table of reservations.
 func claim(c *Collection, x *Index, key string) string {
 	return string(c.UUID[:]) + x.Name + "\x00" + key
 }
 
-// unclaimed fails where a key is another transaction's, or has changed hands
-// since the transaction's snapshot.
+// unclaimed returns an error if another transaction has reserved a key, or if the key
+// changed its document after the transaction's snapshot.
 func (w *Writer) unclaimed(c *Collection, x *Index, key string) error {
 	if w.tx == nil && len(w.store.reserved) == 0 {
 		return nil
@@ -201,7 +201,7 @@ func errWriteConflict() error {
 	return mongoerr.New(mongoerr.WriteConflict, "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please retry your operation or multi-document transaction.")
 }
 
-// op is one change, as a transaction keeps it until its commit.
+// op is one change. A transaction keeps its changes until the commit.
 type op struct {
 	kind        oplog.Kind
 	ns          Namespace
@@ -209,7 +209,7 @@ type op struct {
 	description []byte
 }
 
-// record logs a change, or keeps it for the commit.
+// record publishes a change, or keeps it for the commit of the transaction.
 func (w *Writer) record(c *Collection, o op) {
 	o.ns = c.NS
 	if w.tx != nil {
@@ -232,14 +232,13 @@ func (s *Store) entry(c *Collection, o op) *oplog.Entry {
 	return e
 }
 
-// documentKey is {_id: …} of a document.
+// documentKey returns {_id: …} of a document.
 func documentKey(doc []byte) []byte {
 	id, _ := bsonraw.Lookup(doc, "_id")
 	return bsonraw.NewBuilder(len(id.Data)+10).Value("_id", id).Bytes()
 }
 
-// Select finds up to limit records (0: all) that match, in order; it looks at
-// what the writer sees.
+// Select returns up to limit matching records (0: all) in order, as the writer sees them.
 func (w *Writer) Select(c *Collection, m *query.Matcher, order []KeyPart, hint Hint, limit int) ([]*Record, error) {
 	plan, err := c.plan(m, order, 0, hint)
 	if err != nil {
@@ -273,15 +272,15 @@ func (w *Writer) Select(c *Collection, m *query.Matcher, order []KeyPart, hint H
 	return found, nil
 }
 
-// Current is the newest version of a record, nil where it is gone.
+// Current returns the newest version of a record, or nil if the record was removed.
 func (c *Collection) Current(r *Record) *Record {
 	now, _ := c.records.Get(r.ID)
 	return now
 }
 
-// Prepared is a document as it is stored: a copy, with its _id as the first
-// field, its own or a new ObjectId, and with the time in place of empty
-// timestamps among its fields.
+// Prepared returns a copy of a document as the store keeps it. _id is its first field; a
+// missing _id becomes a new ObjectId. The current cluster time replaces empty timestamps
+// in top-level fields.
 func (s *Store) Prepared(doc []byte) ([]byte, error) {
 	first, ready := true, true
 	for it := bsonraw.NewIter(doc); it.Next() && ready; first = false {
