@@ -14,7 +14,7 @@ type Command struct {
 	// Code is the error code; 0 returns no error, which is useful with Block, Hold,
 	// CloseConnection or WriteConcernCode alone.
 	Code int32 `json:"code,omitempty"`
-	// Message is the error message; if empty, a message that names the fault is used.
+	// Message is the error message; if empty, a fixed message is used.
 	Message string `json:"message,omitempty"`
 	// Labels replace the error labels that the server would send. nil keeps the server's
 	// labels; an empty list sends no labels.
