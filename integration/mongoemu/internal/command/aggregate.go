@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// aggregation is what aggregate asks for.
+// aggregation is a parsed aggregate command.
 type aggregation struct {
 	stages []bsonraw.Value
 	batch  int
@@ -90,8 +90,8 @@ func parseAggregate(r *Request) (aggregation, error) {
 	return a, nil
 }
 
-// openStream opens a change stream and answers with what its resume point
-// already has.
+// openStream opens a change stream. The first batch contains the events that the log
+// already has after the resume point.
 func openStream(e *Engine, r *Request, b *bsonraw.Builder, a aggregation, spec bsonraw.Value) error {
 	switch {
 	case r.tx != nil:
@@ -135,7 +135,7 @@ func openStream(e *Engine, r *Request, b *bsonraw.Builder, a aggregation, spec b
 	return c.changes(b, "firstBatch", events)
 }
 
-// lookup finds a document for updateLookup.
+// lookup returns the current version of a document, for updateLookup.
 func (e *Engine) lookup(db, coll string, uuid [16]byte, key []byte) []byte {
 	var doc []byte
 	_ = e.Store.View(nil, func(v *store.Viewer) error {
@@ -152,8 +152,8 @@ func (e *Engine) lookup(db, coll string, uuid [16]byte, key []byte) []byte {
 	return doc
 }
 
-// explain tells how a find, count, distinct, update or delete reaches its
-// documents: which index it walks, and whether it sorts.
+// explain reports the plan of a find: the index that it scans, and whether it sorts. It
+// refuses all other commands.
 func explain(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
 	if r.value.Type != bsoncore.TypeEmbeddedDocument {
 		return wrongType(r.Name, r.Name, r.value, "object")

@@ -13,16 +13,16 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// shardName is the only shard behind a mongos.
+// shardName is the name of the only shard behind a mongos.
 const shardName = "shard-0"
 
-// cluster is what the config servers know. The zero value has no sharded collection and
-// no zone. It is kept in memory only.
+// cluster is the state of the config servers, in memory only. The zero value has no
+// sharded collections and no zones.
 type cluster struct {
 	mu          sync.Mutex
 	collections map[store.Namespace]shardedCollection
 	ranges      []zoneRange
-	// zones are those of the shard.
+	// zones are the zones of the shard.
 	zones []string
 }
 
@@ -32,7 +32,7 @@ type shardedCollection struct {
 	unique    bool
 	uuid      [16]byte
 	collation *collation.Collation
-	// at is when the collection was sharded, or got its name.
+	// at is the cluster time at which the collection was sharded or got its current name.
 	at bson.Timestamp
 }
 
@@ -60,7 +60,7 @@ func (c *cluster) shard(ns store.Namespace, s shardedCollection) {
 	c.collections[ns] = s
 }
 
-// forget removes collections that are gone, and their zones.
+// forget removes collections that no longer exist, and their zone ranges.
 func (c *cluster) forget(gone func(store.Namespace) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,15 +68,15 @@ func (c *cluster) forget(gone func(store.Namespace) bool) {
 	c.ranges = slices.DeleteFunc(c.ranges, func(z zoneRange) bool { return gone(z.ns) })
 }
 
-// zoned reports whether a namespace has zones.
+// zoned reports whether a namespace has zone ranges.
 func (c *cluster) zoned(ns store.Namespace) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.ranges, func(z zoneRange) bool { return z.ns == ns })
 }
 
-// rename moves a collection's key and zones to its new name, in place of the key of the
-// collection that the rename replaced.
+// rename moves a collection's shard key and zone ranges to its new name. It removes the
+// shard key of the replaced collection.
 func (c *cluster) rename(from, to store.Namespace, at bson.Timestamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,8 @@ func (c *cluster) rename(from, to store.Namespace, at bson.Timestamp) {
 	}
 }
 
-// checkZones refuses a shard key that the zones of the namespace do not fit.
+// checkZones returns an error if a shard key does not fit the zone ranges of the
+// namespace.
 func (c *cluster) checkZones(ns store.Namespace, key []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,8 +116,8 @@ func (c *cluster) checkZones(ns store.Namespace, key []byte) error {
 	return nil
 }
 
-// configDocuments are the documents of a collection of the database config; known is
-// false if it is not one that this server shows.
+// configDocuments returns the documents of a collection of the database config. known is
+// false for collections that this server does not show.
 func (c *cluster) configDocuments(name string) (docs [][]byte, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,8 +151,7 @@ func (s shardedCollection) document(ns store.Namespace) []byte {
 	return b.Document("key", s.key).Bool("unique", s.unique).Bool("noBalance", false).Bytes()
 }
 
-// openConfig reads a collection of the database config. Only the natural order is
-// there.
+// openConfig queries a collection of the database config. It only supports natural order.
 func (e *Engine) openConfig(q store.Query) (source, error) {
 	docs, known := e.cluster.configDocuments(q.NS.Coll)
 	if !known {
@@ -163,7 +163,7 @@ func (e *Engine) openConfig(q store.Query) (source, error) {
 	return filtered(docs, q)
 }
 
-// filtered are the documents of a view that a query asks for.
+// filtered returns the documents of a view that match a query.
 func filtered(docs [][]byte, q store.Query) (source, error) {
 	var found [][]byte
 	for _, doc := range docs {

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// collated is the collation that a command or a statement asks for. The zero value
-// asks for none, and so for the collection's.
+// collated is the collation that a command or a statement specifies. The zero value
+// specifies none, so the collection's collation applies.
 type collated struct {
 	by    *collation.Collation
 	given bool
@@ -22,7 +22,7 @@ func (c *collated) parse(v bsonraw.Value) (err error) {
 	return err
 }
 
-// collatedVars is [Request.vars] with the collation for a query on a collection.
+// collatedVars returns [Request.vars] with the collation of a query on a collection.
 func (r *Request) collatedVars(e *Engine, ns store.Namespace, c collated) (expr.Vars, error) {
 	vars := r.vars(e)
 	vars.Collation = c.by

@@ -55,9 +55,9 @@ func create(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) erro
 	return err
 }
 
-// checkIDSpec checks what create is told of the index on _id, as mongorestore does:
-// it can only be the one that the collection gets in any case. spec is nil where
-// nothing is said.
+// checkIDSpec checks the index on _id that create specifies, as mongorestore does. It
+// must be the index that the collection gets anyway. spec is nil if the command specifies
+// none.
 func checkIDSpec(r *Request, spec []byte, options *store.Options) error {
 	if spec == nil {
 		return nil
@@ -87,7 +87,7 @@ func drop(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error 
 		if err != nil {
 			return err
 		}
-		if c == nil { // an error until 7.0, a success without details since
+		if c == nil { // an error until MongoDB 7.0; later versions report success
 			return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found")
 		}
 		e.cluster.forget(func(sharded store.Namespace) bool { return sharded == ns })
@@ -153,14 +153,15 @@ func splitNamespace(s string) store.Namespace {
 	return store.Namespace{DB: db, Coll: coll}
 }
 
-// listing is what listDatabases and listCollections are asked for.
+// listing is a parsed listDatabases or listCollections.
 type listing struct {
 	nameOnly bool
 	filter   *query.Matcher
 	batch    int
 }
 
-// parseListing reads a listing; other are the fields that only one of them has.
+// parseListing parses a listing. other handles the fields that only one of the two
+// commands has.
 func parseListing(r *Request, other func(l *listing, key string, v bsonraw.Value) (known bool, err error)) (listing, error) {
 	l := listing{batch: defaultBatch}
 	filter := emptyDocument

@@ -6,25 +6,26 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/bsonraw"
 )
 
-// spec is a command: what runs it, and where it may be run.
+// spec describes a command: the function that runs it, and where it is allowed.
 type spec struct {
 	run func(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
-	// reads says that it is of no use once its client has left.
+	// reads says that the command ends when its client disconnects.
 	reads bool
-	// admin restricts it to the database admin.
+	// admin restricts the command to the database admin.
 	admin bool
-	// transaction allows it inside a transaction; ends says that it ends one.
+	// transaction allows the command inside a transaction. ends says that it ends the
+	// transaction.
 	transaction, ends bool
-	// retryable allows a transaction number outside a transaction.
+	// retryable allows a transaction number outside a transaction, for a retryable write.
 	retryable bool
-	// levels allows read concerns other than local, and writes a write concern,
-	// outside transactions.
+	// Outside transactions, levels allows read concerns other than local, and writes
+	// allows a write concern.
 	levels, writes bool
-	// sharded restricts it to a mongos.
+	// sharded restricts the command to a mongos.
 	sharded bool
 }
 
-// commandTable is all that this server answers.
+// commandTable returns all commands that this server supports.
 func commandTable() map[string]spec {
 	return map[string]spec{
 		"hello": {run: hello, reads: true}, "isMaster": {run: hello, reads: true}, "ismaster": {run: hello, reads: true},

@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// counts are how many commands each application has sent, and how many each database has
-// received. hello and its forerunners do not count: a driver sends those by itself all the
-// time. The zero value has counted none.
+// counts are the numbers of commands per application and per database. hello and isMaster
+// do not count, because drivers send them all the time. The zero value has counted none.
 type counts struct {
 	mu         sync.Mutex
 	byName     map[string]int
@@ -28,15 +27,16 @@ func (c *counts) add(r *Request) {
 	c.byDatabase[r.DB]++
 }
 
-// Commands is how many commands clients of that application name have sent, other
-// than hello.
+// Commands returns the number of commands, except hello and isMaster, from clients with
+// this application name.
 func (e *Engine) Commands(appName string) int {
 	e.counts.mu.Lock()
 	defer e.counts.mu.Unlock()
 	return e.counts.byName[appName]
 }
 
-// CommandsByDatabase is how many commands each database has received, other than hello.
+// CommandsByDatabase returns the number of commands, except hello and isMaster, per
+// database.
 func (e *Engine) CommandsByDatabase() map[string]int {
 	e.counts.mu.Lock()
 	defer e.counts.mu.Unlock()

@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// defaultBatch is the size of a first batch that asks for none.
+	// defaultBatch is the default number of documents in a first batch.
 	defaultBatch = 101
-	// maxBatchBytes bounds a batch, the server's limit for a reply.
+	// maxBatchBytes bounds a batch in bytes. It is the server's limit for a reply.
 	maxBatchBytes = 16 << 20
-	// defaultAwait is how long a change stream's getMore waits that does not say.
+	// defaultAwait is how long a getMore on a change stream waits by default.
 	defaultAwait = time.Second
-	// cursorTimeout is how long an unused cursor is kept, the server's default.
+	// cursorTimeout is how long an unused cursor is kept. It is the server's default.
 	cursorTimeout = 10 * time.Minute
 )
 
-// source gives documents in batches until done.
+// source returns documents in batches until done.
 type source interface {
 	Next(ctx context.Context, maxDocs, maxBytes int) (docs [][]byte, done bool, err error)
 }
 
-// cursor is an open cursor: of a source, or of a change stream.
+// cursor is an open cursor on a source or on a change stream.
 type cursor struct {
 	id         int64
 	ns         store.Namespace
@@ -44,16 +44,16 @@ type cursor struct {
 	number     *int64
 	tx         *store.Tx
 
-	// killed is closed when the cursor is taken away, for the reason in why.
+	// killed is closed when the cursor is killed. why is then the reason.
 	killed chan struct{}
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	why   error
 	inUse bool
 	used  time.Time
 }
 
-// cursors are the open cursors by id.
+// cursors contains the open cursors by id.
 type cursors struct {
 	now  func() time.Time
 	mu   sync.Mutex
@@ -79,7 +79,7 @@ func notFound(id int64) error {
 	return mongoerr.New(mongoerr.CursorNotFound, "cursor id %d not found", id)
 }
 
-// pin takes a cursor for one getMore.
+// pin reserves a cursor for one getMore.
 func (cs *cursors) pin(id int64) (*cursor, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -100,7 +100,7 @@ func (cs *cursors) pin(id int64) (*cursor, error) {
 	return c, nil
 }
 
-// unpin gives a cursor back, or forgets it.
+// unpin releases a cursor, or removes it if keep is false or it was killed.
 func (cs *cursors) unpin(c *cursor, keep bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -113,7 +113,8 @@ func (cs *cursors) unpin(c *cursor, keep bool) {
 	}
 }
 
-// kill takes a cursor away; a getMore that is waiting on it ends.
+// kill removes a cursor. A getMore that is waiting on it returns. kill reports whether
+// the cursor existed.
 func (cs *cursors) kill(id int64) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -135,8 +136,8 @@ func (c *cursor) end(why error) {
 	}
 }
 
-// interrupt fails the present, or else the next, getMore of every change stream,
-// with why, and gives how many there are.
+// interrupt makes the running or, if none is running, the next getMore of every change
+// stream fail with why. It returns the number of change streams.
 func (cs *cursors) interrupt(why error) int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -150,7 +151,7 @@ func (cs *cursors) interrupt(why error) int {
 	return n
 }
 
-// killAll takes all cursors away and gives how many there were.
+// killAll removes all cursors and returns their number.
 func (cs *cursors) killAll() int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -162,7 +163,7 @@ func (cs *cursors) killAll() int {
 	return n
 }
 
-// ofSession takes away the cursors of a session.
+// ofSession removes the cursors of a session.
 func (cs *cursors) ofSession(id string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -174,7 +175,7 @@ func (cs *cursors) ofSession(id string) {
 	}
 }
 
-// expire forgets cursors that nobody has used for long.
+// expire removes cursors that were not used for cursorTimeout.
 func (cs *cursors) expire() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -213,16 +214,17 @@ func (e *Engine) ofStream(r *Request) bool {
 	return false
 }
 
-// InterruptStreams fails every open change stream's getMore with a code and
-// gives how many there were.
+// InterruptStreams makes the running or next getMore of every open change stream fail
+// with a code. It returns the number of change streams.
 func (e *Engine) InterruptStreams(code int32) int {
 	return e.cursors.interrupt(mongoerr.New(mongoerr.Code(code), "change stream interrupted by order of a test"))
 }
 
-// KillCursors takes all cursors away and gives how many there were.
+// KillCursors removes all cursors and returns their number.
 func (e *Engine) KillCursors() int { return e.cursors.killAll() }
 
-// OpenCursors counts the open cursors, and those of change streams.
+// OpenCursors returns the number of open cursors, and how many of them are change
+// streams.
 func (e *Engine) OpenCursors() (all, streams int) {
 	e.cursors.mu.Lock()
 	defer e.cursors.mu.Unlock()
@@ -234,7 +236,7 @@ func (e *Engine) OpenCursors() (all, streams int) {
 	return len(e.cursors.byID), streams
 }
 
-// ExpireCursors forgets cursors that nobody has used for long.
+// ExpireCursors removes cursors that were not used for ten minutes.
 func (e *Engine) ExpireCursors() { e.cursors.expire() }
 
 // list is a source of documents in memory.
@@ -255,7 +257,7 @@ func (l *list) Next(_ context.Context, maxDocs, maxBytes int) ([][]byte, bool, e
 	return docs, len(l.docs) == 0, nil
 }
 
-// cursorBatch reads {batchSize: n} of a cursor option.
+// cursorBatch parses the cursor option {batchSize: n}.
 func cursorBatch(r *Request, v bsonraw.Value) (int, error) {
 	if v.Type != bsoncore.TypeEmbeddedDocument {
 		return 0, wrongType(r.Name, "cursor", v, "object")
@@ -301,8 +303,8 @@ func (c *cursor) batch(b *bsonraw.Builder, name string, docs [][]byte) error {
 	return nil
 }
 
-// firstBatch answers with a new cursor's first batch and keeps the cursor where
-// there is more. With single the rest is thrown away.
+// firstBatch writes the first batch of a new cursor. It keeps the cursor if there may be
+// more documents, unless single is set.
 func (e *Engine) firstBatch(ctx context.Context, r *Request, b *bsonraw.Builder, c *cursor, size int, single bool) error {
 	var docs [][]byte
 	done := false
@@ -324,7 +326,7 @@ func (e *Engine) firstBatch(ctx context.Context, r *Request, b *bsonraw.Builder,
 	return nil
 }
 
-// own ties a cursor to the session and the transaction that opened it.
+// own binds a cursor to the session and the transaction of the command that opened it.
 func (c *cursor) own(r *Request) {
 	if r.session != nil {
 		c.session = r.session.ID()

@@ -12,15 +12,15 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
 )
 
-// answer runs a command on a connection of its own.
+// answer runs a command on a new connection.
 func answer(t *testing.T, e *command.Engine, cmd bson.D) bson.Raw {
 	t.Helper()
 	body := bsonraw.MustMarshal(append(cmd, bson.E{Key: "$db", Value: "db"}))
 	return e.Handle(t.Context(), t.Context(), &command.Conn{}, &wire.Message{Opcode: wire.OpMsg, Body: body}, 0).Body
 }
 
-// A cursor that nobody uses for ten minutes is taken away; what uses it, and a
-// getMore that waits on it all the while, keep it.
+// A cursor expires if it is unused for ten minutes. Using it keeps it open, and so does a
+// getMore that is waiting on it.
 func TestIdleCursorsExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

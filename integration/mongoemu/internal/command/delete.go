@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// deleting is one statement of a delete.
+// deleting is one statement of a delete command.
 type deleting struct {
 	ns     store.Namespace
 	q      []byte
@@ -41,8 +41,8 @@ func deleteCommand(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builde
 	return nil
 }
 
-// parseDelete reads the form of a statement; an error of it is the whole
-// command's, before anything is written.
+// parseDelete parses a statement. A parse error fails the whole command before it writes
+// anything.
 func parseDelete(r *Request, ns store.Namespace, doc []byte) (*deleting, error) {
 	d := &deleting{ns: ns, limit: -1}
 	for it := bsonraw.NewIter(doc); it.Next(); {
@@ -77,7 +77,7 @@ func parseDelete(r *Request, ns store.Namespace, doc []byte) (*deleting, error) 
 	return d, nil
 }
 
-// do runs a statement of a delete command.
+// do executes the statement.
 func (d *deleting) do(ctx context.Context, e *Engine, r *Request) (result session.Result, err error) {
 	vars, err := r.collatedVars(e, d.ns, d.by)
 	if err != nil {

@@ -103,7 +103,7 @@ func dbStats(_ context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 	})
 }
 
-// number writes an int where it fits, as the server's statistics do.
+// number adds an int if n fits, otherwise a long, as the server's statistics do.
 func number(b *bsonraw.Builder, key string, n int64) {
 	if n == int64(int32(n)) {
 		b.Int32(key, int32(n))

@@ -1,4 +1,4 @@
-// Package command answers the commands of clients: it reads a request, finds its
-// session and transaction, runs it on the store, and writes the reply with its
-// times, errors and labels.
+// Package command executes the commands of clients. It parses a request, finds its
+// session and transaction, runs the command on the store, and writes the reply with its
+// cluster times, errors and error labels.
 package command

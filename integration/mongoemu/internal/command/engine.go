@@ -16,22 +16,23 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
 )
 
-// Config is what an engine works with; all fields but Sharded are required.
+// Config is the configuration of an engine. All fields except Sharded are required.
 type Config struct {
 	Store    *store.Store
 	Sessions *session.Manager
 	Faults   *fault.Set
 	Now      func() time.Time
-	// Sharded makes the engine answer as a mongos.
+	// Sharded makes the engine behave like a mongos.
 	Sharded bool
-	// SetName is the replica set's name and Host the address it tells clients.
+	// SetName is the name of the replica set. Host is the address that hello returns.
 	SetName, Host string
-	// Version is the server version to claim, and Wire its wire version.
+	// Version is the server version that the engine reports. Wire is its maximum wire
+	// version.
 	Version string
 	Wire    int32
 }
 
-// Engine answers commands. Its methods may be called by many goroutines.
+// Engine executes commands. Its methods are safe for concurrent use.
 type Engine struct {
 	Config
 	commands  map[string]spec
@@ -42,34 +43,35 @@ type Engine struct {
 	cluster   cluster
 }
 
-// New makes an engine.
+// New returns an engine.
 func New(c Config) *Engine {
 	return &Engine{
 		Config: c, commands: commandTable(), cursors: newCursors(c.Now), processID: bson.NewObjectID(), started: c.Now(),
 	}
 }
 
-// Conn is what an engine keeps of a connection. One goroutine uses it.
+// Conn is the state of a connection. Only one goroutine may use it.
 type Conn struct {
 	ID      int32
 	AppName string
-	// wrote says that a command of this connection has written something.
+	// wrote says that a command of this connection has written something, as
+	// [Request.note] records.
 	wrote bool
 }
 
-// Reply is the answer to a message.
+// Reply is the reply to a message.
 type Reply struct {
-	// Body is the document; nil where the client wants no answer.
+	// Body is the reply document; nil if the client does not want a reply.
 	Body []byte
-	// Again says that the client wants the same command answered over and over.
+	// Again says that the client wants further replies to the same command.
 	Again bool
-	// Close drops the connection without the answer.
+	// Close closes the connection without a reply.
 	Close bool
 }
 
-// Handle answers one message. The context present, made from ctx, ends when the
-// client leaves: it interrupts reads, where writes go on. repeat counts the
-// answers already given to the message.
+// Handle executes the command in a message. The context present is derived from ctx and
+// ends when the client disconnects. It interrupts reads; writes continue. repeat is the
+// number of replies already sent to this message.
 func (e *Engine) Handle(ctx, present context.Context, conn *Conn, m *wire.Message, repeat int) Reply {
 	r, err := parseRequest(conn, m)
 	if err != nil {
@@ -90,7 +92,7 @@ func (e *Engine) answer(ctx context.Context, r *Request, m *wire.Message) Reply 
 	prepared := e.prepare(r)
 	defer r.note(e)
 	var f *fault.Command
-	if r.Name != "configureFailPoint" { // otherwise no client could end a fault
+	if r.Name != "configureFailPoint" { // otherwise a fault on all commands could not be removed
 		collection := ""
 		if r.value.Type == bsoncore.TypeString {
 			collection = string(bsonraw.Text(r.value))
@@ -145,7 +147,7 @@ func (e *Engine) answer(ctx context.Context, r *Request, m *wire.Message) Reply 
 	return reply
 }
 
-// inject gives the answer that a fault asks for.
+// inject returns the reply that a fault demands, and whether it demands one.
 func (e *Engine) inject(r *Request, f *fault.Command) (Reply, bool) {
 	if f.CloseConnection {
 		return Reply{Close: true}, true
@@ -174,7 +176,7 @@ func (e *Engine) delay(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// prepare finds the command and reads its generic fields.
+// prepare looks up the command and parses its generic fields.
 func (e *Engine) prepare(r *Request) error {
 	c, ok := e.commands[r.Name]
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// configureFailPoint sets the fail point failCommand, by which drivers' tests order
-// commands to fail. A real server has it if its test commands are enabled.
+// configureFailPoint sets the fail point failCommand, with which driver tests make
+// commands fail. A MongoDB server supports it if test commands are enabled.
 func configureFailPoint(_ context.Context, e *Engine, r *Request, _ *bsonraw.Builder) error {
 	if r.value.Type != bsoncore.TypeString {
 		return wrongType(r.Name, r.Name, r.value, "string")
@@ -50,7 +50,7 @@ func configureFailPoint(_ context.Context, e *Engine, r *Request, _ *bsonraw.Bui
 	return nil
 }
 
-// failPointMode reads "alwaysOn", "off", {times: n} or {skip: n}.
+// failPointMode parses "alwaysOn", "off", {times: n} or {skip: n}.
 func failPointMode(v bsonraw.Value, f *fault.Command) (on bool, err error) {
 	switch v.Type {
 	case bsoncore.TypeString:

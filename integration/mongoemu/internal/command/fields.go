@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// isGeneric reports whether a field may stand in any command.
+// isGeneric reports whether every command accepts a field.
 func isGeneric(key string) bool {
 	switch key {
 	case "$db", "lsid", "txnNumber", "autocommit", "startTransaction", "maxTimeMS", "writeConcern", "readConcern",
@@ -18,9 +18,9 @@ func isGeneric(key string) bool {
 	return false
 }
 
-// options calls set for each field of the command that is not generic, and for
-// each list of documents beside it, without a value. A field that set does not
-// know is an error.
+// options calls set for each field of the command that is not generic. It also calls set
+// for each document sequence, with an absent value. A field that set does not know is an
+// error.
 func (r *Request) options(set func(key string, v bsonraw.Value) (known bool, err error)) error {
 	it := bsonraw.NewIter(r.Body)
 	it.Next()
@@ -50,12 +50,12 @@ func (r *Request) option(set func(key string, v bsonraw.Value) (known bool, err 
 	return err
 }
 
-// noOptions accepts only generic fields.
+// noOptions returns an error if there are fields that are not generic.
 func (r *Request) noOptions() error {
 	return r.options(func(string, bsonraw.Value) (bool, error) { return false, nil })
 }
 
-// collection is the collection that the command's first field names.
+// collection returns the collection in the command's first field.
 func (r *Request) collection() (store.Namespace, error) {
 	if r.value.Type != bsoncore.TypeString {
 		return store.Namespace{}, mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", bsonraw.TypeName(r.value.Type))
@@ -67,7 +67,7 @@ func (r *Request) collection() (store.Namespace, error) {
 	return ns, nil
 }
 
-// writable is [Request.collection] of a command that writes there.
+// writable returns [Request.collection] and checks that clients may write to it.
 func (r *Request) writable() (store.Namespace, error) {
 	ns, err := r.collection()
 	if err != nil {
@@ -76,8 +76,7 @@ func (r *Request) writable() (store.Namespace, error) {
 	return ns, store.CheckNamespace(ns)
 }
 
-// flag reads a boolean: numbers are taken too, and null as not given, as the
-// server does.
+// flag parses a boolean option. Like the server, it accepts numbers and ignores null.
 func (r *Request) flag(field string, v bsonraw.Value, into *bool) error {
 	switch {
 	case v.Type == bsoncore.TypeBoolean, bsonraw.IsNumber(v):
@@ -89,7 +88,7 @@ func (r *Request) flag(field string, v bsonraw.Value, into *bool) error {
 	return wrongType(r.Name, field, v, "bool, long, int, decimal or double")
 }
 
-// unset reads a boolean option that may only be false here.
+// unset parses a boolean option that this server only supports as false.
 func (r *Request) unset(field string, v bsonraw.Value) error {
 	set := false
 	if err := r.flag(field, v, &set); err != nil || !set {
@@ -98,8 +97,8 @@ func (r *Request) unset(field string, v bsonraw.Value) error {
 	return mongoerr.Lacking("the %s option %q", r.Name, field)
 }
 
-// list is a command's list of documents: a section of its own, or an array in
-// the body.
+// list returns a command's list of documents, from a document sequence or from an array
+// in the body.
 func (r *Request) list(name string) ([][]byte, error) {
 	for _, s := range r.lists {
 		if s.Name == name {

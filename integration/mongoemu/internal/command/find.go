@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// finding is what find asks for.
+// finding is a parsed find command.
 type finding struct {
 	query      store.Query
 	projection projection.Transform

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// modifying is what findAndModify asks for.
+// modifying is a parsed findAndModify command.
 type modifying struct {
 	filter     []byte
 	order      []store.KeyPart
@@ -23,7 +23,7 @@ type modifying struct {
 	remove     bool
 	upsert     bool
 	newVersion bool
-	bypass     bool // of validators
+	bypass     bool // skip validators
 	projection projection.Transform
 }
 
@@ -108,7 +108,7 @@ func parseModify(r *Request) (*modifying, error) {
 	return m, nil
 }
 
-// run does the modification and gives the reply's fields.
+// run executes the command and returns the fields of the reply.
 func (m *modifying) run(ctx context.Context, e *Engine, r *Request, ns store.Namespace) ([]byte, error) {
 	last := bsonraw.NewBuilder(64)
 	var value []byte

@@ -75,7 +75,8 @@ func getMore(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) err
 	return nil
 }
 
-// mayRead checks that a getMore belongs to the cursor.
+// mayRead returns an error if a getMore does not match the cursor's namespace, session
+// and transaction.
 func (r *Request) mayRead(c *cursor, coll string) error {
 	session := ""
 	if r.session != nil {
@@ -100,7 +101,7 @@ func (r *Request) mayRead(c *cursor, coll string) error {
 	return nil
 }
 
-// moreChanges waits for events as long as the client allows.
+// moreChanges waits for events until maxTimeMS of the command, or one second by default.
 func (e *Engine) moreChanges(ctx context.Context, r *Request, b *bsonraw.Builder, c *cursor, size int) (keep bool, err error) {
 	await := defaultAwait
 	if r.maxTime > 0 {
@@ -129,14 +130,14 @@ func (e *Engine) moreChanges(ctx context.Context, r *Request, b *bsonraw.Builder
 	return !c.stream.Ended(), c.changes(b, "nextBatch", events)
 }
 
-// gone is why the cursor was taken away, nil while it was not.
+// gone returns the reason why the cursor was killed; nil if it was not.
 func (c *cursor) gone() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.why
 }
 
-// changes writes a change stream's batch.
+// changes writes a batch of a change stream.
 func (c *cursor) changes(b *bsonraw.Builder, name string, events [][]byte) error {
 	b.Start("cursor")
 	if err := c.batch(b, name, events); err != nil {

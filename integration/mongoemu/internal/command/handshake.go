@@ -16,8 +16,8 @@ import (
 
 const maxWriteBatch = 100_000
 
-// hello answers hello and isMaster. With a topologyVersion and maxAwaitTimeMS it
-// waits for a change of the topology, and may be answered over and over.
+// hello executes hello and isMaster. With topologyVersion and maxAwaitTimeMS it waits for
+// a change of the topology, and the client may want further replies.
 func hello(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
 	var await time.Duration
 	var version int64
@@ -57,11 +57,11 @@ func hello(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error
 	return nil
 }
 
-// topologyCounter is the topology's version: this one never changes.
+// topologyCounter is the counter of the topology version. The topology never changes.
 const topologyCounter = 0
 
-// awaitTopology waits as long as the client allows for a change that never comes.
-// A client that knows another version is told of this one at once.
+// awaitTopology waits for the whole time that the client allows, because the topology
+// never changes. It returns immediately if the client has another topology version.
 func (e *Engine) awaitTopology(ctx context.Context, version int64, await time.Duration, repeat int) {
 	if repeat == 0 && version != topologyCounter {
 		return
@@ -95,7 +95,7 @@ func (e *Engine) describe(r *Request, b *bsonraw.Builder, helloOK bool) {
 	e.limits(r, b)
 }
 
-// limits is what the hello of every server ends with.
+// limits adds the last fields of hello, which all kinds of servers have.
 func (e *Engine) limits(r *Request, b *bsonraw.Builder) {
 	b.Int32("maxBsonObjectSize", update.MaxDocument).Int32("maxMessageSizeBytes", wire.MaxMessage)
 	b.Int32("maxWriteBatchSize", maxWriteBatch).Time("localTime", e.Now())

@@ -119,7 +119,8 @@ func isIDPattern(pattern []byte) bool {
 	return ok && bsonraw.Len(pattern) == 1 && bsonraw.Float64(first) == 1
 }
 
-// checkIDIndex refuses options of the index on _id, which has none.
+// checkIDIndex returns an error if options are set on the index on _id, which cannot have
+// any.
 func checkIDIndex(s store.IndexSpec) error {
 	if !isIDPattern(s.Pattern) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// insertChunk is how many documents are inserted under one lock.
+// insertChunk is the number of documents to insert while the lock is held once.
 const insertChunk = 256
 
 func insert(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
@@ -30,8 +30,8 @@ func insert(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) erro
 	return nil
 }
 
-// insertDocs inserts some of the documents under one lock; interrupted to wait
-// for a transaction, it goes on where it was.
+// insertDocs inserts the documents from start to before end. If it must wait for a
+// transaction, it continues with the same document afterwards.
 func (e *Engine) insertDocs(ctx context.Context, r *Request, w *batch, start, end int) (stop bool, err error) {
 	ready := make([][]byte, end-start)
 	bad := map[int]error{}

@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// oplogNamespace is where clients may read how far the oplog reaches back.
+// oplogNamespace is the collection in which clients can read the oplog, for example to
+// find its oldest entry.
 var oplogNamespace = store.Namespace{DB: "local", Coll: "oplog.rs"}
 
 var oplogOps = map[oplog.Kind]string{
@@ -17,9 +18,8 @@ var oplogOps = map[oplog.Kind]string{
 	oplog.Drop: "c", oplog.Rename: "c", oplog.DropDatabase: "c", oplog.Noop: "n",
 }
 
-// openOplog reads the oplog's entries as documents: their times, kinds and
-// namespaces, and the documents that they carry. Only the natural order is
-// there.
+// openOplog queries the oplog's entries as documents with their times, kinds, namespaces
+// and changed documents. It only supports natural order.
 func (e *Engine) openOplog(q store.Query) (source, error) {
 	if q.Order != nil || q.Hint.Name != "" || q.Hint.Pattern != nil {
 		return nil, mongoerr.Lacking("an order other than $natural on %s", oplogNamespace)

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// success ends a reply: ok, the times and, from a mongos in a transaction, the token
-// by which any mongos can commit it.
+// success completes the reply of a successful command. In a transaction, the reply of a
+// mongos contains a token with which any mongos can commit the transaction.
 func (e *Engine) success(r *Request, b *bsonraw.Builder) []byte {
 	if e.Sharded && r.autocommit != nil {
 		b.Start("recoveryToken").String("recoveryShardId", shardName).End()
@@ -19,8 +19,8 @@ func (e *Engine) success(r *Request, b *bsonraw.Builder) []byte {
 	return b.Bytes()
 }
 
-// failure is the reply of a command that failed. labels stand in for those that
-// the server would give, unless nil.
+// failure returns the reply of a failed command. labels replace the labels that the
+// server would send, unless labels is nil.
 func (e *Engine) failure(r *Request, err *mongoerr.Error, labels []string) []byte {
 	if labels == nil {
 		labels = r.labels(err.Code)
@@ -60,7 +60,8 @@ func (e *Engine) times(b *bsonraw.Builder) {
 	b.Timestamp("operationTime", operation)
 }
 
-// labels are those that an error's code has in its place.
+// labels returns the error labels of a code. They depend on the command and its
+// transaction.
 func (r *Request) labels(code mongoerr.Code) []string {
 	var labels []string
 	inTransaction := r.number != nil && r.autocommit != nil
@@ -81,8 +82,8 @@ func (r *Request) labels(code mongoerr.Code) []string {
 	return labels
 }
 
-// transient reports whether a transaction that failed with this code may succeed
-// when it is run again from its start; ends says that it failed at its end.
+// transient reports whether a transaction that failed with this code may succeed if the
+// client runs it again. ends says that the commit or the abort failed.
 func transient(c mongoerr.Code, ends bool) bool {
 	switch c {
 	case mongoerr.WriteConflict, mongoerr.SnapshotUnavailable, mongoerr.LockTimeout, 239, 250,
@@ -92,8 +93,8 @@ func transient(c mongoerr.Code, ends bool) bool {
 	return !ends && c.Retryable()
 }
 
-// writeConcern is how a client wants its write to be acknowledged. This server
-// is one node: whatever it has done is a majority.
+// writeConcern is the write concern of a command. This server is a single node, so each
+// write satisfies majority as soon as it is done.
 type writeConcern struct {
 	given bool
 	err   *mongoerr.Error
@@ -136,14 +137,14 @@ func writeConcernError(b *bsonraw.Builder, err *mongoerr.Error, labels []string)
 	}
 }
 
-// acknowledge writes what the write concern found.
+// acknowledge adds the write concern error, if there is one.
 func (e *Engine) acknowledge(r *Request, b *bsonraw.Builder) {
 	if r.concern.err != nil && r.tx == nil {
 		writeConcernError(b, r.concern.err, nil)
 	}
 }
 
-// term is the replica set's election term: there was one election.
+// term is the election term of the replica set, which has had one election.
 const term = 1
 
 var electionID = bson.ObjectID{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, term}

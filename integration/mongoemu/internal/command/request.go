@@ -15,12 +15,12 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
 )
 
-// Request is a command as it came, and what its generic fields say.
+// Request is a command and its parsed generic fields.
 type Request struct {
 	Name    string
 	DB      string
 	Body    []byte
-	value   bsonraw.Value // of the first field
+	value   bsonraw.Value // value of the first field
 	command spec
 	conn    *Conn
 	repeat  int
@@ -38,24 +38,23 @@ type Request struct {
 	concern    writeConcern
 	readLevel  string
 	after      *bson.Timestamp
-	changes    bool // the command is of a change stream
+	changes    bool // the command opens or reads a change stream
 	engine     *Engine
-	before     uint64 // the log's end before the command
+	before     uint64 // end of the log before the command
 }
 
-// note remembers whether the command's connection has written.
+// note records whether the command's connection has written something.
 func (r *Request) note(e *Engine) {
 	r.conn.wrote = r.conn.wrote || r.command.retryable && e.Store.Log().End() > r.before
 }
 
-// unwritten reports whether it is certain that the command wrote nothing: the
-// server knows where the connection wrote before, and nothing is newer than when
-// the command came.
+// unwritten reports whether the command certainly wrote nothing: the connection has
+// written before, and the log has no new entry since the command arrived.
 func (r *Request) unwritten() bool {
 	return r.engine != nil && r.conn.wrote && r.engine.Store.Log().End() == r.before
 }
 
-// parseRequest finds the command's name and database. The request is never nil.
+// parseRequest parses the command's name and database. It never returns a nil Request.
 func parseRequest(conn *Conn, m *wire.Message) (*Request, error) {
 	r := &Request{conn: conn, Body: m.Body, lists: m.Sequences}
 	it := bsonraw.NewIter(m.Body)
@@ -90,7 +89,7 @@ func handshakes(name string) bool {
 	return name == "isMaster" || name == "ismaster" || name == "hello"
 }
 
-// generic reads the fields that any command may have.
+// generic parses the fields that all commands accept.
 func (r *Request) generic(e *Engine) error {
 	first := true
 	for it := bsonraw.NewIter(r.Body); it.Next(); first = false {
@@ -167,7 +166,8 @@ func (r *Request) genericField(e *Engine, key string, v bsonraw.Value) error {
 	return nil
 }
 
-// transactionFlag reads a field that may have one value only.
+// transactionFlag parses autocommit, which must be false, or startTransaction, which must
+// be true.
 func (r *Request) transactionFlag(key string, v bsonraw.Value) error {
 	b, ok := v.BooleanOK()
 	switch {
@@ -183,8 +183,8 @@ func (r *Request) transactionFlag(key string, v bsonraw.Value) error {
 	return nil
 }
 
-// maxDrift is how far ahead a client's cluster time may be, the server's default
-// of a year.
+// maxDrift is how many seconds a client's cluster time may be ahead of the server's
+// clock. It is the server's default of one year.
 const maxDrift = 365 * 24 * 3600
 
 func observe(e *Engine, v bsonraw.Value) error {
@@ -225,11 +225,11 @@ func (r *Request) readConcern(v bsonraw.Value) error {
 	return nil
 }
 
-// vars are what the command's expressions may refer to.
+// vars returns the variables of the command's expressions.
 func (r *Request) vars(e *Engine) expr.Vars { return expr.Vars{Now: e.Now().UnixMilli()} }
 
-// join takes the command into its transaction or makes it a retryable write;
-// release gives the session back.
+// join makes the command part of its transaction, or a retryable write. The caller must
+// call release at the end to release the session.
 func (r *Request) join(ctx context.Context) (release func(), err error) {
 	switch {
 	case r.autocommit != nil && r.number == nil:
@@ -249,8 +249,8 @@ func (r *Request) join(ctx context.Context) (release func(), err error) {
 	return r.session.Release, nil
 }
 
-// concerns checks the read and the write concern of a command outside
-// transactions: only some commands have them.
+// concerns checks the read and write concern of a command outside transactions. Only some
+// commands support them.
 func (r *Request) concerns() error {
 	switch {
 	case r.readLevel != "" && r.readLevel != "local" && !r.command.levels:
@@ -263,7 +263,8 @@ func (r *Request) concerns() error {
 	return nil
 }
 
-// inTransaction checks what a command inside a transaction may not say.
+// inTransaction returns an error if a command has options that are not allowed inside a
+// transaction.
 func (r *Request) inTransaction() error {
 	switch {
 	case r.DB == "admin" || r.DB == "config" || r.DB == "local":
@@ -307,7 +308,7 @@ func (r *Request) enter() (err error) {
 	return err
 }
 
-// failed aborts the transaction of a command that did not succeed.
+// failed aborts the transaction of a failed command.
 func (r *Request) failed() {
 	if r.tx != nil {
 		r.session.Fail()

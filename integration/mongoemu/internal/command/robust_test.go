@@ -27,7 +27,7 @@ func newEngine() *command.Engine {
 	})
 }
 
-// words are names that commands give a meaning to.
+// words are names that have a meaning in commands.
 var words = []string{
 	"_id", "a", "a.b", "b", "b.0", "$a", "$$ROOT", "$eq", "$ne", "$gt", "$lt", "$in", "$nin", "$exists", "$type", "$size", "$all",
 	"$elemMatch", "$mod", "$regex", "$options", "$not", "$and", "$or", "$nor", "$expr", "$set", "$unset", "$inc", "$mul",
@@ -58,7 +58,7 @@ var names = []string{
 
 var administrative = []string{"getParameter", "replSetGetStatus", "listDatabases", "renameCollection", "commitTransaction", "abortTransaction"}
 
-// word draws a value that is often a document of words.
+// word generates values, often documents with keys from words.
 func word(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		if depth == 0 {
@@ -83,8 +83,8 @@ func word(depth int) *rapid.Generator[any] {
 	})
 }
 
-// Whatever a client asks for, the engine neither panics nor blames itself, and
-// its answer is a valid document.
+// For any command, the engine does not panic, does not return InternalError, and replies
+// with a valid document.
 func TestAnyCommandIsAnswered(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -110,7 +110,7 @@ func TestAnyCommandIsAnswered(t *testing.T) {
 func send(t *rapid.T, e *command.Engine, conn *command.Conn, cmd bson.D) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	db := "db" // in which transactions may write
+	db := "db" // transactions cannot write to admin
 	if slices.Contains(administrative, cmd[0].Key) {
 		db = "admin"
 	}
@@ -126,7 +126,7 @@ func send(t *rapid.T, e *command.Engine, conn *command.Conn, cmd bson.D) {
 	}
 }
 
-// doc draws a document with keys of one list and values of a generator.
+// doc generates a document with keys from a list and values from a generator.
 func doc(keys []string, values *rapid.Generator[any]) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		d := bson.D{}
@@ -183,7 +183,7 @@ func stage() *rapid.Generator[any] {
 	})
 }
 
-// Commands of the right form with any operators and operands.
+// This test sends well-formed commands with random operators and operands.
 func TestAnyOperatorIsAnswered(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/wire"
 )
 
-// Lists of documents beside the body belong to a field of the command, and only
-// there.
+// A document sequence is only accepted for a field of the command that takes a list of
+// documents.
 func TestSequences(t *testing.T) {
 	t.Parallel()
 	doc := bsonraw.MustMarshal(bson.D{{Key: "_id", Value: 1}})

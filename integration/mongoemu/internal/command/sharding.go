@@ -12,10 +12,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// codeNoLocal is what a mongos answers to commands on the database local.
+// codeNoLocal is the error code of a mongos for commands on the database local.
 const codeNoLocal mongoerr.Code = 13644
 
-// Codes that only a sharded cluster has.
+// Only a sharded cluster returns these codes.
 const (
 	alreadyInitialized   mongoerr.Code = 23
 	shardKeyNotFound     mongoerr.Code = 61
@@ -25,8 +25,8 @@ const (
 	rangeOverlapConflict mongoerr.Code = 178
 )
 
-// throughMongos refuses what a mongos refuses, and what only a mongos knows where
-// this server is none.
+// throughMongos returns an error for commands that a mongos refuses and, on a replica
+// set, for commands that only a mongos has.
 func (e *Engine) throughMongos(r *Request) error {
 	switch {
 	case !e.Sharded && r.command.sharded:
@@ -43,7 +43,7 @@ func (e *Engine) throughMongos(r *Request) error {
 	return nil
 }
 
-// describeRouter is the hello of a mongos, which names no members.
+// describeRouter adds the fields of a mongos to hello. A mongos does not list members.
 func (e *Engine) describeRouter(r *Request, b *bsonraw.Builder) {
 	if r.Name == "hello" {
 		b.Bool("isWritablePrimary", true)
@@ -53,19 +53,19 @@ func (e *Engine) describeRouter(r *Request, b *bsonraw.Builder) {
 	b.String("msg", "isdbgrid")
 }
 
-// sharding is what shardCollection asks for.
+// sharding is a parsed shardCollection command.
 type sharding struct {
 	ns     store.Namespace
 	key    []byte
 	unique bool
-	// simple says that the collation of the key is given, as the simple one.
+	// simple says that the command specifies the simple collation.
 	simple bool
-	// chunks says that a number of initial chunks is given.
+	// chunks says that the command specifies a number of initial chunks.
 	chunks bool
 }
 
-// shardCollection notes the key of a collection, which it creates with the key's
-// index where it is missing.
+// shardCollection records the shard key of a collection. It creates the collection and
+// the index on the key if they are missing.
 func shardCollection(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
 	s, err := parseSharding(r)
 	if err != nil {
@@ -133,8 +133,8 @@ func parseSharding(r *Request) (s sharding, err error) {
 	return s, s.checkKey()
 }
 
-// fullNamespace is the namespace that the first field of a command of the database
-// admin names.
+// fullNamespace returns the namespace in the first field of a command on the database
+// admin.
 func (r *Request) fullNamespace() (store.Namespace, error) {
 	if r.value.Type != bsoncore.TypeString {
 		return store.Namespace{}, wrongType(r.Name, r.Name, r.value, "string")
@@ -146,7 +146,8 @@ func (r *Request) fullNamespace() (store.Namespace, error) {
 	return ns, store.CheckNamespace(ns)
 }
 
-// checkKey takes ascending fields, of which one may be hashed.
+// checkKey checks the shard key. All fields must be ascending, except that one field may
+// be hashed.
 func (s sharding) checkKey() error {
 	if bsonraw.Empty(s.key) {
 		return mongoerr.New(mongoerr.InvalidOptions, "cannot have empty shard key")
@@ -169,8 +170,8 @@ func (s sharding) checkKey() error {
 	return nil
 }
 
-// checkCollation demands that the simple collation is asked for where the collection
-// has another one. c is nil if there is no collection.
+// checkCollation returns an error if the collection has a default collation and the
+// command does not specify the simple one. c is nil if the collection does not exist.
 func (s sharding) checkCollation(c *store.Collection) error {
 	if c == nil || s.simple || c.Options.DefaultCollation() == nil {
 		return nil
@@ -178,7 +179,8 @@ func (s sharding) checkCollation(c *store.Collection) error {
 	return mongoerr.New(mongoerr.BadValue, "Collection has default collation: %s. Must specify collation {locale: 'simple'}", bsonraw.FormatDocument(c.Options.DefaultCollation().Doc))
 }
 
-// index finds or creates the index on the shard key. c is nil if there is no collection.
+// index finds or creates the index on the shard key. c is nil if the collection does not
+// exist.
 func (s sharding) index(w *store.Writer, c *store.Collection) error {
 	if c != nil {
 		for _, x := range c.Indexes() {
@@ -211,7 +213,7 @@ func (s sharding) index(w *store.Writer, c *store.Collection) error {
 	return err
 }
 
-// checkUnique refuses a unique index that the shards of a collection could not keep.
+// checkUnique returns an error for a unique index that cannot be enforced across shards.
 func (e *Engine) checkUnique(ns store.Namespace, s store.IndexSpec) error {
 	c, ok := e.cluster.get(ns)
 	if !ok || !s.Unique || uniqueAcross(s.Pattern, c.key) {
@@ -221,15 +223,16 @@ func (e *Engine) checkUnique(ns store.Namespace, s store.IndexSpec) error {
 		bsonraw.FormatDocument(s.Pattern), bsonraw.FormatDocument(c.key))
 }
 
-// uniqueAcross reports whether a unique index can exist on a collection of that shard
-// key: if it begins with _id, which each shard keeps unique by itself, or with the key.
+// uniqueAcross reports whether a collection with this shard key can have a unique index.
+// The index must begin with _id, which each shard keeps unique by itself, or with the
+// shard key.
 func uniqueAcross(pattern, key []byte) bool {
 	first := bsonraw.NewIter(pattern)
 	return first.Next() && string(first.Key()) == "_id" || hasPrefix(pattern, key, func(_, _ bsonraw.Value) bool { return true })
 }
 
-// beginsAs reports whether the first fields of pattern are those of key, and as they
-// are there: ascending or hashed.
+// beginsAs reports whether pattern begins with the fields of key, with the same order or
+// hashing.
 func beginsAs(pattern, key []byte) bool {
 	return hasPrefix(pattern, key, func(a, b bsonraw.Value) bool {
 		return store.IsHashed(a) == store.IsHashed(b) && (store.IsHashed(a) || bsonraw.Float64(a) == bsonraw.Float64(b))
@@ -246,7 +249,7 @@ func hasPrefix(pattern, prefix []byte, same func(a, b bsonraw.Value) bool) bool 
 	return true
 }
 
-// hashed reports whether a field of a shard key is hashed.
+// hashed reports whether a shard key has a hashed field.
 func hashed(key []byte) bool {
 	for it := bsonraw.NewIter(key); it.Next(); {
 		if store.IsHashed(it.Value()) {

@@ -54,7 +54,7 @@ func startSession(_ context.Context, _ *Engine, r *Request, b *bsonraw.Builder) 
 	return nil
 }
 
-// lsids reads the list of sessions in a command's first field.
+// lsids returns the list of sessions in the command's first field.
 func (r *Request) lsids() ([][]byte, error) {
 	if r.value.Type != bsoncore.TypeArray {
 		return nil, wrongType(r.Name, r.Name, r.value, "array")

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/update"
 )
 
-// updating is one statement of an update.
+// updating is one statement of an update command.
 type updating struct {
 	ns     store.Namespace
 	q      []byte
@@ -25,7 +25,7 @@ type updating struct {
 	by     collated
 	multi  bool
 	upsert bool
-	bypass bool // of validators
+	bypass bool // skip validators
 }
 
 func updateCommand(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builder) error {
@@ -62,8 +62,8 @@ func updateCommand(ctx context.Context, e *Engine, r *Request, b *bsonraw.Builde
 	return nil
 }
 
-// parseUpdate reads the form of a statement; an error of it is the whole
-// command's, before anything is written.
+// parseUpdate parses a statement. A parse error fails the whole command before it writes
+// anything.
 func parseUpdate(r *Request, ns store.Namespace, doc []byte) (*updating, error) {
 	u := &updating{ns: ns}
 	for it := bsonraw.NewIter(doc); it.Next(); {
@@ -100,7 +100,7 @@ func parseUpdate(r *Request, ns store.Namespace, doc []byte) (*updating, error) 
 	return u, nil
 }
 
-// do runs a statement of an update command.
+// do executes the statement.
 func (u *updating) do(ctx context.Context, e *Engine, r *Request) (session.Result, error) {
 	if err := u.compile(e, r); err != nil {
 		return session.Result{}, err
@@ -144,8 +144,8 @@ func (u *updating) run(ctx context.Context, e *Engine, r *Request) (session.Resu
 	return result, err
 }
 
-// apply updates the first matching document, or inserts one; before and after
-// are its versions, nil where there is none.
+// apply updates the first matching document, or inserts one if upsert is set. before and
+// after are the versions of the document; nil if there is none.
 func (u *updating) apply(w *store.Writer) (result session.Result, before, after []byte, err error) {
 	c := w.Collection(u.ns)
 	if c != nil {
@@ -185,8 +185,8 @@ func (u *updating) change(w *store.Writer, c *store.Collection, rec *store.Recor
 	return next.Doc, true, w.Replace(c, rec, next.Doc, next.Description)
 }
 
-// runMulti updates every matching document, each by itself, as the server does
-// when it yields between them.
+// runMulti updates all matching documents, one by one. If it must wait for a transaction
+// in between, the updates so far remain, as when the server yields.
 func (u *updating) runMulti(ctx context.Context, e *Engine, r *Request) (session.Result, error) {
 	var result session.Result
 	var found []*store.Record
@@ -237,8 +237,8 @@ func (u *updating) runMulti(ctx context.Context, e *Engine, r *Request) (session
 	return result, err
 }
 
-// upserted makes the document that an upsert inserts: from the fields that the
-// filter fixes, then by the update.
+// upserted returns the document that an upsert inserts: the update applied to the fields
+// that the filter fixes.
 func (u *updating) upserted(w *store.Writer) ([]byte, error) {
 	start, err := u.seed()
 	if err != nil {

@@ -9,14 +9,13 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/store"
 )
 
-// batch is a write command: where it writes, its statements, and what has become
-// of them.
+// batch is a write command: its collection, its statements and their results.
 type batch struct {
 	ns         store.Namespace
 	statements [][]byte
 	ordered    bool
-	bypass     bool    // of validators
-	ids        []int32 // statement ids, nil for 0, 1, 2 …
+	bypass     bool    // skip validators
+	ids        []int32 // statement ids; nil means first, first+1, …
 	first      int32
 	retried    []int32
 	failed     []failure
@@ -28,8 +27,8 @@ type failure struct {
 	err   *mongoerr.Error
 }
 
-// parseBatch reads insert, update and delete: the collection, the list of
-// statements and the options that all three have.
+// parseBatch parses insert, update or delete: the collection, the list of statements and
+// the common options.
 func parseBatch(r *Request, list string) (*batch, error) {
 	ns, err := r.writable()
 	if err != nil {
@@ -60,7 +59,7 @@ func parseBatch(r *Request, list string) (*batch, error) {
 	})
 }
 
-// run does the statements in their order; did hears of each that succeeded.
+// run executes the statements in order. It calls did for each statement that succeeds.
 func (w *batch) run(r *Request, do func(i int) (session.Result, error), did func(i int, result session.Result)) error {
 	for i := range w.statements {
 		result, err := w.once(r, i, do)
@@ -80,8 +79,8 @@ func (w *batch) run(r *Request, do func(i int) (session.Result, error), did func
 	return nil
 }
 
-// once gives a statement's result: of its first time, where this is a retry of a
-// write that has done it.
+// once executes a statement and returns its result. For a retry of a statement that is
+// already done, it returns the first result.
 func (w *batch) once(r *Request, i int, do func(i int) (session.Result, error)) (session.Result, error) {
 	if err := w.refused(r, i); err != nil {
 		return session.Result{}, err
@@ -101,8 +100,9 @@ func (w *batch) once(r *Request, i int, do func(i int) (session.Result, error)) 
 	return result, err
 }
 
-// refused is the error that a test has ordered for the document of a statement, nil for
-// none. The document is told by its _id, of an update or a delete by that in its filter.
+// refused returns the error of a fault on the document of a statement, or nil. The
+// document is identified by its _id. For an update or a delete, this is the _id in the
+// filter.
 func (w *batch) refused(r *Request, i int) error {
 	if i >= len(w.statements) {
 		return nil
@@ -122,7 +122,7 @@ func (w *batch) refused(r *Request, i int) error {
 	return nil
 }
 
-// newBatch checks the number of statements and reads their ids.
+// newBatch checks the number of statements and parses their ids.
 func newBatch(r *Request, count int) (*batch, error) {
 	w := &batch{ordered: true}
 	if count < 1 || count > maxWriteBatch {
@@ -157,9 +157,9 @@ func (w *batch) id(i int) int32 {
 	return w.first + int32(i)
 }
 
-// fail notes a statement's error and reports whether the batch stops. An error
-// that is the whole command's is given back. A write error aborts the
-// transaction that it happens in.
+// fail records the error of a statement and reports whether the batch stops. It returns
+// an error that fails the whole command as fatal. Inside a transaction, a recorded error
+// aborts the transaction.
 func (w *batch) fail(r *Request, i int, err error) (stop bool, fatal error) {
 	if stop, fatal = w.note(r, i, err); fatal == nil {
 		r.failed()
@@ -167,8 +167,8 @@ func (w *batch) fail(r *Request, i int, err error) (stop bool, fatal error) {
 	return stop, fatal
 }
 
-// note is fail without the end of the transaction, for callers that hold the
-// store's lock.
+// note is like fail but does not abort the transaction, for callers that hold the store's
+// lock.
 func (w *batch) note(r *Request, i int, err error) (stop bool, fatal error) {
 	e := mongoerr.As(err)
 	switch e.Code {
@@ -180,8 +180,8 @@ func (w *batch) note(r *Request, i int, err error) (stop bool, fatal error) {
 	return w.ordered || r.tx != nil, nil
 }
 
-// reply ends the reply of a write: which statements failed, which had been done
-// before, the time, and what the write concern found.
+// reply adds the last fields of a write's reply: failed statements, statements that were
+// already done, the time, and the write concern error.
 func (w *batch) reply(e *Engine, r *Request, b *bsonraw.Builder) {
 	w.errors(b)
 	w.retries(b)
@@ -190,7 +190,7 @@ func (w *batch) reply(e *Engine, r *Request, b *bsonraw.Builder) {
 	e.acknowledge(r, b)
 }
 
-// errors writes the write errors, where there are any.
+// errors adds the write errors, if there are any.
 func (w *batch) errors(b *bsonraw.Builder) {
 	if len(w.failed) == 0 {
 		return
@@ -209,7 +209,7 @@ func (w *batch) errors(b *bsonraw.Builder) {
 	b.End()
 }
 
-// retries writes which statements had been done before.
+// retries adds the ids of the statements that were already done.
 func (w *batch) retries(b *bsonraw.Builder) {
 	if len(w.retried) == 0 {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/mongoemu/internal/mongoerr"
 )
 
-// addShardToZone puts the shard into a zone, in which ranges of keys can then be.
+// addShardToZone adds the shard to a zone. Key ranges can then be assigned to the zone.
 func addShardToZone(_ context.Context, e *Engine, r *Request, _ *bsonraw.Builder) error {
 	zone, err := shardAndZone(r)
 	if err != nil {
@@ -50,7 +50,7 @@ func shardAndZone(r *Request) (zone string, err error) {
 	return zone, nil
 }
 
-// updateZoneKeyRange puts a range of shard keys into a zone, or takes it out of one.
+// updateZoneKeyRange assigns a range of shard keys to a zone, or removes the range.
 func updateZoneKeyRange(_ context.Context, e *Engine, r *Request, _ *bsonraw.Builder) error {
 	z := zoneRange{id: bson.NewObjectID()}
 	given, remove := false, false
@@ -99,7 +99,7 @@ func (z zoneRange) same(other zoneRange) bool {
 	return z.ns == other.ns && bsonraw.CompareDocuments(z.min, other.min) == 0 && bsonraw.CompareDocuments(z.max, other.max) == 0
 }
 
-// assign adds a range, unless it is there already.
+// assign adds a range, unless an equal range exists.
 func (c *cluster) assign(z zoneRange) error {
 	if !slices.Contains(c.zones, z.zone) {
 		return mongoerr.New(zoneNotFound, "zone %s does not exist", z.zone)
@@ -130,7 +130,7 @@ func (c *cluster) assign(z zoneRange) error {
 	return nil
 }
 
-// checkHashedBounds demands that the bounds of a hashed field are hashes.
+// checkHashedBounds returns an error if the bounds of a hashed field are not hashes.
 func checkHashedBounds(lo, hi, key []byte) error {
 	for it := bsonraw.NewIter(key); it.Next(); {
 		if v := it.Value(); v.Type != bsoncore.TypeString {
