@@ -87,8 +87,8 @@ func Compile(stages []bsonraw.Value, vars expr.Vars) (*Pipeline, error) {
 	return p, nil
 }
 
-// lead moves a $match at the start, and a $sort or $limit after it, into the query on the
-// collection. It reports whether it took the stage.
+// lead moves the stages at the start of the pipeline into the query on the collection: at
+// most a $match, then a $sort, then a $limit. It reports whether it took the stage.
 func (p *Pipeline) lead(i int, name string, spec bsonraw.Value, vars expr.Vars) (bool, error) {
 	switch {
 	case name == "$match" && i == 0 && spec.Type == bsoncore.TypeEmbeddedDocument:
