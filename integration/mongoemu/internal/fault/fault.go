@@ -33,8 +33,8 @@ type Command struct {
 	WriteConcernCode int32 `json:"writeConcernCode,omitempty"`
 	// Block delays the command before it runs.
 	Block time.Duration `json:"block,omitempty"`
-	// Hold delays the command until [Set.Clear]. The command runs then, even if its
-	// client has disconnected.
+	// Hold delays the command until [Set.Clear]. A write then runs even if its client has
+	// disconnected; a read does not.
 	Hold bool `json:"hold,omitempty"`
 	// Collection limits the fault to commands on one collection, in any database; empty
 	// means all collections.
