@@ -160,8 +160,8 @@ var errBlocked = errors.New("wait for a transaction to end")
 func Blocked(err error) bool { return errors.Is(err, errBlocked) }
 
 // Do runs fn while it holds the exclusive lock. If fn returns an error for which
-// [Blocked] is true, Do waits until a transaction ends and runs fn again from the start.
-// fn must not have changed anything before that error.
+// [Blocked] is true, Do waits until a transaction ends and runs fn again. fn must
+// therefore either change nothing before such an error, or continue where it stopped.
 func (s *Store) Do(ctx context.Context, tx *Tx, fn func(*Writer) error) error {
 	for {
 		s.mu.Lock()

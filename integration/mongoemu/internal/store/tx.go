@@ -144,7 +144,7 @@ func (tx *Tx) sameHolder(c *Collection, x *Index, key string) error {
 }
 
 // Commit applies the transaction to the shared collections under one cluster time. A
-// transaction without changes to documents appends no entry for them.
+// transaction that wrote no document does not appear in the log as a transaction.
 func (tx *Tx) Commit(by *oplog.Transaction) error {
 	s := tx.store
 	s.mu.Lock()
