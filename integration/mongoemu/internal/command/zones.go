@@ -130,7 +130,8 @@ func (c *cluster) assign(z zoneRange) error {
 	return nil
 }
 
-// checkHashedBounds returns an error if the bounds of a hashed field are not hashes.
+// checkHashedBounds returns an error if a bound of a hashed field is neither a hash nor
+// MinKey or MaxKey.
 func checkHashedBounds(lo, hi, key []byte) error {
 	for it := bsonraw.NewIter(key); it.Next(); {
 		if v := it.Value(); v.Type != bsoncore.TypeString {
