@@ -1,5 +1,5 @@
-// Package access says who may do what: shared access policies, and the tokens
-// that are signed with their keys.
+// Package access checks permissions: shared access policies, and the tokens that are
+// signed with their keys.
 package access
 
 import (
@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Rights are what a policy allows, as a set of bits.
+// Rights are the operations that a policy allows, as a set of bits.
 type Rights uint8
 
-// The rights.
+// The rights that a policy can grant.
 const (
 	Listen Rights = 1 << iota
 	Send
@@ -47,12 +47,12 @@ type Policy struct {
 	Rights Rights
 }
 
-// ErrToken says that a token gives no rights; what is wrapped around it is the
-// service's description of why.
+// ErrToken means that a token grants no rights. The error that wraps it has the service's
+// description of the reason.
 var ErrToken = errors.New("token refused")
 
-// Check returns the rights that a shared access signature gives on a path, and
-// until when.
+// Check returns the rights that a shared access signature grants on a path, and the time
+// at which they end.
 func Check(policies []Policy, token, path string) (Rights, time.Time, error) {
 	fields, found := strings.CutPrefix(token, "SharedAccessSignature ")
 	parts := make(map[string]string)
@@ -84,7 +84,7 @@ func Check(policies []Policy, token, path string) (Rights, time.Time, error) {
 		mac.Write([]byte(parts["sr"] + "\n" + parts["se"]))
 
 		if !hmac.Equal([]byte(base64.StdEncoding.EncodeToString(mac.Sum(nil))), []byte(signature)) {
-			continue // the policy's other key
+			continue // maybe signed with the policy's other key
 		}
 
 		if !covers(resource, path) {
@@ -104,8 +104,8 @@ func Reason(err error) string {
 	return strings.TrimPrefix(err.Error(), ErrToken.Error()+": ")
 }
 
-// covers reports whether a token's resource, which may be a whole namespace
-// with or without a scheme, is the path or above it.
+// covers reports whether a token's resource is the path or a parent of it. The resource
+// may be a whole namespace, with or without a scheme.
 func covers(resource, path string) bool {
 	above := ""
 

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// maxTimeSpan is how the service writes "forever".
+// maxTimeSpan is the duration that the service writes for "forever".
 const maxTimeSpan = "P10675199DT2H48M5.4775807S"
 
-// description is the description of an entity: elements by name, with their
-// inner XML as it came.
+// description is the description of an entity: elements by name, with their inner XML as
+// received.
 type description struct {
 	kind   *kind
 	values map[string]string
@@ -22,13 +22,13 @@ type description struct {
 	updatedAt time.Time
 }
 
-// kind says what descriptions of one kind of entity look like.
+// kind defines the descriptions of one kind of entity.
 type kind struct {
 	element  string // such as "QueueDescription"
-	name     string // as errors name it
+	name     string // as used in errors
 	order    []string
 	defaults map[string]string
-	fixed    map[string]string // what may not change, with the error's text
+	fixed    map[string]string // the elements that cannot change, with the error's text
 }
 
 var queueKind = &kind{
@@ -97,8 +97,8 @@ var subscriptionKind = &kind{
 	},
 }
 
-// namespaces are the declarations of elements whose content has a namespace of its
-// own. The JavaScript SDK reads the prefix from the declaration.
+// namespaces are the declarations of elements whose content has its own namespace. The
+// JavaScript SDK reads the prefix from the declaration.
 var namespaces = map[string]string{
 	"CountDetails": ` xmlns:d2p1="http://schemas.microsoft.com/netservices/2011/06/servicebus"`,
 }
@@ -113,7 +113,7 @@ func newDescription(k *kind, now time.Time) *description {
 	return d
 }
 
-// clone returns a copy, to be changed without changing the description.
+// clone returns a copy. Changes to the copy do not affect the description.
 func (d *description) clone() *description {
 	out := *d
 	out.values = maps.Clone(d.values)
@@ -173,7 +173,7 @@ func content(body []byte, name string) (*element, error) {
 	return e, nil
 }
 
-// read takes over what a client put, which is not a reading (sizes, counts,
+// read takes over the elements that a client put, except measured values (sizes, counts,
 // times).
 func (d *description) read(e *element) {
 	for i := range e.Nested {
@@ -188,8 +188,7 @@ func (d *description) read(e *element) {
 	}
 }
 
-// changed returns the error for a change that an existing entity does not
-// allow, or "".
+// changed returns the error if e changes an element that is fixed after creation, or "".
 func (d *description) changed(e *element) string {
 	for name, message := range d.kind.fixed {
 		if c := e.child(name); c != nil && strings.TrimSpace(c.Inner) != d.values[name] {
@@ -200,7 +199,7 @@ func (d *description) changed(e *element) string {
 	return ""
 }
 
-// write appends the description's XML, with readings beside its values.
+// write appends the description's XML: its values and the measured values in readings.
 func (d *description) write(b *strings.Builder, readings map[string]string) {
 	fmt.Fprintf(b, `<%s xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect" `+
 		`xmlns:i="http://www.w3.org/2001/XMLSchema-instance">`, d.kind.element)
@@ -230,7 +229,7 @@ func (d *description) int(name string) (int64, error) {
 	return n, nil
 }
 
-// duration returns a duration, 0 for "forever".
+// duration returns the duration in the named element, 0 for "forever".
 func (d *description) duration(name string) (time.Duration, error) {
 	v, err := parseDuration(d.values[name])
 	if err != nil {
@@ -243,6 +242,6 @@ func (d *description) duration(name string) (time.Duration, error) {
 // escape returns text as XML.
 func escape(s string) string { return escaper.Replace(s) }
 
-// escaper leaves apostrophes as they are, as the service does: its errors are
-// looked for in the raw text.
+// escaper does not escape apostrophes, like the service: clients search for its error
+// texts in the raw XML.
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")

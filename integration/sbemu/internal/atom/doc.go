@@ -1,5 +1,5 @@
 // Package atom serves the management API of a namespace: entities as Atom
-// entries over HTTP, as SDKs' administration clients use it.
+// entries over HTTP, in the form that SDKs' administration clients use.
 //
 //	GET    /$namespaceinfo
 //	GET    /$Resources/Queues, /$Resources/Topics            with $skip and $top
@@ -7,9 +7,10 @@
 //	PUT    /{queue or topic}, /{topic}/Subscriptions/{subscription}, …/Rules/{rule}
 //	GET    and DELETE of the same
 //
-// A PUT creates; with the header If-Match it updates, which detaches all links
-// to the entity, as the service does. Descriptions keep what a client put in
-// them as text, in the service's order and with its defaults; what the broker
-// needs of it is parsed out. Properties without a meaning here (such as
-// AutoDeleteOnIdle and EnableExpress) are kept and returned, and do nothing.
+// A PUT creates an entity. With the header If-Match it updates the entity and
+// detaches all links to it, as the service does. A description keeps the client's
+// values as text, in the service's order and with the service's defaults. The
+// handler parses only the values that the broker needs. It keeps and returns all
+// other properties (such as AutoDeleteOnIdle and EnableExpress), but they have no
+// effect.
 package atom

@@ -9,8 +9,8 @@ import (
 
 var iso8601 = regexp.MustCompile(`^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$`)
 
-// parseDuration parses an ISO 8601 duration of days, hours, minutes and
-// seconds. What Go's durations cannot hold is 0: forever.
+// parseDuration parses an ISO 8601 duration of days, hours, minutes and seconds. A
+// duration that exceeds Go's range is returned as 0, which means forever.
 func parseDuration(s string) (time.Duration, error) {
 	m := iso8601.FindStringSubmatch(s)
 	if m == nil || s == "P" {
@@ -39,7 +39,7 @@ func parseDuration(s string) (time.Duration, error) {
 	return time.Duration(total * float64(time.Second)), nil
 }
 
-// formatDuration writes a duration in ISO 8601, 0 as forever.
+// formatDuration formats a duration in ISO 8601, and 0 as forever.
 func formatDuration(d time.Duration) string {
 	if d == 0 {
 		return maxTimeSpan

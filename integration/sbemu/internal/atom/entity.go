@@ -99,7 +99,7 @@ func (h *Handler) putEntity(r *http.Request, t target, d *broker.Destination) (i
 	desc.read(e)
 
 	if desc.bool("EnablePartitioning") {
-		// A partitioned entity has 16 times the size that was asked for.
+		// A partitioned entity has 16 times the requested size.
 		if size, err := desc.int("MaxSizeInMegabytes"); err == nil {
 			desc.values["MaxSizeInMegabytes"] = strconv.FormatInt(16*size, 10)
 		}
@@ -166,7 +166,7 @@ func (h *Handler) updateEntity(r *http.Request, t target, d *broker.Destination,
 	return http.StatusOK, h.entityEntry(r, d), nil
 }
 
-// configs returns the broker's form of a description.
+// configs converts a description to the broker's configuration.
 func (h *Handler) configs(d *description) (broker.IntakeConfig, broker.QueueConfig, error) {
 	var (
 		in   broker.IntakeConfig
@@ -252,8 +252,8 @@ func entityName(s string) string {
 	return strings.Trim(s, "/")
 }
 
-// describe returns the description of an entity; that of one which was not
-// created here is made from its configuration.
+// describe returns the description of an entity. If the entity was not created through
+// this API, describe derives the description from its configuration.
 func (h *Handler) describe(d *broker.Destination) *description {
 	if desc := h.descriptions[key(d.Path())]; desc != nil {
 		return desc
@@ -288,7 +288,7 @@ func (h *Handler) describe(d *broker.Destination) *description {
 	return desc
 }
 
-// describeQueue writes how a queue hands out messages into a description.
+// describeQueue copies a queue's delivery settings into a description.
 func describeQueue(desc *description, cfg broker.QueueConfig) {
 	desc.values["LockDuration"] = formatDuration(cfg.LockDuration)
 	desc.values["RequiresSession"] = strconv.FormatBool(cfg.RequiresSession)

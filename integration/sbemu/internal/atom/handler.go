@@ -20,8 +20,8 @@ type Options struct {
 	Namespace *broker.Namespace
 	Policies  func() []access.Policy
 
-	// Premium makes the namespace one of the Premium tier: no partitioned
-	// entities, messages of up to 100 MB where an entity says so.
+	// Premium selects the Premium tier: no partitioned entities, and messages of up to
+	// 100 MB if an entity is configured so.
 	Premium bool
 
 	// DetachSenders detaches the links that send to an entity.
@@ -51,12 +51,11 @@ func NewHandler(opts Options) *Handler {
 	}
 }
 
-// detachDelay is how long after the answer to an update the links to the entity
-// are detached. That the service takes a moment too shows in the SDK's tests,
-// which rely on it.
+// detachDelay is the time between the answer to an update and the detach of the entity's
+// links. The service has such a delay too: the SDK's tests rely on it.
 const detachDelay = 500 * time.Millisecond
 
-// detachLater detaches links a moment from now.
+// detachLater detaches links after detachDelay.
 func (h *Handler) detachLater(detach func()) {
 	var t *time.Timer
 
@@ -73,7 +72,7 @@ func (h *Handler) detachLater(detach func()) {
 	h.detaches[t] = struct{}{}
 }
 
-// Close forgets the links that are yet to be detached.
+// Close cancels all pending detaches.
 func (h *Handler) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,10 +84,10 @@ func (h *Handler) Close() {
 	}
 }
 
-// errRequest says that a request makes no sense.
+// errRequest means that a request is invalid.
 var errRequest = errors.New("bad request")
 
-// problem is an answer that refuses.
+// problem is an answer that refuses a request.
 type problem struct {
 	status int
 	detail string
@@ -128,7 +127,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// checkName refuses the name of something new that is too long.
+// checkName refuses a new entity's or rule's name if it is too long.
 func checkName(name string, longest int) error {
 	if n := len(name); n > longest {
 		return refuse(http.StatusBadRequest, "SubCode=40000. The name '%s' is %d characters long, which is over the limit of %d.", name, n, longest)
@@ -137,12 +136,12 @@ func checkName(name string, longest int) error {
 	return nil
 }
 
-// target is what a request is about.
+// target is the entity, rule or list that a request addresses.
 type target struct {
 	entity       string // topic or queue
 	subscription string
 	rule         string
-	list         string // "Queues", "Topics", "Subscriptions" or "Rules", if a list is asked for
+	list         string // "Queues", "Topics", "Subscriptions" or "Rules", if a list is requested
 }
 
 func parseTarget(path string) target {
@@ -207,7 +206,7 @@ func (h *Handler) manages(r *http.Request) bool {
 	token := r.Header.Get("Authorization")
 
 	if !strings.HasPrefix(token, "SharedAccessSignature ") {
-		return token != "" // an identity's token, which nobody can check here
+		return token != "" // an identity's token: it cannot be verified here
 	}
 
 	rights, _, err := access.Check(h.opts.Policies(), token, r.URL.Path)
@@ -231,7 +230,7 @@ func unauthorizedSubscription(method string, t target) error {
 	return refuse(http.StatusUnauthorized, "401 SubCode=40100: Unauthorized : Unauthorized access for '%s' operation on endpoint.", operation)
 }
 
-// page returns the bounds of the page that a request asks for.
+// page returns the bounds of the requested page.
 func page(r *http.Request, n int) (from, to int) {
 	skip, err := strconv.Atoi(r.URL.Query().Get("$skip"))
 	if err != nil || skip < 0 {
@@ -248,7 +247,7 @@ func page(r *http.Request, n int) (from, to int) {
 	return from, min(from+top, n)
 }
 
-// entry returns an Atom entry with a content.
+// entry returns an Atom entry with the given content.
 func entry(r *http.Request, path, title, content string) string {
 	self := escape("https://" + r.Host + "/" + path)
 
@@ -262,11 +261,11 @@ func feed(r *http.Request, title string, entries []string) string {
 		escape(title), escape("https://"+r.Host+r.URL.Path), strings.Join(entries, ""))
 }
 
-// nothing is how the service answers a GET of a queue or topic that is not
-// there: the list of all that is public, which is empty.
+// nothing is the service's answer to a GET of a missing queue or topic: the list of all
+// public services, which is empty.
 func nothing(r *http.Request) string { return feed(r, "Publicly Listed Services", nil) }
 
-// timestamp writes a time, and a zero one as .NET does.
+// timestamp formats a time, and a zero time as .NET does.
 func timestamp(t time.Time) string {
 	if t.IsZero() {
 		return "0001-01-01T00:00:00"
@@ -287,7 +286,7 @@ func (h *Handler) namespaceInfo(r *http.Request) string {
 			`<NamespaceType>Messaging</NamespaceType></NamespaceInfo>`, timestamp(h.created), sku, units, timestamp(h.created)))
 }
 
-// maxBody is how large the body of a request may be.
+// maxBody is the maximum size of a request body in bytes.
 const maxBody = 1 << 20
 
 func readBody(r *http.Request) ([]byte, error) {

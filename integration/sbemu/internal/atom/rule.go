@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/filter"
 )
 
-// rule is a rule of a subscription, with its filter and action as they came.
+// rule is a rule of a subscription, with its filter and action as received.
 type rule struct {
 	name      string
 	filter    *element
@@ -74,7 +74,7 @@ func typeOf(e *element) string {
 	return ""
 }
 
-// compile returns the broker's form of rules; none of them selects no message.
+// compile converts rules to the broker's form. Without rules, no message is selected.
 func compile(rules []*rule) ([]broker.Rule, error) {
 	out := make([]broker.Rule, 0, len(rules))
 
@@ -162,7 +162,7 @@ func readCorrelation(e *element) (*filter.Correlation, error) {
 // readParameters reads a list of keys with typed values.
 func readParameters(list *element) (filter.Parameters, error) {
 	if list == nil {
-		return nil, nil //nolint:nilnil // no list is no parameters
+		return nil, nil //nolint:nilnil // without a list there are no parameters
 	}
 
 	out := make(filter.Parameters)
@@ -208,8 +208,8 @@ func readParameters(list *element) (filter.Parameters, error) {
 	return out, nil
 }
 
-// rulesOf returns the rules of a subscription. One that was not created here
-// has rules that cannot be shown; it counts as one with the default rule.
+// rulesOf returns the rules of a subscription. If the subscription was not created
+// through this API, its rules cannot be shown, and rulesOf returns the default rule.
 func (h *Handler) rulesOf(sub *broker.Subscription) []*rule {
 	path := key(sub.Path())
 	if _, ok := h.rules[path]; !ok {
@@ -219,7 +219,7 @@ func (h *Handler) rulesOf(sub *broker.Subscription) []*rule {
 	return h.rules[path]
 }
 
-// serveRule serves a rule, or the list of them.
+// serveRule serves a rule, or the list of a subscription's rules.
 func (h *Handler) serveRule(r *http.Request, topic *broker.Destination, sub *broker.Subscription, t target) (int, string, error) {
 	rules := h.rulesOf(sub)
 
@@ -304,8 +304,8 @@ func (h *Handler) setRules(topic *broker.Destination, sub *broker.Subscription, 
 	return nil
 }
 
-// ruleEntry returns the entry of a rule, with its filter and action as they
-// were put.
+// ruleEntry returns the entry of a rule, with its filter and action as the client put
+// them.
 func ruleEntry(r *http.Request, sub *broker.Subscription, rule *rule) string {
 	action := `<Action i:type="EmptyRuleAction"/>`
 	if rule.action != nil {
@@ -318,8 +318,8 @@ func ruleEntry(r *http.Request, sub *broker.Subscription, rule *rule) string {
 		schemaInstance, write(rule.filter), action, timestamp(rule.createdAt), escape(rule.name)))
 }
 
-// write returns a filter or action as XML: its type, and what is in it as it
-// came, with the namespaces that were declared for it.
+// write returns a filter or action as XML: its type, its content as received, and the
+// namespaces that were declared for the content.
 func write(e *element) string {
 	var namespaces strings.Builder
 
