@@ -15,9 +15,8 @@ type Browsed struct {
 	Stamp   message.Stamp
 }
 
-// Peek returns up to limit messages from a sequence number on, in whatever
-// state they are, without locking them. A receiver of a session sees that
-// session only; r may be nil.
+// Peek returns up to limit messages from a sequence number on, in any state, without
+// locking them. A receiver of a session sees only that session; r may be nil.
 func (q *Queue) Peek(r *Receiver, from int64, limit int) []Browsed {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,16 +56,16 @@ func (q *Queue) Peek(r *Receiver, from int64, limit int) []Browsed {
 		}
 
 		stamp := it.stamp()
-		stamp.LockToken = wire.UUID{} // a peek lends no lock
+		stamp.LockToken = wire.UUID{} // a peek does not lock
 		out = append(out, Browsed{Message: it.msg, Stamp: stamp})
 	}
 
 	return out
 }
 
-// peekFifo returns the items of a fifo from a sequence number on, but for those
-// whose time to live has ended: the first limit of them. The numbers of a
-// partitioned or dead-letter queue do not rise with positions, so all are returned.
+// peekFifo returns the first limit items of a fifo from a sequence number on, without
+// expired items. In a partitioned or dead-letter queue, sequence numbers do not rise with
+// positions, so peekFifo returns all items.
 func (q *Queue) peekFifo(f *fifo, from int64, limit int, now time.Time) []*Item {
 	ordered := !q.sequence.partitioned && q.deadLetter != nil
 	slots := f.slots[f.head:]
@@ -102,9 +101,8 @@ func appendFrom(found []*Item, deferred map[int64]*Item, from int64) []*Item {
 	return found
 }
 
-// ReceiveDeferred receives deferred messages by their sequence numbers: all
-// of them or, if one is not there, none. In a queue with sessions r must hold
-// their session.
+// ReceiveDeferred receives deferred messages by their sequence numbers. If one is missing
+// or locked, it receives none. In a queue with sessions, r must hold their session.
 func (q *Queue) ReceiveDeferred(r *Receiver, seqs []int64, mode Mode) ([]Browsed, *wire.Error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -151,8 +149,8 @@ func (q *Queue) ReceiveDeferred(r *Receiver, seqs []int64, mode Mode) ([]Browsed
 	return out, nil
 }
 
-// Sessions lists session ids in order: those with active messages or state,
-// or, with a time, those whose state was set after it.
+// Sessions lists session ids in order: those with active messages or state. If stateAfter
+// is given, it lists those whose state was set after that time.
 func (q *Queue) Sessions(stateAfter time.Time, skip, limit int) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -179,8 +177,8 @@ func (q *Queue) Sessions(stateAfter time.Time, skip, limit int) []string {
 // SessionInfo is a message session of a queue at one moment.
 type SessionInfo struct {
 	ID          string    `json:"id"`
-	Messages    int       `json:"messages"`  // active ones
-	Available   int       `json:"available"` // of these, not locked
+	Messages    int       `json:"messages"`  // active messages
+	Available   int       `json:"available"` // active and not locked
 	Deferred    int       `json:"deferred"`
 	Locked      bool      `json:"locked"`
 	LockedUntil time.Time `json:"lockedUntil,omitzero"`
@@ -208,8 +206,8 @@ func (q *Queue) SessionInfos() []SessionInfo {
 	return out
 }
 
-// hold keeps a message until it is to be enqueued and returns the sequence
-// number by which it can be cancelled until then.
+// hold keeps a scheduled message until its enqueue time. It returns the sequence number
+// by which the message can be cancelled until then.
 func (q *Queue) hold(msg *message.Message) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -224,7 +222,7 @@ func (q *Queue) hold(msg *message.Message) int64 {
 	return it.seq
 }
 
-// cancel drops scheduled messages: all of them or, if one is not there, none.
+// cancel drops scheduled messages. If one is missing, it drops none.
 func (q *Queue) cancel(seqs []int64) *wire.Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -20,10 +20,10 @@ const (
 	partitions              = 16
 )
 
-// IntakeConfig says how an entity takes messages in.
+// IntakeConfig configures how an entity accepts messages.
 type IntakeConfig struct {
-	// DuplicateDetectionWindow is how long a message id is remembered, zero:
-	// duplicates are not looked for.
+	// DuplicateDetectionWindow is how long a message id is remembered. Zero disables
+	// duplicate detection.
 	DuplicateDetectionWindow time.Duration
 
 	// Partitioned spreads the entity over partitions by partition key.
@@ -32,7 +32,7 @@ type IntakeConfig struct {
 	// MaxMessageSize is the largest encoded message, in bytes.
 	MaxMessageSize uint64
 
-	// MaxBatchSize is the largest encoded batch, in bytes, zero: as a message.
+	// MaxBatchSize is the largest encoded batch, in bytes. Zero means MaxMessageSize.
 	MaxBatchSize uint64
 
 	// DefaultTTL bounds how long messages live, zero: forever.
@@ -41,12 +41,11 @@ type IntakeConfig struct {
 	// Disabled refuses all sends.
 	Disabled bool
 
-	// Record is how many of the last accepted messages are remembered for
-	// inspection, zero: none.
+	// Record is how many of the last accepted messages are kept for inspection.
 	Record int
 }
 
-// QueueConfig says how a queue or subscription keeps and hands out messages.
+// QueueConfig configures how a queue or subscription keeps and delivers messages.
 type QueueConfig struct {
 	// RequiresSession makes messages available by session only.
 	RequiresSession bool
@@ -54,8 +53,8 @@ type QueueConfig struct {
 	// LockDuration is how long a message or session stays locked.
 	LockDuration time.Duration
 
-	// MaxDeliveryCount is after how many deliveries a message that was not
-	// completed is dead-lettered.
+	// MaxDeliveryCount is the number of deliveries after which a message is dead-lettered
+	// if it was not completed.
 	MaxDeliveryCount uint32
 
 	// DefaultTTL bounds how long messages live, zero: forever.
@@ -68,8 +67,8 @@ type QueueConfig struct {
 	// Disabled refuses all receivers.
 	Disabled bool
 
-	// ForwardTo is the queue or topic that messages are handed on to instead
-	// of being kept, "": none. ForwardDeadLettersTo is it for dead letters.
+	// ForwardTo is the queue or topic to which messages are forwarded instead of being
+	// kept, or "". ForwardDeadLettersTo is the same for dead letters.
 	ForwardTo            string
 	ForwardDeadLettersTo string
 }
@@ -87,12 +86,12 @@ type SubscriptionConfig struct {
 	Name string
 	QueueConfig
 
-	// Rules select messages: nil all of them, none no message.
+	// Rules select messages: nil selects all messages, an empty slice selects none.
 	Rules []Rule
 }
 
-// Rule selects messages for a subscription. One with an action selects a copy
-// of its own.
+// Rule selects messages for a subscription. A rule with an action selects its own copy of
+// the message.
 type Rule struct {
 	Name   string
 	Filter Filter

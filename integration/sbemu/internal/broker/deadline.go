@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// dueHeap orders items by a time: when they are to be enqueued, or when they
-// expire. An item is in one such heap at most, because a scheduled item's
-// life begins when it is enqueued.
+// dueHeap orders items by time: the enqueue time, or the expiry. An item is in at most
+// one of these heaps, because a scheduled item's time to live begins when it is enqueued.
 type dueHeap struct {
 	items []*Item
 	at    func(*Item) time.Time
@@ -45,7 +44,7 @@ func (h *dueHeap) remove(it *Item) {
 	}
 }
 
-// due removes and returns the first item if its time has come, or nil.
+// due removes and returns the first item if it is due, or returns nil.
 func (h *dueHeap) due(now time.Time) *Item {
 	if len(h.items) == 0 || h.at(h.items[0]).After(now) {
 		return nil
@@ -91,9 +90,9 @@ func (h *sessionHeap) Pop() any {
 	return s
 }
 
-// alarm wakes a queue when the earliest of its deadlines has come. It is set
-// often and seldom earlier than before, so a later deadline does not touch
-// the timer: that one fires early, finds nothing due and is set again.
+// alarm wakes a queue at the earliest of its deadlines. It is set often, and seldom to an
+// earlier time than before. So a later deadline does not reset the timer: the timer fires
+// early, nothing is due, and the queue sets it again.
 type alarm struct {
 	timer *time.Timer
 	at    time.Time // zero: not set

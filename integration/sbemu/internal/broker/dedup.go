@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// history remembers message ids for duplicate detection: each for the window
-// from when it was first seen. It keeps 128-bit hashes, not the ids.
+// history remembers message ids for duplicate detection, each for one window after it was
+// first seen. It keeps 128-bit hashes instead of the ids.
 type history struct {
 	window time.Duration
 	seeds  [2]maphash.Seed
@@ -19,7 +19,7 @@ type digest [2]uint64
 
 type remembered struct {
 	digest digest
-	at     int64 // when it was first seen, in Unix nanoseconds
+	at     int64 // first seen, in Unix nanoseconds
 }
 
 func newHistory(window time.Duration) *history {
@@ -30,8 +30,8 @@ func newHistory(window time.Duration) *history {
 	}
 }
 
-// duplicate reports whether an id was seen within the window, and remembers
-// it if not.
+// duplicate reports whether an id was seen within the window. If not, it remembers the
+// id.
 func (h *history) duplicate(id string, now time.Time) bool {
 	h.expire(now.UnixNano())
 

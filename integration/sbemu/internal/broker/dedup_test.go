@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 )
 
-// TestDuplicateDetectionWindow: an id is remembered for the window from when it was
-// first seen, to the nanosecond, and a changed window holds at once.
+// TestDuplicateDetectionWindow: an id is remembered for exactly one window after it was
+// first seen. A changed window applies at once.
 func TestDuplicateDetectionWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestDuplicateDetectionWindow(t *testing.T) {
 		send("1", 1, 0)
 		<-time.After(10*time.Minute - 1)
 		send("1", 1, 1)
-		<-time.After(1) // a duplicate does not make it last
+		<-time.After(1) // a duplicate does not extend the window
 		send("1", 2, 1)
 
 		in.DuplicateDetectionWindow = 20 * time.Second

@@ -15,20 +15,20 @@ type Filter interface {
 	Match(v *message.View) bool
 }
 
-// Action changes what a rule selected.
+// Action changes a message that a rule selected.
 type Action interface {
 	Apply(m *message.Message) *message.Message
 }
 
-// Destination is what messages are sent to: a topic, or a queue.
+// Destination is a topic or a queue that messages are sent to.
 type Destination struct {
 	path string
-	send func(target string, m *message.Message) *wire.Error // to another one
+	send func(target string, m *message.Message) *wire.Error // forwards to another destination
 
 	mu     sync.Mutex
-	used   time.Time // of the last message
+	used   time.Time // when the last message was sent
 	intake intake
-	direct *Queue // of a queue, nil: a topic
+	direct *Queue // the queue itself, nil for a topic
 
 	sequence sequence // of a topic
 	subs     []*Subscription
@@ -36,17 +36,18 @@ type Destination struct {
 	losses   Losses
 }
 
-// Losses select accepted messages that no receiver gets. A nil function selects none.
+// Losses select accepted messages that no receiver gets. A nil function selects no
+// message.
 type Losses struct {
-	Lost    func(messageID string) bool // are kept nowhere
-	Expired func(messageID string) bool // have no time to live left
+	Lost    func(messageID string) bool // the message is not stored
+	Expired func(messageID string) bool // the message expires at once
 }
 
 func (l *Losses) lost(m *message.Message) bool { return l.Lost != nil && l.Lost(m.ID) }
 
 func (l *Losses) expired(m *message.Message) bool { return l.Expired != nil && l.Expired(m.ID) }
 
-// Lose changes which of the messages that are accepted from now on are lost.
+// Lose changes which messages are lost. It affects only messages accepted from now on.
 func (d *Destination) Lose(change func(l *Losses)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,7 +95,8 @@ func newStandalone(cfg StandaloneConfig, send func(string, *message.Message) *wi
 	}
 }
 
-// subscribe adds a subscription. The caller holds the lock, if it is needed.
+// subscribe adds a subscription. The caller holds the lock, unless the destination is
+// new.
 func (d *Destination) subscribe(cfg SubscriptionConfig) {
 	cfg.setQueueDefaults()
 	cfg.DefaultTTL = shortest(cfg.DefaultTTL, d.intake.cfg.DefaultTTL)
@@ -112,10 +114,10 @@ func (d *Destination) Path() string { return d.path }
 // IsTopic reports whether the destination is a topic.
 func (d *Destination) IsTopic() bool { return d.direct == nil }
 
-// Direct returns the queue behind a queue, nil of a topic.
+// Direct returns the [Queue] of a destination that is a queue, nil for a topic.
 func (d *Destination) Direct() *Queue { return d.direct }
 
-// Config returns how the destination takes messages in.
+// Config returns the intake configuration.
 func (d *Destination) Config() IntakeConfig {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,8 +147,8 @@ func (d *Destination) Subscription(name string) *Subscription {
 	return nil
 }
 
-// Send accepts messages that were sent together: all of them or none.
-// Duplicates are accepted and dropped.
+// Send accepts all messages that were sent together, or none of them. Duplicates are
+// accepted and dropped.
 func (d *Destination) Send(msgs []*message.Message) *wire.Error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,8 +175,8 @@ func (d *Destination) Send(msgs []*message.Message) *wire.Error {
 	return nil
 }
 
-// refuse says why messages that were sent together are not accepted, or nothing.
-// The caller holds the lock.
+// refuse returns why messages that were sent together are not accepted, or nil. The
+// caller holds the lock.
 func (d *Destination) refuse(msgs []*message.Message) *wire.Error {
 	if err := d.Closed(); err != nil {
 		return err
@@ -183,8 +185,8 @@ func (d *Destination) refuse(msgs []*message.Message) *wire.Error {
 	return d.intake.refuse(msgs, d.direct != nil && d.direct.RequiresSession())
 }
 
-// Schedule accepts messages for later and returns the sequence numbers by
-// which they can be cancelled.
+// Schedule accepts messages for later. It returns the sequence numbers by which they can
+// be cancelled.
 func (d *Destination) Schedule(msgs []*message.Message) ([]int64, *wire.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -209,7 +211,7 @@ func (d *Destination) Schedule(msgs []*message.Message) ([]int64, *wire.Error) {
 	return out, nil
 }
 
-// Cancel drops scheduled messages: all of them or, if one is not there, none.
+// Cancel drops scheduled messages. If one is missing, it drops none.
 func (d *Destination) Cancel(seqs []int64) *wire.Error {
 	if d.direct != nil {
 		return d.direct.cancel(seqs)
@@ -226,7 +228,7 @@ func (d *Destination) hold(m *message.Message) int64 {
 	return d.pending.hold(m)
 }
 
-// publish enqueues a message where it belongs.
+// publish enqueues a message in the queue or in the subscriptions that select it.
 func (d *Destination) publish(m *message.Message, now time.Time) int64 {
 	var expiresAt time.Time
 	if d.losses.expired(m) {
@@ -267,8 +269,8 @@ func (d *Destination) publish(m *message.Message, now time.Time) int64 {
 	return seq
 }
 
-// selected enqueues what the subscription's rules select: one copy of the
-// message for all rules without an action, and one for each that has one.
+// selected enqueues the copies of a message that the subscription's rules select: one
+// copy for all rules without an action, and one copy for each rule with an action.
 func (s *Subscription) selected(v *message.View, m *message.Message, seq int64, now, expiresAt time.Time) {
 	plain := false
 
@@ -285,7 +287,7 @@ func (s *Subscription) selected(v *message.View, m *message.Message, seq int64, 
 	}
 }
 
-// publishDue enqueues a topic's scheduled messages whose time has come.
+// publishDue enqueues a topic's scheduled messages that are due.
 func (d *Destination) publishDue(items []*Item) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -322,7 +324,7 @@ func (d *Destination) Pending() int {
 	return d.pending.Counts().Scheduled
 }
 
-// Closed says why the destination is closed, nil: it is not.
+// Closed returns why the destination is closed, or nil if it is open.
 func (d *Destination) Closed() *wire.Error {
 	if d.direct != nil {
 		return d.direct.Closed()
@@ -331,7 +333,7 @@ func (d *Destination) Closed() *wire.Error {
 	return d.pending.Closed()
 }
 
-// Close closes the destination's queues for a reason.
+// Close closes the destination's queues with a reason.
 func (d *Destination) Close(reason *wire.Error) {
 	if d.direct != nil {
 		d.direct.Close(reason)
@@ -341,8 +343,8 @@ func (d *Destination) Close(reason *wire.Error) {
 
 	d.pending.Close(reason)
 
-	// Without the lock: closing waits for what is being forwarded, maybe to
-	// here.
+	// The lock is not held here: closing waits for forwarding, whose target may be this
+	// destination.
 	for _, s := range d.Subscriptions() {
 		s.Close(reason)
 	}

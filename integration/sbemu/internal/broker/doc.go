@@ -1,8 +1,8 @@
-// Package broker is what a Service Bus namespace does with messages, without
-// a protocol: a [Namespace] of [Destination]s (topics and queues) that take
-// messages in, and [Queue]s (queues, subscriptions and their dead-letter
-// queues) that hand them out to [Receiver]s, of a queue or of one of its
-// sessions.
+// Package broker implements what a Service Bus namespace does with messages,
+// independent of any protocol. A [Namespace] has [Destination]s (topics and
+// queues), which accept messages. Its [Queue]s (queues, subscriptions and their
+// dead-letter queues) deliver them to [Receiver]s, each of a queue or of one of
+// its sessions.
 //
 // A message in a queue:
 //
@@ -15,9 +15,9 @@
 //	                      │ dead-letter, or count = maximum ─▶ dead-letter queue
 //	                      └ defer ─▶ deferred ◀─▶ locked, by sequence number
 //
-// An available message whose time to live has ended is dropped, or dead-lettered
-// where the queue says so; a locked one not before its lock ends, a deferred one
-// when it is asked for.
+// If the time to live of an available message ends, the queue drops the message,
+// or dead-letters it if so configured. A locked message expires when its lock ends
+// at the earliest, a deferred message when it is requested.
 //
 // A session of a queue that requires sessions:
 //
@@ -28,7 +28,7 @@
 //	   └── lock expired or taken: messages back, ───┘
 //	       count+1, link detached (session-lock-lost)
 //
-// Its messages are handed out in the order of acceptance, and one that comes
-// back takes its old place. A session exists while it has messages or state or
-// is locked.
+// A session delivers its messages in the order of acceptance. A message that
+// becomes available again returns to its old place. A session exists while it has
+// messages or state or is locked.
 package broker

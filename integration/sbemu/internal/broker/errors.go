@@ -2,8 +2,8 @@ package broker
 
 import "github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 
-// Conditions of the errors that Service Bus reports. Which of them a client
-// may retry is in azservicebus internal/errors.go.
+// Conditions of the errors that Service Bus reports. azservicebus (internal/errors.go)
+// defines which of them a client may retry.
 const (
 	CondInternalError      wire.Symbol = "amqp:internal-error"
 	CondNotFound           wire.Symbol = "amqp:not-found"
@@ -38,7 +38,7 @@ func errMessageLockLost() *wire.Error {
 		"or the message has already been removed from the queue, or was received by a different receiver instance.")
 }
 
-// SessionLockLost returns the error for a session that its receiver has lost.
+// SessionLockLost returns the error for a receiver that has lost its session.
 func SessionLockLost() *wire.Error {
 	return wire.Errorf(CondSessionLockLost,
 		"The session lock has expired on the MessageSession. Accept a new MessageSession.")
@@ -48,7 +48,7 @@ func errDeleted(path string) *wire.Error {
 	return wire.Errorf(CondNotFound, "The messaging entity '%s' could not be found.", path)
 }
 
-// Updated returns the reason for which links of a changed entity are detached.
+// Updated returns the reason with which links of a changed entity are detached.
 func Updated(path string) *wire.Error {
 	return wire.Errorf(CondDetachForced, "The link is force detached by the broker because the entity '%s' was updated.", path)
 }

@@ -2,7 +2,8 @@ package broker
 
 import "time"
 
-// expired drops an item whose time to live has ended, and says so.
+// expired drops or dead-letters an item whose time to live has ended. It reports whether
+// it did.
 func (q *Queue) expired(it *Item, now time.Time) bool {
 	if !it.outlived(now) {
 		return false
@@ -25,8 +26,8 @@ func (q *Queue) expired(it *Item, now time.Time) bool {
 	return true
 }
 
-// expireLocks ends the locks whose time is over. What relies on a lock begins
-// with it: a lock ends by the clock, not when the alarm has had its turn.
+// expireLocks ends all expired locks. Every operation that relies on a lock calls it
+// first, because a lock ends by the clock, even if the alarm has not fired yet.
 func (q *Queue) expireLocks(now time.Time) {
 	for len(q.held) > 0 && !q.held[0].lockedUntil.After(now) {
 		q.loseSession(q.held[0], now)
@@ -37,7 +38,8 @@ func (q *Queue) expireLocks(now time.Time) {
 	}
 }
 
-// wake does what has become due.
+// wake ends expired locks, drops expired messages and enqueues scheduled messages that
+// are due.
 func (q *Queue) wake() {
 	now := time.Now()
 

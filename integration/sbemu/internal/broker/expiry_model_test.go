@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 )
 
-// expiring is a session queue whose messages expire sooner than locks do, and
-// what happened to those that were sent.
+// expiring is a session queue whose messages expire sooner than its locks, with a record
+// of what happened to the messages.
 type expiring struct {
 	queue   *broker.Destination
 	holders []*holder
@@ -22,13 +22,13 @@ type expiring struct {
 	done    int
 }
 
-// TestModelOfExpiry checks what holds whatever expires when: no message is lost
-// or counted twice, a session is offered exactly if it has something to receive,
-// and none is kept without a reason.
+// TestModelOfExpiry checks invariants for any order of expiry: no message is lost or
+// counted twice, a session is offered exactly if it has available messages, and no
+// session is kept without a reason.
 func TestModelOfExpiry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// In a bubble there is no deadline to ask for.
+		// rapid must not ask for the test's deadline: a synctest bubble has none.
 		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) {
 			ns := broker.NewNamespace()
 			defer ns.Close()

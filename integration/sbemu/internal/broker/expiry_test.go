@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// scene is a queue, and what sends it messages of the session "a".
+// scene is a queue with a sender of messages of the session "a".
 type scene struct {
 	*broker.Queue
 
@@ -53,8 +53,8 @@ func refused(t *testing.T, err *wire.Error, want wire.Symbol) {
 	}
 }
 
-// TestSessionLocksEndByTheClock: what relies on the lock of a session is refused
-// from the end of the lock on, also while the alarm has yet to ring.
+// TestSessionLocksEndByTheClock: operations that rely on a session's lock are refused as
+// soon as the lock ends, even if the alarm has not fired yet.
 func TestSessionLocksEndByTheClock(t *testing.T) {
 	t.Parallel()
 
@@ -143,7 +143,7 @@ func TestSessionLocksEndByTheClock(t *testing.T) {
 					t.Fatalf("detached with %v, given %d messages", h.detached, len(h.held))
 				}
 
-				// What was delivered has counted.
+				// The delivery was counted.
 				if got := q.Peek(nil, 0, 1)[0]; got.Message.ID != "1" || got.Stamp.DeliveryCount != 1 {
 					t.Fatalf("left is %+v", got)
 				}
@@ -191,8 +191,8 @@ func TestMessageLocksEndByTheClock(t *testing.T) {
 	}
 }
 
-// TestTimeToLiveWaitsForTheLock: a locked message does not expire, and does so at
-// once when its lock ends.
+// TestTimeToLiveWaitsForTheLock: a locked message does not expire before its lock ends,
+// and expires as soon as the lock ends.
 func TestTimeToLiveWaitsForTheLock(t *testing.T) {
 	cfg := broker.QueueConfig{RequiresSession: true, LockDuration: time.Minute, DeadLetterExpired: true}
 	inScene(t, cfg, 10*time.Second, func(q *scene) {
@@ -229,15 +229,15 @@ func TestTimeToLiveWaitsForTheLock(t *testing.T) {
 		<-time.After(time.Minute)
 		synctest.Wait()
 
-		// The session was not offered to who waits for one: nothing was left in it.
+		// The session was not offered to the waiter, because it was empty.
 		if got := q.Counts(); got != (broker.Counts{DeadLettered: 4}) || len(q.SessionInfos()) > 0 {
 			t.Fatalf("counts are %+v, sessions %+v", got, q.SessionInfos())
 		}
 	})
 }
 
-// TestDeferredMessagesExpireWhenAskedFor: a deferred message outlives its time
-// to live until it is received (documented: message deferral).
+// TestDeferredMessagesExpireWhenAskedFor: a deferred message whose time to live has ended
+// stays until it is received (documented: message deferral).
 func TestDeferredMessagesExpireWhenAskedFor(t *testing.T) {
 	cfg := broker.QueueConfig{RequiresSession: true, LockDuration: 5 * time.Minute, DeadLetterExpired: true}
 	inScene(t, cfg, 10*time.Second, func(q *scene) {

@@ -2,9 +2,8 @@ package broker
 
 import "sort"
 
-// fifo holds items in the order in which they were enqueued. An item keeps
-// its place until it is removed: one that is abandoned or released is again
-// before those that came after it.
+// fifo holds items in the order in which they were enqueued. An item keeps its place
+// until it is removed: an abandoned or released item is again ahead of later items.
 type fifo struct {
 	slots  []slot
 	head   int    // index of the first slot in use
@@ -24,7 +23,7 @@ func (f *fifo) push(it *Item) {
 	f.live++
 }
 
-// remove takes an item out for good.
+// remove removes an item permanently.
 func (f *fifo) remove(it *Item) {
 	f.slots[it.position-f.base].item = nil
 	f.live--

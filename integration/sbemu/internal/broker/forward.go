@@ -7,12 +7,12 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// maxHops is how often a message is forwarded at most (documented quota).
+// maxHops is the maximum number of times that a message is forwarded (documented quota).
 const maxHops = 4
 
-// forwarder hands messages of a queue on to another entity, in order. It has
-// a goroutine of its own while it has messages: entities may forward to each
-// other, and none waits for another with its lock held.
+// forwarder forwards messages of a queue to another entity, in order. It runs its own
+// goroutine while it has messages. Entities may forward to each other, so none may wait
+// for another with its lock held.
 type forwarder struct {
 	target string
 	send   func(target string, m *message.Message) *wire.Error

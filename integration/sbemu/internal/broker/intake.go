@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// intake is what a topic and a queue have in common: what they refuse, how
-// they detect duplicates, and the record of what they accepted.
+// intake is the part that topics and queues share: refusal of invalid messages, duplicate
+// detection, and the record of accepted messages.
 type intake struct {
 	path    string
 	cfg     IntakeConfig
@@ -27,8 +27,8 @@ func newIntake(path string, cfg IntakeConfig) intake {
 	return in
 }
 
-// refuse says why messages that were sent together are not accepted. None of
-// them is if one is not (Azure/azure-service-bus#103).
+// refuse returns why messages that were sent together are not accepted, or nil. If one
+// message is refused, all are (Azure/azure-service-bus#103).
 func (in *intake) refuse(msgs []*message.Message, requiresSession bool) *wire.Error {
 	if in.cfg.Disabled {
 		return wire.Errorf(CondEntityDisabled, "Messaging entity '%s' is currently disabled.", in.path)
@@ -70,7 +70,7 @@ func (in *intake) refuseOne(m *message.Message, requiresSession bool) *wire.Erro
 	return nil
 }
 
-// refuseID says why an id is refused, or nothing.
+// refuseID returns why an id is refused, or nil.
 func refuseID(name, id string) *wire.Error {
 	if n := characters(id); n > MaxIDLength {
 		return wire.Errorf(CondArgument, "The length of the %s is %d, which is over the limit of %d characters.", name, n, MaxIDLength)
@@ -79,10 +79,10 @@ func refuseID(name, id string) *wire.Error {
 	return nil
 }
 
-// characters counts as the service does, in units of UTF-16.
+// characters counts characters as the service does: in UTF-16 code units.
 func characters(s string) int {
 	if len(s) <= MaxIDLength {
-		return len(s) // at most: it fits in any case
+		return len(s) // an upper bound that is within every limit
 	}
 
 	n := 0
@@ -93,9 +93,10 @@ func characters(s string) int {
 	return n
 }
 
-// refusePartitionedBatch: a partitioned entity takes a batch of one key, and
-// with duplicate detection none (what was reported to fail
-// fails; whether batches of one session pass there is not known).
+// refusePartitionedBatch returns why a partitioned entity refuses a batch, or nil. All
+// messages of a batch must have the same key. With duplicate detection, every batch is
+// refused. Users reported these failures; whether Azure accepts a batch of one session
+// there is not known.
 func (in *intake) refusePartitionedBatch(msgs []*message.Message) *wire.Error {
 	if in.history != nil {
 		return wire.Errorf(CondNotAllowed, "Batching brokered messages with distinct SessionId, PartitionKey, or MessageId "+
@@ -114,7 +115,7 @@ func (in *intake) refusePartitionedBatch(msgs []*message.Message) *wire.Error {
 	return nil
 }
 
-// duplicate reports whether the message was accepted before.
+// duplicate reports whether the message was accepted before, within the detection window.
 func (in *intake) duplicate(m *message.Message, now time.Time) bool {
 	if in.history == nil {
 		return false

@@ -11,7 +11,7 @@ import (
 type Item struct {
 	msg           *message.Message
 	seq           int64
-	enqueuedSeq   int64 // of the topic that it came through, 0: none
+	enqueuedSeq   int64 // the topic's number, 0: not sent to a topic
 	enqueuedAt    time.Time
 	expiresAt     time.Time // zero: never
 	lockedUntil   time.Time
@@ -23,14 +23,14 @@ type Item struct {
 
 	session  *session // nil in a queue without sessions
 	position uint64   // in its fifo
-	dueIndex int      // in a deadline heap, -1: not there
+	dueIndex int      // in a deadline heap, -1: in none
 
 	prev, next *Item // in a lock list
 }
 
 func (it *Item) locked() bool { return it.token != wire.UUID{} }
 
-// available reports whether a receiver may be given the item.
+// available reports whether the item can be delivered to a receiver.
 func (it *Item) available() bool {
 	return !it.gone && !it.deferred && !it.scheduled && !it.locked()
 }
@@ -68,8 +68,9 @@ type lockList struct {
 	first, last *Item
 }
 
-// insert puts an item at its place. Locks of one queue all last equally
-// long, so that place is the end, but for renewals after a changed duration.
+// insert inserts an item in order of lock expiry. Locks of one queue have the same
+// duration, so this place is usually the end. Only a change of the lock duration makes it
+// differ.
 func (l *lockList) insert(it *Item) {
 	after := l.last
 	for after != nil && it.lockedUntil.Before(after.lockedUntil) {

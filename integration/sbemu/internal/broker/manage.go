@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Update changes how a destination takes messages in, but for partitioning,
-// and, of a queue, how it hands them out.
+// Update changes a destination's intake configuration, except partitioning. For a queue,
+// it also changes the delivery configuration.
 func (d *Destination) Update(in IntakeConfig, q QueueConfig) {
 	in.setIntakeDefaults()
 	q.setQueueDefaults()
@@ -44,8 +44,8 @@ func (d *Destination) Subscribe(cfg SubscriptionConfig) error {
 	return nil
 }
 
-// Unsubscribe removes a subscription from a topic and reports whether there
-// was one.
+// Unsubscribe removes a subscription from a topic. It reports whether the subscription
+// existed.
 func (d *Destination) Unsubscribe(name string) bool {
 	s := d.Subscription(name)
 	if s == nil {
@@ -61,7 +61,7 @@ func (d *Destination) Unsubscribe(name string) bool {
 	return true
 }
 
-// UpdateSubscription changes how a subscription hands out messages.
+// UpdateSubscription changes a subscription's delivery configuration.
 func (d *Destination) UpdateSubscription(name string, cfg QueueConfig) {
 	cfg.setQueueDefaults()
 
@@ -84,8 +84,8 @@ func (d *Destination) SetRules(name string, rules []Rule) {
 	s.rules = rules
 }
 
-// Filters returns how many rules of a topic's subscriptions a message is
-// evaluated by: of a subscription that declares none, the one that selects all.
+// Filters returns how many rules of a topic's subscriptions evaluate a message. A
+// subscription without declared rules counts as one rule, which selects all messages.
 func (d *Destination) Filters() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +102,7 @@ func (d *Destination) Filters() int {
 	return n
 }
 
-// UsedAt returns when the last message was sent, zero: none was.
+// UsedAt returns when the last message was sent, or the zero time.
 func (d *Destination) UsedAt() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,8 +110,8 @@ func (d *Destination) UsedAt() time.Time {
 	return d.used
 }
 
-// Size returns how many bytes the messages of a queue are, or those that a
-// topic keeps: each counts in the topic and in its subscriptions.
+// Size returns the bytes of the messages in a queue or topic. A topic's size includes the
+// messages of its subscriptions.
 func (d *Destination) Size() int64 {
 	if d.direct != nil {
 		return d.direct.Size()

@@ -27,7 +27,7 @@ func encode(t interface{ Fatal(...any) }, id string, session any) *message.Messa
 	return m
 }
 
-// consumer is a link with credit that keeps what it is given.
+// consumer is a link with credit that keeps its deliveries.
 type consumer struct {
 	credit   int
 	held     []broker.Delivery
@@ -52,7 +52,7 @@ const (
 	maxDeliveries = 4
 )
 
-// model is what a session queue should look like.
+// model is the expected state of a session queue.
 type model struct {
 	t        *rapid.T
 	queue    *broker.Destination
@@ -90,13 +90,13 @@ func (m *model) holderOf(session string) *holder {
 	return nil
 }
 
-// TestModel compares a queue with sessions to a model of it, over whatever
-// receivers may do: what is handed out is always the first that is available,
-// to the session's only holder, with the right delivery count.
+// TestModel compares a queue with sessions to a model over random operations of
+// receivers. Each delivery must be the first available message, must go to the session's
+// only holder, and must have the right delivery count.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// In a bubble there is no deadline to ask for.
+		// rapid must not ask for the test's deadline: a synctest bubble has none.
 		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) {
 			ns := broker.NewNamespace()
 			defer ns.Close()
@@ -198,7 +198,7 @@ func (m *model) credit(t *rapid.T) {
 	m.delivered()
 }
 
-// delivered checks what consumers were given since the last look.
+// delivered checks the deliveries to consumers since its last call.
 func (m *model) delivered() {
 	for _, h := range m.holders {
 		for i := range h.held {

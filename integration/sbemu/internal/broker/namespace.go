@@ -53,8 +53,7 @@ func (n *Namespace) Destination(name string) *Destination {
 	return n.byName[strings.ToLower(name)]
 }
 
-// Exists reports whether there is something to send to, or to receive from, at
-// a path.
+// Exists reports whether a path names an entity that can be sent to or received from.
 func (n *Namespace) Exists(path string) bool {
 	if n.Destination(path) != nil {
 		return true
@@ -73,8 +72,8 @@ func (n *Namespace) Destinations() []*Destination {
 	return append([]*Destination(nil), n.order...)
 }
 
-// Queue returns what is received from under a path: a queue, a subscription
-// ("topic/Subscriptions/name") or a sub-queue of one of them.
+// Queue returns the queue at a path: a queue, a subscription ("topic/Subscriptions/name")
+// or a sub-queue of either.
 func (n *Namespace) Queue(path string) (*Queue, *wire.Error) {
 	sub := func(q *Queue) *Queue { return q }
 	rest := path
@@ -138,8 +137,8 @@ func (n *Namespace) forward(target string, m *message.Message) *wire.Error {
 	return d.Send([]*message.Message{m})
 }
 
-// Delete removes a topic or queue and reports whether there was one. Its
-// receivers are detached; its senders are the caller's to detach.
+// Delete removes a topic or queue and reports whether it existed. It detaches the
+// receivers; the caller must detach the senders.
 func (n *Namespace) Delete(name string) bool {
 	key := strings.ToLower(name)
 

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 )
 
-// TestDeletedDestinationsRefuse: who still holds one can no longer send to it,
-// rather than have what it sent accepted and lost.
+// TestDeletedDestinationsRefuse: a sender that still has a reference to a deleted
+// destination gets an error. Its messages are not accepted and then lost.
 func TestDeletedDestinationsRefuse(t *testing.T) {
 	t.Parallel()
 

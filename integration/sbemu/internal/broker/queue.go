@@ -12,30 +12,30 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// Queue keeps messages and hands them out: a queue, a subscription, or the
-// dead-letter queue of one of them. All methods are safe for concurrent use.
+// Queue keeps messages and delivers them. It is a queue, a subscription, or the
+// dead-letter queue of either. All methods are safe for concurrent use.
 //
 // Locks are taken in the order topic, queue, dead-letter queue; consumers are
 // called with the queue's lock held and must not call back.
 type Queue struct {
 	path       string
 	deadLetter *Queue // nil in a dead-letter queue
-	transfer   *Queue // transfer dead-letter queue: what could not be forwarded
+	transfer   *Queue // transfer dead-letter queue: messages that could not be forwarded
 	forward    *forwarder
 
 	mu       sync.Mutex
 	cfg      QueueConfig
-	closed   *wire.Error // why, nil: it is not
+	closed   *wire.Error // the reason, nil: open
 	sequence sequence
 
 	fifo     fifo                // without sessions
 	sessions map[string]*session // with sessions
 	ready    list.List           // of *session: unlocked, with something available
 	held     sessionHeap         // locked
-	waiters  list.List           // of *Waiter: who waits for a session to be ready
+	waiters  list.List           // of *Waiter: accepts that wait for a ready session
 
 	receivers []*Receiver // without sessions
-	turn      int         // whose turn it is among them
+	turn      int         // index of the receiver that is next
 
 	tokens   map[wire.UUID]*Item
 	locks    lockList // without sessions
@@ -44,33 +44,34 @@ type Queue struct {
 	expiry   dueHeap
 	alarm    alarm
 	counts   Counts
-	bytes    int64 // of all messages
+	bytes    int64 // size of all messages
 	random   *rand.ChaCha8
 	scratch  Delivery
-	onDue    func([]*Item) // takes scheduled items over, nil: the queue itself
+	onDue    func([]*Item) // takes over scheduled items that are due, nil: the queue enqueues them
 }
 
-// Counts are how many messages of a queue are in which state.
+// Counts are the numbers of a queue's messages by state.
 type Counts struct {
 	Active       int `json:"active"`    // available or locked
-	Locked       int `json:"locked"`    // of the active ones
-	Deferred     int `json:"deferred"`  // locked or not
-	Scheduled    int `json:"scheduled"` // waiting for their time
+	Locked       int `json:"locked"`    // active and locked
+	Deferred     int `json:"deferred"`  // locked or not locked
+	Scheduled    int `json:"scheduled"` // not yet due
 	DeadLettered int `json:"deadLettered"`
 
-	// TransferDeadLettered are those that could not be forwarded.
+	// TransferDeadLettered counts messages that could not be forwarded.
 	TransferDeadLettered int `json:"transferDeadLettered"`
 }
 
-// sequence numbers the messages of an entity.
+// sequence assigns sequence numbers to the messages of an entity.
 type sequence struct {
 	partitioned bool
 	last        [partitions]int64
 	spread      int
 }
 
-// next returns the next number. In a partitioned entity the upper 16 bits
-// are the partition, which the key chooses; without one it is the next.
+// next returns the next number. In a partitioned entity the upper 16 bits are the
+// partition. The key selects the partition; messages without a key rotate through the
+// partitions.
 func (s *sequence) next(key string, keyed bool) int64 {
 	p := 0
 
@@ -105,7 +106,7 @@ func newQueue(path string, cfg QueueConfig, partitioned bool, send func(string, 
 		q.sessions = make(map[string]*session)
 	}
 
-	// A dead-letter queue has no sessions, and its messages stay in it.
+	// A dead-letter queue has no sessions and never dead-letters its own messages.
 	sub := QueueConfig{LockDuration: cfg.LockDuration, MaxDeliveryCount: math.MaxUint32}
 	q.deadLetter = bareQueue(path+"/$DeadLetterQueue", sub)
 	q.transfer = bareQueue(path+"/$Transfer/$DeadLetterQueue", sub)
@@ -115,7 +116,7 @@ func newQueue(path string, cfg QueueConfig, partitioned bool, send func(string, 
 	return q
 }
 
-// forwarder returns what forwards to a target, nil without one.
+// forwarder returns a forwarder to a target, or nil if there is no target.
 func (q *Queue) forwarder(target string, send func(string, *message.Message) *wire.Error) *forwarder {
 	if target == "" {
 		return nil
@@ -152,7 +153,7 @@ func (q *Queue) DeadLetter() *Queue { return q.deadLetter }
 // RequiresSession reports whether messages are available by session only.
 func (q *Queue) RequiresSession() bool { return q.sessions != nil }
 
-// Counts returns how many messages are in which state.
+// Counts returns the numbers of messages by state.
 func (q *Queue) Counts() Counts {
 	q.mu.Lock()
 	c := q.counts
@@ -167,7 +168,7 @@ func (q *Queue) Counts() Counts {
 	return c
 }
 
-// Size returns how many bytes all messages are, dead letters included.
+// Size returns the size of all messages in bytes, dead letters included.
 func (q *Queue) Size() int64 {
 	q.mu.Lock()
 	n := q.bytes
@@ -180,7 +181,7 @@ func (q *Queue) Size() int64 {
 	return n
 }
 
-// Config returns how the queue keeps and hands out messages.
+// Config returns the delivery configuration.
 func (q *Queue) Config() QueueConfig {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,8 +189,8 @@ func (q *Queue) Config() QueueConfig {
 	return q.cfg
 }
 
-// update changes how the queue keeps and hands out messages, but for sessions
-// and forwarding. What is locked stays so for as long as it was.
+// update changes the delivery configuration, except sessions and forwarding. Existing
+// locks keep their expiry.
 func (q *Queue) update(cfg QueueConfig) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -199,9 +200,9 @@ func (q *Queue) update(cfg QueueConfig) {
 	q.cfg = cfg
 }
 
-// enqueue appends a message, which expires when its time to live is over, or at
-// expiresAt if that is not zero. Only the entity's intake calls it, one message
-// at a time, so that the queue keeps the order of acceptance.
+// enqueue appends a message. The message expires at expiresAt, or after its time to live
+// if expiresAt is zero. Only the entity's intake calls enqueue, one message at a time, so
+// the queue keeps the order of acceptance.
 func (q *Queue) enqueue(msg *message.Message, enqueuedSeq int64, now, expiresAt time.Time) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -218,7 +219,7 @@ func (q *Queue) enqueue(msg *message.Message, enqueuedSeq int64, now, expiresAt 
 	return it.seq
 }
 
-// accept gives an item a sequence number and its place at the end.
+// accept assigns an item a sequence number and places it at the end.
 func (q *Queue) accept(it *Item, now time.Time) {
 	it.seq = q.sequence.next(partitionKey(it.msg))
 	it.enqueuedAt = now
@@ -231,7 +232,7 @@ func (q *Queue) accept(it *Item, now time.Time) {
 	}
 
 	if q.sessions != nil && !it.msg.HasSession {
-		// Only a subscription gets here, a queue refuses the send.
+		// This can only be a subscription: a queue refuses the send.
 		it.msg = it.msg.WithApplicationProperties(deadLetterProperties("Session ID is null.",
 			"Session enabled entity doesn't allow a message whose session identifier is null."))
 		q.deadLetter.adopt(it)
@@ -260,7 +261,7 @@ func (q *Queue) accept(it *Item, now time.Time) {
 	q.rearm(now)
 }
 
-// place appends an item to the fifo that it belongs to.
+// place appends an item to its session's fifo, or to the queue's.
 func (q *Queue) place(it *Item) {
 	if q.sessions == nil {
 		q.fifo.push(it)
@@ -274,7 +275,7 @@ func (q *Queue) place(it *Item) {
 	s.available++
 }
 
-// adopt takes an item over from the queue whose dead-letter queue this is.
+// adopt takes over an item from the queue to which this dead-letter queue belongs.
 func (q *Queue) adopt(it *Item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -310,7 +311,7 @@ func (q *Queue) adopt(it *Item) {
 	q.rearm(time.Now())
 }
 
-// drop takes an item out of the queue for good. It must not be locked.
+// drop removes an item permanently. The item must not be locked.
 func (q *Queue) drop(it *Item) {
 	it.gone = true
 	q.bytes -= int64(it.msg.Size)
@@ -339,14 +340,14 @@ func (q *Queue) drop(it *Item) {
 	}
 }
 
-// bury moves an item to the dead-letter queue. It must not be locked.
+// bury moves an item to the dead-letter queue. The item must not be locked.
 func (q *Queue) bury(it *Item, properties wire.Map) {
 	q.drop(it)
 	it.msg = it.msg.WithApplicationProperties(properties)
 	q.deadLetter.adopt(it)
 }
 
-// Closed says why the queue is closed, nil: it is not.
+// Closed returns why the queue is closed, or nil if it is open.
 func (q *Queue) Closed() *wire.Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -354,7 +355,8 @@ func (q *Queue) Closed() *wire.Error {
 	return q.closed
 }
 
-// Close detaches all receivers for a reason; no message gets in or out any more.
+// Close detaches all receivers with a reason. From then on the queue neither accepts nor
+// delivers messages.
 func (q *Queue) Close(reason *wire.Error) {
 	q.mu.Lock()
 	q.closed = reason

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// Mode is what happens to a message when it is handed out.
+// Mode selects what happens to a message when it is delivered.
 type Mode int
 
 // The two modes.
@@ -17,15 +17,15 @@ const (
 	ReceiveAndDelete
 )
 
-// Consumer is the link that a receiver's messages go to. Its methods are
-// called with the queue's lock held: they must not block, nor call back.
+// Consumer is the link to which a receiver's messages go. Its methods are called with the
+// queue's lock held, so they must neither block nor call the broker.
 type Consumer interface {
-	// Deliver takes a message over, or says that there is no room for one now.
-	// Then [Receiver.Resume] must be called when there is. d is valid during
-	// the call.
+	// Deliver takes over a message, or returns false if it has no room. After false,
+	// [Receiver.Resume] must be called when there is room. d is valid only during the
+	// call.
 	Deliver(d *Delivery) bool
 
-	// Detach says that the broker ended the link.
+	// Detach reports that the broker ended the link.
 	Detach(reason *wire.Error)
 }
 
@@ -34,7 +34,7 @@ type Delivery struct {
 	Item    *Item
 	Message *message.Message
 	Stamp   message.Stamp
-	Settled bool // deleted already, nothing is to be settled
+	Settled bool // already deleted, so there is nothing to settle
 }
 
 // Receiver receives from a queue, or from one session of it.
@@ -42,12 +42,12 @@ type Receiver struct {
 	queue    *Queue
 	consumer Consumer
 	mode     Mode
-	session  *session // that it locks, nil: none, or lost
+	session  *session // the locked session, nil: none, or lost
 	stalled  bool     // the consumer had no room
 	closed   bool
 }
 
-// Queue returns the queue that is received from.
+// Queue returns the queue from which the receiver receives.
 func (r *Receiver) Queue() *Queue { return r.queue }
 
 // Receive attaches a receiver to a queue without sessions.
@@ -59,14 +59,14 @@ func (q *Queue) Receive(c Consumer, mode Mode) (*Receiver, *wire.Error) {
 		return nil, err
 	}
 
-	// Until Resume is called the link is not attached and must not be fed.
+	// Until Resume is called, the link is not attached and must not get messages.
 	r := &Receiver{queue: q, consumer: c, mode: mode, stalled: true}
 	q.receivers = append(q.receivers, r)
 
 	return r, nil
 }
 
-// refuse says why a receiver cannot be attached, or nothing.
+// refuse returns why a receiver cannot be attached, or nil.
 func (q *Queue) refuse(session bool) *wire.Error {
 	switch {
 	case q.closed != nil:
@@ -85,7 +85,7 @@ func (q *Queue) refuse(session bool) *wire.Error {
 	}
 }
 
-// Resume says that the consumer has room.
+// Resume delivers available messages again after the consumer has room.
 func (r *Receiver) Resume() {
 	q := r.queue
 
@@ -110,9 +110,9 @@ func (r *Receiver) Resume() {
 	q.rearm(now)
 }
 
-// Close ends the receiver. A session that it locks is released, with its
-// messages. Messages locked without a session stay so until their lock
-// expires or they are settled by their lock token.
+// Close ends the receiver. It releases the receiver's session with its messages. Messages
+// that are locked without a session stay locked until their lock expires or they are
+// settled by their lock token.
 func (r *Receiver) Close() {
 	q := r.queue
 
@@ -151,7 +151,7 @@ func (q *Queue) next(s *session, now time.Time) *Item {
 	}
 }
 
-// feed hands the available items of a session to its owner.
+// feed delivers the available items of a session to its owner.
 func (q *Queue) feed(s *session, now time.Time) {
 	r := s.owner
 
@@ -165,8 +165,7 @@ func (q *Queue) feed(s *session, now time.Time) {
 	}
 }
 
-// pump hands available items to the receivers of a queue without sessions, in
-// turn.
+// pump delivers available items to the receivers of a queue without sessions, in turn.
 func (q *Queue) pump(now time.Time) {
 	if q.sessions != nil {
 		return
@@ -202,7 +201,7 @@ func (q *Queue) nextReceiver() *Receiver {
 	return nil
 }
 
-// deliver hands an item to a receiver, unless its consumer has no room.
+// deliver delivers an item to a receiver. It returns false if the consumer has no room.
 func (q *Queue) deliver(r *Receiver, it *Item, lockedUntil time.Time) bool {
 	if r.mode == PeekLock {
 		it.token = q.newToken()
@@ -261,8 +260,8 @@ func (q *Queue) unlock(it *Item) {
 	}
 }
 
-// reopen makes an unlocked item available again at its old place, unless its
-// time to live ended while it was locked. A deferred one stays deferred.
+// reopen makes an unlocked item available again at its old place, unless its time to live
+// ended while it was locked. A deferred item stays deferred.
 func (q *Queue) reopen(it *Item, now time.Time) {
 	switch {
 	case it.deferred:
@@ -302,7 +301,7 @@ func (q *Queue) detachAll(reason *wire.Error) {
 	q.receivers = nil
 }
 
-// Detach ends all receivers of the queue for a reason.
+// Detach ends all receivers of the queue with a reason.
 func (q *Queue) Detach(reason *wire.Error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,20 +9,20 @@ import (
 
 // Accepted is the record of a message that a topic or queue accepted.
 type Accepted struct {
-	// SequenceNumber is the topic's, 0 of a duplicate.
+	// SequenceNumber is the entity's number, 0 for a duplicate.
 	SequenceNumber int64  `json:"sequenceNumber"`
 	MessageID      string `json:"messageId"`
 	SessionID      string `json:"sessionId"`
 
-	// Epoch is the application property "epoch", 0 without one.
+	// Epoch is the application property "epoch", 0 if the message has none.
 	Epoch int64 `json:"epoch"`
 
-	// Duplicate says that the message was acknowledged and dropped.
+	// Duplicate means that the message was acknowledged and dropped.
 	Duplicate  bool      `json:"duplicate"`
 	AcceptedAt time.Time `json:"acceptedAt"`
 }
 
-// record keeps the last messages that were accepted, and counts all.
+// record keeps the last accepted messages, and counts all accepted messages.
 type record struct {
 	limit      int
 	entries    []Accepted

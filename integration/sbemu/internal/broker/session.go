@@ -13,7 +13,7 @@ import (
 type session struct {
 	id        string
 	fifo      fifo
-	available int // items that a receiver may be given
+	available int // items that can be delivered
 	deferred  map[int64]*Item
 	locks     lockList
 	state     []byte // nil: none
@@ -25,7 +25,7 @@ type session struct {
 	ready       *list.Element // in the queue's list of ready sessions, or nil
 }
 
-// Waiter is an accept of the next available session that waits for one.
+// Waiter is a pending accept of the next available session.
 type Waiter struct {
 	queue    *Queue
 	receiver *Receiver
@@ -42,7 +42,7 @@ type Grant struct {
 	Err         *wire.Error
 }
 
-// session returns the session of an id, which it creates if needed.
+// session returns the session with an id. It creates the session if needed.
 func (q *Queue) session(id string) *session {
 	s := q.sessions[id]
 	if s == nil {
@@ -53,14 +53,14 @@ func (q *Queue) session(id string) *session {
 	return s
 }
 
-// forget removes a session that holds nothing.
+// forget removes a session that has no messages, no state and no lock.
 func (q *Queue) forget(s *session) {
 	if s.owner == nil && s.fifo.live == 0 && len(s.deferred) == 0 && s.state == nil {
 		delete(q.sessions, s.id)
 	}
 }
 
-// AcceptSession locks the session of an id for a receiver.
+// AcceptSession locks the session with an id for a receiver.
 func (q *Queue) AcceptSession(id string, c Consumer, mode Mode) Grant {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -90,10 +90,10 @@ func (q *Queue) AcceptSession(id string, c Consumer, mode Mode) Grant {
 	return grant
 }
 
-// AcceptNextSession locks the next available session for a receiver. Without
-// one it waits up to timeout. granted is called once, maybe before
-// AcceptNextSession returns, with the queue's lock held; it must not call
-// back.
+// AcceptNextSession locks the next available session for a receiver. If none is
+// available, it waits up to timeout. granted is called once, possibly before
+// AcceptNextSession returns. It is called with the queue's lock held, so it must not call
+// the queue.
 func (q *Queue) AcceptNextSession(c Consumer, mode Mode, timeout time.Duration, granted func(Grant)) *Waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -127,7 +127,7 @@ func (q *Queue) AcceptNextSession(c Consumer, mode Mode, timeout time.Duration, 
 	return w
 }
 
-// Cancel ends the wait; granted is not called any more.
+// Cancel ends the wait. After Cancel, granted is not called.
 func (w *Waiter) Cancel() { w.end(nil) }
 
 func (w *Waiter) end(err *wire.Error) {
@@ -151,7 +151,7 @@ func (w *Waiter) remove() {
 	w.element = nil
 }
 
-// nextReady returns the session that was first to become available, or nil.
+// nextReady returns the session that has been ready longest, or nil.
 func (q *Queue) nextReady(now time.Time) *session {
 	for q.ready.Len() > 0 {
 		s, _ := q.ready.Front().Value.(*session)
@@ -163,8 +163,8 @@ func (q *Queue) nextReady(now time.Time) *session {
 	return nil
 }
 
-// offer hands a session with something available to its owner, to who waits
-// longest, or to the list of those that are ready.
+// offer gives a session with available messages to its owner, to the oldest waiter, or to
+// the list of ready sessions.
 func (q *Queue) offer(s *session, now time.Time) {
 	switch {
 	case s.owner != nil:
@@ -179,7 +179,7 @@ func (q *Queue) offer(s *session, now time.Time) {
 	}
 }
 
-// unready takes a session from the list of those that are ready.
+// unready removes a session from the list of ready sessions.
 func (q *Queue) unready(s *session) {
 	if s.ready != nil {
 		q.ready.Remove(s.ready)
@@ -197,8 +197,8 @@ func (q *Queue) lockSession(s *session, r *Receiver, now time.Time) Grant {
 	return Grant{Receiver: r, SessionID: s.id, LockedUntil: s.lockedUntil}
 }
 
-// releaseSession gives a session back: its messages are available again, and
-// their delivery counts stay (Azure/azure-sdk-for-js#15116).
+// releaseSession releases a session. Its messages become available again, and their
+// delivery counts do not change (Azure/azure-sdk-for-js#15116).
 func (q *Queue) releaseSession(s *session, now time.Time) {
 	heap.Remove(&q.held, s.lockIndex)
 	s.lockIndex = -1
@@ -214,8 +214,8 @@ func (q *Queue) releaseSession(s *session, now time.Time) {
 	q.forget(s)
 }
 
-// loseSession takes a session from its owner because its lock expired: what
-// was delivered counts as delivered, and the link is detached.
+// loseSession takes a session from its owner because its lock expired. Delivered messages
+// count as delivered, and the link is detached.
 func (q *Queue) loseSession(s *session, now time.Time) {
 	owner := s.owner
 

@@ -7,20 +7,20 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// Verdict is what a receiver decided about a message.
+// Verdict is a receiver's decision about a message.
 type Verdict int
 
 // The verdicts.
 const (
 	Complete   Verdict = iota
-	Abandon            // available again, the delivery counts
-	Release            // available again, the delivery does not count
+	Abandon            // available again, the delivery is counted
+	Release            // available again, the delivery is not counted
 	Defer              // available by sequence number only
 	DeadLetter         // moved to the dead-letter queue
 )
 
-// Outcome is a verdict with its properties: those that are set on the
-// message, among them the reason and description of a dead letter.
+// Outcome is a verdict and the properties to set on the message, including the reason and
+// description of a dead letter.
 type Outcome struct {
 	Verdict    Verdict
 	Properties wire.Map
@@ -47,8 +47,8 @@ func (r *Receiver) Settle(it *Item, token wire.UUID, o Outcome) *wire.Error {
 	return q.settle(it, o, now)
 }
 
-// SettleToken settles a message by its lock token. In a queue with sessions
-// the receiver r must hold the message's session; without, r may be nil.
+// SettleToken settles a message by its lock token. In a queue with sessions, the receiver
+// r must hold the message's session. In a queue without sessions, r may be nil.
 func (q *Queue) SettleToken(r *Receiver, token wire.UUID, o Outcome) *wire.Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,9 +110,9 @@ func (q *Queue) modify(it *Item, properties wire.Map) {
 	q.bytes += int64(it.msg.Size - before)
 }
 
-// failed ends a delivery that did not succeed: it counts, and once too often
-// the message is dead-lettered. Messages of a dead-letter queue are not
-// counted (the SDK's test of messageSettler).
+// failed ends a delivery that did not succeed and counts it. If the maximum delivery
+// count is reached, the message is dead-lettered. Deliveries from a dead-letter queue are
+// not counted (the SDK's test of messageSettler).
 func (q *Queue) failed(it *Item, now time.Time) {
 	q.unlock(it)
 
@@ -134,7 +134,7 @@ func (q *Queue) failed(it *Item, now time.Time) {
 	q.reopen(it, now)
 }
 
-// setAside moves an unlocked item to the deferred ones. There it does not expire
+// setAside moves an unlocked item to the deferred items. A deferred item does not expire
 // until it is received (documented: message deferral).
 func (q *Queue) setAside(it *Item) {
 	if it.deferred {
@@ -166,7 +166,7 @@ func (q *Queue) setAside(it *Item) {
 	q.deferred[it.seq] = it
 }
 
-// RenewLocks extends the locks of messages and returns until when.
+// RenewLocks extends the locks of messages and returns their new expiry times.
 func (q *Queue) RenewLocks(tokens []wire.UUID) ([]time.Time, *wire.Error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

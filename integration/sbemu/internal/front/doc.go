@@ -1,15 +1,13 @@
-// Package front is the AMQP front of the broker: connections, sessions and
-// links on one side, package broker on the other.
+// Package front serves the broker over AMQP: it connects connections, sessions
+// and links to package broker.
 //
-// A connection has a goroutine that reads and handles frames, and one that
-// writes. What a link does to the broker happens on the goroutine that read
-// the frame; what the broker does to a link happens on whatever goroutine
-// caused it, and appends frames to the connection's output, which the writer
-// sends as one write when it gets to it.
+// A connection has one goroutine that reads and handles frames, and one that
+// writes. A link calls the broker on the goroutine that read the frame. The broker
+// calls a link on the goroutine that caused the change. That call appends frames to
+// the connection's output, and the writer sends all pending output in one write.
 //
-// Locks are taken in the order broker, connection: with a connection's lock
-// held the broker is never called. Back-pressure follows from that: a link
-// without credit, without session window or with too much output waiting
-// refuses the delivery ([broker.Consumer]) and asks for it again when there is
-// room.
+// Locks are taken in the order broker, connection: the broker is never called
+// with a connection's lock held. Back-pressure follows from this order. A link
+// without credit, without session window or with too much pending output refuses
+// the delivery ([broker.Consumer]). It asks for the delivery again when it has room.
 package front

@@ -1,10 +1,10 @@
-// Package message reads what a broker needs out of encoded AMQP messages and
-// writes them again with the broker's own annotations, without decoding the
-// rest.
+// Package message reads the parts of encoded AMQP messages that a broker needs,
+// and encodes messages again with the broker's annotations. It does not decode
+// the rest.
 //
-// [Parse] checks the whole structure once, so that nothing malformed reaches
-// a receiver, and keeps the sections as bytes. A [Message] never changes and
-// is shared by all subscriptions; what differs from delivery to delivery is a
+// [Parse] checks the whole structure once, so that no malformed message reaches
+// a receiver, and keeps the sections as bytes. A [Message] never changes, and all
+// subscriptions share it. The values that differ between deliveries are in a
 // [Stamp], which [Message.Append] writes into the header and the annotations:
 //
 //	header                  delivery count from the stamp

@@ -1,4 +1,4 @@
-// Package rawclient is an AMQP client that does frame by frame what a test
-// tells it, also what no SDK would do, and that is fast enough to load the
+// Package rawclient is an AMQP client that sends exactly the frames that a test
+// specifies, including frames that no SDK sends. It is fast enough to load the
 // emulator.
 package rawclient
