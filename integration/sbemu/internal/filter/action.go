@@ -8,11 +8,11 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// Action changes the application properties of a message that a rule selects:
-// SET name = expression, and REMOVE name, one after the other.
+// Action changes the application properties of a message that a rule selects. Its
+// statements, SET name = expression and REMOVE name, run in order.
 type Action struct{ statements []statement }
 
-// maxStatements is how many statements an action has at most (documented quota).
+// maxStatements is the maximum number of statements in an action (documented quota).
 const maxStatements = 32
 
 type statement struct {

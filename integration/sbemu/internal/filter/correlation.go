@@ -4,10 +4,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 )
 
-// Correlation matches messages whose properties have given values. The zero
-// value matches all.
+// Correlation matches messages whose properties have the given values. The zero value
+// matches all messages.
 type Correlation struct {
-	System      map[string]string // by the names of filters, such as "MessageId"
+	System      map[string]string // by the names that filters use, such as "MessageId"
 	Application map[string]any
 }
 
@@ -33,8 +33,8 @@ func (f *Correlation) Match(v *message.View) bool {
 	return true
 }
 
-// Boolean matches all messages, or none.
+// Boolean matches all messages if true, none if false.
 type Boolean bool
 
-// Match returns what the filter is.
+// Match returns f.
 func (f Boolean) Match(*message.View) bool { return bool(f) }

@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// node is a part of an expression. Its value is nil (unknown), a bool, an
-// int64, a float64, a string, or of another AMQP type, which only compares
-// equal or not.
+// node is a part of an expression. Its value is nil (unknown), a bool, an int64, a
+// float64, a string, or a value of another AMQP type, which can only be compared for
+// equality.
 type node interface {
 	eval(v *message.View) any
 }
@@ -39,7 +39,7 @@ func (n *property) eval(v *message.View) any {
 	return normal(value)
 }
 
-// normal returns a property's value in the type that it is compared in.
+// normal converts a property's value to the type in which it is compared.
 func normal(v any) any {
 	switch v := v.(type) {
 	case wire.Symbol:
@@ -135,9 +135,9 @@ func (n *comparison) eval(v *message.View) any {
 	}
 }
 
-// compare returns the order of two values, whether they have one, and whether
-// they are equal. Numbers of all types compare with each other; values of
-// different kinds are not equal.
+// compare returns the order of two values, whether they can be ordered, and whether they
+// are equal. Numbers of all types compare with each other; values of different kinds are
+// not equal.
 func compare(a, b any) (order int, ordered, equal bool) {
 	switch a := a.(type) {
 	case int64:
@@ -213,8 +213,8 @@ type like struct {
 	pattern *regexp.Regexp
 }
 
-// newLike compiles a pattern: % is any text, _ one character, and what
-// follows the escape character stands for itself.
+// newLike compiles a pattern: % matches any text, _ matches one character, and the
+// character after the escape character matches itself.
 func newLike(of node, pattern, escape string) *like {
 	var b strings.Builder
 

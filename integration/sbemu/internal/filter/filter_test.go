@@ -118,7 +118,7 @@ func TestSQL(t *testing.T) {
 		"flag > FALSE":                          false,
 		"type > 'A' AND type < 'Z'":             true,
 
-		"type <> '" + strings.Repeat("ж", 1014) + "'": true, // as long as may be, in characters
+		"type <> '" + strings.Repeat("ж", 1014) + "'": true, // the maximum length, in characters
 	} {
 		f, err := filter.Parse(expression, nil)
 		if err != nil {
@@ -140,9 +140,9 @@ func TestSyntaxErrors(t *testing.T) {
 		"", "a =", "= 1", "a = 'x", "a b", "(a = 1", "a = 1)", "a IN ()", "a IN 1", "a LIKE 5", "a LIKE 'x' ESCAPE 'xy'",
 		"a NOT 5", "a IS 5", "EXISTS(5)", "newid() = 1", "other.a = 1", "sys.Nonsense = 1", "a = 99999999999999999999", "a = #", "AND", "a = 1 AND", "@p = 1",
 		"a = '" + strings.Repeat("x", 1019) + "'",
-		// Names begin with a letter, and go on with those, digits and underscores.
+		// Names begin with a letter, followed by letters, digits and underscores.
 		"_a = 1", "a$ = 1", "@_p = 1", "AND = 1", "user.AND = 1", "EXISTS(NOT)", "TRUE.a = 1",
-		// A value is no condition, and a condition no value.
+		// A value cannot be used as a condition, nor a condition as a value.
 		"a", "NOT a", "NOT (NOT a)", "TRUE", "a AND b = 1", "b = 1 OR a", "(a)", "1", "-(a = 1)", "+(a = 1) = 1", "(a = 1) = TRUE", "a = (b = 1)", "(a = 1) + 1 = 2",
 		"2 * (a = 1) = 2", "(a = 1) IN (1)", "1 IN ((a = 1))", "(a = 1) LIKE 'x'", "(a + 1) IS NULL", "1 IS NOT NULL",
 	} {

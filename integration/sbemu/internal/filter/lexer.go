@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// ErrSyntax says that an expression cannot be used.
+// ErrSyntax means that an expression is invalid or not supported.
 var ErrSyntax = errors.New("invalid filter expression")
 
 type kind int
@@ -96,8 +96,8 @@ func wordLength(s string) int {
 	return len(s)
 }
 
-// delimited reads what begins with a delimiter and ends with close, which
-// doubled stands for itself.
+// delimited reads a token that begins with a delimiter and ends with closing. A doubled
+// closing delimiter is part of the text.
 func delimited(s string, closing byte) (string, int, error) {
 	var b strings.Builder
 
@@ -122,8 +122,8 @@ func delimited(s string, closing byte) (string, int, error) {
 	return "", 0, fmt.Errorf("%w: %q is not closed", ErrSyntax, s)
 }
 
-// numberLength returns the length of the number that s begins with: digits,
-// maybe a fraction, maybe an exponent.
+// numberLength returns the length of the number that s begins with: digits, optionally a
+// fraction, optionally an exponent.
 func numberLength(s string) int {
 	n := 0
 

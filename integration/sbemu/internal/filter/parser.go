@@ -17,11 +17,10 @@ type SQL struct {
 	root   node
 }
 
-// maxNesting limits how deep expressions nest, so that parsing one cannot
-// exhaust the stack.
+// maxNesting limits the nesting of expressions, so that parsing cannot exhaust the stack.
 const maxNesting = 200
 
-// maxLength is how many characters an expression or an action has at most
+// maxLength is the maximum length of an expression or an action, in characters
 // (documented quota).
 const maxLength = 1024
 
@@ -93,7 +92,7 @@ func (p *parser) next() token {
 	return t
 }
 
-// keyword consumes a keyword, if it is next.
+// keyword consumes the keyword k if it is next, and reports whether it was.
 func (p *parser) keyword(k string) bool {
 	if t := p.peek(); t.kind == word && strings.EqualFold(t.text, k) {
 		p.at++
@@ -104,7 +103,7 @@ func (p *parser) keyword(k string) bool {
 	return false
 }
 
-// symbol consumes a symbol, if it is next.
+// symbol consumes the symbol s if it is next, and reports whether it was.
 func (p *parser) symbol(s string) bool {
 	if t := p.peek(); t.kind == symbol && t.text == s {
 		p.at++

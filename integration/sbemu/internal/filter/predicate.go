@@ -55,7 +55,7 @@ func (p *parser) not() (node, error) {
 	return negated(n, negate), err
 }
 
-// predicates refuses what is no predicate: AND, OR and NOT are between those only.
+// predicates refuses nodes that are not predicates: AND, OR and NOT take only predicates.
 func predicates(nodes ...node) error {
 	for _, n := range nodes {
 		if !isPredicate(n) {
@@ -66,7 +66,7 @@ func predicates(nodes ...node) error {
 	return nil
 }
 
-// values refuses predicates, which are not calculated with, nor compared.
+// values refuses predicates, which cannot be operands of arithmetic or comparisons.
 func values(nodes ...node) error {
 	for _, n := range nodes {
 		if isPredicate(n) {

@@ -41,8 +41,8 @@ func (p *parser) property(first token) (node, error) {
 	return &property{name: name, system: system}, nil
 }
 
-// isReserved reports whether a token is a word that names no property: it does
-// in brackets or quotes.
+// isReserved reports whether a token is a reserved word, which names a property only in
+// brackets or quotes.
 func isReserved(t token) bool {
 	if t.kind != word {
 		return false
