@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// Annotations that the broker owns: what a sender puts there is dropped.
+// Annotations that the broker owns: a sender's values are dropped.
 const (
 	annotationSequenceNumber         = "x-opt-sequence-number"
 	annotationEnqueuedTime           = "x-opt-enqueued-time"
@@ -16,7 +16,7 @@ const (
 	annotationLockToken              = "x-opt-lock-token"
 )
 
-// Annotations of the sender that the broker reads.
+// Sender annotations that the broker reads.
 const (
 	annotationPartitionKey    = "x-opt-partition-key"
 	annotationViaPartitionKey = "x-opt-via-partition-key"
@@ -30,28 +30,29 @@ const BatchFormat = 0x80013700
 
 // Message is a message as a sender sent it. It never changes.
 type Message struct {
-	// ID is the message id in the form that duplicate detection compares.
+	// ID is the message id as text, the form in which duplicate detection compares it.
 	ID string
 
-	// AssignedID says that the sender gave no id.
+	// AssignedID means that the sender set no id and the broker assigned one.
 	AssignedID bool
 
-	// SessionID is the group-id; HasSession tells "" from none.
+	// SessionID is the group-id; HasSession distinguishes "" from none.
 	SessionID  string
 	HasSession bool
 
-	// PartitionKey is x-opt-partition-key; HasPartitionKey tells "" from none.
+	// PartitionKey is x-opt-partition-key; HasPartitionKey distinguishes "" from none.
 	PartitionKey    string
 	HasPartitionKey bool
 
-	// ScheduledAt is when the message is to be enqueued, zero: now.
+	// ScheduledAt is when the message must be enqueued, zero: now.
 	ScheduledAt time.Time
 
 	// TTL is the time to live that the sender set, zero: none.
 	TTL time.Duration
 
-	// Size is the size of the encoding that was sent, or would have been for
-	// what the message became. With a stamp it is up to [StampSize] larger.
+	// Size is the encoded size in bytes as sent. For a changed message, it is the size
+	// that the sender's encoding of the new content would have. With a stamp the encoding
+	// is up to [StampSize] larger.
 	Size int
 
 	// Hops is how often the message was forwarded.
@@ -62,7 +63,7 @@ type Message struct {
 	hasPriority    bool
 	delivery       entries // delivery annotations
 	annotations    entries // message annotations
-	properties     []byte  // whole section, descriptor included
+	properties     []byte  // whole section, including the descriptor
 	applicationRaw []byte  // likewise
 	body           []byte  // body sections and footer
 }
@@ -73,10 +74,10 @@ const StampSize = 384
 // entries are the encoded entries of a map.
 type entries struct {
 	raw   []byte
-	count int // keys and values
+	count int // keys plus values
 }
 
-// State of a message in its queue, as x-opt-message-state tells it.
+// State is the state of a message in its queue, the value of x-opt-message-state.
 type State int32
 
 // The states of x-opt-message-state.
@@ -86,7 +87,7 @@ const (
 	Scheduled State = 2
 )
 
-// Stamp is what the broker adds to a message when it hands it out.
+// Stamp is the data that the broker adds to a message when it delivers the message.
 type Stamp struct {
 	DeliveryCount    uint32
 	SequenceNumber   int64
@@ -183,8 +184,8 @@ func (m *Message) ApplicationProperties() wire.Map {
 	return d.Map()
 }
 
-// WithApplicationProperties returns a message whose application properties
-// are those of m and the given ones, which replace others of the same name.
+// WithApplicationProperties returns a copy of m with added application properties. They
+// replace properties of the same name.
 func (m *Message) WithApplicationProperties(set wire.Map) *Message {
 	if len(set) == 0 {
 		return m
@@ -204,8 +205,8 @@ func (m *Message) WithApplicationProperties(set wire.Map) *Message {
 	return m.ReplaceApplicationProperties(merged)
 }
 
-// ReplaceApplicationProperties returns a message with other application
-// properties.
+// ReplaceApplicationProperties returns a copy of m with these application properties
+// only.
 func (m *Message) ReplaceApplicationProperties(properties wire.Map) *Message {
 	out := *m
 	out.applicationRaw = nil
@@ -219,8 +220,8 @@ func (m *Message) ReplaceApplicationProperties(properties wire.Map) *Message {
 	return &out
 }
 
-// Forwarded returns the message on its way from one entity to another. From a
-// dead-letter queue it tells the queue that it was in, "" otherwise.
+// Forwarded returns the message as forwarded to another entity. If it comes from a
+// dead-letter queue, deadLetterSource is the queue that it was in, otherwise "".
 func (m *Message) Forwarded(deadLetterSource string) *Message {
 	out := *m
 	out.Hops++

@@ -220,8 +220,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// FuzzParse feeds bytes to the parser. What it accepts must parse again as the
-// broker hands it out.
+// FuzzParse feeds bytes to the parser. If the parser accepts them, the message that the
+// broker delivers must parse again.
 func FuzzParse(f *testing.F) {
 	for _, m := range []*amqp.Message{
 		{Data: [][]byte{[]byte("x")}, Annotations: amqp.Annotations{"x-opt-sequence-number": int64(1), "k": "v"}},

@@ -10,12 +10,13 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// ErrMalformed says that bytes are not a message.
+// ErrMalformed means that bytes are not a valid message.
 var ErrMalformed = errors.New("malformed message")
 
-// ErrProperties says that application properties are over the service's limits:
-// 32 kB each and 64 kB together. A binary one is so at any size, which its
-// documentation calls a bug that is to stay (ServiceBusMessage.ApplicationProperties).
+// ErrProperties means that application properties exceed the service's limits: 32 kB each
+// and 64 kB together. Binary properties are refused at any size. The service's
+// documentation calls this a bug that will not be fixed
+// (ServiceBusMessage.ApplicationProperties).
 var ErrProperties = errors.New("application properties over the limit")
 
 const (
@@ -23,11 +24,11 @@ const (
 	maxProperties = 64 << 10
 )
 
-// ErrBatchCount says that a batch holds more messages than its limit.
+// ErrBatchCount means that a batch has more messages than the limit.
 var ErrBatchCount = errors.New("too many messages in a batch")
 
-// Parse reads an encoded message. It keeps b: the caller must not change it.
-// newID returns the id that a message without one gets.
+// Parse reads an encoded message. It keeps b: the caller must not change it. newID
+// returns the id for a message that has none.
 func Parse(b []byte, newID func() string) (*Message, error) {
 	m := &Message{Size: len(b)}
 	d := wire.NewDecoder(b)
@@ -141,8 +142,7 @@ func adopt(d *wire.Decoder, f *wire.Fields) {
 	}
 }
 
-// keep returns the entries of a map that the broker does not own, and calls
-// see for each of them.
+// keep returns the entries of a map that the broker does not own, and calls see for each.
 func keep(d *wire.Decoder, owned func(key string) bool, see func(key string, v *wire.Decoder)) entries {
 	body, n := d.MapBody()
 	in := wire.NewDecoder(body)
@@ -211,8 +211,8 @@ func ownedAnnotation(key string) bool {
 	}
 }
 
-// annotation reads one of the sender's annotations. The SDKs take their types
-// for granted, so others are refused here.
+// annotation reads one of the sender's annotations. SDKs rely on the types of
+// annotations, so other types are refused here.
 func (m *Message) annotation(key string, v *wire.Decoder) error {
 	switch key {
 	case annotationPartitionKey:
@@ -314,7 +314,7 @@ func checkApplicationProperties(d *wire.Decoder) {
 	}
 }
 
-// assignID gives a message without an id one, as the service does.
+// assignID assigns an id to a message without one, as the service does.
 func (m *Message) assignID(id string) {
 	m.ID, m.AssignedID = id, true
 
@@ -338,9 +338,9 @@ func (m *Message) assignID(id string) {
 	m.properties = b
 }
 
-// Batch returns the messages of a batch: its data sections, each of which is
-// an encoded message. Their bytes are copied, one by one, so that none keeps
-// the whole batch alive.
+// Batch returns the messages of a batch: its data sections, each of which is an encoded
+// message. The bytes of each message are copied, so that no message keeps the whole batch
+// in memory.
 func Batch(b []byte, limit int, newID func() string) ([]*Message, error) {
 	d := wire.NewDecoder(b)
 

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// View reads the properties of a message for filters. It decodes what is
-// asked for once.
+// View reads the properties of a message for filters. It decodes each requested part
+// once.
 type View struct {
 	m           *Message
 	application map[string]any
@@ -17,7 +17,7 @@ type View struct {
 // NewView returns a view of m.
 func NewView(m *Message) *View { return &View{m: m} }
 
-// Application returns an application property by its name, in any case.
+// Application returns an application property by its name, which is not case-sensitive.
 func (v *View) Application(name string) (any, bool) {
 	if v.application == nil {
 		v.application = make(map[string]any)
@@ -34,8 +34,8 @@ func (v *View) Application(name string) (any, bool) {
 	return value, ok && value != nil
 }
 
-// System returns a property of the message itself by the name that filters
-// give it, such as "MessageId", in any case.
+// System returns a property of the message itself by the name that filters give it, such
+// as "MessageId". The name is not case-sensitive.
 func (v *View) System(name string) (any, bool) {
 	if v.system == nil {
 		v.readSystem()
