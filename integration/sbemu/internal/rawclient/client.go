@@ -15,18 +15,18 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// ErrUnexpected says that the server sent another frame than was expected.
+// ErrUnexpected means that the server sent a different frame than expected.
 var ErrUnexpected = errors.New("unexpected frame")
 
-// Client is one connection. It is not safe for concurrent use, but for one
-// goroutine that reads while another writes.
+// Client is one connection. It is not safe for concurrent use, except that one goroutine
+// may read while another writes.
 type Client struct {
 	Net    net.Conn
 	frames *wire.FrameReader
 	out    []byte
 }
 
-// Dial connects and opens, with SASL ANONYMOUS.
+// Dial connects, negotiates SASL ANONYMOUS and opens an AMQP connection.
 func Dial(address string) (*Client, error) {
 	nc, err := net.DialTimeout("tcp", address, 10*time.Second)
 	if err != nil {
@@ -49,7 +49,7 @@ func Open(nc net.Conn) (*Client, error) {
 	return c, nil
 }
 
-// New returns a client that has sent nothing yet.
+// New returns a client on nc. It sends nothing.
 func New(nc net.Conn) *Client {
 	return &Client{Net: nc, frames: wire.NewFrameReader(nc, 64<<10)}
 }
@@ -108,7 +108,7 @@ func (c *Client) Protocol(id byte) error {
 	return nil
 }
 
-// Queue appends a frame to what Flush writes.
+// Queue buffers a frame until Flush writes it.
 func (c *Client) Queue(typ byte, channel uint16, p wire.Performative) {
 	var at int
 
@@ -119,7 +119,7 @@ func (c *Client) Queue(typ byte, channel uint16, p wire.Performative) {
 // Queued returns how many bytes are queued.
 func (c *Client) Queued() int { return len(c.out) }
 
-// Flush writes what was queued.
+// Flush writes all queued frames.
 func (c *Client) Flush() error {
 	_, err := c.Net.Write(c.out)
 	c.out = c.out[:0]
@@ -138,14 +138,14 @@ func (c *Client) Send(channel uint16, p wire.Performative) error {
 	return c.Flush()
 }
 
-// Receive returns the next frame that is no keep-alive.
+// Receive returns the next frame, without keep-alives.
 func (c *Client) Receive() (wire.Performative, error) {
 	_, p, err := c.ReceiveOn()
 
 	return p, err
 }
 
-// ReceiveOn is Receive that also returns the frame's channel.
+// ReceiveOn is like Receive, and also returns the frame's channel.
 func (c *Client) ReceiveOn() (uint16, wire.Performative, error) {
 	for {
 		f, err := c.frames.Next()
@@ -166,11 +166,11 @@ func (c *Client) ReceiveOn() (uint16, wire.Performative, error) {
 	}
 }
 
-// Buffered reports whether a frame was received that was not yet returned.
+// Buffered reports whether a received frame has not been returned yet.
 func (c *Client) Buffered() bool { return c.frames.Buffered() }
 
-// Expect returns the next frame, which must be of a type. Flows before it are
-// passed over, unless it is one.
+// Expect returns the next frame, which must be of type T. It skips flows, unless T is a
+// flow.
 func Expect[T wire.Performative](c *Client) (T, error) {
 	for {
 		p, err := c.Receive()
@@ -222,7 +222,7 @@ func (c *Client) AttachSender(channel uint16, handle uint32, address string) (*w
 	return Expect[*wire.Attach](c)
 }
 
-// Receiver says how to attach a link that receives.
+// Receiver configures a receiving link.
 type Receiver struct {
 	Channel uint16
 	Handle  uint32
@@ -230,14 +230,14 @@ type Receiver struct {
 	Address string
 	Target  string // for replies
 	Filter  wire.Map
-	Settled bool // receive and delete
+	Settled bool // mode receive-and-delete
 	Timeout time.Duration
 }
 
 // AnySession is the filter that accepts the next available session.
 func AnySession() wire.Map { return sessionFilter(nil) }
 
-// NamedSession is the filter that accepts the session of an id.
+// NamedSession is the filter that accepts the session with an id.
 func NamedSession(id string) wire.Map { return sessionFilter(id) }
 
 func sessionFilter(value any) wire.Map {
@@ -247,8 +247,7 @@ func sessionFilter(value any) wire.Map {
 	}}
 }
 
-// AttachReceiver attaches a link that receives, without waiting for the
-// answer.
+// AttachReceiver attaches a receiving link. It does not wait for the answer.
 func (c *Client) AttachReceiver(r Receiver) error {
 	a := &wire.Attach{
 		Name:          r.Name,
@@ -275,7 +274,8 @@ func (c *Client) AttachReceiver(r Receiver) error {
 	return c.Send(r.Channel, a)
 }
 
-// Credit grants a receiving link credit, counted from the start of the link.
+// Credit grants credit to a receiving link. delivered is the delivery count since the
+// link's start.
 func (c *Client) Credit(channel uint16, handle, delivered, credit uint32) error {
 	return c.Send(channel, CreditFlow(handle, delivered, credit))
 }
@@ -296,7 +296,7 @@ func CreditFlow(handle, delivered, credit uint32) *wire.Flow {
 	}
 }
 
-// Transfer returns a transfer of a whole message.
+// Transfer returns a transfer of a whole message in one frame.
 func Transfer(handle, id uint32, payload []byte) *wire.Transfer {
 	return &wire.Transfer{
 		Handle:        handle,
@@ -318,8 +318,8 @@ func Token(policy, key, resource string, until time.Time) string {
 	return "SharedAccessSignature sr=" + sr + "&sig=" + sig + "&se=" + se + "&skn=" + policy
 }
 
-// Authorize puts a token for the whole namespace, using channel and ending
-// its session. It returns the status code.
+// Authorize puts a token for the whole namespace. It uses a session on channel and ends
+// it. It returns the status code.
 func (c *Client) Authorize(channel uint16, policy, key string) (int32, error) {
 	return c.PutToken(channel, "amqp://localhost/", Token(policy, key, "amqp://localhost/", time.Now().Add(time.Hour)))
 }
@@ -376,8 +376,8 @@ func (c *Client) PutToken(channel uint16, audience, token string) (int32, error)
 	return code, err
 }
 
-// awaitStatus returns the status code of the next response; the disposition
-// of its request may come before or after it.
+// awaitStatus returns the status code of the next response. The disposition of the
+// request may arrive before or after the response.
 func (c *Client) awaitStatus() (int32, error) {
 	var (
 		code    int32
