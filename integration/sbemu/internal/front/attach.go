@@ -30,7 +30,7 @@ func (s *session) attach(p *wire.Attach) error {
 		return wire.Errorf(broker.CondHandleInUse, "handle %d is in use", p.Handle)
 	}
 
-	s.conn.linked(1) // also of one that is refused: it is detached in time
+	s.conn.linked(1) // also counts a refused link, which is detached later
 
 	if p.Role == wire.RoleSender {
 		s.attachSender(p)
@@ -41,8 +41,8 @@ func (s *session) attach(p *wire.Attach) error {
 	return nil
 }
 
-// refuse answers an attach that is not accepted: the answer has no terminus
-// where the client's would be, and a detach with the reason follows.
+// refuse answers an attach that is not accepted. The answer has no terminus in the
+// client's place, and a detach with the reason follows.
 func (s *session) refuse(p *wire.Attach, reason *wire.Error) {
 	reply := attachReply(p)
 
@@ -63,7 +63,7 @@ func (s *session) refuse(p *wire.Attach, reason *wire.Error) {
 	c.signal()
 }
 
-// attachReply returns the answer to an attach that grants what was asked.
+// attachReply returns the answer that grants an attach.
 func attachReply(p *wire.Attach) *wire.Attach {
 	return &wire.Attach{
 		Name:          p.Name,
@@ -76,7 +76,7 @@ func attachReply(p *wire.Attach) *wire.Attach {
 	}
 }
 
-// refused is a link that was refused, until the client's detach arrives.
+// refused stands for a refused link until the client's detach arrives.
 type refused struct{}
 
 func (*refused) flow(*wire.Flow)               {}
@@ -142,7 +142,7 @@ func (s *session) attachSender(p *wire.Attach) {
 	l.grant()
 }
 
-// prepareSend makes a link one to a topic or queue.
+// prepareSend prepares a link that sends to a topic or queue.
 func (s *session) prepareSend(l *incoming, address string) *wire.Error {
 	c := s.conn
 
@@ -164,7 +164,8 @@ func (s *session) prepareSend(l *incoming, address string) *wire.Error {
 	return nil
 }
 
-// prepareManagement makes a link one to the management node of an entity.
+// prepareManagement prepares a link that sends requests to the management node of an
+// entity.
 func (s *session) prepareManagement(l *incoming, address string) *wire.Error {
 	entity := address[:len(address)-len(managementSuffix)]
 
@@ -284,7 +285,7 @@ func (c *conn) takeCBS(role int, l link) *wire.Error {
 	return nil
 }
 
-// leaveCBS gives that place back.
+// leaveCBS releases the place that takeCBS took.
 func (c *conn) leaveCBS(l link) {
 	for role := range c.cbsLinks {
 		if c.cbsLinks[role] == l {
@@ -301,7 +302,7 @@ const (
 	anySession
 )
 
-// sessionFilter returns which session a source's filter asks for.
+// sessionFilter returns the session that a source's filter requests.
 func sessionFilter(filter wire.Map) (string, filterKind, *wire.Error) {
 	v, ok := filter.Get(filterSession)
 	if !ok {
@@ -322,8 +323,8 @@ func sessionFilter(filter wire.Map) (string, filterKind, *wire.Error) {
 	}
 }
 
-// grantedFilter returns the filter that names the granted session. It has the form
-// of the requested one, because the Go SDK decodes only a described value and the
+// grantedFilter returns the filter that names the granted session. It has the same form
+// as the requested filter, because the Go SDK decodes only a described value and the
 // JavaScript SDK compares the answer with its plain string.
 func grantedFilter(requested wire.Map, id string) wire.Map {
 	var value any = id

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// grants are the rights that tokens gave a connection, by path. Only the
-// goroutine that handles frames uses them.
+// grants are the rights that tokens granted to a connection, by path. Only the goroutine
+// that handles frames uses them.
 type grants struct {
 	byPath map[string]grant
 }
@@ -29,7 +29,7 @@ func (g *grants) add(path string, rights access.Rights, until time.Time) {
 	g.byPath[strings.ToLower(path)] = grant{rights: rights, until: until}
 }
 
-// allows reports whether a path, or one above it, has one of the rights.
+// allows reports whether one of the rights is granted on a path or on a parent of it.
 func (g *grants) allows(path string, rights access.Rights) bool {
 	now := time.Now()
 	path = strings.ToLower(path)
@@ -47,7 +47,7 @@ func (g *grants) allows(path string, rights access.Rights) bool {
 	}
 }
 
-// authorize says why the connection may not do something on a path.
+// authorize returns why the connection does not have any of the rights on a path, or nil.
 func (c *conn) authorize(path string, rights access.Rights) *wire.Error {
 	if err := c.srv.Faults.refuseLink(); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c *conn) cbs(req *request) {
 	}
 
 	var (
-		rights = access.All // of an identity's token, which nobody can check here
+		rights = access.All // for an identity's token, which cannot be verified here
 		until  time.Time
 	)
 
@@ -98,8 +98,7 @@ func (c *conn) cbs(req *request) {
 		return
 	}
 
-	// A token for an entity that is not there is refused as well (shown by the
-	// SDK's tests).
+	// A token for a missing entity is refused too (the SDK's tests show this).
 	if entity, _ := cutSuffixFold(audience, managementSuffix); entity != "" && !c.srv.opts.Namespace.Exists(entity) {
 		c.respond(req, failure(errNotFound(entity)))
 

@@ -16,12 +16,12 @@ import (
 const (
 	maxFrameSize     = 64 << 10
 	channelMax       = 1<<16 - 1
-	idleTimeout      = 2 * time.Minute // announced; twice that is allowed
+	idleTimeout      = 2 * time.Minute // announced; the server allows twice as long
 	handshakeTimeout = 20 * time.Second
 	closeTimeout     = 5 * time.Second
 
-	// outputHigh is how much output may wait before links get no more
-	// messages; outputLimit is how much may wait at all.
+	// outputHigh is the number of bytes of pending output at which links stop getting
+	// messages. outputLimit is the maximum of pending bytes.
 	outputHigh  = 1 << 20
 	outputLimit = 64 << 20
 )
@@ -34,31 +34,31 @@ type conn struct {
 	frames *wire.FrameReader
 	grants grants
 
-	// Of the goroutine that handles frames.
+	// Used only by the goroutine that handles frames.
 	sessions  map[uint16]*session
 	replies   *replies
 	cbsLinks  [2]link // the links to $cbs, by the client's role
 	container string
-	peerFrame int // largest frame that the client takes
+	peerFrame int // largest frame that the client accepts
 	peerIdle  time.Duration
 
 	delay     delayLine
-	opened    atomic.Bool // the handshake is over
+	opened    atomic.Bool // the handshake is complete
 	closeRead atomic.Bool // the client closed
 	closing   atomic.Bool // a close was sent, or the connection dropped
 
-	mu      sync.Mutex // guards what follows, and the sending side of links
+	mu      sync.Mutex // guards the fields below, and the outgoing links
 	output  []byte
-	waiting int // bytes handed to the writer, not yet written
+	waiting int // bytes that the writer has taken and not yet written
 	held    int // bytes of replies that wait for credit
 	stopped bool
 	settled settledRange
-	blocked []*outgoing          // links that wait for room in the output, a window or throttling
-	retry   *time.Timer          // to resume those
+	blocked []*outgoing          // links that wait for output room, a window or the end of throttling
+	retry   *time.Timer          // resumes the blocked links
 	names   map[string]*outgoing // receiving links by name
 	senders map[*incoming]struct{}
 
-	// Of the watch for idleness.
+	// State of the idleness watch.
 	watcher       *time.Timer
 	links         int
 	hadLinks      bool
@@ -131,14 +131,15 @@ func (c *conn) run() {
 	<-written
 }
 
-// read reads frames and has them handled until the connection ends.
+// read reads frames and handles them, directly or through the delay line, until the
+// connection ends.
 func (c *conn) read() error {
 	for !c.closeRead.Load() {
 		if !c.frames.Buffered() {
 			c.flush()
 			_ = c.net.SetReadDeadline(time.Now().Add(2 * idleTimeout))
 
-			if c.delay.ended.Load() { // before that deadline
+			if c.delay.ended.Load() { // this deadline has replaced the one that reported the end
 				return io.EOF
 			}
 		}
@@ -173,8 +174,8 @@ func (c *conn) read() error {
 	return nil
 }
 
-// readError tells a frame that makes no sense, which the client is told about,
-// from a connection that ended.
+// readError distinguishes a malformed frame, which is reported to the client, from the
+// end of the connection.
 func readError(err error) error {
 	switch {
 	case errors.Is(err, wire.ErrFrame):
@@ -210,9 +211,9 @@ func (c *conn) handle(channel uint16, body []byte) error {
 	return withoutSession(channel, p)
 }
 
-// withoutSession is for what comes on a channel that has no session. Clients detach a
-// link late, after the session's end: that is let pass, and all else is an error, as
-// in the library of the service (Azure/azure-amqp, AmqpConnection.cs).
+// withoutSession handles a frame on a channel that has no session. It ignores a detach,
+// because clients may detach a link after the session's end. Any other frame is an error,
+// as in the service's library (Azure/azure-amqp, AmqpConnection.cs).
 func withoutSession(channel uint16, p wire.Performative) error {
 	switch p.(type) {
 	case *wire.Detach, *wire.End:
@@ -254,7 +255,7 @@ func (c *conn) endSessions() {
 	clear(c.sessions)
 }
 
-// closeWith closes the connection from outside for a reason.
+// closeWith closes the connection with a reason. Other goroutines can call it.
 func (c *conn) closeWith(reason *wire.Error) {
 	if c.closing.Swap(true) {
 		return
@@ -274,11 +275,10 @@ func (c *conn) closeWith(reason *wire.Error) {
 	c.mu.Unlock()
 	c.signal()
 
-	// The reader ends when the writer, having sent the close, ends the
-	// connection.
+	// The writer sends the close and then ends the connection, which ends the reader.
 }
 
-// drop ends the connection without a word, as a broken network does.
+// drop ends the connection without a close, like a broken network.
 func (c *conn) drop() {
 	c.closing.Store(true)
 
@@ -303,7 +303,7 @@ func (c *conn) sendClose(reason *wire.Error) {
 	c.signal()
 }
 
-// flush sends what was held back to be sent together.
+// flush sends the collected acceptances and all waiting output.
 func (c *conn) flush() {
 	c.mu.Lock()
 	c.flushSettled()
@@ -317,7 +317,8 @@ func (c *conn) flush() {
 
 // holder returns the connection's receiver that holds a session of a queue, or nil.
 func (c *conn) holder(queue *broker.Queue, session string) *broker.Receiver {
-	// A queue's lock comes before a connection's: no receiver is asked under it.
+	// A queue's lock comes before a connection's, so receivers are queried without the
+	// connection's lock.
 	var receivers []*broker.Receiver
 
 	c.mu.Lock()
@@ -346,7 +347,7 @@ func (c *conn) link(name string) *outgoing {
 
 	l := c.names[name]
 	if l != nil {
-		l.usedAt = time.Now() // requests for a link keep it in use
+		l.usedAt = time.Now() // a request that names a link counts as use
 	}
 
 	return l

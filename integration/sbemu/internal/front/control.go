@@ -10,13 +10,13 @@ import (
 // Connection describes an open connection of a client.
 type Connection struct {
 	ID          uint64   `json:"id"`
-	ContainerID string   `json:"containerId"` // the client's
+	ContainerID string   `json:"containerId"` // set by the client
 	RemoteAddr  string   `json:"remoteAddr"`
 	SendsTo     []string `json:"sendsTo"`      // entities, each once
 	Receives    []string `json:"receivesFrom"` // entities, each once
 }
 
-// Connections returns the open connections in the order of their ids.
+// Connections returns the open connections, ordered by id.
 func (s *Server) Connections() []Connection {
 	var out []Connection
 
@@ -31,7 +31,7 @@ func (s *Server) Connections() []Connection {
 	return out
 }
 
-// isOpen reports whether the connection is in use: not one whose end is under way.
+// isOpen reports whether the handshake is complete and the connection is not closing.
 func (c *conn) isOpen() bool { return c.opened.Load() && !c.closing.Load() }
 
 func (c *conn) describe() Connection {
@@ -56,8 +56,8 @@ func (c *conn) describe() Connection {
 	return d
 }
 
-// Drop ends the connections that which selects, without a word, as a broken
-// network does. It returns how many.
+// Drop ends the connections that which selects, without a close, like a broken network.
+// It returns their number.
 func (s *Server) Drop(which func(Connection) bool) int {
 	n := 0
 
@@ -72,8 +72,8 @@ func (s *Server) Drop(which func(Connection) bool) int {
 	return n
 }
 
-// DetachSenders detaches all links that send to an entity, for a reason. It
-// returns how many.
+// DetachSenders detaches all links that send to an entity, with a reason. It returns
+// their number.
 func (s *Server) DetachSenders(entity string, reason *wire.Error) int {
 	n := 0
 

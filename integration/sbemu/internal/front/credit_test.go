@@ -26,7 +26,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// transfers reads as many transfers.
+// transfers reads n transfers.
 func transfers(tb testing.TB, c *rawclient.Client, n int) {
 	tb.Helper()
 
@@ -36,7 +36,7 @@ func transfers(tb testing.TB, c *rawclient.Client, n int) {
 	}
 }
 
-// drained reads that all of the credit has been used up, which was that many messages'.
+// drained reads the flow that ends a drain, and checks that all credit is used up.
 func drained(tb testing.TB, c *rawclient.Client, credit uint32) {
 	tb.Helper()
 
@@ -48,7 +48,8 @@ func drained(tb testing.TB, c *rawclient.Client, credit uint32) {
 	}
 }
 
-// TestSessionWindow: a client's window of transfers holds its messages back.
+// TestSessionWindow: the server sends no more transfers than the client's session window
+// allows.
 func TestSessionWindow(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
@@ -78,8 +79,8 @@ func TestSessionWindow(t *testing.T) {
 	})
 }
 
-// TestDrainWaitsForTheWindow: what a drain asks for that does not fit the window is
-// sent once there is room, and only then the rest of the credit is used up.
+// TestDrainWaitsForTheWindow: messages of a drain that do not fit the window are sent
+// when there is room. Only then is the rest of the credit used up.
 func TestDrainWaitsForTheWindow(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
@@ -104,8 +105,8 @@ func TestDrainWaitsForTheWindow(t *testing.T) {
 	})
 }
 
-// TestCreditBeforeTheSession: a client may grant credit while it waits for a
-// session; the first message comes with it.
+// TestCreditBeforeTheSession: a client can grant credit while it waits for a session. The
+// first message follows the session's attach.
 func TestCreditBeforeTheSession(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
@@ -114,7 +115,7 @@ func TestCreditBeforeTheSession(t *testing.T) {
 		check(t, c.AttachReceiver(rawclient.Receiver{Address: subscription, Filter: rawclient.AnySession()}))
 		check(t, c.Credit(0, 0, 0, 1))
 
-		// Echoed once the server has it.
+		// The server echoes the flow after it has the credit.
 		check(t, c.Send(0, &wire.Flow{Echo: true, HasNextIncomingID: true, IncomingWindow: 100}))
 		_, err := rawclient.Expect[*wire.Flow](c)
 		check(t, err)
@@ -133,8 +134,8 @@ func TestCreditBeforeTheSession(t *testing.T) {
 	})
 }
 
-// TestCreditCountsFromTheInitialDelivery: credit is granted beyond the count of
-// deliveries that the client begins with.
+// TestCreditCountsFromTheInitialDelivery: credit counts from the delivery count with
+// which the client begins.
 func TestCreditCountsFromTheInitialDelivery(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
@@ -155,8 +156,8 @@ func TestCreditCountsFromTheInitialDelivery(t *testing.T) {
 	})
 }
 
-// TestRepliesWithoutCreditAreBounded: who asks again and again and takes no
-// answer loses the connection.
+// TestRepliesWithoutCreditAreBounded: a client that keeps sending requests and takes no
+// replies loses its connection.
 func TestRepliesWithoutCreditAreBounded(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
@@ -179,7 +180,7 @@ func TestRepliesWithoutCreditAreBounded(t *testing.T) {
 		n := &node{Client: c, t: t}
 		ended := false
 
-		for range 20 { // of 6 MB each
+		for range 20 { // with replies of 6 MB each
 			check(t, n.ask("peek-message", nil, wire.Map{
 				{Key: "from-sequence-number", Value: int64(0)}, {Key: "message-count", Value: int32(100)},
 			}))

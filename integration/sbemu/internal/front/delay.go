@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// delayLine holds incoming frames back for the latency that a test asked for.
-// Frames keep their order, also when the latency changes, and are handled on
-// a goroutine of its own, never at the same time as the reader handles one.
+// delayLine delays incoming frames by the latency that a test set. Frames keep their
+// order even when the latency changes. The delay line handles them on its own goroutine,
+// never while the reader handles a frame.
 type delayLine struct {
 	start   sync.Once
 	frames  chan delayedFrame
@@ -26,10 +26,10 @@ type delayedFrame struct {
 	due     time.Time
 }
 
-// busy reports whether frames are held back.
+// busy reports whether delayed frames are pending.
 func (d *delayLine) busy() bool { return d.pending.Load() > 0 }
 
-// add holds a frame back. It returns why handling an earlier one failed.
+// add delays a frame. It returns the error from handling an earlier frame, or nil.
 func (d *delayLine) add(c *conn, f wire.Frame, latency time.Duration) error {
 	d.start.Do(func() {
 		d.frames = make(chan delayedFrame, 4096)
@@ -79,7 +79,7 @@ func (d *delayLine) run(c *conn) {
 	}
 }
 
-// close waits until all frames were handled.
+// close waits until all delayed frames have been handled.
 func (d *delayLine) close() {
 	if d.frames != nil {
 		close(d.frames)

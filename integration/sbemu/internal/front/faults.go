@@ -12,12 +12,12 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// Faults are what tests order the server to do wrong. The zero value is none.
+// Faults are the faults that tests order from the server. The zero value has no faults.
 type Faults struct {
 	latencyIn  atomic.Int64
 	latencyOut atomic.Int64
 
-	active atomic.Bool // there are refusals or a throttle
+	active atomic.Bool // a refusal or throttling is active
 
 	mu        sync.Mutex
 	refusals  []*refusal
@@ -27,13 +27,13 @@ type Faults struct {
 	credits   credits
 }
 
-// poison refuses the sends with certain messages.
+// poison refuses sends that contain certain messages.
 type poison struct {
 	matches func(messageID string) bool
 	reason  *wire.Error
 }
 
-// outage refuses all links for a while.
+// outage refuses all links until a time.
 type outage struct {
 	until  time.Time
 	reason *wire.Error
@@ -46,22 +46,22 @@ type refusal struct {
 	reason *wire.Error
 }
 
-// credits are the service's units of throttling: so many a second, and what
-// is left of this second's.
+// credits are the service's units of throttling: the limit per second, and the rest of
+// the current second.
 type credits struct {
 	perSecond int // 0: unlimited
 	window    int64
 	left      int
 }
 
-// SetLatency delays all frames each way.
+// SetLatency delays all incoming frames by in and all outgoing frames by out.
 func (f *Faults) SetLatency(in, out time.Duration) {
 	f.latencyIn.Store(int64(in))
 	f.latencyOut.Store(int64(out))
 }
 
-// RefuseSends refuses the next n sends (batches count as one) to an entity,
-// "" for any, with an error.
+// RefuseSends refuses the next n sends to an entity with an error. A batch counts as one
+// send; the entity "" matches all entities.
 func (f *Faults) RefuseSends(entity string, n int, reason *wire.Error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,7 +70,7 @@ func (f *Faults) RefuseSends(entity string, n int, reason *wire.Error) {
 	f.update(time.Now())
 }
 
-// RefuseMessages refuses each send with a message whose id matches, with an error.
+// RefuseMessages refuses each send that contains a message with a matching id.
 func (f *Faults) RefuseMessages(matches func(messageID string) bool, reason *wire.Error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +79,7 @@ func (f *Faults) RefuseMessages(matches func(messageID string) bool, reason *wir
 	f.update(time.Now())
 }
 
-// RefuseLinks refuses for a while whatever is attached, with an error.
+// RefuseLinks refuses all new links with an error for the duration d.
 func (f *Faults) RefuseLinks(d time.Duration, reason *wire.Error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,7 @@ func (f *Faults) RefuseLinks(d time.Duration, reason *wire.Error) {
 	f.update(time.Now())
 }
 
-// Throttle answers sends, requests and accepts with server-busy for a while.
+// Throttle answers sends, requests and accepts with server-busy for the duration d.
 func (f *Faults) Throttle(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,11 +97,10 @@ func (f *Faults) Throttle(d time.Duration) {
 	f.update(time.Now())
 }
 
-// LimitCredits grants only so many credits a second, as the Standard tier
-// does: a message sent costs 1 and as much for each filter that it is
-// evaluated by, one received 1, a management request 10 (as documented). What is over
-// is answered with server-busy; messages to be received wait. Zero lifts the
-// limit.
+// LimitCredits limits the credits per second, as the Standard tier does. A sent message
+// costs 1 credit, plus 1 for each filter that evaluates it. A received message costs 1, a
+// management request 10 (as documented). Sends and requests over the limit are answered
+// with server-busy; messages to be received wait. Zero removes the limit.
 func (f *Faults) LimitCredits(perSecond int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,13 +124,13 @@ func (f *Faults) Clear() {
 	f.update(time.Now())
 }
 
-// update notes whether anything is to be looked at. The caller holds the lock.
+// update records whether any fault is active. The caller holds the lock.
 func (f *Faults) update(now time.Time) {
 	f.active.Store(len(f.refusals) > 0 || f.poison != nil || f.credits.perSecond > 0 || now.Before(f.busyUntil) || now.Before(f.outage.until))
 }
 
-// refuseSend says why messages that are sent together are refused, or nothing.
-// Each is evaluated by so many filters.
+// refuseSend returns why messages that are sent together are refused, or nil. filters is
+// how many filters evaluate each message.
 func (f *Faults) refuseSend(entity string, messages []*message.Message, filters int) *wire.Error {
 	if !f.active.Load() {
 		return nil
@@ -160,7 +159,7 @@ func (f *Faults) refuseSend(entity string, messages []*message.Message, filters 
 	return f.throttled(len(messages) * (1 + filters))
 }
 
-// refuseLink says why a link is refused, or nothing.
+// refuseLink returns why a link is refused, or nil.
 func (f *Faults) refuseLink() *wire.Error {
 	if !f.active.Load() {
 		return nil
@@ -176,7 +175,7 @@ func (f *Faults) refuseLink() *wire.Error {
 	return nil
 }
 
-// refuseRequest says why a management request is refused, or nothing.
+// refuseRequest returns why a management request is refused, or nil.
 func (f *Faults) refuseRequest(string) *wire.Error {
 	if !f.active.Load() {
 		return nil
@@ -188,7 +187,7 @@ func (f *Faults) refuseRequest(string) *wire.Error {
 	return f.throttled(10)
 }
 
-// refuseAttach says why a receiver is refused, or nothing.
+// refuseAttach returns why a receiver is refused, or nil.
 func (f *Faults) refuseAttach(string) *wire.Error {
 	if !f.active.Load() {
 		return nil
@@ -200,8 +199,8 @@ func (f *Faults) refuseAttach(string) *wire.Error {
 	return f.throttled(1)
 }
 
-// throttled takes credits, or says that there are none. The caller holds the
-// lock.
+// throttled takes credits, or returns server-busy if there are not enough. The caller
+// holds the lock.
 func (f *Faults) throttled(cost int) *wire.Error {
 	now := time.Now()
 
@@ -222,8 +221,8 @@ func (f *Faults) throttled(cost int) *wire.Error {
 	return nil
 }
 
-// takeDelivery takes the credit for a message that is received, or returns how
-// long it has to wait for one.
+// takeDelivery takes the credit for a received message, or returns how long the message
+// must wait for credit.
 func (f *Faults) takeDelivery() (wait time.Duration) {
 	if !f.active.Load() {
 		return 0
@@ -241,7 +240,7 @@ func (f *Faults) takeDelivery() (wait time.Duration) {
 	return now.Truncate(time.Second).Add(time.Second).Sub(now)
 }
 
-// take takes credits of the current second, if there are any left.
+// take takes credits of the current second, and reports whether enough were left.
 func (c *credits) take(now time.Time, cost int) bool {
 	if second := now.Unix(); second != c.window {
 		c.window, c.left = second, c.perSecond

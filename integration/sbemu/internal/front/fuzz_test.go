@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// FuzzConnection sends a server whatever bytes after a session has begun. It
-// may do what it wants with that connection, but must serve another.
+// FuzzConnection sends arbitrary bytes to a server after a session has begun. The server
+// may close that connection, but must still serve another.
 func FuzzConnection(f *testing.F) {
 	frames := func(ps ...wire.Performative) []byte {
 		var b []byte

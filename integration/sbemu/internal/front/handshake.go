@@ -9,10 +9,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// saslMechanisms are those that the service offers.
+// saslMechanisms are the mechanisms that the service offers.
 var saslMechanisms = []wire.Symbol{"MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"}
 
-// errHandshake says that a client does not speak the protocol.
+// errHandshake means that a client violated the protocol during the handshake.
 var errHandshake = errors.New("handshake failed")
 
 // handshake negotiates the protocol layers up to the exchange of opens.
@@ -90,7 +90,8 @@ func (c *conn) sasl() error {
 	return nil
 }
 
-// plain checks the name and key of a policy; it grants its rights on all.
+// plain checks the name and key of a policy, and grants the policy's rights on the whole
+// namespace.
 func (c *conn) plain(response []byte) bool {
 	parts := bytes.SplitN(response, []byte{0}, 3)
 	if len(parts) != 3 {

@@ -70,7 +70,7 @@ func TestHandshakeRefusals(t *testing.T) {
 				_, err := nc.Write(hello)
 				check(t, err)
 
-				// The server says what it speaks, and closes.
+				// The server sends its own protocol header, and closes.
 				got, err := io.ReadAll(nc)
 				check(t, err)
 
@@ -84,7 +84,7 @@ func TestHandshakeRefusals(t *testing.T) {
 	}
 }
 
-// authenticate asks for a mechanism, which is accepted or not as told.
+// authenticate requests a mechanism, and checks whether the server accepts it.
 func authenticate(tb testing.TB, c *rawclient.Client, init *wire.SASLInit, accepted bool) {
 	tb.Helper()
 	c.Queue(wire.FrameSASL, 0, init)
@@ -134,8 +134,8 @@ func TestPlainAuthentication(t *testing.T) {
 	}
 }
 
-// TestMechanisms: those that give no key grant nothing by themselves, and one
-// that is not offered is refused.
+// TestMechanisms: mechanisms without a key grant no rights, and a mechanism that is not
+// offered is refused.
 func TestMechanisms(t *testing.T) {
 	for mechanism, known := range map[wire.Symbol]bool{"ANONYMOUS": true, "EXTERNAL": true, "MSSBCBS": true, "GSSAPI": false} {
 		t.Run(string(mechanism), func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestUnauthorizedAttach(t *testing.T) {
 			t.Fatalf("reply %+v, detach %+v", reply, detach)
 		}
 
-		// A token that expired grants nothing.
+		// An expired token grants no rights.
 		<-time.After(2 * time.Minute)
 
 		_, err = c.AttachSender(0, 2, "q")
@@ -245,8 +245,8 @@ func TestServerClosesPolitely(t *testing.T) {
 	})
 }
 
-// TestEndOfADelayedConnection: the connection ends with the frame that ends it,
-// also where frames are delayed and the client leaves its side open.
+// TestEndOfADelayedConnection: a close frame ends the connection, even if frames are
+// delayed and the client keeps its side open.
 func TestEndOfADelayedConnection(t *testing.T) {
 	for name, last := range map[string]wire.Performative{"closed": &wire.Close{}, "malformed": &wire.Transfer{Handle: 9}} {
 		t.Run(name, func(t *testing.T) {

@@ -7,14 +7,14 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// What the service does about idleness (documented: AMQP errors in Azure
-// Service Bus, AMQP protocol guide).
+// The service's idle timeouts (documented: AMQP errors in Azure Service Bus, AMQP
+// protocol guide).
 const (
 	firstLinkTimeout = time.Minute      // a connection that never had a link
 	noLinkTimeout    = 5 * time.Minute  // a connection without links
-	linkIdleTimeout  = 10 * time.Minute // a link on which nothing is done
+	linkIdleTimeout  = 10 * time.Minute // an unused link
 
-	// watchInterval is how often idleness is looked for.
+	// watchInterval is the time between two checks for idleness.
 	watchInterval = 10 * time.Second
 )
 
@@ -58,9 +58,8 @@ func (c *conn) watch() {
 	}
 }
 
-// idleLinks returns the entity links on which nothing was done for too long.
-// A receiver that waits for messages, with credit, is not idle. The caller
-// holds the lock.
+// idleLinks returns the entity links that were unused for linkIdleTimeout. A receiver
+// with credit waits for messages, so it is not idle. The caller holds the lock.
 func (c *conn) idleLinks(now time.Time) (senders []*incoming, receivers []*outgoing) {
 	for l := range c.senders {
 		if now.Sub(l.usedAt) >= linkIdleTimeout {
@@ -81,7 +80,7 @@ func errIdle(what string) *wire.Error {
 	return wire.Errorf(broker.CondDetachForced, "The link is force detached. Code: %s. Details: Idle timeout: 00:10:00.", what)
 }
 
-// linked counts links of the connection.
+// linked adds n to the connection's number of links.
 func (c *conn) linked(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

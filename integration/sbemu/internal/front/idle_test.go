@@ -89,7 +89,7 @@ func TestIdleLinks(t *testing.T) {
 		_, err := c.AttachSender(0, 0, "q")
 		check(t, err)
 
-		// One receiver has no credit, the other waits for messages.
+		// One receiver has no credit. The other has credit and waits for messages.
 		for handle := range uint32(2) {
 			attachReceiver(t, c, rawclient.Receiver{Handle: handle + 1, Address: "q"})
 		}

@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// linkCredit is how many messages a client may send ahead; half of it is
-	// granted again at a time.
+	// linkCredit is the number of messages that a client can send without a new grant.
+	// The server renews the credit when half of it is used.
 	linkCredit = 1000
 
-	// maxRequestSize is the largest request to a management node.
+	// maxRequestSize is the largest request to a management node, in bytes.
 	maxRequestSize = 16 << 20
 )
 
-// incoming is a link on which the client sends: to a topic or queue, or
-// requests. But for detach, only the goroutine that handles frames uses it.
+// incoming is a link on which the client sends messages to a topic or queue, or requests
+// to a node. Except for detach, only the goroutine that handles frames uses it.
 type incoming struct {
 	session *session
 	handle  uint32
 	maxSize uint64
 
 	destination *broker.Destination         // or
-	request     func(c *conn, req *request) // of a node
-	node        string                      // its address, in lower case
+	request     func(c *conn, req *request) // handles requests to a node
+	node        string                      // the node's address, in lower case
 
 	used          uint32 // credit since the last grant
 	deliveryCount uint32
 	gone          atomic.Bool // detached by the server
 	usedAt        time.Time   // guarded by the connection's lock
 
-	// Of a message whose frames are arriving.
+	// State of a message whose frames are arriving.
 	partial bool
 	payload []byte
 	head    wire.Transfer
@@ -75,7 +75,7 @@ func (l *incoming) detached() {
 
 func (l *incoming) answerDetach() bool { return !l.gone.Load() }
 
-// detach ends the link for a reason.
+// detach ends the link with a reason.
 func (l *incoming) detach(reason *wire.Error) {
 	if l.gone.Swap(true) {
 		return
@@ -84,7 +84,7 @@ func (l *incoming) detach(reason *wire.Error) {
 	l.session.conn.send(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: reason})
 }
 
-// transfer collects the frames of a message and then takes it in.
+// transfer collects the frames of a message and delivers the complete message.
 func (l *incoming) transfer(p *wire.Transfer) error {
 	if l.gone.Load() {
 		return nil
@@ -113,16 +113,15 @@ func (l *incoming) transfer(p *wire.Transfer) error {
 		reason := wire.Errorf(broker.CondMessageSize, "The received message (delivery-id:%d, size:%d bytes) "+
 			"exceeds the limit (%d bytes) currently allowed on the link.", l.head.DeliveryID, size, l.maxSize)
 		l.payload = nil
-		// A client that does not check the size itself learns the outcome of the
-		// delivery from the disposition only: the JavaScript SDK waits for its timeout
-		// if the link just ends.
+		// A client that does not check the size itself learns the outcome only from the
+		// disposition. The JavaScript SDK waits for its timeout if only the link ends.
 		l.answer(wire.Rejected(reason))
 		l.detach(reason)
 
 		return nil
 	}
 
-	// The payload is copied: it lives in the connection's read buffer.
+	// The payload is in the connection's read buffer, so it must be copied.
 	l.payload = append(l.payload, p.Payload...)
 
 	if l.partial {
@@ -136,7 +135,7 @@ func (l *incoming) transfer(p *wire.Transfer) error {
 	return l.deliver(payload)
 }
 
-// credited counts a delivery and grants credit again.
+// credited counts a delivery, and grants new credit when half is used.
 func (l *incoming) credited() {
 	l.deliveryCount++
 	l.used++
@@ -146,7 +145,7 @@ func (l *incoming) credited() {
 	}
 }
 
-// deliver takes a whole message in and answers.
+// deliver accepts or refuses a complete message and answers the client.
 func (l *incoming) deliver(payload []byte) error {
 	if l.request != nil {
 		req, err := parseRequest(payload)
@@ -173,7 +172,7 @@ func (l *incoming) deliver(payload []byte) error {
 	return nil
 }
 
-// send hands what was received to the topic or queue.
+// send parses the received messages and sends them to the topic or queue.
 func (l *incoming) send(payload []byte) *wire.Error {
 	var (
 		msgs  []*message.Message
@@ -218,7 +217,7 @@ func refusedMessage(err error) *wire.Error {
 	return wire.Errorf(broker.CondDecodeError, "%s", err)
 }
 
-// answer tells the client what became of the message.
+// answer reports the outcome of the message to the client.
 func (l *incoming) answer(state wire.State) {
 	if l.head.Settled {
 		return

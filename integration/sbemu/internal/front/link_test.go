@@ -17,7 +17,7 @@ func attachReceiver(tb testing.TB, c *rawclient.Client, r rawclient.Receiver) {
 	check(tb, err)
 }
 
-// refused returns the answer to an attach that is refused, and why it is.
+// refused returns the answer to a refused attach, and the condition of the refusal.
 func refused(tb testing.TB, c *rawclient.Client) (*wire.Attach, wire.Symbol) {
 	tb.Helper()
 
@@ -73,8 +73,8 @@ func TestRefusedAttach(t *testing.T) {
 	})
 }
 
-// TestTransferInPieces: a message over several frames, one that is aborted,
-// and one that is too large.
+// TestTransferInPieces: a message over several frames, an aborted message, and a message
+// that is too large.
 func TestTransferInPieces(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
@@ -201,7 +201,7 @@ func TestRangesAreSettled(t *testing.T) {
 			}
 		}
 
-		// Far more than there are must not be more work.
+		// A range far beyond the existing deliveries must not cost more work.
 		check(t, c.Send(0, &wire.Disposition{Role: wire.RoleReceiver, First: 0, Last: 1 << 31, State: wire.Accepted}))
 
 		for settled := 0; settled < 10; {
@@ -217,8 +217,8 @@ func TestRangesAreSettled(t *testing.T) {
 	})
 }
 
-// TestLostSessionIsTheOnlyAnswer: a settlement that arrives at the very end of the
-// session's lock is answered by the detach, whichever of the two comes first.
+// TestLostSessionIsTheOnlyAnswer: if a settlement arrives exactly when the session's lock
+// ends, the detach is the only answer, in whichever order the two happen.
 func TestLostSessionIsTheOnlyAnswer(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
@@ -257,8 +257,8 @@ func TestLostSessionIsTheOnlyAnswer(t *testing.T) {
 	})
 }
 
-// TestFramesAfterTheSessionsEnd: a link that is detached late, as the SDK does it when
-// it gives an accept up, harms nobody; other frames end the connection.
+// TestFramesAfterTheSessionsEnd: the server ignores a detach after the session's end,
+// which the SDK sends when it cancels an accept. Other frames end the connection.
 func TestFramesAfterTheSessionsEnd(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t

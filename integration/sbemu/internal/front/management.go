@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// management is the management node of an entity: of what can be sent to, of
-// what can be received from, or of a queue, which is both.
+// management is the management node of an entity: of a destination, of a queue, or of
+// both.
 type management struct {
 	entity      string
 	destination *broker.Destination // nil: cannot be sent to
@@ -37,7 +37,7 @@ func (c *conn) managementNode(address, entity string) (*management, *wire.Error)
 // operation is an operation of a management node.
 type operation struct {
 	rights  access.Rights
-	onQueue bool // of what is received from, otherwise of what is sent to
+	onQueue bool // it needs a queue, otherwise a destination
 	run     func(m *management, c *conn, req *request) response
 }
 
@@ -59,7 +59,7 @@ func (m *management) request(c *conn, req *request) {
 	c.respond(req, m.answer(c, req))
 }
 
-// closed says why the node's entity is no longer there, or nothing.
+// closed returns why the node's entity was closed, or nil.
 func (m *management) closed() *wire.Error {
 	if m.queue != nil {
 		return m.queue.Closed()
@@ -91,12 +91,11 @@ func (m *management) answer(c *conn, req *request) response {
 	return op.run(m, c, req)
 }
 
-// associatedLink is the application property that names the link that a request
-// is for.
+// associatedLink is the application property that names a request's link.
 const associatedLink = "associated-link-name"
 
-// receiver returns the receiver behind the link that a request is for. It
-// must belong to the node's entity.
+// receiver returns the receiver of the link that a request names. The link must belong to
+// the node's entity.
 func (m *management) receiver(c *conn, req *request) *broker.Receiver {
 	l := c.link(req.text(associatedLink))
 	if l == nil || l.receiver == nil || l.receiver.Queue() != m.queue {
@@ -110,8 +109,8 @@ func badRequest(what string) response {
 	return response{code: 400, description: "The request lacks a valid '" + what + "'.", condition: broker.CondArgument}
 }
 
-// ofSession makes an operation of one on the session that a request names, and
-// that its link must hold.
+// ofSession returns an operation that calls run with the session that a request names.
+// The request's link must hold that session.
 func ofSession(run func(r *broker.Receiver, id string, req *request) response) func(*management, *conn, *request) response {
 	return func(m *management, c *conn, req *request) response {
 		id, valid := req.textField("session-id")
@@ -157,7 +156,7 @@ func setSessionState(r *broker.Receiver, id string, req *request) response {
 	switch v := req.field("session-state").(type) {
 	case nil:
 	case []byte:
-		if len(v) > 0 { // an empty state is none, as SDKs send it to clear it
+		if len(v) > 0 { // SDKs send an empty state to clear it
 			state = v
 		}
 	default:
@@ -171,8 +170,8 @@ func setSessionState(r *broker.Receiver, id string, req *request) response {
 	return ok(nil)
 }
 
-// defaultListing is how a client says that it does not ask by time: year
-// 10000, or the last time of .NET.
+// defaultListing is the start of the times by which a client requests a listing not
+// limited by time. Clients send year 10000, or the last time of .NET.
 var defaultListing = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 func (m *management) sessions(_ *conn, req *request) response {

@@ -110,7 +110,7 @@ func TestManagementStatusCodes(t *testing.T) {
 			{"set-session-state", gone, session, 410},
 			{"update-disposition", link, token, 410},
 			{"update-disposition", link, nil, 400},
-			{"renew-lock", link, token, 400}, // the lock of the session is to be renewed
+			{"renew-lock", link, token, 400}, // the session's lock must be renewed instead
 			{"receive-by-sequence-number", link, wire.Map{{Key: "sequence-numbers", Value: []any{int64(7)}}, mode}, 404},
 			{"receive-by-sequence-number", link, wire.Map{{Key: "sequence-numbers", Value: []any{int64(7)}}}, 400},
 			{"receive-by-sequence-number", link, wire.Map{{Key: "sequence-numbers", Value: []any{}}, mode}, 400},
@@ -125,7 +125,7 @@ func TestManagementStatusCodes(t *testing.T) {
 			{"get-message-sessions", nil, wire.Map{{Key: "skip", Value: int32(0)}, {Key: "top", Value: int32(100)}}, 400},
 			{"set-session-state", link, append(wire.Map{{Key: "session-state", Value: "text"}}, session...), 400},
 			{"update-disposition", link, wire.Map{token[0], {Key: "disposition-status", Value: "done"}}, 400},
-			{"schedule-message", nil, wire.Map{{Key: "messages", Value: []any{}}}, 400}, // a subscription is not sent to
+			{"schedule-message", nil, wire.Map{{Key: "messages", Value: []any{}}}, 400}, // not possible on a subscription
 			{"no-such-operation", nil, nil, 400},
 		} {
 			if got, _ := sub.call(call.operation, call.properties, call.body); got != call.want {

@@ -113,7 +113,7 @@ func (m *management) peek(c *conn, req *request) response {
 
 	r := m.receiver(c, req)
 
-	// A link that is gone has lost its session, and must not be shown others.
+	// A detached link has lost its session and must not see other sessions.
 	if r == nil && m.queue.RequiresSession() && req.text(associatedLink) != "" {
 		return failure(broker.SessionLockLost())
 	}
@@ -121,7 +121,7 @@ func (m *management) peek(c *conn, req *request) response {
 	return messages(m.queue.Peek(r, from, int(count)))
 }
 
-// messages returns the response that holds messages, 204 without any.
+// messages returns the response with messages, or status 204 if there are none.
 func messages(found []broker.Browsed) response {
 	if len(found) == 0 {
 		return response{code: 204, description: "No Content"}

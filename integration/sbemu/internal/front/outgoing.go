@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// frameOverhead is more than a transfer frame needs beside its payload.
+// frameOverhead is an upper bound for the bytes of a transfer frame without its payload.
 const frameOverhead = 64
 
 // outgoing is a link on which the client receives: messages of a queue, or
@@ -17,17 +17,17 @@ const frameOverhead = 64
 type outgoing struct {
 	session *session
 	attach  *wire.Attach
-	settled bool // what is sent is settled
+	settled bool // deliveries are sent settled
 
-	// Of a link for replies.
+	// Set for a link for replies.
 	repliesOnly bool
-	replyTo     string // what a request names it by
+	replyTo     string // the name that requests use for it
 	node        replyNode
 
 	// Guarded by the connection's lock.
 	receiver      *broker.Receiver
 	waiter        *broker.Waiter
-	attached      bool // the client knows that it is
+	attached      bool // the client has been sent the attach
 	gone          bool // detached by either side
 	detachSent    bool
 	blocked       bool // on the connection's list
@@ -40,8 +40,7 @@ type outgoing struct {
 
 var _ broker.Consumer = (*outgoing)(nil)
 
-// accept answers the attach with what the broker granted. The queue's lock
-// may be held.
+// accept answers the attach with the broker's grant. The queue's lock may be held.
 func (l *outgoing) accept(g broker.Grant, session bool) {
 	s, c := l.session, l.session.conn
 
@@ -49,7 +48,7 @@ func (l *outgoing) accept(g broker.Grant, session bool) {
 	defer c.mu.Unlock()
 	defer c.signal()
 
-	l.receiver = g.Receiver // also of a link that is gone: detached closes it
+	l.receiver = g.Receiver // set even if the link is gone: detached closes it
 
 	if l.gone {
 		return
@@ -70,7 +69,7 @@ func (l *outgoing) accept(g broker.Grant, session bool) {
 	l.usedAt = time.Now()
 	c.names[l.attach.Name] = l
 
-	if l.credit > 0 { // granted before there was a session: to be fed without the lock
+	if l.credit > 0 { // credit was granted before the session: feed without the lock
 		c.block(l)
 	}
 
@@ -84,7 +83,7 @@ func (l *outgoing) accept(g broker.Grant, session bool) {
 	c.append(s.channel, reply)
 }
 
-// ticks returns a time as .NET counts it: in units of 100 ns since year 1.
+// ticks returns a time in .NET ticks: units of 100 ns since year 1.
 func ticks(t time.Time) int64 {
 	return t.UnixNano()/100 + 621355968000000000
 }
@@ -136,8 +135,8 @@ func (l *outgoing) Deliver(d *broker.Delivery) bool {
 	return true
 }
 
-// room reports whether a message of a size can be sent now; if credit is not
-// what lacks, the link is resumed when it can. The caller holds the lock.
+// room reports whether a message of a size can be sent now. If the output or the session
+// window has no room, the link is resumed when there is room. The caller holds the lock.
 func (l *outgoing) room(size int) bool {
 	if !l.attached || l.gone || l.session.ended || l.credit == 0 {
 		return false
@@ -155,8 +154,8 @@ func (l *outgoing) room(size int) bool {
 	return true
 }
 
-// credited reports whether throttling lets a message be received now; if not,
-// the link is resumed when it does. The caller holds the lock.
+// credited reports whether throttling allows a delivery now. If not, the link is resumed
+// when it does. The caller holds the lock.
 func (l *outgoing) credited() bool {
 	c := l.session.conn
 
@@ -171,8 +170,8 @@ func (l *outgoing) credited() bool {
 	return false
 }
 
-// take uses up one credit and returns the id of the delivery that it is for.
-// The caller holds the lock.
+// take uses up one credit and returns the id of the new delivery. The caller holds the
+// lock.
 func (l *outgoing) take() uint32 {
 	l.credit--
 	l.deliveryCount++
@@ -232,8 +231,7 @@ func (l *outgoing) Detach(reason *wire.Error) {
 	c.signal()
 }
 
-// forget removes what the connection remembers of the link. The caller holds
-// the lock.
+// forget removes the link from the connection's records. The caller holds the lock.
 func (l *outgoing) forget() {
 	c := l.session.conn
 
@@ -255,8 +253,7 @@ func (l *outgoing) answerDetach() bool {
 	return !l.detachSent
 }
 
-// detached lets go of what the link holds: a session that it locks, or its
-// place among those that wait for one.
+// detached releases the session that the link locks, or cancels its wait for one.
 func (l *outgoing) detached() {
 	c := l.session.conn
 
@@ -281,7 +278,7 @@ func (l *outgoing) detached() {
 	}
 
 	if waiter != nil {
-		// Its grant may be under way: after Cancel there is none to come.
+		// A grant may be in progress. After Cancel, no grant follows.
 		waiter.Cancel()
 
 		c.mu.Lock()
@@ -294,7 +291,7 @@ func (l *outgoing) detached() {
 	}
 }
 
-// transfer: the client cannot send on a link on which it receives.
+// transfer returns an error: the client cannot send on a receiving link.
 func (l *outgoing) transfer(*wire.Transfer) error {
 	return wire.Errorf(broker.CondNotAllowed, "transfer on a receiving link")
 }
@@ -311,7 +308,7 @@ func (l *outgoing) flow(p *wire.Flow) {
 			credit = p.DeliveryCount + p.LinkCredit - l.deliveryCount
 		}
 
-		if credit > math.MaxInt32 { // less than what is on its way
+		if credit > math.MaxInt32 { // less than the transfers in flight
 			credit = 0
 		}
 
@@ -333,8 +330,8 @@ func (l *outgoing) flow(p *wire.Flow) {
 	}
 }
 
-// endDrain uses up the credit that is left of a drain, once nothing waits to be
-// sent, and says whether it did. The caller holds the lock.
+// endDrain ends a drain when nothing waits to be sent: it uses up the remaining credit.
+// It reports whether it did. The caller holds the lock.
 func (l *outgoing) endDrain() bool {
 	if !l.drain || l.credit == 0 || l.blocked || l.gone || !l.attached {
 		return false
@@ -347,7 +344,7 @@ func (l *outgoing) endDrain() bool {
 	return true
 }
 
-// tellFlow tells the client the state of the link. The caller holds the lock.
+// tellFlow sends the state of the link to the client. The caller holds the lock.
 func (l *outgoing) tellFlow() {
 	if l.gone || !l.attached {
 		return
@@ -365,7 +362,7 @@ func (l *outgoing) tellFlow() {
 	l.session.conn.signal()
 }
 
-// resume sends what can be sent after the link has waited.
+// resume sends waiting replies and messages after the link was blocked.
 func (l *outgoing) resume() {
 	l.feed()
 
@@ -376,7 +373,7 @@ func (l *outgoing) resume() {
 	c.mu.Unlock()
 }
 
-// feed sends what can be sent.
+// feed sends waiting replies and messages.
 func (l *outgoing) feed() {
 	c := l.session.conn
 
@@ -404,7 +401,7 @@ func (l *outgoing) settle(d delivery, state wire.State) *wire.Error {
 	return l.receiver.Settle(d.item, d.token, outcome(state))
 }
 
-// outcome returns what a delivery state means to the service.
+// outcome converts a delivery state to the service's verdict.
 func outcome(state wire.State) broker.Outcome {
 	switch state.Code {
 	case wire.CodeAccepted:
@@ -435,9 +432,9 @@ func outcome(state wire.State) broker.Outcome {
 	}
 }
 
-// reply sends a reply, or keeps it until there is credit. The acceptance of the
-// request goes first: Python's uamqp fails on a reply to a request that it does not
-// know to be accepted, and then crashes (azure-uamqp-c, amqp_management.c).
+// reply sends a reply, or keeps it until there is credit. The acceptance of the request
+// is sent first. If Python's uamqp gets a reply before the acceptance, it fails and then
+// crashes (azure-uamqp-c, amqp_management.c).
 func (l *outgoing) reply(payload []byte) {
 	c := l.session.conn
 
@@ -451,8 +448,7 @@ func (l *outgoing) reply(payload []byte) {
 	c.signal()
 }
 
-// sendReplies sends the replies that there is credit for. The caller holds
-// the lock.
+// sendReplies sends waiting replies as far as credit allows. The caller holds the lock.
 func (l *outgoing) sendReplies() {
 	for len(l.queue) > 0 && l.room(len(l.queue[0])) {
 		payload := l.queue[0]

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/wire"
 )
 
-// append appends a frame to the output. The caller holds the lock, and sees
-// to it that the writer is signalled.
+// append appends a frame to the output. The caller holds the lock and must signal the
+// writer.
 func (c *conn) append(channel uint16, p wire.Performative) {
 	if c.stopped {
 		return
@@ -20,8 +20,8 @@ func (c *conn) append(channel uint16, p wire.Performative) {
 	c.limit()
 }
 
-// limit ends the connection of a client that asks and asks and does not read, or
-// grants no credit for the replies. The caller holds the lock.
+// limit ends the connection if too much output is pending: the client sends requests, but
+// does not read the replies or grants no credit for them. The caller holds the lock.
 func (c *conn) limit() {
 	if len(c.output)+c.waiting+c.held > outputLimit {
 		c.stopped = true
@@ -29,7 +29,7 @@ func (c *conn) limit() {
 	}
 }
 
-// send appends a frame and has it written.
+// send appends a frame and signals the writer.
 func (c *conn) send(channel uint16, p wire.Performative) {
 	c.mu.Lock()
 	c.flushSettled()
@@ -38,7 +38,7 @@ func (c *conn) send(channel uint16, p wire.Performative) {
 	c.signal()
 }
 
-// signal has the writer look at the output.
+// signal wakes the writer.
 func (c *conn) signal() {
 	select {
 	case c.wake <- struct{}{}:
@@ -49,8 +49,7 @@ func (c *conn) signal() {
 // full reports whether links must wait. The caller holds the lock.
 func (c *conn) full() bool { return c.stopped || len(c.output)+c.waiting > outputHigh }
 
-// retryIn has the links that wait resumed after a while. The caller holds the
-// lock.
+// retryIn resumes blocked links after the duration d. The caller holds the lock.
 func (c *conn) retryIn(d time.Duration) {
 	if c.retry == nil {
 		c.retry = time.AfterFunc(d, c.signal)
@@ -59,7 +58,7 @@ func (c *conn) retryIn(d time.Duration) {
 	}
 }
 
-// block puts a link on the list of those that wait. The caller holds the lock.
+// block adds a link to the list of blocked links. The caller holds the lock.
 func (c *conn) block(l *outgoing) {
 	if !l.blocked {
 		l.blocked = true
@@ -67,7 +66,7 @@ func (c *conn) block(l *outgoing) {
 	}
 }
 
-// unblock takes all links from that list. The caller holds the lock.
+// unblock removes and returns all blocked links. The caller holds the lock.
 func (c *conn) unblock() []*outgoing {
 	links := c.blocked
 	c.blocked = nil
@@ -79,7 +78,7 @@ func (c *conn) unblock() []*outgoing {
 	return links
 }
 
-// chunk is output that is sent later.
+// chunk is output that is sent after a delay.
 type chunk struct {
 	data []byte
 	due  time.Time
@@ -162,8 +161,8 @@ func (c *conn) put(b []byte) bool {
 	return err == nil
 }
 
-// await waits for output, or for the time of a delayed chunk. It returns
-// false if it is time for a keep-alive.
+// await waits for output, or until a delayed chunk is due. It returns false if a
+// keep-alive is due.
 func (c *conn) await(timer *time.Timer, delayed []chunk) bool {
 	var idle time.Duration
 
@@ -185,7 +184,7 @@ func (c *conn) await(timer *time.Timer, delayed []chunk) bool {
 	}
 }
 
-// reusable returns the buffer unless it grew very large.
+// reusable returns the buffer for reuse, unless it grew very large.
 func reusable(b []byte) []byte {
 	if cap(b) > 4*outputHigh {
 		return nil
@@ -194,15 +193,15 @@ func reusable(b []byte) []byte {
 	return b
 }
 
-// settledRange is a range of deliveries whose acceptance is yet to be told,
-// so that one frame tells it of many.
+// settledRange is a range of accepted deliveries that are not reported yet. One frame
+// reports the whole range.
 type settledRange struct {
-	session     *session // nil: nothing
+	session     *session // nil: the range is empty
 	role        wire.Role
 	first, last uint32
 }
 
-// accepted notes that a delivery was accepted. The caller holds the lock.
+// accepted adds an accepted delivery to the range. The caller holds the lock.
 func (c *conn) accepted(s *session, role wire.Role, first, last uint32) {
 	r := &c.settled
 
@@ -216,7 +215,7 @@ func (c *conn) accepted(s *session, role wire.Role, first, last uint32) {
 	*r = settledRange{session: s, role: role, first: first, last: last}
 }
 
-// flushSettled tells what accepted noted. The caller holds the lock.
+// flushSettled reports the range that accepted collected. The caller holds the lock.
 func (c *conn) flushSettled() {
 	r := c.settled
 	if r.session == nil {

@@ -11,7 +11,7 @@ import (
 type request struct {
 	id          any       // message-id
 	replyTo     string    // "": none
-	node        replyNode // that it was sent to
+	node        replyNode // the node that the request was sent to
 	application wire.Map
 	body        any // the amqp-value section
 }
@@ -108,8 +108,8 @@ func failure(err *wire.Error) response {
 	return response{code: statusCode(err.Condition), description: err.Description, condition: err.Condition}
 }
 
-// statusCode returns the status of an error. The SDK takes codes that it does
-// not know for a broken connection (azservicebus, internal/errors.go).
+// statusCode returns the status of an error. The SDK treats unknown codes as a broken
+// connection (azservicebus, internal/errors.go).
 func statusCode(condition wire.Symbol) int32 {
 	switch condition {
 	case broker.CondMessageLockLost, broker.CondSessionLockLost:
@@ -131,8 +131,8 @@ func statusCode(condition wire.Symbol) int32 {
 	}
 }
 
-// respond sends the response to where the request asks for it. A request
-// without a link to reply on is answered by nothing, as by the service.
+// respond sends the response on the link that the request names. Without such a link it
+// sends no response, like the service.
 func (c *conn) respond(req *request, res response) {
 	link := c.replies.find(req)
 	if link == nil {

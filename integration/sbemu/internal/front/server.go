@@ -19,11 +19,11 @@ import (
 type Options struct {
 	Namespace *broker.Namespace
 
-	// Policies gives the shared access keys that tokens may be signed with now.
+	// Policies returns the shared access keys that currently sign tokens.
 	Policies func() []access.Policy
 
-	// AcceptTimeout is how long an accept of the next available session waits
-	// when the client does not say.
+	// AcceptTimeout is how long an accept of the next available session waits if the
+	// client sets no timeout.
 	AcceptTimeout time.Duration
 }
 
@@ -50,7 +50,7 @@ func NewServer(opts Options) *Server {
 	}
 }
 
-// ErrClosed says that the server is closed.
+// ErrClosed means that the server is closed.
 var ErrClosed = errors.New("server is closed")
 
 // Serve accepts connections until the listener or the server is closed.
@@ -110,8 +110,8 @@ func (s *Server) ServeConn(nc net.Conn) {
 	}
 }
 
-// accept takes a connection on, unless the server is closed. What it returns
-// must be served.
+// accept registers a connection, unless the server is closed. The caller must run the
+// returned connection.
 func (s *Server) accept(nc net.Conn) *conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *Server) serveConn(c *conn) {
 	s.mu.Unlock()
 }
 
-// Close closes the listeners and all connections, and waits until all is
-// done. It does not close the namespace.
+// Close closes the listeners and all connections, and waits for their goroutines. It does
+// not close the namespace.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -150,7 +150,8 @@ func (s *Server) Close() error {
 	for l := range s.listeners {
 		errs = append(errs, l.Close())
 
-		// Closed once, also where Close is called again before Serve has noticed.
+		// Close each listener only once, even if Close is called again before Serve has
+		// returned.
 		delete(s.listeners, l)
 	}
 
@@ -164,7 +165,7 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// connections returns those that are open.
+// connections returns all open connections.
 func (s *Server) connections() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()

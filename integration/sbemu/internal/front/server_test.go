@@ -121,7 +121,7 @@ func check(tb testing.TB, err error) {
 	}
 }
 
-// works checks that the server serves others.
+// works checks that the server still serves other clients.
 func (s *server) works() {
 	s.t.Helper()
 

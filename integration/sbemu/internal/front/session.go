@@ -8,41 +8,41 @@ import (
 )
 
 const (
-	// sessionWindow is how many transfers the server takes on a session
-	// before it grants more; half of it is granted again at a time.
+	// sessionWindow is the number of transfers that the client can send on a session
+	// without a new grant. The server renews the window when half of it is used.
 	sessionWindow = 5000
 
-	// handleMax limits the links of a session.
+	// handleMax is the highest handle of a session's links.
 	handleMax = 255
 )
 
-// session is an AMQP session: a channel of a connection. It has nothing to do
-// with message sessions.
+// session is an AMQP session: a channel of a connection. It is unrelated to message
+// sessions.
 type session struct {
 	conn    *conn
 	channel uint16
 
-	// Of the goroutine that handles frames.
+	// Used only by the goroutine that handles frames.
 	links map[uint32]link
 
 	// Guarded by the connection's lock.
-	nextIn       uint32 // transfer id that the client sends next
+	nextIn       uint32 // next transfer id of the client
 	windowUsed   uint32 // transfers since the window was granted
-	nextOut      uint32 // transfer id that the server sends next
+	nextOut      uint32 // next transfer id of the server
 	nextDelivery uint32
-	peerWindow   uint32 // transfers that the client takes
+	peerWindow   uint32 // transfers that the client accepts
 	unsettled    map[uint32]delivery
 	ended        bool
 }
 
-// delivery is a message that the client has and has not settled.
+// delivery is a message that the client has received and not settled.
 type delivery struct {
 	link  *outgoing
 	item  *broker.Item // nil: a reply
 	token wire.UUID
 }
 
-// link is a link of a session, seen from the frames that arrive on it.
+// link handles the frames that arrive on a link of a session.
 type link interface {
 	// flow handles a flow frame of the link.
 	flow(p *wire.Flow)
@@ -54,8 +54,8 @@ type link interface {
 	// connection.
 	detached()
 
-	// answerDetach says whether a detach of the client is to be answered: it
-	// is unless it is an answer itself.
+	// answerDetach reports whether a detach of the client must be answered. It must,
+	// unless it is itself an answer.
 	answerDetach() bool
 }
 
@@ -104,7 +104,7 @@ func (s *session) flow(p *wire.Flow) {
 	}
 
 	s.peerWindow = next + p.IncomingWindow - s.nextOut
-	if int32(s.peerWindow) < 0 { // less than what is on its way
+	if int32(s.peerWindow) < 0 { // less than the transfers in flight
 		s.peerWindow = 0
 	}
 
@@ -202,7 +202,7 @@ func (s *session) end() {
 	s.conn.send(s.channel, &wire.End{})
 }
 
-// release lets go of all that the session holds.
+// release ends all links of the session without sending frames for them.
 func (s *session) release() {
 	c := s.conn
 
@@ -238,8 +238,8 @@ func (s *session) disposition(p *wire.Disposition) {
 		return
 	}
 
-	// A range may name more deliveries than there are: those that there are
-	// bound the work.
+	// A range may name more deliveries than exist. The existing deliveries bound the
+	// work.
 	c := s.conn
 	c.mu.Lock()
 
@@ -290,7 +290,7 @@ func (s *session) settle(p *wire.Disposition, id uint32) {
 		if err := d.link.settle(d, p.State); err != nil {
 			state = wire.Rejected(err)
 		} else if state.Code == wire.CodeRejected {
-			state = wire.Rejected(nil) // the service answers without one
+			state = wire.Rejected(nil) // the service answers without an error
 		}
 	}
 
@@ -301,7 +301,7 @@ func (s *session) settle(p *wire.Disposition, id uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	if d.link.gone { // lost by now: the detach has said so
+	if d.link.gone { // the lock is lost: the detach has reported it
 		return
 	}
 
