@@ -1,7 +1,6 @@
 package wire
 
-// composite appends a performative with its fields, of which add appends
-// count.
+// composite appends a performative; add appends its count fields.
 func composite(b []byte, code byte, count int, add func([]byte) []byte) []byte {
 	b, at := BeginList(AppendDescriptor(b, code))
 
@@ -86,8 +85,8 @@ func (p *Flow) Append(b []byte) []byte {
 	})
 }
 
-// Append implements [Performative]. It is on the path of every message, so
-// it writes the short form of a list: its fields always fit in 255 bytes.
+// Append implements [Performative]. It runs for every message, so it writes the short
+// form of a list. The fields always fit in 255 bytes.
 func (p *Transfer) Append(b []byte) []byte {
 	b = append(AppendDescriptor(b, CodeTransfer), codeList8, 0, 6)
 	at := len(b)

@@ -45,7 +45,7 @@ func AppendUUIDs(b []byte, vs []UUID) []byte {
 	return EndCompound(b, at, len(vs))
 }
 
-// beginArray begins an array, whose constructor follows its count.
+// beginArray begins an array of elements with the constructor code.
 func beginArray(b []byte, code byte) ([]byte, int) {
 	return append(b, codeArray32, 0, 0, 0, 0, 0, 0, 0, 0, code), len(b)
 }

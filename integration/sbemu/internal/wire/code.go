@@ -57,8 +57,8 @@ const (
 	CodeClose       = 0x18
 )
 
-// Descriptors of what performatives carry: the error, delivery states and
-// termini (part 2, section 2.8, and part 3, section 3.4).
+// Descriptors of the values in performatives: the error, delivery states and termini
+// (part 2, section 2.8, and part 3, section 3.4).
 const (
 	CodeError       = 0x1d
 	CodeReceived    = 0x23
@@ -93,6 +93,5 @@ const (
 	CodeFooter                = 0x78
 )
 
-// MaxDepth is how deep values may nest: described values, lists, maps and
-// arrays within one another.
+// MaxDepth is the maximum nesting of values: described values, lists, maps and arrays.
 const MaxDepth = 32

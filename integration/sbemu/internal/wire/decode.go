@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Errors of malformed input. [Decoder.Err] wraps them with what was read.
+// Errors of malformed input. [Decoder.Err] wraps them with the malformed value.
 var (
 	ErrTruncated = errors.New("value ends early")
 	ErrType      = errors.New("unexpected type")
@@ -17,9 +17,9 @@ var (
 	ErrSize      = errors.New("size and count of a list, map or array disagree")
 )
 
-// Decoder reads values one after the other from bytes. The first malformed
-// value makes it fail; from then on it returns zero values and [Decoder.Err]
-// says why. The slices that it returns share the memory of its input.
+// Decoder reads consecutive values from bytes. It fails at the first malformed value.
+// After that it returns zero values, and [Decoder.Err] returns the reason. Returned
+// slices share the memory of the input.
 type Decoder struct {
 	buf   []byte
 	err   error
@@ -29,7 +29,7 @@ type Decoder struct {
 // NewDecoder returns a decoder of b.
 func NewDecoder(b []byte) Decoder { return Decoder{buf: b} }
 
-// Err returns what made the decoder fail, or nil.
+// Err returns the error that made the decoder fail, or nil.
 func (d *Decoder) Err() error { return d.err }
 
 // Len returns how many bytes are left.
@@ -99,7 +99,7 @@ func (d *Decoder) u64() uint64 {
 	return 0
 }
 
-// Null consumes a null, if one is next, and says so.
+// Null consumes a null if one is next, and reports whether it did.
 func (d *Decoder) Null() bool {
 	if len(d.buf) > 0 && d.buf[0] == codeNull {
 		d.buf = d.buf[1:]
@@ -135,7 +135,7 @@ func (d *Decoder) mismatch(code byte, want string) {
 	}
 }
 
-// Bool reads a boolean; a null is def.
+// Bool reads a boolean, and returns def for a null.
 func (d *Decoder) Bool(def bool) bool {
 	if d.Null() {
 		return def
@@ -162,7 +162,7 @@ func (d *Decoder) Bool(def bool) bool {
 	return def
 }
 
-// Ubyte reads a ubyte; a null is def.
+// Ubyte reads a ubyte, and returns def for a null.
 func (d *Decoder) Ubyte(def uint8) uint8 {
 	if d.Null() {
 		return def
@@ -178,7 +178,7 @@ func (d *Decoder) Ubyte(def uint8) uint8 {
 	return d.byte()
 }
 
-// Ushort reads a ushort; a null is def.
+// Ushort reads a ushort, and returns def for a null.
 func (d *Decoder) Ushort(def uint16) uint16 {
 	if d.Null() {
 		return def
@@ -194,7 +194,7 @@ func (d *Decoder) Ushort(def uint16) uint16 {
 	return d.u16()
 }
 
-// Uint reads a uint; a null is def.
+// Uint reads a uint, and returns def for a null.
 func (d *Decoder) Uint(def uint32) uint32 {
 	v, ok := d.OptionalUint()
 	if !ok {
@@ -204,7 +204,7 @@ func (d *Decoder) Uint(def uint32) uint32 {
 	return v
 }
 
-// OptionalUint reads a uint; of a null it says false.
+// OptionalUint reads a uint. For a null it returns false.
 func (d *Decoder) OptionalUint() (uint32, bool) {
 	if d.Null() {
 		return 0, false
@@ -224,7 +224,7 @@ func (d *Decoder) OptionalUint() (uint32, bool) {
 	}
 }
 
-// Ulong reads a ulong; a null is def.
+// Ulong reads a ulong, and returns def for a null.
 func (d *Decoder) Ulong(def uint64) uint64 {
 	if d.Null() {
 		return def
@@ -244,7 +244,7 @@ func (d *Decoder) Ulong(def uint64) uint64 {
 	}
 }
 
-// Binary reads a binary; a null is nil. The bytes are not copied.
+// Binary reads a binary without copying it, and returns nil for a null.
 func (d *Decoder) Binary() []byte {
 	if d.Null() {
 		return nil
@@ -262,14 +262,14 @@ func (d *Decoder) Binary() []byte {
 	}
 }
 
-// Text reads a string or a symbol; a null is the empty string.
+// Text reads a string or a symbol, and returns "" for a null.
 func (d *Decoder) Text() string {
 	s, _ := d.OptionalText()
 
 	return s
 }
 
-// OptionalText reads a string or a symbol; of a null it says false.
+// OptionalText reads a string or a symbol. For a null it returns false.
 func (d *Decoder) OptionalText() (string, bool) {
 	if d.Null() {
 		return "", false
@@ -304,7 +304,7 @@ func (d *Decoder) textBytes() []byte {
 	return b
 }
 
-// size reads a 32-bit size; one that cannot fit what is left fails.
+// size reads a 32-bit size. The decoder fails if the size exceeds the remaining bytes.
 func (d *Decoder) size() int {
 	n := d.u32()
 	if uint64(n) > uint64(len(d.buf)) {
@@ -316,7 +316,8 @@ func (d *Decoder) size() int {
 	return int(n)
 }
 
-// enter counts a level of nesting.
+// enter counts a level of nesting. It returns false, and the decoder fails, if the depth
+// exceeds [MaxDepth].
 func (d *Decoder) enter() bool {
 	d.depth++
 	if d.depth > MaxDepth {
@@ -363,8 +364,8 @@ func (d *Decoder) compound(wide bool) (Decoder, int) {
 	return in, count
 }
 
-// List reads the head of a list and returns a decoder of its fields. A null
-// is the empty list.
+// List reads the head of a list and returns a decoder of its fields. A null counts as an
+// empty list.
 func (d *Decoder) List() Fields {
 	if d.Null() {
 		return Fields{}
@@ -389,8 +390,8 @@ func (d *Decoder) List() Fields {
 	}
 }
 
-// MapBody reads a map's head and returns its encoded entries and how many
-// keys and values they are together (always even). A null is the empty map.
+// MapBody reads a map's head. It returns the encoded entries and the number of keys plus
+// values, which is always even. A null counts as an empty map.
 func (d *Decoder) MapBody() ([]byte, int) {
 	if d.Null() {
 		return nil, 0
@@ -413,8 +414,8 @@ func (d *Decoder) MapBody() ([]byte, int) {
 	return in.buf, n
 }
 
-// Descriptor reads the descriptor of a described value whose descriptor must
-// be a ulong that fits a byte, as all of AMQP's own are.
+// Descriptor reads the descriptor of a described value. It must be a ulong that fits a
+// byte, as all descriptors of AMQP itself do.
 func (d *Decoder) Descriptor() byte {
 	if code := d.byte(); code != codeDescribed {
 		d.mismatch(code, "described value")
@@ -432,7 +433,7 @@ func (d *Decoder) Descriptor() byte {
 	return byte(n)
 }
 
-// Fields are the fields of a composite value: absent ones read as null.
+// Fields are the fields of a composite value. Absent fields read as null.
 type Fields struct {
 	Decoder
 
@@ -441,8 +442,8 @@ type Fields struct {
 
 var encodedNull = []byte{codeNull}
 
-// Next makes the next field the one to read. Past the last field, and for
-// every field that a peer left out, that is a null.
+// Next returns the decoder of the next field. A field that the peer left out, or past the
+// last field, is a null.
 func (f *Fields) Next() *Decoder {
 	if f.left > 0 {
 		f.left--
@@ -459,7 +460,7 @@ func (f *Fields) Next() *Decoder {
 	return &f.Decoder
 }
 
-// Done makes the decoder fail if there is more than the fields that were read.
+// Done makes the decoder fail if unread fields or bytes are left.
 func (f *Fields) Done() {
 	if f.left > 0 || len(f.buf) > 0 {
 		f.fail(ErrSize)

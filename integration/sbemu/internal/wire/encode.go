@@ -80,7 +80,8 @@ func AppendSymbol(b []byte, v Symbol) []byte {
 	return append(appendSized(b, codeSym8, len(v)), v...)
 }
 
-// appendSized appends a variable-width constructor, narrow if n fits a byte.
+// appendSized appends a variable-width constructor and the size n. It uses the narrow
+// form if n fits a byte.
 func appendSized(b []byte, narrow byte, n int) []byte {
 	if n <= math.MaxUint8 {
 		return append(b, narrow, byte(n))
@@ -94,12 +95,12 @@ func AppendDescriptor(b []byte, code byte) []byte {
 	return append(b, codeDescribed, codeSmallUlong, code)
 }
 
-// BeginList begins a list; [EndCompound] must end it.
+// BeginList begins a list. [EndCompound] must end the list.
 func BeginList(b []byte) ([]byte, int) {
 	return append(b, codeList32, 0, 0, 0, 0, 0, 0, 0, 0), len(b)
 }
 
-// BeginMap begins a map; [EndCompound] must end it, counting keys and values.
+// BeginMap begins a map. [EndCompound] must end the map; its count is keys plus values.
 func BeginMap(b []byte) ([]byte, int) {
 	return append(b, codeMap32, 0, 0, 0, 0, 0, 0, 0, 0), len(b)
 }
@@ -122,9 +123,8 @@ func AppendMap(b []byte, m Map) []byte {
 	return EndCompound(b, at, 2*len(m))
 }
 
-// AppendValue appends a value of any type that [Decoder.Value] returns, and
-// int as a long. It panics at others: what to encode is the caller's choice,
-// never a peer's.
+// AppendValue appends a value of any type that [Decoder.Value] returns, and an int as a
+// long. It panics for other types, because the caller chooses the values, never a peer.
 func AppendValue(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:

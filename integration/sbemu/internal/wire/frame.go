@@ -13,10 +13,10 @@ const (
 	FrameSASL = 1
 )
 
-// FrameHeaderSize is the size of a frame without extended header and body.
+// FrameHeaderSize is the size in bytes of a frame without extended header and body.
 const FrameHeaderSize = 8
 
-// MinMaxFrameSize is the smallest maximum frame size that a peer may announce.
+// MinMaxFrameSize is the smallest maximum frame size, in bytes, that a peer can announce.
 const MinMaxFrameSize = 512
 
 // Protocol ids of a connection's first eight bytes (part 2, section 2.2).
@@ -26,26 +26,26 @@ const (
 	ProtocolSASL = 3
 )
 
-// ErrFrame says that a frame's header makes no sense.
+// ErrFrame means that a frame's header is malformed.
 var ErrFrame = errors.New("malformed frame")
 
 // ProtocolHeader returns the eight bytes that open a protocol layer.
 func ProtocolHeader(id byte) []byte { return []byte{'A', 'M', 'Q', 'P', id, 1, 0, 0} }
 
-// Frame is one frame as read. Its body shares the reader's memory and is
-// valid until the next one is read.
+// Frame is one received frame. Its body shares the reader's memory and is valid until the
+// next frame is read.
 type Frame struct {
 	Type    byte
 	Channel uint16
-	Body    []byte // empty: a keep-alive
+	Body    []byte // empty for a keep-alive
 }
 
 // FrameReader reads frames of a bounded size.
 type FrameReader struct {
 	r   io.Reader
 	buf []byte
-	pos int // start of what was read and not yet returned
-	end int // its end
+	pos int // start of the bytes that were read and not yet returned
+	end int // end of these bytes
 	max int
 }
 
@@ -105,7 +105,7 @@ func (f *FrameReader) Next() (Frame, error) {
 	return Frame{Type: b[5], Channel: binary.BigEndian.Uint16(b[6:]), Body: b[offset:]}, nil
 }
 
-// fill waits until n bytes are there.
+// fill reads until n bytes are buffered.
 func (f *FrameReader) fill(n int) error {
 	if f.end-f.pos >= n {
 		return nil
@@ -130,7 +130,7 @@ func (f *FrameReader) fill(n int) error {
 	return nil
 }
 
-// BeginFrame begins a frame; [EndFrame] must end it.
+// BeginFrame begins a frame. [EndFrame] must end the frame.
 func BeginFrame(b []byte, typ byte, channel uint16) ([]byte, int) {
 	return append(b, 0, 0, 0, 0, 2, typ, byte(channel>>8), byte(channel)), len(b)
 }

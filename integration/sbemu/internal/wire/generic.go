@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Value reads any value. See the types of this package for what AMQP's types
-// become; those that Go has become Go's, a list []any, and arrays and
-// decimals stay [Raw].
+// Value reads any value. AMQP types that Go has become Go types, and a list becomes
+// []any. Arrays and decimals stay [Raw]. The other AMQP types become types of this
+// package.
 func (d *Decoder) Value() any {
 	if !d.enter() {
 		return nil
@@ -122,7 +122,7 @@ func (d *Decoder) list() []any {
 	return out
 }
 
-// Map reads a map; a null is the empty map.
+// Map reads a map. A null counts as an empty map.
 func (d *Decoder) Map() Map {
 	body, n := d.MapBody()
 	in := Decoder{buf: body, depth: d.depth}
@@ -147,20 +147,20 @@ func (d *Decoder) Map() Map {
 	return out
 }
 
-// done makes the decoder of a compound's content fail if there is more.
+// done makes the decoder of a compound's content fail if bytes are left.
 func (d *Decoder) done() {
 	if len(d.buf) > 0 {
 		d.fail(ErrSize)
 	}
 }
 
-// Skip walks over one value of any type and checks all of it: lengths,
-// counts, nesting and that strings are UTF-8.
+// Skip skips one value of any type. It checks the whole value: lengths, counts, nesting
+// and that strings are UTF-8.
 func (d *Decoder) Skip() {
 	d.skip(d.byte())
 }
 
-// skip walks over a value whose constructor was consumed.
+// skip skips a value whose constructor was consumed.
 func (d *Decoder) skip(code byte) {
 	if !d.enter() {
 		return
@@ -214,9 +214,9 @@ func (d *Decoder) text(n int) {
 	}
 }
 
-// skipArray walks over an array. Its elements share one constructor, and
-// those of width zero (null, true, an empty list) take no bytes at all, so
-// the count says nothing about the size: it is not looped over for them.
+// skipArray skips an array. Its elements share one constructor. Elements of width zero
+// (null, true, an empty list) take no bytes, so the bytes do not bound their count, and
+// skipArray does not loop over them.
 func (d *Decoder) skipArray(wide bool) {
 	in, n := d.compound(wide)
 	code := in.byte()
@@ -248,7 +248,7 @@ func (d *Decoder) skipArray(wide bool) {
 	}
 }
 
-// fixedWidth returns the width of the types that have one.
+// fixedWidth returns the width in bytes of a fixed-width type, and false for other types.
 func fixedWidth(code byte) (int, bool) {
 	switch code {
 	case codeNull, codeTrue, codeFalse, codeUint0, codeUlong0, codeList0:

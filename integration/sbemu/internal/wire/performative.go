@@ -25,7 +25,7 @@ type Open struct {
 // Begin begins a session on a channel.
 type Begin struct {
 	RemoteChannel  uint16
-	Reply          bool // RemoteChannel is set
+	Reply          bool // an answer: RemoteChannel is set
 	NextOutgoingID uint32
 	IncomingWindow uint32
 	OutgoingWindow uint32
@@ -63,7 +63,7 @@ type Flow struct {
 	Echo              bool
 }
 
-// Transfer carries a message or a part of one.
+// Transfer carries a message or a part of a message.
 type Transfer struct {
 	Handle        uint32
 	DeliveryID    uint32
@@ -77,7 +77,7 @@ type Transfer struct {
 	Payload       []byte
 }
 
-// Disposition tells the state of a range of deliveries.
+// Disposition reports the state of a range of deliveries.
 type Disposition struct {
 	Role    Role
 	First   uint32
@@ -99,7 +99,7 @@ type End struct{ Error *Error }
 // Close closes a connection.
 type Close struct{ Error *Error }
 
-// Role says which end of a link the sender of a frame is.
+// Role is the end of a link that the sender of a frame has.
 type Role bool
 
 // The two roles.

@@ -1,10 +1,10 @@
 package wire
 
-// SASLMechanisms announces what the server accepts.
+// SASLMechanisms announces the mechanisms that the server accepts.
 type SASLMechanisms struct{ Mechanisms []Symbol }
 
-// SASLInit is the client's choice. Its response may hold a secret: it is
-// never to be logged.
+// SASLInit is the client's choice. Its response may contain a secret and must never be
+// logged.
 type SASLInit struct {
 	Mechanism Symbol
 	Response  []byte

@@ -2,7 +2,8 @@ package wire
 
 import "fmt"
 
-// Error is an AMQP error: why a peer refused, detached, ended or closed.
+// Error is an AMQP error: the reason why a peer refused a message or detached, ended or
+// closed.
 type Error struct {
 	Condition   Symbol
 	Description string
@@ -12,7 +13,7 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Condition, e.Description) }
 
-// Errorf returns an error of a condition.
+// Errorf returns an error with a condition.
 func Errorf(condition Symbol, format string, args ...any) *Error {
 	return &Error{Condition: condition, Description: fmt.Sprintf(format, args...)}
 }
@@ -55,7 +56,7 @@ func (e *Error) append(b []byte) []byte {
 	})
 }
 
-// State is the state of a delivery. The zero value is none.
+// State is the state of a delivery. The zero value means no state.
 type State struct {
 	Code              byte // CodeAccepted and so on, 0: none
 	Error             *Error
@@ -64,13 +65,13 @@ type State struct {
 	Annotations       Map
 }
 
-// Accepted and Released are the states that carry nothing.
+// Accepted and Released are the states without further data.
 var (
 	Accepted = State{Code: CodeAccepted}
 	Released = State{Code: CodeReleased}
 )
 
-// Rejected returns the state of a delivery that was refused because of e.
+// Rejected returns the state of a delivery that was refused with e.
 func Rejected(e *Error) State { return State{Code: CodeRejected, Error: e} }
 
 func decodeState(d *Decoder) State {
@@ -118,12 +119,12 @@ func (s State) append(b []byte) []byte {
 	}
 }
 
-// Terminus is the source or target of a link, as far as it matters here.
+// Terminus is the source or target of a link, with the fields that the emulator uses.
 type Terminus struct {
 	Address     string
 	Dynamic     bool
-	Coordinator bool // of transactions
-	Filter      Map  // of a source
+	Coordinator bool // the coordinator of transactions
+	Filter      Map  // sources only
 }
 
 // decodeTerminus decodes a source, whose filter is the field filterAt, or a

@@ -13,8 +13,8 @@ type Timestamp int64
 // Char is an AMQP char: one Unicode code point.
 type Char uint32
 
-// Raw is a value that stays encoded: arrays and decimals, whose content no
-// part of the emulator looks at. It begins with its constructor.
+// Raw is an encoded value, beginning with its constructor. Arrays and decimals stay
+// encoded.
 type Raw []byte
 
 // Described is a value with a descriptor, which is a symbol or a ulong.
@@ -32,7 +32,7 @@ type Pair struct {
 // Map is an AMQP map in the order of its encoding. The zero value is empty.
 type Map []Pair
 
-// Get returns the value under a string or symbol key, and whether it is there.
+// Get returns the value of a string or symbol key, and whether the key exists.
 func (m Map) Get(key string) (any, bool) {
 	for _, p := range m {
 		switch k := p.Key.(type) {

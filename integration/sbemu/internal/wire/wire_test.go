@@ -67,7 +67,7 @@ func TestValuesRoundTrip(t *testing.T) {
 			t.Fatalf("skip leaves %d bytes: %v", d.Len(), d.Err())
 		}
 
-		// No prefix of a value is one.
+		// No proper prefix of a value is a value.
 		cut := rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")
 		d = wire.NewDecoder(encoded[:cut])
 
@@ -186,7 +186,7 @@ func TestFramesArriveInPieces(t *testing.T) {
 	})
 }
 
-// pieces is a reader that returns little at a time.
+// pieces is a reader that returns few bytes per read.
 type pieces struct {
 	data []byte
 	size int
@@ -227,8 +227,8 @@ func TestArrays(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds frames to the decoder. Whatever it accepts must encode to
-// something that it accepts again.
+// FuzzDecode feeds frames to the decoder. If the decoder accepts a frame, it must accept
+// the re-encoded frame too.
 func FuzzDecode(f *testing.F) {
 	for _, p := range []wire.Performative{
 		&wire.Open{ContainerID: "c", Properties: wire.Map{{Key: wire.Symbol("k"), Value: "v"}}},
@@ -249,7 +249,7 @@ func FuzzDecode(f *testing.F) {
 		}
 
 		if m, ok := p.(*wire.SASLMechanisms); ok && len(m.Mechanisms) > 10 {
-			return // more than a narrow array holds, which no server offers
+			return // more mechanisms than a narrow array holds; no server offers so many
 		}
 
 		if _, err := wire.Decode(p.Append(nil)); err != nil {
@@ -258,12 +258,12 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzValue feeds bytes to the value decoder: it and Skip must agree, and
-// allocate in proportion to the input.
+// FuzzValue feeds bytes to the value decoder: Value and Skip must agree and must allocate
+// in proportion to the input.
 func FuzzValue(f *testing.F) {
 	f.Add(wire.AppendValue(nil, wire.Map{{Key: "a", Value: []any{int64(1), "x", wire.Described{Descriptor: uint64(1)}}}}))
 	f.Add(wire.AppendLongs(nil, []int64{1, 2}))
-	f.Add([]byte{0xd1, 0, 0, 0, 5, 0, 0, 0, 0, 0x40}) // an empty map with something in it
+	f.Add([]byte{0xd1, 0, 0, 0, 5, 0, 0, 0, 0, 0x40}) // a map of count zero with a byte in it
 	f.Add([]byte{0xf0, 0, 0, 0, 5, 0x7f, 0xff, 0xff, 0xff, 0x40})
 
 	f.Fuzz(func(t *testing.T, b []byte) {
