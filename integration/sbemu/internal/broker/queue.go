@@ -200,9 +200,9 @@ func (q *Queue) update(cfg QueueConfig) {
 	q.cfg = cfg
 }
 
-// enqueue appends a message. The message expires at expiresAt, or after its time to live
-// if expiresAt is zero. Only the entity's intake calls enqueue, one message at a time, so
-// the queue keeps the order of acceptance.
+// enqueue appends a message. The message expires at expiresAt. If expiresAt is zero, it
+// expires after its time to live. Only the entity's intake calls enqueue, one message at
+// a time, so the queue keeps the order of acceptance.
 func (q *Queue) enqueue(msg *message.Message, enqueuedSeq int64, now, expiresAt time.Time) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
