@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-cdc/penstock/integration/harness"
 )
 
-// config is what the command line says.
+// config holds the flags.
 type config struct {
 	Rows         string        `help:"Measure only the rows whose name matches this regular expression; --list names them." env:"BENCH" placeholder:"REGEXP"`
 	List         bool          `help:"Print the names of the rows, and exit."`
@@ -31,7 +31,7 @@ type config struct {
 	Projector    string        `help:"Path of the projector's executable." default:"bin/projector" placeholder:"FILE"`
 }
 
-// Validate joins all that is wrong.
+// Validate returns every problem of the flags at once.
 func (c *config) Validate() error {
 	var errs []error
 	if _, err := regexp.Compile(c.Rows); err != nil {
@@ -83,7 +83,8 @@ func (c *config) run(ctx context.Context) error {
 		}
 	}
 	errs := []error{failed}
-	// A table without the rows that failed says so, and the others are still worth something.
+	// Write the pages even if rows failed: the table marks failed rows, and the others
+	// are valid.
 	for _, page := range c.Page {
 		if ctx.Err() == nil {
 			errs = append(errs, report.WriteInto(page))

@@ -20,7 +20,7 @@ var info = cli.Info{
 func main() { program.Main(info.Name, run) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	// The limits are processes of this program.
+	// This program starts itself as a process to measure a limit.
 	if len(args) == 3 && args[0] == "limit" {
 		return bench.RunLimit(ctx, args[1], args[2], stdout)
 	}

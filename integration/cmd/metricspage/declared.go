@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-// buildInfo is the function of pkg/obs that makes a metric of a name that it is given.
+// buildInfo is the function of pkg/obs that creates a metric whose name the caller
+// passes.
 const buildInfo = "BuildInfo"
 
-// declared are the metrics that a service declares. It reads the calls of the Prometheus
-// client's constructors, so a metric whose series appear late is there too.
+// declared returns the metrics that a service declares. It reads the calls of the
+// Prometheus client's constructors, so it finds metrics whose series appear late, too.
 func declared(root, service string) ([]metric, error) {
 	r := &reader{prefix: "penstock_" + service + "_"}
 	if err := r.folder(filepath.Join(root, "pkg", "obs")); err != nil {
@@ -31,9 +32,9 @@ func declared(root, service string) ([]metric, error) {
 type reader struct {
 	prefix string
 	found  []metric
-	// build is the metric that buildInfo makes, without its name.
+	// build is the metric that buildInfo creates, without its name.
 	build metric
-	// constants are the texts of the package that is read.
+	// constants are the constants of the package that is being read.
 	constants map[string]ast.Expr
 	err       error
 }
@@ -67,7 +68,7 @@ func (r *reader) folder(path string) error {
 	})
 }
 
-// constant notes the constants of a package.
+// constant records the constants of a package.
 func (r *reader) constant(n ast.Node) bool {
 	if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == len(spec.Values) {
 		for i, name := range spec.Names {
@@ -77,7 +78,7 @@ func (r *reader) constant(n ast.Node) bool {
 	return true
 }
 
-// call notes a call that makes a metric.
+// call records a call that creates a metric.
 func (r *reader) call(n ast.Node) bool {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) == 0 {
@@ -107,14 +108,14 @@ func (r *reader) call(n ast.Node) bool {
 	return true
 }
 
-// isKind reports whether a constructor makes a counter, a gauge or a histogram.
+// isKind reports whether kind is a counter, a gauge or a histogram.
 func isKind(kind string) bool {
 	kind = strings.TrimSuffix(strings.TrimSuffix(kind, "Vec"), "Func")
 	return kind == "Counter" || kind == "Gauge" || kind == "Histogram"
 }
 
-// constructor notes a metric whose options are a literal, or the result of a function of
-// the name without its prefix and the help.
+// constructor records a metric. Its options are a literal, or the result of a function
+// that takes the name without its prefix, and the help.
 func (r *reader) constructor(kind string, call *ast.CallExpr) {
 	var labels ast.Expr
 	if strings.HasSuffix(kind, "Vec") && len(call.Args) > 1 {
@@ -135,7 +136,7 @@ func (r *reader) constructor(kind string, call *ast.CallExpr) {
 			}
 		}
 		if _, err := r.text(name); err != nil {
-			text, _ := r.text(help) // the only such metric is that of the build
+			text, _ := r.text(help) // a parameter: only the build metric has one
 			r.build = metric{kind: kind, help: text, labels: []string{"version"}}
 			return
 		}
@@ -152,7 +153,7 @@ func (r *reader) add(kind string, name, help, labels ast.Expr) {
 	m := metric{kind: kind}
 	var err error
 	if m.name, err = r.text(name); err != nil || !strings.HasPrefix(m.name, r.prefix) {
-		return // something else that is called gauge
+		return // not a metric, although it is called gauge
 	}
 	if m.help, err = r.text(help); err != nil {
 		r.err = fmt.Errorf("help of %s: %w", m.name, err)
@@ -169,7 +170,7 @@ func (r *reader) add(kind string, name, help, labels ast.Expr) {
 	r.found = append(r.found, m)
 }
 
-// text evaluates a constant text.
+// text evaluates a constant string expression.
 func (r *reader) text(e ast.Expr) (string, error) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -1,4 +1,4 @@
-// Metricspage writes docs/metrics.md: every metric of both services with its type, its
+// Metricspage prints docs/metrics.md: every metric of both services with its type, its
 // labels and its help, as the code declares them.
 //
 //	go run ./integration/cmd/metricspage >docs/metrics.md
@@ -26,7 +26,7 @@ const head = `# Metrics
 Both services answer ` + "`/metrics`" + ` on their admin port (` + "`PENSTOCK_ADMIN_ADDRESS`" + `). This page is made from the code by ` + "`make metrics-page`" + `. The metrics of the Go runtime and of the process (` + "`go_*`, `process_*`" + `) come in addition. The alerts of the chart, and what to do about each, are in its [runbook](../charts/penstock/RUNBOOK.md).
 `
 
-// write writes the page about the services below a folder.
+// write writes the page for the services below the folder root.
 func write(w io.Writer, root string) error {
 	var b strings.Builder
 	b.WriteString(head)
@@ -61,6 +61,5 @@ type metric struct {
 	labels           []string
 }
 
-// errNotConstant says that an expression is not a text that is known when the program is
-// built.
+// errNotConstant means that an expression is not a constant string.
 var errNotConstant = errors.New("not a constant text")

@@ -11,7 +11,7 @@ import (
 
 const root = "../../.."
 
-// The page in the repository is what the code says.
+// The page in the repository matches the code.
 func TestPageIsUpToDate(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile(filepath.Join(root, "docs", "metrics.md"))
@@ -27,7 +27,7 @@ func TestPageIsUpToDate(t *testing.T) {
 	}
 }
 
-// Every name of a metric in the code is on the page, however it is declared.
+// The page has the name of every metric in the code, however the code declares it.
 func TestPageHasEveryMetric(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder

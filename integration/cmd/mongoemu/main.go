@@ -1,5 +1,5 @@
-// Command mongoemu runs the MongoDB stand-in by itself; see package mongoemu for
-// what it covers.
+// Command mongoemu runs the MongoDB stand-in by itself; package mongoemu documents which
+// commands it covers.
 package main
 
 import (

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-// asCommand makes the test's own binary be the command.
+// asCommand is the variable that makes the test binary run as the command.
 const asCommand = "MONGOEMU_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -65,8 +65,8 @@ func TestHelpAndMistakes(t *testing.T) {
 	}
 }
 
-// TestProcess runs the command as a process: what it prints works, and it ends
-// with SIGTERM.
+// TestProcess runs the command as a process: the printed addresses work, and SIGTERM ends
+// it.
 func TestProcess(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -25,10 +25,10 @@ type options struct {
 	NoopInterval   time.Duration `help:"Time after which an idle oplog moves on." env:"MONGOEMU_NOOP_INTERVAL" default:"10s"`
 }
 
-// Validate returns all that is wrong with the flags.
+// Validate returns every problem of the flags at once.
 func (o *options) Validate() error { return o.config().Validate() }
 
-// config returns how the server is to run.
+// config returns the server's configuration.
 func (o *options) config() mongoemu.Config {
 	return mongoemu.Config{
 		Address: o.Address, ReplicaSet: o.ReplicaSet, Sharded: o.Sharded, OplogBytes: o.OplogSize << 20, DataDir: o.DataDir,

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Pause is the program of a test node's sandbox containers: it holds a pod's
-// namespaces open until it is stopped, and reaps the orphans that become its children.
+// Pause is the program of a test node's sandbox containers: it holds a pod's namespaces
+// open until it is stopped, and reaps orphaned processes.
 package main
 
 import (

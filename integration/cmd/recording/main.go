@@ -1,5 +1,6 @@
-// Recording makes an animated picture of what a program prints: it reads lines from stdin
-// and writes an SVG to stdout that shows them again in the rhythm in which they came.
+// Recording makes an animated picture of a program's output. It reads lines from stdin
+// and writes an SVG to stdout. The SVG replays the lines at the times at which they
+// arrived.
 //
 //	bin/sandbox … | recording --command 'make demo' >docs/demo.svg
 package main
@@ -23,7 +24,7 @@ func main() {
 	}
 }
 
-// record reads until the end of in, passes each line on to echo, and writes the picture.
+// record reads in to its end, copies each line to echo, and writes the picture to out.
 func record(in io.Reader, out, echo io.Writer, command string, speed float64) error {
 	if speed <= 0 {
 		return fmt.Errorf("--speed is %v: use a number above 0", speed)

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// line is what a program printed, and when.
+// line is a line of output, and when it was printed.
 type line struct {
 	at   time.Duration
 	text string
@@ -27,15 +27,15 @@ const (
 	bar        = 28
 )
 
-// hold is how long the end stays before the picture begins again.
+// hold is how long the last frame stays before the animation begins again.
 const hold = 12 * time.Second
 
-// errNoLines says that there is nothing to show.
+// errNoLines means that the input had no lines.
 var errNoLines = errors.New("there was no output to show")
 
-// draw writes the picture. Every line is in it, each appears at its time, and the text
-// moves up by one row whenever the window is full. A viewer that shows no animation, or
-// is asked for reduced motion, sees the end.
+// draw writes the picture. Each line appears at its time, and the text scrolls up by one
+// row when the window is full. A viewer without animation, or with reduced motion, shows
+// the end.
 func draw(w io.Writer, command string, lines []line, speed float64) error {
 	if len(lines) == 0 {
 		return errNoLines
@@ -82,7 +82,8 @@ func draw(w io.Writer, command string, lines []line, speed float64) error {
 	return p.err
 }
 
-// class colours the prompt, notes, which are indented, and the table at the end.
+// class returns the style class of the prompt, of notes (which are indented), or of the
+// table at the end.
 func class(i int, text string) string {
 	switch {
 	case i == 0:
@@ -103,11 +104,11 @@ func fit(text string) string {
 	return string([]rune(text)[:maxColumns-1]) + "…"
 }
 
-// escape makes text safe within XML. Several spaces stay, which not every viewer keeps in
-// plain text.
+// escape makes text safe within XML. It preserves consecutive spaces, which some viewers
+// collapse in plain text.
 func escape(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a builder accepts everything
+	_ = xml.EscapeText(&b, []byte(text)) // a write to a builder never fails
 	return strings.ReplaceAll(b.String(), "  ", "\u00a0\u00a0")
 }
 

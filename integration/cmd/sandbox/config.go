@@ -63,8 +63,8 @@ func (c *config) workload() (*workload.Workload, error) {
 	return shop.New(c.Count, c.Seed), nil
 }
 
-// run runs the workload, prints its result, and then keeps the pipeline up if that is asked
-// for. It reports whether every read model was right.
+// run runs the workload, prints its result, and then keeps the pipeline up if requested.
+// It reports whether every read model was right.
 func (c *config) run(ctx context.Context, interrupt func(), terminal bool) (ok bool, err error) {
 	w, err := c.workload()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command sandbox runs events through the whole pipeline on this machine, with
-// stand-ins for MongoDB and Service Bus, kills the leading publisher, changes a
-// projection while events come, and checks every read model. Run it with `make demo`.
+// Command sandbox runs events through the whole pipeline on this machine, with stand-ins
+// for MongoDB and Service Bus, kills the leading publisher, changes a projection while
+// events arrive, and checks every read model. Run it with `make demo`.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command sbemu runs the stand-in for Azure Service Bus: an AMQP server on a
-// loopback port that the unmodified SDKs connect to, for development and
-// tests. Everything it holds is in memory and gone when it stops.
+// Command sbemu runs the stand-in for Azure Service Bus: an AMQP server on a loopback
+// port that the unmodified SDKs connect to, for development and tests. All its data is in
+// memory and is lost when it stops.
 package main
 
 import (

@@ -23,7 +23,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/cli"
 )
 
-// asCommand makes the test's own binary be the command.
+// asCommand is the variable that makes the test binary run as the command.
 const asCommand = "SBEMU_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -129,8 +129,8 @@ func TestHelpAndTakenPorts(t *testing.T) {
 	}
 }
 
-// TestProcess runs the command as a process: what it prints works with the SDK
-// and the control API, and it ends with SIGTERM.
+// TestProcess runs the command as a process: the printed addresses work with the SDK and
+// the control API, and SIGTERM ends it.
 func TestProcess(t *testing.T) {
 	t.Parallel()
 

@@ -34,7 +34,7 @@ type options struct {
 	Record         int      `help:"How many of the last accepted messages of each topic and queue the control API shows, unless record= says otherwise." env:"SBEMU_RECORD" default:"0"`
 }
 
-// Validate returns all that is wrong with the flags.
+// Validate returns every problem of the flags at once.
 func (o *options) Validate() error {
 	cfg, err := o.config()
 
@@ -83,7 +83,7 @@ func (o *options) config() (sbemu.Config, error) {
 	return cfg, errors.Join(errs...)
 }
 
-// keys set values by the names of a declaration.
+// keys maps each key of a declaration to the function that sets its value.
 type keys map[string]func(string) error
 
 func parseTopic(spec string, record int) (sbemu.Topic, error) {
@@ -164,7 +164,7 @@ func parseQueue(spec string, record int) (sbemu.Queue, error) {
 	return q, errors.Join(errs...)
 }
 
-// errDeclaration says that a declaration cannot be read.
+// errDeclaration means that a declaration is malformed.
 var errDeclaration = errors.New("declare it as NAME:key=value:key=value, see --help")
 
 func (k keys) set(flag, spec, setting string) error {

@@ -1,3 +1,3 @@
-// Package program is what the commands of this module have in common: how they take
-// signals, report errors and exit.
+// Package program is the main function that the commands of this module share: it handles
+// signals, reports errors and exits.
 package program

@@ -1,3 +1,3 @@
-// Package standin serves a stand-in for a command: how it starts, what it prints, and how
-// it ends.
+// Package standin runs a stand-in for a command: it starts the stand-in, prints its
+// addresses, and closes it.
 package standin

@@ -15,20 +15,20 @@ import (
 type Server struct {
 	Start func() error
 	Close func() error
-	// Connect gives what clients connect with, once it has started.
+	// Connect returns the string that clients connect with. It is called after the start.
 	Connect func() string
-	// AddressFlags name the flags of the ports that it listens on.
+	// AddressFlags names the flags that set the listening addresses.
 	AddressFlags string
 	// Control serves its control API.
 	Control http.Handler
-	// Done gives what is closed when the server ends by itself, once it has started; nil
-	// if it never does. Close says why it ended.
+	// Done returns a channel that is closed when the server ends by itself. It is called
+	// after the start. Done is nil if the server never ends by itself. Close returns the
+	// reason.
 	Done func() <-chan struct{}
 }
 
-// Serve starts the server, and its control API where it has an address, prints
-// how to reach them, and closes both when ctx or the server
-// ends.
+// Serve starts the server, and its control API if controlAddress is set. It prints how to
+// reach them, and closes both when ctx or the server ends.
 func (s Server) Serve(ctx context.Context, controlAddress string, stdout io.Writer) (err error) {
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err := s.Start(); err != nil {
@@ -42,7 +42,8 @@ func (s Server) Serve(ctx context.Context, controlAddress string, stdout io.Writ
 		defer stop()
 		fmt.Fprintf(stdout, "control: http://%s\n", address)
 	}
-	// Last, so that who waits for this line finds all that was promised.
+	// Print this line last: a caller that waits for it can then use everything printed
+	// before.
 	fmt.Fprintln(stdout, s.Connect())
 	var ended <-chan struct{}
 	if s.Done != nil {
@@ -55,7 +56,7 @@ func (s Server) Serve(ctx context.Context, controlAddress string, stdout io.Writ
 	return nil
 }
 
-// explain adds the remedy to an error of a port that is taken.
+// explain adds the remedy to the error of a port that is in use.
 func explain(err error, flags string) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: stop what listens there, or choose another by %s", err, flags)
@@ -63,7 +64,8 @@ func explain(err error, flags string) error {
 	return err
 }
 
-// serveControl serves the control API and returns its address and what stops it.
+// serveControl serves the control API. It returns the address and a function that stops
+// the API.
 func serveControl(ctx context.Context, address string, handler http.Handler) (net.Addr, func(), error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
