@@ -9,12 +9,13 @@ import (
 	"testing"
 )
 
-// azureScript runs the end-to-end tests on Azure. Here it runs with an az and a go that
-// only note how they were called.
+// azureScript runs the end-to-end tests on Azure. These tests run it with fake az and go
+// programs that only record their calls.
 const azureScript = "../../hack/azure/run.sh"
 
-// fakes is a folder with an az and a go that append their arguments to a file. go fails
-// if there is a file fail-go, az deletes nothing if there is a file fail-delete.
+// fakes returns a folder with fake az and go programs that append their arguments to a
+// file. go fails if the file fail-go exists. az fails to delete if the file fail-delete
+// exists.
 func fakes(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -39,8 +40,8 @@ echo "    --- FAIL: TestTwo/part (2.00s)"
 	return dir
 }
 
-// azure runs the script and gives what it has printed, how it called az and go, and
-// whether it has succeeded.
+// azure runs the script. It returns the script's output, its calls of az and go, and
+// whether it succeeded.
 func azure(t *testing.T, dir string, args ...string) (output, calls string, ok bool) {
 	t.Helper()
 	script := exec.CommandContext(t.Context(), azureScript, args...)
@@ -56,8 +57,8 @@ var (
 	groupDeleted = regexp.MustCompile(`az group delete --name (\S+) --yes`)
 )
 
-// A dry run calls nothing. It prints every command, the last of which deletes the group
-// that the first one makes.
+// A dry run calls neither az nor go. It prints every command. The first command creates
+// the group, and the last one deletes it.
 func TestAzureScriptDryRun(t *testing.T) {
 	t.Parallel()
 	output, calls, ok := azure(t, fakes(t), "--dry-run", "--sku", "Premium")
@@ -73,7 +74,7 @@ func TestAzureScriptDryRun(t *testing.T) {
 	}
 }
 
-// Whatever fails, the group is deleted, no key is printed, and the script fails.
+// If any step fails, the script deletes the group, prints no key, and fails.
 func TestAzureScriptDeletesWhatItMakes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -110,7 +111,7 @@ func TestAzureScriptDeletesWhatItMakes(t *testing.T) {
 	}
 }
 
-// Without a yes nothing is made.
+// Without the answer yes, the script creates nothing.
 func TestAzureScriptAsks(t *testing.T) {
 	t.Parallel()
 	if output, calls, ok := azure(t, fakes(t)); ok || groupMade.MatchString(calls) {

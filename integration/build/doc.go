@@ -1,2 +1,3 @@
-// Package build tests the Makefile: what it needs, and what it does without.
+// Package build tests the Makefile, the script for the tests on Azure, and the Terraform
+// example.
 package build

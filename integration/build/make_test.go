@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// tools are what the README asks for, and the shell's own.
+// tools are the tools that the README requires, and those of the shell.
 var tools = []string{"go", "git", "make", "sh", "awk", "grep", "sed"}
 
-// TestTestsNeedNoCompiler holds `make test` to the README's "Go, git and make": without
-// a C compiler, which the race detector needs, it runs the same tests and says so.
+// TestTestsNeedNoCompiler checks the README's claim that `make test` needs only Go, git
+// and make. The race detector needs a C compiler. Without one, `make test` runs the same
+// tests without the race detector, and prints that it does.
 func TestTestsNeedNoCompiler(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("make"); err != nil {
@@ -50,8 +51,9 @@ func TestTestsNeedNoCompiler(t *testing.T) {
 	}
 }
 
-// TestLintChecksEveryDockerfile holds `make lint` to the Dockerfiles of the repository. That
-// the linter refuses a broken one is a test of hack/tools/dockerlint, which lint runs too.
+// TestLintChecksEveryDockerfile checks that `make lint` covers every Dockerfile of the
+// repository. The tests of hack/tools/dockerlint, which lint runs too, check that the
+// linter refuses a broken Dockerfile.
 func TestLintChecksEveryDockerfile(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("make"); err != nil {
@@ -92,19 +94,20 @@ func TestLintChecksEveryDockerfile(t *testing.T) {
 	}
 }
 
-// commands are what make would run for a target, in an environment with these changes. An
-// empty value removes the variable.
+// commands returns the commands that make would run for a target, in an environment with
+// these changes. An empty value removes the variable.
 func commands(t *testing.T, target string, environ ...string) string {
 	t.Helper()
 	dry := exec.CommandContext(t.Context(), "make", "--dry-run", target)
 	dry.Dir = filepath.Join("..", "..")
-	// Go runs a test again only if a file that the test itself has opened changes.
+	// The test opens the Makefile itself, because Go repeats a cached test only if a file
+	// that the test has opened changes.
 	if _, err := os.ReadFile(filepath.Join(dry.Dir, "Makefile")); err != nil {
 		t.Fatal(err)
 	}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		// What an outer make hands down would decide for this one.
+		// Drop the flags of an outer make, which would change this one.
 		if name != "MAKEFLAGS" && name != "MAKEOVERRIDES" && name != "MFLAGS" && !set(name, environ) {
 			dry.Env = append(dry.Env, variable)
 		}
@@ -130,7 +133,7 @@ func set(name string, environ []string) bool {
 	return false
 }
 
-// tested are the arguments of the commands that test, without what depends on a
+// tested returns the arguments of the test commands, without those that depend on a
 // compiler.
 func tested(commands string) string {
 	var lines []string
@@ -142,7 +145,7 @@ func tested(commands string) string {
 	return strings.Join(lines, "; ")
 }
 
-// toolFolder is a folder with the README's tools, and no compiler.
+// toolFolder returns a folder with the README's tools and without a compiler.
 func toolFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -86,7 +86,7 @@ func TestTerraformIsFormatted(t *testing.T) {
 	}
 }
 
-// resource returns the attributes of a resource as they are written.
+// resource returns the attributes of a resource, with their values as written.
 func resource(t *testing.T, text, kind, name string) map[string]string {
 	t.Helper()
 	_, rest, found := strings.Cut(text, `resource "`+kind+`" "`+name+`" {`)

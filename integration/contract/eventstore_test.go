@@ -21,11 +21,12 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
-// uriVariable names a real server to test against, beside the stand-in.
+// uriVariable is the variable that names a real server to test against, in addition to
+// the stand-in.
 const uriVariable = "PENSTOCK_TEST_MONGODB_URI"
 
-// onEachServer runs a test on an events collection with its index, on a replica set, on
-// a mongos with two kinds of shard key, and on a real server if there is one.
+// onEachServer runs a test on an events collection with its index: on a replica set, on a
+// mongos with two kinds of shard key, and on a real server if one is configured.
 func onEachServer(t *testing.T, test func(t *testing.T, events *mongo.Collection)) {
 	t.Helper()
 	t.Run("replica set", func(t *testing.T) {
@@ -93,7 +94,7 @@ type history struct {
 func (h history) documents() []any {
 	var documents []any
 	for n := h.first; n <= h.last; n++ {
-		// The widths of integers are mixed, as several writers leave them.
+		// Integer widths are mixed, as if several writers had written them.
 		id := any(n)
 		if n%3 == 0 {
 			id = int32(n)
@@ -153,7 +154,8 @@ func insert(t *testing.T, events *mongo.Collection, documents []any) {
 	}
 }
 
-// ranges are those between boundaries that went to BSON and back, as jobs keep them.
+// ranges returns the ranges between boundaries. The boundaries are converted to BSON and
+// back, because jobs store them as BSON.
 func ranges(t *testing.T, boundaries []eventstore.Position) [][2]eventstore.Position {
 	t.Helper()
 	all := [][2]eventstore.Position{{}}
@@ -277,7 +279,7 @@ func TestRangesOfASplitHoldEveryAggregateOnce(t *testing.T) {
 	})
 }
 
-// TestRangesAreInTheOrderOfEvents checks what order one range gives.
+// TestRangesAreInTheOrderOfEvents checks the order of events in one range.
 func TestRangesAreInTheOrderOfEvents(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, events *mongo.Collection) {
@@ -299,7 +301,7 @@ func TestRangesAreInTheOrderOfEvents(t *testing.T) {
 			}
 			last = at
 		}
-		// The bounds of one aggregate hold that aggregate.
+		// A range around one aggregate contains only that aggregate.
 		if got := headsOf(t, r, eventstore.Before(last.AggregateID), eventstore.After(last.AggregateID)); len(got) != 1 || !got[0].RawAggregateID.Equal(last.AggregateID) {
 			t.Errorf("the range of %v holds %v", last.AggregateID, got)
 		}
@@ -344,7 +346,7 @@ func TestSplitIsEven(t *testing.T) {
 	const n = 8
 	for name, test := range map[string]struct {
 		aggregates, events int
-		// huge is one more aggregate with that many events.
+		// huge is the number of events of one additional aggregate.
 		huge int
 	}{
 		"small":         {aggregates: 300, events: 4},
@@ -402,8 +404,8 @@ func mustRaw(t *testing.T, v any) bson.Raw {
 	return raw
 }
 
-// TestMissingReadsOneAggregateOfItsType reads an aggregate whose id is written like
-// another one's of another type.
+// TestMissingReadsOneAggregateOfItsType reads an aggregate whose id looks like another
+// aggregate's id of a different type.
 func TestMissingReadsOneAggregateOfItsType(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, events *mongo.Collection) {
