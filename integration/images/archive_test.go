@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// descriptor, manifest and configuration are what these tests look at in the JSON
-// of the image specification. A manifest stands for an index as well.
+// descriptor, manifest and configuration have the fields of the image specification's
+// JSON that these tests read. A manifest is used for an index, too.
 type (
 	descriptor struct {
 		MediaType    string
@@ -59,14 +59,14 @@ type entry struct {
 	content []byte
 }
 
-// archive is an OCI archive as its file has it.
+// archive is an OCI archive as stored in its file.
 type archive struct {
 	entries []entry
-	// read are the names of the entries that were looked at.
+	// read has the names of the entries that were read.
 	read map[string]bool
 }
 
-// archivePath is where `make test-images` has put a service's archive.
+// archivePath returns the path of a service's archive from `make test-images`.
 func archivePath(t *testing.T, service string) string {
 	t.Helper()
 	dir := os.Getenv("PENSTOCK_IMAGES")
@@ -106,7 +106,7 @@ func untar(t *testing.T, content []byte) []entry {
 	}
 }
 
-// file gives a file of the archive.
+// file returns a file of the archive.
 func (a *archive) file(t *testing.T, name string) []byte {
 	t.Helper()
 	for _, e := range a.entries {
@@ -119,7 +119,7 @@ func (a *archive) file(t *testing.T, name string) []byte {
 	return nil
 }
 
-// blob gives what a descriptor describes, and holds it against its digest and size.
+// blob returns a descriptor's content, and checks its digest and size.
 func (a *archive) blob(t *testing.T, d descriptor) []byte {
 	t.Helper()
 	content := a.file(t, "blobs/"+strings.Replace(d.Digest, ":", "/", 1))
@@ -143,7 +143,7 @@ func decode[T any](t *testing.T, content []byte) T {
 	return decoded
 }
 
-// images gives the descriptor of the index in the layout and the index itself.
+// images returns the descriptor of the layout's index, and the index.
 func (a *archive) images(t *testing.T) (descriptor, manifest) {
 	t.Helper()
 	layout := decode[manifest](t, a.file(t, "index.json"))
@@ -153,14 +153,14 @@ func (a *archive) images(t *testing.T) (descriptor, manifest) {
 	return layout.Manifests[0], decode[manifest](t, a.blob(t, layout.Manifests[0]))
 }
 
-// image is that of a platform.
+// image is the image of one platform.
 type image struct {
 	manifest manifest
 	config   configuration
 	layer    []entry
 }
 
-// image reads an image of the index; it must have one layer.
+// image reads an image of the index. The image must have one layer.
 func (a *archive) image(t *testing.T, d descriptor) image {
 	t.Helper()
 	read := image{manifest: decode[manifest](t, a.blob(t, d))}

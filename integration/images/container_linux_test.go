@@ -15,16 +15,15 @@ import (
 	"testing"
 )
 
-// container runs the program of an image as a runtime does that adds nothing: in a
-// root that has the image's files only, as the image's user, who may not write
-// there.
+// container runs the program of an image like a runtime that adds nothing. The root has
+// only the image's files, and the image's user cannot write to it.
 type container struct {
 	root       string
 	entrypoint []string
 	user       syscall.Credential
 }
 
-// newContainer unpacks the image of this machine's platform.
+// newContainer unpacks the image for this machine's platform.
 func newContainer(t *testing.T, service string) *container {
 	t.Helper()
 	path := archivePath(t, service)
@@ -46,7 +45,7 @@ func newContainer(t *testing.T, service string) *container {
 	return c
 }
 
-// numbers reads a numeric user and group.
+// numbers parses a numeric user and group.
 func numbers(t *testing.T, user string) (uid, gid uint32) {
 	t.Helper()
 	u, g, _ := strings.Cut(user, ":")
@@ -60,7 +59,7 @@ func numbers(t *testing.T, user string) (uid, gid uint32) {
 	return uid, gid
 }
 
-// write puts a file of root's into the root, as a mounted volume does.
+// write creates a file, owned by root, in the container's root, like a mounted volume.
 func (c *container) write(t *testing.T, path, content string, mode os.FileMode) {
 	t.Helper()
 	path = filepath.Join(c.root, path)
@@ -72,7 +71,7 @@ func (c *container) write(t *testing.T, path, content string, mode os.FileMode) 
 	}
 }
 
-// command prepares the program with an environment of nothing but env.
+// command prepares the program with env as its whole environment.
 func (c *container) command(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.entrypoint[0], append(c.entrypoint[1:], args...)...)
 	cmd.Dir = "/"
@@ -81,7 +80,7 @@ func (c *container) command(ctx context.Context, env []string, args ...string) *
 	return cmd
 }
 
-// run runs the program to its end and gives its exit code and all that it says.
+// run runs the program to its end, and returns its exit code and output.
 func (c *container) run(t *testing.T, env []string, args ...string) (code int, says string) {
 	t.Helper()
 	out, err := c.command(t.Context(), env, args...).CombinedOutput()
@@ -95,8 +94,8 @@ func (c *container) run(t *testing.T, env []string, args ...string) (code int, s
 	return 0, string(out)
 }
 
-// start starts the program; the test's end kills it. What it says is in the file
-// that is returned.
+// start starts the program and returns the path of its log. The end of the test kills the
+// program.
 func (c *container) start(t *testing.T, env []string, args ...string) (log string) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "log"))

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The media types of the image specification that an archive has.
+// The media types of the image specification that an archive contains.
 const (
 	indexType    = "application/vnd.oci.image.index.v1+json"
 	manifestType = "application/vnd.oci.image.manifest.v1+json"
@@ -18,7 +18,7 @@ const (
 	layerType    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// machines are the platforms' in an executable.
+// machines are the machine types in executables, by platform.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 func TestArchiveIsWhatTheChartAsksFor(t *testing.T) {
@@ -40,8 +40,8 @@ func TestArchiveIsWhatTheChartAsksFor(t *testing.T) {
 			for _, d := range index.Manifests {
 				platforms = append(platforms, d.Platform.OS+"/"+d.Platform.Architecture)
 				checkImage(t, service, a.image(t, d), d)
-				// Older releases of skopeo and podman drop an artifact type, and the index gets
-				// another digest.
+				// Older releases of skopeo and podman drop an artifact type, which
+				// changes the index's digest.
 				if d.MediaType != manifestType || d.ArtifactType != "" {
 					t.Errorf("the index has a %s of the type %q", d.MediaType, d.ArtifactType)
 				}
@@ -60,7 +60,7 @@ func TestArchiveIsWhatTheChartAsksFor(t *testing.T) {
 	}
 }
 
-// checkImage looks at everything of a platform's image.
+// checkImage checks a platform's image.
 func checkImage(t *testing.T, service string, i image, d descriptor) {
 	t.Helper()
 	if i.manifest.MediaType != manifestType || i.manifest.Config.MediaType != configType || i.manifest.Layers[0].MediaType != layerType {
@@ -87,8 +87,8 @@ func checkImage(t *testing.T, service string, i image, d descriptor) {
 	checkStatic(t, i.layer[0].content, machines[i.config.Architecture])
 }
 
-// checkLabels wants the labels that a service has and no others, and gives the time
-// in them.
+// checkLabels checks that an image has exactly the labels of its service. It returns the
+// time in the labels.
 func checkLabels(t *testing.T, service string, got map[string]string) time.Time {
 	t.Helper()
 	want := fixedLabels(service)
@@ -106,7 +106,8 @@ func checkLabels(t *testing.T, service string, got map[string]string) time.Time 
 	return created
 }
 
-// checkEntry wants a file of root's that tells nothing of its origin.
+// checkEntry checks that a file is owned by root and has no metadata of the build
+// machine.
 func checkEntry(t *testing.T, e entry, mode int64, created time.Time) {
 	t.Helper()
 	if e.Typeflag != tar.TypeReg || e.Mode != mode || e.Uid != 0 || e.Gid != 0 || e.Uname != "" || e.Gname != "" || !e.ModTime.Equal(created) {
@@ -114,7 +115,7 @@ func checkEntry(t *testing.T, e entry, mode int64, created time.Time) {
 	}
 }
 
-// checkStatic wants an executable that asks for no interpreter and no library.
+// checkStatic checks that an executable needs no interpreter and no library.
 func checkStatic(t *testing.T, binary []byte, machine elf.Machine) {
 	t.Helper()
 	file, err := elf.NewFile(bytes.NewReader(binary))

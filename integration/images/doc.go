@@ -1,10 +1,11 @@
-// Package images tests the container images of the services: that the archives of
-// `make images` hold one static binary a platform and what a registry and the chart
-// expect of an image; that a second build, of a copy of the tree in another folder,
-// equals them byte for byte; that the programs run in a root that has nothing else,
-// as the user that is no one. The Dockerfiles, which need an engine to be built, are
-// held to the same configuration by their text.
+// Package images tests the container images of the services. The archives of
+// `make images` must hold one static binary per platform, and what a registry and the
+// chart expect of an image. A second build, from a copy of the tree in another folder,
+// must give the same bytes. The programs must run as an unprivileged user in a root with
+// no other files. Building the Dockerfiles needs a container engine, so a test compares
+// their text with the same configuration.
 //
-// The tests of the archives skip without them: `make test-images` builds and names
-// them. Those that need a root of their own skip where the test is not run by root.
+// The tests of the archives skip if there are no archives: `make test-images` builds
+// them and passes their paths. The tests that need their own root skip unless they run
+// as root.
 package images

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What a Dockerfile and the builder have in common must be the same; the archives
-// are held to the same expectations.
+// The Dockerfiles must give images the same configuration as the builder. Other tests
+// compare the archives with the same expected values.
 func TestDockerfileIsLikeTheArchive(t *testing.T) {
 	for _, service := range services {
 		t.Run(service, func(t *testing.T) {
@@ -52,8 +52,8 @@ func TestDockerfileIsLikeTheArchive(t *testing.T) {
 	}
 }
 
-// dockerfile gives the arguments of each instruction, stage by stage. What is before
-// the first FROM is a stage, too.
+// dockerfile returns the arguments of each instruction, by stage. The instructions before
+// the first FROM count as a stage, too.
 func dockerfile(t *testing.T, service string) []map[string][]string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(repository, service, "Dockerfile"))

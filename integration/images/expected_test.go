@@ -10,7 +10,7 @@ import (
 // repository is the root of this checkout.
 const repository = "../.."
 
-// services are those that have an image.
+// services are the services that have an image.
 var services = []string{"publisher", "projector"}
 
 // The configuration that all images have.
@@ -22,7 +22,7 @@ const (
 // labels are the prefix of the image specification's own keys.
 const labels = "org.opencontainers.image."
 
-// fixedLabels are those of a service that no build changes.
+// fixedLabels are the labels of a service that are the same in every build.
 func fixedLabels(service string) map[string]string {
 	descriptions := map[string]string{
 		"publisher": "Publishes the events of a MongoDB event store to a topic of Azure Service Bus.",
@@ -36,8 +36,8 @@ func fixedLabels(service string) map[string]string {
 	}
 }
 
-// capture reads a file of the repository and gives what the expression's group
-// matches in it, which it must do once.
+// capture reads a file of the repository and returns the match of the expression's group.
+// The expression must match exactly once.
 func capture(t *testing.T, path, expression string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(repository, path))
@@ -51,8 +51,8 @@ func capture(t *testing.T, path, expression string) string {
 	return string(found[0][1])
 }
 
-// chartVersion is the version of the images that the chart asks for, and
-// chartName the name.
+// chartVersion returns the version of the images that the chart uses, and chartName
+// returns their name.
 func chartVersion(t *testing.T) string {
 	t.Helper()
 	return capture(t, "charts/penstock/Chart.yaml", `^appVersion: (.*)$`)

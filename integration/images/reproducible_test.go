@@ -21,7 +21,7 @@ func TestSecondBuildIsTheSame(t *testing.T) {
 	_, index := a.images(t)
 	created := checkLabels(t, "publisher", index.Annotations)
 
-	// The folder lies deeper than this one and has no git.
+	// The folder has a longer path than the repository, and no git.
 	elsewhere := filepath.Join(t.TempDir(), "a", "copy")
 	copySources(t, elsewhere)
 	build := exec.CommandContext(t.Context(), "make", "images",
@@ -42,8 +42,8 @@ func TestSecondBuildIsTheSame(t *testing.T) {
 	}
 }
 
-// copySources copies what git knows or would take of the sources, as it lies in the
-// tree.
+// copySources copies the source files that git tracks or would add, as they are in the
+// working tree.
 func copySources(t *testing.T, to string) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"}, sources...)...)
@@ -55,7 +55,7 @@ func copySources(t *testing.T, to string) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
 		content, err := os.ReadFile(filepath.Join(repository, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted in the tree
+			continue // deleted in the working tree
 		}
 		if err != nil {
 			t.Fatal(err)

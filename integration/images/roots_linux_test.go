@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// digicert is the name of the root that Azure's certificates go back to.
+// digicert is the name of the root of Azure's certificates.
 var digicert = pkix.Name{
 	Country: []string{"US"}, Organization: []string{"DigiCert Inc"}, OrganizationalUnit: []string{"www.digicert.com"}, CommonName: "DigiCert Global Root G2",
 }
 
-// A certificate that was not issued by the root that it names is refused by those
-// who know that root with the reason that the signature is not the root's; by all
-// others because they know no such root.
+// The server's certificate names a public root as its issuer, but that root has not
+// signed it. A program that has the root reports a wrong signature. A program without the
+// root reports only an unknown authority.
 func TestPublicRootsAreInTheImage(t *testing.T) {
 	for _, service := range services {
 		t.Run(service, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestPublicRootsAreInTheImage(t *testing.T) {
 	}
 }
 
-// An authority of one's own takes a mounted file.
+// A mounted file makes the programs trust a private authority.
 func TestOwnRootsGoBeforeThoseOfTheImage(t *testing.T) {
 	for _, service := range services {
 		t.Run(service, func(t *testing.T) {
@@ -68,16 +68,17 @@ func TestOwnRootsGoBeforeThoseOfTheImage(t *testing.T) {
 	}
 }
 
-// tlsServer looks like MongoDB up to the end of the TLS handshake.
+// tlsServer stands in for MongoDB up to the end of the TLS handshake.
 type tlsServer struct {
 	address string
-	// authority is the certificate, in PEM, of the one that issued the server's.
+	// authority is the certificate of the server certificate's issuer, in PEM.
 	authority string
 	// trusted is closed when a client has accepted the server's certificate.
 	trusted chan struct{}
 }
 
-// listenTLS starts a server whose certificate is issued by an authority of that name.
+// listenTLS starts a server whose certificate is issued by an authority with the name
+// issuer.
 func listenTLS(t *testing.T, issuer pkix.Name) *tlsServer {
 	t.Helper()
 	authority, authorityKey := certificate(t, &x509.Certificate{Subject: issuer, IsCA: true, BasicConstraintsValid: true}, nil, nil)
@@ -107,8 +108,8 @@ func listenTLS(t *testing.T, issuer pkix.Name) *tlsServer {
 			if err != nil {
 				return
 			}
-			// In TLS 1.3 the server's handshake ends with the client's last word, which it
-			// does not say to one that it does not trust.
+			// In TLS 1.3 the server's handshake ends with the client's last message. The
+			// client does not send it if it does not trust the server.
 			_ = conn.SetDeadline(time.Now().Add(patience))
 			if conn.(*tls.Conn).HandshakeContext(t.Context()) == nil && !accepted {
 				accepted = true
@@ -130,7 +131,7 @@ func (s *tlsServer) environment(parameters string) []string {
 	}
 }
 
-// certificate issues a certificate, by itself where there is no issuer.
+// certificate issues a certificate, which is self-signed if there is no issuer.
 func certificate(t *testing.T, template, issuer *x509.Certificate, issuerKey crypto.Signer) (*x509.Certificate, crypto.Signer) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -16,11 +16,11 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// patience bounds the wait for anything that a program does at once.
+// patience is the timeout for anything that a program does without delay.
 const patience = 90 * time.Second
 
-// clocks reads the event's time on a clock that only a time zone file knows: 5 h
-// 45 min ahead.
+// clocks converts the event's time to a zone whose offset, 5 h 45 min ahead, is only in a
+// time zone file.
 const clocks = `projections:
   - name: clocks
     collection: clocks
@@ -49,7 +49,7 @@ func TestProgramTellsWhatItIs(t *testing.T) {
 	}
 }
 
-// The chart's init container runs it so.
+// The chart's init container runs the command in this way.
 func TestProjectionsAreCheckedInTheImage(t *testing.T) {
 	c := newContainer(t, "projector")
 	env := []string{
@@ -66,8 +66,8 @@ func TestProjectionsAreCheckedInTheImage(t *testing.T) {
 	}
 }
 
-// Both programs do all their work in a root that cannot be written to and has no
-// certificates, no time zones, no users and no folder for temporary files.
+// Both programs do all their work in a read-only root without system certificates, time
+// zones, users or a folder for temporary files.
 func TestImagesRunThePipeline(t *testing.T) {
 	publisher, projector := newContainer(t, "publisher"), newContainer(t, "projector")
 	projector.write(t, "etc/penstock/projections/clocks.yaml", clocks, 0o444)
@@ -115,7 +115,7 @@ func TestImagesRunThePipeline(t *testing.T) {
 	}
 }
 
-// startReady starts a program and waits until it says that it is ready.
+// startReady starts a program and waits until it reports that it is ready.
 func startReady(t *testing.T, c *container, env []string) {
 	t.Helper()
 	admin, err := proc.FreeAddress()
