@@ -1,5 +1,5 @@
-// Package workload describes what a sandbox or an end-to-end test runs through
-// the pipeline: the events, the projections that the projector is given, and a
-// fold of the same events in plain Go that shares no code with the projector.
-// The fold is the oracle: the read models must equal it.
+// Package workload describes the input of a sandbox or an end-to-end test: the events,
+// the projector's projections, and a fold of the same events in plain Go, which shares no
+// code with the projector. The fold is the oracle: the read models must equal its
+// results.
 package workload

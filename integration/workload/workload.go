@@ -18,31 +18,30 @@ type Event struct {
 
 // Workload is a set of events with its projections and its oracle.
 type Workload struct {
-	// Name is a word for titles and logs.
+	// Name is a short name for titles and logs.
 	Name string
-	// Events are in the order in which they are to be stored; the events of an
-	// aggregate are in eventId order.
+	// Events are in the order in which they must be stored. The events of an aggregate
+	// are in eventId order.
 	Events []Event
 	// Projections is the projections file for the projector, in YAML.
 	Projections []byte
-	// Collections are the read models' that the projections write to.
+	// Collections are the read-model collections that the projections write to.
 	Collections []string
-	// Fold folds one aggregate, whose events come in eventId order and are at
-	// least one.
+	// Fold folds one aggregate. It gets at least one event, in eventId order.
 	Fold Fold
 	// Change is a second version of the projections; nil if there is none.
 	Change *Change
 }
 
-// Change is a version of a workload's projections in which one of them has another
-// definition, under the same name and for the same collection. The new definition needs
-// events that were projected long before.
+// Change is a version of a workload's projections in which one projection has a new
+// definition, with the same name and collection. The new definition needs events that
+// were projected long before.
 type Change struct {
 	// Projections is the whole projections file, in YAML, and Fold the oracle of all of
 	// its projections.
 	Projections []byte
 	Fold        Fold
-	// Projection is the changed one, and Collection is where its read models are.
+	// Projection is the changed projection, and Collection has its read models.
 	Projection, Collection string
 	// Field is in each read model of the new definition, and in none of the old one.
 	Field string
@@ -50,9 +49,9 @@ type Change struct {
 	Falsify bson.D
 }
 
-// Fold computes what the read models must show of one aggregate. It returns the
-// collection and the document, without the fields that the projector adds
-// itself. A nil document means that none must be visible.
+// Fold computes the expected read model of one aggregate. It returns the collection and
+// the document, without the fields that the projector adds. A nil document means that no
+// document must be visible.
 type Fold func(events []Event) (collection string, document bson.M)
 
 // Aggregates counts the distinct aggregates among the events.
