@@ -1,6 +1,6 @@
-// Package applied is an example of a client that reads its own writes: it writes an event,
-// waits until a read model has it, and reads the read model then. Copy it into a program
-// of your own; it needs the standard library only.
+// Package applied is an example of a client that reads its own writes: it writes an
+// event, waits until a read model has it, and then reads the read model. Copy it into
+// your own program; it needs only the standard library.
 package applied
 
 import (
@@ -20,22 +20,24 @@ type Event struct {
 	EventID                 int64
 }
 
-// ErrTimeout says that the read models did not have all events in time. They will.
+// ErrTimeout means that the read models did not have all events in time. They will have
+// them later.
 var ErrTimeout = errors.New("the read models do not have the events yet")
 
-// ErrParked says that an aggregate is parked: its read model will not have the event until
-// somebody has corrected what is wrong.
+// ErrParked means that an aggregate is parked: its read model will not have the event
+// until somebody has corrected the cause.
 var ErrParked = errors.New("the aggregate is parked")
 
-// Client asks a projector. The zero value asks nobody: set BaseURL.
+// Client queries a projector. BaseURL must be set.
 type Client struct {
-	// BaseURL is where the projectors answer, such as http://penstock-projector-query:8081.
+	// BaseURL is the URL of the projectors' query API, such as
+	// http://penstock-projector-query:8081.
 	BaseURL string
 	// HTTP is http.DefaultClient if it is nil.
 	HTTP *http.Client
 }
 
-// answer is the part of the response that the client looks at.
+// answer is the part of the response that the client reads.
 type answer struct {
 	Result string `json:"result"`
 	Error  string `json:"error"`
@@ -51,8 +53,8 @@ type answer struct {
 }
 
 // Await waits until the read models have all events, for at most timeout. The error is
-// [ErrTimeout], [ErrParked], or says why the projector did not answer: the caller then
-// goes on without the guarantee, or fails its own request.
+// [ErrTimeout], [ErrParked], or the reason why the projector did not answer. After any
+// error, the caller continues without the guarantee, or fails its own request.
 func (c *Client) Await(ctx context.Context, timeout time.Duration, events ...Event) error {
 	query := url.Values{"timeout": {timeout.String()}}
 	for _, e := range events {

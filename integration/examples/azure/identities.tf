@@ -1,8 +1,8 @@
-# Each service has an identity of its own, and the one role that it needs. A pod gets the
-# identity by the token of its Kubernetes service account.
+# Each service has its own identity with the one role that it needs. A pod gets the
+# identity through the token of its Kubernetes service account.
 
 locals {
-  # The chart leaves its own name out if the release's name contains it.
+  # The chart omits its own name if the release's name contains it.
   prefix = strcontains(var.release, "penstock") ? var.release : "${var.release}-penstock"
 
   services = {

@@ -1,8 +1,8 @@
-// Prints the events of a subscription: each once, and those of an aggregate in order. It
-// is an example of another service that reads the topic to which Penstock publishes.
+// An example of another service that reads the topic to which Penstock publishes. It
+// prints each event of a subscription once, and the events of an aggregate in order.
 //
 // It accepts one session after the other, so the subscription must have sessions enabled.
-// Copy `handle`, and replace what it prints by your own work.
+// Copy `handle`, and replace its output with your own work.
 import { ServiceBusClient } from "@azure/service-bus";
 
 const client = new ServiceBusClient(required("AZURE_SERVICEBUS_CONNECTION_STRING"));
@@ -12,12 +12,12 @@ const subscription = required("AZURE_SERVICEBUS_SUBSCRIPTION_NAME");
 // How long to wait for more messages of a session before the next one is accepted.
 const maxWaitTimeInMs = 1000;
 
-// The id of the last event that was handled, by aggregate. Penstock delivers at least once,
-// so an event can come again. A real service keeps this beside its own data and changes
-// both in one transaction, or a crash between the two handles an event twice.
+// The id of the last event that was handled, by aggregate. Penstock delivers at least
+// once, so an event can be delivered again. A real service keeps this beside its own data
+// and changes both in one transaction, or a crash between the two handles an event twice.
 const lastEventId = new Map();
 
-// handle takes one message, and ignores an event that was handled before.
+// handle handles one message, and ignores an event that was handled before.
 function handle(message) {
   const { aggregateId, eventId, claimCheck } = message.applicationProperties;
   if (eventId <= (lastEventId.get(aggregateId) ?? 0)) return;
@@ -33,9 +33,9 @@ function handle(message) {
   lastEventId.set(aggregateId, eventId);
 }
 
-// drain handles the messages of one session until no more come. A message that is not
-// completed comes again. After the subscription's maximum of deliveries the broker moves it
-// to the dead-letter queue.
+// drain handles the messages of one session until no more arrive. The broker delivers a
+// message again if it is not completed. After the subscription's maximum of deliveries
+// the broker moves it to the dead-letter queue.
 async function drain(session) {
   for (;;) {
     const messages = await session.receiveMessages(100, { maxWaitTimeInMs });
@@ -61,7 +61,7 @@ while (!stopped) {
     session = await client.acceptNextSession(topic, subscription);
     await drain(session);
   } catch (error) {
-    // No session has messages at present, or another consumer took it: ask again.
+    // No session has messages at present, or another consumer took it: try again.
     if (stopped || ["ServiceTimeout", "SessionCannotBeLocked", "SessionLockLost"].includes(error.code)) continue;
     throw error;
   } finally {

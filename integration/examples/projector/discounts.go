@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-cdc/penstock/projector/app"
 )
 
-// discount is the read model: what an order has earned. Penstock adds the fields _id,
-// lastEventId and lastUpdatedAt.
+// discount is the read model: the discount that an order has earned. Penstock adds the
+// fields _id, lastEventId and lastUpdatedAt.
 type discount struct {
 	TotalCents int64 `bson:"totalCents"`
 	Percent    int64 `bson:"percent"`

@@ -45,7 +45,8 @@ func TestDiscountFollowsTheTotal(t *testing.T) {
 	}
 }
 
-// TestItemOfNoOrderIsAnError checks that such an order parks.
+// TestItemOfNoOrderIsAnError checks that apply returns an error for an item of an unknown
+// order, which parks the order.
 func TestItemOfNoOrderIsAnError(t *testing.T) {
 	t.Parallel()
 	if _, err := apply(nil, orderEvent(t, "ItemAddedToOrderEvent", bson.D{})); err == nil {
