@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Compares the speed of the services with that of another revision: bench-compare.sh BASE BIN
-# ROUNDS. Both are measured by this revision's programs, in turn, a round each, so that a
-# machine that becomes busy slows both alike. benchstat says which differences are more than
-# noise. Further settings are those of bin/bench: BENCH, SHORT, LATENCY_FOR.
+# Compares the speed of the services with that of another revision: bench-compare.sh BASE
+# BIN ROUNDS. The bench program of this revision measures both, one round each in turn, so
+# load on the machine slows both alike. benchstat reports which differences exceed the
+# noise. The environment variables of bin/bench apply: BENCH, SHORT, LATENCY_FOR.
 set -euo pipefail
 
 base=${1:?name a revision: make bench-compare BASE=main}
@@ -25,7 +25,7 @@ mkdir "$work/base"
 (cd "$work/tree" && CGO_ENABLED=0 go build -o "$work/base/" ./publisher ./projector)
 
 for round in $(seq "$rounds"); do
-	# Every second round begins with the other one.
+	# Alternate which side runs first.
 	order="base new"
 	[ $((round % 2)) = 1 ] || order="new base"
 	for side in $order; do

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs the end-to-end tests against Azure Service Bus: makes a resource group with a
-# namespace, runs the tests with the backend "external", prints what took how long, and
-# deletes the group, also after an error or Ctrl-C.
+# Runs the end-to-end tests against Azure Service Bus. It creates a resource group with a
+# namespace, runs the tests with the backend "external", prints the duration of each
+# scenario, and deletes the group, even after an error or Ctrl-C.
 #
 #	az login
 #	hack/azure/run.sh [--dry-run] [--yes] [--sku Standard|Premium] [--location REGION] [-- go test flags]
 #
-# MongoDB is that of PENSTOCK_TEST_MONGODB_URI, a replica set with the right to create
-# and drop databases. Without the variable, the stand-in runs on this machine: then only
-# Service Bus is real.
+# PENSTOCK_TEST_MONGODB_URI selects the MongoDB replica set; its user needs the right to
+# create and drop databases. Without the variable, the stand-in runs on this machine, and
+# only Service Bus is real.
 #
 # A Standard namespace costs about 10 USD a month plus operations, billed by the hour;
 # a Premium one costs about 1 USD an hour. The tests take about half an hour.
@@ -42,12 +42,13 @@ case $sku in Standard | Premium) ;; *)
 	;;
 esac
 
-# Every resource is in the group, and the name of the namespace is unique in Azure.
+# The group and the namespace share this name. The name of a namespace must be unique in
+# Azure.
 name=penstock-test-$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')
 work=$(mktemp -d)
 made='' standin=''
 
-# run runs a command, or prints it.
+# run runs a command, or prints it in a dry run.
 run() {
 	if [ -n "$dry" ]; then
 		printf 'would run:'
@@ -58,7 +59,7 @@ run() {
 	fi
 }
 
-# clean deletes what was made, once, whatever has happened.
+# clean deletes everything that the script created. It runs once, at every exit.
 clean() {
 	status=$?
 	trap - EXIT INT TERM
@@ -92,7 +93,7 @@ if [ -z "$dry" ]; then
 	fi
 fi
 
-# From here on the group may exist, even if the command that makes it fails.
+# From here on the group may exist, even if the command that creates it fails.
 made=yes
 run az group create --name "$name" --location "$location" --tags purpose=penstock-test --output none
 capacity=()
@@ -129,7 +130,7 @@ if [ -n "$dry" ]; then
 	exit 0
 fi
 
-# Figures: each scenario with its outcome and seconds.
+# Results: each scenario with its outcome and seconds.
 echo
 echo "| scenario | outcome | seconds |"
 echo "|---|---|---|"

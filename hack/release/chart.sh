@@ -1,10 +1,10 @@
 #!/bin/sh
-# Packages the chart of a release. Its default images are named by digest, so an
+# Packages the chart of a release. The chart names its default images by digest, so an
 # installation runs exactly the images that were built with the chart.
 #
 #	hack/release/chart.sh HELM VERSION DIGESTS FOLDER
 #
-# DIGESTS is a file of the lines that `make images` prints:
+# DIGESTS is a file with the lines that `make images` prints:
 #
 #	dist/publisher-0.1.0.tar  ghcr.io/penstock-cdc/publisher@sha256:…
 set -eu
@@ -36,7 +36,7 @@ awk -v publisher="$publisher" -v projector="$projector" '
 mkdir -p "$out"
 "$helm" package "$work/penstock" --version "$version" --app-version "$version" --destination "$out"
 
-# The package is checked, not the folder that it was made of.
+# Check the package, not the folder that it was made from.
 "$helm" template release "$out/penstock-$version.tgz" -f "$root/charts/penstock/ci/minimal.yaml" >"$work/rendered.yaml"
 for image in "penstock-cdc/publisher@$publisher" "penstock-cdc/projector@$projector"; do
 	grep -q "image: .*$image" "$work/rendered.yaml" || { echo "the packaged chart does not use $image" >&2; exit 1; }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Functions for the scripts that build tools from the modules beside this file. Each
-# script sets out to the folder of the results and tools to this folder. A result of
-# the same versions stays: <name>.from, beside it, says what it was built from.
+# script sets `out` to the folder of the results and `tools` to this folder. A result is
+# not rebuilt if its versions have not changed. The file <name>.from beside it records
+# them.
 
 export GOWORK=off
 
@@ -17,7 +18,8 @@ build() {
 	echo "$from" >"$out/$name.from"
 }
 
-# collect joins YAML files of a tools module's requirement.
+# collect NAME MODULE PACKAGE FILE... joins YAML files of a module that a tools module
+# requires.
 collect() {
 	name=$1 module=$2 package=$3
 	shift 3

@@ -1,5 +1,5 @@
-// Coredns is CoreDNS with the plugins that the test's node needs. Its own main
-// package brings every plugin, and with them the SDKs of several clouds.
+// Coredns is CoreDNS with only the plugins that the test's node needs. CoreDNS's own main
+// package includes every plugin, and with them the SDKs of several clouds.
 package main
 
 import (

@@ -3,7 +3,8 @@
 //
 //	dockerlint publisher/Dockerfile projector/Dockerfile
 //
-// It prints each finding with its rule and lines, and exits 1 if there is one. Not
-// checked, because it needs the network or a shell's grammar: whether a base image
-// exists, what the scripts of RUN do, and whether .dockerignore excludes a copied file.
+// It prints each finding with its rule and lines, and exits with status 1 if there is a
+// finding. It does not check whether a base image exists, what the scripts of RUN do, or
+// whether .dockerignore excludes a copied file. These checks need the network or a
+// shell's grammar.
 package main

@@ -21,7 +21,7 @@ func lint(ctx context.Context, path string, content []byte, out io.Writer) (foun
 		return false, fmt.Errorf("the file is empty")
 	}
 	source := llb.NewSourceMap(nil, path, "Dockerfile", content)
-	source.Definition = &llb.Definition{} // the results copy it
+	source.Definition = &llb.Definition{} // copied into the results, so it must not be nil
 	results, err := dockerfile2llb.DockerfileLint(ctx, content, dockerfile2llb.ConvertOpt{
 		SourceMap:    source,
 		MetaResolver: anyImage{},
@@ -36,8 +36,8 @@ func lint(ctx context.Context, path string, content []byte, out io.Writer) (foun
 	return len(results.Warnings) > 0 || results.Error != nil, nil
 }
 
-// anyImage answers for every base image, so that no registry is asked: it exists, for
-// the platform that the Dockerfile asks for, and sets nothing.
+// anyImage resolves every base image, so no registry is queried. Each image exists for
+// the platform that the Dockerfile requests, and its configuration is empty.
 type anyImage struct{}
 
 var _ llb.ImageMetaResolver = anyImage{}

@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// One file with a finding is enough, whatever its place among the others.
+// One file with a finding is enough, at any position among the files.
 func TestRunChecksEveryFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

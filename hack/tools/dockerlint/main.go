@@ -11,7 +11,7 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run checks the files that args name, and gives the exit code: 1 if a file has a
+// run checks the files that args name. It returns the exit code: 1 if a file has a
 // finding, 2 if a file could not be checked.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {

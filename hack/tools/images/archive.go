@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// buildArchive builds a service's image into an archive at path and gives the
-// digest by which a registry will know it.
+// buildArchive builds a service's image into an archive at path. It returns the digest
+// that the image will have in a registry.
 func buildArchive(ctx context.Context, s service, of release, path string) (v1.Hash, error) {
 	tag, err := name.NewTag(s.repository()+":"+of.version, name.StrictValidation)
 	if err != nil {
@@ -38,8 +38,9 @@ func buildArchive(ctx context.Context, s service, of release, path string) (v1.H
 	if err != nil {
 		return v1.Hash{}, fmt.Errorf("write the layout: %w", err)
 	}
-	// The first annotation is the specification's, by which skopeo finds an image; the
-	// second is what docker, podman and containerd name it when they load it.
+	// The first annotation is from the specification; skopeo finds an image by it. The
+	// second is the name that docker, podman and containerd give the image when they load
+	// it.
 	err = folder.AppendIndex(index, layout.WithAnnotations(map[string]string{
 		"org.opencontainers.image.ref.name": tag.TagStr(),
 		"io.containerd.image.name":          tag.Name(),
@@ -50,8 +51,8 @@ func buildArchive(ctx context.Context, s service, of release, path string) (v1.H
 	return digest, writeArchive(os.DirFS(dir), of, path)
 }
 
-// writeArchive packs the files of a layout, in the order of their names. A file at
-// path is replaced only by a whole one.
+// writeArchive packs the files of a layout, in the order of their names. It replaces a
+// file at path only after the new archive is complete.
 func writeArchive(files fs.FS, of release, path string) error {
 	out, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -89,7 +90,7 @@ func writeArchive(files fs.FS, of release, path string) error {
 	return os.Rename(out.Name(), path)
 }
 
-// fileHeader describes a file that is root's, in a form that has no fields but these.
+// fileHeader returns the header of a file that root owns. It sets no other fields.
 func fileHeader(name string, mode, size int64, of release) *tar.Header {
 	return &tar.Header{
 		Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: of.created, Format: tar.FormatUSTAR,

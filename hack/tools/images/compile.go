@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 )
 
-// settings of the Go command that make a binary independent of where and by whom it
-// is built. GOWORK is off because what a service is made of is said by its own
-// go.mod, GOFLAGS is set because an empty one would be read from the user's file, and
-// the last two are the least that the platforms have.
+// settings of the Go command make a binary independent of the folder and user of the
+// build. GOWORK is off because a service's own go.mod defines its dependencies. GOFLAGS
+// is set because the Go command reads an empty one from the user's file. The last two
+// settings select the lowest level of each platform.
 var settings = []string{
 	"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-trimpath", "GOOS=linux", "GOAMD64=v1", "GOARM64=v8.0",
 }
 
-// compile gives the static binary of a service for Linux on arch.
+// compile returns the static binary of a service for Linux on arch.
 func compile(ctx context.Context, s service, of release, arch string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "images-")
 	if err != nil {

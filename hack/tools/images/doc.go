@@ -4,11 +4,11 @@
 //
 //	images -version 0.1.0 -revision $(git rev-parse HEAD) -epoch $(git log -1 --format=%ct)
 //
-// It is run in the repository's root. An image is an index of one image a platform,
-// and such an image has one layer with one file, the static binary. Nothing in an
-// archive depends on the time, the machine or the folder: the same commit and the
-// same Go release make the same bytes.
+// Run it in the repository's root. An archive has an index with one image per platform.
+// Each image has one layer with one file, the static binary. Nothing in an archive
+// depends on the time, the machine or the folder: the same commit and the same Go release
+// give the same bytes.
 //
-// It is not ko because ko takes its base from a registry and writes archives of one
-// platform only.
+// The project does not use ko, because ko takes its base image from a registry and writes
+// archives of one platform only.
 package main

@@ -14,17 +14,18 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// architectures of the images, all of them Linux's.
+// architectures are the architectures of the images, all for Linux.
 var architectures = []string{"amd64", "arm64"}
 
 const (
-	// user is numeric, user and group, so that a kubelet can see that it is not root.
+	// user is the numeric user and group. A kubelet can verify only a numeric user as not
+	// root.
 	user = "65532:65532"
-	// adminPort is the services' default one.
+	// adminPort is the default admin port of the services.
 	adminPort = "8080/tcp"
 )
 
-// buildIndex compiles a service for each platform and makes the index of its images.
+// buildIndex compiles a service for each platform and returns the index of its images.
 func buildIndex(ctx context.Context, s service, of release) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range architectures {
@@ -44,15 +45,15 @@ func buildIndex(ctx context.Context, s service, of release) (v1.ImageIndex, erro
 	return mutate.Annotations(index, of.labels(s)).(v1.ImageIndex), nil
 }
 
-// untyped is an image whose entry in an index has no artifactType. What else would
-// be there only repeats the media type of the configuration, and releases of skopeo
-// and podman that do not know it drop it, which changes the index's digest.
+// untyped is an image whose entry in an index has no artifactType. The artifactType would
+// only repeat the media type of the configuration. Older releases of skopeo and podman
+// drop it, which changes the index's digest.
 type untyped struct{ v1.Image }
 
-// ArtifactType is what go-containerregistry asks for.
+// ArtifactType overrides the type that go-containerregistry writes into the index.
 func (untyped) ArtifactType() (string, error) { return "", nil }
 
-// buildImage makes an image of nothing but the binary.
+// buildImage returns an image that contains only the binary.
 func buildImage(s service, of release, arch string, binary []byte) (v1.Image, error) {
 	content, err := layerTar(s, of, binary)
 	if err != nil {
@@ -85,7 +86,7 @@ func buildImage(s service, of release, arch string, binary []byte) (v1.Image, er
 	})
 }
 
-// layerTar is the layer: the binary in the root, root's own and not to be written to.
+// layerTar returns the layer: the binary in the root folder, read-only and owned by root.
 func layerTar(s service, of release, binary []byte) ([]byte, error) {
 	var content bytes.Buffer
 	w := tar.NewWriter(&content)

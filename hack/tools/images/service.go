@@ -4,7 +4,7 @@ import "time"
 
 // service is a program that becomes an image.
 type service struct {
-	// name is that of the program, of its module's folder and of its image.
+	// name is the name of the program, of its module's folder and of its image.
 	name string
 	// description is for the image's labels.
 	description string
@@ -15,18 +15,18 @@ var services = []service{
 	{"projector", "Keeps read models in MongoDB up to date with the events of a topic of Azure Service Bus."},
 }
 
-// repository is where the chart looks for the image.
+// repository returns the repository from which the chart pulls the image.
 func (s service) repository() string { return "ghcr.io/penstock-cdc/" + s.name }
 
-// release is what all images of a build have in common.
+// release has the values that all images of a build share.
 type release struct {
 	version, revision string
-	// created is the time of everything that has one.
+	// created is the time in all timestamps.
 	created time.Time
 }
 
-// labels are the annotations of the OCI image specification, of an image's
-// configuration and of its index alike.
+// labels returns the annotations of the OCI image specification, for the configuration of
+// each image and for the index.
 func (r release) labels(s service) map[string]string {
 	labels := map[string]string{
 		"title":       "penstock-" + s.name,

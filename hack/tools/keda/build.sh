@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds KEDA for tests into a folder: its operator, its metrics server, and the
-# manifests that install them. All of it comes from KEDA's Go module. What is there of
-# the same version stays. The first build takes long: it compiles 3,700 packages.
+# Builds KEDA for tests into a folder: its operator, its metrics server, and the manifests
+# that install them. All of it comes from KEDA's Go module. Results of the same version
+# are not rebuilt. The first build compiles 3,700 packages and takes long.
 #
 #	hack/tools/keda/build.sh .cache/keda-tools
 set -eu

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Builds a Kubernetes control plane for tests into a folder: etcd, kube-apiserver,
-# kube-controller-manager, kube-scheduler, kubectl, and kwok with the stages that make
-# its nodes and pods ready; and the definitions of the resources of others that the
-# chart makes. All of it comes from Go modules, by the versions in the go.mod files
-# beside this one. What is there of the same versions stays.
+# kube-controller-manager, kube-scheduler, kubectl, and kwok with the stages that make its
+# nodes and pods ready. It also collects the definitions of the custom resources that the
+# chart creates. All of it comes from Go modules, with the versions in the go.mod files of
+# the folders beside this one. Results of the same versions are not rebuilt.
 #
 #	hack/tools/kube/build.sh .cache/kube-tools
 set -eu
@@ -14,7 +14,8 @@ tools=$(cd "$(dirname "$0")/.." && pwd)
 . "$tools/cached.sh"
 export CGO_ENABLED=0
 
-# Without it the API server calls itself v0.0.0, and charts ask for a version.
+# Without this version the API server reports v0.0.0, and charts require a minimum
+# version.
 kubernetes=$(cd "$tools/kube" && go list -m -f '{{.Version}}' k8s.io/kubernetes)
 minor=${kubernetes#v1.}
 at=k8s.io/component-base/version

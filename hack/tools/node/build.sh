@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds what makes a Kubernetes node into a folder: kubelet, kube-proxy, containerd
+# Builds the programs of a Kubernetes node into a folder: kubelet, kube-proxy, containerd
 # with its shim and ctr, runc, the CNI plugins, CoreDNS and metrics-server. All of it
-# comes from Go modules, by the versions in the go.mod files beside this one. What is
-# there of the same versions stays.
+# comes from Go modules, with the versions in the go.mod files of the folders beside this
+# one. Results of the same versions are not rebuilt.
 #
 #	hack/tools/node/build.sh .cache/node-tools
 #
