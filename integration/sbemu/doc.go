@@ -51,28 +51,34 @@
 //
 // # What is not
 //
-// Transactions; the functions of SQL rules, and their actions on system
-// properties; automatic deletion when idle; changes of an entity's forwarding;
-// quotas on the size of entities and session states and on the number of
-// connections and of pending receives; a token is checked when a link attaches,
-// and its end detaches none; disaster recovery, capture, authorization rules of single
-// entities, and all else that is management of the namespace only.
+//   - Transactions.
+//   - The functions of SQL rules, and their actions on system properties.
+//   - Automatic deletion of idle entities, and changes of an entity's forwarding.
+//   - Quotas on the size of entities and session states, and on the number of connections
+//     and pending receives.
+//   - The end of a token: it is checked when a link attaches, and a link stays attached
+//     after its token has expired.
+//   - Disaster recovery, capture, authorization rules of single entities, and all other
+//     operations that only manage the namespace.
 //
 // # What is assumed
 //
-// Not verified against Azure: that a batch of one session is refused by a
-// partitioned topic with duplicate detection; the conditions of ids that are
-// too long (com.microsoft:argument-error) and of a PartitionKey that is not
-// the SessionId (amqp:not-allowed); that a message without a session is
-// dead-lettered by a subscription that requires one; that a peek by a link that
-// has lost its session is refused; that a dead-lettered message keeps its sequence number, and may have a description longer than the
-// 4,096 characters that other SDKs allow; that a subscription without declared
-// rules costs the credit of one filter.
+// These assumptions are not verified against Azure:
+//
+//   - A partitioned topic with duplicate detection refuses a batch of one session.
+//   - An id that is too long is refused with com.microsoft:argument-error, and a
+//     PartitionKey that differs from the SessionId with amqp:not-allowed.
+//   - A subscription that requires sessions dead-letters a message without a session.
+//   - A peek by a link that has lost its session is refused.
+//   - A dead-lettered message keeps its sequence number. Its description can be longer than
+//     the 4,096 characters that other SDKs allow.
+//   - A subscription without declared rules costs the credit of one filter.
 //
 // # How it works
 //
-// internal/wire is the codec, internal/message reads and stamps messages
-// without decoding them, internal/broker keeps them (it draws the states of
-// messages and sessions), internal/filter selects them, and internal/front
-// serves it all as AMQP.
+// internal/wire is the codec. internal/message reads and stamps messages without
+// decoding them. internal/broker keeps messages; its documentation has diagrams of the
+// states of messages and sessions. internal/filter selects messages for subscriptions.
+// internal/front serves the broker over AMQP, internal/atom serves the management API, and
+// internal/access checks tokens.
 package sbemu

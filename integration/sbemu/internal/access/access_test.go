@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/access"
 )
 
-// TestAudience: a token is for its resource and what is below it; the case of
-// neither matters.
+// TestAudience: a token covers its resource and every path below it. Paths are not
+// case-sensitive.
 func TestAudience(t *testing.T) {
 	t.Parallel()
 

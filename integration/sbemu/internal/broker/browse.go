@@ -65,7 +65,8 @@ func (q *Queue) Peek(r *Receiver, from int64, limit int) []Browsed {
 
 // peekFifo returns the first limit items of a fifo from a sequence number on, without
 // expired items. In a partitioned or dead-letter queue, sequence numbers do not rise with
-// positions, so peekFifo returns all items.
+// positions. There peekFifo returns all matching items, and the caller sorts and limits
+// them.
 func (q *Queue) peekFifo(f *fifo, from int64, limit int, now time.Time) []*Item {
 	ordered := !q.sequence.partitioned && q.deadLetter != nil
 	slots := f.slots[f.head:]

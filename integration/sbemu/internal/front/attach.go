@@ -41,8 +41,9 @@ func (s *session) attach(p *wire.Attach) error {
 	return nil
 }
 
-// refuse answers an attach that is not accepted. The answer has no terminus in the
-// client's place, and a detach with the reason follows.
+// refuse answers an attach that is not accepted. The answer omits the terminus on the
+// server's side: the target if the client sends, otherwise the source. A detach with the
+// reason follows.
 func (s *session) refuse(p *wire.Attach, reason *wire.Error) {
 	reply := attachReply(p)
 

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Errors of malformed input. [Decoder.Err] wraps them with the malformed value.
+// Errors of malformed input. [Decoder.Err] returns them, possibly wrapped with details.
 var (
 	ErrTruncated = errors.New("value ends early")
 	ErrType      = errors.New("unexpected type")
