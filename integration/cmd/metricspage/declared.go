@@ -136,7 +136,7 @@ func (r *reader) constructor(kind string, call *ast.CallExpr) {
 			}
 		}
 		if _, err := r.text(name); err != nil {
-			text, _ := r.text(help) // a parameter: only the build metric has one
+			text, _ := r.text(help) // only the build metric gets its name as a parameter
 			r.build = metric{kind: kind, help: text, labels: []string{"version"}}
 			return
 		}

@@ -82,8 +82,8 @@ func draw(w io.Writer, command string, lines []line, speed float64) error {
 	return p.err
 }
 
-// class returns the style class of the prompt, of notes (which are indented), or of the
-// table at the end.
+// class returns the style class of a line: the prompt, an indented note, the table at the
+// end, or other output.
 func class(i int, text string) string {
 	switch {
 	case i == 0:
