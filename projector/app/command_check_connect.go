@@ -149,8 +149,9 @@ func checkSubscription(ctx context.Context, r *preflight.Report, e *environment)
 	reportSubscription(r, properties, err)
 }
 
-// errNoRight says that the credentials may not read the subscription's properties.
-var errNoRight = errors.New("the credentials do not allow to read the properties")
+// errUnreadable says that the subscription's properties cannot be read with these
+// credentials, or at all from this server. The error that stands behind it says why.
+var errUnreadable = errors.New("they cannot be read")
 
 // readSubscription needs the right to manage the subscription.
 func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, subscription string) (admin.SubscriptionProperties, error) {
@@ -159,7 +160,7 @@ func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, sub
 	var none admin.SubscriptionProperties
 	client, err := namespace.NewAdministration()
 	if errors.Is(err, sbus.ErrNoAdministration) {
-		return none, fmt.Errorf("%w: %w", errNoRight, err)
+		return none, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if err != nil {
 		return none, err
@@ -168,7 +169,7 @@ func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, sub
 	answer, refused := errors.AsType[*azcore.ResponseError](err)
 	switch {
 	case refused && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden):
-		return none, fmt.Errorf("%w: the namespace answers %d", errNoRight, answer.StatusCode)
+		return none, fmt.Errorf("%w: the credentials do not allow it: the namespace answers %d", errUnreadable, answer.StatusCode)
 	case refused:
 		return none, fmt.Errorf("the namespace answers %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 	case err != nil:
@@ -183,7 +184,7 @@ func readSubscription(ctx context.Context, namespace *sbus.Namespace, topic, sub
 func reportSubscription(r *preflight.Report, p admin.SubscriptionProperties, err error) {
 	const what = "subscription, properties"
 	switch {
-	case errors.Is(err, errNoRight):
+	case errors.Is(err, errUnreadable):
 		r.Warn(what, "not checked: "+err.Error(), "grant Azure Service Bus Data Owner, or the Manage claim, for this check alone, or look at the subscription with az")
 		return
 	case err != nil:
