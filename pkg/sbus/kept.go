@@ -11,7 +11,7 @@ import (
 // closeTimeout bounds the end of a connection.
 const closeTimeout = time.Second
 
-// Closer is a connection, or what stands for one.
+// Closer is a connection that [Kept] closes.
 type Closer interface {
 	Close(ctx context.Context) error
 }
@@ -22,7 +22,7 @@ type Kept[C Closer] struct {
 	dial   func() (C, error)
 	logger zerolog.Logger
 	open   bool
-	// connection is that of the last use; it is meaningless if it is not open.
+	// connection is the one of the last use. It is used only if open is set.
 	connection C
 }
 

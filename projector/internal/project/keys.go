@@ -18,7 +18,7 @@ type keyChanges struct {
 }
 
 // changedKeys appends to set and unset what turns a field that is a document into another
-// document, key by key: a long map is not written again for one key. It is false if the
+// document, key by key: a long map is not written again for one key. ok is false if the
 // whole field has to be written, because
 //
 //   - the keys are not less than half of the field;
@@ -37,7 +37,8 @@ func changedKeys(set, unset []byte, name string, old, next bson.RawValue) (_, _ 
 	return c.set, c.unset, true
 }
 
-// collect walks over both documents at the same time.
+// collect compares both documents in one pass. It returns false if the field has to be
+// written as a whole.
 func (c *keyChanges) collect() bool {
 	after := readFields(c.next.Value)
 	key, value, more := after.next()
@@ -67,7 +68,8 @@ func (c *keyChanges) collect() bool {
 	return !more
 }
 
-// change notes the value of a key; an absent one removes the key.
+// change adds the new value of a key; an absent value removes the key. It returns false if
+// the field has to be written as a whole.
 func (c *keyChanges) change(key []byte, value bson.RawValue) bool {
 	if c.count++; c.count > maxKeys || updatable(string(key)) != nil || repeated(c.old.Value, key) || repeated(c.next.Value, key) {
 		return false
