@@ -43,8 +43,12 @@ var header = []string{"measurement", "median", "least to most", "limit in the sa
 func (r *Report) table() string {
 	h := r.Host
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d cores, %s, %s, commit %s, %s. Added latency: %s. Rounds: %d. Load average before: %s.\n\n",
+	fmt.Fprintf(&b, "%s, %d cores, %s, %s, commit %s, %s. Added latency: %s. Rounds: %d. Load average before: %s.",
 		h.CPU, h.Cores, h.System, h.Go, h.Commit, h.Time, h.Latency, h.Rounds, h.LoadBefore)
+	if percent, row := r.mostOthers(); row != "" {
+		fmt.Fprintf(&b, " Other processes used at most %s %% of the cores (during %s).", number(percent), row)
+	}
+	b.WriteString("\n\n")
 	if load, err := strconv.ParseFloat(h.LoadBefore, 64); err == nil && load > quietLoad {
 		b.WriteString("**The machine was busy with other work** (the load average says how busy). Rates are below, and latencies far above, what it can do when it is quiet. CPU and allocations for each event, memory, and the shares depend on it less.\n\n")
 	}

@@ -18,6 +18,8 @@ type Row struct {
 	Limits []Limit `json:"limits,omitempty"`
 	// Costs has the costs of each service.
 	Costs []Cost `json:"costs,omitempty"`
+	// Others is which part of the cores other processes used in each round, in percent.
+	Others []float64 `json:"othersPercent,omitempty"`
 	// Failures are the errors of the rounds in which the row was not measured.
 	Failures []string `json:"failures,omitempty"`
 }
@@ -61,6 +63,8 @@ type reading struct {
 	figures []figure
 	limits  []limit
 	costs   []cost
+	// others is which part of the cores other processes used, in percent.
+	others float64
 }
 
 type figure struct {
@@ -80,6 +84,7 @@ type cost struct {
 
 // add adds the reading of another round.
 func (r *Row) add(one reading) {
+	r.Others = append(r.Others, one.others)
 	for i, f := range one.figures {
 		if i == len(r.Figures) {
 			r.Figures = append(r.Figures, Figure{Name: f.name, Unit: f.unit})

@@ -91,6 +91,7 @@ func measureRows(ctx context.Context, o Options, s scale) (*Report, error) {
 	if len(selected) == 0 {
 		return nil, fmt.Errorf("no row matches %s; the rows are %q", o.Rows, Names())
 	}
+	defer collectBetweenRows()()
 	host := describeHost(ctx, &o)
 	measured, err := measureRounds(ctx, o, s, selected)
 	return &Report{Host: host, Rows: measured}, err
@@ -143,7 +144,7 @@ func (b *bench) measure(ctx context.Context, r row) (reading, error) {
 	own := *b
 	go func() {
 		o := outcome{bench: own}
-		o.reading, o.err = r.measure(ctx, &o.bench)
+		o.reading, o.err = o.bench.measureBeside(ctx, r)
 		measured <- o
 	}()
 	var end outcome
@@ -161,4 +162,19 @@ func (b *bench) measure(ctx context.Context, r row) (reading, error) {
 		return reading{}, errors.New("the row has no figure")
 	}
 	return end.reading, end.err
+}
+
+// measureBeside measures a row, and which part of the cores other processes used meanwhile.
+func (b *bench) measureBeside(ctx context.Context, r row) (reading, error) {
+	before, err := readProcessorTime()
+	if err != nil {
+		return reading{}, err
+	}
+	one, err := r.measure(ctx, b)
+	if err != nil {
+		return reading{}, err
+	}
+	after, err := readProcessorTime()
+	one.others = after.others(before)
+	return one, err
 }
