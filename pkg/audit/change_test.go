@@ -41,7 +41,7 @@ func TestConfirmedRecordsAConfirmedChangeOnly(t *testing.T) {
 	}
 }
 
-func TestListingSaysThatThereIsNone(t *testing.T) {
+func TestEmptyListingPrintsThatThereAreNoChanges(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	listing := Listing{Limit: 10}

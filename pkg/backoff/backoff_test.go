@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/backoff"
 )
 
-func TestWaitsDoubleWithinTheirBoundsAndBeginAnew(t *testing.T) {
+func TestWaitsDoubleWithinTheirBoundsAndStartOverAfterReset(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	b := backoff.Backoff{First: 100 * ms, Most: time.Second}
@@ -25,7 +25,7 @@ func TestWaitsDoubleWithinTheirBoundsAndBeginAnew(t *testing.T) {
 	}
 }
 
-func TestWaitsDiffer(t *testing.T) {
+func TestWaitsAreRandom(t *testing.T) {
 	t.Parallel()
 	seen := make(map[time.Duration]bool)
 	for range 20 {

@@ -65,7 +65,7 @@ func TestPersonNamesTheHost(t *testing.T) {
 	}
 }
 
-func TestTerminalIsNoPipeOrNullDevice(t *testing.T) {
+func TestPipeAndNullDeviceAreNoTerminals(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -241,7 +241,7 @@ func TestParseCommands(t *testing.T) {
 	}{
 		"no subcommand":     {nil, []string{"do"}, []string{"a command is missing: use one of retry, walk"}},
 		"unknown command":   {nil, []string{"don't"}, []string{`unexpected argument don't`}},
-		"nothing given":     {nil, []string{"do", "retry"}, []string{"--limit (LIMIT) is not set: Give the most that are tried.", "<projection> is missing: The projection."}},
+		"no argument":       {nil, []string{"do", "retry"}, []string{"--limit (LIMIT) is not set: Give the most that are tried.", "<projection> is missing: The projection."}},
 		"command validates": {map[string]string{"LIMIT": "11"}, []string{"do", "retry", "p"}, []string{"LIMIT (--limit) is above 10: lower it"}},
 		"after two dashes":  {map[string]string{"LIMIT": "1"}, []string{"do", "retry", "--", "--help", "x"}, []string{"unexpected argument x"}},
 		"malformed":         {map[string]string{"LIMIT": "x"}, []string{"do", "retry", "p"}, []string{`LIMIT (--limit) is "x", not a whole number of 64 bits: write digits alone`}},

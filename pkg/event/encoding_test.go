@@ -189,7 +189,7 @@ func widenValue(v any) any {
 }
 
 // What extended JSON cannot hold exactly travels as BSON.
-func TestInexactTravelsAsBSON(t *testing.T) {
+func TestInexactDocumentsAreSentAsBSON(t *testing.T) {
 	t.Parallel()
 	deep := bson.D{}
 	for range 200 {
@@ -235,7 +235,7 @@ func TestInexactTravelsAsBSON(t *testing.T) {
 
 // A wrapper key is data at the top level and behind another key, in both
 // directions.
-func TestWrapperKeysAsData(t *testing.T) {
+func TestWrapperKeysInDataRoundTrip(t *testing.T) {
 	t.Parallel()
 	doc := marshal(t, bson.D{
 		{Key: "$oid", Value: "top"},
@@ -250,7 +250,7 @@ func TestWrapperKeysAsData(t *testing.T) {
 
 // The driver reads and writes the empty binary of subtype 2 without its second
 // length.
-func TestOldBinary(t *testing.T) {
+func TestEmptyOldBinaryRoundTrips(t *testing.T) {
 	t.Parallel()
 	doc := marshal(t, bson.D{{Key: "p", Value: bson.Binary{Subtype: 2}}})
 	body := encodeJSON(t, encoder(t, event.EncodingJSON), doc)

@@ -229,7 +229,7 @@ func TestReadMalformed(t *testing.T) {
 
 // Whatever stands around the contract's fields, they are read as the driver reads
 // them.
-func TestReadAmongAnything(t *testing.T) {
+func TestReadIgnoresOtherFields(t *testing.T) {
 	t.Parallel()
 	r := reader(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -248,7 +248,7 @@ func TestReadAmongAnything(t *testing.T) {
 	})
 }
 
-func TestOwnFieldNames(t *testing.T) {
+func TestReaderUsesTheConfiguredFieldNames(t *testing.T) {
 	t.Parallel()
 	r, err := event.NewReader(event.Fields{
 		AggregateID: "stream", AggregateType: "category", EventID: "version", EventType: "type",

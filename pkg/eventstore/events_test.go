@@ -52,7 +52,7 @@ var (
 	index   = bson.D{{Key: "v", Value: 2}, {Key: "key", Value: bson.D{{Key: "aggregateId", Value: 1}, {Key: "eventId", Value: 1}}}, {Key: "name", Value: "byAggregate"}}
 )
 
-func TestNotesTheMajoritysOperationTime(t *testing.T) {
+func TestOperationTimeIsReadFromTheMajority(t *testing.T) {
 	t.Parallel()
 	s, events := newServer(t, reply("firstBatch", 0), bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "shop.events"}, {Key: "firstBatch", Value: bson.A{}}}}})
 	source := newReader(t, events)
@@ -69,7 +69,7 @@ func TestNotesTheMajoritysOperationTime(t *testing.T) {
 	}
 }
 
-func TestWalksTheIndexFromAPosition(t *testing.T) {
+func TestScanReadsTheIndexFromAPosition(t *testing.T) {
 	t.Parallel()
 	s, events := newServer(t,
 		reply("firstBatch", 0, indexID, index),
@@ -104,7 +104,7 @@ func TestWalksTheIndexFromAPosition(t *testing.T) {
 	}
 }
 
-func TestWalksTheIndexFromItsBeginning(t *testing.T) {
+func TestScanReadsTheIndexFromItsBeginning(t *testing.T) {
 	t.Parallel()
 	var documents []any
 	for n := range int64(600) {
@@ -125,7 +125,7 @@ func TestWalksTheIndexFromItsBeginning(t *testing.T) {
 	}
 }
 
-func TestWithoutItsIndexItRefuses(t *testing.T) {
+func TestMissingIndexIsRefused(t *testing.T) {
 	t.Parallel()
 	nothing := bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 26}, {Key: "codeName", Value: "NamespaceNotFound"}, {Key: "errmsg", Value: "ns does not exist: shop.events"}}
 	_, events := newServer(t, reply("firstBatch", 0, indexID), nothing, nothing)

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
-func TestHeadsAskForKeysOnly(t *testing.T) {
+func TestHeadsReadOnlyKeys(t *testing.T) {
 	t.Parallel()
 	s, events := newServer(t,
 		reply("firstBatch", 0, indexID, index),

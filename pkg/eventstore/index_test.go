@@ -19,20 +19,20 @@ func TestUsableIndex(t *testing.T) {
 		id, index bson.D
 		usable    bool
 	}{
-		"as it should be":         {id, bson.D{both, named, {Key: "unique", Value: true}}, true},
-		"of the collection's own": {append(id[:3:3], swedish), bson.D{both, named, swedish}, true},
-		"of another collation":    {id, bson.D{both, named, swedish}, false},
-		"of no collation":         {append(id[:3:3], swedish), bson.D{both, named}, false},
-		"partial":                 {id, bson.D{both, named, {Key: "partialFilterExpression", Value: bson.D{}}}, false},
-		"sparse":                  {id, bson.D{both, named, {Key: "sparse", Value: true}}, false},
-		"sparse, as a number":     {id, bson.D{both, named, {Key: "sparse", Value: 1}}, false},
-		"hidden":                  {id, bson.D{both, named, {Key: "hidden", Value: true}}, false},
-		"not sparse":              {id, bson.D{both, named, {Key: "sparse", Value: false}}, true},
-		"half of it":              {id, bson.D{keys(bson.E{Key: "agg", Value: 1}), named}, false},
-		"more than it":            {id, bson.D{keys(bson.E{Key: "agg", Value: 1}, bson.E{Key: "n", Value: 1}, bson.E{Key: "x", Value: 1}), named}, false},
-		"the other way round":     {id, bson.D{keys(bson.E{Key: "n", Value: 1}, bson.E{Key: "agg", Value: 1}), named}, false},
-		"downwards":               {id, bson.D{keys(bson.E{Key: "agg", Value: 1}, bson.E{Key: "n", Value: -1}), named}, false},
-		"hashed":                  {id, bson.D{keys(bson.E{Key: "agg", Value: "hashed"}, bson.E{Key: "n", Value: 1}), named}, false},
+		"usable":                                {id, bson.D{both, named, {Key: "unique", Value: true}}, true},
+		"collation of the collection":           {append(id[:3:3], swedish), bson.D{both, named, swedish}, true},
+		"another collation than the collection": {id, bson.D{both, named, swedish}, false},
+		"no collation, unlike the collection":   {append(id[:3:3], swedish), bson.D{both, named}, false},
+		"partial":                               {id, bson.D{both, named, {Key: "partialFilterExpression", Value: bson.D{}}}, false},
+		"sparse":                                {id, bson.D{both, named, {Key: "sparse", Value: true}}, false},
+		"sparse, as a number":                   {id, bson.D{both, named, {Key: "sparse", Value: 1}}, false},
+		"hidden":                                {id, bson.D{both, named, {Key: "hidden", Value: true}}, false},
+		"not sparse":                            {id, bson.D{both, named, {Key: "sparse", Value: false}}, true},
+		"first key only":                        {id, bson.D{keys(bson.E{Key: "agg", Value: 1}), named}, false},
+		"an additional key":                     {id, bson.D{keys(bson.E{Key: "agg", Value: 1}, bson.E{Key: "n", Value: 1}, bson.E{Key: "x", Value: 1}), named}, false},
+		"keys in reverse order":                 {id, bson.D{keys(bson.E{Key: "n", Value: 1}, bson.E{Key: "agg", Value: 1}), named}, false},
+		"a descending key":                      {id, bson.D{keys(bson.E{Key: "agg", Value: 1}, bson.E{Key: "n", Value: -1}), named}, false},
+		"hashed":                                {id, bson.D{keys(bson.E{Key: "agg", Value: "hashed"}, bson.E{Key: "n", Value: 1}), named}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

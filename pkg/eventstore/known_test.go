@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-func TestKnownAsksForEveryTypeThatAnIDCanHave(t *testing.T) {
+func TestKnownQueriesEveryTypeOfAnID(t *testing.T) {
 	t.Parallel()
 	oid, _ := bson.ObjectIDFromHex("0123456789abcdef01234567")
 	s, events := newServer(t, bson.D{{Key: "ok", Value: 1}, {Key: "values", Value: bson.A{

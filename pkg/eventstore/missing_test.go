@@ -33,7 +33,7 @@ func read(t *testing.T, document bson.D) *event.Event {
 	return &ev
 }
 
-func TestMissingAsksForTheSourceType(t *testing.T) {
+func TestMissingQueriesTheTypeOfTheSource(t *testing.T) {
 	t.Parallel()
 	id := bson.NewObjectID()
 	s, collection := newServer(t, reply("firstBatch", 0, stored(id, 3), stored(id, 4)))
@@ -64,7 +64,7 @@ func TestMissingStopsBeforeAnEventThatBreaksTheContract(t *testing.T) {
 
 // Events that break the contract count neither as events nor towards the limit: none
 // means that no readable event follows.
-func TestReadablePassesOverEventsThatBreakTheContract(t *testing.T) {
+func TestReadableSkipsEventsThatBreakTheContract(t *testing.T) {
 	t.Parallel()
 	broken := func(id int) bson.D { return bson.D{{Key: "aggregateId", Value: "a"}, {Key: "eventId", Value: id}} }
 	_, collection := newServer(t, reply("firstBatch", 0, broken(1), broken(2), stored("a", 3), broken(4), stored("a", 5), stored("a", 6)), reply("firstBatch", 0, broken(7)))
@@ -91,7 +91,7 @@ func TestMissingIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-func TestWhole(t *testing.T) {
+func TestWholeReadsTheEventOfAClaimCheck(t *testing.T) {
 	t.Parallel()
 	_, collection := newServer(t,
 		reply("firstBatch", 0, stored("a", 7)),

@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-func TestNewestAsksForEveryTypeThatTheIDCanHave(t *testing.T) {
+func TestNewestQueriesEveryTypeOfAnID(t *testing.T) {
 	t.Parallel()
 	oid := bson.NewObjectID()
 	uuid := bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte{0, 17, 34, 51, 68, 85, 102, 119, 136, 153, 170, 187, 204, 221, 238, 255}}

@@ -8,7 +8,7 @@ import (
 )
 
 // The order is the server's: a wrong one would drop events that a scan has passed.
-func TestCompareOrdersAsTheIndex(t *testing.T) {
+func TestCompareHasTheOrderOfTheIndex(t *testing.T) {
 	t.Parallel()
 	id := func(hex string) bson.ObjectID {
 		id, err := bson.ObjectIDFromHex(hex)

@@ -57,7 +57,7 @@ func TestLive(t *testing.T) {
 	})
 }
 
-func TestLoopOfTheSameNameIsTheSame(t *testing.T) {
+func TestLoopsOfOneNameAreOneLoop(t *testing.T) {
 	t.Parallel()
 	h := health.New()
 	if h.Loop("a", time.Second) != h.Loop("a", time.Minute) || h.Loop("a", time.Second) == h.Loop("b", time.Second) {

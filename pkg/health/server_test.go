@@ -132,7 +132,7 @@ func listen(t *testing.T) net.Listener {
 }
 
 // A request that does not end is cut off when the server stops.
-func TestServerCutsOff(t *testing.T) {
+func TestServerStopsARequestThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
 	endless := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

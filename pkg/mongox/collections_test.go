@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-func TestEventStoreIsNoCollectionOfPenstock(t *testing.T) {
+func TestEventStoreMustNotBeACollectionOfPenstock(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		collection string
@@ -15,16 +15,16 @@ func TestEventStoreIsNoCollectionOfPenstock(t *testing.T) {
 		// variable is the one whose other value would help; empty: nothing is wrong.
 		variable string
 	}{
-		"events":                       {"events", nil, ""},
-		"watermarks":                   {"watermarks", nil, "PENSTOCK_READMODELS_DATABASE"},
-		"parked":                       {"parked", nil, "PENSTOCK_STATE_DATABASE"},
-		"checkpoints":                  {"checkpoints", nil, "PENSTOCK_STATE_DATABASE"},
-		"quarantine":                   {"quarantine", nil, "PENSTOCK_STATE_DATABASE"},
-		"leases":                       {"leader_leases", nil, "PENSTOCK_STATE_DATABASE"},
-		"state in another database":    {"parked", func(c *mongox.ReadModelsConfig) { c.StateDatabase = "state" }, ""},
-		"read models in another one":   {"watermarks", func(c *mongox.ReadModelsConfig) { c.ReadModelsDatabase = "views" }, ""},
-		"state on another server":      {"parked", func(c *mongox.ReadModelsConfig) { c.StateURI = "mongodb://other" }, ""},
-		"state on the same, as a user": {"parked", func(c *mongox.ReadModelsConfig) { c.StateURI = "mongodb://me:secret@ALL/admin" }, "PENSTOCK_STATE_DATABASE"},
+		"events":                              {"events", nil, ""},
+		"watermarks":                          {"watermarks", nil, "PENSTOCK_READMODELS_DATABASE"},
+		"parked":                              {"parked", nil, "PENSTOCK_STATE_DATABASE"},
+		"checkpoints":                         {"checkpoints", nil, "PENSTOCK_STATE_DATABASE"},
+		"quarantine":                          {"quarantine", nil, "PENSTOCK_STATE_DATABASE"},
+		"leases":                              {"leader_leases", nil, "PENSTOCK_STATE_DATABASE"},
+		"state in another database":           {"parked", func(c *mongox.ReadModelsConfig) { c.StateDatabase = "state" }, ""},
+		"read models in another database":     {"watermarks", func(c *mongox.ReadModelsConfig) { c.ReadModelsDatabase = "views" }, ""},
+		"state on another server":             {"parked", func(c *mongox.ReadModelsConfig) { c.StateURI = "mongodb://other" }, ""},
+		"state on the same server, as a user": {"parked", func(c *mongox.ReadModelsConfig) { c.StateURI = "mongodb://me:secret@ALL/admin" }, "PENSTOCK_STATE_DATABASE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

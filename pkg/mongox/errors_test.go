@@ -87,12 +87,12 @@ func TestTransient(t *testing.T) {
 		"write with a label":        {mongo.WriteException{Labels: []string{"RetryableWriteError"}}, true},
 		"write without a cause":     {mongo.WriteException{}, false},
 		"bulk of conflicts":         {bulk(nil, conflict, conflict), true},
-		"bulk, one for good":        {bulk(nil, conflict, duplicate(1, "_id")), false},
-		"bulk, concern and good":    {bulk(unconfirmed, duplicate(1, "_id")), false},
-		"bulk, concern":             {bulk(unconfirmed), true},
-		"bulk with a label":         {mongo.BulkWriteException{Labels: []string{"NetworkError"}}, true},
-		"bulk without a cause":      {mongo.BulkWriteException{}, false},
-		"marshal":                   {mongo.MarshalError{Err: errors.New("no")}, false},
+		"bulk, one permanent error": {bulk(nil, conflict, duplicate(1, "_id")), false},
+		"bulk, write concern and a permanent error": {bulk(unconfirmed, duplicate(1, "_id")), false},
+		"bulk, write concern":                       {bulk(unconfirmed), true},
+		"bulk with a label":                         {mongo.BulkWriteException{Labels: []string{"NetworkError"}}, true},
+		"bulk without a cause":                      {mongo.BulkWriteException{}, false},
+		"marshal":                                   {mongo.MarshalError{Err: errors.New("no")}, false},
 	} {
 		if got := mongox.Transient(c.err); got != c.want {
 			t.Errorf("%s: got %t", name, got)

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
 
-func TestOplogStartIsReadOrAskedFor(t *testing.T) {
+func TestOplogStartIsReadFromTheOplogOrTheServerStatus(t *testing.T) {
 	t.Parallel()
 	oldest := bson.Timestamp{T: 1_790_000_000, I: 3}
 	entries := func(docs ...any) bson.D {
@@ -24,13 +24,13 @@ func TestOplogStartIsReadOrAskedFor(t *testing.T) {
 		found   bool
 		hidden  bool
 	}{
-		"entry":          {[]bson.D{entries(bson.D{{Key: "ts", Value: oldest}})}, true, false},
-		"status":         {[]bson.D{refused, status(bson.D{{Key: "earliestOptime", Value: oldest}})}, true, false},
-		"empty, status":  {[]bson.D{entries(), status(bson.D{{Key: "earliestOptime", Value: oldest}})}, true, false},
-		"neither right":  {[]bson.D{refused, refused}, false, true},
-		"mongos":         {[]bson.D{refused, status(nil)}, false, true},
-		"failover":       {[]bson.D{stepDown, stepDown, stepDown}, false, false},
-		"failover later": {[]bson.D{refused, stepDown, stepDown}, false, false},
+		"entry":                          {[]bson.D{entries(bson.D{{Key: "ts", Value: oldest}})}, true, false},
+		"status":                         {[]bson.D{refused, status(bson.D{{Key: "earliestOptime", Value: oldest}})}, true, false},
+		"empty, status":                  {[]bson.D{entries(), status(bson.D{{Key: "earliestOptime", Value: oldest}})}, true, false},
+		"no rights":                      {[]bson.D{refused, refused}, false, true},
+		"mongos":                         {[]bson.D{refused, status(nil)}, false, true},
+		"failover":                       {[]bson.D{stepDown, stepDown, stepDown}, false, false},
+		"failover at the second request": {[]bson.D{refused, stepDown, stepDown}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

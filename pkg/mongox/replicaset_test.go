@@ -11,9 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox/mongoxtest"
 )
 
-// TestSecondaryOfADirectConnectionIsNoPrimary: the driver reads from whatever server a
+// TestDirectConnectionToASecondaryIsReported: the driver reads from whatever server a
 // direct connection leads to. The member may become the primary, so this is no refusal.
-func TestSecondaryOfADirectConnectionIsNoPrimary(t *testing.T) {
+func TestDirectConnectionToASecondaryIsReported(t *testing.T) {
 	t.Parallel()
 	ok := bson.D{{Key: "ok", Value: 1}}
 	for name, test := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/mongox"
 )
 
-func TestTimeoutGivesUpWithoutADeadline(t *testing.T) {
+func TestTimeoutEndsAContextWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := mongox.Timeout(t.Context(), time.Second)

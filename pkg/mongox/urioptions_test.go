@@ -84,9 +84,9 @@ var notOptions = []string{
 	"Options", "UnknownOptions",
 }
 
-// TestEveryOptionOfTheDriverIsDecided fails when a new release of the driver parses an
+// TestEveryOptionOfTheDriverHasARule fails when a new release of the driver parses an
 // option into a field that no option of ours sets.
-func TestEveryOptionOfTheDriverIsDecided(t *testing.T) {
+func TestEveryOptionOfTheDriverHasARule(t *testing.T) {
 	t.Parallel()
 	left := make(map[string]bool)
 	fields := reflect.TypeFor[connstring.ConnString]()
@@ -134,7 +134,7 @@ func TestEveryOptionOfTheDriverIsDecided(t *testing.T) {
 	}
 }
 
-func TestOptionsAreTreatedAsDecided(t *testing.T) {
+func TestOptionsAreTreatedByTheirRules(t *testing.T) {
 	t.Parallel()
 	for name, sample := range samples {
 		var got Treatment
@@ -151,8 +151,8 @@ func TestOptionsAreTreatedAsDecided(t *testing.T) {
 	}
 }
 
-// TestPromisesHoldForEveryURI looks at the options that the driver gets.
-func TestPromisesHoldForEveryURI(t *testing.T) {
+// TestGuaranteesHoldForEveryURI looks at the options that the driver gets.
+func TestGuaranteesHoldForEveryURI(t *testing.T) {
 	t.Parallel()
 	const hostile = "mongodb://host/?timeoutMS=5000&retryWrites=false&retryReads=false&w=1&journal=false&readConcernLevel=local" +
 		"&readPreference=secondary&readPreferenceTags=dc:ny&maxStalenessSeconds=90&connectTimeoutMS=0&serverSelectionTimeoutMS=0" +
@@ -189,7 +189,7 @@ func TestPromisesHoldForEveryURI(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotBeServedAreRefused(t *testing.T) {
+func TestUnsupportedOptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, query := range []string{"loadBalanced=true", "maxPoolSize=1", "proxyHost=proxy", "authMechanism=GSSAPI"} {
 		uri := "mongodb://u:s3cret@host/?" + query

@@ -57,7 +57,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestWorkEndsWithAPauseAndGoesOnAfterIt(t *testing.T) {
+func TestWorkStopsDuringAPauseAndContinuesAfterIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		from := &source{}
@@ -93,7 +93,7 @@ func TestWorkEndsWithAPauseAndGoesOnAfterIt(t *testing.T) {
 	})
 }
 
-func TestPauseHoldsAtTheStartAndWhileItCannotBeRead(t *testing.T) {
+func TestWorkStartsOnlyAfterThePauseWasRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		from := &source{err: errors.New("no primary")}

@@ -36,7 +36,7 @@ func TestEveryCallsAtOnceAndThenEachInterval(t *testing.T) {
 	})
 }
 
-func TestEveryMakesDelayedCallsOnce(t *testing.T) {
+func TestEveryMakesOneCallForSeveralMissedIntervals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := true

@@ -10,16 +10,16 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 )
 
-func TestStartIsHeldUpOnlyByWhatCannotPass(t *testing.T) {
+func TestOnlyPermanentProblemsDelayTheStart(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		add         func(*preflight.Report)
 		fails, held bool
 	}{
-		"ok":        {func(r *preflight.Report) { r.OK("topic", "there") }, false, false},
-		"warning":   {func(r *preflight.Report) { r.Warn("topic", "no duplicate detection", "create another") }, false, false},
-		"failed":    {func(r *preflight.Report) { r.Fail("topic", "does not exist", "create it") }, true, true},
-		"unreached": {func(r *preflight.Report) { r.Unreached("topic", "no answer", "wait") }, true, false},
+		"ok":          {func(r *preflight.Report) { r.OK("topic", "there") }, false, false},
+		"warning":     {func(r *preflight.Report) { r.Warn("topic", "no duplicate detection", "create another") }, false, false},
+		"failed":      {func(r *preflight.Report) { r.Fail("topic", "does not exist", "create it") }, true, true},
+		"not reached": {func(r *preflight.Report) { r.Unreached("topic", "no answer", "wait") }, true, false},
 	} {
 		var r preflight.Report
 		test.add(&r)

@@ -33,9 +33,9 @@ func annotated(m *azservicebus.AMQPAnnotatedMessage) *amqp.Message {
 	}
 }
 
-// TestAnnotatedIsTheSDKsMessage checks one after the other in the same memory: what a
-// message leaves behind must not be in the next one.
-func TestAnnotatedIsTheSDKsMessage(t *testing.T) {
+// TestAnnotatedMessageEqualsTheMessageOfTheSDK checks one after the other in the same
+// memory: what a message leaves behind must not be in the next one.
+func TestAnnotatedMessageEqualsTheMessageOfTheSDK(t *testing.T) {
 	t.Parallel()
 	var a sbus.Annotated
 	for _, m := range []*event.Message{

@@ -70,7 +70,7 @@ func TestKeptConnectionServesUntilItFails(t *testing.T) {
 	}
 }
 
-func TestNewConnectionThatIsLostIsNotTriedAgain(t *testing.T) {
+func TestUseDoesNotRetryOnANewConnection(t *testing.T) {
 	t.Parallel()
 	var l lines
 	kept := sbus.Keep(l.dial, zerolog.Nop())
@@ -80,7 +80,7 @@ func TestNewConnectionThatIsLostIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-func TestUseNamesTheCauseOfItsEnd(t *testing.T) {
+func TestUseReturnsTheCauseOfItsContext(t *testing.T) {
 	t.Parallel()
 	slow := errors.New("slow")
 	ctx, cancel := context.WithCancelCause(t.Context())

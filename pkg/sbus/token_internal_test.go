@@ -46,7 +46,7 @@ func TestSignaturesExpireInAnHour(t *testing.T) {
 	})
 }
 
-func TestSignatureOfTheConnectionStringHasNoEnd(t *testing.T) {
+func TestSignatureOfTheConnectionStringDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	n, err := Open(Config{ConnectionString: "Endpoint=sb://127.0.0.1:5672;SharedAccessSignature=SharedAccessSignature sr=x&sig=y&se=1&skn=z;UseDevelopmentEmulator=TRUE"})
 	if err != nil {

@@ -48,7 +48,7 @@ func data(t *testing.T, h http.Handler) view {
 	return v
 }
 
-func TestPageNeedsNothingFromElsewhere(t *testing.T) {
+func TestPageLoadsNoExternalAssets(t *testing.T) {
 	t.Parallel()
 	page, _ := newPage()
 	h := Handler(page)

@@ -51,7 +51,7 @@ func message(id int64, parent string) event.Message {
 	}
 }
 
-func TestOffMakesNothing(t *testing.T) {
+func TestDisabledTracingMakesNoTracer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]tracing.Config{
 		"zero":     {},
@@ -87,7 +87,7 @@ func off(ctx context.Context, m *event.Message, h prometheus.Histogram, spans []
 	span.EndWith("done", nil)
 }
 
-func TestOffAllocatesNothing(t *testing.T) {
+func TestDisabledTracingAllocatesNothing(t *testing.T) {
 	m := message(1, "")
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h", Help: "h"})
 	ctx := t.Context()
@@ -96,8 +96,8 @@ func TestOffAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkOff measures the cost of an event while tracing is off.
-func BenchmarkOff(b *testing.B) {
+// BenchmarkDisabledTracing measures the cost of an event while tracing is off.
+func BenchmarkDisabledTracing(b *testing.B) {
 	m := message(1, "")
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h", Help: "h"})
 	ctx := b.Context()
@@ -226,14 +226,14 @@ func TestSampling(t *testing.T) {
 		parent  string
 		want    bool
 	}{
-		"the writer samples":              {"parentbased_traceidratio", 0, sampled, true},
-		"the writer does not":             {"parentbased_always_on", 1, unsampled, false},
-		"nobody has decided, ratio 0":     {"parentbased_traceidratio", 0, "", false},
-		"nobody has decided, ratio 1":     {"parentbased_traceidratio", 1, "", true},
-		"garbage is no decision":          {"parentbased_always_on", 1, "00-garbage", true},
-		"not parent-based":                {"always_on", 0, unsampled, true},
-		"never, whatever the writer says": {"always_off", 1, sampled, false},
-		"the writer samples, else never":  {"parentbased_always_off", 1, sampled, true},
+		"the writer samples":                          {"parentbased_traceidratio", 0, sampled, true},
+		"the writer does not sample":                  {"parentbased_always_on", 1, unsampled, false},
+		"no decision, ratio 0":                        {"parentbased_traceidratio", 0, "", false},
+		"no decision, ratio 1":                        {"parentbased_traceidratio", 1, "", true},
+		"malformed traceparent is ignored":            {"parentbased_always_on", 1, "00-garbage", true},
+		"not parent-based":                            {"always_on", 0, unsampled, true},
+		"always_off although the writer samples":      {"always_off", 1, sampled, false},
+		"parent-based always_off, the writer samples": {"parentbased_always_off", 1, sampled, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

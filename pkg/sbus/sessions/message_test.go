@@ -7,7 +7,7 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-func TestMessageHasWhatTheSDKsHas(t *testing.T) {
+func TestMessageHasTheFieldsOfTheSDKsMessage(t *testing.T) {
 	t.Parallel()
 	session, contentType, at := "s", "application/json", time.Unix(1700000000, 0)
 	raw := &amqp.Message{
@@ -32,7 +32,7 @@ func TestMessageHasWhatTheSDKsHas(t *testing.T) {
 }
 
 // The SDK panics where an annotation has another type than it expects.
-func TestMessageOfUnexpectedTypesIsNoPanic(t *testing.T) {
+func TestMessageOfUnexpectedTypesDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	m := convert(&amqp.Message{
 		DeliveryTag: []byte{1},

@@ -95,7 +95,7 @@ func TestTransportIgnoresDeadlinesOfWrites(t *testing.T) {
 	})
 }
 
-func TestTransportBoundsWhatWaits(t *testing.T) {
+func TestTransportBoundsTheWaitingBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		socket, _ := newRecorder(t)
