@@ -53,7 +53,7 @@ func electWithFault(t *testing.T, fault error, from, to, runs time.Duration) (*s
 	return s, time.Since(begun), err
 }
 
-func TestRefusalByMongoDBThatPassesDoesNotEndTheProcess(t *testing.T) {
+func TestTransientRefusalByMongoDBDoesNotEndTheProcess(t *testing.T) {
 	t.Parallel()
 	for _, fault := range refusals() {
 		t.Run(fault.Name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
 
-func TestTopicIsJudgedByItsProperties(t *testing.T) {
+func TestTopicIsCheckedByItsProperties(t *testing.T) {
 	t.Parallel()
 	good := func() topicView {
 		return topicView{

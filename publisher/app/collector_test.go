@@ -6,7 +6,7 @@ import (
 )
 
 // Not parallel: GOGC holds for the whole process.
-func TestCollectorKeepsTheHeapSmallUnlessToldOtherwise(t *testing.T) {
+func TestCollectorKeepsTheHeapSmallUnlessConfigured(t *testing.T) {
 	percent := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	for _, test := range []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/inventory"
 )
 
-func TestTopicThatCannotBeAskedIsRefused(t *testing.T) {
+func TestTopicWithoutReadableSizeIsReportedAsRefused(t *testing.T) {
 	t.Parallel()
 	namespace, err := sbus.Open(sbus.Config{ConnectionString: "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true"})
 	if err != nil {

@@ -76,8 +76,8 @@ func TestTheEventStoreIsCheckedAtTheStart(t *testing.T) {
 		reply bson.D
 		want  string
 	}{
-		"as it should be":  {indexes("_id_", "byAggregate"), ""},
-		"without its own":  {indexes("_id_"), "createIndex"},
+		"usable index":     {indexes("_id_", "byAggregate"), ""},
+		"index missing":    {indexes("_id_"), "createIndex"},
 		"does not exist":   {bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 26}}, ""},
 		"unauthorized":     {bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}}, "grant the user"},
 		"cannot be listed": {bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 2}}, ""},
@@ -132,11 +132,11 @@ func TestBatchingIsResolvedOnce(t *testing.T) {
 		topic      properties
 		want       publish.Batching
 	}{
-		"as configured":           {"off", properties{err: errors.New("not asked")}, publish.BatchingOff},
-		"partitioned":             {"auto", properties{publish.TopicProperties{Partitioned: true}, nil}, publish.BatchingSession},
-		"partitioned, duplicates": {"auto", properties{publish.TopicProperties{Partitioned: true, DuplicateDetection: true}, nil}, publish.BatchingOff},
-		"neither":                 {"auto", properties{}, publish.BatchingMixed},
-		"not allowed to know":     {"auto", properties{err: errors.New("401")}, publish.BatchingMixed},
+		"configured off":                              {"off", properties{err: errors.New("not asked")}, publish.BatchingOff},
+		"partitioned":                                 {"auto", properties{publish.TopicProperties{Partitioned: true}, nil}, publish.BatchingSession},
+		"partitioned, duplicate detection":            {"auto", properties{publish.TopicProperties{Partitioned: true, DuplicateDetection: true}, nil}, publish.BatchingOff},
+		"neither partitioned nor duplicate detection": {"auto", properties{}, publish.BatchingMixed},
+		"properties cannot be read":                   {"auto", properties{err: errors.New("401")}, publish.BatchingMixed},
 	} {
 		got, err := batching(t.Context(), test.configured, test.topic, zerolog.Nop())
 		if err != nil || got != test.want {
@@ -148,7 +148,7 @@ func TestBatchingIsResolvedOnce(t *testing.T) {
 	}
 }
 
-func TestTheEmulatorIsNotAskedForProperties(t *testing.T) {
+func TestPropertiesOfTheEmulatorAreNotRead(t *testing.T) {
 	t.Parallel()
 	namespace, err := sbus.Open(sbus.Config{ConnectionString: "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true"})
 	if err != nil {

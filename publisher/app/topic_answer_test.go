@@ -13,7 +13,7 @@ import (
 )
 
 // A refusal of the namespace has a page of XML as its body, which must not go to the log.
-func TestAnswersOfTheNamespaceAreTold(t *testing.T) {
+func TestRefusalsOfTheNamespaceAreLoggedWithoutTheirBody(t *testing.T) {
 	t.Parallel()
 	answer := runtime.NewResponseError(&http.Response{
 		Status: "401 Unauthorized", StatusCode: http.StatusUnauthorized, Header: make(http.Header),

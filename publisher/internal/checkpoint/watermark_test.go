@@ -140,7 +140,7 @@ func TestWatermarkAdvancesWhenIdle(t *testing.T) {
 }
 
 // A scan, its end, and the stream after it are one sequence.
-func TestWatermarkGoesFromScanToStream(t *testing.T) {
+func TestWatermarkAdvancesFromScanToStream(t *testing.T) {
 	t.Parallel()
 	w := checkpoint.NewWatermark(100)
 	start := checkpoint.Position{Scan: checkpoint.Scan{OperationTime: bson.Timestamp{T: 7}}}
@@ -204,10 +204,10 @@ func TestWatermarkBoundsItsWindow(t *testing.T) {
 	})
 }
 
-// TestWatermarkProperty compares the watermark with a list. Whatever is added, marked and
-// acknowledged in any order, the low watermark is the last position up to which everything
-// is acknowledged. In the end it is the last position.
-func TestWatermarkProperty(t *testing.T) {
+// TestWatermarkEqualsTheModel compares the watermark with a list. Whatever is added, marked
+// and acknowledged in any order, the low watermark is the last position up to which
+// everything is acknowledged. In the end it is the last position.
+func TestWatermarkEqualsTheModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		type entry struct {
@@ -290,7 +290,7 @@ func TestWatermarkProperty(t *testing.T) {
 
 // Many goroutines acknowledge while one stream adds. The watermark must not pass
 // unacknowledged events.
-func TestWatermarkConcurrently(t *testing.T) {
+func TestWatermarkIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	const events, lanes = 20_000, 16
 	w := checkpoint.NewWatermark(500)

@@ -57,7 +57,7 @@ func TestEveryProblemIsReported(t *testing.T) {
 		"nothing is set": {map[string]string{}, nil, []string{
 			"MONGODB_URI", "AZURE_SERVICEBUS_CONNECTION_STRING", "AZURE_SERVICEBUS_TOPIC_NAME",
 		}},
-		"events in a collection of the publisher's": {
+		"events in a collection of the publisher": {
 			map[string]string{
 				"MONGODB_URI": enough()["MONGODB_URI"], "AZURE_SERVICEBUS_CONNECTION_STRING": enough()["AZURE_SERVICEBUS_CONNECTION_STRING"],
 				"AZURE_SERVICEBUS_TOPIC_NAME": "events", "PENSTOCK_EVENTS_COLLECTION": "checkpoints",
@@ -123,12 +123,12 @@ func TestDurationsAreCheckedAgainstEachOther(t *testing.T) {
 		env  map[string]string
 		want string // empty: valid
 	}{
-		"as short as the sandbox's":        {map[string]string{"PENSTOCK_LEASE_DURATION": "6s", "PENSTOCK_LEASE_RENEW_DEADLINE": "4s", "PENSTOCK_LEASE_RETRY_PERIOD": "1s"}, ""},
-		"deadline not below the duration":  {map[string]string{"PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, "the leader must give up"},
-		"only one attempt":                 {map[string]string{"PENSTOCK_LEASE_RETRY_PERIOD": "9s"}, "there is only one attempt"},
-		"none of it counts without others": {map[string]string{"PENSTOCK_ELECTION": "none", "PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, ""},
-		"a name that only MongoDB takes":   {map[string]string{"PENSTOCK_ELECTION": "mongodb", "PENSTOCK_LEASE_NAME": "Not_DNS"}, ""},
-		"a stream whose lease has no name": {map[string]string{"PENSTOCK_STREAM": "my_stream"}, "penstock-publisher-my_stream"},
+		"as short as the sandbox's":                 {map[string]string{"PENSTOCK_LEASE_DURATION": "6s", "PENSTOCK_LEASE_RENEW_DEADLINE": "4s", "PENSTOCK_LEASE_RETRY_PERIOD": "1s"}, ""},
+		"deadline not below the duration":           {map[string]string{"PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, "the leader must give up"},
+		"only one attempt":                          {map[string]string{"PENSTOCK_LEASE_RETRY_PERIOD": "9s"}, "there is only one attempt"},
+		"durations are ignored without an election": {map[string]string{"PENSTOCK_ELECTION": "none", "PENSTOCK_LEASE_RENEW_DEADLINE": "15s"}, ""},
+		"a name that only MongoDB takes":            {map[string]string{"PENSTOCK_ELECTION": "mongodb", "PENSTOCK_LEASE_NAME": "Not_DNS"}, ""},
+		"a stream whose lease has no name":          {map[string]string{"PENSTOCK_STREAM": "my_stream"}, "penstock-publisher-my_stream"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +145,7 @@ func TestDurationsAreCheckedAgainstEachOther(t *testing.T) {
 }
 
 // A standby behind another pipeline's leader would wait forever.
-func TestPipelinesHaveLeasesOfTheirOwn(t *testing.T) {
+func TestEachPipelineHasItsOwnLease(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{}
 	for what, change := range map[string]string{

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const interval = 30 * time.Second
 
-// world has the values to measure.
-type world struct {
+// measured has the values to measure.
+type measured struct {
 	mu                    sync.Mutex
 	records, size, most   int64
 	countError, fillError error
@@ -38,13 +38,13 @@ type world struct {
 	dated bool
 }
 
-func (w *world) set(change func(*world)) {
+func (w *measured) set(change func(*measured)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(w)
 }
 
-func (w *world) Count(ctx context.Context, limit int64) (int64, error) {
+func (w *measured) Count(ctx context.Context, limit int64) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, dated := ctx.Deadline(); dated {
@@ -59,14 +59,14 @@ func (w *world) Count(ctx context.Context, limit int64) (int64, error) {
 	return min(w.records, limit), w.countError
 }
 
-func (w *world) Fill(context.Context) (size, most int64, err error) {
+func (w *measured) Fill(context.Context) (size, most int64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fills++
 	return w.size, w.most, w.fillError
 }
 
-func (w *world) Runway(context.Context) (runway time.Duration, ok bool, err error) {
+func (w *measured) Runway(context.Context) (runway time.Duration, ok bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runways++
@@ -74,16 +74,16 @@ func (w *world) Runway(context.Context) (runway time.Duration, ok bool, err erro
 }
 
 type measuring struct {
-	*world
+	*measured
 	t        *testing.T
 	registry *prometheus.Registry
 	log      *bytes.Buffer
 	stop     func()
 }
 
-func start(t *testing.T, w *world) *measuring {
+func start(t *testing.T, w *measured) *measuring {
 	t.Helper()
-	m := &measuring{world: w, t: t, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
+	m := &measuring{measured: w, t: t, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	counter, err := inventory.New(inventory.Options{Quarantine: w, Topic: w, Oplog: w, Registerer: m.registry, Logger: zerolog.New(m.log)})
 	if err != nil {
 		t.Fatal(err)
@@ -125,12 +125,12 @@ func (m *measuring) shows(want string) {
 func TestGaugesFollowTheMeasurements(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &world{records: 3, size: 1000, most: 5000, unclaimed: true})
+		m := start(t, &measured{records: 3, size: 1000, most: 5000, unclaimed: true})
 		defer m.stop()
 		m.shows("")
 		pass(interval / 4)
 		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
-		m.set(func(w *world) { w.records, w.size = 20_000, 0 })
+		m.set(func(w *measured) { w.records, w.size = 20_000, 0 })
 		pass(2 * interval)
 		m.shows("quarantine_records=10000 topic_size_bytes=0 topic_size_limit_bytes=5000")
 	})
@@ -139,10 +139,10 @@ func TestGaugesFollowTheMeasurements(t *testing.T) {
 func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &world{records: 3, size: 1000, most: 5000, unclaimed: true})
+		m := start(t, &measured{records: 3, size: 1000, most: 5000, unclaimed: true})
 		defer m.stop()
 		pass(interval)
-		m.set(func(w *world) { w.countError, w.fillError = errors.New("no primary"), errors.New("no route") })
+		m.set(func(w *measured) { w.countError, w.fillError = errors.New("no primary"), errors.New("no route") })
 		pass(time.Minute)
 		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
 		pass(5 * time.Minute)
@@ -150,16 +150,16 @@ func TestGaugesAreAbsentWhileMeasuringFails(t *testing.T) {
 		if n := strings.Count(m.log.String(), `"level":"warn"`); n != 2 {
 			t.Errorf("%d warnings, want one each:\n%s", n, m.log)
 		}
-		m.set(func(w *world) { w.countError, w.fillError = nil, nil })
+		m.set(func(w *measured) { w.countError, w.fillError = nil, nil })
 		pass(time.Minute)
 		m.shows("quarantine_records=3 topic_size_bytes=1000 topic_size_limit_bytes=5000")
 	})
 }
 
-func TestTopicThatRefusesIsAskedOnceAnHour(t *testing.T) {
+func TestTopicThatRefusesIsQueriedOnceAnHour(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &world{records: 3, fillError: fmt.Errorf("%w: 401", inventory.ErrRefused), unclaimed: true})
+		m := start(t, &measured{records: 3, fillError: fmt.Errorf("%w: 401", inventory.ErrRefused), unclaimed: true})
 		defer m.stop()
 		pass(3*time.Hour - time.Minute)
 		m.shows("quarantine_records=3")
@@ -175,17 +175,17 @@ func TestTopicThatRefusesIsAskedOnceAnHour(t *testing.T) {
 func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &world{runway: 90 * time.Minute, countError: errors.New("down"), fillError: errors.New("down")})
+		m := start(t, &measured{runway: 90 * time.Minute, countError: errors.New("down"), fillError: errors.New("down")})
 		defer m.stop()
 		pass(interval)
 		m.shows("oplog_runway_seconds=5400")
-		m.set(func(w *world) { w.runway = -time.Minute })
+		m.set(func(w *measured) { w.runway = -time.Minute })
 		pass(2 * interval)
 		m.shows("oplog_runway_seconds=-60")
-		m.set(func(w *world) { w.unclaimed = true })
+		m.set(func(w *measured) { w.unclaimed = true })
 		pass(5 * time.Minute)
 		m.shows("")
-		m.set(func(w *world) {
+		m.set(func(w *measured) {
 			w.unclaimed, w.runwayError, w.runways = false, fmt.Errorf("%w: 13", inventory.ErrRefused), 0
 		})
 		pass(3*time.Hour - time.Minute)
@@ -195,10 +195,10 @@ func TestRunwayIsAbsentWithoutACheckpointOrTheRight(t *testing.T) {
 	})
 }
 
-func TestCountThatHangsIsGivenUp(t *testing.T) {
+func TestHangingCountTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &world{hangs: true, size: 1, most: 2, unclaimed: true})
+		m := start(t, &measured{hangs: true, size: 1, most: 2, unclaimed: true})
 		pass(time.Minute)
 		m.shows("topic_size_bytes=1 topic_size_limit_bytes=2")
 		began := time.Now()
@@ -212,9 +212,9 @@ func TestCountThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestRefusesWrongOptions(t *testing.T) {
+func TestWrongOptionsAreRefused(t *testing.T) {
 	t.Parallel()
-	w := &world{}
+	w := &measured{}
 	for name, o := range map[string]inventory.Options{
 		"Quarantine": {Topic: w, Oplog: w},
 		"Topic":      {Quarantine: w, Oplog: w},
@@ -230,7 +230,7 @@ func TestRefusesWrongOptions(t *testing.T) {
 func TestMetricNamesPassTheLinter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := start(t, &world{})
+		m := start(t, &measured{})
 		defer m.stop()
 		pass(interval)
 		if problems, err := testutil.GatherAndLint(m.registry); err != nil || len(problems) > 0 {

@@ -17,15 +17,15 @@ func TestConfigValidate(t *testing.T) {
 		change func(c *leader.Config)
 		want   string
 	}{
-		"lease of no duration":       {func(c *leader.Config) { c.LeaseDuration = 0 }, "lease duration 0s"},
-		"lease of a fraction":        {func(c *leader.Config) { c.LeaseDuration += time.Millisecond }, "whole seconds"},
-		"renewal as long as lease":   {func(c *leader.Config) { c.RenewDeadline = c.LeaseDuration }, "must be less than the lease duration"},
-		"no time to stop":            {func(c *leader.Config) { c.Margin = 5 * time.Second }, "must be less than the lease duration"},
-		"negative margin":            {func(c *leader.Config) { c.Margin = -1 }, "must not be negative"},
-		"too few tries":              {func(c *leader.Config) { c.RetryPeriod = 9 * time.Second }, "times the retry period"},
-		"no retry period":            {func(c *leader.Config) { c.RetryPeriod = 0 }, "retry period 0s"},
-		"no time to drain":           {func(c *leader.Config) { c.StopTimeout = 0 }, "stop timeout 0s"},
-		"request as long as renewal": {func(c *leader.Config) { c.RequestTimeout = c.RenewDeadline }, "request timeout 10s"},
+		"lease without a duration":        {func(c *leader.Config) { c.LeaseDuration = 0 }, "lease duration 0s"},
+		"lease of a fraction of a second": {func(c *leader.Config) { c.LeaseDuration += time.Millisecond }, "whole seconds"},
+		"renewal as long as lease":        {func(c *leader.Config) { c.RenewDeadline = c.LeaseDuration }, "must be less than the lease duration"},
+		"no time to stop":                 {func(c *leader.Config) { c.Margin = 5 * time.Second }, "must be less than the lease duration"},
+		"negative margin":                 {func(c *leader.Config) { c.Margin = -1 }, "must not be negative"},
+		"too few tries":                   {func(c *leader.Config) { c.RetryPeriod = 9 * time.Second }, "times the retry period"},
+		"no retry period":                 {func(c *leader.Config) { c.RetryPeriod = 0 }, "retry period 0s"},
+		"no time to drain":                {func(c *leader.Config) { c.StopTimeout = 0 }, "stop timeout 0s"},
+		"request as long as renewal":      {func(c *leader.Config) { c.RequestTimeout = c.RenewDeadline }, "request timeout 10s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

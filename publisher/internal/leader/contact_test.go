@@ -43,7 +43,7 @@ func (l *failing) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 	return l.memoryLock.Get(ctx)
 }
 
-func TestALockThatFailsIsToldOnceAndInItsOwnWords(t *testing.T) {
+func TestFailingLockIsLoggedOnceWithItsError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log, clientLog bytes.Buffer
@@ -84,7 +84,7 @@ func TestALockThatFailsIsToldOnceAndInItsOwnWords(t *testing.T) {
 }
 
 // An uninstall can take the service account away before the pods have stopped.
-func TestRefusalOfTheReleaseIsNoError(t *testing.T) {
+func TestForbiddenReleaseIsNotAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

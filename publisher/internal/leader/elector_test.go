@@ -252,7 +252,7 @@ func TestFailedWorkGivesTheLeaseToAnother(t *testing.T) {
 
 // A restarted process has the same name and must wait all the same: with one
 // identity for both, it would lead at once.
-func TestProcessesOfOnePodAreTwoCandidates(t *testing.T) {
+func TestRestartedPodIsANewCandidate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &lockStore{}
@@ -269,7 +269,7 @@ func TestProcessesOfOnePodAreTwoCandidates(t *testing.T) {
 	})
 }
 
-func TestAlone(t *testing.T) {
+func TestAloneLeadsWithoutALease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, err := leader.NewAlone("me", leader.DefaultConfig(), leader.Options{})

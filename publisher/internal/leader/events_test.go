@@ -16,7 +16,7 @@ import (
 
 // A stop does not wait for an API server that hangs, and leaves nothing behind that
 // still sends.
-func TestEventsThatAStopHasNoTimeForAreDropped(t *testing.T) {
+func TestStopDropsEventsThatItHasNoTimeToSend(t *testing.T) {
 	t.Parallel()
 	server := newLeaseServer(t)
 	hang := server.hangNext()

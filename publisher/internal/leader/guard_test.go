@@ -81,7 +81,7 @@ func newHeldGuard(t *testing.T, lock *scriptedLock) *guard {
 }
 
 // client-go's release reads the record, ignores whose it is, and overwrites it.
-func TestGuardRefusesToReleaseWhatAnotherHolds(t *testing.T) {
+func TestGuardRefusesToReleaseTheLeaseOfAnotherHolder(t *testing.T) {
 	t.Parallel()
 	lock := &scriptedLock{}
 	g := newHeldGuard(t, lock)
@@ -124,7 +124,7 @@ func TestGuardReleasesAfterTheWork(t *testing.T) {
 	})
 }
 
-func TestGuardGivesUpAReleaseWithItsContext(t *testing.T) {
+func TestGuardEndsAReleaseWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lock := &scriptedLock{}
@@ -179,7 +179,7 @@ func TestGuardBoundsEachRequest(t *testing.T) {
 	})
 }
 
-func TestSpacingGrowsAndBeginsAnew(t *testing.T) {
+func TestSpacingGrowsAndStartsOverAfterALongTerm(t *testing.T) {
 	t.Parallel()
 	s := newSpacing(2 * time.Second)
 	for i, low := range []time.Duration{
@@ -220,7 +220,7 @@ func TestGuardRenewsOnceInARetryPeriod(t *testing.T) {
 }
 
 // The elector compares bytes in which a Lease's times have no fractions of seconds.
-func TestGuardTellsRenewalsOfOneSecondApart(t *testing.T) {
+func TestGuardDistinguishesRenewalsWithinOneSecond(t *testing.T) {
 	t.Parallel()
 	second := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	lock := &scriptedLock{holder: "b", renewed: second}
@@ -246,13 +246,13 @@ func TestVanishedLockIsLeftToItsHolder(t *testing.T) {
 		away, wait time.Duration
 		free       bool
 	}{
-		"another leads":                 {"b", 0, 14 * time.Second, false},
-		"another led, its lease is out": {"b", 0, 15 * time.Second, true},
+		"another holds an unexpired lease": {"b", 0, 14 * time.Second, false},
+		"another's lease has expired":      {"b", 0, 15 * time.Second, true},
 		// It may have renewed until the lock vanished.
-		"another leads, out of sight": {"b", time.Minute, 14 * time.Second, false},
-		"another led, out of sight":   {"b", time.Minute, 15 * time.Second, true},
-		"it was released":             {"", time.Second, 0, true},
-		"it was ours":                 {"a", time.Second, 0, true},
+		"renewals unseen, not yet expired since the lock vanished": {"b", time.Minute, 14 * time.Second, false},
+		"renewals unseen, expired since the lock vanished":         {"b", time.Minute, 15 * time.Second, true},
+		"released lock": {"", time.Second, 0, true},
+		"own lock":      {"a", time.Second, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

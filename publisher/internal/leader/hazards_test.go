@@ -151,7 +151,7 @@ func TestTrustCountsFromTheStartOfTheRequest(t *testing.T) {
 	})
 }
 
-func TestSecondAttemptToRenewIsTrustedNoLongerThanCandidatesWait(t *testing.T) {
+func TestTrustAfterASecondRenewalEndsBeforeCandidatesTakeOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		config := leader.DefaultConfig()
@@ -237,7 +237,7 @@ func TestAnotherHolderEndsTheTermAtOnce(t *testing.T) {
 	})
 }
 
-func TestALeaderThatTookOverMakesADeletedLockAnew(t *testing.T) {
+func TestLeaderCreatesADeletedLockAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &lockStore{}

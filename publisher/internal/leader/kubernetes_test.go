@@ -175,7 +175,7 @@ func TestKubernetesLockBoundsItsRequests(t *testing.T) {
 }
 
 // What follows a request that hung must not wait on its connection.
-func TestKubernetesLockLeavesAHungConnection(t *testing.T) {
+func TestKubernetesLockReplacesAHangingConnection(t *testing.T) {
 	t.Parallel()
 	server := newLeaseServer(t)
 	lock, err := leader.NewKubernetesLock(leader.KubernetesConfig{

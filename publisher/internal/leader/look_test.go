@@ -24,7 +24,7 @@ func (r recorded) Get(context.Context) (*resourcelock.LeaderElectionRecord, []by
 	return r.record, nil, nil
 }
 
-func TestLookTellsAHolderFromAnExpiredOne(t *testing.T) {
+func TestLookReportsAnExpiredHolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lock := recorded{record: &resourcelock.LeaderElectionRecord{HolderIdentity: "pod", LeaseDurationSeconds: 15, RenewTime: metav1.Now()}}

@@ -281,9 +281,9 @@ func (y *tally) String() string {
 		y.longest.Seconds(), y.overlaps, separation)
 }
 
-// TestElection measures failover in virtual time. Each episode elects among three
-// candidates and then meets one fault; no two terms may ever overlap.
-func TestElection(t *testing.T) {
+// TestTermsNeverOverlapInAnySimulatedFault measures failover in virtual time. Each episode
+// elects among three candidates and then meets one fault; no two terms may ever overlap.
+func TestTermsNeverOverlapInAnySimulatedFault(t *testing.T) {
 	t.Parallel()
 	standard := leader.DefaultConfig()
 	brisk := leader.NewConfig(6*time.Second, 4*time.Second, time.Second, 20*time.Second)
@@ -335,9 +335,9 @@ func TestElection(t *testing.T) {
 	}
 }
 
-// TestElectionOfPlainClientGo shows that the measurement above can see an overlap:
+// TestTermsOverlapWithPlainClientGo shows that the measurement above can see an overlap:
 // client-go alone, with ReleaseOnCancel, has them.
-func TestElectionOfPlainClientGo(t *testing.T) {
+func TestTermsOverlapWithPlainClientGo(t *testing.T) {
 	t.Parallel()
 	var sum tally
 	for seed := range uint64(100) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestActivityTellsStuckFromWaiting(t *testing.T) {
+func TestActivityDistinguishesStuckFromWaiting(t *testing.T) {
 	t.Parallel()
 	const sendTimeout = 30 * time.Second
 	answered := func(a *activity) { a.end(a.begin()) }
@@ -15,8 +15,8 @@ func TestActivityTellsStuckFromWaiting(t *testing.T) {
 		pending bool
 		stuck   bool
 	}{
-		"nothing to do":          {func(*activity, int) {}, false, false},
-		"work that nobody takes": {func(*activity, int) {}, true, true},
+		"nothing to do":             {func(*activity, int) {}, false, false},
+		"work that no worker takes": {func(*activity, int) {}, true, true},
 		"one call that does not return among many that do": {func(a *activity, second int) {
 			if second == 0 {
 				a.begin()

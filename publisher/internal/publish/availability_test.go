@@ -135,9 +135,9 @@ func TestRefusalAtTheStartEndsTheTermAtOnce(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfAnIdlePublisherDoNotAddUp: what lasts is what counts, not what comes
+// TestRefusalsWithPausesBetweenThemDoNotAddUp: what lasts is what counts, not what comes
 // again.
-func TestRefusalsOfAnIdlePublisherDoNotAddUp(t *testing.T) {
+func TestRefusalsWithPausesBetweenThemDoNotAddUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		availability := publish.NewAvailability(publish.AvailabilityOptions{FatalAfter: 10 * time.Minute})

@@ -134,9 +134,9 @@ func TestTooLargeBatchIsHalved(t *testing.T) {
 	})
 }
 
-// TestBatchesAreTakenAsLargeAsFits so that little is encoded and cut again, once
-// the first batches have taught what fits.
-func TestBatchesAreTakenAsLargeAsFits(t *testing.T) {
+// TestBatchSizeFollowsTheSizeThatTheLinkAccepts so that little is encoded and cut again,
+// once the first batches have taught what fits.
+func TestBatchSizeFollowsTheSizeThatTheLinkAccepts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const learning = 50
@@ -171,7 +171,7 @@ func TestEventThatIsTooLarge(t *testing.T) {
 		reason           event.Reason
 	}{
 		{"becomes a claim check", true, true, ""},
-		{"is quarantined where its claim check is too large as well", true, false, event.ReasonTooLarge},
+		{"is quarantined if its claim check is too large too", true, false, event.ReasonTooLarge},
 		{"is quarantined without claim checks", false, true, event.ReasonTooLarge},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -217,9 +217,9 @@ func TestEventThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// TestLinkThatEndedQuarantinesNoEvent: the refusal on an ended link may be that of an
+// TestRefusalOnAnEndedLinkQuarantinesNoEvent: the refusal on an ended link may be that of an
 // earlier message, and all links may have ended at the same time.
-func TestLinkThatEndedQuarantinesNoEvent(t *testing.T) {
+func TestRefusalOnAnEndedLinkQuarantinesNoEvent(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []publish.Fault{
 		publish.FaultTooLarge, publish.FaultRefused, publish.FaultBatch, publish.FaultFatal,

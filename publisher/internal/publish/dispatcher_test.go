@@ -54,7 +54,7 @@ func TestSubmitBlocksAtTheBounds(t *testing.T) {
 	}
 }
 
-func TestEventAboveTheBoundPassesAlone(t *testing.T) {
+func TestEventLargerThanTheBoundIsSentAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, newBroker(answers()), func(o *publish.Options) { o.MaxInflightBytes = 10 })
@@ -90,7 +90,7 @@ func TestQueuedEventsLeaveAsTheNextBatch(t *testing.T) {
 	})
 }
 
-func TestWhatEndsATerm(t *testing.T) {
+func TestFatalErrorsEndTheTerm(t *testing.T) {
 	t.Parallel()
 	ordered := errors.New("ordered by the test")
 	fatal := &publish.SendError{Fault: publish.FaultFatal, Err: ordered}
@@ -148,9 +148,9 @@ func TestWhatEndsATerm(t *testing.T) {
 	}
 }
 
-// TestForeignSessionKeyEndsTheTerm: with other keys in the messages than in the
-// lanes, order would be lost in silence.
-func TestForeignSessionKeyEndsTheTerm(t *testing.T) {
+// TestSessionKeyThatDiffersFromTheLaneEndsTheTerm: with other keys in the messages than in
+// the lanes, order would be lost in silence.
+func TestSessionKeyThatDiffersFromTheLaneEndsTheTerm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, newBroker(answers()), func(o *publish.Options) {
@@ -164,7 +164,7 @@ func TestForeignSessionKeyEndsTheTerm(t *testing.T) {
 	})
 }
 
-func TestEndOfTheContextDropsWhatIsInFlight(t *testing.T) {
+func TestEndOfTheContextDropsEventsInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(func([]*event.Message) answer { return ok(time.Hour) })

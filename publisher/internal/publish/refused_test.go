@@ -68,7 +68,7 @@ func TestBadKeysDoNotSlowDownAHealthyKey(t *testing.T) {
 	const sends, minutes = 16, 5
 	for fault, bad := range badFaults() {
 		if fault == killsLinks {
-			continue // see TestMessagesThatCostConnectionsAreQuarantined
+			continue // see TestMessagesThatBreakTheConnectionAreQuarantined
 		}
 		for _, policy := range []publish.Batching{publish.BatchingOff, publish.BatchingSession, publish.BatchingMixed} {
 			t.Run(fault+"/"+string(policy), func(t *testing.T) {
@@ -119,9 +119,9 @@ func TestBadKeysDoNotSlowDownAHealthyKey(t *testing.T) {
 	}
 }
 
-// TestMessagesThatCostConnectionsAreQuarantined: each send of theirs ends those of the
+// TestMessagesThatBreakTheConnectionAreQuarantined: each send of theirs ends those of the
 // others on its connection.
-func TestMessagesThatCostConnectionsAreQuarantined(t *testing.T) {
+func TestMessagesThatBreakTheConnectionAreQuarantined(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []publish.Batching{publish.BatchingOff, publish.BatchingMixed} {
 		synctest.Test(t, func(t *testing.T) {
@@ -148,9 +148,9 @@ func TestMessagesThatCostConnectionsAreQuarantined(t *testing.T) {
 	}
 }
 
-// TestRefusedEventIsQuarantinedAndItsKeyGoesOn, for each policy and fault: the event
+// TestRefusedEventIsQuarantinedAndItsKeyContinues, for each policy and fault: the event
 // with the reason, and no other.
-func TestRefusedEventIsQuarantinedAndItsKeyGoesOn(t *testing.T) {
+func TestRefusedEventIsQuarantinedAndItsKeyContinues(t *testing.T) {
 	t.Parallel()
 	for fault, bad := range badFaults() {
 		for _, policy := range []publish.Batching{publish.BatchingOff, publish.BatchingSession, publish.BatchingMixed} {
@@ -263,9 +263,9 @@ func TestTopicThatRefusesEveryEventEndsTheTerm(t *testing.T) {
 	})
 }
 
-// TestOneKeyAloneIsNotStoppedByARefusedEvent although no other key shows that the
+// TestRefusedEventDoesNotStopTheOnlyKey although no other key shows that the
 // topic works.
-func TestOneKeyAloneIsNotStoppedByARefusedEvent(t *testing.T) {
+func TestRefusedEventDoesNotStopTheOnlyKey(t *testing.T) {
 	t.Parallel()
 	for _, connections := range []int{1, 4} {
 		synctest.Test(t, func(t *testing.T) {

@@ -59,9 +59,9 @@ func TestSendErrors(t *testing.T) {
 	}
 }
 
-// TestALinkThatEndedOverALargeMessage: what is sent on it afterwards is refused as too
+// TestRefusalOnALinkThatALargeMessageEnded: what is sent on it afterwards is refused as too
 // large, whatever its size.
-func TestALinkThatEndedOverALargeMessage(t *testing.T) {
+func TestRefusalOnALinkThatALargeMessageEnded(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string

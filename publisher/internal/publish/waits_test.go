@@ -29,7 +29,7 @@ func answers(first ...answer) func([]*event.Message) answer {
 	}
 }
 
-func TestBusyBrokerIsLeftAloneByAllLanes(t *testing.T) {
+func TestAllLanesWaitForABusyBroker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(answers(fails(publish.FaultBusy)))
@@ -52,7 +52,7 @@ func TestBusyBrokerIsLeftAloneByAllLanes(t *testing.T) {
 	})
 }
 
-func TestBusyAgainAndAgainWaitsLonger(t *testing.T) {
+func TestRepeatedBusyRepliesLengthenTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		busy := fails(publish.FaultBusy)
@@ -165,7 +165,7 @@ func TestLostConnectionIsReplacedOnceForAllItsLanes(t *testing.T) {
 	})
 }
 
-func TestOtherConnectionsCarryOnMeanwhile(t *testing.T) {
+func TestOtherConnectionsContinueDuringAReconnect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lost := fails(publish.FaultDisconnected)

@@ -79,7 +79,7 @@ func TestSampleOfTheStore(t *testing.T) {
 	}
 }
 
-func TestSampleThatCannotBeReadIsTheRequestsError(t *testing.T) {
+func TestErrorOfReadingTheSampleIsReturned(t *testing.T) {
 	t.Parallel()
 	server := mongoxtest.NewServer(t, bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "not authorized"}})
 	err := readable.CheckSample(t.Context(), server.Client.Database("shop").Collection("events"), event.DefaultFields(), 0.5)

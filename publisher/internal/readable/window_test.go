@@ -127,7 +127,7 @@ func TestOnePoisonAggregateIsReleased(t *testing.T) {
 	}
 }
 
-func TestBytesBoundWhatIsHeld(t *testing.T) {
+func TestHeldEventsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		aggregates int
@@ -150,7 +150,7 @@ func TestBytesBoundWhatIsHeld(t *testing.T) {
 	}
 }
 
-func TestLimitOfOneSwitchesTheWindowOff(t *testing.T) {
+func TestLimitOfOneDisablesTheWindow(t *testing.T) {
 	t.Parallel()
 	w := readable.NewWindow(event.DefaultFields(), readable.Limit{Share: 1})
 	for i := range 1000 {
@@ -161,11 +161,11 @@ func TestLimitOfOneSwitchesTheWindowOff(t *testing.T) {
 	}
 }
 
-// TestNoWindowThatTripsHasReleasedAnEvent compares the window with a list of all events.
+// TestWindowThatTripsHasReleasedNoEvent compares the window with a list of all events.
 // The window trips exactly when most of some N consecutive events are unreadable, with each
 // aggregate counted once. None of these was released before. An event that no such N events
 // can contain any more is released.
-func TestNoWindowThatTripsHasReleasedAnEvent(t *testing.T) {
+func TestWindowThatTripsHasReleasedNoEvent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(2, 12).Draw(rt, "window")

@@ -150,11 +150,11 @@ func (c *collect) handle(_ context.Context, documents []bson.Raw) error {
 	return nil
 }
 
-// TestEveryAggregateIsAPrefixInOrder is what the seam to the stream stands on:
+// TestScanReadsAPrefixOfEachAggregateInOrder is what the seam to the stream stands on:
 // whatever is inserted meanwhile, and however often the scan is interrupted, the
 // first occurrences of an aggregate's events are 1…k, and whatever was there at
 // the noted time is among them.
-func TestEveryAggregateIsAPrefixInOrder(t *testing.T) {
+func TestScanReadsAPrefixOfEachAggregateInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		store := &fakeStore{page: rapid.IntRange(1, 7).Draw(rt, "page")}
@@ -224,7 +224,7 @@ func checkPrefixes(got, there []stored) error {
 	return nil
 }
 
-func TestGoesOnFromAPosition(t *testing.T) {
+func TestScanContinuesFromAPosition(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{page: 2, log: []stored{{"a", 1}, {"a", 2}, {"b", 1}, {"b", 2}, {"c", 1}}}
 	from, ok := store.Position(mustMarshal(t, bson.D{{Key: "aggregateId", Value: "b"}, {Key: "eventId", Value: int64(1)}}))
@@ -249,18 +249,18 @@ func mustMarshal(t *testing.T, v any) bson.Raw {
 	return raw
 }
 
-func TestEndsWhereItCannotGoOn(t *testing.T) {
+func TestScanEndsAtPermanentErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault, want error
 		text        string
 	}{
-		"no index":              {fmt.Errorf("%w: create it", eventstore.ErrIndex), eventstore.ErrIndex, "create it"},
-		"unauthorized":          {mongo.CommandError{Code: 13}, scan.ErrRefused, "grant the user"},
-		"wrong password":        {mongo.CommandError{Code: 18}, scan.ErrRefused, "check the user"},
-		"no min in find":        {mongo.CommandError{Code: 238}, scan.ErrRefused, "min and hint"},
-		"no majority":           {mongo.CommandError{Code: 148}, scan.ErrRefused, "majority"},
-		"nothing at all exists": {eventstore.ErrEnd, nil, ""},
+		"no index":                  {fmt.Errorf("%w: create it", eventstore.ErrIndex), eventstore.ErrIndex, "create it"},
+		"unauthorized":              {mongo.CommandError{Code: 13}, scan.ErrRefused, "grant the user"},
+		"wrong password":            {mongo.CommandError{Code: 18}, scan.ErrRefused, "check the user"},
+		"no min in find":            {mongo.CommandError{Code: 238}, scan.ErrRefused, "min and hint"},
+		"no majority":               {mongo.CommandError{Code: 148}, scan.ErrRefused, "majority"},
+		"collection does not exist": {eventstore.ErrEnd, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -274,7 +274,7 @@ func TestEndsWhereItCannotGoOn(t *testing.T) {
 	}
 }
 
-func TestEndsWithItsHandlerAndItsContext(t *testing.T) {
+func TestScanEndsWithItsHandlerAndItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{page: 1}
@@ -305,7 +305,7 @@ func TestEndsWithItsHandlerAndItsContext(t *testing.T) {
 	})
 }
 
-func TestStopsBeatingWhenTheServerIsSilent(t *testing.T) {
+func TestHeartbeatsStopWhenTheServerIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{page: 1, log: []stored{{"a", 1}}, hang: true}

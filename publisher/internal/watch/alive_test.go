@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-func TestReopensASilentStreamAndStopsBeating(t *testing.T) {
+func TestSilentStreamIsReopenedAndHeartbeatsStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -61,7 +61,7 @@ func TestReopensASilentStreamAndStopsBeating(t *testing.T) {
 	})
 }
 
-func TestGivesUpRequestsThatAreNeverAnswered(t *testing.T) {
+func TestUnansweredRequestsTimeOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -91,7 +91,7 @@ func TestGivesUpRequestsThatAreNeverAnswered(t *testing.T) {
 	})
 }
 
-func TestStopsReadingWhileTheHandlerIsBusyAndStaysAlive(t *testing.T) {
+func TestBusyHandlerStopsReadingAndKeepsHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -121,7 +121,7 @@ func TestStopsReadingWhileTheHandlerIsBusyAndStaysAlive(t *testing.T) {
 	})
 }
 
-func TestStaysAliveWhileTheHandlerFinishesWhatWasReadBeforeTheEnd(t *testing.T) {
+func TestHeartbeatsContinueWhileTheHandlerFinishesAtTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()

@@ -13,10 +13,10 @@ func TestBatchSizeFollowsTheTimeOfReplies(t *testing.T) {
 		took func(size int32) time.Duration
 		want []int32
 	}{
-		"a fast server":                    {func(int32) time.Duration { return time.Millisecond }, []int32{256, 1024, 4096, 4096}},
-		"replies are slow, large or not":   {func(int32) time.Duration { return 90 * time.Second }, []int32{64, 256, 1024, 4096, 4096}},
-		"each change takes its time":       {func(size int32) time.Duration { return time.Duration(size) * time.Second }, []int32{64, 256, 64, 256, 64}},
-		"larger ones only become too slow": {func(size int32) time.Duration { return time.Duration(size) * 20 * time.Millisecond }, []int32{256, 1024, 256, 1024, 256}},
+		"a fast server":                                {func(int32) time.Duration { return time.Millisecond }, []int32{256, 1024, 4096, 4096}},
+		"replies of any size are slow":                 {func(int32) time.Duration { return 90 * time.Second }, []int32{64, 256, 1024, 4096, 4096}},
+		"replies are slow in proportion to their size": {func(size int32) time.Duration { return time.Duration(size) * time.Second }, []int32{64, 256, 64, 256, 64}},
+		"only large replies are slow":                  {func(size int32) time.Duration { return time.Duration(size) * 20 * time.Millisecond }, []int32{256, 1024, 256, 1024, 256}},
 	} {
 		sizer := newBatchSizer(batchSize)
 		for i, want := range test.want {

@@ -16,9 +16,9 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// TestFollowsASlowSourceToItsEnd: a server that scans a long oplog answers when it has
+// TestSlowSourceIsReadToItsEnd: a server that scans a long oplog answers when it has
 // found something, however long that takes.
-func TestFollowsASlowSourceToItsEnd(t *testing.T) {
+func TestSlowSourceIsReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const batches, perBatch = 80, 3
@@ -134,7 +134,7 @@ func TestStreamFarBehindIsNotReopened(t *testing.T) {
 	})
 }
 
-func TestCaughtUpIsShownAndLogged(t *testing.T) {
+func TestCatchingUpIsShownByAMetricAndLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()

@@ -42,8 +42,8 @@ func TestClassify(t *testing.T) {
 		"network":                             {mongo.CommandError{Labels: []string{"NetworkError"}, Wrapped: io.EOF}, watch.Reopen, watch.Reopen},
 		"connection closed":                   {io.ErrUnexpectedEOF, watch.Reopen, watch.Reopen},
 		"our own timeout":                     {fmt.Errorf("wait: %w", context.DeadlineExceeded), watch.Reopen, watch.Reopen},
-		"code that nobody knows":              {code(12345), watch.Reopen, watch.Reopen},
-		"no code at all":                      {errors.New("server is odd"), watch.Reopen, watch.Reopen},
+		"unknown code":                        {code(12345), watch.Reopen, watch.Reopen},
+		"no code":                             {errors.New("server is odd"), watch.Reopen, watch.Reopen},
 		"unauthorized":                        {code(13), watch.Refused, watch.Refused},
 		"authentication failed":               {code(18), watch.Refused, watch.Refused},
 		"authentication failed at Atlas":      {mongo.CommandError{Code: 8000, Message: "bad auth : authentication failed"}, watch.Refused, watch.Reopen},
@@ -52,9 +52,9 @@ func TestClassify(t *testing.T) {
 		"no majority read concern":            {code(148), watch.Refused, watch.Refused},
 		"view":                                {code(166), watch.Refused, watch.Refused},
 		"no such command":                     {code(59), watch.Refused, watch.Refused},
-		"namespace that cannot be":            {code(73), watch.Refused, watch.Refused},
-		"pipeline stage that is not known":    {code(40324), watch.Refused, watch.Refused},
-		"command that is not supported":       {code(115), watch.Refused, watch.Refused},
+		"invalid namespace":                   {code(73), watch.Refused, watch.Refused},
+		"unknown pipeline stage":              {code(40324), watch.Refused, watch.Refused},
+		"unsupported command":                 {code(115), watch.Refused, watch.Refused},
 		"transaction numbers on a standalone": {code(20), watch.Refused, watch.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {

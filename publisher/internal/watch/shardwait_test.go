@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-cdc/penstock/publisher/internal/watch"
 )
 
-// TestIdleShardIsNamedByAMetricOfItsOwn: a shard without writes holds the stream back
+// TestIdleShardHasItsOwnMetric: a shard without writes holds the stream back
 // for some seconds. That is neither lag, nor does the lag show it.
-func TestIdleShardIsNamedByAMetricOfItsOwn(t *testing.T) {
+func TestIdleShardHasItsOwnMetric(t *testing.T) {
 	t.Parallel()
 	const wait, lag = "penstock_publisher_stream_shard_wait_seconds", "penstock_publisher_stream_lag_seconds"
 	synctest.Test(t, func(t *testing.T) {

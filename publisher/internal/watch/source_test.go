@@ -45,7 +45,7 @@ func insertOf(token string, n int32) bson.D {
 
 func tokenIn(raw bson.Raw) string { s, _ := raw.Lookup("_data").StringValueOK(); return s }
 
-func TestReadsTheDriversBatchesAsChunks(t *testing.T) {
+func TestBatchesOfTheDriverAreReadAsChunks(t *testing.T) {
 	t.Parallel()
 	s, events := newServer(t,
 		reply("firstBatch", 7, "82A9"),
@@ -105,7 +105,7 @@ func mustMarshal(t *testing.T, v any) []byte {
 	return raw
 }
 
-func TestOpensAtATimeAndByKeysAlone(t *testing.T) {
+func TestStreamOpensAtATimeAndWithKeysOnly(t *testing.T) {
 	t.Parallel()
 	s, events := newServer(t, reply("firstBatch", 0, "82A9"))
 	source := watch.NewCollection(events)
@@ -203,7 +203,7 @@ func TestKeptEventDoesNotRetainItsBatch(t *testing.T) {
 	}
 }
 
-func TestAServersErrorIsClassified(t *testing.T) {
+func TestErrorOfTheServerIsClassified(t *testing.T) {
 	t.Parallel()
 	_, events := newServer(t, bson.D{
 		{Key: "ok", Value: 0}, {Key: "code", Value: 286}, {Key: "codeName", Value: "ChangeStreamHistoryLost"},
@@ -216,7 +216,7 @@ func TestAServersErrorIsClassified(t *testing.T) {
 	}
 }
 
-func TestFetchesADocument(t *testing.T) {
+func TestFetchReadsOneDocument(t *testing.T) {
 	t.Parallel()
 	found := reply("firstBatch", 0, "", bson.D{{Key: "_id", Value: 3}, {Key: "a", Value: 1}})
 	s, events := newServer(t, found, reply("firstBatch", 0, ""), bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: 13}, {Key: "errmsg", Value: "no"}})

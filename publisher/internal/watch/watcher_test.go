@@ -88,7 +88,7 @@ func numbers(to int64) []int64 {
 	return all
 }
 
-func TestHandsOnInsertsInOrderAndPositionsWhenIdle(t *testing.T) {
+func TestWatcherPassesInsertsInOrderAndPositionsWhenIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -134,7 +134,7 @@ func TestHandsOnInsertsInOrderAndPositionsWhenIdle(t *testing.T) {
 	})
 }
 
-func TestReopensWhereItWasWithBackoff(t *testing.T) {
+func TestFailedStreamIsReopenedAtItsPositionWithBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -164,7 +164,7 @@ func TestReopensWhereItWasWithBackoff(t *testing.T) {
 	})
 }
 
-func TestBreachesAreCounted(t *testing.T) {
+func TestChangesOtherThanInsertsAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -243,7 +243,7 @@ func TestStreamEndsBeforeTheChangeThatEndsItsCollection(t *testing.T) {
 	}
 }
 
-func TestReadsWhatIsTooLargeFromTheStore(t *testing.T) {
+func TestLargeDocumentsAreReadFromTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -268,7 +268,7 @@ func TestReadsWhatIsTooLargeFromTheStore(t *testing.T) {
 	})
 }
 
-func TestEndsWhereItCannotGoOn(t *testing.T) {
+func TestWatcherEndsAtPermanentErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault error
@@ -299,7 +299,7 @@ func TestEndsWhereItCannotGoOn(t *testing.T) {
 	}
 }
 
-func TestEndsWithItsHandler(t *testing.T) {
+func TestWatcherEndsWithItsHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFakeStore()
@@ -312,9 +312,9 @@ func TestEndsWithItsHandler(t *testing.T) {
 	})
 }
 
-// TestNothingIsLostOrReordered lets a stream break in every way, and terms end
+// TestWatcherLosesAndReordersNothing lets a stream break in every way, and terms end
 // and resume from what was handled.
-func TestNothingIsLostOrReordered(t *testing.T) {
+func TestWatcherLosesAndReordersNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		store := newFakeStore()
