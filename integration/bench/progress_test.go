@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestRowThatFailsOrHangsStopsNoOther checks that a run ends and has the rows that could be
-// measured, whatever one row does.
-func TestRowThatFailsOrHangsStopsNoOther(t *testing.T) {
+// TestRowThatFailsOrHangsDoesNotStopOtherRows checks that a run ends and has the rows that
+// could be measured, whatever one row does.
+func TestRowThatFailsOrHangsDoesNotStopOtherRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})
@@ -70,7 +70,7 @@ func TestRowThatFailsOrHangsStopsNoOther(t *testing.T) {
 	})
 }
 
-func TestRunThatIsCancelledMeasuresNoFurtherRow(t *testing.T) {
+func TestCancelledRunMeasuresNoMoreRows(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	measured := 0
@@ -85,9 +85,9 @@ func TestRunThatIsCancelledMeasuresNoFurtherRow(t *testing.T) {
 	}
 }
 
-// TestForecastLearnsFromTheRun checks that later rounds are forecast by the times of the
-// earlier ones.
-func TestForecastLearnsFromTheRun(t *testing.T) {
+// TestForecastUsesTheTimesOfEarlierRounds checks that later rounds are forecast by the
+// times of the earlier ones.
+func TestForecastUsesTheTimesOfEarlierRounds(t *testing.T) {
 	t.Parallel()
 	p := newProgress(&Options{Rounds: 3, Progress: &strings.Builder{}}, scale{latencyFor: time.Minute},
 		[]row{{name: "a", about: 30 * time.Second}, {name: "b", about: 10 * time.Second, loads: true}})

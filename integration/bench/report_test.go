@@ -55,9 +55,9 @@ func TestTableSaysWhenTheMachineWasBusy(t *testing.T) {
 	}
 }
 
-// TestRatiosAreOfTheSameRound checks that a machine that was slow in one round does not
-// distort the ratio. The medians of the two sides may be from different rounds.
-func TestRatiosAreOfTheSameRound(t *testing.T) {
+// TestRatiosCompareRowsOfTheSameRound checks that a machine that was slow in one round does
+// not distort the ratio. The medians of the two sides may be from different rounds.
+func TestRatiosCompareRowsOfTheSameRound(t *testing.T) {
 	t.Parallel()
 	var r Row
 	for _, of := range [][2]float64{{100, 200}, {10, 20}, {50, 100}} {
@@ -68,7 +68,7 @@ func TestRatiosAreOfTheSameRound(t *testing.T) {
 	}
 }
 
-func TestLimitsOfTheSameCoresAddUp(t *testing.T) {
+func TestLimitsOfTheSameCoresAreCombined(t *testing.T) {
 	t.Parallel()
 	got := oneAfterTheOther([]limit{{figure: figure{value: 100}, cpu: 7, allocs: 17}, {figure: figure{value: 300}, cpu: 1, allocs: 2}})
 	if len(got) != 1 || math.Abs(got[0].value-75) > 1e-9 || got[0].cpu != 8 || got[0].allocs != 19 {
@@ -106,7 +106,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-func TestTableReplacesWhatThePageHad(t *testing.T) {
+func TestTableReplacesThePreviousTableOfThePage(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "page.md")
 	write := func(text string) {
@@ -144,7 +144,7 @@ func TestTableReplacesWhatThePageHad(t *testing.T) {
 	}
 }
 
-func TestRowsHaveNamesOfTheirOwn(t *testing.T) {
+func TestRowNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	names := Names()
 	if unique := slices.Compact(slices.Sorted(slices.Values(names))); len(unique) != len(names) || len(names) < 15 {
@@ -152,7 +152,7 @@ func TestRowsHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestRunNamesTheRowsWhenNoneMatches(t *testing.T) {
+func TestRunListsTheRowsIfNoneMatches(t *testing.T) {
 	t.Parallel()
 	_, err := Run(t.Context(), Options{Rows: regexp.MustCompile("nothing")})
 	if err == nil || !strings.Contains(err.Error(), "publisher/steady") {
@@ -160,8 +160,8 @@ func TestRunNamesTheRowsWhenNoneMatches(t *testing.T) {
 	}
 }
 
-// TestDisturbancesAreOfTheirSize checks the workloads with disturbances.
-func TestDisturbancesAreOfTheirSize(t *testing.T) {
+// TestDisturbedWorkloadsHaveTheStatedShares checks the workloads with disturbances.
+func TestDisturbedWorkloadsHaveTheStatedShares(t *testing.T) {
 	t.Parallel()
 	const events = 40_000
 	hot := addHot(shop.New(events, 1))
@@ -188,9 +188,9 @@ func TestDisturbancesAreOfTheirSize(t *testing.T) {
 	}
 }
 
-// TestShortTableFindsItsLimits checks that the names of rows and limits in the short table
+// TestRowsOfTheShortTableExist checks that the names of rows and limits in the short table
 // exist in a run.
-func TestShortTableFindsItsLimits(t *testing.T) {
+func TestRowsOfTheShortTableExist(t *testing.T) {
 	t.Parallel()
 	names := Names()
 	for _, line := range short {

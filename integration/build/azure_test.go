@@ -75,7 +75,7 @@ func TestAzureScriptDryRun(t *testing.T) {
 }
 
 // If any step fails, the script deletes the group, prints no key, and fails.
-func TestAzureScriptDeletesWhatItMakes(t *testing.T) {
+func TestAzureScriptDeletesTheGroupAfterAnyFailure(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fail string
@@ -112,7 +112,7 @@ func TestAzureScriptDeletesWhatItMakes(t *testing.T) {
 }
 
 // Without the answer yes, the script creates nothing.
-func TestAzureScriptAsks(t *testing.T) {
+func TestAzureScriptCreatesNothingWithoutConfirmation(t *testing.T) {
 	t.Parallel()
 	if output, calls, ok := azure(t, fakes(t)); ok || groupMade.MatchString(calls) {
 		t.Errorf("a group was made without a yes: %s\n%s", calls, output)

@@ -11,10 +11,10 @@ import (
 // tools are the tools that the README requires, and those of the shell.
 var tools = []string{"go", "git", "make", "sh", "awk", "grep", "sed"}
 
-// TestTestsNeedNoCompiler checks the README's claim that `make test` needs only Go, git
+// TestMakeTestNeedsNoCompiler checks the README's claim that `make test` needs only Go, git
 // and make. The race detector needs a C compiler. Without one, `make test` runs the same
 // tests without the race detector, and prints that it does.
-func TestTestsNeedNoCompiler(t *testing.T) {
+func TestMakeTestNeedsNoCompiler(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip(err)

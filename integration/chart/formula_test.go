@@ -14,7 +14,7 @@ import (
 // (apis/keda/v1alpha1/scaledobject_webhook.go, pkg/scaling/modifiers/formula.go). A trigger
 // that cannot be read is nil. If the result is nil, KEDA uses the fallback's replicas. So
 // during an outage of Prometheus, messages still scale the projector.
-func TestFormulaOutlivesATrigger(t *testing.T) {
+func TestFormulaScalesByTheTriggersThatCanBeRead(t *testing.T) {
 	start(t)
 	object := &unstructured.Unstructured{}
 	objects := helm(t, "template", releaseName, chart, "--values", values+"/keda.yaml", "--show-only", "templates/projector/keda.yaml")
@@ -31,10 +31,10 @@ func TestFormulaOutlivesATrigger(t *testing.T) {
 	for name, test := range map[string]struct{ messages, sessions, want any }{
 		"few messages in many sessions": {5_000.0, 5_000.0, 5_000.0},
 		"many messages in one session":  {80_000.0, 1.0, 1_250.0},
-		"nobody counts sessions":        {80_000.0, 0.0, 80_000.0},
-		"no Prometheus":                 {80_000.0, nil, 80_000.0},
-		"no management of the broker":   {nil, 16.0, 20_000.0},
-		"neither":                       {nil, nil, nil},
+		"sessions are not counted":      {80_000.0, 0.0, 80_000.0},
+		"Prometheus cannot be read":     {80_000.0, nil, 80_000.0},
+		"messages cannot be read":       {nil, 16.0, 20_000.0},
+		"neither can be read":           {nil, nil, nil},
 	} {
 		got, err := expr.Run(program, map[string]any{"messages": test.messages, "sessions": test.sessions})
 		if err != nil || got != test.want {

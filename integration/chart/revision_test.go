@@ -14,7 +14,7 @@ import (
 
 // An upgrade changes the projections, and its pods never become ready. If a pod of the
 // earlier revision is lost meanwhile, its replacement has that revision's projections.
-func TestPodsKeepTheirRevisionsProjections(t *testing.T) {
+func TestPodsKeepTheProjectionsOfTheirRevision(t *testing.T) {
 	r := newRelease(t, "revisions")
 	r.upgrade(projections)
 	r.complete(2)

@@ -35,11 +35,11 @@ func TestHelmTestScript(t *testing.T) {
 		passes bool
 		says   string // the last line
 	}{
-		"all is well":           {map[string]pod{first: stands, second: leads, projectors: stands}, true, projectors + " is ready\n"},
-		"nobody leads":          {map[string]pod{first: stands, second: stands, projectors: stands}, false, "0 publishers lead, not 1\n"},
-		"two lead":              {map[string]pod{first: leads, second: leads, projectors: stands}, false, "2 publishers lead, not 1\n"},
-		"a publisher not ready": {map[string]pod{first: leads, second: unready, projectors: stands}, false, second + " is not ready: no primary\n"},
-		"a publisher missing":   {map[string]pod{first: leads, projectors: stands}, false, second + " is not ready: curl: no such host\n"},
+		"all ready and one leads": {map[string]pod{first: stands, second: leads, projectors: stands}, true, projectors + " is ready\n"},
+		"no publisher leads":      {map[string]pod{first: stands, second: stands, projectors: stands}, false, "0 publishers lead, not 1\n"},
+		"two publishers lead":     {map[string]pod{first: leads, second: leads, projectors: stands}, false, "2 publishers lead, not 1\n"},
+		"a publisher not ready":   {map[string]pod{first: leads, second: unready, projectors: stands}, false, second + " is not ready: no primary\n"},
+		"a publisher missing":     {map[string]pod{first: leads, projectors: stands}, false, second + " is not ready: curl: no such host\n"},
 		"a projection is rebuilt": {map[string]pod{first: stands, second: leads, projectors: {ready: true, rebuild: "verifying"}}, true,
 			"penstock_projector_generation_building{projection=\"users\",state=\"verifying\"} 2\n"},
 		"a rebuild has failed": {map[string]pod{first: stands, second: leads, projectors: {ready: true, rebuild: "failed"}}, false,

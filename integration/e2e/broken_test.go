@@ -69,7 +69,7 @@ func TestBrokenAggregatesDelayNoOthers(t *testing.T) {
 		// hole omits an event of every broken aggregate.
 		hole bool
 	}{
-		"their writes fail":   {reason: "unavailable"},
+		"writes fail":         {reason: "unavailable"},
 		"an event is missing": {reason: "missing", hole: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 // A server that scans a long oplog may answer later than the silence allowed for a stream
 // that has caught up. The publisher must wait for it, because giving up would start the
 // server's scan again.
-func TestStreamFarBehindIsWaitedFor(t *testing.T) {
+func TestPublisherWaitsForAStreamFarBehind(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events, 12))
 	store := capability[streamDelayer](s, "delay the replies of a change stream")

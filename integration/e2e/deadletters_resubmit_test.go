@@ -172,10 +172,10 @@ func TestDeadLettersAreResubmitted(t *testing.T) {
 	}
 }
 
-// TestResubmittingIsRepeatedAfterADeath kills the command, and locks its messages by
+// TestResubmittingCanBeRepeatedAfterAKill kills the command, and locks its messages by
 // another receiver. Neither loses anything: the messages are still there, and repeating the
 // command finishes the work.
-func TestResubmittingIsRepeatedAfterADeath(t *testing.T) {
+func TestResubmittingCanBeRepeatedAfterAKill(t *testing.T) {
 	inParallel(t)
 	s := newScenarioOn(t, countsWorkload(), harness.TopicOptions{}, "PENSTOCK_FAILURE_LIMIT=1", "PENSTOCK_RECONCILE=off")
 	client := s.busClient()

@@ -28,12 +28,12 @@ func (s *tallies) heartbeats(more int64) {
 	s.await(fmt.Sprintf("%d heartbeats", more), func() bool { return beat() >= first+more })
 }
 
-// TestProjectionOfADeploymentThatIsAwayIsKept runs two Deployments of projectors with
+// TestProjectionOfAStoppedDeploymentIsKept runs two Deployments of projectors with
 // different projections for one pipeline. While one is away for longer than a registration
 // lasts, the other keeps that one's projection up to date. When it is back, nothing is
 // built. A command retires the projection of a Deployment that is gone for good, but not
 // while a projector declares the projection.
-func TestProjectionOfADeploymentThatIsAwayIsKept(t *testing.T) {
+func TestProjectionOfAStoppedDeploymentIsKept(t *testing.T) {
 	inParallel(t)
 	s := newTallies(t, tally("tallies", "tallies", 1), "PENSTOCK_GROUP=shop/first")
 	s.start(1, 1)

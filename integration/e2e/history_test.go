@@ -346,12 +346,12 @@ func incidents(t *testing.T) *workload.Workload {
 	return w
 }
 
-// TestProjectionsChangeWhileEventsCome adds a projection, changes another and corrects a
-// third that has parked aggregates, all in one rollout. Meanwhile events come, and pods are
-// killed at the worst moments. Readers see whole collections of one definition. In the end
-// every read model equals the fold of its events. A verification finds a falsified document
-// and a deleted one.
-func TestProjectionsChangeWhileEventsCome(t *testing.T) {
+// TestProjectionsChangeWhileEventsAreWritten adds a projection, changes another and
+// corrects a third that has parked aggregates, all in one rollout. Meanwhile events come,
+// and pods are killed at the worst moments. Readers see whole collections of one
+// definition. In the end every read model equals the fold of its events. A verification
+// finds a falsified document and a deleted one.
+func TestProjectionsChangeWhileEventsAreWritten(t *testing.T) {
 	inParallel(t)
 	w := incidents(t)
 	w.Projections = projectionsOf(casesBefore, impactsBefore)

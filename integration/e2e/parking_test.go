@@ -200,9 +200,9 @@ func TestLargeReadModelsFitIntoMemory(t *testing.T) {
 	}
 }
 
-// TestEventStoreThatMayNotBeReadEndsTheProjector checks that a missing right shows at the
+// TestForbiddenEventStoreEndsTheProjector checks that a missing right shows at the
 // start, and not only at the first gap.
-func TestEventStoreThatMayNotBeReadEndsTheProjector(t *testing.T) {
+func TestForbiddenEventStoreEndsTheProjector(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(200, 53))
 	store := capability[readForbidder](s, "refuse the projectors' queries")

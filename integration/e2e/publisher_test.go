@@ -176,7 +176,7 @@ func TestStreamInterrupted(t *testing.T) {
 	}
 }
 
-func TestEventsFromBeforeTheStart(t *testing.T) {
+func TestEventsStoredBeforeTheStartArePublished(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events, 6))
 	s.load(0)

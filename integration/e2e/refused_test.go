@@ -15,7 +15,7 @@ import (
 // The topic permanently refuses some events. The publisher quarantines exactly those and
 // publishes all others in the same term. The projectors read the missing events from the
 // event store.
-func TestTopicRefusesEventsForGood(t *testing.T) {
+func TestTopicRefusesEventsPermanently(t *testing.T) {
 	for _, condition := range []string{"amqp:not-allowed", "com.microsoft:argument-error"} {
 		t.Run(condition, func(t *testing.T) {
 			inParallel(t)
@@ -95,7 +95,7 @@ func TestTopicRefusesEventsForGood(t *testing.T) {
 
 // A failover of the namespace: for a while it answers every request with not-found. Both
 // services continue afterwards without a restart, because they have worked before.
-func TestNamespaceRefusesEverythingForAWhile(t *testing.T) {
+func TestNamespaceRefusesAllRequestsTemporarily(t *testing.T) {
 	for _, condition := range []string{"amqp:not-found", "amqp:unauthorized-access"} {
 		t.Run(condition, func(t *testing.T) {
 			inParallel(t)

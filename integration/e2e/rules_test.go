@@ -14,7 +14,7 @@ import (
 // Rules of other subscriptions select events by the subject. If the publisher has a
 // CloudEvents source, they can also select by CloudEvents attributes. docs/subscribers.md
 // has these rules.
-func TestRulesOfOtherSubscriptions(t *testing.T) {
+func TestRulesOfOtherSubscriptionsSelectEvents(t *testing.T) {
 	if suite.kind != harness.KindEmbedded {
 		t.Skip("it brings stand-ins of its own: subscriptions with rules")
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // A backend that is not available fails the whole suite once, with one sentence.
-func TestBackendThatCannotBeHad(t *testing.T) {
+func TestUnavailableBackendFailsTheSuiteOnce(t *testing.T) {
 	inParallel(t)
 	program, err := os.Executable()
 	if err != nil {

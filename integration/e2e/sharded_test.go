@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sandbox/shop"
 )
 
-// TestShardedByAnotherKey runs the services through a mongos, over events that are sharded
-// by another field than their aggregate id. It covers a scan from the beginning, a killed
-// leader, an interrupted stream, and a scan after the history is lost.
-func TestShardedByAnotherKey(t *testing.T) {
+// TestEventStoreShardedByAnotherKey runs the services through a mongos, over events that
+// are sharded by another field than their aggregate id. It covers a scan from the
+// beginning, a killed leader, an interrupted stream, and a scan after the history is lost.
+func TestEventStoreShardedByAnotherKey(t *testing.T) {
 	inParallel(t)
 	if suite.kind != harness.KindEmbedded {
 		t.Skipf("the backend %q is whatever its servers are: this test needs a mongos that it can break", suite.kind)

@@ -32,10 +32,10 @@ func (p *printed) all() []string {
 	return slices.Clone(p.lines)
 }
 
-// TestStayingDemoKeepsProjectorsWhenTheFolderIsWrong checks that a mistake in the folder of
+// TestDemoKeepsItsProjectorsIfTheFolderIsInvalid checks that a mistake in the folder of
 // projections is printed and replaces no projector, and that the projectors use the folder
 // when it is correct again.
-func TestStayingDemoKeepsProjectorsWhenTheFolderIsWrong(t *testing.T) {
+func TestDemoKeepsItsProjectorsIfTheFolderIsInvalid(t *testing.T) {
 	inParallel(t)
 	backend, err := harness.StartEmbedded(harness.EmbeddedOptions{})
 	if err != nil {

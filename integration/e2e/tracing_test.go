@@ -351,7 +351,7 @@ func TestLogLinesNameTheTrace(t *testing.T) {
 
 // If the collector cannot be reached, that costs one line of the log, and does not delay
 // the end.
-func TestCollectorThatCannotBeReached(t *testing.T) {
+func TestUnreachableCollectorDelaysNothing(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, shop.New(events/4, 66))
 	address := "http://127.0.0.1:1"

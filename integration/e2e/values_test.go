@@ -27,7 +27,7 @@ projections:
 // One payload reaches the projector by three routes: from the event store because the topic
 // never had it, over the topic, and by a claim check. The read model holds the same bytes
 // three times.
-func TestReplayGivesTheBytesOfLive(t *testing.T) {
+func TestReplayWritesTheSameBytesAsTheTopic(t *testing.T) {
 	inParallel(t)
 	s := newScenario(t, &workload.Workload{Name: "verbatim", Projections: []byte(verbatim)})
 	value := bson.D{

@@ -7,7 +7,7 @@ import (
 
 // The connections of all processes of a pipeline, and the test's own, stay within the
 // broker's bound.
-func TestShareConnections(t *testing.T) {
+func TestConnectionsOfAllProcessesStayWithinTheBound(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		bound, publishers, projectors int
@@ -37,7 +37,7 @@ func TestShareConnections(t *testing.T) {
 }
 
 // A pipeline does not start more processes than it has planned connections for.
-func TestPipelineKeepsWithinConnections(t *testing.T) {
+func TestPipelineStartsNoMoreProcessesThanConnectionsAllow(t *testing.T) {
 	t.Parallel()
 	binary := sleeper(t)
 	pipeline, err := NewPipeline(bounded{10}, PipelineOptions{

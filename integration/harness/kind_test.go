@@ -42,25 +42,25 @@ func TestLoadExternal(t *testing.T) {
 		change map[string]string
 		tells  []string // empty: the environment is valid
 	}{
-		"as it should be": {nil, nil},
+		"valid": {nil, nil},
 		"an emulator with its administration API": {map[string]string{
 			"PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING": emulator,
 			"PENSTOCK_TEST_SERVICEBUS_ADMIN_ENDPOINT":    "http://localhost:5300",
 			"PENSTOCK_TEST_SERVICEBUS_MAX_CONNECTIONS":   "10",
 		}, nil},
-		"nothing": {map[string]string{
+		"nothing set": {map[string]string{
 			"PENSTOCK_TEST_MONGODB_URI": "", "PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING": "",
 		}, []string{"PENSTOCK_TEST_MONGODB_URI is not set", "PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING is not set"}},
 		"no connection string": {map[string]string{
 			"PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING": "bus.invalid",
 		}, []string{"is no connection string"}},
-		"of one entity": {map[string]string{
+		"connection string of one entity": {map[string]string{
 			"PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING": good["PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING"] + ";EntityPath=events",
 		}, []string{"of the whole namespace"}},
-		"an emulator alone": {map[string]string{
+		"an emulator without an administration API": {map[string]string{
 			"PENSTOCK_TEST_SERVICEBUS_CONNECTION_STRING": emulator,
 		}, []string{"set PENSTOCK_TEST_SERVICEBUS_ADMIN_ENDPOINT too"}},
-		"everything else": {map[string]string{
+		"malformed endpoint, number and prefix": {map[string]string{
 			"PENSTOCK_TEST_SERVICEBUS_ADMIN_ENDPOINT":  "localhost:5300",
 			"PENSTOCK_TEST_SERVICEBUS_MAX_CONNECTIONS": "0",
 			"PENSTOCK_TEST_PREFIX":                     "Upper Case",

@@ -6,7 +6,7 @@ import (
 )
 
 // The sandbox's view reads the running processes while the scenario starts others.
-func TestPipelineIsWatchedWhileItStarts(t *testing.T) {
+func TestPipelineCanBeReadWhileItStarts(t *testing.T) {
 	t.Parallel()
 	binary := sleeper(t)
 	pipeline, err := NewPipeline(bounded{}, PipelineOptions{

@@ -21,7 +21,7 @@ const (
 // machines are the machine types in executables, by platform.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-func TestArchiveIsWhatTheChartAsksFor(t *testing.T) {
+func TestArchiveHasTheImagesOfTheChart(t *testing.T) {
 	for _, service := range services {
 		t.Run(service, func(t *testing.T) {
 			a := openArchive(t, archivePath(t, service))

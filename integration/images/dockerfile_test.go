@@ -10,7 +10,7 @@ import (
 
 // The Dockerfiles must give images the same configuration as the builder. Other tests
 // compare the archives with the same expected values.
-func TestDockerfileIsLikeTheArchive(t *testing.T) {
+func TestDockerfileGivesTheConfigurationOfTheArchive(t *testing.T) {
 	for _, service := range services {
 		t.Run(service, func(t *testing.T) {
 			stages := dockerfile(t, service)

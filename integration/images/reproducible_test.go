@@ -15,7 +15,7 @@ import (
 // sources are the parts of the tree that images are made from.
 var sources = []string{"Makefile", "charts/penstock/Chart.yaml", "pkg", "publisher", "projector", "hack/tools/images"}
 
-func TestSecondBuildIsTheSame(t *testing.T) {
+func TestBuildIsReproducible(t *testing.T) {
 	first := archivePath(t, "publisher")
 	a := openArchive(t, first)
 	_, index := a.images(t)

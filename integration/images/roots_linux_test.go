@@ -41,7 +41,7 @@ func TestPublicRootsAreInTheImage(t *testing.T) {
 }
 
 // A mounted file makes the programs trust a private authority.
-func TestOwnRootsGoBeforeThoseOfTheImage(t *testing.T) {
+func TestMountedAuthorityIsTrusted(t *testing.T) {
 	for _, service := range services {
 		t.Run(service, func(t *testing.T) {
 			for name, own := range map[string]struct {

@@ -30,7 +30,7 @@ const clocks = `projections:
         set: {hour: timestamp.getHours('Asia/Kathmandu'), minute: timestamp.getMinutes('Asia/Kathmandu')}
 `
 
-func TestProgramTellsWhatItIs(t *testing.T) {
+func TestProgramPrintsItsHelpAndVersion(t *testing.T) {
 	for _, service := range services {
 		t.Run(service, func(t *testing.T) {
 			c := newContainer(t, service)

@@ -76,7 +76,7 @@ var outages = map[string]outage{
 
 // An API server that is unavailable for less than the leader's renew deadline changes
 // nothing: the same term publishes during and after the outage.
-func TestAPIServerAwayBriefly(t *testing.T) {
+func TestShortOutageOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	const least = 8 * time.Second
 	for name, outage := range outages {
@@ -107,7 +107,7 @@ func TestAPIServerAwayBriefly(t *testing.T) {
 // If the API server is unavailable for longer than the lease, no process publishes: the
 // leader has stopped before its lease can have expired. When the API server is back, a
 // publisher leads again, and no process had to be restarted.
-func TestAPIServerAwayForLong(t *testing.T) {
+func TestLongOutageOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	for name, outage := range outages {
 		t.Run(name, func(t *testing.T) {

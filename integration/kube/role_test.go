@@ -43,7 +43,7 @@ func rules(t *testing.T, control *controlplane.ControlPlane) []rbacv1.PolicyRule
 
 // The other tests show that a publisher's rights are sufficient. This test shows that there
 // are no others.
-func TestRights(t *testing.T) {
+func TestPublisherHasNoOtherRights(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, defaults)
 	client := s.control.Client(s.account)

@@ -82,7 +82,7 @@ func crash(t *testing.T, lease timing, row *row) {
 
 // Three publishers are replaced like the pods of a StatefulSet: the highest ordinal first,
 // each when the one before is ready again. Handovers are measured, so no other test runs.
-func TestRolled(t *testing.T) {
+func TestRollingUpdate(t *testing.T) {
 	s := newScenario(t, defaults)
 	row := suite.results.of("rolled one by one", s.lease)
 	for range rolls {

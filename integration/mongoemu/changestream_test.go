@@ -128,7 +128,7 @@ func TestPipelines(t *testing.T) {
 
 // A projection without _id fails at the first event, and the driver cannot continue from
 // there.
-func TestProjectedAwayToken(t *testing.T) {
+func TestProjectionWithoutTheTokenEndsTheStream(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
 	cs := watch(t, c, mongo.Pipeline{d("$project", d("_id", 0))})

@@ -119,7 +119,7 @@ func TestControl(t *testing.T) {
 }
 
 // A fault can be limited to one application, begin later, and last.
-func TestFaultsAreAimed(t *testing.T) {
+func TestFaultsAffectOnlyTheirTarget(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
 	other := mongoemutest.Connect(t, s, appName("other"))

@@ -73,7 +73,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestFindRefusesWhatItLacks(t *testing.T) {
+func TestFindRefusesUnsupportedOptions(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
 	for name, o := range map[string]*options.FindOptionsBuilder{

@@ -208,7 +208,7 @@ func TestDiagnostics(t *testing.T) {
 
 // If a client disconnects, its waiting stream ends. A write that waits for a transaction is
 // still carried out, as on a real server.
-func TestClientsThatLeave(t *testing.T) {
+func TestDisconnectedClients(t *testing.T) {
 	t.Parallel()
 	s, client := filled(t)
 	stream, writer := dialRaw(t, s), dialRaw(t, s)

@@ -13,7 +13,7 @@ import (
 
 // The writes of chosen documents fail, each with its own error, and the other writes of the
 // same command are carried out.
-func TestDocumentsFailByOrder(t *testing.T) {
+func TestWritesOfChosenDocumentsFail(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
 	c := client.Database("db").Collection("models")

@@ -136,7 +136,7 @@ func TestSparseIndexes(t *testing.T) {
 	equalIDs(t, all(t, must[*mongo.Cursor](t)(c.Find(t.Context(), d(), options.Find().SetSort(d("a", 1, "_id", 1)))), nil), 1, 2, 3, 4)
 }
 
-func TestIndexesRefusesWhatItLacks(t *testing.T) {
+func TestIndexesRefusesUnsupportedOptions(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
 	for name, m := range map[string]mongo.IndexModel{

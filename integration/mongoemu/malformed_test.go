@@ -26,19 +26,19 @@ func TestMalformedPeers(t *testing.T) {
 		return string(binary.LittleEndian.AppendUint32(b, opcode))
 	}
 	for name, sent := range map[string]string{
-		"nothing":               "",
-		"HTTP":                  "GET / HTTP/1.1\r\n\r\n",
-		"half a header":         "\x10\x00",
-		"less than a header":    header(3, 2013),
-		"2 GiB":                 header(1<<31-1, 2013),
-		"negative length":       header(1<<31, 2013),
-		"half a message":        header(100, 2013) + "\x00\x00\x00\x00\x00",
-		"unknown opcode":        header(21, 7) + "\x05\x00\x00\x00\x00",
-		"unknown flags":         header(26, 2013) + "\x04\x00\x00\x00\x00\x05\x00\x00\x00\x00",
-		"no body":               header(20, 2013) + "\x00\x00\x00\x00",
-		"a document too long":   header(26, 2013) + "\x00\x00\x00\x00\x00\xff\xff\xff\x7f\x00",
-		"a document cut short":  header(26, 2013) + "\x00\x00\x00\x00\x00\x05\x00\x00\x00\x02",
-		"a checksum that is no": header(30, 2013) + "\x01\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00",
+		"nothing":              "",
+		"HTTP":                 "GET / HTTP/1.1\r\n\r\n",
+		"half a header":        "\x10\x00",
+		"less than a header":   header(3, 2013),
+		"2 GiB":                header(1<<31-1, 2013),
+		"negative length":      header(1<<31, 2013),
+		"half a message":       header(100, 2013) + "\x00\x00\x00\x00\x00",
+		"unknown opcode":       header(21, 7) + "\x05\x00\x00\x00\x00",
+		"unknown flags":        header(26, 2013) + "\x04\x00\x00\x00\x00\x05\x00\x00\x00\x00",
+		"no body":              header(20, 2013) + "\x00\x00\x00\x00",
+		"a document too long":  header(26, 2013) + "\x00\x00\x00\x00\x00\xff\xff\xff\x7f\x00",
+		"a document cut short": header(26, 2013) + "\x00\x00\x00\x00\x00\x05\x00\x00\x00\x02",
+		"a wrong checksum":     header(30, 2013) + "\x01\x00\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00",
 	} {
 		peer, err := net.Dial("tcp", s.Address())
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // If the reply to a write is lost after the write, the driver sends the write again, and it
 // takes effect once.
-func TestRetriedWritesAreDoneOnce(t *testing.T) {
+func TestRetriedWritesTakeEffectOnce(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	for name, write := range map[string]func(*mongo.Collection) error{
@@ -133,7 +133,7 @@ func TestRetryByStatement(t *testing.T) {
 
 // Errors of a state change have the label that lets a driver retry the write, and the
 // topology's version.
-func TestLabelsOfOrderedFaults(t *testing.T) {
+func TestLabelsOfInjectedFaults(t *testing.T) {
 	t.Parallel()
 	s, client := start(t, mongoemu.Config{})
 	c := client.Database("db").Collection("c")

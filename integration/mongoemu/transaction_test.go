@@ -157,7 +157,7 @@ func insert(id int, v string) func(context.Context, *mongo.Collection) error {
 
 // A plain write to a document that a transaction has written waits for the end of the
 // transaction.
-func TestPlainWritesWait(t *testing.T) {
+func TestPlainWritesWaitForTransactions(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	for _, commit := range []bool{true, false} {
@@ -375,7 +375,7 @@ func idleFor(t *testing.T, cs *mongo.ChangeStream, times int) {
 	}
 }
 
-func TestTimesOnlyMoveForward(t *testing.T) {
+func TestOperationTimesOnlyIncrease(t *testing.T) {
 	t.Parallel()
 	s, _ := start(t, mongoemu.Config{})
 	c := dialRaw(t, s)
@@ -413,7 +413,7 @@ func TestTimesOnlyMoveForward(t *testing.T) {
 
 // The times that the driver keeps in a session only increase, and increase with each write.
 // A session that gets them reads the writes up to then.
-func TestSessionTimesMoveForward(t *testing.T) {
+func TestSessionTimesOnlyIncrease(t *testing.T) {
 	t.Parallel()
 	c := collection(t)
 	session := must[*mongo.Session](t)(c.Database().Client().StartSession())

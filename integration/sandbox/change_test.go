@@ -12,7 +12,7 @@ import (
 )
 
 // The views show what the projector's commands print.
-func TestRebuildStatusIsWhatTheCommandsSay(t *testing.T) {
+func TestRebuildStatusEqualsTheOutputOfTheCommands(t *testing.T) {
 	t.Parallel()
 	var projections []harness.ProjectionState
 	var jobs []harness.JobState
@@ -44,7 +44,7 @@ func TestRebuildStatusIsWhatTheCommandsSay(t *testing.T) {
 	}
 }
 
-func TestFindingsInOneLine(t *testing.T) {
+func TestFindingsArePrintedInOneLine(t *testing.T) {
 	t.Parallel()
 	one := harness.Finding{Projection: "orders", AggregateID: "order-1", Kind: "different"}
 	for want, found := range map[string][]harness.Finding{

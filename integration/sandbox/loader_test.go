@@ -34,7 +34,7 @@ func TestLoaderLeavesEventsForTheSuccessor(t *testing.T) {
 }
 
 // A slow load stores the rest immediately when its pace no longer matters.
-func TestLoaderHurries(t *testing.T) {
+func TestLoaderStoresTheRestAtOnceIfHurried(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 	l := &loader{events: client.Database("shop").Collection("events"), inserted: func([]workload.Event, time.Time) {}}

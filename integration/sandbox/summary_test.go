@@ -14,10 +14,10 @@ func TestResultOK(t *testing.T) {
 		stored, shown, right int
 		ok                   bool
 	}{
-		"all of it":                      {10, 10, 3, true},
-		"an event that the store forgot": {9, 10, 3, false},
-		"an event that is not shown":     {10, 9, 3, false},
-		"a read model that is wrong":     {10, 10, 2, false},
+		"complete":                      {10, 10, 3, true},
+		"an event missing in the store": {9, 10, 3, false},
+		"an event not projected":        {10, 9, 3, false},
+		"a wrong read model":            {10, 10, 2, false},
 	} {
 		result := sandbox.Result{
 			Report: &verify.Report{Events: test.stored, Expected: 3, Right: test.right},
@@ -39,17 +39,17 @@ func TestRebuildResultOK(t *testing.T) {
 		change func(*sandbox.RebuildResult)
 		ok     bool
 	}{
-		"all of it":                {func(*sandbox.RebuildResult) {}, true},
-		"an empty collection":      {func(r *sandbox.RebuildResult) { r.Reads.Empty = 1 }, false},
-		"two definitions":          {func(r *sandbox.RebuildResult) { r.Reads.Mixed = 1 }, false},
-		"nothing new":              {func(r *sandbox.RebuildResult) { r.Reads.Changed = 0 }, false},
-		"nothing found":            {func(r *sandbox.RebuildResult) { r.Found = nil }, false},
-		"another document found":   {func(r *sandbox.RebuildResult) { r.Found[0].AggregateID = "order-2" }, false},
-		"two documents found":      {func(r *sandbox.RebuildResult) { r.Found = append(r.Found, found) }, false},
-		"another finding":          {func(r *sandbox.RebuildResult) { r.Found[0].Kind = "missing" }, false},
-		"not repaired":             {func(r *sandbox.RebuildResult) { r.Left = r.Found }, false},
-		"nothing to falsify":       {func(r *sandbox.RebuildResult) { r.Falsified, r.Found = "", nil }, true},
-		"nothing falsified, found": {func(r *sandbox.RebuildResult) { r.Falsified = "" }, false},
+		"complete":                     {func(*sandbox.RebuildResult) {}, true},
+		"an empty collection":          {func(r *sandbox.RebuildResult) { r.Reads.Empty = 1 }, false},
+		"two definitions":              {func(r *sandbox.RebuildResult) { r.Reads.Mixed = 1 }, false},
+		"no change read":               {func(r *sandbox.RebuildResult) { r.Reads.Changed = 0 }, false},
+		"falsified document not found": {func(r *sandbox.RebuildResult) { r.Found = nil }, false},
+		"another document found":       {func(r *sandbox.RebuildResult) { r.Found[0].AggregateID = "order-2" }, false},
+		"two documents found":          {func(r *sandbox.RebuildResult) { r.Found = append(r.Found, found) }, false},
+		"finding of another kind":      {func(r *sandbox.RebuildResult) { r.Found[0].Kind = "missing" }, false},
+		"not repaired":                 {func(r *sandbox.RebuildResult) { r.Left = r.Found }, false},
+		"nothing falsified":            {func(r *sandbox.RebuildResult) { r.Falsified, r.Found = "", nil }, true},
+		"nothing falsified, a finding": {func(r *sandbox.RebuildResult) { r.Falsified = "" }, false},
 	} {
 		r := sandbox.RebuildResult{Reads: reads, Falsified: "order-1", Found: []harness.Finding{found}}
 		test.change(&r)

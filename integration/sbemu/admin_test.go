@@ -150,9 +150,9 @@ func TestAdministration(t *testing.T) {
 	code(t, e.sender(e.client(), "new").SendMessage(e.ctx, message("1", ""), nil), azservicebus.CodeNotFound)
 }
 
-// TestDeletedEntitiesRefuse: links that were attached before do not survive the deletion of
-// their entity.
-func TestDeletedEntitiesRefuse(t *testing.T) {
+// TestDeletedEntitiesRefuseTheirLinks: links that were attached before do not survive the
+// deletion of their entity.
+func TestDeletedEntitiesRefuseTheirLinks(t *testing.T) {
 	t.Parallel()
 
 	cfg := sbemu.Default()

@@ -11,8 +11,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/control"
 )
 
-// TestOverSockets uses the server like another process: over TCP, with faults over HTTP.
-func TestOverSockets(t *testing.T) {
+// TestFaultsOverSockets uses the server like another process: over TCP, with faults over
+// HTTP.
+func TestFaultsOverSockets(t *testing.T) {
 	t.Parallel()
 
 	cfg := sbemu.Default()

@@ -269,9 +269,9 @@ func TestDetachLinks(t *testing.T) {
 	})
 }
 
-// TestDroppedIsDropped: a dropped connection is neither listed nor dropped again, even
-// before the server has handled its end.
-func TestDroppedIsDropped(t *testing.T) {
+// TestDroppedConnectionIsNotDroppedAgain: a dropped connection is neither listed nor
+// dropped again, even before the server has handled its end.
+func TestDroppedConnectionIsNotDroppedAgain(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
 

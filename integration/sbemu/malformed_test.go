@@ -40,19 +40,19 @@ func TestMalformedPeersOverSockets(t *testing.T) {
 	open := anonymous + frame(0, "\x00\x53\x10\xc0\x04\x01\xa1\x01c")
 
 	for name, sent := range map[string]string{
-		"nothing":              "",
-		"HTTP":                 "GET / HTTP/1.1\r\n\r\n",
-		"half a header":        "AMQ",
-		"another version":      "AMQP\x00\x02\x00\x00",
-		"no SASL frame":        sasl + strings.Repeat("\xff", 1000),
-		"a frame of 2 GiB":     anonymous + "\x7f\xff\xff\xff\x02\x00\x00\x00",
-		"a frame of no header": anonymous + "\x00\x00\x00\x01\x02\x00\x00\x00",
-		"half a frame":         anonymous + "\x00\x00\x10\x00\x02\x00\x00\x00\x00\x53",
-		"no open":              anonymous + frame(0, "\x00\x53\x11\x45"),
-		"a list without end":   open + frame(0, "\x00\x53\x12\xd0\xff\xff\xff\xff\xff\xff\xff\xff"),
-		"deep nesting":         open + frame(0, "\x00\x53\x11\xc0\xfa\x01"+strings.Repeat("\x00", 248)),
-		"an unknown frame":     open + frame(0, "\x00\x53\x99\x45"),
-		"a link of no session": open + frame(0, "\x00\x53\x12\xc0\x05\x03\xa1\x01x\x43\x41"),
+		"nothing":                  "",
+		"HTTP":                     "GET / HTTP/1.1\r\n\r\n",
+		"half a header":            "AMQ",
+		"another version":          "AMQP\x00\x02\x00\x00",
+		"no SASL frame":            sasl + strings.Repeat("\xff", 1000),
+		"a frame of 2 GiB":         anonymous + "\x7f\xff\xff\xff\x02\x00\x00\x00",
+		"a frame without a header": anonymous + "\x00\x00\x00\x01\x02\x00\x00\x00",
+		"half a frame":             anonymous + "\x00\x00\x10\x00\x02\x00\x00\x00\x00\x53",
+		"no open":                  anonymous + frame(0, "\x00\x53\x11\x45"),
+		"a list without end":       open + frame(0, "\x00\x53\x12\xd0\xff\xff\xff\xff\xff\xff\xff\xff"),
+		"deep nesting":             open + frame(0, "\x00\x53\x11\xc0\xfa\x01"+strings.Repeat("\x00", 248)),
+		"an unknown frame":         open + frame(0, "\x00\x53\x99\x45"),
+		"a link without a session": open + frame(0, "\x00\x53\x12\xc0\x05\x03\xa1\x01x\x43\x41"),
 	} {
 		var d net.Dialer
 

@@ -176,8 +176,8 @@ func TestReceiversReceiveInOrder(t *testing.T) {
 	})
 }
 
-// TestReceiversTakeABlankSession: TestSessionReceiver_blankSessionIDs of the SDK.
-func TestReceiversTakeABlankSession(t *testing.T) {
+// TestReceiversAcceptABlankSessionID: TestSessionReceiver_blankSessionIDs of the SDK.
+func TestReceiversAcceptABlankSessionID(t *testing.T) {
 	withBoth(t, func(e *env, a accepter) {
 		m := message("1", "")
 		m.SessionID = pointer("")
@@ -214,7 +214,7 @@ func TestReceiversWaitForASession(t *testing.T) {
 	})
 }
 
-func TestReceiversLeaveNothingLockedAfterACancel(t *testing.T) {
+func TestCancelledReceiversLeaveNoSessionLocked(t *testing.T) {
 	withBoth(t, func(e *env, a accepter) {
 		t := e.t
 		ctx, cancel := context.WithCancel(e.ctx)
@@ -298,7 +298,7 @@ func TestReceiversRenewTheLock(t *testing.T) {
 	})
 }
 
-func TestReceiversLearnOfALostLock(t *testing.T) {
+func TestReceiversReportALostLock(t *testing.T) {
 	withBoth(t, func(e *env, a accepter) {
 		t := e.t
 		e.send(e.sender(e.client(), "events"), "a", "1", "2")
@@ -377,9 +377,9 @@ func TestReceiversAbandon(t *testing.T) {
 	})
 }
 
-// TestReceiversReleaseWithClose: a close counts no delivery, and the session is free
+// TestCloseReleasesTheSession: a close counts no delivery, and the session is free
 // immediately, both with received messages and with messages on their way.
-func TestReceiversReleaseWithClose(t *testing.T) {
+func TestCloseReleasesTheSession(t *testing.T) {
 	withBoth(t, func(e *env, a accepter) {
 		t := e.t
 		e.send(e.sender(e.client(), "events"), "a", "1", "2", "3")
@@ -454,10 +454,10 @@ func TestReceiversTakeLargeMessages(t *testing.T) {
 	})
 }
 
-// TestReceiversLoseTheirSessionWithADetach covers TestSessionReceiver_Detach of the SDK,
+// TestDetachedReceiversLoseTheirSession covers TestSessionReceiver_Detach of the SDK,
 // whose receiver attaches again by itself. A consumer that guards its writes must learn of
 // the loss.
-func TestReceiversLoseTheirSessionWithADetach(t *testing.T) {
+func TestDetachedReceiversLoseTheirSession(t *testing.T) {
 	withBoth(t, func(e *env, a accepter) {
 		t := e.t
 		e.send(e.sender(e.client(), "events"), "a", "1")

@@ -99,7 +99,7 @@ func TestSessionAcceptWaitsForAMessage(t *testing.T) {
 	})
 }
 
-func TestSessionAcceptCancelledReleasesItsPlace(t *testing.T) {
+func TestCancelledSessionAcceptLeavesTheQueue(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
 
@@ -270,7 +270,7 @@ func TestSessionLockIsRenewed(t *testing.T) {
 	})
 }
 
-func TestSessionCloseDoesNotCount(t *testing.T) {
+func TestSessionCloseCountsNoDelivery(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
 
@@ -305,7 +305,7 @@ func TestSessionIsReleasedByADroppedConnection(t *testing.T) {
 	})
 }
 
-func TestSessionLockLostByOrder(t *testing.T) {
+func TestSessionLockIsLostOnRequest(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
 

@@ -110,9 +110,9 @@ func TestSessionsRenewAfterALongSilence(t *testing.T) {
 	})
 }
 
-// TestSessionsConnectAgain: a lost connection ends its sessions immediately, and the next
+// TestSessionsReconnect: a lost connection ends its sessions immediately, and the next
 // accept makes a new one.
-func TestSessionsConnectAgain(t *testing.T) {
+func TestSessionsReconnect(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
 		s := e.sender(e.client(), "events")
@@ -288,9 +288,9 @@ func TestSessionsCloseInTime(t *testing.T) {
 	})
 }
 
-// TestSessionsReportAConnectionThatCannotBeMade: all callers that wait for it get the
+// TestSessionsReportAFailedConnectionToAllCallers: all callers that wait for it get the
 // error, and the next call tries again.
-func TestSessionsReportAConnectionThatCannotBeMade(t *testing.T) {
+func TestSessionsReportAFailedConnectionToAllCallers(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
 		dials := 0

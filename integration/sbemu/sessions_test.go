@@ -18,9 +18,9 @@ import (
 
 // Promises of package sessions that the SDK's receiver does not make.
 
-// TestSessionsCostRoundTrips: an accept is one round trip, and so are the first messages,
-// each settlement and the release.
-func TestSessionsCostRoundTrips(t *testing.T) {
+// TestSessionsNeedOneRoundTripForEachStep: an accept is one round trip, and so are the
+// first messages, each settlement and the release.
+func TestSessionsNeedOneRoundTripForEachStep(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
 		s := e.sender(e.client(), "events")
@@ -112,8 +112,8 @@ func TestSessionsKeepWhatArrivesBetweenCalls(t *testing.T) {
 	})
 }
 
-// TestSessionsTellARefusedSettlement: with the SDK, the second attempt would succeed.
-func TestSessionsTellARefusedSettlement(t *testing.T) {
+// TestSessionsReportARefusedSettlement: with the SDK, the second attempt would succeed.
+func TestSessionsReportARefusedSettlement(t *testing.T) {
 	virtual(t, sbemu.Default(), func(e *env) {
 		t := e.t
 		e.send(e.sender(e.client(), "events"), "a", "1")

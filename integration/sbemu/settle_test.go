@@ -147,9 +147,9 @@ func TestDeadLetter(t *testing.T) {
 	})
 }
 
-// TestSettlementGrowsMessages: the properties that a settlement adds may make a message
+// TestSettlementCanEnlargeAMessage: the properties that a settlement adds may make a message
 // larger than a frame.
-func TestSettlementGrowsMessages(t *testing.T) {
+func TestSettlementCanEnlargeAMessage(t *testing.T) {
 	virtual(t, plainQueue(), func(e *env) {
 		t := e.t
 		c := e.client()

@@ -25,14 +25,14 @@ func TestTopic(t *testing.T) {
 		repeats  int
 		epochs   int // 0 stands for 1
 	}{
-		"in order":           {[]verify.Accepted{message("a", 1), message("b", 1), message("a", 2), message("a", 3)}, "", 0, 0},
-		"a prefix repeated":  {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 1), message("a", 2), message("a", 3), message("b", 1)}, "", 2, 0},
-		"swapped":            {[]verify.Accepted{message("a", 1), message("a", 3), message("a", 2), message("b", 1)}, "event 3 was first published after event 1", 1, 0},
-		"the last one lost":  {[]verify.Accepted{message("a", 1), message("a", 2), message("b", 1)}, "published up to event 2 of 3", 0, 0},
-		"an aggregate lost":  {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 3)}, "b: published up to event 0 of 1", 0, 0},
-		"made up":            {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 3), message("b", 1), message("c", 1)}, "is not stored", 0, 0},
-		"in two terms":       {[]verify.Accepted{message("a", 1), message("b", 1), message("a", 2), message("a", 2), later}, "", 1, 2},
-		"in another session": {[]verify.Accepted{message("a", 1), message("a", 2), elsewhere, message("b", 1)}, "is in session a and in session z", 0, 0},
+		"in order":                    {[]verify.Accepted{message("a", 1), message("b", 1), message("a", 2), message("a", 3)}, "", 0, 0},
+		"a prefix repeated":           {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 1), message("a", 2), message("a", 3), message("b", 1)}, "", 2, 0},
+		"events swapped":              {[]verify.Accepted{message("a", 1), message("a", 3), message("a", 2), message("b", 1)}, "event 3 was first published after event 1", 1, 0},
+		"the last event lost":         {[]verify.Accepted{message("a", 1), message("a", 2), message("b", 1)}, "published up to event 2 of 3", 0, 0},
+		"an aggregate lost":           {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 3)}, "b: published up to event 0 of 1", 0, 0},
+		"an event that is not stored": {[]verify.Accepted{message("a", 1), message("a", 2), message("a", 3), message("b", 1), message("c", 1)}, "is not stored", 0, 0},
+		"in two terms":                {[]verify.Accepted{message("a", 1), message("b", 1), message("a", 2), message("a", 2), later}, "", 1, 2},
+		"in another session":          {[]verify.Accepted{message("a", 1), message("a", 2), elsewhere, message("b", 1)}, "is in session a and in session z", 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

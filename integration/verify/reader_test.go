@@ -27,17 +27,17 @@ func TestReader(t *testing.T) {
 		steps []func(*shelf)
 		want  verify.Reads
 	}{
-		"grows and is replaced": {
+		"collection grows and is replaced": {
 			[]func(*shelf){put(old(1)), put(old(2)), replace(changed(1), changed(2)), put(changed(3))},
 			verify.Reads{First: 1, Last: 3},
 		},
-		"appears as a whole": {[]func(*shelf){nothing, replace(changed(1), changed(2))}, verify.Reads{First: 2, Last: 2}},
-		"is empty":           {[]func(*shelf){put(old(1)), drop, put(old(1))}, verify.Reads{First: 1, Last: 1, Empty: 1}},
-		"has fewer":          {[]func(*shelf){put(old(1), old(2)), replace(changed(1))}, verify.Reads{First: 2, Last: 1, Fewer: 1}},
-		"has two definitions": {
+		"collection appears complete": {[]func(*shelf){nothing, replace(changed(1), changed(2))}, verify.Reads{First: 2, Last: 2}},
+		"collection becomes empty":    {[]func(*shelf){put(old(1)), drop, put(old(1))}, verify.Reads{First: 1, Last: 1, Empty: 1}},
+		"collection loses a document": {[]func(*shelf){put(old(1), old(2)), replace(changed(1))}, verify.Reads{First: 2, Last: 1, Fewer: 1}},
+		"documents of two definitions": {
 			[]func(*shelf){put(old(1)), put(changed(2))}, verify.Reads{First: 1, Last: 2, Mixed: 1},
 		},
-		"has a stranger of an old generation": {
+		"new document of the old definition": {
 			[]func(*shelf){put(changed(1)), put(bson.M{"_id": 2, "size": 1})}, verify.Reads{First: 1, Last: 2, Mixed: 1},
 		},
 	} {

@@ -85,22 +85,22 @@ func TestReadModels(t *testing.T) {
 		until map[string]int64
 		says  []string // in this order; empty: no findings
 	}{
-		"all right":            {func(*spoiler) {}, nil, nil},
-		"missing":              {func(p *spoiler) { p.remove(order) }, nil, []string{": is missing"}},
-		"an event behind":      {func(p *spoiler) { p.put(order[:len(order)-1], last(order)-1) }, nil, []string{": its lastEventId is"}},
-		"an event lost":        {func(p *spoiler) { p.put(slices.Delete(slices.Clone(order), added, added+1), last(order)) }, nil, []string{": its items is"}},
-		"an event twice":       {func(p *spoiler) { p.put(slices.Insert(slices.Clone(order), added, order[added]), last(order)) }, nil, []string{": its items is"}},
-		"events swapped":       {func(p *spoiler) { p.put(swapped, last(item)) }, nil, []string{": its price"}},
-		"of another aggregate": {func(p *spoiler) { p.insert("orderReadModels", bson.M{"_id": user[0].AggregateID}) }, nil, []string{"no event speaks of it"}},
-		"made up":              {func(p *spoiler) { p.insert("orderReadModels", bson.M{"_id": 7}) }, nil, []string{"no event speaks of it"}},
-		"brought back":         {func(p *spoiler) { p.put(deleted[:1], 1) }, nil, []string{"its aggregate was deleted"}},
-		"two of them":          {func(p *spoiler) { p.remove(item); p.remove(order) }, nil, []string{"is missing", "is missing"}},
-		"parked, and stopped":  {func(p *spoiler) { p.put(order[:2], 2) }, map[string]int64{order[0].AggregateID: 2}, nil},
-		"parked, and not":      {func(*spoiler) {}, map[string]int64{order[0].AggregateID: 2}, []string{": its lastEventId is"}},
-		"parked from the first event": {
+		"correct":                                  {func(*spoiler) {}, nil, nil},
+		"document missing":                         {func(p *spoiler) { p.remove(order) }, nil, []string{": is missing"}},
+		"an event behind":                          {func(p *spoiler) { p.put(order[:len(order)-1], last(order)-1) }, nil, []string{": its lastEventId is"}},
+		"an event lost":                            {func(p *spoiler) { p.put(slices.Delete(slices.Clone(order), added, added+1), last(order)) }, nil, []string{": its items is"}},
+		"an event applied twice":                   {func(p *spoiler) { p.put(slices.Insert(slices.Clone(order), added, order[added]), last(order)) }, nil, []string{": its items is"}},
+		"events swapped":                           {func(p *spoiler) { p.put(swapped, last(item)) }, nil, []string{": its price"}},
+		"document of another aggregate":            {func(p *spoiler) { p.insert("orderReadModels", bson.M{"_id": user[0].AggregateID}) }, nil, []string{"no event speaks of it"}},
+		"document without events":                  {func(p *spoiler) { p.insert("orderReadModels", bson.M{"_id": 7}) }, nil, []string{"no event speaks of it"}},
+		"deleted document restored":                {func(p *spoiler) { p.put(deleted[:1], 1) }, nil, []string{"its aggregate was deleted"}},
+		"two documents missing":                    {func(p *spoiler) { p.remove(item); p.remove(order) }, nil, []string{"is missing", "is missing"}},
+		"parked, document at the parked event":     {func(p *spoiler) { p.put(order[:2], 2) }, map[string]int64{order[0].AggregateID: 2}, nil},
+		"parked, document beyond the parked event": {func(*spoiler) {}, map[string]int64{order[0].AggregateID: 2}, []string{": its lastEventId is"}},
+		"parked at the first event, no document": {
 			func(p *spoiler) { p.remove(order) }, map[string]int64{order[0].AggregateID: 0}, nil,
 		},
-		"parked from the first event, and there": {
+		"parked at the first event, document exists": {
 			func(*spoiler) {}, map[string]int64{order[0].AggregateID: 0}, []string{"no event speaks of it"},
 		},
 	} {
@@ -129,7 +129,7 @@ func TestReadModels(t *testing.T) {
 }
 
 // Without events, the comparison must not report success.
-func TestReadModelsOfNoEvents(t *testing.T) {
+func TestComparisonWithoutEventsFails(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 	report, err := verify.ReadModels(t.Context(), client.Database("shop").Collection("events"), client.Database("models"),

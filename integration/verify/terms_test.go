@@ -14,12 +14,12 @@ func TestTerms(t *testing.T) {
 	for name, test := range map[string]struct {
 		epochs, late []int64
 	}{
-		"nothing":                    {nil, nil},
-		"one term":                   {[]int64{3, 3, 3}, nil},
-		"one after the other":        {[]int64{1, 1, 2, 5, 5}, nil},
-		"late once":                  {[]int64{1, 2, 1, 2}, []int64{1}},
-		"late by two terms":          {[]int64{1, 2, 3, 1, 2, 3}, []int64{1, 2}},
-		"late and never in its time": {[]int64{2, 1, 1}, []int64{1, 1}},
+		"no message":                     {nil, nil},
+		"one term":                       {[]int64{3, 3, 3}, nil},
+		"terms in order":                 {[]int64{1, 1, 2, 5, 5}, nil},
+		"one late message":               {[]int64{1, 2, 1, 2}, []int64{1}},
+		"messages late by two terms":     {[]int64{1, 2, 3, 1, 2, 3}, []int64{1, 2}},
+		"a term with late messages only": {[]int64{2, 1, 1}, []int64{1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

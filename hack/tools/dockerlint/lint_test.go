@@ -64,7 +64,7 @@ func TestRunChecksEveryFile(t *testing.T) {
 	}
 }
 
-func TestRepositorysDockerfiles(t *testing.T) {
+func TestDockerfilesOfTheRepositoryPass(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	root := filepath.Join("..", "..", "..")

@@ -70,7 +70,7 @@ func TestPageHasEveryMetric(t *testing.T) {
 	}
 }
 
-func TestElsewhereIsRefused(t *testing.T) {
+func TestFolderWithoutTheServicesIsRefused(t *testing.T) {
 	t.Parallel()
 	if err := write(&strings.Builder{}, t.TempDir()); err == nil {
 		t.Error("a folder without the services gave a page")

@@ -81,7 +81,7 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-func TestMistakesAreAllTold(t *testing.T) {
+func TestAllMistakesAreReported(t *testing.T) {
 	t.Parallel()
 
 	var stderr bytes.Buffer

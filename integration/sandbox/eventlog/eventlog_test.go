@@ -70,7 +70,7 @@ func TestOpenInterleavesByTimeAndKeepsEachAggregatesOrder(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
+func TestOpenReportsTheProblemOfAFile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ line, says string }{
 		"not JSON":     {`{"aggregateId":`, "line 1:"},

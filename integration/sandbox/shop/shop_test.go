@@ -46,7 +46,7 @@ func TestNewIsDeterministicAndNumbersEveryAggregateFromOne(t *testing.T) {
 // The fold must detect the faults of a pipeline. Of events that add up or append, it must
 // detect each one that is lost or applied twice, and each two that are swapped if their
 // order matters.
-func TestFoldNoticesAnEventLostTwiceOrSwapped(t *testing.T) {
+func TestFoldDetectsLostRepeatedAndSwappedEvents(t *testing.T) {
 	t.Parallel()
 	w := shop.New(4000, 1)
 	byAggregate := make(map[string][]workload.Event)

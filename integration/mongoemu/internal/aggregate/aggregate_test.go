@@ -132,7 +132,7 @@ func TestSampleGivesEachDocumentOnce(t *testing.T) {
 	}
 }
 
-func TestBeginningsGoIntoTheQuery(t *testing.T) {
+func TestLeadingStagesMoveIntoTheQuery(t *testing.T) {
 	t.Parallel()
 	p, err := compile(t, `[{"$match": {"a": 1}}, {"$sort": {"b": -1}}, {"$limit": 3}, {"$match": {"c": 1}}]`)
 	if err != nil {
@@ -151,7 +151,7 @@ func TestBeginningsGoIntoTheQuery(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestUnsupportedStagesAreRefused(t *testing.T) {
 	t.Parallel()
 	for pipeline, code := range map[string]mongoerr.Code{
 		`1`: mongoerr.TypeMismatch, `[1]`: mongoerr.TypeMismatch, `[{}]`: 40323, `[{"$a": 1, "$b": 1}]`: 40323, `[{"$strange": 1}]`: 40324,

@@ -77,7 +77,7 @@ func key(t interface{ Fatal(...any) }, v bsonraw.Value) []byte {
 }
 
 // Keys sort as their values do, and no key is a prefix of another.
-func TestKeysOrderAsValues(t *testing.T) {
+func TestKeysSortLikeTheirValues(t *testing.T) {
 	t.Parallel()
 	values := rapid.OneOf(bsongen.Value(2), rapid.Map(bsongen.Decimal(), func(d bson.Decimal128) any { return d }))
 	rapid.Check(t, func(t *rapid.T) {
@@ -98,7 +98,7 @@ func TestKeysOrderAsValues(t *testing.T) {
 	})
 }
 
-func TestBuilderGivesWhatTheDriverReads(t *testing.T) {
+func TestDriverReadsWhatTheBuilderWrites(t *testing.T) {
 	t.Parallel()
 	doc := bsonraw.NewBuilder(0).Int32("i", 1).Int64("l", 2).Double("d", 3).String("s", "x").Bool("b", true).Null("n").
 		Start("o").Int32("x", 1).StartArray("a").Int32("0", 1).Int32("1", 2).End().End().Strings("ss", "p", "q").Bytes()

@@ -12,7 +12,7 @@ import (
 
 // A resumed stream that has read nothing returns the token that it was resumed from, so
 // encoding a parsed token must yield the same token.
-func TestTokenSurvivesBeingRead(t *testing.T) {
+func TestTokenRoundTrips(t *testing.T) {
 	t.Parallel()
 	key := bsonraw.NewBuilder(32).String("_id", "a").Bytes()
 	for name, token := range map[string]Token{

@@ -30,7 +30,7 @@ func closeIt(t *testing.T, j *journal.Journal) {
 	}
 }
 
-func TestFramesSurvive(t *testing.T) {
+func TestFramesSurviveAReopen(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")
 	j, frames := open(t, dir)
@@ -62,7 +62,7 @@ func TestFramesSurvive(t *testing.T) {
 
 // If the file is cut or damaged at any byte, the frames before that byte are read and new
 // frames are appended after them.
-func TestCutShort(t *testing.T) {
+func TestDamagedFileKeepsTheFramesBefore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j, _ := open(t, dir)

@@ -41,7 +41,7 @@ func wantCode(t *testing.T, err error, code mongoerr.Code) {
 	}
 }
 
-func TestNumbers(t *testing.T) {
+func TestTransactionNumbersOnlyIncrease(t *testing.T) {
 	t.Parallel()
 	m := newManager()
 	s := get(t, m, 1)
@@ -109,7 +109,7 @@ func TestCommitAndAbortAgain(t *testing.T) {
 	wantCode(t, s.Commit(2), mongoerr.NoSuchTransaction)
 }
 
-func TestLsidsThatAreNone(t *testing.T) {
+func TestInvalidLsidsAreRefused(t *testing.T) {
 	t.Parallel()
 	m := newManager()
 	_, err := m.Get(bsonraw.MustMarshal(bson.D{}))
@@ -120,7 +120,7 @@ func TestLsidsThatAreNone(t *testing.T) {
 
 // A transaction is aborted after one minute, unless it commits in time. Ended and unused
 // sessions are removed.
-func TestLifetime(t *testing.T) {
+func TestTransactionsAndSessionsExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager()
@@ -167,7 +167,7 @@ func TestLifetime(t *testing.T) {
 }
 
 // Only one command at a time can hold a session.
-func TestTurns(t *testing.T) {
+func TestOneCommandAtATimeHoldsASession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager()

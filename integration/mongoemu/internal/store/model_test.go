@@ -56,19 +56,19 @@ func createIndex(t fataler, s *store.Store, keys bson.D, unique bool) {
 	}
 }
 
-// world is a store and the documents that it must contain.
-type world struct {
+// modelled is a store and the documents that it must contain.
+type modelled struct {
 	t     *rapid.T
 	store *store.Store
 	docs  []bson.Raw
 	next  int32
 }
 
-func (w *world) do(tx *store.Tx, fn func(*store.Writer) error) error {
+func (w *modelled) do(tx *store.Tx, fn func(*store.Writer) error) error {
 	return w.store.Do(context.Background(), tx, fn)
 }
 
-func (w *world) insert() {
+func (w *modelled) insert() {
 	w.next++
 	doc := append(bson.D{{Key: "_id", Value: w.next}}, bsongen.Document(2, bsongen.Names).Draw(w.t, "doc")...)
 	raw := bsonraw.MustMarshal(doc)
@@ -81,7 +81,7 @@ func (w *world) insert() {
 	}
 }
 
-func (w *world) remove() {
+func (w *modelled) remove() {
 	if len(w.docs) == 0 {
 		return
 	}
@@ -99,7 +99,7 @@ func (w *world) remove() {
 	w.docs = slices.Delete(w.docs, i, i+1)
 }
 
-func (w *world) replace() {
+func (w *modelled) replace() {
 	if len(w.docs) == 0 {
 		return
 	}
@@ -144,7 +144,7 @@ func condition(t *rapid.T, depth int) bson.D {
 }
 
 // ask compares a query through the planner, in batches, with a scan of all documents.
-func (w *world) ask(tx *store.Tx, docs []bson.Raw) {
+func (w *modelled) ask(tx *store.Tx, docs []bson.Raw) {
 	filter := condition(w.t, 1)
 	m := matcher(w.t, filter)
 	var order []store.KeyPart
@@ -183,7 +183,7 @@ func (w *world) ask(tx *store.Tx, docs []bson.Raw) {
 	}
 }
 
-func (w *world) ordered(filter bson.D, order []store.KeyPart, plan store.Plan, docs [][]byte) {
+func (w *modelled) ordered(filter bson.D, order []store.KeyPart, plan store.Plan, docs [][]byte) {
 	var last []byte
 	for _, doc := range docs {
 		key, err := store.SortKey(nil, doc, order, nil)
@@ -220,7 +220,7 @@ func raws(docs [][]byte) []string {
 func TestPlannerAgainstFullScan(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, store: newStore()}
+		w := &modelled{t: t, store: newStore()}
 		createIndex(t, w.store, bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}, false)
 		createIndex(t, w.store, bson.D{{Key: "a.b", Value: -1}}, false)
 		createIndex(t, w.store, bson.D{{Key: "b", Value: -1}, {Key: "a", Value: 1}, {Key: "_id", Value: 1}}, true)

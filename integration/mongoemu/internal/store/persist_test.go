@@ -150,7 +150,7 @@ func (w *writing) change(sw *store.Writer, ns store.Namespace, kind int, inside 
 
 // A reopened store has the same content as before its process ended, cleanly or by a
 // crash. A second reopening gives the same content again.
-func TestStoreSurvives(t *testing.T) {
+func TestStoreSurvivesAReopen(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -180,7 +180,7 @@ func TestStoreSurvives(t *testing.T) {
 
 // A change stream reads the log without the store's lock, so the log must never contain
 // an entry that the journal's file lacks.
-func TestLogShowsOnlyWhatIsKept(t *testing.T) {
+func TestLogShowsOnlyJournaledEntries(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openStore(t, dir)
@@ -208,7 +208,7 @@ func TestLogShowsOnlyWhatIsKept(t *testing.T) {
 }
 
 // If a store cannot be opened, it unlocks its directory.
-func TestStoreThatCannotBeOpened(t *testing.T) {
+func TestStoreThatCannotBeOpenedUnlocksItsDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := openStore(t, dir).Close(); err != nil {

@@ -73,8 +73,8 @@ func TestReadRefuses(t *testing.T) {
 	broken := bytes.Clone(ping)
 	broken[len(broken)-1] = 1
 	for name, m := range map[string][]byte{
-		"too short a length":  header(15, wire.OpMsg),
-		"too long a length":   header(wire.MaxMessage+1, wire.OpMsg),
+		"length too small":    header(15, wire.OpMsg),
+		"length too large":    header(wire.MaxMessage+1, wire.OpMsg),
 		"negative length":     header(-1, wire.OpMsg),
 		"compressed":          message(wire.OpCompressed, u32(0), ping),
 		"legacy insert":       message(2002, u32(0), ping),
@@ -86,7 +86,7 @@ func TestReadRefuses(t *testing.T) {
 		"unknown flag":        message(wire.OpMsg, u32(4), []byte{0}, ping),
 		"broken document":     message(wire.OpMsg, u32(0), []byte{0}, broken),
 		"broken sequence":     message(wire.OpMsg, u32(0), []byte{0}, ping, sequence("x", broken)),
-		"unending name":       message(wire.OpMsg, u32(0), []byte{0}, ping, []byte{1}, u32(8), []byte("xxxx")),
+		"unterminated name":   message(wire.OpMsg, u32(0), []byte{0}, ping, []byte{1}, u32(8), []byte("xxxx")),
 		"wrong checksum":      wrongSum,
 		"query cut short":     message(wire.OpQuery, u32(0), []byte("admin.$cmd\x00"), u32(0)),
 		"query without name":  message(wire.OpQuery, u32(0), []byte("xxxx")),

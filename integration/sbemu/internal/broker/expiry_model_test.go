@@ -22,10 +22,10 @@ type expiring struct {
 	done    int
 }
 
-// TestModelOfExpiry checks invariants for any order of expiry: no message is lost or
+// TestExpiryAgainstModel checks invariants for any order of expiry: no message is lost or
 // counted twice, a session is offered exactly if it has available messages, and no
 // session is kept without a reason.
-func TestModelOfExpiry(t *testing.T) {
+func TestExpiryAgainstModel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// rapid must not ask for the test's deadline: a synctest bubble has none.

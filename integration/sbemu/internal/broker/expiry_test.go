@@ -236,9 +236,9 @@ func TestTimeToLiveWaitsForTheLock(t *testing.T) {
 	})
 }
 
-// TestDeferredMessagesExpireWhenAskedFor: a deferred message whose time to live has ended
+// TestDeferredMessagesExpireWhenReceived: a deferred message whose time to live has ended
 // stays until it is received (documented: message deferral).
-func TestDeferredMessagesExpireWhenAskedFor(t *testing.T) {
+func TestDeferredMessagesExpireWhenReceived(t *testing.T) {
 	cfg := broker.QueueConfig{RequiresSession: true, LockDuration: 5 * time.Minute, DeadLetterExpired: true}
 	inScene(t, cfg, 10*time.Second, func(q *scene) {
 		t := q.t

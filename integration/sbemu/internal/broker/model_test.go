@@ -90,10 +90,10 @@ func (m *model) holderOf(session string) *holder {
 	return nil
 }
 
-// TestModel compares a queue with sessions to a model over random operations of
+// TestQueueAgainstModel compares a queue with sessions to a model over random operations of
 // receivers. Each delivery must be the first available message, must go to the session's
 // only holder, and must have the right delivery count.
-func TestModel(t *testing.T) {
+func TestQueueAgainstModel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// rapid must not ask for the test's deadline: a synctest bubble has none.

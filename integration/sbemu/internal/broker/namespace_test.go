@@ -7,9 +7,9 @@ import (
 	"github.com/penstock-cdc/penstock/integration/sbemu/internal/message"
 )
 
-// TestDeletedDestinationsRefuse: a sender that still has a reference to a deleted
+// TestDeletedDestinationsRefuseMessages: a sender that still has a reference to a deleted
 // destination gets an error. Its messages are not accepted and then lost.
-func TestDeletedDestinationsRefuse(t *testing.T) {
+func TestDeletedDestinationsRefuseMessages(t *testing.T) {
 	t.Parallel()
 
 	ns := broker.NewNamespace()

@@ -105,9 +105,9 @@ func TestDrainWaitsForTheWindow(t *testing.T) {
 	})
 }
 
-// TestCreditBeforeTheSession: a client can grant credit while it waits for a session. The
-// first message follows the session's attach.
-func TestCreditBeforeTheSession(t *testing.T) {
+// TestCreditIsAcceptedBeforeTheSession: a client can grant credit while it waits for a
+// session. The first message follows the session's attach.
+func TestCreditIsAcceptedBeforeTheSession(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
 

@@ -224,7 +224,7 @@ func TestUnauthorizedAttach(t *testing.T) {
 	})
 }
 
-func TestServerClosesPolitely(t *testing.T) {
+func TestServerSendsACloseFrameBeforeItDisconnects(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
 
@@ -245,9 +245,9 @@ func TestServerClosesPolitely(t *testing.T) {
 	})
 }
 
-// TestEndOfADelayedConnection: a close frame ends the connection, even if frames are
-// delayed and the client keeps its side open.
-func TestEndOfADelayedConnection(t *testing.T) {
+// TestCloseFrameEndsADelayedConnection: a close frame ends the connection, even if frames
+// are delayed and the client keeps its side open.
+func TestCloseFrameEndsADelayedConnection(t *testing.T) {
 	for name, last := range map[string]wire.Performative{"closed": &wire.Close{}, "malformed": &wire.Transfer{Handle: 9}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(s *server) {

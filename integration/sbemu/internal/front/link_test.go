@@ -217,9 +217,9 @@ func TestRangesAreSettled(t *testing.T) {
 	})
 }
 
-// TestLostSessionIsTheOnlyAnswer: if a settlement arrives exactly when the session's lock
-// ends, the detach is the only answer, in whichever order the two happen.
-func TestLostSessionIsTheOnlyAnswer(t *testing.T) {
+// TestSettlementAfterALostLockGetsOnlyTheDetach: if a settlement arrives exactly when the
+// session's lock ends, the detach is the only answer, in whichever order the two happen.
+func TestSettlementAfterALostLockGetsOnlyTheDetach(t *testing.T) {
 	inBubble(t, func(s *server) {
 		t := s.t
 
