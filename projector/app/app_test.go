@@ -65,7 +65,7 @@ func inGo(t *testing.T, name string) *app.Projection {
 	return p
 }
 
-func TestEveryProblemOfTheProjectionsIsListedBesideThoseOfTheConfiguration(t *testing.T) {
+func TestProblemsOfProjectionsAndConfigurationAreListedTogether(t *testing.T) {
 	t.Parallel()
 	env := environment(t, strings.Replace(declared, "payload.name", "nobody", 1)+"      Other:\n        foo: 1\n")
 	env["PENSTOCK_SESSIONS"] = "-1"
@@ -120,7 +120,7 @@ func get(t *testing.T, url string) (int, string) {
 }
 
 // Without its stores a projector is alive, not ready, and stops immediately.
-func TestWithoutStores(t *testing.T) {
+func TestProjectorWithoutStoresIsAliveAndNotReady(t *testing.T) {
 	t.Parallel()
 	env := environment(t, declared)
 	// Nothing is in flight, so even on a busy machine a stop takes far less than this.

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/preflight"
 )
 
-func TestSubscriptionIsJudgedByItsProperties(t *testing.T) {
+func TestSubscriptionIsCheckedByItsProperties(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change   func(*admin.SubscriptionProperties)

@@ -72,7 +72,7 @@ func TestDropDeletesNothingOfAProjectionThatHasChanged(t *testing.T) {
 
 // A promotion renames the collection first and writes the catalog afterwards. In between, a
 // collection that the projection used earlier already holds the new generation.
-func TestDropSparesTheCollectionThatIsBeingPromoted(t *testing.T) {
+func TestDropKeepsTheCollectionThatIsBeingPromoted(t *testing.T) {
 	t.Parallel()
 	e := &generation.Entry{
 		Name: "visits", Live: &generation.Live{Definition: generation.Definition{Collection: "new"}},

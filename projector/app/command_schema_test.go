@@ -28,9 +28,9 @@ var published = []struct {
 	{"projections_test.json", schemaCommand{Tests: true}},
 }
 
-// TestPublishedSchemasAreThePrintedOnes compares docs/schema with the output of the
+// TestPublishedSchemasEqualThePrintedSchemas compares docs/schema with the output of the
 // command.
-func TestPublishedSchemasAreThePrintedOnes(t *testing.T) {
+func TestPublishedSchemasEqualThePrintedSchemas(t *testing.T) {
 	t.Parallel()
 	for _, p := range published {
 		var printed bytes.Buffer
@@ -240,9 +240,9 @@ func TestTestsSchemaAgreesWithTheParser(t *testing.T) {
 // modeline names the schema of a YAML file for the editors' YAML language server.
 var modeline = regexp.MustCompile(`(?m)^# yaml-language-server: \$schema=(\S+)$`)
 
-// TestExamplesNameTheirSchemaAndKeepIt checks that every example of projections and of
+// TestExamplesNameTheirSchemaAndMatchIt checks that every example of projections and of
 // tests has the modeline, that the named schema exists, and that it accepts the example.
-func TestExamplesNameTheirSchemaAndKeepIt(t *testing.T) {
+func TestExamplesNameTheirSchemaAndMatchIt(t *testing.T) {
 	t.Parallel()
 	schemas := map[string]*jsonschema.Schema{"projections.json": schemaOf(t, false), "projections_test.json": schemaOf(t, true)}
 	examples := 0

@@ -74,11 +74,11 @@ func TestDeadLettersAreFolded(t *testing.T) {
 		fails   bool
 		resumed []string
 	}{
-		"page by page":               {foldingStore{page: 4, has: 10}, "Order", true, false, []string{"all/2", "all/2", "all/2", "log/3", "log/3", "log/3"}},
-		"its type has a projection":  {foldingStore{page: 10, has: 10}, "User", true, false, []string{"users/1", "all/2", "log/3"}},
-		"parked in one":              {foldingStore{page: 10, has: 10, parked: "log"}, "Order", false, false, []string{"all/2"}},
-		"not in the event store":     {foldingStore{page: 10, has: 8}, "Order", false, false, []string{"all/2", "all/2"}},
-		"a store that cannot answer": {foldingStore{page: 10, has: 10, unreadable: "all"}, "Order", false, true, []string{"all/2"}},
+		"page by page": {foldingStore{page: 4, has: 10}, "Order", true, false, []string{"all/2", "all/2", "all/2", "log/3", "log/3", "log/3"}},
+		"an aggregate type with its own projection": {foldingStore{page: 10, has: 10}, "User", true, false, []string{"users/1", "all/2", "log/3"}},
+		"parked in one projection":                  {foldingStore{page: 10, has: 10, parked: "log"}, "Order", false, false, []string{"all/2"}},
+		"not in the event store":                    {foldingStore{page: 10, has: 8}, "Order", false, false, []string{"all/2", "all/2"}},
+		"a store that cannot answer":                {foldingStore{page: 10, has: 10, unreadable: "all"}, "Order", false, true, []string{"all/2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -120,7 +120,7 @@ func TestExplainSaysWhereHistoriesEnd(t *testing.T) {
 		{name: "no beginning", events: placed(3) + placed(4), outcomes: "waits, waits", reason: project.ReasonHistory, parkedAt: 1, text: "the first event that the event store has of the aggregate is 3"},
 		{name: "broken contract", events: placed(1) + broken + placed(3), outcomes: "applied, unreadable, waits", reason: project.ReasonMissing, parkedAt: 2, last: 1, text: "field eventType"},
 		{name: "broken contract at the end", events: placed(1) + broken, outcomes: "applied, unreadable", last: 1},
-		{name: "twice", events: placed(1) + placed(1), outcomes: "applied, duplicate", last: 1},
+		{name: "an event twice", events: placed(1) + placed(1), outcomes: "applied, duplicate", last: 1},
 		{name: "until", events: placed(1) + placed(2) + placed(3), args: []string{"--until=2"}, outcomes: "applied, applied", last: 2},
 		{name: "first", events: placed(1) + placed(2) + placed(3), args: []string{"--first=1"}, outcomes: "applied", last: 1},
 		{name: "last", events: placed(1) + placed(2) + placed(3) + placed(4), args: []string{"--last=1"}, outcomes: "applied", last: 4},

@@ -116,7 +116,7 @@ func TestVerdicts(t *testing.T) {
 
 // While a promotion pauses a projection, all its events wait, which is no reason for a
 // warning. Another error beside the pause is one.
-func TestWaitingForAPromotionIsNoWarning(t *testing.T) {
+func TestWaitForAPromotionIsNotLoggedAsAWarning(t *testing.T) {
 	t.Parallel()
 	paused := fmt.Errorf("write users: %w", project.ErrPaused)
 	superseded := fmt.Errorf("write orders: %w", model.ErrSuperseded)
@@ -172,7 +172,7 @@ func TestClaimChecks(t *testing.T) {
 
 // An aggregate whose claim check cannot be redeemed is parked at that event on the last
 // attempt, unless an earlier event of it is not finished.
-func TestUnredeemedClaimChecksAreGivenUp(t *testing.T) {
+func TestAggregatesOfUnreadableClaimChecksAreParked(t *testing.T) {
 	t.Parallel()
 	store := fakeStore{2: eventstore.ErrNotFound, 12: errors.New("no primary"), 22: eventstore.ErrNotFound}
 	engine := &fakeEngine{results: map[int64]project.Result{21: {Verdict: project.Pending}}}
@@ -203,7 +203,7 @@ func (largeStore) Whole(_ context.Context, ev *event.Event) (*event.Event, error
 	return &whole, nil
 }
 
-func TestRedeemedClaimChecksAreBounded(t *testing.T) {
+func TestEventsOfClaimChecksAreBoundedInMemory(t *testing.T) {
 	t.Parallel()
 	engine := &fakeEngine{}
 	h := &handler{engine: engine, events: largeStore{}, log: zerolog.Nop()}
@@ -240,9 +240,9 @@ func (e *blockingEngine) Process(ctx context.Context, events []*event.Event, _ p
 	return make([]project.Result, len(events)), e.cause
 }
 
-// TestTimeIsUpWithoutADeadline checks that a call ends when its time is up, and that the
-// context has no deadline: with one, the driver would retry until then without a pause.
-func TestTimeIsUpWithoutADeadline(t *testing.T) {
+// TestCallEndsInTimeWithoutADeadline checks that a call ends when its time is up, and that
+// the context has no deadline: with one, the driver would retry until then without a pause.
+func TestCallEndsInTimeWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		engine := &blockingEngine{}

@@ -15,7 +15,7 @@ import (
 // A sweep of a replaced generation would never end, and the sweeps of one projection would
 // accumulate. So a new sweep ends the older ones of its projection, and no other job.
 // Starting it again changes nothing.
-func TestNewSweepSupersedesTheOlderOnesOfItsProjection(t *testing.T) {
+func TestNewSweepSupersedesOlderSweepsOfItsProjection(t *testing.T) {
 	t.Parallel()
 	jobs := job.NewStore(server.Database(t), job.Options{})
 	if err := jobs.Prepare(t.Context()); err != nil {

@@ -22,7 +22,7 @@ import (
 // If ids only increase, an aggregate that resumes from the event store skips an event that
 // breaks the contract, as the live stream and a build do. In a strict sequence such an
 // event is missing.
-func TestResumePassesOverUnreadableEventsWhereIDsIncrease(t *testing.T) {
+func TestResumeSkipsUnreadableEventsIfIDsOnlyIncrease(t *testing.T) {
 	t.Parallel()
 	for sequence, want := range map[event.Sequence]struct {
 		watermark  int64

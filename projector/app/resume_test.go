@@ -25,8 +25,8 @@ import (
 
 var errFault = errors.New("fault")
 
-// world holds the stores of a run. Each call has a random latency and can fail.
-type world struct {
+// flakyStores holds the stores of a run. Each call has a random latency and can fail.
+type flakyStores struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	// faults is the probability that a call fails; half of the failing calls are carried
@@ -49,7 +49,7 @@ type document struct {
 }
 
 // delay lets other goroutines run in between.
-func (w *world) delay() {
+func (w *flakyStores) delay() {
 	w.mu.Lock()
 	d := time.Duration(w.random.IntN(10)) * time.Millisecond
 	w.mu.Unlock()
@@ -57,13 +57,13 @@ func (w *world) delay() {
 }
 
 // fails decides whether a call fails: with the run's probability, times part.
-func (w *world) fails(part float64) bool {
+func (w *flakyStores) fails(part float64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.random.Float64() < w.faults*part
 }
 
-func (w *world) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
+func (w *flakyStores) Load(ctx context.Context, units []model.Unit) ([]model.State, error) {
 	w.delay()
 	defer w.delay()
 	fail := w.fails(1)
@@ -79,7 +79,7 @@ func (w *world) Load(ctx context.Context, units []model.Unit) ([]model.State, er
 	return loaded, context.Cause(ctx)
 }
 
-func (w *world) Write(ctx context.Context, writes []model.Write) ([]model.Written, error) {
+func (w *flakyStores) Write(ctx context.Context, writes []model.Write) ([]model.Written, error) {
 	w.delay()
 	defer w.delay()
 	before, after := w.fails(0.5), w.fails(0.5)
@@ -106,7 +106,7 @@ func (w *world) Write(ctx context.Context, writes []model.Write) ([]model.Writte
 	return written, context.Cause(ctx)
 }
 
-func (w *world) Release([]model.State) {}
+func (w *flakyStores) Release([]model.State) {}
 
 // merged returns a document after an update's $set.
 func merged(content, update bson.Raw) bson.Raw {
@@ -126,7 +126,7 @@ func merged(content, update bson.Raw) bson.Raw {
 	return raw
 }
 
-func (w *world) Missing(_ context.Context, ev *event.Event, from, to int64, _ int) ([]*event.Event, error) {
+func (w *flakyStores) Missing(_ context.Context, ev *event.Event, from, to int64, _ int) ([]*event.Event, error) {
 	w.delay()
 	if w.fails(1) {
 		return nil, errFault
@@ -148,7 +148,7 @@ func (w *world) Missing(_ context.Context, ev *event.Event, from, to int64, _ in
 }
 
 // shown reports whether the event store has an event by now.
-func (w *world) shown(ev *event.Event) bool {
+func (w *flakyStores) shown(ev *event.Event) bool {
 	now := time.Now()
 	return !w.published[ev.AggregateID][ev.EventID].After(now) && !w.holes[ev.AggregateID][ev.EventID].After(now)
 }
@@ -178,8 +178,8 @@ type run struct {
 	increasing bool
 }
 
-func (r run) newWorld() *world {
-	w := &world{
+func (r run) newFlakyStores() *flakyStores {
+	w := &flakyStores{
 		random: rand.New(rand.NewPCG(r.seed, 1)), faults: r.faults, list: parktest.NewCollection(),
 		documents: map[model.Unit]document{}, histories: map[string][]*event.Event{},
 		published: map[string]map[int64]time.Time{}, holes: map[string]map[int64]time.Time{}, acked: map[string]map[int64]bool{},
@@ -230,7 +230,7 @@ func (r run) newWorld() *world {
 
 // take returns a batch of one aggregate's published, unacknowledged events from the first
 // one on. Sometimes it repeats acknowledged ones.
-func (w *world) take(r run) []*event.Event {
+func (w *flakyStores) take(r run) []*event.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var batch []*event.Event
@@ -255,7 +255,7 @@ func (w *world) take(r run) []*event.Event {
 	return nil
 }
 
-func (w *world) allAcked(r run) bool {
+func (w *flakyStores) allAcked(r run) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, acked := range w.acked {
@@ -267,7 +267,7 @@ func (w *world) allAcked(r run) bool {
 }
 
 // pod is a projector: a session and a resumer, until ctx ends.
-func (w *world) pod(ctx context.Context, r run, pods *sync.WaitGroup) error {
+func (w *flakyStores) pod(ctx context.Context, r run, pods *sync.WaitGroup) error {
 	p, err := project.New(project.Declaration{Name: "tally", Collection: "tally", Apply: tally})
 	if err != nil {
 		return err
@@ -332,7 +332,7 @@ func TestEveryParkedAggregateCatchesUp(t *testing.T) {
 }
 
 func (r run) play(ctx context.Context) error {
-	w := r.newWorld()
+	w := r.newFlakyStores()
 	ctx, stop := context.WithCancel(ctx)
 	var pods sync.WaitGroup
 	defer pods.Wait()
@@ -356,12 +356,12 @@ func (r run) play(ctx context.Context) error {
 }
 
 // resumes reports whether a marker is left that will be resumed.
-func (w *world) resumes() bool {
+func (w *flakyStores) resumes() bool {
 	return slices.ContainsFunc(w.list.Keys(), func(key parktest.Key) bool { return w.list.Marker(key)["retryAt"] != nil })
 }
 
 // compare compares every read model with its history, up to the poison event.
-func (w *world) compare(r run) error {
+func (w *flakyStores) compare(r run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, history := range w.histories {

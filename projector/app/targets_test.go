@@ -23,7 +23,7 @@ func version(t *testing.T, name, version string) *Projection {
 // A live definition counts as replaced while this process declares another, or another is
 // being built; aggregates that fail then wait for the new one. A definition that an
 // operator has given up will never come, so nothing waits for it.
-func TestLiveDefinitionIsReplacedWhileAnotherIsToCome(t *testing.T) {
+func TestLiveDefinitionCountsAsReplacedWhileAnotherIsDeclaredOrBuilt(t *testing.T) {
 	t.Parallel()
 	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")
 	live := generation.Target{Projection: "accounts", Generation: 1, Definition: definitionOf(first), Collection: "accounts"}
@@ -55,7 +55,7 @@ func TestLiveDefinitionIsReplacedWhileAnotherIsToCome(t *testing.T) {
 
 // A process serves the versions that its code has, and leaves other versions to other
 // processes.
-func TestProcessServesTheVersionsThatItHasTheCodeOf(t *testing.T) {
+func TestProcessServesOnlyTheVersionsInItsCode(t *testing.T) {
 	t.Parallel()
 	first, second := version(t, "accounts", "1"), version(t, "accounts", "2")
 	old := newTargets(nil, nil, nil, []*Projection{first})

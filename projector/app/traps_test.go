@@ -22,8 +22,8 @@ import (
 // other systems that rebuild read models. ARCHITECTURE.md lists the faults with all their
 // tests.
 
-// TestTestsThatTheArchitectureNamesExist checks that the list names existing tests.
-func TestTestsThatTheArchitectureNamesExist(t *testing.T) {
+// TestTestsNamedInTheArchitectureExist checks that the list names existing tests.
+func TestTestsNamedInTheArchitectureExist(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS(filepath.Join("..", ".."))
 	text, err := fs.ReadFile(root, "ARCHITECTURE.md")
@@ -58,10 +58,10 @@ func TestTestsThatTheArchitectureNamesExist(t *testing.T) {
 	}
 }
 
-// TestLiveEventsGoOnAfterARebuild checks that a rebuild ends no pod's live stream. Pods
+// TestLiveEventsContinueAfterARebuild checks that a rebuild ends no pod's live stream. Pods
 // from before the rebuild, and those that brought the definition, project into the new
 // generation.
-func TestLiveEventsGoOnAfterARebuild(t *testing.T) {
+func TestLiveEventsContinueAfterARebuild(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	old := c.pod(0, visits(t, 1))
@@ -125,9 +125,9 @@ func TestWipedReadModelIsFoldedAgain(t *testing.T) {
 	}
 }
 
-// TestRetriedBuildBeginsOnNothing checks that a new build does not continue what a failed
-// build has written. It has its own collection, watermarks and jobs.
-func TestRetriedBuildBeginsOnNothing(t *testing.T) {
+// TestRetriedBuildStartsFromAnEmptyCollection checks that a new build does not continue
+// what a failed build has written. It has its own collection, watermarks and jobs.
+func TestRetriedBuildStartsFromAnEmptyCollection(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := c.pod(0, visits(t, 1))
@@ -169,10 +169,10 @@ func TestRetriedBuildBeginsOnNothing(t *testing.T) {
 	})
 }
 
-// TestTwoRebuildsAtOnceEndInOne checks that two rebuilds of one projection that start at
-// the same moment run one after the other, with their own numbers, and that the last one
-// goes live.
-func TestTwoRebuildsAtOnceEndInOne(t *testing.T) {
+// TestTwoRebuildsAtOnceRunOneAfterTheOther checks that two rebuilds of one projection that
+// start at the same moment run one after the other, with their own numbers, and that the
+// last one goes live.
+func TestTwoRebuildsAtOnceRunOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := c.pod(0, visits(t, 1))

@@ -69,7 +69,7 @@ func TestVerificationIsLeftToThePipelineOfTheProjection(t *testing.T) {
 	}
 }
 
-func TestSampleIsAShare(t *testing.T) {
+func TestSampleIsAPercentageOrAFraction(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]float64{"1%": 0.01, "100%": 1, "0.5": 0.5, "12.5%": 0.125} {
 		if got, err := (&verifyCommand{Sample: text}).share(); got != want || err != nil {

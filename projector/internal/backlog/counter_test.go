@@ -98,7 +98,7 @@ penstock_projector_backlog_counts_total{result="ok"} %d
 	}
 }
 
-func TestCountsEveryPageUpToTheLimit(t *testing.T) {
+func TestCounterReadsEveryPageUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ sessions, shown, pages int }{
 		{0, 0, 1}, {1, 1, 1}, {99, 99, 1}, {100, 100, 2}, {250, 250, 3},
@@ -123,7 +123,7 @@ func TestCountsEveryPageUpToTheLimit(t *testing.T) {
 
 // Processes that start together do not count at the same time. Each of them counts at the
 // configured rate, over one connection.
-func TestWaitsVary(t *testing.T) {
+func TestProcessesCountAtDifferentTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const processes, hours = 10, 2
@@ -163,7 +163,7 @@ func TestWaitsVary(t *testing.T) {
 	})
 }
 
-func TestNumberStandsForAWhileAndThenThereIsNone(t *testing.T) {
+func TestCountIsShownForAWhileAfterFailuresAndThenAbsent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{sessions: 7, fails: func(int) error { return errors.New("not now") }})
@@ -202,7 +202,7 @@ func TestNumberStandsForAWhileAndThenThereIsNone(t *testing.T) {
 	})
 }
 
-func TestAsksABusyBrokerLessAndLess(t *testing.T) {
+func TestCounterBacksOffFromABusyBroker(t *testing.T) {
 	t.Parallel()
 	busy := func(int) error {
 		return &amqp.Error{Condition: "com.microsoft:server-busy", Description: "Error code : 50009."}
@@ -251,7 +251,7 @@ func TestAsksABusyBrokerLessAndLess(t *testing.T) {
 
 // If a connection is lost between two counts, no count fails. If no connection works,
 // each count fails and dials again.
-func TestReplacesALostConnection(t *testing.T) {
+func TestLostConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{sessions: 3})
@@ -285,7 +285,7 @@ func TestReplacesALostConnection(t *testing.T) {
 	})
 }
 
-func TestGivesUpACountThatHangs(t *testing.T) {
+func TestHangingCountTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{hangs: true}, func(o *backlog.Options) { o.Interval = time.Second })
@@ -301,7 +301,7 @@ func TestGivesUpACountThatHangs(t *testing.T) {
 	})
 }
 
-func TestEndsWhileItWaitsForTheBroker(t *testing.T) {
+func TestCounterStopsAtOnceWhileItWaitsForTheBroker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{hangs: true})
@@ -321,7 +321,7 @@ func TestEndsWhileItWaitsForTheBroker(t *testing.T) {
 	})
 }
 
-func TestCannotDial(t *testing.T) {
+func TestFailedDialIsCountedAndLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{}, func(o *backlog.Options) {
@@ -336,7 +336,7 @@ func TestCannotDial(t *testing.T) {
 	})
 }
 
-func TestRefusesWrongOptions(t *testing.T) {
+func TestWrongOptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	dial := (&broker{}).dial
 	for name, o := range map[string]backlog.Options{

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestEventStoreIsNoPlaceForReadModels(t *testing.T) {
+func TestReadModelsInTheEventStoreAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		env     map[string]string

@@ -42,7 +42,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 }
 
-func TestEveryProblemAtOnce(t *testing.T) {
+func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	_, problems, err := parse(map[string]string{
 		"PENSTOCK_SESSIONS":          "-1",
@@ -147,7 +147,7 @@ func TestHelpExplainsEverything(t *testing.T) {
 	}
 }
 
-func TestInferringEventsNeedsTheEventStoreAlone(t *testing.T) {
+func TestInferringEventsNeedsOnlyTheEventStore(t *testing.T) {
 	t.Parallel()
 	for arg, want := range map[string]string{"10": "", "-1": "--infer-events is -1: use 1 to 1000000"} {
 		var c config.Config

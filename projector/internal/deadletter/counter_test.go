@@ -162,7 +162,7 @@ func (c *counting) shows(t *testing.T, want string) {
 	}
 }
 
-func TestCountsUpToTheLimits(t *testing.T) {
+func TestCounterReadsUpToTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		sizes []int
@@ -174,8 +174,8 @@ func TestCountsUpToTheLimits(t *testing.T) {
 		"at the limit":   {repeat(500, 250), "250"},
 		"over the limit": {repeat(500, 400), "250"},
 		"empty bodies":   {repeat(0, 7), "7"},
-		"large ones":     {repeat(1<<20, 40), "16"},
-		"a huge one":     {repeat(100<<20, 3), "1"},
+		"large messages": {repeat(1<<20, 40), "16"},
+		"huge messages":  {repeat(100<<20, 3), "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +197,7 @@ func TestCountsUpToTheLimits(t *testing.T) {
 	}
 }
 
-func TestNumberFollowsTheQueue(t *testing.T) {
+func TestCountFollowsTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{sizes: repeat(10, 3)})
@@ -213,8 +213,8 @@ func TestNumberFollowsTheQueue(t *testing.T) {
 	})
 }
 
-// TestCountsByReason checks that unknown reasons share one label.
-func TestCountsByReason(t *testing.T) {
+// TestCounterCountsByReason checks that unknown reasons share one label.
+func TestCounterCountsByReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{sizes: repeat(10, 8), reasons: []string{"expression", "", "by hand", "expression"}})
@@ -231,7 +231,7 @@ func TestCountsByReason(t *testing.T) {
 	})
 }
 
-func TestNumberIsAbsentWhileCountingFails(t *testing.T) {
+func TestCountIsAbsentWhileCountingFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{sizes: repeat(10, 3)})
@@ -252,7 +252,7 @@ func TestNumberIsAbsentWhileCountingFails(t *testing.T) {
 	})
 }
 
-func TestReplacesALostConnection(t *testing.T) {
+func TestLostConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, &broker{sizes: repeat(10, 3)})
@@ -275,7 +275,7 @@ func TestReplacesALostConnection(t *testing.T) {
 	})
 }
 
-func TestRefusesWrongOptions(t *testing.T) {
+func TestWrongOptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	dial := (&broker{}).dial
 	for name, o := range map[string]deadletter.Options{

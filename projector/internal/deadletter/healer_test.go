@@ -126,9 +126,9 @@ func heal(t *testing.T, q *letters, a applied, o deadletter.HealerOptions) (remo
 	return removed, registry, err
 }
 
-// TestHealsWhatEveryReadModelHas checks that only messages whose event has taken effect
-// are removed, and that the others are neither lost nor left locked.
-func TestHealsWhatEveryReadModelHas(t *testing.T) {
+// TestHealerRemovesOnlyMessagesThatTookEffect checks that only messages whose event has
+// taken effect are removed, and that the others are neither lost nor left locked.
+func TestHealerRemovesOnlyMessagesThatTookEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := &letters{messages: []deadletter.Message{
@@ -159,8 +159,9 @@ func TestHealsWhatEveryReadModelHas(t *testing.T) {
 	})
 }
 
-// TestLocksNothingInVain checks that no message is locked if none can be removed.
-func TestLocksNothingInVain(t *testing.T) {
+// TestHealerLocksNoMessageIfNoneCanBeRemoved checks that no message is locked if none can
+// be removed.
+func TestHealerLocksNoMessageIfNoneCanBeRemoved(t *testing.T) {
 	t.Parallel()
 	q := &letters{messages: []deadletter.Message{letter(t, 1, "expression", "parked", 9), letter(t, 2, "InvalidMessageFormat", "a", 1)}}
 	if removed, _, err := heal(t, q, applied{"parked": 8, "a": 7}, deadletter.HealerOptions{}); removed != 0 || err != nil || q.received != 0 {
@@ -168,9 +169,9 @@ func TestLocksNothingInVain(t *testing.T) {
 	}
 }
 
-// TestMessageInOtherHands checks that a pass does not wait for a message that another
-// receiver has locked.
-func TestMessageInOtherHands(t *testing.T) {
+// TestHealerDoesNotWaitForAMessageLockedByAnother checks that a pass does not wait for a
+// message that another receiver has locked.
+func TestHealerDoesNotWaitForAMessageLockedByAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := &letters{
@@ -199,8 +200,9 @@ func TestFailedRemovalUnlocksTheRest(t *testing.T) {
 	}
 }
 
-// TestPassIsBounded checks that a pass receives only a part of a long queue.
-func TestPassIsBounded(t *testing.T) {
+// TestPassReceivesABoundedNumberOfMessages checks that a pass receives only a part of a
+// long queue.
+func TestPassReceivesABoundedNumberOfMessages(t *testing.T) {
 	t.Parallel()
 	q := &letters{}
 	for i := range int64(500) {

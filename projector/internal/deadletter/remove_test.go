@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/deadletter"
 )
 
-// TestRemoveTakesTheChosenMessagesAlone checks that every other message stays, and is not
+// TestRemoveRemovesOnlyTheChosenMessages checks that every other message stays, and is not
 // locked.
-func TestRemoveTakesTheChosenMessagesAlone(t *testing.T) {
+func TestRemoveRemovesOnlyTheChosenMessages(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
@@ -21,7 +21,7 @@ func TestRemoveTakesTheChosenMessagesAlone(t *testing.T) {
 		left    []int64
 	}{
 		{"two of four", []int64{2, 4}, 2, []int64{1, 3}},
-		{"one that is gone", []int64{9}, 0, []int64{1, 2, 3, 4}},
+		{"a message that no longer exists", []int64{9}, 0, []int64{1, 2, 3, 4}},
 		{"none", nil, 0, []int64{1, 2, 3, 4}},
 		{"all", []int64{1, 2, 3, 4}, 4, nil},
 	} {

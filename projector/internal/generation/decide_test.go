@@ -119,42 +119,42 @@ func TestDecisions(t *testing.T) {
 		want    string
 		changed bool
 	}{
-		"nothing to build from":                                                 {declares: "a", empty: true, want: "live 1 a"},
-		"a read model from before the catalog is adopted":                       {declares: "a", known: true, want: "live 1 a"},
-		"a new projection is built":                                             {declares: "a", want: "building 1 a"},
-		"a renamed projection does not adopt the read model of its predecessor": {entries: entriesOf(other), declares: "a", known: true, want: "building 1 a"},
-		"nor does it take its collection while there is nothing to build from":  {entries: entriesOf(other), declares: "a", empty: true, want: "building 1 a"},
-		"an unchanged definition":                                               {entries: entriesOf(live("a")), declares: "a"},
-		"a changed definition is built":                                         {entries: entriesOf(live("a")), declares: "b", alive: []generation.Registration{pod("a"), pod("b")}, want: "live 1 a building 2 b", changed: true},
-		"what is being built":                                                   {entries: entriesOf(start(t, live("a"), "b")), declares: "b"},
-		"a pod with the old file follows":                                       {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
-		"a rollback during the build":                                           {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 1 a garbage 2"},
-		"a build that an operator has asked for is no rollback":                 {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "a", alive: []generation.Registration{pod("a")}},
-		"nor is its generation when it is live":                                 {entries: entriesOf(generation.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "a", alive: []generation.Registration{pod("a")}},
-		"until a pod declares it":                                               {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "b", want: "live 1 a building 2 b"},
-		"also when it is live":                                                  {entries: entriesOf(generation.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "b", want: "live 2 b garbage 1"},
-		"but not during its promotion":                                          {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), generation.Promoting)), declares: "b"},
-		"a build that was asked for and has failed is rolled back":              {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
-		"a third definition replaces what was asked for":                        {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
-		"a definition that changes again":                                       {entries: entriesOf(start(t, live("a"), "b")), declares: "c", alive: []generation.Registration{pod("b"), pod("c")}, want: "live 1 a building 3 c garbage 2", changed: true},
-		"but not during the promotion":                                          {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "c"},
-		"no rollback during the promotion":                                      {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "a"},
-		"a failed build is not repeated":                                        {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "b"},
-		"a cancelled build is not repeated":                                     {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b"},
-		"nor by a pod that starts alone":                                        {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b", alive: []generation.Registration{pod("b")}},
-		"nor is a cancelled first build":                                        {entries: entriesOf(givenUp(t, start(t, nil, "a"))), declares: "a"},
-		"a cancelled build and the live definition":                             {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "a"},
-		"a cancelled build and another definition":                              {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
-		"a cancelled build, retired, and declared again":                        {entries: entriesOf(retired(t, givenUp(t, start(t, live("a"), "b")))), declares: "b", want: "live 1 a frozen building 3 b garbage 2", changed: true},
-		"a failed build is superseded":                                          {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
-		"a failed build and a rollback":                                         {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
-		"an old pod after the promotion":                                        {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
-		"a rollback after the promotion":                                        {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 2 b building 3 a garbage 1", changed: true},
-		"a retired projection declared again":                                   {entries: entriesOf(retired(t, live("a"))), declares: "a", want: "live 1 a frozen building 2 a"},
-		"the same with another definition":                                      {entries: entriesOf(retired(t, live("a"))), declares: "b", want: "live 1 a frozen building 2 b", changed: true},
-		"and back again while it is built":                                      {entries: entriesOf(start(t, retired(t, live("a")), "b")), declares: "a", want: "live 1 a frozen building 3 a garbage 2", changed: true},
-		"retired during its first build":                                        {entries: entriesOf(retired(t, start(t, nil, "a"))), declares: "a", want: "building 2 a garbage 1"},
-		"a collection that another took":                                        {entries: entriesOf(generation.Yield(live("a"), "userReadModels", by)), declares: "a", want: "building 2 a garbage 1"},
+		"an empty event store needs no build":                                                            {declares: "a", empty: true, want: "live 1 a"},
+		"a read model from before the catalog is adopted":                                                {declares: "a", known: true, want: "live 1 a"},
+		"a new projection is built":                                                                      {declares: "a", want: "building 1 a"},
+		"a renamed projection does not adopt the read model of its predecessor":                          {entries: entriesOf(other), declares: "a", known: true, want: "building 1 a"},
+		"a renamed projection does not take the collection of its predecessor over an empty event store": {entries: entriesOf(other), declares: "a", empty: true, want: "building 1 a"},
+		"an unchanged definition changes nothing":                                                        {entries: entriesOf(live("a")), declares: "a"},
+		"a changed definition is built":                                                                  {entries: entriesOf(live("a")), declares: "b", alive: []generation.Registration{pod("a"), pod("b")}, want: "live 1 a building 2 b", changed: true},
+		"the definition that is being built changes nothing":                                             {entries: entriesOf(start(t, live("a"), "b")), declares: "b"},
+		"a pod with the old file follows":                                                                {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
+		"a rollback during the build ends it":                                                            {entries: entriesOf(start(t, live("a"), "b")), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 1 a garbage 2"},
+		"a build that an operator has asked for is no rollback":                                          {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "a", alive: []generation.Registration{pod("a")}},
+		"a live generation that an operator has asked for is not rolled back":                            {entries: entriesOf(generation.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "a", alive: []generation.Registration{pod("a")}},
+		"a pod that declares a requested build makes it an ordinary one":                                 {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "b", want: "live 1 a building 2 b"},
+		"a pod that declares a requested live generation makes it an ordinary one":                       {entries: entriesOf(generation.Promote(askedFor(start(t, live("a"), "b")), by)), declares: "b", want: "live 2 b garbage 1"},
+		"a pod that declares a requested build changes nothing during the promotion":                     {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), generation.Promoting)), declares: "b"},
+		"a build that was asked for and has failed is rolled back":                                       {entries: entriesOf(in(askedFor(start(t, live("a"), "b")), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
+		"a third definition replaces a requested build":                                                  {entries: entriesOf(askedFor(start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"a definition that changes again replaces the build":                                             {entries: entriesOf(start(t, live("a"), "b")), declares: "c", alive: []generation.Registration{pod("b"), pod("c")}, want: "live 1 a building 3 c garbage 2", changed: true},
+		"a definition that changes again waits for the promotion":                                        {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "c"},
+		"no rollback during the promotion":                                                               {entries: entriesOf(in(start(t, live("a"), "b"), generation.Promoting)), declares: "a"},
+		"a failed build is not repeated":                                                                 {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "b"},
+		"a cancelled build is not repeated":                                                              {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b"},
+		"a cancelled build is not repeated by a pod that starts alone":                                   {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "b", alive: []generation.Registration{pod("b")}},
+		"a cancelled first build is not repeated":                                                        {entries: entriesOf(givenUp(t, start(t, nil, "a"))), declares: "a"},
+		"after a cancelled build, the live definition changes nothing":                                   {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "a"},
+		"after a cancelled build, another definition is built":                                           {entries: entriesOf(givenUp(t, start(t, live("a"), "b"))), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"after a cancelled build, a retired projection declared again is built":                          {entries: entriesOf(retired(t, givenUp(t, start(t, live("a"), "b")))), declares: "b", want: "live 1 a frozen building 3 b garbage 2", changed: true},
+		"a failed build is superseded":                                                                   {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "c", want: "live 1 a building 3 c garbage 2", changed: true},
+		"a rollback ends a failed build":                                                                 {entries: entriesOf(in(start(t, live("a"), "b"), generation.Failed)), declares: "a", want: "live 1 a garbage 2"},
+		"an old pod after the promotion changes nothing":                                                 {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a"), pod("b")}},
+		"a rollback after the promotion is built":                                                        {entries: entriesOf(generation.Promote(start(t, live("a"), "b"), by)), declares: "a", alive: []generation.Registration{pod("a")}, want: "live 2 b building 3 a garbage 1", changed: true},
+		"a retired projection declared again is built":                                                   {entries: entriesOf(retired(t, live("a"))), declares: "a", want: "live 1 a frozen building 2 a"},
+		"a retired projection declared again with another definition is built":                           {entries: entriesOf(retired(t, live("a"))), declares: "b", want: "live 1 a frozen building 2 b", changed: true},
+		"a retired projection whose definition changes back during the build":                            {entries: entriesOf(start(t, retired(t, live("a")), "b")), declares: "a", want: "live 1 a frozen building 3 a garbage 2", changed: true},
+		"a projection retired during its first build is built again":                                     {entries: entriesOf(retired(t, start(t, nil, "a"))), declares: "a", want: "building 2 a garbage 1"},
+		"a projection whose collection was taken over is built":                                          {entries: entriesOf(generation.Yield(live("a"), "userReadModels", by)), declares: "a", want: "building 2 a garbage 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,14 +182,14 @@ func TestTargets(t *testing.T) {
 		entry *generation.Entry
 		want  string
 	}{
-		"live":                          {live("a"), "1 userReadModels;"},
-		"before there is a collection":  {building, "1 userReadModels;"},
-		"building":                      {prepared, "1 userReadModels;2 users.generation-2 building defers;"},
-		"catching up":                   {in(prepared, generation.CatchingUp), "1 userReadModels;2 users.generation-2 building;"},
-		"promoting":                     {in(prepared, generation.Promoting), "1 userReadModels;2 users.generation-2 building;"},
-		"failed":                        {in(prepared, generation.Failed), "1 userReadModels;"},
-		"retired":                       {retired(t, prepared), ""},
-		"declared again, still a stale": {start(t, retired(t, live("a")), "a"), ""},
+		"live":                                  {live("a"), "1 userReadModels;"},
+		"before there is a collection":          {building, "1 userReadModels;"},
+		"building":                              {prepared, "1 userReadModels;2 users.generation-2 building defers;"},
+		"catching up":                           {in(prepared, generation.CatchingUp), "1 userReadModels;2 users.generation-2 building;"},
+		"promoting":                             {in(prepared, generation.Promoting), "1 userReadModels;2 users.generation-2 building;"},
+		"failed":                                {in(prepared, generation.Failed), "1 userReadModels;"},
+		"retired":                               {retired(t, prepared), ""},
+		"declared again, live generation stale": {start(t, retired(t, live("a")), "a"), ""},
 	} {
 		got := ""
 		for _, target := range generation.Targets(entriesOf(test.entry)) {
@@ -220,7 +220,7 @@ func TestUndeclaredProjections(t *testing.T) {
 // cancelled by an operator. Once pods no longer start or stop, the catalog stops
 // changing. If all pods declare the same definition then, it is live or being built,
 // unless an operator has cancelled its build.
-func TestDecisionsComeToRest(t *testing.T) {
+func TestDecisionsConverge(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var entry *generation.Entry
@@ -320,7 +320,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestCollectionThatWasLeftIsKept(t *testing.T) {
+func TestFormerCollectionStaysInTheEntry(t *testing.T) {
 	t.Parallel()
 	moved := users("b")
 	moved.Collection = "people"

@@ -244,7 +244,7 @@ func TestFollowerFollowsARebuild(t *testing.T) {
 
 // If an operator cancelled the build of a pod's definition, the pod serves the live one
 // and logs that once. The catalog does not change.
-func TestGivenUpDefinitionIsNotBuiltByItself(t *testing.T) {
+func TestGivenUpDefinitionIsNotBuiltAutomatically(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &shared{entries: map[string]*generation.Entry{}, pods: map[string]generation.Registration{}}
@@ -270,7 +270,7 @@ func TestGivenUpDefinitionIsNotBuiltByItself(t *testing.T) {
 	})
 }
 
-func TestPodThatCannotPauseInTimeTriesAgain(t *testing.T) {
+func TestPodThatCannotPauseInTimeRetries(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, m *member) {
 		m.slow.Store(int64(1500 * time.Millisecond))
@@ -290,7 +290,7 @@ func TestPodThatCannotPauseInTimeTriesAgain(t *testing.T) {
 
 // Other pods may have gone on without a pod whose registration has expired. So it is
 // trusted again only after it has read the catalog.
-func TestLapsedPodReadsTheCatalogBeforeItIsTrusted(t *testing.T) {
+func TestPodWithAnExpiredRegistrationReadsTheCatalogBeforeItIsTrusted(t *testing.T) {
 	t.Parallel()
 	follow(t, func(s *shared, m *member) {
 		s.mu.Lock()

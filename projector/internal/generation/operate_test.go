@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/generation"
 )
 
-func TestDropLeavesTheNumbersAndNothingElse(t *testing.T) {
+func TestDropKeepsOnlyTheGenerationNumber(t *testing.T) {
 	t.Parallel()
 	retired := retired(t, generation.Promote(start(t, live("a"), "b"), by))
 	collections := []string{"userReadModels"}
@@ -28,7 +28,7 @@ func TestDropLeavesTheNumbersAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAllowConcernsABuildOnly(t *testing.T) {
+func TestAllowAppliesOnlyToABuild(t *testing.T) {
 	t.Parallel()
 	if _, err := generation.Allow(live("a"), 3, by); err == nil {
 		t.Error("parked aggregates were allowed although nothing is built")
@@ -40,7 +40,7 @@ func TestAllowConcernsABuildOnly(t *testing.T) {
 	}
 }
 
-func TestGivenUpDefinitionLeavesTheLiveOne(t *testing.T) {
+func TestGiveUpEndsTheBuildAndKeepsTheLiveDefinition(t *testing.T) {
 	t.Parallel()
 	building := start(t, live("a"), "b")
 	why := generation.Author{Who: "ada", Why: "wrong", At: by.At}
@@ -70,7 +70,7 @@ func TestGivenUpDefinitionLeavesTheLiveOne(t *testing.T) {
 	}
 }
 
-func TestDropOfWhatIsLeftKeepsTheLiveGeneration(t *testing.T) {
+func TestDropOfAFormerCollectionKeepsTheLiveGeneration(t *testing.T) {
 	t.Parallel()
 	e := live("a")
 	e.Left = []generation.Left{{Collection: "old", Generation: 1}, {Collection: "used", Generation: 1}}

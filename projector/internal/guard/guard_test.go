@@ -17,7 +17,7 @@ var rule = guard.Rule{Projection: "orders", EventType: "Placed"}
 
 func explain(bad, recent int) error { return fmt.Errorf("%d of %d failed", bad, recent) }
 
-func TestOnlyBadEventsTripBeforeAnyIsSetAside(t *testing.T) {
+func TestGuardTripsBeforeAnEventIsSetAsideIfAllAreBad(t *testing.T) {
 	t.Parallel()
 	var tripped []error
 	g := guard.New(guard.Options{Tripped: func(err error) { tripped = append(tripped, err) }})
@@ -35,7 +35,7 @@ func TestOnlyBadEventsTripBeforeAnyIsSetAside(t *testing.T) {
 	}
 }
 
-func TestOneBadEventAgainAndAgainIsSetAsideOnce(t *testing.T) {
+func TestRepeatedBadEventIsSetAsideAndCountsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New(guard.Options{})
@@ -60,7 +60,7 @@ func TestOneBadEventAgainAndAgainIsSetAsideOnce(t *testing.T) {
 	})
 }
 
-func TestGoodEventsLetABadOneBeSetAsideAtOnce(t *testing.T) {
+func TestBadEventAmongGoodOnesIsSetAsideAtOnce(t *testing.T) {
 	t.Parallel()
 	g := guard.New(guard.Options{})
 	g.Good(rule, 9)
@@ -72,7 +72,7 @@ func TestGoodEventsLetABadOneBeSetAsideAtOnce(t *testing.T) {
 	}
 }
 
-func TestAShareOfOneSwitchesTheGuardOff(t *testing.T) {
+func TestLimitOfOneDisablesTheGuard(t *testing.T) {
 	t.Parallel()
 	g := guard.New(guard.Options{Share: 1})
 	for i := range 1000 {
@@ -82,10 +82,10 @@ func TestAShareOfOneSwitchesTheGuardOff(t *testing.T) {
 	}
 }
 
-// TestGuard draws the rate of bad events. In any window, the guard sets aside no more
-// events than the share or the minimum allows. A stream with one bad event in a hundred
-// never trips it.
-func TestGuard(t *testing.T) {
+// TestGuardSetsAsideNoMoreThanTheShare draws the rate of bad events. In any window, the
+// guard sets aside no more events than the share or the minimum allows. A stream with one
+// bad event in a hundred never trips it.
+func TestGuardSetsAsideNoMoreThanTheShare(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		o := guard.Options{

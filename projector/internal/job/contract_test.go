@@ -371,7 +371,7 @@ func TestJobWithoutRangesIsDoneAtOnce(t *testing.T) {
 	}
 }
 
-func TestFailedJobIsResumedAndGoesOn(t *testing.T) {
+func TestFailedJobContinuesAfterResume(t *testing.T) {
 	t.Parallel()
 	for name, s := range both(t) {
 		t.Run(name, func(t *testing.T) {
@@ -428,7 +428,7 @@ func TestCancelledJobStopsItsHolders(t *testing.T) {
 	}
 }
 
-func TestSupersedeCancelsWhatIsNotKept(t *testing.T) {
+func TestSupersedeCancelsTheJobsThatAreNotKept(t *testing.T) {
 	t.Parallel()
 	for name, s := range both(t) {
 		t.Run(name, func(t *testing.T) {

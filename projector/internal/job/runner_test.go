@@ -184,7 +184,7 @@ func TestRunnerSeesMoreJobsThanOnePage(t *testing.T) {
 
 // Jobs of the reconciler mostly wait for the stream. They have their own runner, so they
 // do not delay builds. A cancelled one frees its slots for its successor.
-func TestSweepsThatWaitKeepNoOtherJobBack(t *testing.T) {
+func TestWaitingSweepsDelayNoOtherJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -250,7 +250,7 @@ func TestCleanStopGivesRangesBackAtOnce(t *testing.T) {
 	})
 }
 
-func TestPauseStopsWorkUnderWay(t *testing.T) {
+func TestPauseStopsRunningWork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -336,7 +336,7 @@ func TestPermanentErrorFailsTheJobAndStopsItsOtherRanges(t *testing.T) {
 	})
 }
 
-func TestJobThatCannotBeWorkedOnHereIsLeftToOthers(t *testing.T) {
+func TestJobWithoutItsDefinitionIsLeftToOtherProcesses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

@@ -113,9 +113,9 @@ func TestRangesOfADoneJobAreDeleted(t *testing.T) {
 	}
 }
 
-// TestThousandsOfEndedJobsCostNothing checks that active jobs and open ranges are found
-// by an index, independent of the number of other jobs.
-func TestThousandsOfEndedJobsCostNothing(t *testing.T) {
+// TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs checks that active jobs and open
+// ranges are found by an index, independent of the number of other jobs.
+func TestActiveJobsAreFoundByAnIndexAmongThousandsOfEndedJobs(t *testing.T) {
 	t.Parallel()
 	db, store, s := newStore(t, job.Options{})
 	old := make([]any, 3000)
@@ -151,7 +151,7 @@ func TestThousandsOfEndedJobsCostNothing(t *testing.T) {
 	}
 }
 
-func TestMetricsShowJobsAndTheOneThatStandsStill(t *testing.T) {
+func TestMetricsShowJobsAndTheStalledJob(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	db, store, s := newStore(t, job.Options{Registerer: registry, Refresh: time.Millisecond})

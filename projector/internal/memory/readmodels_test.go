@@ -18,9 +18,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/readmodel"
 )
 
-// TestStoresEqualReadModels checks that any sequence of writes has the same results here
-// as in package readmodel on a server, and leaves the same states.
-func TestStoresEqualReadModels(t *testing.T) {
+// TestStoresBehaveLikeTheReadModelsOfAServer checks that any sequence of writes has the
+// same results here as in package readmodel on a server, and leaves the same states.
+func TestStoresBehaveLikeTheReadModelsOfAServer(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	writer, loader := readmodel.NewWriter(db, readmodel.WriterOptions{}), readmodel.NewLoader(db, readmodel.LoaderOptions{})

@@ -6,7 +6,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-func TestTheFirstGenerationIsNotNamed(t *testing.T) {
+func TestFirstGenerationIsOmitted(t *testing.T) {
 	t.Parallel()
 	for generation, later := range map[int64]int64{0: 0, 1: 0, 2: 2, 7: 7} {
 		if u := (model.Unit{Generation: generation}); u.Later() != later {

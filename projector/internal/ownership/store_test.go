@@ -28,7 +28,7 @@ func take(t *testing.T, c *mongo.Collection, names []ownership.Name, adopt strin
 	return ownership.Take(t.Context(), []ownership.Place{{Owners: c, Names: names}}, adopt, zerolog.Nop())
 }
 
-func TestOtherPipelineIsRefusedAndTakesNothing(t *testing.T) {
+func TestOtherPipelineIsRefusedAndOwnsNothing(t *testing.T) {
 	t.Parallel()
 	c := ownership.Owners(server.Database(t))
 	for range 2 {

@@ -39,10 +39,10 @@ func claim(t *testing.T, s *park.Store) park.Claimed {
 	return claimed
 }
 
-// TestOneProcessResumes checks that one process at a time resumes an aggregate, and that
-// another one continues after the first has died. Permanent markers and those of
-// generations that this process does not serve are not claimed.
-func TestOneProcessResumes(t *testing.T) {
+// TestOneProcessAtATimeResumesAnAggregate checks that one process at a time resumes an
+// aggregate, and that another one continues after the first has died. Permanent markers and
+// those of generations that this process does not serve are not claimed.
+func TestOneProcessAtATimeResumesAnAggregate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newClaims(t)
@@ -100,8 +100,8 @@ func TestFinishKeepsTheMarkerOfALaterEvent(t *testing.T) {
 	})
 }
 
-// TestPostponed checks that the waits double up to their bound.
-func TestPostponed(t *testing.T) {
+// TestPostponedWaitsDoubleUpToTheirBound checks that the waits double up to their bound.
+func TestPostponedWaitsDoubleUpToTheirBound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, s := newClaims(t)

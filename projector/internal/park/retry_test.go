@@ -157,7 +157,7 @@ func TestRetryLeavesAMarkerThatChanged(t *testing.T) {
 	}
 }
 
-func TestListChooses(t *testing.T) {
+func TestListAppliesItsFilter(t *testing.T) {
 	t.Parallel()
 	s := park.NewStore(parktest.NewCollection(), park.Options{})
 	parkOne(t, s, permanent)
@@ -169,15 +169,15 @@ func TestListChooses(t *testing.T) {
 		filter park.Filter
 		want   int64
 	}{
-		"all":         {park.Filter{}, 2},
-		"projection":  {park.Filter{Projection: "users"}, 2},
-		"another":     {park.Filter{Projection: "orders"}, 0},
-		"reason":      {park.Filter{Reason: "rejected"}, 1},
-		"aggregate":   {park.Filter{AggregateID: "7"}, 2},
-		"no one":      {park.Filter{AggregateID: "8"}, 0},
-		"parked long": {park.Filter{Before: time.Now().Add(-time.Hour)}, 0},
-		"parked":      {park.Filter{Before: time.Now().Add(time.Hour)}, 2},
-		"discarded":   {park.Filter{Discarded: true}, 0},
+		"all":                {park.Filter{}, 2},
+		"projection":         {park.Filter{Projection: "users"}, 2},
+		"another":            {park.Filter{Projection: "orders"}, 0},
+		"reason":             {park.Filter{Reason: "rejected"}, 1},
+		"aggregate":          {park.Filter{AggregateID: "7"}, 2},
+		"another aggregate":  {park.Filter{AggregateID: "8"}, 0},
+		"parked an hour ago": {park.Filter{Before: time.Now().Add(-time.Hour)}, 0},
+		"parked":             {park.Filter{Before: time.Now().Add(time.Hour)}, 2},
+		"discarded":          {park.Filter{Discarded: true}, 0},
 	} {
 		found, err := s.List(t.Context(), test.filter, 10)
 		count, countErr := s.Matching(t.Context(), test.filter)
@@ -266,7 +266,7 @@ func TestDiscardEndsWhenAnotherEventFails(t *testing.T) {
 }
 
 // A discard removes the claim of a process that is resuming the aggregate.
-func TestDiscardTakesTheClaim(t *testing.T) {
+func TestDiscardEndsTheClaim(t *testing.T) {
 	t.Parallel()
 	s := park.NewStore(parktest.NewCollection(), park.Options{Served: []park.Served{{Projection: "users"}}})
 	parkOne(t, s, permanent)

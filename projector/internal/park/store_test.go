@@ -54,8 +54,8 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// TestMarkersThatResume checks which marker replaces which.
-func TestMarkersThatResume(t *testing.T) {
+// TestNewMarkerReplacesMarkersByTheirReason checks which marker replaces which.
+func TestNewMarkerReplacesMarkersByTheirReason(t *testing.T) {
 	t.Parallel()
 	permanent := model.Marker{Unit: seven, Reason: "expression", EventID: 3, Head: 5}
 	resumes := model.Marker{Unit: seven, Reason: "missing", EventID: 3, Head: 4, Resumes: true, RawAggregateID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{7, 0, 0, 0}}}
@@ -123,9 +123,9 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// TestManyAreParkedAtOnce checks that the number of requests does not grow with the
-// number of aggregates.
-func TestManyAreParkedAtOnce(t *testing.T) {
+// TestManyAggregatesAreParkedInFewRequests checks that the number of requests does not grow
+// with the number of aggregates.
+func TestManyAggregatesAreParkedInFewRequests(t *testing.T) {
 	t.Parallel()
 	c := parktest.NewCollection()
 	s := park.NewStore(c, park.Options{})
@@ -149,7 +149,7 @@ func TestManyAreParkedAtOnce(t *testing.T) {
 	}
 }
 
-func TestAdvanceOnlyWhatIsParked(t *testing.T) {
+func TestAdvanceMovesOnlyParkedAggregates(t *testing.T) {
 	t.Parallel()
 	c := parktest.NewCollection()
 	s := park.NewStore(c, park.Options{})

@@ -28,7 +28,7 @@ func (s *service) after(t *testing.T, d time.Duration, change func()) {
 	t.Cleanup(func() { <-done })
 }
 
-func TestAppliedAsSoonAsTheWatermarkReachesTheEvent(t *testing.T) {
+func TestAppliedWhenTheWatermarkReachesTheEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, query.PollerOptions{})
@@ -73,11 +73,11 @@ func TestParkedIsAnsweredAtOnce(t *testing.T) {
 			status query.Status
 			want   query.Result
 		}{
-			"at the event":      {query.Status{Watermark: 2, Parked: &query.Parked{EventID: 3, Reason: "expression"}}, query.ParkedResult},
-			"before the event":  {query.Status{Watermark: 1, Parked: &query.Parked{EventID: 2, Reason: "expression"}}, query.ParkedResult},
-			"after the event":   {query.Status{Watermark: 3, Parked: &query.Parked{EventID: 4, Reason: "expression"}}, query.Applied},
-			"passed since":      {query.Status{Watermark: 2, Parked: &query.Parked{EventID: 1, Reason: "expression"}}, query.Timeout},
-			"resumes by itself": {query.Status{Watermark: 0, Parked: &query.Parked{EventID: 9, Reason: "unavailable", Resumes: true}}, query.ParkedResult},
+			"at the event":                      {query.Status{Watermark: 2, Parked: &query.Parked{EventID: 3, Reason: "expression"}}, query.ParkedResult},
+			"before the event":                  {query.Status{Watermark: 1, Parked: &query.Parked{EventID: 2, Reason: "expression"}}, query.ParkedResult},
+			"after the event":                   {query.Status{Watermark: 3, Parked: &query.Parked{EventID: 4, Reason: "expression"}}, query.Applied},
+			"watermark beyond the parked event": {query.Status{Watermark: 2, Parked: &query.Parked{EventID: 1, Reason: "expression"}}, query.Timeout},
+			"resumes by itself":                 {query.Status{Watermark: 0, Parked: &query.Parked{EventID: 9, Reason: "unavailable", Resumes: true}}, query.ParkedResult},
 		} {
 			s.set("u-1", test.status)
 			start := time.Now()
@@ -112,7 +112,7 @@ func TestBuildingProjectionIsNeverApplied(t *testing.T) {
 	})
 }
 
-func TestSeveralPairsAreAppliedTogether(t *testing.T) {
+func TestRequestWithSeveralPairsWaitsForAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, query.PollerOptions{})
@@ -125,7 +125,7 @@ func TestSeveralPairsAreAppliedTogether(t *testing.T) {
 	})
 }
 
-func TestWrongRequestsAreRefusedWithOneSentence(t *testing.T) {
+func TestInvalidRequestsAreRefusedWithOneSentence(t *testing.T) {
 	t.Parallel()
 	s := newService(t, query.PollerOptions{})
 	for target, want := range map[string]struct {
@@ -172,7 +172,7 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-func TestStopAnswersThoseWhoWait(t *testing.T) {
+func TestStopAnswersWaitingRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, query.PollerOptions{})
@@ -188,7 +188,7 @@ func TestStopAnswersThoseWhoWait(t *testing.T) {
 	})
 }
 
-func TestClientThatGoesAwayIsForgotten(t *testing.T) {
+func TestRequestOfADisconnectedClientIsDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, query.PollerOptions{})
@@ -207,9 +207,10 @@ func TestClientThatGoesAwayIsForgotten(t *testing.T) {
 	})
 }
 
-// TestThousandWaitsShareOneLook checks that the number of lookups depends on the time and
-// not on the number of waiting requests, and that waiting requests are bounded.
-func TestThousandWaitsShareOneLook(t *testing.T) {
+// TestThousandWaitingRequestsShareOneLookup checks that the number of lookups depends on
+// the time and not on the number of waiting requests, and that waiting requests are
+// bounded.
+func TestThousandWaitingRequestsShareOneLookup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const waits, interval, period = 1000, 50 * time.Millisecond, 10 * time.Second
@@ -262,7 +263,7 @@ func TestThousandWaitsShareOneLook(t *testing.T) {
 }
 
 // The keys of a lookup are bounded, even if more pairs wait.
-func TestLooksAreBounded(t *testing.T) {
+func TestKeysOfALookupAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, query.PollerOptions{})

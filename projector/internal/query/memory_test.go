@@ -15,11 +15,11 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/query"
 )
 
-// TestMemoryOfAThousandWaitsIsBounded measures 1,000 requests that wait at the same time,
-// each over its own connection: memory and goroutines of the server and the test's
-// connections together, and lookups in the source. docs/read-your-writes.md states the
-// bounds. The test is not parallel, because it would measure other tests too.
-func TestMemoryOfAThousandWaitsIsBounded(t *testing.T) {
+// TestMemoryOfAThousandWaitingRequestsIsBounded measures 1,000 requests that wait at the
+// same time, each over its own connection: memory and goroutines of the server and the
+// test's connections together, and lookups in the source. docs/read-your-writes.md states
+// the bounds. The test is not parallel, because it would measure other tests too.
+func TestMemoryOfAThousandWaitingRequestsIsBounded(t *testing.T) {
 	const (
 		waits          = 1000
 		mostBytes      = 64 << 10 // for each wait, in bytes

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // run is one run of the model.
 type run struct {
-	*world
+	*simulation
 	coordinators []*coordinator
 	started      int
 }
@@ -38,7 +38,7 @@ func (r *run) start() {
 	p := &pod{name: fmt.Sprintf("pod-%d", r.started)}
 	r.pods[p.name] = p
 	r.poll(p)
-	a := &actor{world: r.world, ask: make(chan struct{}), answer: make(chan struct{}), killed: make(chan struct{})}
+	a := &actor{simulation: r.simulation, ask: make(chan struct{}), answer: make(chan struct{}), killed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &coordinator{actor: a, pod: p, cancel: cancel, ended: make(chan struct{})}
 	go func() {
@@ -129,7 +129,7 @@ func (r *run) settle(until generation.State) {
 // and continue, the definition changes again, verification has findings, and aggregates
 // are parked. Readers always see a complete collection without a gap among the settled
 // events. At the end the projection has a live generation and no garbage.
-func TestRebuildSurvivesAnything(t *testing.T) {
+func TestRebuildSurvivesAnyCrashOrSuspension(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		// Draw the schedule outside the synctest bubble: rapid ends a check by a panic,
@@ -146,7 +146,7 @@ func TestRebuildSurvivesAnything(t *testing.T) {
 		var broken error
 		var log []string
 		synctest.Test(t, func(*testing.T) {
-			r := &run{world: newWorld()}
+			r := &run{simulation: newSimulation()}
 			r.decide("a")
 			r.start()
 			for range 2 {

@@ -27,10 +27,10 @@ type collection struct {
 	events     events
 }
 
-// world is a model of everything around the coordinators: one projection, its catalog
+// simulation is a model of everything around the coordinators: one projection, its catalog
 // entry, collections, pods and jobs. Events are numbers: a pod that settles one has
 // written it into the collections of all targets that it serves.
-type world struct {
+type simulation struct {
 	entries     map[string]*generation.Entry
 	collections map[string]*collection
 	uuids       byte
@@ -69,8 +69,8 @@ type pod struct {
 
 const readers = "userReadModels"
 
-func newWorld() *world {
-	w := &world{
+func newSimulation() *simulation {
+	w := &simulation{
 		entries: map[string]*generation.Entry{}, collections: map[string]*collection{}, pods: map[string]*pod{},
 		jobs: map[string]rebuild.JobState{}, specs: map[string]rebuild.JobSpec{}, removed: map[int64]bool{}, settled: events{}, stored: events{},
 	}
@@ -81,22 +81,22 @@ func declared(hash string) generation.Declared {
 	return generation.Declared{Name: "users", Definition: generation.Definition{Hash: hash, Collection: readers}}
 }
 
-func (w *world) fail(format string, args ...any) {
+func (w *simulation) fail(format string, args ...any) {
 	if w.broken == nil {
 		w.broken = fmt.Errorf(format, args...)
 	}
 }
 
-func (w *world) create(name string) *collection {
+func (w *simulation) create(name string) *collection {
 	w.uuids++
 	w.collections[name] = &collection{uuid: bson.Binary{Subtype: 4, Data: []byte{w.uuids}}, events: events{}}
 	return w.collections[name]
 }
 
-func (w *world) entry() *generation.Entry { return w.entries["users"] }
+func (w *simulation) entry() *generation.Entry { return w.entries["users"] }
 
 // replace is the compare-and-swap of the catalog.
-func (w *world) replace(old, changed *generation.Entry, epoch int64) (*generation.Entry, error) {
+func (w *simulation) replace(old, changed *generation.Entry, epoch int64) (*generation.Entry, error) {
 	stored := w.entries[changed.Name]
 	if old == nil && stored != nil || old != nil && (stored == nil || stored.Revision != old.Revision) || epoch > 0 && stored.Coordinator.Epoch != epoch {
 		return nil, generation.ErrConflict
@@ -112,7 +112,7 @@ func (w *world) replace(old, changed *generation.Entry, epoch int64) (*generatio
 
 // see checks what a reader sees: there is always a collection, and it is the live one or
 // the one that is being promoted.
-func (w *world) see() {
+func (w *simulation) see() {
 	e := w.entry()
 	if e == nil || e.Live == nil {
 		return
@@ -137,7 +137,7 @@ func (w *world) see() {
 }
 
 // poll is one round of a pod: it renews its registration and follows the catalog.
-func (w *world) poll(p *pod) {
+func (w *simulation) poll(p *pod) {
 	if p.until.Before(time.Now()) {
 		// The registration had expired: others may have gone on without this pod.
 		p.paused, p.known = "", false
@@ -169,7 +169,7 @@ func (w *world) poll(p *pod) {
 
 // project lets a pod write an event into its first target or, if one is already in the
 // first, into the others. Then the pod settles the event if it is trusted.
-func (w *world) project(p *pod) {
+func (w *simulation) project(p *pod) {
 	if p.writing == 0 {
 		if p.paused != "" || len(p.targets) == 0 {
 			return
@@ -191,7 +191,7 @@ func (w *world) project(p *pod) {
 
 // put writes an event into a target, and reports whether the guard matched: it does not
 // match documents of another generation.
-func (w *world) put(t generation.Target, event int) bool {
+func (w *simulation) put(t generation.Target, event int) bool {
 	c := w.collections[t.Collection]
 	if c == nil {
 		c = w.create(t.Collection) // MongoDB creates a missing collection too.
@@ -205,7 +205,7 @@ func (w *world) put(t generation.Target, event int) bool {
 }
 
 // work lets one job do all of its work.
-func (w *world) work(findings int64) {
+func (w *simulation) work(findings int64) {
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
 		state, spec := w.jobs[id], w.specs[id]
 		if state.Done || state.Failed {
@@ -227,10 +227,10 @@ func (w *world) work(findings int64) {
 	}
 }
 
-// actor is one coordinator's access to the world. Each operation waits for the schedule
+// actor is one coordinator's access to the simulation. Each operation waits for the schedule
 // before it is executed and again before it is answered. A killed actor gets no answer.
 type actor struct {
-	*world
+	*simulation
 	ask    chan struct{}
 	answer chan struct{}
 	killed chan struct{}

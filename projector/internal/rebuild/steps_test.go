@@ -12,12 +12,12 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/rebuild"
 )
 
-// inWorld runs a test with one coordinator that has just started to build a second
+// inSimulation runs a test with one coordinator that has just started to build a second
 // definition.
-func inWorld(t *testing.T, test func(r *run)) {
+func inSimulation(t *testing.T, test func(r *run)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &run{world: newWorld()}
+		r := &run{simulation: newSimulation()}
 		r.decide("a")
 		r.start()
 		for _, p := range r.pods {
@@ -59,7 +59,7 @@ func (r *run) state() generation.State {
 // reason to operators. The rebuild continues as soon as the user has the privilege.
 func TestErrorOfAStepIsInTheCatalog(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(r *run) {
+	inSimulation(t, func(r *run) {
 		r.refusal = mongo.CommandError{Code: 13, Message: "not authorized on readmodels"}
 		r.pass(5 * time.Second)
 		if b := r.entry().Building; b == nil || b.State != generation.Building || !strings.Contains(b.Reason, "not authorized on readmodels") {
@@ -79,7 +79,7 @@ func TestErrorOfAStepIsInTheCatalog(t *testing.T) {
 
 func TestPromotionWaitsForEveryAlivePod(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(r *run) {
+	inSimulation(t, func(r *run) {
 		slow := &pod{name: "slow"}
 		r.pods["slow"] = slow
 		r.settle(generation.Promoting)
@@ -100,9 +100,9 @@ func TestPromotionWaitsForEveryAlivePod(t *testing.T) {
 	})
 }
 
-func TestPromotionIsCalledOffIfAPodDoesNotPause(t *testing.T) {
+func TestPromotionIsCancelledIfAPodDoesNotPause(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(r *run) {
+	inSimulation(t, func(r *run) {
 		r.pods["slow"] = &pod{name: "slow"}
 		r.settle(generation.Promoting)
 		r.pass(4 * time.Second)
@@ -116,9 +116,9 @@ func TestPromotionIsCalledOffIfAPodDoesNotPause(t *testing.T) {
 	})
 }
 
-func TestStoppedPodHoldsThePromotionOnlyUntilItsLeaseEnds(t *testing.T) {
+func TestStoppedPodDelaysThePromotionUntilItsLeaseEnds(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(r *run) {
+	inSimulation(t, func(r *run) {
 		stopped := &pod{name: "stopped"}
 		r.pods["stopped"] = stopped
 		r.settle(generation.Promoting)
@@ -133,7 +133,7 @@ func TestStoppedPodHoldsThePromotionOnlyUntilItsLeaseEnds(t *testing.T) {
 func TestFindingsAreRepairedOnceAndThenFailTheBuild(t *testing.T) {
 	t.Parallel()
 	for name, findings := range map[string][]int64{"repaired": {3, 3, 0}, "still wrong": {3, 3, 1}} {
-		inWorld(t, func(r *run) {
+		inSimulation(t, func(r *run) {
 			r.settle(generation.Verifying)
 			for _, n := range findings {
 				r.pass(time.Second)
@@ -162,7 +162,7 @@ func TestFindingsAreRepairedOnceAndThenFailTheBuild(t *testing.T) {
 
 func TestFailedJobFailsTheBuild(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(r *run) {
+	inSimulation(t, func(r *run) {
 		r.pass(15 * time.Second)
 		r.jobs["users.2.build-0"] = rebuild.JobState{Failed: true, Reason: "cancelled by an operator"}
 		r.pass(2 * time.Second)
@@ -177,9 +177,9 @@ func TestFailedJobFailsTheBuild(t *testing.T) {
 	})
 }
 
-func TestParkedAggregatesHoldThePromotionBack(t *testing.T) {
+func TestParkedAggregatesPreventThePromotion(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(r *run) {
+	inSimulation(t, func(r *run) {
 		r.settle(generation.Verifying)
 		r.parked = 2
 		r.pass(time.Second)
@@ -200,9 +200,9 @@ func TestParkedAggregatesHoldThePromotionBack(t *testing.T) {
 	})
 }
 
-func TestAllowedParkedAggregatesDoNotHoldThePromotionBack(t *testing.T) {
+func TestAllowedParkedAggregatesDoNotPreventThePromotion(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(r *run) {
+	inSimulation(t, func(r *run) {
 		e := *r.entry()
 		building := *e.Building
 		building.AllowParked = 2
@@ -223,9 +223,9 @@ func TestAllowedParkedAggregatesDoNotHoldThePromotionBack(t *testing.T) {
 
 // A renamed projection takes the collection of its predecessor, but only after no pod
 // declares the predecessor any more.
-func TestRetiredProjectionGivesItsCollectionUp(t *testing.T) {
+func TestRetiredProjectionReleasesItsCollection(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(r *run) {
+	inSimulation(t, func(r *run) {
 		by := generation.Author{At: time.Now()}
 		other := generation.Create("", generation.Declared{Name: "people", Definition: generation.Definition{Collection: readers}}, false, by)
 		if _, err := r.replace(nil, other, 0); err != nil {
@@ -254,7 +254,7 @@ func TestRetiredProjectionGivesItsCollectionUp(t *testing.T) {
 
 func TestBuildFailsIfItsCollectionIsGone(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(r *run) {
+	inSimulation(t, func(r *run) {
 		r.settle(generation.Promoting)
 		delete(r.collections, "users.generation-2")
 		for _, p := range r.pods {
@@ -269,7 +269,7 @@ func TestBuildFailsIfItsCollectionIsGone(t *testing.T) {
 
 func TestUnknownShadowIsDroppedAfterAnHour(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(r *run) {
+	inSimulation(t, func(r *run) {
 		r.settle("")
 		for _, name := range []string{"users.generation-1", "users.generation-2.promotion-1", "users.generation-9", "others.generation-1", "users.generations"} {
 			r.create(name)

@@ -221,9 +221,9 @@ func pass(d time.Duration) {
 
 var orders = reconcile.Projection{Name: "orders", Generation: 1}
 
-// TestSweepsInTurn checks that each projection is swept once per interval, and that the
-// verified time is the start of the sweep.
-func TestSweepsInTurn(t *testing.T) {
+// TestEachProjectionIsSweptOncePerInterval checks that each projection is swept once per
+// interval, and that the verified time is the start of the sweep.
+func TestEachProjectionIsSweptOncePerInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipeline(orders, reconcile.Projection{Name: "users", Generation: 3})
@@ -270,9 +270,10 @@ func TestNothingIsSweptInAPause(t *testing.T) {
 	})
 }
 
-// TestAnotherProcessGoesOn checks that only one of several processes starts sweeps, that
-// each of them reports the verified time, and that another one continues the same sweep.
-func TestAnotherProcessGoesOn(t *testing.T) {
+// TestAnotherProcessContinuesTheSweep checks that only one of several processes starts
+// sweeps, that each of them reports the verified time, and that another one continues the
+// same sweep.
+func TestAnotherProcessContinuesTheSweep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipeline(orders)
@@ -293,9 +294,9 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	})
 }
 
-// TestSweepThatWasNeverStarted checks that if a process ends between storing the record
+// TestSweepWithoutAJobGetsItsJob checks that if a process ends between storing the record
 // and creating the job, the next process creates the job.
-func TestSweepThatWasNeverStarted(t *testing.T) {
+func TestSweepWithoutAJobGetsItsJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipeline(orders)

@@ -14,7 +14,7 @@ import (
 
 var testJob = Job{ID: "orders.2.build", Projection: "orders", Generation: 2}
 
-func newWorkers(t *testing.T, w *world, set ...func(*Options)) *Workers {
+func newWorkers(t *testing.T, w *fakeStores, set ...func(*Options)) *Workers {
 	t.Helper()
 	o := Options{Source: w, Targets: w, Store: w, Parking: w, Follower: w, SaveEvery: time.Nanosecond}
 	for _, change := range set {
@@ -28,7 +28,7 @@ func newWorkers(t *testing.T, w *world, set ...func(*Options)) *Workers {
 }
 
 // build builds one range, which is everything.
-func build1(t *testing.T, w *world, set ...func(*Options)) map[string]int64 {
+func build1(t *testing.T, w *fakeStores, set ...func(*Options)) map[string]int64 {
 	t.Helper()
 	s := &saver{saves: -1}
 	if err := newWorkers(t, w, set...).Build(t.Context(), testJob, Range{}, s); err != nil {
@@ -48,7 +48,7 @@ func wantCounts(t *testing.T, got map[string]int64, want map[string]int64) {
 
 func TestBuildWritesEachAggregateOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newFakeStores()
 	for i := range 50 {
 		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), int64(i%9+1))...)
 	}
@@ -62,9 +62,9 @@ func TestBuildWritesEachAggregateOnce(t *testing.T) {
 	wantCounts(t, counts, map[string]int64{CountEvents: int64(len(w.events)), CountAggregates: 50, CountWritten: 50, CountParked: 0})
 }
 
-func TestBuildGoesOnFromTheWatermarkOfALiveWrite(t *testing.T) {
+func TestBuildContinuesFromTheWatermarkOfALiveWrite(t *testing.T) {
 	t.Parallel()
-	w := newWorld(append(append(historyOf("a", 5), historyOf("b", 3)...), historyOf("c", 4)...)...)
+	w := newFakeStores(append(append(historyOf("a", 5), historyOf("b", 3)...), historyOf("c", 4)...)...)
 	w.models["a"], w.watermarks["a"] = "1,2,", 2
 	w.models["b"], w.watermarks["b"] = "1,2,3,", 3
 	counts := build1(t, w)
@@ -74,9 +74,9 @@ func TestBuildGoesOnFromTheWatermarkOfALiveWrite(t *testing.T) {
 	wantCounts(t, counts, map[string]int64{CountWritten: 2})
 }
 
-func TestBuildFindsOutWhatBecameOfAWriteWithoutAnAnswer(t *testing.T) {
+func TestBuildChecksTheOutcomeOfAnUnansweredWrite(t *testing.T) {
 	t.Parallel()
-	w := newWorld(append(historyOf("a", 5), historyOf("b", 3)...)...)
+	w := newFakeStores(append(historyOf("a", 5), historyOf("b", 3)...)...)
 	w.unknown = 1
 	build1(t, w)
 	if err := w.check(); err != nil {
@@ -84,7 +84,7 @@ func TestBuildFindsOutWhatBecameOfAWriteWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-func TestBuildParksWhatCannotBeFolded(t *testing.T) {
+func TestBuildParksAggregatesThatCannotBeFolded(t *testing.T) {
 	t.Parallel()
 	late := []stored{{aggregate: "late", aggregateType: aggregateType, id: 3, kind: typeGood}, {aggregate: "late", aggregateType: aggregateType, id: 4, kind: typeGood}}
 	poisoned := historyOf("poisoned", 6)
@@ -94,7 +94,7 @@ func TestBuildParksWhatCannotBeFolded(t *testing.T) {
 	broken := historyOf("unreadable", 4)
 	broken[2].broken = true
 	hole := append(historyOf("hole", 2), stored{aggregate: "hole", aggregateType: aggregateType, id: 4, kind: typeGood})
-	w := newWorld()
+	w := newFakeStores()
 	for _, events := range [][]stored{historyOf("good", 3), late, poisoned, first, broken, hole, historyOf("rejected", 2)} {
 		w.events = append(w.events, events...)
 	}
@@ -122,11 +122,11 @@ func TestBuildParksWhatCannotBeFolded(t *testing.T) {
 	wantCounts(t, counts, map[string]int64{CountParked: 6, CountUnreadable: 1, CountAggregates: 7})
 }
 
-// TestBuildTakesAHistoryWhoseBeginningTheReadModelHas: only the part that is missing has to
+// TestBuildContinuesAHistoryThatBeginsInTheReadModel: only the part that is missing has to
 // be in the event store.
-func TestBuildTakesAHistoryWhoseBeginningTheReadModelHas(t *testing.T) {
+func TestBuildContinuesAHistoryThatBeginsInTheReadModel(t *testing.T) {
 	t.Parallel()
-	w := newWorld(historyOf("a", 5)[2:]...)
+	w := newFakeStores(historyOf("a", 5)[2:]...)
 	w.models["a"], w.watermarks["a"] = "1,2,", 2
 	build1(t, w)
 	if w.models["a"] != "1,2,3,4,5," || len(w.parked) != 0 {
@@ -134,10 +134,10 @@ func TestBuildTakesAHistoryWhoseBeginningTheReadModelHas(t *testing.T) {
 	}
 }
 
-func TestBuildInAnIncreasingSequenceTakesHoles(t *testing.T) {
+func TestBuildOfAnIncreasingSequenceAcceptsHoles(t *testing.T) {
 	t.Parallel()
 	events := historyOf("a", 9)
-	w := newWorld(events[2], events[4], events[8])
+	w := newFakeStores(events[2], events[4], events[8])
 	w.strict = false
 	build1(t, w, func(o *Options) { o.Sequence = event.SequenceIncreasing })
 	if w.models["a"] != "3,5,9," || len(w.parked) != 0 {
@@ -154,7 +154,7 @@ func TestBuildLeavesOtherAggregateTypesAlone(t *testing.T) {
 			events[i].aggregateType = "Customer"
 		}
 	}
-	w := newWorld(append(append(other, late...), historyOf("a", 1)...)...)
+	w := newFakeStores(append(append(other, late...), historyOf("a", 1)...)...)
 	build1(t, w)
 	if len(w.models) != 1 || len(w.watermarks) != 1 || len(w.parked) != 0 {
 		t.Errorf("models %v, watermarks %v, parked %v", w.models, w.watermarks, w.parked)
@@ -163,7 +163,7 @@ func TestBuildLeavesOtherAggregateTypesAlone(t *testing.T) {
 
 func TestBuildEndsIfMostAggregatesFail(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newFakeStores()
 	for i := range 400 {
 		events := historyOf(fmt.Sprintf("a-%03d", i), 2)
 		events[1].kind = typePoison
@@ -185,10 +185,10 @@ func TestBuildEndsIfMostAggregatesFail(t *testing.T) {
 // TestBuildKeepsNoEventsOfALongHistory folds an aggregate that is larger than any bound.
 func TestBuildKeepsNoEventsOfALongHistory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(append(historyOf("a", 5000), historyOf("b", 1)...)...)
+	w := newFakeStores(append(historyOf("a", 5000), historyOf("b", 1)...)...)
 	w.page = 500
 	most := 0
-	target := &watchedTarget{world: w, add: func(events []*event.Event) { most = max(most, len(events)) }}
+	target := &watchedTarget{fakeStores: w, add: func(events []*event.Event) { most = max(most, len(events)) }}
 	workers := newWorkers(t, w, func(o *Options) { o.Targets = target })
 	if err := workers.Build(t.Context(), testJob, Range{}, &saver{saves: -1}); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestBuildKeepsNoEventsOfALongHistory(t *testing.T) {
 
 // watchedTarget sees what its folds are given.
 type watchedTarget struct {
-	*world
+	*fakeStores
 	add func([]*event.Event)
 }
 
@@ -225,7 +225,7 @@ func (f *watchedFold) Add(events []*event.Event) Failure {
 
 func TestPlanHoldsEveryEventOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newFakeStores()
 	for i := range 30 {
 		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 4)...)
 	}
@@ -252,15 +252,15 @@ func TestPlanHoldsEveryEventOnce(t *testing.T) {
 
 func TestPlanOfAnEmptyStoreHasNoRanges(t *testing.T) {
 	t.Parallel()
-	ranges, total, err := newWorkers(t, newWorld()).Plan(t.Context(), testJob)
+	ranges, total, err := newWorkers(t, newFakeStores()).Plan(t.Context(), testJob)
 	if err != nil || len(ranges) != 0 || total != 0 {
 		t.Errorf("%v, %d, %v", ranges, total, err)
 	}
 }
 
-func TestAnUnknownGenerationIsNotWorkedOn(t *testing.T) {
+func TestUnknownGenerationIsLeftToOtherProcesses(t *testing.T) {
 	t.Parallel()
-	workers := newWorkers(t, newWorld())
+	workers := newWorkers(t, newFakeStores())
 	other := Job{Projection: "orders", Generation: 3}
 	_, _, planned := workers.Plan(t.Context(), other)
 	for _, err := range []error{planned, workers.Build(t.Context(), other, Range{}, &saver{}), workers.Sweep(t.Context(), other, Range{}, &saver{})} {
@@ -274,7 +274,7 @@ func TestAnUnknownGenerationIsNotWorkedOn(t *testing.T) {
 // package's leak check holds.
 func TestBuildEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newFakeStores()
 	for i := range 100 {
 		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 4)...)
 	}
@@ -296,13 +296,13 @@ func TestBuildEndsWithItsContext(t *testing.T) {
 
 func TestPositionOfARangeIsNeverAheadOfItsWrites(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newFakeStores()
 	for i := range 40 {
 		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 3)...)
 	}
 	workers := newWorkers(t, w)
 	workers.groupHistories = 2
-	s := &checkedSaver{t: t, world: w}
+	s := &checkedSaver{t: t, fakeStores: w}
 	if err := workers.Build(t.Context(), testJob, Range{}, s); err != nil {
 		t.Fatal(err)
 	}
@@ -314,16 +314,16 @@ func TestPositionOfARangeIsNeverAheadOfItsWrites(t *testing.T) {
 // checkedSaver compares every saved position with the read models.
 type checkedSaver struct {
 	t     *testing.T
-	world *world
+	fakeStores *fakeStores
 	saves int
 }
 
 func (s *checkedSaver) Save(_ context.Context, position eventstore.Position, _ map[string]int64) error {
 	s.saves++
-	s.world.mu.Lock()
-	defer s.world.mu.Unlock()
-	for _, e := range s.world.events {
-		if before(position, e) && s.world.watermarks[e.aggregate] < e.id {
+	s.fakeStores.mu.Lock()
+	defer s.fakeStores.mu.Unlock()
+	for _, e := range s.fakeStores.events {
+		if before(position, e) && s.fakeStores.watermarks[e.aggregate] < e.id {
 			s.t.Errorf("position %v is saved, but event %d of %s is not written", position, e.id, e.aggregate)
 		}
 	}
@@ -335,11 +335,11 @@ type alwaysLive struct{}
 
 func (alwaysLive) Active() bool { return true }
 
-// TestBuildWritesLittleAtOnceBesideLiveEvents: a live write must not wait behind a large
+// TestBuildWritesSmallGroupsWhileLiveEventsFlow: a live write must not wait behind a large
 // group.
-func TestBuildWritesLittleAtOnceBesideLiveEvents(t *testing.T) {
+func TestBuildWritesSmallGroupsWhileLiveEventsFlow(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newFakeStores()
 	for i := range 96 {
 		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 1)...)
 	}
@@ -357,12 +357,12 @@ func TestBuildWritesLittleAtOnceBesideLiveEvents(t *testing.T) {
 	}
 }
 
-// TestSparseEventTypesAreBuiltWithProgress holds that a build goes on, and saves how far it
-// is, where no event concerns the projection for long: nothing times out, and a range that
-// is taken over does not begin anew.
-func TestSparseEventTypesAreBuiltWithProgress(t *testing.T) {
+// TestBuildOfSparseEventTypesSavesItsProgress holds that a build goes on, and saves how far
+// it is, where no event concerns the projection for long: nothing times out, and a range
+// that is taken over does not begin anew.
+func TestBuildOfSparseEventTypesSavesItsProgress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(historyOf("zz", 2)...)
+	w := newFakeStores(historyOf("zz", 2)...)
 	for i := range 200 {
 		other := historyOf(fmt.Sprintf("a-%03d", i), 2)
 		for j := range other {

@@ -51,9 +51,9 @@ func byPosition(a, b stored) int {
 	return cmp.Or(cmp.Compare(a.aggregate, b.aggregate), cmp.Compare(a.id, b.id))
 }
 
-// world is an event store, the read models of one generation, and its parked list, in
+// fakeStores is an event store, the read models of one generation, and its parked list, in
 // memory. Its hook is called before every request, without the lock.
-type world struct {
+type fakeStores struct {
 	mu     sync.Mutex
 	events []stored
 	// models has for each aggregate the ids that were applied, in order; watermarks its
@@ -75,12 +75,12 @@ type world struct {
 	strict   bool
 }
 
-func newWorld(events ...stored) *world {
+func newFakeStores(events ...stored) *fakeStores {
 	reader, err := event.NewReader(event.DefaultFields())
 	if err != nil {
 		panic(err)
 	}
-	return &world{
+	return &fakeStores{
 		events: events, models: map[string]string{}, watermarks: map[string]int64{}, parked: map[string]model.Marker{}, foreign: map[string]model.Foreign{},
 		page: 3, reader: reader, rejected: map[string]bool{}, strict: true, hook: func() error { return nil },
 	}
@@ -96,7 +96,7 @@ func historyOf(aggregate string, n int64) []stored {
 }
 
 // sorted is the index at this moment.
-func (w *world) sorted() []stored {
+func (w *fakeStores) sorted() []stored {
 	index := slices.Clone(w.events)
 	slices.SortStableFunc(index, byPosition)
 	return index
@@ -114,7 +114,7 @@ func before(p eventstore.Position, e stored) bool {
 	return p.EventID.Type == bson.TypeMaxKey
 }
 
-func (w *world) between(from, until eventstore.Position) []stored {
+func (w *fakeStores) between(from, until eventstore.Position) []stored {
 	var found []stored
 	for _, e := range w.sorted() {
 		if !from.IsZero() && before(from, e) || !until.IsZero() && !before(until, e) {
@@ -125,17 +125,17 @@ func (w *world) between(from, until eventstore.Position) []stored {
 	return found
 }
 
-func (w *world) OperationTime(context.Context) (bson.Timestamp, error) {
+func (w *fakeStores) OperationTime(context.Context) (bson.Timestamp, error) {
 	return bson.Timestamp{T: 1}, w.hook()
 }
 
-func (w *world) Count(context.Context) (int64, error) {
+func (w *fakeStores) Count(context.Context) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return int64(len(w.events)), nil
 }
 
-func (w *world) Split(_ context.Context, n int) ([]eventstore.Position, error) {
+func (w *fakeStores) Split(_ context.Context, n int) ([]eventstore.Position, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	index := w.sorted()
@@ -150,32 +150,32 @@ func (w *world) Split(_ context.Context, n int) ([]eventstore.Position, error) {
 	return found, nil
 }
 
-func (w *world) Read(document bson.Raw) (event.Event, error) { return w.reader.Read(document) }
+func (w *fakeStores) Read(document bson.Raw) (event.Event, error) { return w.reader.Read(document) }
 
-func (w *world) Open(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.Cursor, error) {
-	return &worldCursor{world: w, from: from, until: until}, w.hook()
+func (w *fakeStores) Open(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.Cursor, error) {
+	return &fakeCursor{fakeStores: w, from: from, until: until}, w.hook()
 }
 
-func (w *world) Heads(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.HeadCursor, error) {
-	return &worldHeads{worldCursor{world: w, from: from, until: until}}, w.hook()
+func (w *fakeStores) Heads(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.HeadCursor, error) {
+	return &fakeHeads{fakeCursor{fakeStores: w, from: from, until: until}}, w.hook()
 }
 
-// worldCursor sees what is stored when a page is read.
-type worldCursor struct {
-	world       *world
+// fakeCursor sees what is stored when a page is read.
+type fakeCursor struct {
+	fakeStores       *fakeStores
 	from, until eventstore.Position
 	last        stored
 }
 
-func (c *worldCursor) Next(context.Context) ([]bson.Raw, error) {
-	if err := c.world.hook(); err != nil {
+func (c *fakeCursor) Next(context.Context) ([]bson.Raw, error) {
+	if err := c.fakeStores.hook(); err != nil {
 		return nil, err
 	}
-	c.world.mu.Lock()
-	defer c.world.mu.Unlock()
+	c.fakeStores.mu.Lock()
+	defer c.fakeStores.mu.Unlock()
 	var page []bson.Raw
-	for _, e := range c.world.between(c.from, c.until) {
-		if byPosition(e, c.last) > 0 && len(page) < c.world.page {
+	for _, e := range c.fakeStores.between(c.from, c.until) {
+		if byPosition(e, c.last) > 0 && len(page) < c.fakeStores.page {
 			page = append(page, e.raw())
 			c.last = e
 		}
@@ -186,18 +186,18 @@ func (c *worldCursor) Next(context.Context) ([]bson.Raw, error) {
 	return page, nil
 }
 
-func (c *worldCursor) Close(context.Context) error { return nil }
+func (c *fakeCursor) Close(context.Context) error { return nil }
 
-type worldHeads struct{ worldCursor }
+type fakeHeads struct{ fakeCursor }
 
-func (c *worldHeads) Next(context.Context) ([]eventstore.Head, error) {
-	if err := c.world.hook(); err != nil {
+func (c *fakeHeads) Next(context.Context) ([]eventstore.Head, error) {
+	if err := c.fakeStores.hook(); err != nil {
 		return nil, err
 	}
-	c.world.mu.Lock()
-	defer c.world.mu.Unlock()
+	c.fakeStores.mu.Lock()
+	defer c.fakeStores.mu.Unlock()
 	var page []eventstore.Head
-	for _, e := range c.world.between(c.from, c.until) {
+	for _, e := range c.fakeStores.between(c.from, c.until) {
 		if e.aggregate <= c.last.aggregate {
 			continue
 		}
@@ -205,7 +205,7 @@ func (c *worldHeads) Next(context.Context) ([]eventstore.Head, error) {
 			page[n-1].Last, page[n-1].Events = e.id, page[n-1].Events+1
 			continue
 		}
-		if len(page) == c.world.page {
+		if len(page) == c.fakeStores.page {
 			break
 		}
 		page = append(page, eventstore.Head{AggregateID: e.aggregate, RawAggregateID: rawID(e.aggregate), First: e.id, Last: e.id, Events: 1})
@@ -226,20 +226,20 @@ func rawID(id string) bson.RawValue {
 }
 
 // Target serves generation 2 of the projection orders.
-func (w *world) Target(projection string, generation int64) (Target, error) {
+func (w *fakeStores) Target(projection string, generation int64) (Target, error) {
 	if projection != "orders" || generation != 2 {
 		return nil, fmt.Errorf("%s %d: %w", projection, generation, ErrUnknownTarget)
 	}
 	return w, nil
 }
 
-func (w *world) Unit(aggregateID string) model.Unit {
+func (w *fakeStores) Unit(aggregateID string) model.Unit {
 	return model.Unit{Projection: "orders", Generation: 2, Collection: "orders.generation-2", AggregateID: aggregateID}
 }
 
-func (w *world) Concerns(ev *event.Event) bool { return ev.AggregateType == aggregateType }
+func (w *fakeStores) Concerns(ev *event.Event) bool { return ev.AggregateType == aggregateType }
 
-func (w *world) Begin() Fold { return &listFold{} }
+func (w *fakeStores) Begin() Fold { return &listFold{} }
 
 // listFold folds an aggregate to the list of its event ids.
 type listFold struct {
@@ -274,7 +274,7 @@ func (p *poison) Marker(unit model.Unit, raw bson.RawValue, head int64) model.Ma
 	return model.Marker{Unit: unit, RawAggregateID: raw, Reason: "expression", Error: "poison", EventID: p.id, Head: head}
 }
 
-func (w *world) Watermarks(_ context.Context, units []model.Unit) ([]model.State, error) {
+func (w *fakeStores) Watermarks(_ context.Context, units []model.Unit) ([]model.State, error) {
 	if err := w.hook(); err != nil {
 		return nil, err
 	}
@@ -291,7 +291,7 @@ func (w *world) Watermarks(_ context.Context, units []model.Unit) ([]model.State
 	return states, nil
 }
 
-func (w *world) RemoveForeign(_ context.Context, unit model.Unit, foreign model.Foreign) (bool, error) {
+func (w *fakeStores) RemoveForeign(_ context.Context, unit model.Unit, foreign model.Foreign) (bool, error) {
 	if err := w.hook(); err != nil {
 		return false, err
 	}
@@ -304,7 +304,7 @@ func (w *world) RemoveForeign(_ context.Context, unit model.Unit, foreign model.
 	return there, nil
 }
 
-func (w *world) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
+func (w *fakeStores) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
 	if err := w.hook(); err != nil {
 		return nil, err
 	}
@@ -331,7 +331,7 @@ func (w *world) Write(_ context.Context, writes []model.Write) ([]model.Written,
 	return results, nil
 }
 
-func (w *world) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
+func (w *fakeStores) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	if err := w.hook(); err != nil {
 		return nil, err
 	}
@@ -344,7 +344,7 @@ func (w *world) Parked(_ context.Context, units []model.Unit) ([]model.Position,
 	return positions, nil
 }
 
-func (w *world) Park(_ context.Context, markers []model.Marker) error {
+func (w *fakeStores) Park(_ context.Context, markers []model.Marker) error {
 	if err := w.hook(); err != nil {
 		return err
 	}
@@ -357,7 +357,7 @@ func (w *world) Park(_ context.Context, markers []model.Marker) error {
 }
 
 // Follow is the engine's part: one event at a time.
-func (w *world) Follow(_ context.Context, unit model.Unit, raw bson.RawValue, head int64) (Followed, error) {
+func (w *fakeStores) Follow(_ context.Context, unit model.Unit, raw bson.RawValue, head int64) (Followed, error) {
 	if err := w.hook(); err != nil {
 		return Followed{}, err
 	}
@@ -397,7 +397,7 @@ func (w *world) Follow(_ context.Context, unit model.Unit, raw bson.RawValue, he
 
 // deliver is the live stream: it applies an event that follows the watermark of a unit
 // that is not parked, and leaves any other to the refold.
-func (w *world) deliver(e stored) {
+func (w *fakeStores) deliver(e stored) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e.aggregateType != aggregateType || e.broken || e.id != w.watermarks[e.aggregate]+1 || w.parked[e.aggregate].EventID > 0 || w.rejected[e.aggregate] {
@@ -412,7 +412,7 @@ func (w *world) deliver(e stored) {
 }
 
 // expected is the independent fold of an aggregate, and the event that it is parked at.
-func (w *world) expected(aggregate string) (fold string, parkedAt int64) {
+func (w *fakeStores) expected(aggregate string) (fold string, parkedAt int64) {
 	concerned := false
 	v := int64(0)
 	for _, e := range w.sorted() {
@@ -443,7 +443,7 @@ func (w *world) expected(aggregate string) (fold string, parkedAt int64) {
 }
 
 // check compares every read model with the independent fold.
-func (w *world) check() error {
+func (w *fakeStores) check() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	names := map[string]bool{}

@@ -28,7 +28,7 @@ func serial(hook func() error) func() error {
 func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld()
+		w := newFakeStores()
 		w.page = rapid.IntRange(1, 5).Draw(rt, "page")
 		names := []string{"a", "b", "c", "d", "e", "f", "g"}
 		last := map[string]int64{}
@@ -163,9 +163,9 @@ func TestAnyInterleavingEndsWithTheFold(t *testing.T) {
 }
 
 // TestWorkIsGivenToExactlyOneRange: a plan's ranges are apart.
-func TestRangesOfAPlanAreApart(t *testing.T) {
+func TestRangesOfAPlanDoNotOverlap(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newFakeStores()
 	for i := range 20 {
 		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), int64(i%3+1))...)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/event"
 )
 
-// TestBuildWithTheRealPartsEqualsTheFold folds a store over the wire protocol, and
+// TestBuildOverTheWireProtocolEqualsTheFold folds a store over the wire protocol, and
 // compares each document with the fold of its events in one piece.
-func TestBuildWithTheRealPartsEqualsTheFold(t *testing.T) {
+func TestBuildOverTheWireProtocolEqualsTheFold(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []int64{1, 2} {
 		p := newParts(t, generation)

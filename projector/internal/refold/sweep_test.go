@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/model"
 )
 
-func sweepAll(t *testing.T, w *world, j Job, set ...func(*Options)) map[string]int64 {
+func sweepAll(t *testing.T, w *fakeStores, j Job, set ...func(*Options)) map[string]int64 {
 	t.Helper()
 	s := &saver{saves: -1}
 	if err := newWorkers(t, w, set...).Sweep(t.Context(), j, Range{}, s); err != nil {
@@ -23,13 +23,13 @@ func sweepAll(t *testing.T, w *world, j Job, set ...func(*Options)) map[string]i
 	return s.r.Counts
 }
 
-func TestSweepFoldsWhatIsBehind(t *testing.T) {
+func TestSweepFoldsAggregatesThatAreBehind(t *testing.T) {
 	t.Parallel()
 	customer := historyOf("customer", 2)
 	for i := range customer {
 		customer[i].aggregateType = "Customer"
 	}
-	w := newWorld()
+	w := newFakeStores()
 	for _, events := range [][]stored{historyOf("absent", 3), customer, historyOf("current", 4), historyOf("deleted", 2), historyOf("lagging", 5), historyOf("parked", 6)} {
 		w.events = append(w.events, events...)
 	}
@@ -49,12 +49,13 @@ func TestSweepFoldsWhatIsBehind(t *testing.T) {
 	}
 }
 
-// TestSweepWithGraceWaitsFewTimes: aggregates that are behind all over the store cost a
-// process with one worker the grace a few times, and not once for each of many ranges.
-func TestSweepWithGraceWaitsFewTimes(t *testing.T) {
+// TestSweepWaitsTheGracePeriodOnlyAFewTimes: aggregates that are behind all over the store
+// cost a process with one worker the grace a few times, and not once for each of many
+// ranges.
+func TestSweepWaitsTheGracePeriodOnlyAFewTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newFakeStores()
 		for i := range 1000 {
 			w.events = append(w.events, historyOf(fmt.Sprintf("a-%03d", i), 1)...)
 		}
@@ -86,7 +87,7 @@ func TestSweepRemovesForeignDocuments(t *testing.T) {
 	for i := range customer {
 		customer[i].aggregateType = "Customer"
 	}
-	w := newWorld()
+	w := newFakeStores()
 	for _, events := range [][]stored{historyOf("absent", 3), customer, historyOf("current", 4), historyOf("deleted", 2), historyOf("lagging", 5), historyOf("parked", 6)} {
 		w.events = append(w.events, events...)
 	}
@@ -110,12 +111,12 @@ func TestSweepRemovesForeignDocuments(t *testing.T) {
 	}
 }
 
-// TestSweepLeavesTimeToTheStream: an event that arrives within the grace is no work of the
-// sweep.
-func TestSweepLeavesTimeToTheStream(t *testing.T) {
+// TestSweepWaitsTheGracePeriodForTheStream: an event that arrives within the grace is no
+// work of the sweep.
+func TestSweepWaitsTheGracePeriodForTheStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newFakeStores()
 		for i := range 20 {
 			w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 1)...)
 		}
@@ -143,18 +144,18 @@ func TestSweepLeavesTimeToTheStream(t *testing.T) {
 
 // openCounter counts the ranges that are read.
 type openCounter struct {
-	*world
+	*fakeStores
 	opened int
 }
 
 func (c *openCounter) Open(ctx context.Context, from, until eventstore.Position, since bson.Timestamp) (eventstore.Cursor, error) {
 	c.opened++
-	return c.world.Open(ctx, from, until, since)
+	return c.fakeStores.Open(ctx, from, until, since)
 }
 
-func TestSweepReadsManyAbsentAggregatesAtOnce(t *testing.T) {
+func TestSweepReadsManyAbsentAggregatesInOneQuery(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newFakeStores()
 	w.page = 500
 	for i := range 300 {
 		w.events = append(w.events, historyOf(fmt.Sprintf("a-%03d", i), 2)...)
@@ -162,7 +163,7 @@ func TestSweepReadsManyAbsentAggregatesAtOnce(t *testing.T) {
 			w.models[fmt.Sprintf("a-%03d", i)], w.watermarks[fmt.Sprintf("a-%03d", i)] = "1,2,", 2
 		}
 	}
-	c := &openCounter{world: w}
+	c := &openCounter{fakeStores: w}
 	counts := sweepAll(t, w, testJob, func(o *Options) { o.Source = c })
 	wantCounts(t, counts, map[string]int64{CountBehind: 150})
 	if c.opened != 1 {
@@ -173,15 +174,15 @@ func TestSweepReadsManyAbsentAggregatesAtOnce(t *testing.T) {
 	}
 }
 
-// TestSweepEndsAtEventsThatBreakTheContract: nothing can be folded of them, so an
+// TestSweepIgnoresTrailingEventsThatBreakTheContract: nothing can be folded of them, so an
 // aggregate that has only them before it is at its head.
-func TestSweepEndsAtEventsThatBreakTheContract(t *testing.T) {
+func TestSweepIgnoresTrailingEventsThatBreakTheContract(t *testing.T) {
 	t.Parallel()
 	events := historyOf("a", 4)
 	events[2].broken, events[3].broken = true, true
 	only := historyOf("b", 1)
 	only[0].broken = true
-	w := newWorld(append(events, only...)...)
+	w := newFakeStores(append(events, only...)...)
 	build1(t, w)
 	for range 2 {
 		wantCounts(t, sweepAll(t, w, testJob), map[string]int64{CountBehind: 0, CountParked: 0})
@@ -195,7 +196,7 @@ func TestSweepEndsAtEventsThatBreakTheContract(t *testing.T) {
 // with the saved counts.
 func TestContinuedRangeCountsEachAggregateOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld()
+	w := newFakeStores()
 	for i := range 60 {
 		w.events = append(w.events, historyOf(fmt.Sprintf("a-%02d", i), 3)...)
 	}

@@ -132,9 +132,9 @@ func expect(t *testing.T, registry *prometheus.Registry, lost, parked, resumed, 
 	}
 }
 
-// TestCatchesUpWithARisingHead checks that replaying continues while the head is above
+// TestReplayCatchesUpWithARisingHead checks that replaying continues while the head is above
 // the watermark.
-func TestCatchesUpWithARisingHead(t *testing.T) {
+func TestReplayCatchesUpWithARisingHead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{due: []resume.Marker{{AggregateID: "7", Head: 4}}, head: 6}
@@ -155,9 +155,9 @@ func TestCatchesUpWithARisingHead(t *testing.T) {
 	})
 }
 
-// TestStuckIsPostponed checks that attempts are counted until one makes progress, and
-// that a conflict becomes final after several.
-func TestStuckIsPostponed(t *testing.T) {
+// TestAggregateWithoutProgressIsPostponed checks that attempts are counted until one makes
+// progress, and that a conflict becomes final after several.
+func TestAggregateWithoutProgressIsPostponed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{due: []resume.Marker{{AggregateID: "7", Head: 4, Attempts: 2}, {AggregateID: "8", Head: 4, Attempts: 2}, {AggregateID: "9", Head: 4, Attempts: 6}}, head: 4}
@@ -180,9 +180,9 @@ func TestStuckIsPostponed(t *testing.T) {
 	})
 }
 
-// TestWorkersAreBoundedAndGiveBack checks that no more aggregates are claimed than
+// TestWorkersAreBoundedAndReturnTheirClaims checks that no more aggregates are claimed than
 // workers are free, and that the claims are returned at the end.
-func TestWorkersAreBoundedAndGiveBack(t *testing.T) {
+func TestWorkersAreBoundedAndReturnTheirClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{due: make([]resume.Marker, 9)}

@@ -195,7 +195,7 @@ func TestZonesAreCopiedAndSurviveThePromotion(t *testing.T) {
 // A user with the role readWrite cannot read the cluster's configuration. That is an
 // error only if the collection is sharded. The test makes the stand-in refuse every find,
 // so it is not parallel.
-func TestShardKeyCannotBeRead(t *testing.T) {
+func TestUnreadableShardKeyIsAnErrorOnlyIfSharded(t *testing.T) {
 	db := mongos.Database(t)
 	if err := db.CreateCollection(t.Context(), "orders"); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestShardKeyCannotBeRead(t *testing.T) {
 // A coordinator is suspended between the refused rename and the removal of the zones.
 // Meanwhile its successor renames the collection, so the coordinator removes the zones of
 // the new collection and must restore them.
-func TestLateCoordinatorPutsZonesBack(t *testing.T) {
+func TestLateCoordinatorRestoresTheZones(t *testing.T) {
 	t.Parallel()
 	failed := func(code int) bson.D { return bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: code}} }
 	ok := bson.D{{Key: "ok", Value: 1}}

@@ -38,7 +38,7 @@ func live(t *testing.T) *mongo.Database {
 	return db
 }
 
-func TestShadowIsLikeTheLiveCollection(t *testing.T) {
+func TestShadowHasTheOptionsAndIndexesOfTheLiveCollection(t *testing.T) {
 	t.Parallel()
 	db := live(t)
 	s := shadow.NewStore(db)
@@ -62,7 +62,7 @@ func TestShadowIsLikeTheLiveCollection(t *testing.T) {
 	}
 }
 
-func TestShadowOfNothing(t *testing.T) {
+func TestShadowWithoutALiveCollectionIsCreated(t *testing.T) {
 	t.Parallel()
 	db := server.Database(t)
 	if uuid, err := shadow.NewStore(db).Prepare(t.Context(), "users.generation-1", "users"); err != nil || len(uuid.Data) != 16 {
@@ -72,7 +72,7 @@ func TestShadowOfNothing(t *testing.T) {
 
 // The collection keeps its UUID through both renames, and a repeated rename changes
 // nothing.
-func TestPromotionIsFoundAgainAtEachStep(t *testing.T) {
+func TestPromotionContinuesAfterEachStep(t *testing.T) {
 	t.Parallel()
 	db := live(t)
 	s := shadow.NewStore(db)

@@ -88,9 +88,9 @@ tests:
         expect: {p: {a: {n: 28}}}
 `
 
-// TestRunsFindTheirDefect checks that each run finds the defect that only it can find,
+// TestEachRunFindsItsDefect checks that each run finds the defect that only it can find,
 // and that the failure names the run.
-func TestRunsFindTheirDefect(t *testing.T) {
+func TestEachRunFindsItsDefect(t *testing.T) {
 	t.Parallel()
 	for defect, says := range map[string]string{
 		"":           "",

@@ -47,7 +47,7 @@ func (notParked) Parked(_ context.Context, units []model.Unit) ([]model.Position
 // and compares nothing.
 func BenchmarkVerify(b *testing.B) {
 	const events = 4 * benchAggregates
-	projections, err := project.Parse("bench.yaml", []byte(definitions["that keeps its documents"]))
+	projections, err := project.Parse("bench.yaml", []byte(definitions["keeps its documents"]))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,11 +16,11 @@ import (
 
 // falsifications change the stored data of an aggregate and return the kind of the
 // expected finding; "" if the change does not apply to the aggregate.
-var falsifications = map[string]func(w *world, id string) verify.Kind{
-	"a value": func(w *world, id string) verify.Kind {
+var falsifications = map[string]func(w *simulation, id string) verify.Kind{
+	"a value": func(w *simulation, id string) verify.Kind {
 		return w.change(id, func(d bson.D) bson.D { return set(d, "n", int64(999)) }, verify.Different)
 	},
-	"the type of a number": func(w *world, id string) verify.Kind {
+	"the type of a number": func(w *simulation, id string) verify.Kind {
 		kind := verify.Kind("")
 		return cmpKind(w.change(id, func(d bson.D) bson.D {
 			for i, e := range d {
@@ -31,32 +31,32 @@ var falsifications = map[string]func(w *world, id string) verify.Kind{
 			return d
 		}, verify.TypeOnly), kind)
 	},
-	"a field too many": func(w *world, id string) verify.Kind {
+	"an additional field": func(w *simulation, id string) verify.Kind {
 		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "more", Value: nil}) }, verify.Different)
 	},
-	"a field too few": func(w *world, id string) verify.Kind {
+	"a missing field": func(w *simulation, id string) verify.Kind {
 		return w.change(id, func(d bson.D) bson.D {
 			return slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "n" })
 		}, verify.Different)
 	},
-	"no watermark": func(w *world, id string) verify.Kind {
+	"no watermark": func(w *simulation, id string) verify.Kind {
 		return w.change(id, func(d bson.D) bson.D {
 			return slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "lastEventId" })
 		}, verify.Different)
 	},
-	"a watermark beyond the head": func(w *world, id string) verify.Kind {
+	"a watermark beyond the head": func(w *simulation, id string) verify.Kind {
 		return w.change(id, func(d bson.D) bson.D { return set(d, "lastEventId", int64(1000)) }, verify.Extra)
 	},
-	"another generation": func(w *world, id string) verify.Kind {
+	"another generation": func(w *simulation, id string) verify.Kind {
 		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(2)}) }, verify.OldGeneration)
 	},
-	"a document that was set aside": func(w *world, id string) verify.Kind {
+	"a document that was set aside": func(w *simulation, id string) verify.Kind {
 		if w.of(id).side > 0 {
 			return "" // The side watermark says that there is no document.
 		}
 		return w.change(id, func(d bson.D) bson.D { return append(d, bson.E{Key: "lastGeneration", Value: int64(0)}) }, verify.OldGeneration)
 	},
-	"no document": func(w *world, id string) verify.Kind {
+	"no document": func(w *simulation, id string) verify.Kind {
 		s := w.of(id)
 		if s.document == nil {
 			return ""
@@ -64,7 +64,7 @@ var falsifications = map[string]func(w *world, id string) verify.Kind{
 		s.document = nil
 		return verify.Missing
 	},
-	"a document that events have deleted": func(w *world, id string) verify.Kind {
+	"a document that events have deleted": func(w *simulation, id string) verify.Kind {
 		s := w.of(id)
 		if s.document != nil || s.side == 0 {
 			return ""
@@ -72,21 +72,21 @@ var falsifications = map[string]func(w *world, id string) verify.Kind{
 		s.document = documentOf(id, s.side, 1, bson.Raw{5, 0, 0, 0, 0})
 		return verify.Different
 	},
-	"a document of no aggregate": func(w *world, id string) verify.Kind {
+	"a document of no aggregate": func(w *simulation, id string) verify.Kind {
 		if len(w.store[id]) > 0 {
 			return ""
 		}
 		w.of(id).document = documentOf(id, 3, 1, bson.Raw{5, 0, 0, 0, 0})
 		return verify.Extra
 	},
-	"a watermark of no aggregate": func(w *world, id string) verify.Kind {
+	"a watermark of no aggregate": func(w *simulation, id string) verify.Kind {
 		if len(w.store[id]) > 0 {
 			return ""
 		}
 		w.of(id).side, w.of(id).hasSide = 3, true
 		return verify.Extra
 	},
-	"a side watermark that is too high": func(w *world, id string) verify.Kind {
+	"a side watermark that is too high": func(w *simulation, id string) verify.Kind {
 		s := w.of(id)
 		if s.document != nil || s.side == 0 {
 			return ""
@@ -94,14 +94,14 @@ var falsifications = map[string]func(w *world, id string) verify.Kind{
 		s.side = 1000
 		return verify.Extra
 	},
-	"an event that is not in the store any more": func(w *world, id string) verify.Kind {
+	"an event missing in the event store": func(w *simulation, id string) verify.Kind {
 		if !w.strict || len(w.store[id]) < 2 || w.of(id).document == nil {
 			return ""
 		}
 		w.store[id] = w.store[id][1:]
 		return verify.Extra
 	},
-	"an event that nobody has projected": func(w *world, id string) verify.Kind {
+	"an event not projected": func(w *simulation, id string) verify.Kind {
 		if len(w.store[id]) == 0 || w.of(id).document == nil {
 			return ""
 		}
@@ -111,7 +111,7 @@ var falsifications = map[string]func(w *world, id string) verify.Kind{
 }
 
 // change changes the document of an aggregate, if it has one with the field n.
-func (w *world) change(id string, do func(bson.D) bson.D, found verify.Kind) verify.Kind {
+func (w *simulation) change(id string, do func(bson.D) bson.D, found verify.Kind) verify.Kind {
 	s := w.of(id)
 	if s.document == nil {
 		return ""
@@ -150,7 +150,7 @@ func cmpKind(first, second verify.Kind) verify.Kind {
 }
 
 // falsify falsifies some aggregates at random and returns the expected findings.
-func (w *world) falsify(rt *rapid.T, names []string) map[string]verify.Kind {
+func (w *simulation) falsify(rt *rapid.T, names []string) map[string]verify.Kind {
 	want := map[string]verify.Kind{}
 	for range rapid.IntRange(0, 4).Draw(rt, "falsified") {
 		id := fmt.Sprint(rapid.IntRange(0, 9).Draw(rt, "victim"))
@@ -164,14 +164,15 @@ func (w *world) falsify(rt *rapid.T, names []string) map[string]verify.Kind {
 	return want
 }
 
-// TestExactlyWhatIsWrongIsFound falsifies read models in every listed way.
-func TestExactlyWhatIsWrongIsFound(t *testing.T) {
+// TestVerificationFindsExactlyTheFalsifiedReadModels falsifies read models in every listed
+// way.
+func TestVerificationFindsExactlyTheFalsifiedReadModels(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(maps.Keys(falsifications))
 	eachDefinition(t, func(t *testing.T, definition string, strict bool) {
 		t.Helper()
 		rapid.Check(t, func(rt *rapid.T) {
-			w := newWorld(t, definition, strict)
+			w := newSimulation(t, definition, strict)
 			live := w.live(rt, map[string]bool{})
 			for range rapid.IntRange(0, 60).Draw(rt, "before") {
 				live()
@@ -196,19 +197,19 @@ func TestExactlyWhatIsWrongIsFound(t *testing.T) {
 }
 
 // verifyStill verifies while no live writer works.
-func (w *world) verifyStill() (map[string]verify.Finding, map[string]int64) {
+func (w *simulation) verifyStill() (map[string]verify.Finding, map[string]int64) {
 	w.tb.Helper()
 	w.still = true
 	defer func() { w.still = false }()
 	return w.verify(verify.Params{GraceMillis: 1000})
 }
 
-// TestRepairPutsEverythingRightWhileWritersWork repairs falsified read models while live
+// TestRepairCorrectsEveryReadModelUnderLiveWrites repairs falsified read models while live
 // writers load them, fold newer events and write. At the end every read model equals the
 // fold.
-func TestRepairPutsEverythingRightWhileWritersWork(t *testing.T) {
+func TestRepairCorrectsEveryReadModelUnderLiveWrites(t *testing.T) {
 	t.Parallel()
-	all := []string{"a value", "the type of a number", "a field too many", "a field too few", "a document that was set aside", "a document that events have deleted", "no document"}
+	all := []string{"a value", "the type of a number", "an additional field", "a missing field", "a document that was set aside", "a document that events have deleted", "no document"}
 	eachDefinition(t, func(t *testing.T, definition string, strict bool) {
 		t.Helper()
 		names := all
@@ -218,7 +219,7 @@ func TestRepairPutsEverythingRightWhileWritersWork(t *testing.T) {
 			names = all[:4]
 		}
 		rapid.Check(t, func(rt *rapid.T) {
-			w := newWorld(t, definition, strict)
+			w := newSimulation(t, definition, strict)
 			live := w.live(rt, map[string]bool{})
 			for range rapid.IntRange(0, 60).Draw(rt, "before") {
 				live()

@@ -160,9 +160,9 @@ func TestDocumentThatIsSetAsideMatchesNoWriter(t *testing.T) {
 	}
 }
 
-// TestIDsThatDifferInTypeAloneAreOneAggregate checks that the events of the number 7 and
+// TestIDsThatDifferOnlyInTypeAreOneAggregate checks that the events of the number 7 and
 // of the string "7" are the history of one read model.
-func TestIDsThatDifferInTypeAloneAreOneAggregate(t *testing.T) {
+func TestIDsThatDifferOnlyInTypeAreOneAggregate(t *testing.T) {
 	t.Parallel()
 	for _, strict := range []bool{true, false} {
 		db := server.Database(t)
@@ -177,7 +177,7 @@ func TestIDsThatDifferInTypeAloneAreOneAggregate(t *testing.T) {
 			}
 			insert(t, events, bson.D{{Key: "aggregateId", Value: id}, {Key: "eventId", Value: n + 1}, {Key: "eventType", Value: "Add"}, {Key: "payload", Value: bson.D{{Key: "n", Value: n}}}})
 		}
-		w := newWorld(t, definitions["that keeps its documents"], strict)
+		w := newSimulation(t, definitions["keeps its documents"], strict)
 		reader, err := eventstore.NewReader(events, event.DefaultFields(), zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)

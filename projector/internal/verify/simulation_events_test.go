@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-cdc/penstock/pkg/eventstore"
 )
 
-// This file makes the world an event store.
+// This file makes the simulation an event store.
 
-func (w *world) all(from, until eventstore.Position) []*event.Event {
+func (w *simulation) all(from, until eventstore.Position) []*event.Event {
 	var all []*event.Event
 	for _, id := range w.ids() {
 		for _, ev := range w.store[id] {
@@ -36,7 +36,7 @@ func before(ev *event.Event, p eventstore.Position) bool {
 // memoryCursor reads pages of a few events. Each page shows the store at the time of the
 // read.
 type memoryCursor struct {
-	w           *world
+	w           *simulation
 	from, until eventstore.Position
 	last        *event.Event
 }
@@ -62,7 +62,7 @@ func (c *memoryCursor) Next(context.Context) ([]bson.Raw, error) {
 
 func (c *memoryCursor) Close(context.Context) error { return nil }
 
-func (w *world) Open(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.Cursor, error) {
+func (w *simulation) Open(_ context.Context, from, until eventstore.Position, _ bson.Timestamp) (eventstore.Cursor, error) {
 	w.step()
 	if len(w.store) == 0 {
 		return nil, nil
@@ -70,7 +70,7 @@ func (w *world) Open(_ context.Context, from, until eventstore.Position, _ bson.
 	return &memoryCursor{w: w, from: from, until: until}, nil
 }
 
-func (w *world) Split(_ context.Context, n int) ([]eventstore.Position, error) {
+func (w *simulation) Split(_ context.Context, n int) ([]eventstore.Position, error) {
 	var split []eventstore.Position
 	ids := w.ids()
 	for i := 1; i < n && i < len(ids); i++ {
@@ -86,11 +86,11 @@ func (w *world) Split(_ context.Context, n int) ([]eventstore.Position, error) {
 	return split, nil
 }
 
-func (w *world) Count(context.Context) (int64, error) {
+func (w *simulation) Count(context.Context) (int64, error) {
 	return int64(len(w.all(eventstore.Position{}, eventstore.Position{}))), nil
 }
 
-func (w *world) Read(document bson.Raw) (event.Event, error) {
+func (w *simulation) Read(document bson.Raw) (event.Event, error) {
 	canonical, err := event.Canonical(document)
 	if err != nil {
 		return event.Event{}, err
@@ -98,7 +98,7 @@ func (w *world) Read(document bson.Raw) (event.Event, error) {
 	return w.reader.Read(canonical)
 }
 
-func (w *world) Known(_ context.Context, ids []string) (map[string][]bson.RawValue, error) {
+func (w *simulation) Known(_ context.Context, ids []string) (map[string][]bson.RawValue, error) {
 	w.step()
 	known := map[string][]bson.RawValue{}
 	for _, id := range ids {

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// This file makes the world the read models, the parked list and the store of findings.
+// This file makes the simulation the read models, the parked list and the store of findings.
 
-func (w *world) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
+func (w *simulation) Load(_ context.Context, units []model.Unit) ([]model.State, error) {
 	w.step()
 	states := make([]model.State, len(units))
 	for i, u := range units {
@@ -31,9 +31,9 @@ func (w *world) Load(_ context.Context, units []model.Unit) ([]model.State, erro
 	return states, nil
 }
 
-func (w *world) Release([]model.State) {}
+func (w *simulation) Release([]model.State) {}
 
-func (w *world) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
+func (w *simulation) Write(_ context.Context, writes []model.Write) ([]model.Written, error) {
 	w.step()
 	written := make([]model.Written, len(writes))
 	for i, change := range writes {
@@ -42,7 +42,7 @@ func (w *world) Write(_ context.Context, writes []model.Write) ([]model.Written,
 	return written, nil
 }
 
-func (w *world) SetAside(_ context.Context, u model.Unit, watermark int64) (bool, error) {
+func (w *simulation) SetAside(_ context.Context, u model.Unit, watermark int64) (bool, error) {
 	w.step()
 	s, now := w.of(u.AggregateID), w.state(u.AggregateID)
 	if now.Document == nil || now.Watermark != watermark {
@@ -52,7 +52,7 @@ func (w *world) SetAside(_ context.Context, u model.Unit, watermark int64) (bool
 	return true, nil
 }
 
-func (w *world) Replace(_ context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error) {
+func (w *simulation) Replace(_ context.Context, u model.Unit, foreign model.Foreign, document bson.Raw, to int64) (bool, error) {
 	w.step()
 	s, now := w.of(u.AggregateID), w.state(u.AggregateID)
 	if document == nil {
@@ -70,7 +70,7 @@ func (w *world) Replace(_ context.Context, u model.Unit, foreign model.Foreign, 
 	return true, nil
 }
 
-func (w *world) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
+func (w *simulation) Parked(_ context.Context, units []model.Unit) ([]model.Position, error) {
 	w.step()
 	positions := make([]model.Position, len(units))
 	for i, u := range units {
@@ -79,7 +79,7 @@ func (w *world) Parked(_ context.Context, units []model.Unit) ([]model.Position,
 	return positions, nil
 }
 
-func (w *world) list(after string, limit int, has func(*stored) bool) []string {
+func (w *simulation) list(after string, limit int, has func(*stored) bool) []string {
 	w.step()
 	var ids []string
 	for id, s := range w.models {
@@ -91,17 +91,17 @@ func (w *world) list(after string, limit int, has func(*stored) bool) []string {
 	return ids[:min(len(ids), limit)]
 }
 
-func (w *world) Documents(_ context.Context, _ model.Unit, after string, limit int) ([]string, error) {
+func (w *simulation) Documents(_ context.Context, _ model.Unit, after string, limit int) ([]string, error) {
 	return w.list(after, limit, func(s *stored) bool { return s.document != nil }), nil
 }
 
-func (w *world) Odd(context.Context, model.Unit, int) ([]string, error) { return w.odd, nil }
+func (w *simulation) Odd(context.Context, model.Unit, int) ([]string, error) { return w.odd, nil }
 
-func (w *world) Watermarks(_ context.Context, _ model.Unit, after string, limit int) ([]string, error) {
+func (w *simulation) Watermarks(_ context.Context, _ model.Unit, after string, limit int) ([]string, error) {
 	return w.list(after, limit, func(s *stored) bool { return s.hasSide }), nil
 }
 
-func (w *world) Put(_ context.Context, f verify.Finding) error {
+func (w *simulation) Put(_ context.Context, f verify.Finding) error {
 	w.put = append(w.put, f)
 	return nil
 }

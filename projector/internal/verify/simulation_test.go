@@ -18,9 +18,9 @@ import (
 	"github.com/penstock-cdc/penstock/projector/internal/verify"
 )
 
-// world is an event store, read models and live writers in memory. It runs happens before
+// simulation is an event store, read models and live writers in memory. It runs happens before
 // it answers a request.
-type world struct {
+type simulation struct {
 	tb         testing.TB
 	reader     *event.Reader
 	projection *project.Projection
@@ -42,7 +42,7 @@ type world struct {
 	calls   int
 	// page is the number of events per page, at least 3.
 	page int
-	// from replaces the world's own event store; nil means that it does not.
+	// from replaces the simulation's own event store; nil means that it does not.
 	from verify.Events
 	// still keeps live writers from finishing while the worker waits.
 	still bool
@@ -55,7 +55,7 @@ type stored struct {
 	hasSide  bool
 }
 
-func newWorld(tb testing.TB, definition string, strict bool) *world {
+func newSimulation(tb testing.TB, definition string, strict bool) *simulation {
 	tb.Helper()
 	projections, err := project.Parse("test.yaml", []byte(definition))
 	if err != nil {
@@ -65,19 +65,19 @@ func newWorld(tb testing.TB, definition string, strict bool) *world {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &world{
+	return &simulation{
 		tb: tb, reader: reader, projection: projections[0], strict: strict, happens: func() {},
 		store: map[string][]*event.Event{}, models: map[string]*stored{}, parked: map[string]model.Position{}, time: time.Unix(1e9, 0),
 	}
 }
 
-func (w *world) step() {
+func (w *simulation) step() {
 	w.calls++
 	w.happens()
 }
 
 // append adds an event to the store.
-func (w *world) append(id, kind, aggregateType string, n int, gap int64) {
+func (w *simulation) append(id, kind, aggregateType string, n int, gap int64) {
 	last := int64(0)
 	if events := w.store[id]; len(events) > 0 {
 		last = events[len(events)-1].EventID
@@ -96,7 +96,7 @@ func (w *world) append(id, kind, aggregateType string, n int, gap int64) {
 	w.store[id] = append(w.store[id], &ev)
 }
 
-func (w *world) of(id string) *stored {
+func (w *simulation) of(id string) *stored {
 	s := w.models[id]
 	if s == nil {
 		s = &stored{}
@@ -105,7 +105,7 @@ func (w *world) of(id string) *stored {
 	return s
 }
 
-func (w *world) unit(id string) model.Unit {
+func (w *simulation) unit(id string) model.Unit {
 	return model.Unit{Projection: w.projection.Name(), Collection: w.projection.Collection(), AggregateID: id, Deletes: w.projection.Deletes()}
 }
 
@@ -136,7 +136,7 @@ func int64Of(document bson.Raw, field string, missing int64) int64 {
 }
 
 // state returns the state that a loader would return now.
-func (w *world) state(id string) model.State {
+func (w *simulation) state(id string) model.State {
 	s := w.of(id)
 	if s.document != nil {
 		if _, err := s.document.LookupErr("lastEventId"); err != nil {
@@ -156,7 +156,7 @@ func (w *world) state(id string) model.State {
 
 // beginLive lets a live writer load an aggregate and fold some of its next events. The
 // returned function writes under the guard.
-func (w *world) beginLive(id string, most int) (write func(), behind bool) {
+func (w *simulation) beginLive(id string, most int) (write func(), behind bool) {
 	if w.parked[id] != (model.Position{}) {
 		return nil, false
 	}
@@ -193,7 +193,7 @@ func (w *world) beginLive(id string, most int) (write func(), behind bool) {
 
 // carryOut applies a write under the same guards as the writer of read models. own is the
 // whole document after the write.
-func (w *world) carryOut(change model.Write, own bson.Raw) model.Written {
+func (w *simulation) carryOut(change model.Write, own bson.Raw) model.Written {
 	id := change.AggregateID
 	s := w.of(id)
 	now := w.state(id)
@@ -230,7 +230,7 @@ func (w *world) carryOut(change model.Write, own bson.Raw) model.Written {
 }
 
 // changedKey applies $set or $unset of a key in a field that is a document.
-func (w *world) changedKey(field bson.RawValue, operator, key string, value bson.RawValue) bson.RawValue {
+func (w *simulation) changedKey(field bson.RawValue, operator, key string, value bson.RawValue) bson.RawValue {
 	var next bson.D
 	if err := field.Unmarshal(&next); err != nil {
 		w.tb.Fatal(err)
@@ -252,7 +252,7 @@ func (w *world) changedKey(field bson.RawValue, operator, key string, value bson
 }
 
 // updated applies an update.
-func (w *world) updated(document, update bson.Raw) bson.Raw {
+func (w *simulation) updated(document, update bson.Raw) bson.Raw {
 	fields := map[string]any{}
 	elements, _ := document.Elements()
 	for _, e := range elements {
@@ -307,7 +307,7 @@ func (w *world) updated(document, update bson.Raw) bson.Raw {
 }
 
 // settle lets every live writer finish, and updates every read model to its last event.
-func (w *world) settle() {
+func (w *simulation) settle() {
 	for _, write := range w.writing {
 		write()
 	}
@@ -323,7 +323,7 @@ func (w *world) settle() {
 	}
 }
 
-func (w *world) ids() []string { return slices.Sorted(maps.Keys(w.store)) }
+func (w *simulation) ids() []string { return slices.Sorted(maps.Keys(w.store)) }
 
 // fold makes an accumulator a [verify.Fold].
 type fold struct{ *project.Accumulator }
@@ -345,8 +345,8 @@ func cmpEvents(first, second verify.Events) verify.Events {
 	return second
 }
 
-// worker returns a worker that verifies the world. While it waits, live writers finish.
-func (w *world) worker() *verify.Worker {
+// worker returns a worker that verifies the simulation. While it waits, live writers finish.
+func (w *simulation) worker() *verify.Worker {
 	worker := verify.NewWorker(verify.Options{
 		Events: cmpEvents(w.from, w), Store: w, Repairer: w, Parking: w, Listing: w, Findings: w, Strict: w.strict, Ranges: 3,
 		Subject: func(context.Context, string, int64) (verify.Subject, error) {
@@ -380,7 +380,7 @@ func (s *saved) Save(_ context.Context, position bson.Raw, counts map[string]int
 }
 
 // verify runs a job and returns the findings by aggregate and the counts.
-func (w *world) verify(p verify.Params) (map[string]verify.Finding, map[string]int64) {
+func (w *simulation) verify(p verify.Params) (map[string]verify.Finding, map[string]int64) {
 	w.tb.Helper()
 	w.put = nil
 	params, err := bson.Marshal(p)

@@ -19,7 +19,7 @@ import (
 
 // definitions are one projection for each case that verification must distinguish.
 var definitions = map[string]string{
-	"that keeps its documents": `
+	"keeps its documents": `
 projections:
   - name: p
     collection: things
@@ -27,7 +27,7 @@ projections:
       Set: {set: {n: payload.n, "deep.text": payload.text}}
       Add: {inc: {n: payload.n}, push: {all: payload.n}}
 `,
-	"that deletes": `
+	"deletes documents": `
 projections:
   - name: p
     collection: things
@@ -36,7 +36,7 @@ projections:
       Add: {inc: {n: payload.n}, push: {all: payload.n}}
       Delete: {delete: true}
 `,
-	"of one aggregate type": `
+	"one aggregate type": `
 projections:
   - name: p
     collection: things
@@ -51,7 +51,7 @@ var kinds = []string{"Set", "Add", "Delete", "Nothing"}
 
 // live returns a function that takes random steps: it stores events, lets live writers
 // load, fold and later write, and parks and resumes aggregates.
-func (w *world) live(rt *rapid.T, falsified map[string]bool) func() {
+func (w *simulation) live(rt *rapid.T, falsified map[string]bool) func() {
 	return func() {
 		for range rapid.IntRange(0, 2).Draw(rt, "things") {
 			id := fmt.Sprint(rapid.IntRange(0, 7).Draw(rt, "id"))
@@ -89,7 +89,7 @@ func (w *world) live(rt *rapid.T, falsified map[string]bool) func() {
 
 // catchUp folds the aggregate up to its last event, as resuming does before it removes
 // the parking.
-func (w *world) catchUp(id string) {
+func (w *simulation) catchUp(id string) {
 	position := w.parked[id]
 	delete(w.parked, id)
 	for range 1000 {
@@ -114,14 +114,14 @@ func eachDefinition(t *testing.T, test func(t *testing.T, definition string, str
 	}
 }
 
-// TestNothingIsFoundWhileAllIsRight lets live writers work between every two steps of a
-// verification. In every order, only parked aggregates are reported.
-func TestNothingIsFoundWhileAllIsRight(t *testing.T) {
+// TestVerificationFindsNothingInCorrectReadModels lets live writers work between every two
+// steps of a verification. In every order, only parked aggregates are reported.
+func TestVerificationFindsNothingInCorrectReadModels(t *testing.T) {
 	t.Parallel()
 	eachDefinition(t, func(t *testing.T, definition string, strict bool) {
 		t.Helper()
 		rapid.Check(t, func(rt *rapid.T) {
-			w := newWorld(t, definition, strict)
+			w := newSimulation(t, definition, strict)
 			live := w.live(rt, nil)
 			for range rapid.IntRange(0, 30).Draw(rt, "before") {
 				live()
@@ -141,9 +141,9 @@ func TestNothingIsFoundWhileAllIsRight(t *testing.T) {
 	})
 }
 
-func history(t *testing.T, n int) *world {
+func history(t *testing.T, n int) *simulation {
 	t.Helper()
-	w := newWorld(t, definitions["that keeps its documents"], true)
+	w := newSimulation(t, definitions["keeps its documents"], true)
 	for i := range n {
 		for range 3 {
 			w.append(fmt.Sprintf("%03d", i), "Add", "A", i, 0)
@@ -155,7 +155,7 @@ func history(t *testing.T, n int) *world {
 
 func TestDifferencesNameFieldsAndTypes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, definitions["that keeps its documents"], true)
+	w := newSimulation(t, definitions["keeps its documents"], true)
 	w.append("a", "Set", "A", 1, 0)
 	w.append("a", "Add", "A", 2, 0)
 	w.settle()
@@ -227,13 +227,13 @@ func TestSampleIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-func (w *world) sampled(share float64) (map[string]verify.Finding, map[string]int64) {
+func (w *simulation) sampled(share float64) (map[string]verify.Finding, map[string]int64) {
 	w.tb.Helper()
 	w.still = true
 	return w.verify(verify.Params{Sample: share})
 }
 
-func TestOneAggregateIsVerifiedAlone(t *testing.T) {
+func TestOneAggregateCanBeVerified(t *testing.T) {
 	t.Parallel()
 	w := history(t, 50)
 	for _, id := range []string{"007", "008"} {
@@ -253,9 +253,9 @@ func TestOneAggregateIsVerifiedAlone(t *testing.T) {
 	}
 }
 
-// TestParkedAggregateIsInformation checks that the document of a parked aggregate still
-// must equal the fold up to its watermark.
-func TestParkedAggregateIsInformation(t *testing.T) {
+// TestParkedAggregateIsReportedWithoutBeingAFinding checks that the document of a parked
+// aggregate still must equal the fold up to its watermark.
+func TestParkedAggregateIsReportedWithoutBeingAFinding(t *testing.T) {
 	t.Parallel()
 	w := history(t, 2)
 	for _, id := range []string{"000", "001"} {
@@ -269,8 +269,8 @@ func TestParkedAggregateIsInformation(t *testing.T) {
 	}
 }
 
-// TestLateAggregateHasUntilTheGraceIsOver checks both ends of the grace period.
-func TestLateAggregateHasUntilTheGraceIsOver(t *testing.T) {
+// TestLateAggregateIsAFindingOnlyAfterTheGracePeriod checks both ends of the grace period.
+func TestLateAggregateIsAFindingOnlyAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]int{9 * time.Second: 0, 11 * time.Second: 1} {
 		w := history(t, 3)
@@ -289,9 +289,9 @@ func TestLateAggregateHasUntilTheGraceIsOver(t *testing.T) {
 	}
 }
 
-// TestWorkGoesOnFromTheSavedPosition stops at every save, and checks that the counts and
-// findings of all parts are those of one uninterrupted pass.
-func TestWorkGoesOnFromTheSavedPosition(t *testing.T) {
+// TestVerificationContinuesFromTheSavedPosition stops at every save, and checks that the
+// counts and findings of all parts are those of one uninterrupted pass.
+func TestVerificationContinuesFromTheSavedPosition(t *testing.T) {
 	t.Parallel()
 	w := history(t, 200)
 	for i := range 20 {
@@ -348,7 +348,7 @@ func (s *stopping) Save(ctx context.Context, position bson.Raw, counts map[strin
 // batch, between two others.
 func TestLongHistoryIsReadPageByPage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, definitions["that keeps its documents"], true)
+	w := newSimulation(t, definitions["keeps its documents"], true)
 	w.page = 512
 	for id, events := range map[string]int{"a": 3, "b": 4200, "c": 3} {
 		for range events {
