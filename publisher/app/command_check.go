@@ -143,7 +143,7 @@ func (k check) state(ctx context.Context) {
 		k.pipeline(ctx, read)
 	}
 	k.Oplog(ctx, k.stores.events.Database().Client(), position, time.Now())
-	holder, err := lookAtLock(ctx, k.config, k.stores.state)
+	holder, err := readHolder(ctx, k.config, k.stores.state)
 	switch {
 	case err != nil:
 		k.Unreached("lock", err.Error(), "check the rights on the Lease (get, create, update), or PENSTOCK_ELECTION outside Kubernetes")

@@ -53,7 +53,7 @@ func runway(oldest, position time.Time) time.Duration { return position.Sub(olde
 func (c *statusCommand) run(ctx context.Context, e *environment) error {
 	return e.withStores(ctx, func(s *stores) error {
 		now := time.Now()
-		found := lookAround(ctx, e.options, s, now)
+		found := collectStatus(ctx, e.options, s, now)
 		if err := cli.Show(e.stdout, c.Output, found, statusFields(now, found.Subscriptions)...); err != nil {
 			return err
 		}
@@ -64,8 +64,8 @@ func (c *statusCommand) run(ctx context.Context, e *environment) error {
 	})
 }
 
-// lookAround collects the status. A value that cannot be read is unknown, with the reason.
-func lookAround(ctx context.Context, o Options, s *stores, now time.Time) status {
+// collectStatus collects the status. A value that cannot be read is unknown, with the reason.
+func collectStatus(ctx context.Context, o Options, s *stores, now time.Time) status {
 	c := o.Config
 	found := status{Stream: c.Stream.Name, Unknown: make(map[string]string)}
 	note := func(what string, err error) bool {
@@ -74,7 +74,7 @@ func lookAround(ctx context.Context, o Options, s *stores, now time.Time) status
 		}
 		return err == nil
 	}
-	holder, err := lookAtLock(ctx, c, s.state)
+	holder, err := readHolder(ctx, c, s.state)
 	if note("leader", err) && holder.Identity != "" && !holder.Expired {
 		found.Leader, found.LeaderRenewed = holder.Identity, &holder.RenewedAt
 	}

@@ -79,20 +79,20 @@ func kubernetesLease(c config.Config, identity string, timing leader.Config) lea
 	}
 }
 
-// lookAtLock reads who leads. Without an election it returns no holder.
-func lookAtLock(ctx context.Context, c config.Config, state *mongo.Database) (leader.Holder, error) {
+// readHolder reads who leads. Without an election it returns no holder.
+func readHolder(ctx context.Context, c config.Config, state *mongo.Database) (leader.Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	const identity = "command"
 	switch c.Election.Kind {
 	case config.ElectionMongoDB:
-		return leader.Look(ctx, leader.NewMongoLock(leader.Leases(state), c.LeaseName(), c.Stream.Name, identity))
+		return leader.ReadHolder(ctx, leader.NewMongoLock(leader.Leases(state), c.LeaseName(), c.Stream.Name, identity))
 	case config.ElectionKubernetes:
 		lock, err := leader.NewKubernetesLock(kubernetesLease(c, identity, leaderConfig(c)))
 		if err != nil {
 			return leader.Holder{}, err
 		}
-		return leader.Look(ctx, lock)
+		return leader.ReadHolder(ctx, lock)
 	}
 	return leader.Holder{}, nil
 }

@@ -22,7 +22,7 @@ var errDrained = errors.New("dispatcher is drained")
 type Dispatcher struct {
 	options     Options
 	metrics     *Metrics
-	pace        *pace
+	rateLimit   *rateLimit
 	connections *connections
 	activity    *activity
 	// stumbles logs batches that fail repeatedly. It samples, because an outage affects
@@ -82,7 +82,7 @@ func New(options Options) (*Dispatcher, error) {
 	d := &Dispatcher{
 		options:    options,
 		metrics:    options.Metrics,
-		pace:       newPace(options.Metrics, options.Logger),
+		rateLimit:  newRateLimit(options.Metrics, options.Logger),
 		stumbles:   options.Logger.Sample(&zerolog.BurstSampler{Burst: 5, Period: time.Minute}),
 		waits:      make(chan struct{}, 1),
 		space:      make(chan struct{}, 1),

@@ -45,7 +45,7 @@
 // A [Sender] says what went wrong as a [Fault]; the waits are decided here:
 //
 //	busy          nothing is sent for at least 2 s, then slower: the namespace is
-//	              throttled, so all lanes are (see pace)
+//	              throttled, so all lanes are (see rateLimit)
 //	transient     the same events again, after a backoff
 //	disconnected  the same events again on another connection, while this one is
 //	              replaced once for all its lanes; the broker may have the batch

@@ -49,7 +49,7 @@ func (w *worker) take() {
 	}
 	maxEvents := 1
 	if d.policy != BatchingOff {
-		maxEvents = d.pace.batch(d.options.MaxBatchEvents)
+		maxEvents = d.rateLimit.batch(d.options.MaxBatchEvents)
 	}
 	from := &d.lanes.ready
 	if w.suspect = from.head == nil || d.sends >= d.limit; w.suspect {

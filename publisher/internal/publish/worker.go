@@ -30,7 +30,7 @@ type worker struct {
 // run works until Run's ctx ends.
 func (w *worker) run(ctx context.Context) {
 	for woken := true; w.d.awaitWork(ctx, woken); woken = false {
-		done, err := w.d.pace.wait(ctx)
+		done, err := w.d.rateLimit.wait(ctx)
 		if err != nil {
 			return
 		}
@@ -169,13 +169,13 @@ func (w *worker) send(ctx context.Context) (accepted int, failed *failure) {
 	f.connection, f.served = w.d.connections.release(conn, err, fresh)
 	if err != nil {
 		if fault, _ := faultOf(err); fault == FaultBusy {
-			w.d.pace.refused(err)
+			w.d.rateLimit.refused(err)
 		}
 		f.err, f.at = err, time.Now()
 		return 0, f
 	}
 	w.d.options.Availability.Accepted()
-	w.d.pace.accepted(accepted)
+	w.d.rateLimit.accepted(accepted)
 	span.Observe(w.d.metrics.sendDuration, took.Seconds())
 	w.d.metrics.batchEvents.Observe(float64(accepted))
 	return accepted, nil

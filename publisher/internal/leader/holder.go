@@ -20,8 +20,8 @@ type Holder struct {
 	Expired bool
 }
 
-// Look reads the holder of a lock. It does not take part in the election.
-func Look(ctx context.Context, lock resourcelock.Interface) (Holder, error) {
+// ReadHolder reads the holder of a lock. It does not take part in the election.
+func ReadHolder(ctx context.Context, lock resourcelock.Interface) (Holder, error) {
 	record, _, err := lock.Get(ctx)
 	if apierrors.IsNotFound(err) {
 		return Holder{}, nil

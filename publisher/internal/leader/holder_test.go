@@ -24,21 +24,21 @@ func (r recorded) Get(context.Context) (*resourcelock.LeaderElectionRecord, []by
 	return r.record, nil, nil
 }
 
-func TestLookReportsAnExpiredHolder(t *testing.T) {
+func TestReadHolderReportsAnExpiredHolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lock := recorded{record: &resourcelock.LeaderElectionRecord{HolderIdentity: "pod", LeaseDurationSeconds: 15, RenewTime: metav1.Now()}}
 		<-time.After(15 * time.Second)
-		if h, err := Look(t.Context(), lock); err != nil || h.Identity != "pod" || h.Expired {
+		if h, err := ReadHolder(t.Context(), lock); err != nil || h.Identity != "pod" || h.Expired {
 			t.Errorf("after 15 s: %+v, %v", h, err)
 		}
 		<-time.After(time.Second)
-		if h, err := Look(t.Context(), lock); err != nil || !h.Expired {
+		if h, err := ReadHolder(t.Context(), lock); err != nil || !h.Expired {
 			t.Errorf("after 16 s: %+v, %v", h, err)
 		}
 		lock.record.HolderIdentity = ""
 		for _, l := range []recorded{lock, {}} {
-			if h, err := Look(t.Context(), l); err != nil || h.Identity != "" || h.Expired {
+			if h, err := ReadHolder(t.Context(), l); err != nil || h.Identity != "" || h.Expired {
 				t.Errorf("without a holder: %+v, %v", h, err)
 			}
 		}

@@ -42,17 +42,17 @@ const (
 	rateMemory = time.Second
 )
 
-// pace limits how fast the term sends, over all lanes and connections, because a throttled
+// rateLimit limits how fast the term sends, over all lanes and connections, because a throttled
 // namespace refuses all of them. There is no limit until the broker reports that it is
 // busy. Then nothing is sent for [busyWait], and the rate is bounded below the rate that
 // had been accepted. The bound rises with use. It bounds events, not sends, because fewer
 // sends would only make fuller batches.
-type pace struct {
+type rateLimit struct {
 	metrics *Metrics
 	logger  zerolog.Logger
 
 	free atomic.Bool   // no limit and no wait
-	turn chan struct{} // holds a token; who has it may wait for the pace, then send
+	turn chan struct{} // holds a token; who has it may wait for the limit, then send
 
 	mu       sync.Mutex
 	rate     float64 // events per second; 0 without limit
@@ -66,8 +66,8 @@ type pace struct {
 	averaged time.Time
 }
 
-func newPace(metrics *Metrics, logger zerolog.Logger) *pace {
-	p := &pace{metrics: metrics, logger: logger, turn: make(chan struct{}, 1)}
+func newRateLimit(metrics *Metrics, logger zerolog.Logger) *rateLimit {
+	p := &rateLimit{metrics: metrics, logger: logger, turn: make(chan struct{}, 1)}
 	p.turn <- struct{}{}
 	p.free.Store(true)
 	return p
@@ -75,7 +75,7 @@ func newPace(metrics *Metrics, logger zerolog.Logger) *pace {
 
 // wait waits until events may be sent. The caller then passes their number to done without
 // delay, because others wait for it.
-func (p *pace) wait(ctx context.Context) (done func(events int), err error) {
+func (p *rateLimit) wait(ctx context.Context) (done func(events int), err error) {
 	if p.free.Load() {
 		return ignore, nil
 	}
@@ -99,7 +99,7 @@ func (p *pace) wait(ctx context.Context) (done func(events int), err error) {
 func ignore(int) {}
 
 // delay is the time until something may be sent.
-func (p *pace) delay(now time.Time) time.Duration {
+func (p *rateLimit) delay(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if d := p.until.Sub(now); d > 0 {
@@ -119,7 +119,7 @@ func (p *pace) delay(now time.Time) time.Duration {
 }
 
 // spend takes the tokens for events and passes the turn on.
-func (p *pace) spend(events int) {
+func (p *rateLimit) spend(events int) {
 	p.mu.Lock()
 	p.tokens -= float64(events)
 	p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *pace) spend(events int) {
 }
 
 // batch bounds the events of one batch by the burst.
-func (p *pace) batch(most int) int {
+func (p *rateLimit) batch(most int) int {
 	if p.free.Load() {
 		return most
 	}
@@ -140,7 +140,7 @@ func (p *pace) batch(most int) int {
 }
 
 // accepted records that the broker has accepted events.
-func (p *pace) accepted(events int) {
+func (p *rateLimit) accepted(events int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -162,7 +162,7 @@ func (p *pace) accepted(events int) {
 
 // refused records that the broker is busy. Refusals of sends that began before the first
 // refusal prolong the wait and count as one.
-func (p *pace) refused(err error) {
+func (p *rateLimit) refused(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -192,7 +192,7 @@ func (p *pace) refused(err error) {
 		Msg("the broker is busy: sending waits, then slows down")
 }
 
-func (p *pace) setRate(rate float64) {
+func (p *rateLimit) setRate(rate float64) {
 	if rate > maxRate {
 		rate = 0
 		p.free.Store(true)
@@ -204,7 +204,7 @@ func (p *pace) setRate(rate float64) {
 }
 
 // decay ages the average up to now, and gives the elapsed time.
-func (p *pace) decay(now time.Time) time.Duration {
+func (p *rateLimit) decay(now time.Time) time.Duration {
 	elapsed := now.Sub(p.averaged)
 	if elapsed <= 0 {
 		return 0
