@@ -143,7 +143,7 @@ func (s *scenario) end() {
 // error are no crashes: for example, a leader that has lost its lease exits if its work
 // does not stop in time.
 func crashed(err error) bool {
-	const told = 1
+	const exitFailure = 1
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
 		return err != nil
@@ -152,7 +152,7 @@ func crashed(err error) bool {
 	if status.Signaled() {
 		return status.Signal() != syscall.SIGKILL
 	}
-	return status.ExitStatus() != told
+	return status.ExitStatus() != exitFailure
 }
 
 // tail returns the end of a log.

@@ -59,8 +59,8 @@ func TestMountedAuthorityIsTrusted(t *testing.T) {
 					c.start(t, append(server.environment(own.parameters), own.env...))
 					select {
 					case <-server.trusted:
-					case <-time.After(patience):
-						t.Errorf("the certificate is not accepted within %s", patience)
+					case <-time.After(timeout):
+						t.Errorf("the certificate is not accepted within %s", timeout)
 					}
 				})
 			}
@@ -110,7 +110,7 @@ func listenTLS(t *testing.T, issuer pkix.Name) *tlsServer {
 			}
 			// In TLS 1.3 the server's handshake ends with the client's last message. The
 			// client does not send it if it does not trust the server.
-			_ = conn.SetDeadline(time.Now().Add(patience))
+			_ = conn.SetDeadline(time.Now().Add(timeout))
 			if conn.(*tls.Conn).HandshakeContext(t.Context()) == nil && !accepted {
 				accepted = true
 				close(s.trusted)

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-cdc/penstock/integration/workload"
 )
 
-// patience is the timeout for anything that a program does without delay.
-const patience = 90 * time.Second
+// timeout is the timeout for anything that a program does without delay.
+const timeout = 90 * time.Second
 
 // clocks converts the event's time to a zone whose offset, 5 h 45 min ahead, is only in a
 // time zone file.
@@ -140,7 +140,7 @@ func startReady(t *testing.T, c *container, env []string) {
 // await polls until the condition holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -148,7 +148,7 @@ func await(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s: not within %s", what, patience)
+			t.Fatalf("%s: not within %s", what, timeout)
 		}
 	}
 }

@@ -24,10 +24,10 @@ type loader struct {
 	stored   atomic.Int64
 }
 
-// portion is a part of a workload's events, spread evenly over a time. The last tenth, at
+// loadPart is a part of a workload's events, spread evenly over a time. The last tenth, at
 // least one event, waits until release is closed. So a leader that starts then has events
 // to publish.
-type portion struct {
+type loadPart struct {
 	events  []workload.Event
 	over    time.Duration // 0: as fast as the store takes them
 	release chan struct{} // nil: no event waits
@@ -35,7 +35,7 @@ type portion struct {
 }
 
 // due returns how many of the events must be stored after a time.
-func (p *portion) due(elapsed time.Duration) int {
+func (p *loadPart) due(elapsed time.Duration) int {
 	due := len(p.events)
 	if elapsed < p.over && !closed(p.hurry) {
 		due = int(int64(due) * int64(elapsed) / int64(p.over))
@@ -56,7 +56,7 @@ func closed(c chan struct{}) bool {
 }
 
 // run stores the events, and returns when all of them are stored.
-func (l *loader) run(ctx context.Context, p portion) error {
+func (l *loader) run(ctx context.Context, p loadPart) error {
 	start := time.Now()
 	events := p.events
 	tick := time.NewTicker(loadTick)

@@ -19,7 +19,7 @@ func TestLoaderLeavesEventsForTheSuccessor(t *testing.T) {
 	events := client.Database("shop").Collection("events")
 	for n, before := range map[int]int{1: 0, 2: 1, 9: 8, 50: 45} {
 		l := &loader{events: events, inserted: func([]workload.Event, time.Time) {}}
-		p := portion{events: shop.New(n, 1).Events, release: make(chan struct{})}
+		p := loadPart{events: shop.New(n, 1).Events, release: make(chan struct{})}
 		ended := make(chan error, 1)
 		go func() { ended <- l.run(t.Context(), p) }()
 		await(func() bool { return int(l.stored.Load()) == before })
@@ -38,7 +38,7 @@ func TestLoaderStoresTheRestAtOnceIfHurried(t *testing.T) {
 	t.Parallel()
 	client := mongoemutest.Connect(t, mongoemutest.Start(t, mongoemu.Config{}))
 	l := &loader{events: client.Database("shop").Collection("events"), inserted: func([]workload.Event, time.Time) {}}
-	p := portion{events: shop.New(100, 1).Events, over: time.Hour, hurry: make(chan struct{})}
+	p := loadPart{events: shop.New(100, 1).Events, over: time.Hour, hurry: make(chan struct{})}
 	if due := p.due(30 * time.Minute); due != 50 {
 		t.Errorf("%d of 100 events are due after half of the time", due)
 	}

@@ -14,10 +14,10 @@ const plainEvery = time.Second
 type PlainView struct {
 	out io.Writer
 
-	mu    sync.Mutex
-	last  Status
-	told  bool
-	pages map[string]string
+	mu      sync.Mutex
+	last    Status
+	printed bool
+	pages   map[string]string
 }
 
 var _ View = (*PlainView)(nil)
@@ -38,10 +38,10 @@ func (v *PlainView) Show(s Status) {
 			fmt.Fprintf(v.out, "        status page of %s: %s\n", page.Service, page.URL)
 		}
 	}
-	if v.told && s.Phase == v.last.Phase && s.Elapsed-v.last.Elapsed < plainEvery {
+	if v.printed && s.Phase == v.last.Phase && s.Elapsed-v.last.Elapsed < plainEvery {
 		return
 	}
-	v.last, v.told = s, true
+	v.last, v.printed = s, true
 	leader := s.Leader
 	if leader == "" {
 		leader = "none"

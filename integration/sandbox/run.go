@@ -169,7 +169,7 @@ func (r *run) failover(ctx context.Context, events []workload.Event, result *Res
 	begun, release := time.Now(), make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return r.loader.run(ctx, portion{events: events, over: r.opts.LoadTime, release: release})
+		return r.loader.run(ctx, loadPart{events: events, over: r.opts.LoadTime, release: release})
 	})
 	group.Go(func() error {
 		if err := r.awaitProjected(ctx, len(events)/2); err != nil {
@@ -197,7 +197,7 @@ func (r *run) change(ctx context.Context, events []workload.Event, result *Resul
 	hurry := make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return r.loader.run(ctx, portion{events: events, over: perEvent * time.Duration(len(events)), hurry: hurry})
+		return r.loader.run(ctx, loadPart{events: events, over: perEvent * time.Duration(len(events)), hurry: hurry})
 	})
 	group.Go(func() (err error) {
 		if result.Rebuild, err = r.rebuild(ctx); err != nil {

@@ -59,7 +59,7 @@ func TestHelpAndWrongFlags(t *testing.T) {
 		}
 		for _, want := range tt.says {
 			if !strings.Contains(out.String()+err.Error(), want) {
-				t.Errorf("%v: %q is not told: %v\n%s", tt.args, want, err, out.String())
+				t.Errorf("%v: %q is not reported: %v\n%s", tt.args, want, err, out.String())
 			}
 		}
 	}

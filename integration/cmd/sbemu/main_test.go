@@ -95,7 +95,7 @@ func TestAllMistakesAreReported(t *testing.T) {
 
 	for _, want := range []string{`value of dedup`, `"nonsense=1"`, "filter needs a subscription", `"a b" is no valid name`, "--tls-certificate"} {
 		if !strings.Contains(stderr.String(), want) {
-			t.Errorf("%q is not told:\n%s", want, stderr.String())
+			t.Errorf("%q is not reported:\n%s", want, stderr.String())
 		}
 	}
 }

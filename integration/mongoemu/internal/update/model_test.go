@@ -283,19 +283,19 @@ func checkDescription(t *rapid.T, before bson.D, r update.Result) {
 		}
 		return
 	}
-	var told struct {
+	var described struct {
 		UpdatedFields bson.D   `bson:"updatedFields"`
 		RemovedFields []string `bson:"removedFields"`
 	}
-	if err := bson.Unmarshal(r.Description, &told); err != nil {
+	if err := bson.Unmarshal(r.Description, &described); err != nil {
 		t.Fatal(err)
 	}
-	sort.Strings(told.RemovedFields)
+	sort.Strings(described.RemovedFields)
 	model := toModel(before).(object)
-	for _, e := range told.UpdatedFields {
+	for _, e := range described.UpdatedFields {
 		place(model, strings.Split(e.Key, "."), func(any, bool) any { return toModel(e.Value) })
 	}
-	for _, p := range told.RemovedFields {
+	for _, p := range described.RemovedFields {
 		remove(model, strings.Split(p, "."))
 	}
 	if got, want := bsonraw.MustMarshal(fromModel(model)), canonical(t, r.Doc); !bytes.Equal(got, want) {
