@@ -87,8 +87,8 @@ type Registry struct {
 	// since.
 	registered time.Time
 	confirmed  bool
-	// untold is set if own has changes that no successful renewal has sent yet.
-	untold bool
+	// unsent is set if own has changes that no successful renewal has sent yet.
+	unsent bool
 }
 
 // NewRegistry makes the registry of a pod. own has the pod's name, pipeline, group, host,
@@ -103,32 +103,32 @@ func NewRegistry(c Collection, own Registration) *Registry {
 func (r *Registry) Set(serves []Serving, paused []Pausing) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if slices.Equal(serves, r.own.Serves) && slices.Equal(paused, r.own.Paused) && !r.untold {
+	if slices.Equal(serves, r.own.Serves) && slices.Equal(paused, r.own.Paused) && !r.unsent {
 		return false
 	}
 	r.own.Serves, r.own.Paused = append([]Serving{}, serves...), append([]Pausing{}, paused...)
-	r.untold = true
+	r.unsent = true
 	return true
 }
 
 // Register renews the registration for [Lease], with the values of the last Set. If the
-// registration may have expired, the pod registers anew and serves nothing until it has
+// registration may have expired, the pod registers again, and serves nothing until it has
 // read the catalog ([Registry.Confirm]) and called Set again.
 func (r *Registry) Register(ctx context.Context) error {
 	r.sending.Lock()
 	defer r.sending.Unlock()
 	begun := time.Now()
 	r.mu.Lock()
-	anew := !begun.Before(r.trusted)
-	if anew {
+	fresh := !begun.Before(r.trusted)
+	if fresh {
 		r.confirmed = false
 		r.own.Serves, r.own.Paused = []Serving{}, []Pausing{}
 	}
 	own := r.own
 	r.beat++
 	beat := r.beat
-	untold := r.untold
-	r.untold = false
+	unsent := r.unsent
+	r.unsent = false
 	r.mu.Unlock()
 	literal := func(v any) bson.D { return bson.D{{Key: "$literal", Value: v}} }
 	_, err := r.collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: own.Pod}},
@@ -150,17 +150,17 @@ func (r *Registry) Register(ctx context.Context) error {
 				{Key: "until", Value: mongox.FromNow(Lease)},
 			},
 		}}}}}}, options.UpdateOne().SetUpsert(true))
-	if err == nil && anew {
+	if err == nil && fresh {
 		err = r.recordGroup(ctx, own)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
-		r.untold = r.untold || untold
+		r.unsent = r.unsent || unsent
 		return fmt.Errorf("register this pod: %w", err)
 	}
 	r.trusted = begun.Add(Lease - trustMargin)
-	if anew {
+	if fresh {
 		r.registered = time.Now()
 	}
 	return nil

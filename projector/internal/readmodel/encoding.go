@@ -111,87 +111,6 @@ func (b *builder) ofGeneration(later int64) *builder {
 	return b.int(fieldLastGeneration, later)
 }
 
-// updatedAt reads lastUpdatedAt, in milliseconds since 1970; 0 if the document has none.
-func updatedAt(document bson.Raw) int64 {
-	at, _ := document.Lookup(fieldLastUpdatedAt).DateTimeOK()
-	return at
-}
-
-// stamp is the lastUpdatedAt that a write gives its document: the current time, but later
-// than that of the folded document and of the foreign document that it replaces.
-func stamp(o *model.Write, now time.Time) int64 {
-	at := max(now.UnixMilli(), o.UpdatedAt+1)
-	if o.Foreign != nil {
-		at = max(at, o.Foreign.UpdatedAt+1)
-	}
-	return at
-}
-
-// guard matches the unit's document with exactly this watermark.
-func guard(u *model.Unit, watermark int64) bson.Raw {
-	return build(len(u.AggregateID)+80).string(fieldID, u.AggregateID).int(fieldLastEventID, watermark).ofGeneration(u.Later()).raw()
-}
-
-// outdated matches the unit's document with a watermark of at most this value.
-func outdated(u *model.Unit, watermark int64) bson.Raw {
-	return build(len(u.AggregateID)+96).string(fieldID, u.AggregateID).document(fieldLastEventID).int("$lte", watermark).end().ofGeneration(u.Later()).raw()
-}
-
-// newDocument makes a document to insert. The engine's fields come first, so that the
-// server finds them quickly.
-func newDocument(o *model.Write, now time.Time) bson.Raw {
-	b := build(len(o.Document)+len(o.AggregateID)+104).
-		string(fieldID, o.AggregateID).int(fieldLastEventID, o.To).millis(fieldLastUpdatedAt, stamp(o, now))
-	if later := o.Later(); later > 0 {
-		b.int(fieldLastGeneration, later)
-	}
-	return b.elements(o.Document).raw()
-}
-
-// guardedUpdate makes the update of a document. If only the watermark moves, lastUpdatedAt
-// stays.
-func guardedUpdate(o *model.Write, now time.Time) update {
-	b := build(len(o.Update) + 96)
-	changed := len(o.Update) > 5
-	set, found := []byte(nil), false
-	if elements, err := o.Update.Elements(); err == nil {
-		for _, e := range elements {
-			if e.Key() == "$set" {
-				set, found = e.Value().Value, true
-			} else {
-				b.dst = append(b.dst, e...)
-			}
-		}
-	}
-	b.document("$set").int(fieldLastEventID, o.To)
-	if changed {
-		b.millis(fieldLastUpdatedAt, stamp(o, now))
-	}
-	if found {
-		b.elements(set)
-	}
-	return update{filter: updateGuard(o), change: b.end().raw()}
-}
-
-// updateGuard matches the document that an update was folded from.
-func updateGuard(o *model.Write) bson.Raw {
-	if !o.Exact {
-		return guard(&o.Unit, o.From)
-	}
-	return build(len(o.AggregateID)+104).string(fieldID, o.AggregateID).int(fieldLastEventID, o.From).
-		ofGeneration(o.Later()).millis(fieldLastUpdatedAt, o.UpdatedAt).raw()
-}
-
-// updatedBy is the lastUpdatedAt of a document after a write that changed it; 0 if that
-// is not known.
-func updatedBy(o *model.Write, now time.Time) int64 {
-	if o.Kind == model.Update && len(o.Update) <= 5 {
-		// Only the watermark has moved.
-		return o.UpdatedAt
-	}
-	return stamp(o, now)
-}
-
 // sideID appends the _id of a watermark.
 func (b *builder) sideID(name string, u *model.Unit) *builder {
 	b.document(name).string(fieldProjection, u.Projection).string(fieldAggregateID, u.AggregateID)
@@ -199,31 +118,6 @@ func (b *builder) sideID(name string, u *model.Unit) *builder {
 		b.int(fieldGeneration, later)
 	}
 	return b.end()
-}
-
-// sideUpdate raises the watermark of a unit without a document. It is an upsert by _id
-// only, so the server retries it if two clients make it at the same time.
-func sideUpdate(o *model.Write, now time.Time) update {
-	return update{
-		filter: build(160).sideID(fieldID, &o.Unit).raw(),
-		change: build(96).
-			document("$max").int(fieldLastEventID, o.To).end().
-			document("$set").time(fieldUpdatedAt, now).end().raw(),
-		upsert: true,
-	}
-}
-
-// sideFence matches the side watermark of a unit exactly, and changes it, so that
-// concurrent writes to it conflict. If there is none, it creates one; if another client has
-// created one meanwhile, the upsert fails with a duplicate _id.
-func sideFence(o *model.Write, now time.Time) update {
-	return update{
-		filter: build(160).sideID(fieldID, &o.Unit).int(fieldLastEventID, o.From).raw(),
-		change: build(96).
-			document("$inc").int(fieldCreations, 1).end().
-			document("$set").time(fieldUpdatedAt, now).end().raw(),
-		upsert: o.From == 0,
-	}
 }
 
 // byID matches the documents with these ids.

@@ -313,9 +313,9 @@ func TestPositionOfARangeIsNeverAheadOfItsWrites(t *testing.T) {
 
 // checkedSaver compares every saved position with the read models.
 type checkedSaver struct {
-	t     *testing.T
+	t          *testing.T
 	fakeStores *fakeStores
-	saves int
+	saves      int
 }
 
 func (s *checkedSaver) Save(_ context.Context, position eventstore.Position, _ map[string]int64) error {

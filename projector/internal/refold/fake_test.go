@@ -162,7 +162,7 @@ func (w *fakeStores) Heads(_ context.Context, from, until eventstore.Position, _
 
 // fakeCursor sees what is stored when a page is read.
 type fakeCursor struct {
-	fakeStores       *fakeStores
+	fakeStores  *fakeStores
 	from, until eventstore.Position
 	last        stored
 }

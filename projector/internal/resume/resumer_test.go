@@ -32,33 +32,33 @@ type fake struct {
 	// head is the marker's head in Finish, which deletes the marker if head is not above
 	// the watermark.
 	head int64
-	// trouble is the error of Claim, Extend and Finish, if set.
-	trouble   error
+	// failure is the error of Claim, Extend and Finish, if set.
+	failure   error
 	calls     []string
 	postponed []resume.Failure
 	claims    int
 }
 
-// call records a call and returns the current trouble.
+// call records a call and returns the current error.
 func (f *fake) call(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, name)
-	return f.trouble
+	return f.failure
 }
 
-func (f *fake) setTrouble(err error) {
+func (f *fake) setError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.trouble = err
+	f.failure = err
 }
 
 func (f *fake) Claim(context.Context, time.Duration) (resume.Marker, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.claims++
-	if len(f.due) == 0 || f.trouble != nil {
-		return resume.Marker{}, false, f.trouble
+	if len(f.due) == 0 || f.failure != nil {
+		return resume.Marker{}, false, f.failure
 	}
 	m := f.due[0]
 	f.due = f.due[1:]
@@ -70,11 +70,11 @@ func (f *fake) Extend(context.Context, resume.Marker, time.Duration) (int64, err
 }
 
 func (f *fake) Finish(_ context.Context, _ resume.Marker, watermark int64, _ time.Duration) (int64, error) {
-	trouble := f.call("finish")
+	failure := f.call("finish")
 	if f.head > watermark {
-		return f.head, trouble
+		return f.head, failure
 	}
-	return 0, trouble
+	return 0, failure
 }
 
 func (f *fake) Postpone(_ context.Context, _ resume.Marker, failure resume.Failure) error {
@@ -202,15 +202,15 @@ func TestWorkersAreBoundedAndReturnTheirClaims(t *testing.T) {
 func TestResumerSurvivesErrorsOfTheParkedList(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{trouble: errors.New("no primary")}
+		f := &fake{failure: errors.New("no primary")}
 		f.start(t, time.Minute)
 		if f.claims < 10 || f.claims > 70 {
 			t.Errorf("asked %d times in a minute", f.claims)
 		}
-		f.trouble = nil
+		f.failure = nil
 		f.due = []resume.Marker{{AggregateID: "7", Head: 2}}
 		f.replay = func(context.Context, resume.Marker, int64, bool) (resume.Progress, error) {
-			f.setTrouble(errors.New("the claim is lost"))
+			f.setError(errors.New("the claim is lost"))
 			return resume.Progress{Watermark: 1}, nil
 		}
 		expect(t, f.start(t, time.Millisecond), "1", "0", "0", "0")
