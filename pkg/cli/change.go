@@ -14,7 +14,7 @@ import (
 
 // Change are the flags of a command that changes something. Embed it.
 type Change struct {
-	Yes bool   `name:"yes" help:"Make the change without asking. Needed without a terminal, such as with kubectl exec without -it."`
+	Yes bool   `name:"yes" help:"Make the change without asking. Required if there is no terminal, as in kubectl exec without -it."`
 	Why string `name:"why" placeholder:"TEXT" help:"Reason for the change, for the audit."`
 	Who string `name:"who" env:"PENSTOCK_WHO" placeholder:"NAME" help:"Name of the person, for the audit; the default is the user of this process. The host is appended: in a cluster it is the pod."`
 }

@@ -87,11 +87,11 @@ func mismatch(value *kong.Value, text string, err error) string {
 	case reflect.Bool:
 		return "neither true nor false: use one of them"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return fmt.Sprintf("not a whole number of %d bits: write digits alone", t.Bits())
+		return fmt.Sprintf("not a whole number of %d bits: write digits only", t.Bits())
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return fmt.Sprintf("not a whole number of %d bits from 0: write digits alone", t.Bits())
+		return fmt.Sprintf("not a whole number of %d bits from 0: write digits only", t.Bits())
 	case reflect.Float32, reflect.Float64:
-		return "not a number: write digits, with a point where needed"
+		return "not a number: write digits, with a point if needed"
 	}
 	return err.Error()
 }

@@ -93,18 +93,18 @@ func TestParseReportsEverything(t *testing.T) {
 		"PENSTOCK_IDENTITY":                  "nobody",
 	}, "--session-buckets=many", "--evnts-database=x", "--whatever", "--state-database"))
 	want := []string{
-		`AZURE_SERVICEBUS_CONNECTION_STRING (--servicebus-connection-string) is no connection string (`,
+		`AZURE_SERVICEBUS_CONNECTION_STRING (--servicebus-connection-string) is not a connection string (`,
 		`AZURE_SERVICEBUS_NAMESPACE (--servicebus-namespace) is set beside AZURE_SERVICEBUS_CONNECTION_STRING: unset one of them`,
 		`AZURE_SERVICEBUS_TOPIC_NAME (--servicebus-topic) is not set: set it to the name of the topic`,
 		`MONGODB_URI (--mongodb-uri) is not set: set it to`,
 		`PENSTOCK_LEASE_DURATION (--lease-duration) is "15", not a duration: write a number with its unit, such as 500ms, 15s or 2m`,
 		`PENSTOCK_LOG_LEVEL (--log-level) is "loud", unknown: use one of trace, debug, info, warn, error`,
-		`PENSTOCK_WORKERS (--workers) is "-1", not a whole number of 64 bits from 0: write digits alone`,
+		`PENSTOCK_WORKERS (--workers) is "-1", not a whole number of 64 bits from 0: write digits only`,
 		`PENSTOCK_RATIO (--ratio) is "half", not a number`,
 		`PENSTOCK_PPROF (--pprof) is "perhaps", neither true nor false: use one of them`,
 		`PENSTOCK_TAGS (--tags) is "a,z", unknown: use one of a, b, c`,
 		`PENSTOCK_FIELD_PAYLOAD (--field-payload)="eventId" is also PENSTOCK_FIELD_EVENT_ID: give each its own field`,
-		`--session-buckets (PENSTOCK_SESSION_BUCKETS) is "many", not a whole number of 64 bits: write digits alone`,
+		`--session-buckets (PENSTOCK_SESSION_BUCKETS) is "many", not a whole number of 64 bits: write digits only`,
 		`--evnts-database is unknown: did you mean --events-database?`,
 		`--whatever is unknown: see "publisher --help"`,
 		`--state-database (PENSTOCK_STATE_DATABASE) lacks its value: write --state-database=NAME`,
@@ -174,7 +174,7 @@ func TestParseHidesMalformedSecrets(t *testing.T) {
 	got := lines(t, run(t, &struct {
 		Pin int `env:"PIN" secret:"" help:"A secret number."`
 	}{}, map[string]string{"PIN": "s3cret"}))
-	if len(got) != 1 || got[0] != "PIN (--pin) is ***, not a whole number of 64 bits: write digits alone" {
+	if len(got) != 1 || got[0] != "PIN (--pin) is ***, not a whole number of 64 bits: write digits only" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -244,7 +244,7 @@ func TestParseCommands(t *testing.T) {
 		"no argument":       {nil, []string{"do", "retry"}, []string{"--limit (LIMIT) is not set: Give the most that are tried.", "<projection> is missing: The projection."}},
 		"command validates": {map[string]string{"LIMIT": "11"}, []string{"do", "retry", "p"}, []string{"LIMIT (--limit) is above 10: lower it"}},
 		"after two dashes":  {map[string]string{"LIMIT": "1"}, []string{"do", "retry", "--", "--help", "x"}, []string{"unexpected argument x"}},
-		"malformed":         {map[string]string{"LIMIT": "x"}, []string{"do", "retry", "p"}, []string{`LIMIT (--limit) is "x", not a whole number of 64 bits: write digits alone`}},
+		"malformed":         {map[string]string{"LIMIT": "x"}, []string{"do", "retry", "p"}, []string{`LIMIT (--limit) is "x", not a whole number of 64 bits: write digits only`}},
 	} {
 		got := lines(t, run(t, &tool{}, c.environment, c.args...))
 		if len(got) != len(c.want) {
@@ -261,7 +261,7 @@ func TestParseCommands(t *testing.T) {
 		args []string
 		want string
 	}{
-		"flag before its command": {[]string{"--limit=5", "do", "retry", "p"}, "--limit stands before its command: write it behind the command"},
+		"flag before its command": {[]string{"--limit=5", "do", "retry", "p"}, "--limit stands before its command: write it after the command"},
 		"flag of a command":       {[]string{"do", "retry", "p", "--limt=5"}, "--limt is unknown: did you mean --limit?"},
 		"unknown":                 {[]string{"do", "retry", "p", "--limit=5", "--whatever"}, `--whatever is unknown: see "publisher do retry --help"`},
 		"flag of another command": {[]string{"do", "retry", "p", "--limit=5", "--depth=1"}, `--depth is unknown: see "publisher do retry --help"`},

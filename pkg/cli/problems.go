@@ -68,7 +68,7 @@ func (p *parser) refusedFlag(ctx *kong.Context) string {
 	if node.Parent == nil {
 		for _, flag := range p.flags {
 			if name == "--"+flag.Name {
-				return name + " stands before its command: write it behind the command"
+				return name + " stands before its command: write it after the command"
 			}
 		}
 	}

@@ -12,10 +12,10 @@ import (
 // NUL.
 func elements(doc []byte) ([]byte, error) {
 	if len(doc) < 5 {
-		return nil, malformed("document of %d bytes", len(doc))
+		return nil, malformed("document has only %d bytes", len(doc))
 	}
 	if n := binary.LittleEndian.Uint32(doc); uint64(n) != uint64(len(doc)) {
-		return nil, malformed("document of %d bytes says that it has %d", len(doc), n)
+		return nil, malformed("document has %d bytes and declares %d", len(doc), n)
 	}
 	if doc[len(doc)-1] != 0 {
 		return nil, malformed("document does not end with NUL")
@@ -29,7 +29,7 @@ func nextElement(b []byte) (name []byte, value bson.RawValue, rest []byte, err e
 	t := bson.Type(b[0])
 	end := bytes.IndexByte(b[1:], 0)
 	if end < 0 {
-		return nil, value, nil, malformed("field name does not end")
+		return nil, value, nil, malformed("field name does not end with NUL")
 	}
 	name, rest = b[1:1+end], b[2+end:]
 	size, err := valueSize(t, rest)

@@ -46,7 +46,7 @@ func (f Fields) Validate() error {
 		case strings.Contains(n.name, "."):
 			problems = append(problems, fmt.Errorf("%s=%q is a path: name a top-level field, without dots", n.variable, n.name))
 		case strings.HasPrefix(n.name, "$") || strings.ContainsRune(n.name, 0):
-			problems = append(problems, fmt.Errorf("%s=%q is no field name: leave out the leading $ and NUL", n.variable, n.name))
+			problems = append(problems, fmt.Errorf("%s=%q is not a valid field name: leave out the leading $ and NUL", n.variable, n.name))
 		case twice:
 			problems = append(problems, fmt.Errorf("%s=%q is also %s: give each its own field", n.variable, n.name, other))
 		}

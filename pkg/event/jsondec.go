@@ -75,7 +75,7 @@ func (d *jsonDecoder) close(start int) error {
 	d.out = append(d.out, 0)
 	size := len(d.out) - start
 	if size > math.MaxInt32 {
-		return malformed("document of %d bytes", size)
+		return malformed("document would have %d bytes, more than a BSON document can have", size)
 	}
 	binary.LittleEndian.PutUint32(d.out[start:], uint32(size))
 	return nil

@@ -127,7 +127,7 @@ func (r *Reader) readAggregateID(ev *Event, v bson.RawValue) error {
 			return &ContractError{Reason: ReasonWrongType, Field: name, Detail: fmt.Sprintf("binary of subtype %d: only a UUID (subtype 4) is a key", subtype)}
 		}
 		if len(uuid) != 16 {
-			return &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("UUID of %d bytes", len(uuid))}
+			return &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("UUID has %d bytes instead of 16", len(uuid))}
 		}
 		ev.AggregateID = formatUUID([16]byte(uuid))
 	case bson.TypeInt32:
@@ -213,7 +213,7 @@ func (r *Reader) readTimestamp(ev *Event, v bson.RawValue) error {
 		s := stringBytes(v)
 		t, err := time.Parse(time.RFC3339, string(s))
 		if err != nil {
-			return &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("%s is no RFC 3339 time", quoted(s))}
+			return &ContractError{Reason: ReasonMalformed, Field: name, Detail: fmt.Sprintf("%s is not an RFC 3339 time", quoted(s))}
 		}
 		ev.Timestamp = t.UTC()
 		return nil

@@ -23,7 +23,7 @@ const missingBytes = 16 << 20
 func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, limit int) ([]*event.Event, error) {
 	events, _, err := r.some(ctx, ev, from, to, limit, func(err error, found event.Event) bool {
 		r.logger.Error().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
-			Msg("an event in the event store breaks the contract: its aggregate cannot go on")
+			Msg("event in the event store breaks the contract; its aggregate cannot continue")
 		return false
 	}, options.Find().SetLimit(int64(limit)))
 	return events, err
@@ -35,7 +35,7 @@ func (r *Reader) Missing(ctx context.Context, ev *event.Event, from, to int64, l
 func (r *Reader) Readable(ctx context.Context, ev *event.Event, from, to int64, limit int) (events []*event.Event, broken int, err error) {
 	return r.some(ctx, ev, from, to, limit, func(err error, found event.Event) bool {
 		r.logger.Debug().Err(err).Str("aggregateId", ev.AggregateID).Int64("eventId", found.EventID).
-			Msg("event in the event store breaks the contract; passed over")
+			Msg("event in the event store breaks the contract; skipped")
 		return true
 	}, options.Find().SetBatchSize(int32(min(limit, batchSize))))
 }

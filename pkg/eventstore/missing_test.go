@@ -71,10 +71,10 @@ func TestReadableSkipsEventsThatBreakTheContract(t *testing.T) {
 	r := newReader(t, collection)
 	events, passed, err := r.Readable(t.Context(), read(t, stored("a", 9)), 1, 9, 2)
 	if err != nil || len(events) != 2 || events[0].EventID != 3 || events[1].EventID != 5 || passed != 3 {
-		t.Errorf("read %v, passed over %d, %v", events, passed, err)
+		t.Errorf("read %v, skipped %d, %v", events, passed, err)
 	}
 	if events, passed, err := r.Readable(t.Context(), read(t, stored("a", 9)), 7, 9, 2); err != nil || len(events) > 0 || passed != 1 {
-		t.Errorf("read %v, passed over %d, %v", events, passed, err)
+		t.Errorf("read %v, skipped %d, %v", events, passed, err)
 	}
 }
 

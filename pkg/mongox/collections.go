@@ -36,5 +36,5 @@ func checkEvents(events, store Store, own []string, variable string) []error {
 	if !events.SameDatabase(store) || !slices.Contains(own, events.Collection) {
 		return nil
 	}
-	return []error{fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %s, which Penstock itself keeps in database %s: set %s to another database", events.Collection, store.Database, variable)}
+	return []error{fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %s, a collection in which Penstock keeps its own data in database %s: set %s to another database", events.Collection, store.Database, variable)}
 }

@@ -91,7 +91,7 @@ func (c Config) problems() []error {
 	problems = append(problems, checkDatabase("PENSTOCK_EVENTS_DATABASE", c.EventsDatabase)...)
 	problems = append(problems, checkDatabase("PENSTOCK_STATE_DATABASE", c.StateDatabase)...)
 	if c.EventsCollection == "" || strings.HasPrefix(c.EventsCollection, "system.") || strings.ContainsAny(c.EventsCollection, "$\x00") {
-		problems = append(problems, fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %q, no name of a collection: name one without $ that does not start with system", c.EventsCollection))
+		problems = append(problems, fmt.Errorf("PENSTOCK_EVENTS_COLLECTION is %q, which is not a valid collection name: use a name without $ that does not start with \"system.\"", c.EventsCollection))
 	}
 	return append(problems, checkEvents(c.Events(), c.State(), stateOwn, "PENSTOCK_STATE_DATABASE")...)
 }
@@ -107,7 +107,7 @@ func checkURI(variable, uri string) []error {
 	case errors.Is(err, errOption):
 		return []error{fmt.Errorf("%s has an %w", variable, err)}
 	case err != nil:
-		return []error{fmt.Errorf("%s is no MongoDB connection string: %w", variable, err)}
+		return []error{fmt.Errorf("%s is not a MongoDB connection string: %w", variable, err)}
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func checkURI(variable, uri string) []error {
 // https://www.mongodb.com/docs/manual/reference/limits/#naming-restrictions
 func checkDatabase(variable, name string) []error {
 	if name == "" || len(name) > 63 || strings.ContainsAny(name, "/\\. \"$*<>:|?\x00") {
-		return []error{fmt.Errorf("%s is %q, no name of a database: use 1 to 63 letters, digits, - and _", variable, name)}
+		return []error{fmt.Errorf("%s is %q, which is not a valid database name: use 1 to 63 letters, digits, - and _", variable, name)}
 	}
 	return nil
 }

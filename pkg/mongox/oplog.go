@@ -13,7 +13,7 @@ import (
 
 // ErrOplogHidden says that the oplog cannot be read: the user lacks the right, or the
 // server is a mongos, which has no oplog.
-var ErrOplogHidden = errors.New("the oplog cannot be looked at")
+var ErrOplogHidden = errors.New("the oplog cannot be read")
 
 // OplogStart gives the time of the oldest entry of the primary's oplog. It reads the entry
 // (the role read on the database local) or, without that right, asks for the server's
@@ -45,7 +45,7 @@ func OplogStart(ctx context.Context, client *mongo.Client) (bson.Timestamp, erro
 	case err != nil:
 		return bson.Timestamp{}, fmt.Errorf("%w: %w", ErrOplogHidden, err)
 	case status.Oplog.Earliest.IsZero():
-		return bson.Timestamp{}, fmt.Errorf("%w: the server shows none, as a mongos does", ErrOplogHidden)
+		return bson.Timestamp{}, fmt.Errorf("%w: the server reports none; a mongos has none", ErrOplogHidden)
 	}
 	return status.Oplog.Earliest, nil
 }

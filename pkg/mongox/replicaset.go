@@ -11,7 +11,7 @@ import (
 
 // ErrNoReplicaSet says that a server is a standalone server, with the remedy. Penstock
 // needs change streams, transactions and majority concerns, which only a replica set has.
-var ErrNoReplicaSet = errors.New("it is no replica set, and only a replica set has change streams, transactions and a majority; start mongod with --replSet and run rs.initiate(), one node is enough")
+var ErrNoReplicaSet = errors.New("it is not a replica set, and only a replica set has change streams, transactions and a majority; start mongod with --replSet and run rs.initiate(), one node is enough")
 
 // errNotPrimary says that a direct connection leads to a member that accepts no writes. The
 // driver does not detect that.

@@ -42,7 +42,7 @@ const minPoolSize = 10
 // driverOptions are all options that the driver parses, in lower case because their
 // names are case-insensitive. A test compares them with the driver's own.
 var driverOptions = index([]rule{
-	{"appName", override("the application's name is Penstock's own")},
+	{"appName", override("Penstock sets its own application name")},
 	{"authMechanism", func(value string) verdict {
 		if strings.EqualFold(value, "GSSAPI") {
 			return verdict{Refused, "Penstock is built without Kerberos: use SCRAM-SHA-256, MONGODB-X509, MONGODB-AWS or MONGODB-OIDC"}
@@ -72,7 +72,7 @@ var driverOptions = index([]rule{
 		if value == "true" {
 			return verdict{}
 		}
-		return verdict{Overridden, "every write waits for a majority, which has it in its journal"}
+		return verdict{Overridden, "every write waits for the journals of a majority in any case"}
 	}},
 	{"loadBalanced", func(value string) verdict {
 		if value == "true" {
@@ -93,12 +93,12 @@ var driverOptions = index([]rule{
 	{"maxStaleness", override("reads go to the primary")},
 	{"maxStalenessSeconds", override("reads go to the primary")},
 	{"minPoolSize", honour},
-	{"readConcernLevel", unless("majority", "what a new primary could take back must not be read; majority is used")},
+	{"readConcernLevel", unless("majority", "a new primary can roll back what a weaker read returns; majority is used")},
 	{"readPreference", unless("primary", "reads go to the primary")},
 	{"readPreferenceTags", override("reads go to the primary")},
 	{"replicaSet", honour},
-	{"retryReads", unless("true", "an election must not fail a read; the driver repeats it once")},
-	{"retryWrites", unless("true", "an election must not fail a write; the driver repeats it once")},
+	{"retryReads", unless("true", "an election must not fail a read; the driver retries it once")},
+	{"retryWrites", unless("true", "an election must not fail a write; the driver retries it once")},
 	{"serverMonitoringMode", override("the Go driver ignores it in a connection string")},
 	{"serverSelectionTimeoutMS", unlessZero("0 would wait for ever; 10 s is used")},
 	{"socketTimeoutMS", override("the Go driver ignores it; Penstock bounds every request itself")},
@@ -119,7 +119,7 @@ var driverOptions = index([]rule{
 	{"tlsDisableOCSPEndpointCheck", honour},
 	{"tlsInsecure", insecure},
 	{"tlsPrivateKeyFile", honour},
-	{"w", unless("majority", "what a new primary could take back must not count as written; majority is used")},
+	{"w", unless("majority", "a new primary can roll back a weaker write; majority is used")},
 	{"zlibCompressionLevel", honour},
 	{"zstdCompressionLevel", honour},
 })
@@ -198,7 +198,7 @@ func decide(uri string) []decided {
 		if plain, err := url.QueryUnescape(value); err == nil {
 			value = plain
 		}
-		d := decided{name: name, value: value, verdict: verdict{Overridden, "the Go driver does not know it"}}
+		d := decided{name: name, value: value, verdict: verdict{Overridden, "the Go driver does not know this option"}}
 		if r, known := driverOptions[strings.ToLower(name)]; known {
 			d.name, d.verdict = r.name, r.judge(value)
 		} else if r, known := otherOptions[strings.ToLower(name)]; known {

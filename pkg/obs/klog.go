@@ -41,7 +41,7 @@ func BridgeKlog(logger zerolog.Logger) {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	if err := flags.Set("v", strconv.Itoa(verbosity)); err != nil {
-		logger.Warn().Err(err).Msg("klog keeps its verbosity")
+		logger.Warn().Err(err).Msg("verbosity of klog not set")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // Config says how a service logs. Both services embed it; the tags are kong's. The zero
 // value means the level info and the format json.
 type Config struct {
-	LogLevel  string `name:"log-level" env:"PENSTOCK_LOG_LEVEL" enum:"trace,debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"Least level that is logged: trace, debug, info, warn or error."`
+	LogLevel  string `name:"log-level" env:"PENSTOCK_LOG_LEVEL" enum:"trace,debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"Lowest level that is logged: trace, debug, info, warn or error."`
 	LogFormat string `name:"log-format" env:"PENSTOCK_LOG_FORMAT" enum:"json,console" default:"json" placeholder:"FORMAT" help:"Form of a log line: json, or console for people."`
 }
 

@@ -40,7 +40,7 @@ type Request struct {
 func (r *Request) Validate() error {
 	var problems []error
 	if strings.TrimSpace(r.Why) == "" {
-		problems = append(problems, errors.New("--why is not set: give the reason, which everybody sees who wonders why nothing moves"))
+		problems = append(problems, errors.New("--why is not set: give the reason, which the status, the log and the audit show"))
 	}
 	if r.Wait < 0 {
 		problems = append(problems, fmt.Errorf("--wait is %v: use 0s or more", r.Wait))
@@ -71,7 +71,7 @@ func (r *Request) Pause(ctx context.Context, s Subject) error {
 			return err
 		}
 		if now == nil {
-			return fmt.Errorf("%s was resumed meanwhile", s.Name)
+			return fmt.Errorf("%s was resumed while this command waited", s.Name)
 		}
 		working, err := s.working(ctx, now.Stopped)
 		if err != nil {

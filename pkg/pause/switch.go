@@ -72,7 +72,7 @@ func (s *Switch) read(ctx context.Context) {
 	defer s.mu.Unlock()
 	if err != nil {
 		if !s.failed {
-			s.logger.Warn().Err(err).Msg("pause not read; the state before holds")
+			s.logger.Warn().Err(err).Msg("pause not read; keeping the last known state")
 		}
 		s.failed = true
 		return
@@ -86,12 +86,12 @@ func (s *Switch) read(ctx context.Context) {
 	}
 	switch {
 	case found != nil:
-		s.logger.Warn().Str("who", found.Who).Str("why", found.Why).Time("since", found.At).Msg("paused")
+		s.logger.Warn().Str("who", found.Who).Str("why", found.Why).Time("since", found.At).Msg("paused by a command")
 		for _, end := range s.ends {
 			end(ErrPaused)
 		}
 	case before != nil:
-		s.logger.Info().Msg("resumed")
+		s.logger.Info().Msg("resumed by a command")
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -168,7 +168,7 @@ func (s *Switch) Stopped(ctx context.Context, process string) bool {
 	}
 	err := s.source.AddStopped(ctx, process, found.At)
 	if err != nil {
-		s.logger.Warn().Err(err).Msg("end of the work not recorded in the pause")
+		s.logger.Warn().Err(err).Msg("stop for the pause not recorded; the pause command cannot report it")
 	}
 	return err == nil
 }

@@ -60,7 +60,7 @@ func (r *Report) clock(ctx context.Context, client *mongo.Client, what string) {
 	took := time.Since(begun)
 	offset := begun.Add(took / 2).Sub(hello.LocalTime)
 	if offset.Abs() > clockOffset+took {
-		r.Warn(what+", clock", fmt.Sprintf("this process is %v apart from the server", offset.Round(time.Millisecond)), "synchronise the clocks (NTP): lags, ages and --from times are wrong by that")
+		r.Warn(what+", clock", fmt.Sprintf("the clock of this process differs by %v from the server's", offset.Round(time.Millisecond)), "synchronise the clocks (NTP): lags, ages and --from times are wrong by that much")
 		return
 	}
 	r.OK(what+", clock", fmt.Sprintf("within %v of this process", offset.Abs().Round(time.Millisecond)))
@@ -119,7 +119,7 @@ func (r *Report) Oplog(ctx context.Context, client *mongo.Client, position, now 
 	window := now.Sub(at).Round(time.Minute)
 	switch {
 	case errors.Is(err, mongox.ErrOplogHidden):
-		r.Warn(what, err.Error(), "grant the user read on database local, or clusterMonitor, to see and to be told how much of it is left")
+		r.Warn(what, err.Error(), "grant the user read on database local, or clusterMonitor, so that checks and alerts can report how far the oplog reaches back")
 	case err != nil:
 		r.Unreached(what, err.Error(), "repeat the check")
 	case !position.IsZero() && position.Before(at):

@@ -34,7 +34,7 @@ func (c Config) Validate() error {
 		problems = append(problems, c.checkConnectionString()...)
 	}
 	if strings.ContainsAny(c.Namespace, ":/; ") {
-		problems = append(problems, fmt.Errorf("AZURE_SERVICEBUS_NAMESPACE is %q, no host name: leave out scheme, port and path, as in orders.servicebus.windows.net", c.Namespace))
+		problems = append(problems, fmt.Errorf("AZURE_SERVICEBUS_NAMESPACE is %q, which is not a host name: leave out scheme, port and path, as in orders.servicebus.windows.net", c.Namespace))
 	}
 	if c.Transport == TransportWebSocket && isEmulator(c.ConnectionString) {
 		problems = append(problems, errors.New("PENSTOCK_SERVICEBUS_TRANSPORT is websocket, which the emulator of UseDevelopmentEmulator does not have: use amqp"))
@@ -48,7 +48,7 @@ func (c Config) Validate() error {
 func (c Config) checkConnectionString() []error {
 	// This parses the string, and does not connect.
 	if _, err := azservicebus.NewClientFromConnectionString(c.ConnectionString, nil); err != nil {
-		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is no connection string (%w): copy it from the namespace's shared access policies", err)}
+		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is not a connection string (%w): copy it from the namespace's shared access policies", err)}
 	}
 	if entity := property(c.ConnectionString, "EntityPath"); entity != "" && c.Topic != "" && !strings.EqualFold(entity, c.Topic) {
 		return []error{fmt.Errorf("AZURE_SERVICEBUS_CONNECTION_STRING is for the entity %q only: use one of the topic %q or of the whole namespace", entity, c.Topic)}
