@@ -42,7 +42,7 @@ func (a *access) works() {
 	defer a.mu.Unlock()
 	a.refusing.Store(false)
 	a.since, a.reason = time.Time{}, nil
-	a.logger.Info().Msg("MongoDB serves this publisher again")
+	a.logger.Info().Msg("MongoDB accepts this publisher again")
 }
 
 // final reports whether err, which is fatal for the term, also ends the process now.

@@ -80,7 +80,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 	p.registry.MustRegister(obs.BuildInfo("penstock_publisher_build_info", cli.Version()))
 	p.logger.Info().Stringer("admin", admin.Addr()).Str("election", p.config.Election.Kind).
-		Str("stream", p.config.Stream.Name).Msg("publisher starts")
+		Str("stream", p.config.Stream.Name).Msg("publisher starting")
 
 	// The status page also shows how the process stops, so its figures are recorded until
 	// then.
@@ -97,7 +97,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		p.logger.Debug().Err(err).Msg("tracing not stopped cleanly")
 	}
 	if err = errors.Join(err, admin.Stop()); err == nil {
-		p.logger.Info().Msg("publisher has stopped")
+		p.logger.Info().Msg("publisher stopped")
 	}
 	return err
 }
@@ -107,7 +107,7 @@ func (p *Publisher) run(ctx context.Context, h *health.Health) (err error) {
 	var ready atomic.Bool
 	h.Ready("startup", func(context.Context) error {
 		if !ready.Load() {
-			return errors.New("the checks at the start are not over")
+			return errors.New("the checks at the start have not finished")
 		}
 		return nil
 	})
@@ -353,7 +353,7 @@ func (s *stores) close(ctx context.Context, logger zerolog.Logger) {
 	defer cancel()
 	for _, client := range s.clients {
 		if err := client.Disconnect(ctx); err != nil {
-			logger.Debug().Err(err).Msg("disconnect from MongoDB")
+			logger.Debug().Err(err).Msg("MongoDB client not closed cleanly")
 		}
 	}
 }

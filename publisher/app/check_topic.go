@@ -114,7 +114,7 @@ func reportTopic(r *preflight.Report, v topicView) {
 	case len(v.unordered) == len(v.subscriptions):
 		r.Warn(subscriptions, "no subscription requires sessions: "+strings.Join(v.unordered, ", "), "a projector needs one with sessions, which can be set only when it is created")
 	case len(v.unordered) > 0:
-		r.OK(subscriptions, fmt.Sprintf("%d, of which %s without sessions get events in no order", len(v.subscriptions), strings.Join(v.unordered, ", ")))
+		r.OK(subscriptions, fmt.Sprintf("%d; without sessions, and so without order: %s", len(v.subscriptions), strings.Join(v.unordered, ", ")))
 	default:
 		r.OK(subscriptions, fmt.Sprintf("%d, all with sessions", len(v.subscriptions)))
 	}

@@ -38,7 +38,7 @@ func TestTopicIsCheckedByItsProperties(t *testing.T) {
 		"not reached":   {func(v *topicView) { v.err = errors.New("no route") }, "failed   topic, properties: no route", true},
 		"lonely":        {func(v *topicView) { v.subscriptions = nil }, "warning  topic, subscriptions: the topic has no subscription", false},
 		"no sessions":   {func(v *topicView) { v.unordered = v.subscriptions }, "warning  topic, subscriptions: no subscription requires sessions: projector", false},
-		"some":          {func(v *topicView) { v.unordered, v.subscriptions = []string{"audit"}, []string{"audit", "projector"} }, "ok       topic, subscriptions: 2, of which audit without sessions", false},
+		"some":          {func(v *topicView) { v.unordered, v.subscriptions = []string{"audit"}, []string{"audit", "projector"} }, "ok       topic, subscriptions: 2; without sessions, and so without order: audit", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -120,7 +120,7 @@ func (k check) stream(ctx context.Context, history *eventstore.Reader) {
 	err = mongox.Explain(ctx, err)
 	switch {
 	case err == nil:
-		k.OK(what, "may be opened")
+		k.OK(what, "can be opened")
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		k.Fail(what, err.Error(), "grant the user find and changeStream on the collection (the role read)")
 	default:
@@ -188,7 +188,7 @@ func checkBus(ctx context.Context, r *preflight.Report, p *Publisher) {
 	sender, err := publish.ServiceBus(namespace, c.Topic)(checking)
 	switch {
 	case err == nil:
-		r.OK("topic", fmt.Sprintf("%s of %s may be sent to", c.Topic, c.Host()))
+		r.OK("topic", fmt.Sprintf("the credentials can send to %s of %s", c.Topic, c.Host()))
 		_ = sender.Close(checking)
 	case fatal(err):
 		r.Fail("topic", explainTopic(err, c).Error(), "correct the topic's name, or grant Azure Service Bus Data Sender")

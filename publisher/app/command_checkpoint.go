@@ -19,7 +19,7 @@ import (
 // checkpointCommands are the commands about the checkpoint.
 type checkpointCommands struct {
 	Show  checkpointShowCommand  `cmd:"" help:"Show where the next term starts, and whose checkpoint it is."`
-	Set   checkpointSetCommand   `cmd:"" help:"Move the checkpoint. A running leader is fenced, and the next term starts at the new position within seconds. Events that are published again are dropped by duplicate detection or by the read models' watermarks; events that are passed over are not published."`
+	Set   checkpointSetCommand   `cmd:"" help:"Move the checkpoint. A running leader is fenced, and the next term starts at the new position within seconds. Events that are published again are dropped by duplicate detection or by the read models' watermarks; events that are skipped are not published."`
 	Reset checkpointResetCommand `cmd:"" help:"Remove the position: the next term starts at PENSTOCK_START, as for a new stream."`
 }
 
@@ -54,13 +54,13 @@ func (c *checkpointShowCommand) run(ctx context.Context, e *environment) error {
 
 type checkpointSetCommand struct {
 	cli.Change
-	Where string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), now (pass over everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned."`
+	Where string `arg:"" help:"beginning (scan the event store and publish all of it again, then stream), now (skip everything up to now), or an RFC 3339 time such as 2026-03-01T00:00:00Z. If the oplog no longer reaches back to that time, the event store is scanned."`
 }
 
 // Validate implements [cli.Validator].
 func (c *checkpointSetCommand) Validate() error {
 	_, err := config.ParseStartPoint("<where>", c.Where)
-	return errors.Join(err, requireWhy(c.Change, "a checkpoint that is moved passes events over or publishes them again"))
+	return errors.Join(err, requireWhy(c.Change, "moving a checkpoint skips events or publishes them again"))
 }
 
 func (*checkpointSetCommand) validate(c *config.Config) error {
@@ -100,7 +100,7 @@ func (c *checkpointSetCommand) run(ctx context.Context, e *environment) error {
 func positionOf(where config.StartPoint, now bson.Timestamp) (to checkpoint.Position, effect string) {
 	switch {
 	case where.Now:
-		return checkpoint.Position{ClusterTime: after(now)}, "events that are stored and not published yet are passed over"
+		return checkpoint.Position{ClusterTime: after(now)}, "events that are stored and not published yet are skipped"
 	case !where.At.IsZero():
 		at := bson.Timestamp{T: uint32(where.At.Unix()), I: 1}
 		return checkpoint.Position{ClusterTime: at}, "events stored from then on are published, again if they were before"
@@ -112,7 +112,7 @@ type checkpointResetCommand struct{ cli.Change }
 
 // Validate implements [cli.Validator].
 func (c *checkpointResetCommand) Validate() error {
-	return requireWhy(c.Change, "a checkpoint without a position passes events over or publishes them again")
+	return requireWhy(c.Change, "removing the position skips events or publishes them again")
 }
 
 func (*checkpointResetCommand) validate(c *config.Config) error { return c.MongoDB.Validate() }
@@ -147,7 +147,7 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 		store := checkpoint.NewStore(checkpoint.Checkpoints(s.state), stream, checkpoint.Options{})
 		err := mongox.Explain(moving, store.Move(moving, read, flags.Person(), to))
 		if errors.Is(err, checkpoint.ErrMoved) {
-			err = fmt.Errorf("%w; nothing was changed: look at it again by \"publisher checkpoint show\"", err)
+			err = fmt.Errorf("%w, so nothing was changed; look at \"publisher checkpoint show\", and repeat the command", err)
 		}
 		return map[string]int64{"epoch": read.Epoch + 1}, err
 	})
@@ -158,9 +158,9 @@ func moveCheckpoint(ctx context.Context, e *environment, s *stores, flags cli.Ch
 	if err != nil {
 		return err
 	}
-	next := "a running leader is fenced at its next save, within " + (e.options.Config.Publish.CheckpointInterval + 10*time.Second).String() + ", and goes on there"
+	next := "a running leader is fenced at its next save, within " + (e.options.Config.Publish.CheckpointInterval + 10*time.Second).String() + ", and the next term starts there"
 	if paused != nil {
-		next = "publishing is paused: it goes on there after \"publisher resume\""
+		next = "publishing is paused: it continues there after \"publisher resume\""
 	}
 	fmt.Fprintf(e.stdout, "checkpoint %s is at: %s; %s\n", stream, describe(to), next)
 	return nil

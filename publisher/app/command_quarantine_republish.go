@@ -99,7 +99,7 @@ func (c *quarantineRepublishCommand) report(e *environment, r republished) error
 	case err != nil:
 		return err
 	case r.Published > 0 && !c.JSON():
-		fmt.Fprintln(e.stderr, "later events of these aggregates may be on the topic already: where ids have no holes, the projector puts the events in order; where ids only increase, let \"projector verify --repair\" put the read models right")
+		fmt.Fprintln(e.stderr, "later events of these aggregates may be on the topic already: with PENSTOCK_SEQUENCE=strict the projector restores the order; with increasing, run \"projector verify --repair\" to correct the read models")
 	}
 	if len(r.Staying) > 0 {
 		return cli.ErrFindings
@@ -118,7 +118,7 @@ func readAgain(ctx context.Context, s *stores, fields event.Fields, found []quar
 	for _, r := range found {
 		document, err := readEvent(ctx, events, r.DocumentID)
 		if errors.Is(err, mongo.ErrNoDocuments) {
-			bad = append(bad, stays(r, fmt.Errorf("%w: if a corrected one was inserted, it was published like any event, and this record can be discarded", quarantine.ErrGone)))
+			bad = append(bad, stays(r, fmt.Errorf("%w: if a corrected event was inserted instead, it was published like any other, and this record can be discarded", quarantine.ErrGone)))
 			continue
 		}
 		if err != nil {

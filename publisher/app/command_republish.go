@@ -36,7 +36,7 @@ func (c *republishCommand) Validate() error {
 	case c.Aggregate != "" && span:
 		return errors.New("--aggregate and --from or --to are set: use one of the two")
 	case span && (c.From.IsZero() || c.To.IsZero() || !c.From.Before(c.To)):
-		return errors.New("--from and --to are no span of time: set both, --from before --to")
+		return errors.New("--from and --to are not a time span: set both, --from before --to")
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (c *republishCommand) send(ctx context.Context, e *environment, s *stores, 
 	}
 	r, err := newRepublisher(ctx, e.options, epoch, func(_ uint64, err error) {
 		if err != nil {
-			e.options.Logger.Warn().Err(err).Msg("topic refuses an event")
+			e.options.Logger.Warn().Err(err).Msg("topic refused an event")
 		}
 	})
 	if err != nil {
@@ -185,9 +185,9 @@ func duplicates(ctx context.Context, o Options) string {
 	window, err := duplicateWindow(ctx, o.Config.ServiceBus)
 	switch {
 	case err != nil:
-		return "; if the topic detects duplicates, it drops those that it has had within its window"
+		return "; if the topic detects duplicates, it drops the events that it received within its window"
 	case window == "":
 		return ""
 	}
-	return "; the topic detects duplicates and drops those that it has had within " + window
+	return "; the topic detects duplicates and drops the events that it received within " + window
 }

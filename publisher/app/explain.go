@@ -38,5 +38,5 @@ func explainTopic(err error, config sbus.Config) error {
 	case condition == condDisabled:
 		return fmt.Errorf("%s is disabled for sending: set its status to Active: %w", where, err)
 	}
-	return fmt.Errorf("%s refuses what is sent: %w", where, err)
+	return fmt.Errorf("%s refuses the messages: %w", where, err)
 }

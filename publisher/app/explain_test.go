@@ -25,7 +25,7 @@ func TestExplainTopic(t *testing.T) {
 		"no such topic":  {refusal(amqp.ErrCondNotFound), `topic "events" of orders.servicebus.windows.net does not exist: create it`},
 		"unauthorized":   {refusal(amqp.ErrCondUnauthorizedAccess), "grant the right to send"},
 		"disabled":       {refusal(condDisabled), "set its status to Active"},
-		"something else": {refusal("odd"), "refuses what is sent"},
+		"something else": {refusal("odd"), "refuses the messages"},
 		"passing":        {&publish.SendError{Fault: publish.FaultBusy, Err: io.EOF}, "busy: EOF"},
 		"another error":  {io.EOF, "EOF"},
 	} {

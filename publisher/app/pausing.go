@@ -40,7 +40,7 @@ func (w *worker) lead(ctx context.Context, leading leadership) error {
 		if err != nil || !paused || ctx.Err() != nil {
 			return err
 		}
-		w.logger.Info().Msg("publishing has stopped for the pause; the lease is kept")
+		w.logger.Info().Msg("publishing stopped for the pause; the lease is kept")
 		w.pausing.Stopped(ctx, leading.Identity())
 	}
 }

@@ -78,7 +78,7 @@ func checkEvents(ctx context.Context, history *eventstore.Reader, store mongox.S
 	case mongox.HasCode(err, mongox.CodeUnauthorized):
 		return fmt.Errorf("event store %s: %w; grant the user listIndexes, find and changeStream on it (the role read on its database)", store, err)
 	case err != nil:
-		logger.Warn().Err(err).Stringer("store", store).Msg("the event store's indexes were not checked")
+		logger.Warn().Err(err).Stringer("store", store).Msg("indexes of the event store not checked")
 	case !exists:
 		logger.Warn().Stringer("store", store).Msg("the events collection does not exist yet: create it with its index before the first event")
 	}

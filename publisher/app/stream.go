@@ -36,7 +36,7 @@ func newScans(registerer prometheus.Registerer) *prometheus.CounterVec {
 // startPoint returns the position at which a stream without a checkpoint starts.
 func (w *worker) startPoint(ctx context.Context) (checkpoint.Position, error) {
 	if !w.start.At.IsZero() {
-		w.logger.Info().Time("at", w.start.At).Msg("starting at a time")
+		w.logger.Info().Time("at", w.start.At).Msg("no position stored; starting at the configured time")
 		return checkpoint.Position{ClusterTime: bson.Timestamp{T: uint32(w.start.At.Unix()), I: 1}}, nil
 	}
 	now, err := w.history.OperationTime(ctx)
@@ -44,10 +44,10 @@ func (w *worker) startPoint(ctx context.Context) (checkpoint.Position, error) {
 		return checkpoint.Position{}, fmt.Errorf("note the operation time: %w", err)
 	}
 	if w.start.Now {
-		w.logger.Info().Msg("starting now")
+		w.logger.Info().Msg("no position stored; starting at the present time")
 		return checkpoint.Position{ClusterTime: now}, nil
 	}
-	w.logger.Info().Msg("starting from the beginning: scanning the event store")
+	w.logger.Info().Msg("no position stored; starting from the beginning with a scan of the event store")
 	w.scans.WithLabelValues(scanBeginning).Inc()
 	return checkpoint.Position{Scan: checkpoint.Scan{OperationTime: now}}, nil
 }

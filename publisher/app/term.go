@@ -213,7 +213,7 @@ func (t *term) run(ctx context.Context, leading leadership, from checkpoint.Posi
 	flushing, endFlushing := endingWithin(leading, mostFlushing, flushingShare)
 	defer endFlushing()
 	if err := t.saver.Flush(flushing); err != nil && saved == nil {
-		t.logger.Warn().Err(err).Msg("the last save of the term was not made; the next term repeats a little")
+		t.logger.Warn().Err(err).Msg("checkpoint not saved at the end of the term; the next term publishes a few events again")
 	}
 	switch {
 	case saved != nil:
@@ -235,7 +235,7 @@ func (t *term) drain(ctx context.Context) {
 	defer cancel()
 	if err := t.dispatcher.Drain(ctx); err != nil {
 		left, _ := t.dispatcher.Inflight()
-		t.logger.Warn().Err(err).Int("left", left).Msg("the drain was not finished; the next term publishes the rest")
+		t.logger.Warn().Err(err).Int("left", left).Msg("drain not finished; the next term publishes the remaining events")
 	}
 }
 

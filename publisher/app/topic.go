@@ -30,12 +30,12 @@ func batching(ctx context.Context, configured string, topic publish.TopicReader,
 	if err != nil {
 		policy = policy.Resolve(nil)
 		logger.Info().AnErr("reason", err).Str("batching", string(policy)).
-			Msg("the topic's properties cannot be read; batching is found out by trying, or set PENSTOCK_BATCHING")
+			Msg("topic properties not read; trying batches and adapting to the answers. Set PENSTOCK_BATCHING to avoid the attempts")
 		return policy, nil
 	}
 	policy = policy.Resolve(&properties)
 	logger.Info().Bool("partitioned", properties.Partitioned).Bool("duplicateDetection", properties.DuplicateDetection).
-		Str("batching", string(policy)).Msg("read the topic's properties")
+		Str("batching", string(policy)).Msg("topic properties read")
 	return policy, nil
 }
 

@@ -25,11 +25,11 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	m := &metrics{
 		epoch: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_publisher_epoch",
-			Help: "The epoch that this process claimed last; 0 before its first term.",
+			Help: "Epoch that this process claimed last; 0 before its first term.",
 		}),
 		saves: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_publisher_checkpoint_saves_total",
-			Help: "Attempts to save the checkpoint, by their result.",
+			Help: "Attempts to save the checkpoint, by result: saved, fenced (a later term has claimed the checkpoint) or error.",
 		}, []string{"result"}),
 	}
 	for _, result := range []string{resultSaved, resultFenced, resultError} {
@@ -42,7 +42,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "penstock_publisher_checkpoint_age_seconds",
 			Help: "Time since the checkpoint was last moved, or since the term began; 0 while not leading. " +
-				"It grows where saves fail, an event is not acknowledged, or the stream makes no progress, idle or not.",
+				"It grows if saves fail, an event is not acknowledged, or the stream makes no progress, idle or not.",
 		}, m.age),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "penstock_publisher_checkpoint_window_events",

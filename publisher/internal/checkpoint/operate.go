@@ -12,7 +12,7 @@ import (
 )
 
 // ErrMoved says that a term has claimed the checkpoint since it was read.
-var ErrMoved = errors.New("a term has claimed the checkpoint meanwhile")
+var ErrMoved = errors.New("a term has claimed the checkpoint since it was read")
 
 // State is a checkpoint as an operator sees it.
 type State struct {

@@ -129,7 +129,7 @@ func (s *Saver) report(ctx context.Context, err error) {
 	logger := s.claim.store.logger
 	switch {
 	case err == nil && !s.failing.IsZero():
-		logger.Info().Stringer("failedFor", time.Since(s.failing).Round(time.Millisecond)).Msg("checkpoint is saved again")
+		logger.Info().Stringer("failedFor", time.Since(s.failing).Round(time.Millisecond)).Msg("checkpoint saved again")
 		s.failing = time.Time{}
 	case err != nil && s.failing.IsZero() && ctx.Err() == nil && !errors.Is(err, ErrFenced):
 		logger.Warn().Err(err).Msg("checkpoint not saved; retrying")

@@ -156,7 +156,7 @@ func (s *Store) Claim(ctx context.Context, holder string, here Identity, adopt s
 		}
 		return s.claimed(claimed, holder), nil
 	}
-	return nil, fmt.Errorf("claim checkpoint %s: other processes claimed it %d times meanwhile; check that all publishers of the stream share one lease", s.stream, claimAttempts)
+	return nil, fmt.Errorf("claim checkpoint %s: other processes were faster %d times; check that all publishers of the stream share one lease", s.stream, claimAttempts)
 }
 
 // find reads the checkpoint; nil without an error means that there is none.

@@ -55,7 +55,7 @@ func newMetrics(o *Options) *metrics {
 		size: gauge("penstock_publisher_topic_size_bytes",
 			"Size of the messages in the topic, over all subscriptions. Absent without the right to manage the namespace."),
 		runway: gauge("penstock_publisher_oplog_runway_seconds",
-			"How far the oplog reaches back before the checkpoint. At 0 the publisher loses its place in the change stream, and scans the event store. Every process reports it. Absent without the right to read the oplog, and through a mongos."),
+			"How far the oplog reaches back before the checkpoint. At 0 the change stream cannot continue, and the publisher scans the event store. Every process reports it. Absent without the right to read the oplog, and through a mongos."),
 		most: gauge("penstock_publisher_topic_size_limit_bytes",
 			"Size limit of the messages in the topic; beyond it the broker refuses every send. Absent without the right to manage the namespace."),
 	}

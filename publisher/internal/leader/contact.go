@@ -32,7 +32,7 @@ func (c *contact) asked(err error) {
 	case errors.Is(err, context.Canceled): // a stop
 	case answered(err):
 		if !c.failing.IsZero() {
-			c.logger.Info().Stringer("failedFor", time.Since(c.failing).Round(time.Millisecond)).Msg("the lease can be reached again")
+			c.logger.Info().Stringer("failedFor", time.Since(c.failing).Round(time.Millisecond)).Msg("lease reached again")
 			c.failing = time.Time{}
 		}
 	default:
@@ -62,9 +62,9 @@ func answered(err error) bool {
 func complaintOf(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		return "the lease is out of bounds for this process; trying on. Grant its service account get, create and update on leases of coordination.k8s.io"
+		return "lease forbidden for this process; retrying. Grant its service account get, create and update on leases of coordination.k8s.io"
 	case apierrors.IsUnauthorized(err):
-		return "the API server refuses the credentials; trying on. Check the service account's token or the kubeconfig"
+		return "API server refuses the credentials; retrying. Check the service account's token or the kubeconfig"
 	}
-	return "the lease cannot be reached; trying on"
+	return "lease not reached; retrying"
 }

@@ -70,7 +70,7 @@ func TestFailingLockIsLoggedOnceWithItsError(t *testing.T) {
 		log.Reset()
 		lock.set(nil)
 		pass(time.Minute)
-		if got := log.String(); strings.Count(got, "can be reached again") != 1 || !strings.Contains(got, "term began") {
+		if got := log.String(); strings.Count(got, "lease reached again") != 1 || !strings.Contains(got, "term began") {
 			t.Errorf("the end of it is logged as\n%s", got)
 		}
 		stop()

@@ -110,7 +110,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 			continue
 		}
 		wait := spacing.next(term.lasted)
-		e.logger.Warn().Stringer("backoff", wait.Round(time.Millisecond)).Msg("leaving the lease to others for a while")
+		e.logger.Warn().Stringer("backoff", wait.Round(time.Millisecond)).Msg("work failed; leaving the lease to other processes during the backoff")
 		_ = backoff.Wait(ctx, wait) // the loop ends with ctx
 	}
 	return nil
@@ -174,7 +174,6 @@ func (e *Elector) runTerm(ctx context.Context, work Work) (outcome, error) {
 	select {
 	case <-ended:
 	case <-limit.C:
-		e.logger.Error().Err(ErrElectorStuck).Msg("elector hangs")
 		return term, ErrElectorStuck
 	}
 	return term, nil

@@ -66,7 +66,7 @@ func NewKubernetesEvents(config KubernetesConfig, logger zerolog.Logger) (*Event
 func (e *Events) Eventf(object runtime.Object, eventType, reason, message string, args ...any) {
 	about, err := reference.GetReference(scheme.Scheme, object)
 	if err != nil {
-		e.logger.Debug().Err(err).Msg("make an event")
+		e.logger.Debug().Err(err).Msg("Kubernetes event not made")
 		return
 	}
 	now := metav1.Now()
@@ -90,7 +90,7 @@ func (e *Events) Eventf(object runtime.Object, eventType, reason, message string
 	select {
 	case e.queue <- event:
 	default:
-		e.logger.Debug().Str("event", event.Message).Msg("too many events wait; dropped one")
+		e.logger.Debug().Str("event", event.Message).Msg("Kubernetes event dropped, because the queue is full")
 	}
 }
 
@@ -107,7 +107,7 @@ func (e *Events) send(sending context.Context) {
 	for event := range e.queue {
 		ctx, cancel := context.WithTimeout(sending, e.config.RequestTimeout)
 		if _, err := e.client.Create(ctx, event, metav1.CreateOptions{}); err != nil {
-			e.logger.Warn().Err(err).Str("event", event.Message).Msg("an event was not recorded")
+			e.logger.Warn().Err(err).Str("event", event.Message).Msg("Kubernetes event not recorded")
 		}
 		cancel()
 	}

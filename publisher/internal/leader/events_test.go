@@ -37,7 +37,7 @@ func TestStopDropsEventsThatItHasNoTimeToSend(t *testing.T) {
 	cancel()
 	events.Close(ctx)
 	// Nobody writes to it any more.
-	if got := strings.Count(log.String(), "an event was not recorded"); got != 3 {
+	if got := strings.Count(log.String(), "Kubernetes event not recorded"); got != 3 {
 		t.Errorf("%d events are told of, want all 3:\n%s", got, log.String())
 	}
 }

@@ -17,7 +17,7 @@ var errNotOurs = errors.New("lock is not held by this process")
 
 // errVanished prevents an elector from creating a lock again while the last holder may not
 // know yet that it is gone.
-var errVanished = errors.New("lock has vanished, and another process may still lead")
+var errVanished = errors.New("lock was deleted, and another process may still lead")
 
 // guard is the lock that one term's elector sees. It knows how long the last renewal may be
 // trusted, detects when another process holds the lock, and permits a release only when no

@@ -26,7 +26,7 @@ func newMetrics(registerer prometheus.Registerer) metrics {
 		}),
 		terms: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_publisher_terms_total",
-			Help: "Terms that ended in this process, by the reason.",
+			Help: "Terms that ended in this process, by reason: stopping (the process ends), lease_lost, trust_expired (the lease was not renewed in time), work_failed (an error ended the term) or worker_stuck (the work did not stop in time, so the process exits).",
 		}, []string{"reason"}),
 	}
 	for _, r := range []reason{

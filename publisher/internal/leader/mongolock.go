@@ -179,7 +179,7 @@ func (l *mongoLock) Update(ctx context.Context, record resourcelock.LeaderElecti
 	}
 	if result.MatchedCount == 0 {
 		return apierrors.NewConflict(leaseResource, l.name,
-			fmt.Errorf("version %d was overtaken", l.seen.Version))
+			fmt.Errorf("version %d is stale", l.seen.Version))
 	}
 	l.seen = &updated
 	return nil

@@ -87,7 +87,7 @@ func TestRefusedBatchesDegradeThePolicyOnce(t *testing.T) {
 				h.start(t.Context())
 				h.finish(t)
 				if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
-# HELP penstock_publisher_batching_degraded_total Times that the topic refused batches of the policy in force.
+# HELP penstock_publisher_batching_degraded_total Times that the topic refused batches, and the publisher continued with smaller ones. PENSTOCK_BATCHING avoids the attempts.
 # TYPE penstock_publisher_batching_degraded_total counter
 penstock_publisher_batching_degraded_total %v
 `, test.degraded)), "penstock_publisher_batching_degraded_total"); err != nil {

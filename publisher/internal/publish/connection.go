@@ -292,6 +292,6 @@ func (c *connections) retire(ctx context.Context, conn *connection) {
 	closeCtx, cancel := c.options.Closing()
 	defer cancel()
 	if err := conn.sender.Close(closeCtx); err != nil {
-		c.options.Logger.Debug().Err(err).Int("connection", conn.slot).Msg("closing a connection to the topic ended badly")
+		c.options.Logger.Debug().Err(err).Int("connection", conn.slot).Msg("connection to the topic not closed cleanly")
 	}
 }

@@ -201,10 +201,10 @@ func TestEndOfTheContextDropsEventsInFlight(t *testing.T) {
 func inflightIs(t *testing.T, registry prometheus.Gatherer, events int) {
 	t.Helper()
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
-# HELP penstock_publisher_inflight_events Events between the stream and their acknowledgement.
+# HELP penstock_publisher_inflight_events Events that were read and that the broker has not acknowledged yet.
 # TYPE penstock_publisher_inflight_events gauge
 penstock_publisher_inflight_events %d
-# HELP penstock_publisher_inflight_bytes Size of the events between the stream and their acknowledgement.
+# HELP penstock_publisher_inflight_bytes Size of the events that were read and that the broker has not acknowledged yet.
 # TYPE penstock_publisher_inflight_bytes gauge
 penstock_publisher_inflight_bytes %d
 `, events, events*item("a", 1).Size)), "penstock_publisher_inflight_events", "penstock_publisher_inflight_bytes"); err != nil {
@@ -261,15 +261,15 @@ func TestTermsShareTheirMetrics(t *testing.T) {
 		})
 	}
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP penstock_publisher_events_published_total Events that left the stream: published whole or as a claim check, or quarantined as unpublishable.
+# HELP penstock_publisher_events_published_total Events that were read from the stream and completed, by result: published, claim_check (published without the payload, because the event is too large) or quarantined.
 # TYPE penstock_publisher_events_published_total counter
 penstock_publisher_events_published_total{result="claim_check"} 0
 penstock_publisher_events_published_total{result="published"} 3
 penstock_publisher_events_published_total{result="quarantined"} 0
-# HELP penstock_publisher_connections Connections to the topic that are open.
+# HELP penstock_publisher_connections Open connections to the topic.
 # TYPE penstock_publisher_connections gauge
 penstock_publisher_connections 0
-# HELP penstock_publisher_send_errors_total Sends that failed, by what that means.
+# HELP penstock_publisher_send_errors_total Sends that failed, by fault: disconnected (the connection was lost), transient, busy (the namespace is throttled), too_large (the messages exceed the limit of the topic), refused (the topic refuses these messages), mixed_refused (no batch of several session keys), batch_refused (no batch at all) or fatal (an operator must act).
 # TYPE penstock_publisher_send_errors_total counter
 penstock_publisher_send_errors_total{fault="batch_refused"} 0
 penstock_publisher_send_errors_total{fault="busy"} 0

@@ -41,7 +41,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		sendDuration: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:    "penstock_publisher_send_duration_seconds",
-			Help:    "Time from a send to the broker's acceptance of it.",
+			Help:    "Time from the start of a send until the broker has accepted it.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
 		batchEvents: auto.NewHistogram(prometheus.HistogramOpts{
@@ -51,23 +51,23 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}),
 		sendErrors: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_publisher_send_errors_total",
-			Help: "Sends that failed, by what that means.",
+			Help: "Sends that failed, by fault: disconnected (the connection was lost), transient, busy (the namespace is throttled), too_large (the messages exceed the limit of the topic), refused (the topic refuses these messages), mixed_refused (no batch of several session keys), batch_refused (no batch at all) or fatal (an operator must act).",
 		}, []string{"fault"}),
 		throttled: auto.NewCounter(prometheus.CounterOpts{
 			Name: "penstock_publisher_throttled_total",
-			Help: "Sends that a busy broker refused.",
+			Help: "Sends that the broker refused because it was busy.",
 		}),
 		rate: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_publisher_rate_limit",
-			Help: "Events per second that a throttled namespace is sent at most; 0 without a limit.",
+			Help: "Largest number of events per second that are sent to a throttled namespace; 0 without a limit.",
 		}),
 		degraded: auto.NewCounter(prometheus.CounterOpts{
 			Name: "penstock_publisher_batching_degraded_total",
-			Help: "Times that the topic refused batches of the policy in force.",
+			Help: "Times that the topic refused batches, and the publisher continued with smaller ones. PENSTOCK_BATCHING avoids the attempts.",
 		}),
 		connections: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_publisher_connections",
-			Help: "Connections to the topic that are open.",
+			Help: "Open connections to the topic.",
 		}),
 		delayed: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_publisher_delayed_keys",
@@ -77,7 +77,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.registerInflight(auto)
 	published := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "penstock_publisher_events_published_total",
-		Help: "Events that left the stream: published whole or as a claim check, or quarantined as unpublishable.",
+		Help: "Events that were read from the stream and completed, by result: published, claim_check (published without the payload, because the event is too large) or quarantined.",
 	}, []string{"result"})
 	for i, name := range resultNames {
 		m.published[i] = published.WithLabelValues(name)
@@ -93,14 +93,14 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 func (m *Metrics) registerInflight(auto promauto.Factory) {
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_publisher_inflight_events",
-		Help: "Events between the stream and their acknowledgement.",
+		Help: "Events that were read and that the broker has not acknowledged yet.",
 	}, func() float64 {
 		events, _ := m.inFlight()
 		return float64(events)
 	})
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "penstock_publisher_inflight_bytes",
-		Help: "Size of the events between the stream and their acknowledgement.",
+		Help: "Size of the events that were read and that the broker has not acknowledged yet.",
 	}, func() float64 {
 		_, bytes := m.inFlight()
 		return float64(bytes)

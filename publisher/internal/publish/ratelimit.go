@@ -189,7 +189,7 @@ func (p *rateLimit) refused(err error) {
 	p.tokens, p.filled = 0, p.until
 	p.free.Store(false)
 	p.logger.Warn().Err(err).Stringer("wait", p.until.Sub(now).Round(time.Millisecond)).Float64("eventsPerSecond", p.rate).
-		Msg("the broker is busy: sending waits, then slows down")
+		Msg("broker is busy; pausing sends, then sending more slowly")
 }
 
 func (p *rateLimit) setRate(rate float64) {

@@ -115,7 +115,7 @@ func (w *worker) tooLarge(ctx context.Context, cause error) bool {
 	}
 	return w.quarantine(ctx, 0, &event.ContractError{
 		Reason: event.ReasonTooLarge,
-		Detail: fmt.Sprintf("the topic refuses its message of %d bytes: %v", len(e.message.Body), cause),
+		Detail: fmt.Sprintf("the topic refuses the event's message of %d bytes: %v", len(e.message.Body), cause),
 	})
 }
 

@@ -144,7 +144,7 @@ func (s *setback) conclusive(now time.Time, attempts int, giveUpAfter, alone tim
 func (s *setback) explain(now time.Time) *event.ContractError {
 	return &event.ContractError{
 		Reason: event.ReasonRefused,
-		Detail: fmt.Sprintf("the topic did not accept it in %d attempts over %s: %s",
+		Detail: fmt.Sprintf("the topic did not accept the event in %d attempts over %s: %s",
 			s.attempts+s.unaided, now.Sub(s.since).Round(time.Millisecond), strings.Join(s.reasons, "; ")),
 	}
 }

@@ -149,4 +149,4 @@ func DocumentText(id bson.RawValue) string {
 }
 
 // ErrGone says that an event is no longer in the event store.
-var ErrGone = errors.New("the event is not in the event store any more")
+var ErrGone = errors.New("the event is no longer in the event store")

@@ -120,7 +120,7 @@ func (s *Store) Put(ctx context.Context, epoch int64, entries ...Entry) error {
 			return fmt.Errorf("store %d events in the quarantine: %w", len(entries), err)
 		}
 		wait := retry.Next()
-		s.logger.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Msg("quarantine cannot be written; retrying")
+		s.logger.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).Msg("quarantine not written; retrying")
 		if err := backoff.Wait(ctx, wait); err != nil {
 			return err
 		}

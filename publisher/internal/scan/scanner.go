@@ -135,7 +135,7 @@ func (s *Scanner) read(ctx context.Context, from, until eventstore.Position, sin
 		}
 		wait := retry.Next()
 		s.options.Logger.Warn().Err(err).Stringer("wait", wait.Round(time.Millisecond)).
-			Msg("scan of the event store is interrupted; going on where it was")
+			Msg("scan of the event store interrupted; continuing where it stopped")
 		if err := backoff.Wait(ctx, wait); err != nil {
 			return err
 		}

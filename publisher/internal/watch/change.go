@@ -56,7 +56,7 @@ var errNoToken = errors.New("change event without a resume token")
 func parseChange(raw bson.Raw) (change, error) {
 	c := change{operation: opOther}
 	if len(raw) < 5 || int(binary.LittleEndian.Uint32(raw)) != len(raw) {
-		return c, errors.New("change event is no BSON document")
+		return c, errors.New("change event is not a BSON document")
 	}
 	rest := []byte(raw[4 : len(raw)-1])
 	for len(rest) > 0 {

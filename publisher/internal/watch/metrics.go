@@ -34,15 +34,15 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		}),
 		mutations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_publisher_source_mutations_total",
-			Help: "Changes of the events collection that break its immutability; they are not published.",
+			Help: "Changes of stored events and of their collection, which should be immutable, by operation: update, replace, delete, drop, rename, dropDatabase, invalidate or other. They are not published.",
 		}, []string{"operation"}),
 		reopened: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_publisher_stream_reopened_total",
-			Help: "Times that the change stream was opened again, by cause.",
+			Help: "Times that the change stream was reopened, by cause: error, silent (no progress within PENSTOCK_STREAM_SILENCE) or event_too_large (a change exceeded 16 MiB).",
 		}, []string{"cause"}),
 		caughtUp: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "penstock_publisher_stream_caught_up",
-			Help: "1 while the change stream is close to the end of the oplog; 0 while it catches up, and on a process that does not lead.",
+			Help: "1 while the change stream is close to the end of the oplog; 0 while it catches up and on a process that does not lead.",
 		}),
 	}
 	m.shardWait = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -60,7 +60,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	if registerer != nil {
 		registerer.MustRegister(m.read, m.mutations, m.reopened, m.caughtUp, m.shardWait, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "penstock_publisher_stream_lag_seconds",
-			Help: "How far the reading of the change stream is behind the event store; grows while the stream is silent, 0 on a process that does not lead.",
+			Help: "How far the change stream is read behind the event store. It grows while the stream is silent, and is 0 on a process that does not lead.",
 		}, func() float64 { return m.lag(time.Now()).Seconds() }))
 	}
 	return m

@@ -55,7 +55,7 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 	case errors.Is(cause, errSilent):
 		counted.WithLabelValues(causeSilent).Inc()
 		log.Warn().Stringer("silence", r.options.Silence).
-			Msg("change stream answers but does not move; check that a majority of the replica set is up")
+			Msg("change stream answers but makes no progress; check that a majority of the replica set is up")
 		return 0, nil
 	}
 	class, remedy := Classify(cause, phase)
@@ -75,7 +75,7 @@ func (r *reader) judge(cause error, phase Phase) (time.Duration, error) {
 	} else {
 		counted.WithLabelValues(causeError).Inc()
 		log.Warn().Err(cause).Stringer("wait", wait.Round(time.Millisecond)).
-			Msg("change stream is interrupted; reopening it where it was")
+			Msg("change stream interrupted; reopening it where it stopped")
 	}
 	return wait, nil
 }
@@ -96,7 +96,7 @@ func (r *reader) session(ctx context.Context) (Phase, error) {
 			r.options.Logger.Debug().Err(err).Msg("close change stream")
 		}
 	}()
-	r.options.Logger.Debug().Msg("change stream is open")
+	r.options.Logger.Debug().Msg("change stream opened")
 	for {
 		if err := r.read(ctx, stream); err != nil {
 			return Following, err
@@ -217,5 +217,5 @@ func (r *reader) breach(c change) {
 	if c.documentKey != nil {
 		event = event.Stringer("documentKey", c.documentKey)
 	}
-	event.Msg("events are immutable, yet this change was made; it is not published")
+	event.Msg("stored event changed or removed; events must be immutable, so the change is not published")
 }

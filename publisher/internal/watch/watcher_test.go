@@ -185,7 +185,7 @@ func TestChangesOtherThanInsertsAreCounted(t *testing.T) {
 			t.Errorf("handled %v", got)
 		}
 		want := `
-# HELP penstock_publisher_source_mutations_total Changes of the events collection that break its immutability; they are not published.
+# HELP penstock_publisher_source_mutations_total Changes of stored events and of their collection, which should be immutable, by operation: update, replace, delete, drop, rename, dropDatabase, invalidate or other. They are not published.
 # TYPE penstock_publisher_source_mutations_total counter
 penstock_publisher_source_mutations_total{operation="delete"} 2
 penstock_publisher_source_mutations_total{operation="drop"} 0
